@@ -1,0 +1,1 @@
+"""The scaler: what a Spark driver embeds. Standard library and numpy; everything else is handed in."""

@@ -1,0 +1,49 @@
+"""The one switch between interpreted and compiled: numba's jit where numba is installed, the identity where it is not.
+
+A policy's hot functions are decorated by `jit` once and run everywhere: plain Python in a Spark driver that carries
+numpy alone, machine code inside the simulator. Compiled code is kept on disk under a digest of the sources, because
+numba looks for staleness only in the file of the outermost function.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+COMPILED = importlib.util.find_spec("numba") is not None and os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
+
+
+def digest_sources() -> str:
+    """A name for the present state of every kernel's source: these packages and no others hold kernels."""
+    digest = hashlib.sha256()
+    root = Path(__file__).resolve().parent.parent
+    for package in ("scaler", "sim"):
+        for path in sorted((root / package).rglob("*.py")):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def place_cache() -> None:
+    """Point numba at a cache directory of this source state, unless the user has chosen one."""
+    import numba
+
+    if "NUMBA_CACHE_DIR" not in os.environ:
+        home = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
+        numba.config.CACHE_DIR = str(home / "stream-scaler" / digest_sources())
+
+
+if COMPILED:
+    import numba
+
+    place_cache()
+    jit: Callable[[F], F] = numba.njit(cache=True, nogil=True, _nrt=False, error_model="numpy", forceinline=True)
+else:
+
+    def jit(function: F) -> F:
+        return function

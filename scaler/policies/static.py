@@ -1,0 +1,30 @@
+"""Never change anything: the deployment that a stream starts with is the one it keeps."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from scaler.jit import jit
+from scaler.policy import Kernel
+from scaler.problem import Integers, Problem, Seen, Task
+
+
+class State(NamedTuple):
+    pass_on: int
+
+
+def prepare(task: Task, seed: int, options: dict[str, Any]) -> State:
+    return State(0)
+
+
+@jit
+def decide(p: Problem, s: State, k: Integers, seen: Seen) -> int:
+    return 0
+
+
+@jit
+def learn_nothing(p: Problem, s: State, k: Integers, before: Seen, action: int, seen: Seen) -> None:
+    return None
+
+
+STATIC = Kernel(title="static", prepare=prepare, decide=decide, learn=learn_nothing)

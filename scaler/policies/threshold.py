@@ -1,0 +1,53 @@
+"""Scale on utilisation (TB): out above a threshold, in when one replica fewer would stay well below it.
+
+The node choice is fixed beforehand: -C the cheapest type, -S the fastest, -O the one that meets the bound at the least
+price when the operator runs on that type alone at the highest rate. The published rows use .75 (the text says .7).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from scaler.jit import jit
+from scaler.policies.choice import CHOICES
+from scaler.policies.static import learn_nothing
+from scaler.policy import Kernel
+from scaler.problem import Integers, Problem, Seen, Task
+
+THRESHOLD = 0.75
+SLACK = 0.75
+
+
+class State(NamedTuple):
+    node_type: int
+    threshold: float
+
+
+def prepare(task: Task, seed: int, options: dict[str, Any], choice: str) -> State:
+    return State(CHOICES[choice](task), float(options.get("threshold", THRESHOLD)))
+
+
+@jit
+def decide(p: Problem, s: State, k: Integers, seen: Seen) -> int:
+    types = p.radix.shape[0]
+    if seen.utilisation > s.threshold and seen.count < p.k_max:
+        return 1 + types + s.node_type
+    if k[s.node_type] > 0 and seen.count > 1:
+        if seen.utilisation * seen.count / (seen.count - 1) < SLACK * s.threshold:
+            return 1 + s.node_type
+    return 0
+
+
+def kernel(title: str, choice: str) -> Kernel:
+    return Kernel(
+        title=title,
+        prepare=lambda task, seed, options: prepare(task, seed, options, choice),
+        decide=decide,
+        learn=learn_nothing,
+        options=("threshold",),
+    )
+
+
+THRESHOLD_C = kernel("TB-C", "cheapest")
+THRESHOLD_S = kernel("TB-S", "fastest")
+THRESHOLD_O = kernel("TB-O", "optimal")

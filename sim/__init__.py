@@ -1,0 +1,1 @@
+"""The simulator: node types, traces, application graphs and the compiled replay of real policies over them."""

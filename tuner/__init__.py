@@ -1,0 +1,1 @@
+"""The Application Manager: pipeline, search, store, service and the command line."""

@@ -11,7 +11,6 @@ from dataclasses import replace
 import numpy as np
 
 from scaler.problem import Integers, Moments, Task, lay_out
-from scaler.queueing import mg1_response
 
 RATE_ERROR = (0.05, 0.10)
 SPEEDUP_ERROR = 0.20
@@ -35,12 +34,6 @@ def believe(task: Task, seed: int) -> Task:
 def first_bad_level(task: Task) -> Integers:
     """The lowest rate level whose middle violates the bound, by parallelism and rank of the slowest type; L if none."""
     p = lay_out(task)
-    table = np.full((task.k_max + 1, len(task.types)), task.levels, np.int64)
-    for count in range(1, task.k_max + 1):
-        for rank, i in enumerate(p.order):
-            for level in range(task.levels):
-                rate = (level + 0.5) * p.quantum / count
-                if mg1_response(rate, p.mean, p.variance, p.speedup[i]) > task.bound:
-                    table[count, rank] = level
-                    break
-    return table
+    middles = (np.arange(task.levels) + 0.5) * p.quantum
+    within = np.arange(task.k_max + 1)[:, None] * p.capacity[p.order]  # [K + 1, N] highest total rate in the bound
+    return np.searchsorted(middles, within, side="right").astype(np.int64)

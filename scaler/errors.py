@@ -2,7 +2,7 @@
 
 
 class BadInput(ValueError):
-    """The input is wrong; the message is one sentence that names the place and says what would be right. Exit code 2."""
+    """The input is wrong; the message is one sentence that names the place and what would be right. Exit code 2."""
 
 
 class NotReady(RuntimeError):

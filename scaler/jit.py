@@ -35,15 +35,24 @@ def place_cache() -> None:
 
     if "NUMBA_CACHE_DIR" not in os.environ:
         home = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
-        numba.config.CACHE_DIR = str(home / "stream-scaler" / digest_sources())
+        numba.config.CACHE_DIR = str(home / "stream-scaler" / digest_sources())  # type: ignore[attr-defined]
 
 
-if COMPILED:
+def identity(function: F) -> F:
+    return function
+
+
+def compiler() -> Callable[[F], F]:
+    """Numba's jit, set up for kernels.
+
+    Without reference counts (kernels allocate nothing) and with every callee inlined: passing a problem's many arrays
+    down a call costs more than the call. Division by zero gives infinity, as in numpy.
+    """
     import numba
 
     place_cache()
-    jit: Callable[[F], F] = numba.njit(cache=True, nogil=True, _nrt=False, error_model="numpy", forceinline=True)
-else:
+    options: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "forceinline": True, "_nrt": False}
+    return numba.njit(**options)
 
-    def jit(function: F) -> F:
-        return function
+
+jit: Callable[[F], F] = compiler() if COMPILED else identity

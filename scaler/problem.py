@@ -6,7 +6,6 @@ the base K + 1; `order` lists the node types from slow to fast and `rank` is its
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -121,7 +120,7 @@ class Seen(NamedTuple):
     response: float
     violated: bool
     key: int
-    count: int
+    count: int  # type: ignore[assignment]  # shadows tuple.count, which nobody asks of it
     price: float
     slowest: int  # rank of the slowest type present
     second: int  # rank of the next slowest present, N if there is none
@@ -156,10 +155,6 @@ def lay_out(task: Task) -> Problem:
         w_res=task.weights.resources / task.dearest,
         gamma=task.gamma,
     )
-
-
-def replicas_by_type(values: Sequence[int]) -> Integers:
-    return np.array(values, dtype=np.int64)
 
 
 @jit
@@ -232,3 +227,38 @@ def two_slowest(p: Problem, k: Integers) -> tuple[int, int]:
                 return slowest, r
             slowest = r
     return slowest, types
+
+
+@jit
+def price_of(p: Problem, k: Integers) -> float:
+    """The price of a deployment, summed anew so that no rounding gathers over a year of changes."""
+    total = 0.0
+    for i in range(k.shape[0]):
+        total += k[i] * p.price[i]
+    return total
+
+
+@jit
+def key_of(p: Problem, k: Integers) -> int:
+    """The number of a deployment."""
+    key = 0
+    for i in range(k.shape[0]):
+        key += k[i] * p.radix[i]
+    return key
+
+
+def look(p: Problem, k: Integers, rate: float, utilisation: float, response: float) -> Seen:
+    """What a kernel sees of a deployment that met this rate."""
+    slowest, second = two_slowest(p, k)
+    return Seen(
+        rate=rate,
+        level=rate_level(p, rate),
+        utilisation=utilisation,
+        response=response,
+        violated=response > p.bound,
+        key=int(key_of(p, k)),
+        count=int(k.sum()),
+        price=float(price_of(p, k)),
+        slowest=slowest,
+        second=second,
+    )

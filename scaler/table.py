@@ -111,4 +111,5 @@ def move_rows(source: Table, target: Table) -> None:
     for i in range(source.keys.shape[0]):
         if source.keys[i] != EMPTY:
             row = claim(target, source.keys[i])
-            target.values[row, :] = source.values[i, :]
+            for column in range(source.values.shape[1]):  # a slice assignment would allocate
+                target.values[row, column] = source.values[i, column]

@@ -22,6 +22,9 @@ from scaler.problem import Floats, Integers, Problem, two_slowest
 from scaler.queueing import mg1_response
 
 
+Answer = tuple[float, float, float]  # utilisation, response time, output rate
+
+
 @dataclass(frozen=True, slots=True)
 class Inertia:
     """Seconds that change takes: a slot's length, the pause of a reconfiguration, the start of a replica."""
@@ -76,7 +79,7 @@ def even_output(p: Problem, k: Integers, count: int, rate: float) -> float:
 
 
 @jit
-def memoryless(p: Problem, plant: Plant, k: Integers, count: int, slowest: int, rate: float) -> tuple[float, float, float]:
+def memoryless(p: Problem, plant: Plant, k: Integers, count: int, slowest: int, rate: float) -> Answer:
     """Utilisation, response time and output of the paper's plant."""
     s = p.speedup[p.order[slowest]]
     share = rate / count
@@ -86,7 +89,7 @@ def memoryless(p: Problem, plant: Plant, k: Integers, count: int, slowest: int, 
 
 
 @jit
-def backlog(p: Problem, plant: Plant, k: Integers, count: int, slowest: int, rate: float) -> tuple[float, float, float]:
+def backlog(p: Problem, plant: Plant, k: Integers, count: int, slowest: int, rate: float) -> Answer:
     """Utilisation, response time and output of a plant that remembers; integrates the slot piece by piece."""
     left = plant.slot_s
     before = plant.queue[0]

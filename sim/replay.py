@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from scaler.jit import jit
 from scaler.policy import Kernel, State
-from scaler.problem import Floats, Integers, Problem, Seen, rate_level, two_slowest
+from scaler.problem import Floats, Integers, Problem, Seen, key_of, price_of, rate_level, two_slowest
 from sim.plant import Plant, backlog, disturb, memoryless, unchanged
 from sim.stamp import stamp
 
@@ -55,23 +54,6 @@ def serve(
 
 def change(plant: Plant, action: int) -> None:  # stands for the plant's
     raise NotImplementedError
-
-
-@jit
-def price_of(p: Problem, k: Integers) -> float:
-    """The price of a deployment, summed anew so that no rounding gathers over a year of changes."""
-    total = 0.0
-    for i in range(k.shape[0]):
-        total += k[i] * p.price[i]
-    return total
-
-
-@jit
-def key_of(p: Problem, k: Integers) -> int:
-    key = 0
-    for i in range(k.shape[0]):
-        key += k[i] * p.radix[i]
-    return key
 
 
 def stretch(

@@ -1,13 +1,14 @@
 """Q-learning on post-decision states: what a decision costs for sure is known, only what follows it is learned.
 
-`QL+PDS` knows prices and the cost of a reconfiguration. `QL+PDS+` also estimates the violation cost with an approximate
-service model and learns the difference. Both choose greedily. Equation (paper): V(s+) <- (1 - a) V(s+) + a (c_u + g min_a
-[c_k(s', a) + V(s'+)]). The published figures come from a variant that reads V of the *previous state* on the right
+`QL+PDS` knows prices and the cost of a reconfiguration. `QL+PDS+` also estimates the violation cost with an
+approximate service model and learns the difference. Both choose greedily. Equation (paper):
+V(s+) <- (1 - a) V(s+) + a (c_u + g min_a [c_k(s', a) + V(s'+)]). The published figures come from a variant that reads V of the *previous state* on the right
 where this equation has V(s+); `as_published` selects it. A third start, `planned`, fills V from a plan on the model.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,7 +29,7 @@ class State(NamedTuple):
     as_published: bool
 
 
-def prepare(task: Task, seed: int, options: dict[str, Any], estimates: bool) -> State:
+def prepare(task: Task, seed: int, options: Mapping[str, Any], estimates: bool) -> State:
     states = (task.k_max + 1) ** len(task.types) * task.levels
     never = np.full((task.k_max + 1, len(task.types)), task.levels, np.int64)
     return State(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from scaler.jit import jit
@@ -13,7 +14,7 @@ class State(NamedTuple):
     pass_on: int
 
 
-def prepare(task: Task, seed: int, options: dict[str, Any]) -> State:
+def prepare(task: Task, seed: int, options: Mapping[str, Any]) -> State:
     return State(0)
 
 

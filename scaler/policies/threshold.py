@@ -6,6 +6,7 @@ price when the operator runs on that type alone at the highest rate. The publish
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from scaler.jit import jit
@@ -23,7 +24,7 @@ class State(NamedTuple):
     threshold: float
 
 
-def prepare(task: Task, seed: int, options: dict[str, Any], choice: str) -> State:
+def prepare(task: Task, seed: int, options: Mapping[str, Any], choice: str) -> State:
     return State(CHOICES[choice](task), float(options.get("threshold", THRESHOLD)))
 
 
@@ -32,10 +33,9 @@ def decide(p: Problem, s: State, k: Integers, seen: Seen) -> int:
     types = p.radix.shape[0]
     if seen.utilisation > s.threshold and seen.count < p.k_max:
         return 1 + types + s.node_type
-    if k[s.node_type] > 0 and seen.count > 1:
-        if seen.utilisation * seen.count / (seen.count - 1) < SLACK * s.threshold:
-            return 1 + s.node_type
-    return 0
+    if k[s.node_type] == 0 or seen.count == 1:
+        return 0
+    return 1 + s.node_type if seen.utilisation * seen.count / (seen.count - 1) < SLACK * s.threshold else 0
 
 
 def kernel(title: str, choice: str) -> Kernel:

@@ -1,0 +1,137 @@
+"""Which node types there are and what they cost: a name or a TOML file in, an `Infrastructure` out."""
+
+from __future__ import annotations
+
+import math
+import sys
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from scaler.errors import BadInput
+from scaler.nodes import NodeType
+
+SPEEDUPS_A = (1.0, 0.7, 1.3, 0.9, 1.7, 0.8, 1.8, 2.0, 1.65, 1.5)
+SPEEDUPS_B = (1.0, 0.05, 30.0, 0.1, 0.2, 0.4, 0.8, 2.0, 5.0, 7.0)
+SPEEDUPS_B_EARLIER = (1.0, 0.05, 7.0, 0.1, 0.2, 0.4, 0.8, 2.0, 5.0, 10.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Infrastructure:
+    """Node types, and the price per replica that the dearest deployment (C_max) is made of."""
+
+    name: str
+    types: tuple[NodeType, ...]
+    normaliser_price: float
+
+    def __post_init__(self) -> None:
+        if not self.types:
+            raise BadInput(f"infrastructure {self.name!r} has no node, and must have at least one")
+        names = [node.name for node in self.types]
+        for name in names:
+            if names.count(name) > 1:
+                raise BadInput(f"node {name!r} is named twice, and each must have a name of its own")
+        if not 0.0 < self.normaliser_price < math.inf:
+            raise BadInput(f"normaliser_price is {self.normaliser_price}, and must be a positive number")
+
+
+def tabulate(name: str, prefix: str, speedups: Sequence[float], exponent: float = 1.0) -> Infrastructure:
+    """A published table: price = speedup ^ exponent, C_max from the highest speedup whatever the exponent."""
+    types = tuple(NodeType(f"{prefix}{i}", s, s**exponent) for i, s in enumerate(speedups, 1))
+    return Infrastructure(name, types, max(speedups))
+
+
+INFRASTRUCTURES: dict[str, Infrastructure] = {
+    "A": tabulate("A", "A", SPEEDUPS_A),
+    "B": tabulate("B", "B", SPEEDUPS_B),
+    "B2": tabulate("B2", "B2-", SPEEDUPS_B, exponent=1.1),
+    "B-earlier": tabulate("B-earlier", "B", SPEEDUPS_B_EARLIER),  # what the published N_res 10 column of B ran on
+}
+
+
+def find_infrastructure(name_or_path: str | Path, n_res: int | None = None) -> Infrastructure:
+    """The published table of this name, else the file at this path; of it the first `n_res` node types."""
+    found = INFRASTRUCTURES.get(str(name_or_path))
+    if found is None:
+        if Path(name_or_path).suffix.lower() != ".toml":
+            known = ", ".join(INFRASTRUCTURES)
+            raise BadInput(f"there is no infrastructure {str(name_or_path)!r}; choose {known} or name a .toml file")
+        found = read_infrastructure(name_or_path)
+    if n_res is None:
+        return found
+    if not 1 <= n_res <= len(found.types):
+        raise BadInput(f"infrastructure {name_or_path}: n_res is {n_res}, and must be from 1 to {len(found.types)}")
+    return replace(found, types=found.types[:n_res])
+
+
+def read_infrastructure(path: Path | str) -> Infrastructure:
+    """The infrastructure that a TOML file describes."""
+    document = read_toml(path)
+    try:
+        return parse_infrastructure(document)
+    except BadInput as error:
+        raise BadInput(f"{path}: {error}") from error
+
+
+def parse_infrastructure(document: Mapping[str, Any]) -> Infrastructure:
+    """`name`, `[[node]]` tables and, where C_max is not to come from the dearest node, `normaliser_price`."""
+    check_keys(document, ("name", "normaliser_price", "node"), "the file")
+    name = take_name(document, "name", "the file")
+    types = tuple(parse_node(table, i) for i, table in enumerate(take_tables(document, "node"), 1))
+    dearest = max((node.price for node in types), default=1.0)
+    given = "normaliser_price" in document
+    return Infrastructure(name, types, take_number(document, "normaliser_price", "the file") if given else dearest)
+
+
+def parse_node(table: Mapping[str, Any], number: int) -> NodeType:
+    name = take_name(table, "name", f"node {number}")
+    place = f"node {name!r}"
+    check_keys(table, ("name", "speedup", "price"), place)
+    return NodeType(name, take_number(table, "speedup", place), take_number(table, "price", place))
+
+
+def read_toml(path: Path | str) -> dict[str, Any]:
+    """The document in a TOML file, or one sentence on why there is none."""
+    try:
+        return tomllib.loads(Path(path).read_bytes().decode())
+    except OSError as error:
+        raise BadInput(f"{path} cannot be read ({error.strerror}); name a TOML file") from error
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{path} holds bytes that are no text; the file must be UTF-8") from error
+    except tomllib.TOMLDecodeError as error:
+        raise BadInput(f"{path} is not TOML: {error}; correct it there") from error
+
+
+def check_keys(table: Mapping[str, Any], known: Sequence[str], place: str) -> None:
+    for key in table:
+        if key not in known:
+            raise BadInput(f"{place}: {key!r} is no key here; the keys are {', '.join(known)}")
+
+
+def take_tables(document: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
+    """The tables of an array, none where the key is missing."""
+    tables = document.get(key, [])
+    if not isinstance(tables, list) or not all(isinstance(table, Mapping) for table in tables):
+        raise BadInput(f"{key!r} is no list of tables; head each one with [[{key}]]")
+    return tables
+
+
+def take_name(table: Mapping[str, Any], key: str, place: str) -> str:
+    value = table.get(key)
+    if not isinstance(value, str) or not value:
+        raise BadInput(f"{place}: {key} is {show(table, key)}, and must be a text")
+    return value
+
+
+def take_number(table: Mapping[str, Any], key: str, place: str) -> float:
+    value = table.get(key)
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not abs(value) <= sys.float_info.max:
+        raise BadInput(f"{place}: {key} is {show(table, key)}, and must be a number")
+    return float(value)
+
+
+def show(table: Mapping[str, Any], key: str) -> str:
+    return repr(table[key]) if key in table else "missing"

@@ -1,0 +1,181 @@
+"""Replay a setting: its operators in topological order, stretch by stretch of the trace, into one Run.
+
+Operators touch each other only through rates, so that each is replayed over a whole stretch before the next one: what
+one puts out, times selectivities, is what the next takes in.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from scaler.policies import find_policy
+from scaler.policy import Kernel, build_policy, check_options
+from scaler.problem import Floats, Integers, Problem, Task, lay_out
+from sim.application import Application, order, paths, upstream
+from sim.plain import walk
+from sim.plant import fresh_plant
+from sim.replay import RECONFIGURATIONS, RESOURCES, SLOTS, START, VIOLATIONS, Record, loop_for
+from sim.run import Run, Timeline, batch_error
+from sim.setting import Setting, first_deployment, tasks
+
+STRETCH = 1 << 16
+BLOCKS = 64
+
+Progress = Callable[[int], None]
+
+
+class Operation:
+    """One operator in the course of a replay: its policy, its plant, its replicas."""
+
+    def __init__(self, task: Task, setting: Setting, seed: int) -> None:
+        self.told: Problem = lay_out(task)
+        self.k: Integers = first_deployment(setting)
+        self.held: Integers = np.zeros_like(self.k)
+        self.plant = fresh_plant(self.told, self.k, setting.inertia)
+        self.plant_kind = setting.plant
+        self.baton = START
+        self.kind = find_policy(setting.policy)
+        check_options(self.kind, setting.options)
+        if isinstance(self.kind, Kernel):
+            self.state: Any = self.kind.prepare(task, seed, setting.options)
+        else:
+            self.policy = build_policy(self.kind, task, seed, setting.options)
+
+    def advance(self, rates: Floats, block: int, sums: Floats, record: Record) -> None:
+        """Replay one stretch."""
+        if isinstance(self.kind, Kernel):
+            self.state = self.kind.grow(self.state, len(rates))
+            loop = loop_for(self.kind, self.plant_kind)
+            args = (self.told, self.told, self.state, self.plant, self.k, self.baton, rates, block, sums, self.held)
+            self.baton = loop(*args, record)
+        else:
+            args = (self.told, self.told, self.policy, self.plant_kind, self.plant, self.k, self.baton)
+            self.baton = walk(*args, rates, block, sums, self.held, record)
+
+    def policy_bytes(self) -> int:
+        return self.kind.measure(self.state) if isinstance(self.kind, Kernel) else self.policy.held_bytes()
+
+
+def simulate(setting: Setting, seed: int = 0, record: bool = False, progress: Progress | None = None) -> Run:
+    """Replay the whole trace; `progress` is told the number of slots done after each stretch."""
+    began = time.perf_counter()
+    application, rates = setting.application, setting.trace.rates
+    stated = tasks(setting)
+    operations = [Operation(task, setting, seed + i) for i, task in enumerate(stated)]
+    n, block = len(rates), -(-len(rates) // BLOCKS)
+    alone = len(operations) == 1 and stated[0].bound == setting.r_max and not record
+    sums = np.zeros((-(-n // block), 4))
+    lines = [empty_record(n if record else 0) for _ in operations]
+    stretch = block * max(1, STRETCH // block)
+    for first in range(0, n, stretch):
+        last = min(n, first + stretch)
+        part = sums[first // block : -(-last // block)]
+        if alone:
+            operations[0].advance(rates[first:last], block, part, lines[0])
+        else:
+            advance_all(application, operations, setting, rates[first:last], block, part, lines, first, record)
+        if progress is not None:
+            progress(last)
+    return summarise(setting, seed, operations, sums, lines if record else None, time.perf_counter() - began)
+
+
+def empty_record(slots: int) -> Record:
+    return Record(np.empty(slots), np.empty(slots), np.empty(slots, np.int8))
+
+
+def advance_all(
+    application: Application,
+    operations: list[Operation],
+    setting: Setting,
+    rates: Floats,
+    block: int,
+    sums: Floats,
+    lines: list[Record],
+    first: int,
+    record: bool,
+) -> None:
+    """One stretch of every operator; a slot is violated if any path is too slow, reconfigured if any operator was."""
+    n = len(rates)
+    feeds = upstream(application)
+    records = [empty_record(n) for _ in operations]
+    for i in order(application):
+        share = application.sources.get(application.operators[i].name, 0.0)
+        inflow = rates * share
+        for j, factor in feeds[i]:
+            inflow = inflow + records[j].output * factor
+        own = np.zeros_like(sums)
+        operations[i].advance(inflow, block, own, records[i])
+        sums[:, RESOURCES] += own[:, RESOURCES]
+    slow = np.zeros(n, bool)
+    for path in paths(application):
+        slow |= sum_responses(records, path) > setting.r_max
+    moved = np.zeros(n, bool)
+    for one in records:
+        moved |= one.action != 0
+    starts = np.arange(0, n, block)
+    sums[:, VIOLATIONS] += np.add.reduceat(slow, starts, dtype=np.float64)
+    sums[:, RECONFIGURATIONS] += np.add.reduceat(moved, starts, dtype=np.float64)
+    sums[:, SLOTS] += np.diff(np.append(starts, n))
+    if record:
+        for line, one in zip(lines, records, strict=True):
+            for whole, piece in zip(line, one, strict=True):
+                whole[first : first + n] = piece
+
+
+def sum_responses(records: list[Record], path: tuple[int, ...]) -> Floats:
+    total = records[path[0]].response
+    for i in path[1:]:
+        total = total + records[i].response
+    return total
+
+
+def summarise(
+    setting: Setting,
+    seed: int,
+    operations: list[Operation],
+    sums: Floats,
+    lines: list[Record] | None,
+    seconds: float,
+) -> Run:
+    """Averages over all slots and their standard errors."""
+    w = setting.weights
+    dearest = sum(task.dearest for task in tasks(setting))
+    slots = sums[:, SLOTS]
+    blocks = {
+        "violations": sums[:, VIOLATIONS],
+        "reconfigurations": sums[:, RECONFIGURATIONS],
+        "resources": sums[:, RESOURCES],
+    }
+    blocks["cost"] = (
+        w.performance * blocks["violations"]
+        + w.reconfiguration * blocks["reconfigurations"]
+        + w.resources * blocks["resources"] / dearest
+    )
+    means = {name: float(values.sum() / slots.sum()) for name, values in blocks.items()}
+    return Run(
+        policy=operations[0].kind.title,
+        seed=seed,
+        slots=int(slots.sum()),
+        cost=means["cost"],
+        violations=means["violations"],
+        reconfigurations=means["reconfigurations"],
+        resources=means["resources"],
+        errors={name: batch_error(values, slots) for name, values in blocks.items()},
+        replicas=np.array([operation.held / slots.sum() for operation in operations]),
+        policy_bytes=sum(operation.policy_bytes() for operation in operations),
+        seconds=seconds,
+        timeline=None if lines is None else draw_timeline(setting, lines),
+    )
+
+
+def draw_timeline(setting: Setting, lines: list[Record]) -> Timeline:
+    return Timeline(
+        rates=setting.trace.rates,
+        responses=np.array([line.response for line in lines]),
+        actions=np.array([line.action for line in lines]),
+        start=np.array([first_deployment(setting)] * len(lines)),
+    )

@@ -1,0 +1,91 @@
+"""The backlog plant against a brute-force fluid, and the laws it keeps."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scaler.problem import lay_out, two_slowest
+from sim.plant import Inertia, backlog, disturb, fresh_plant, memoryless
+from tests.examples import make_task
+from tests.oracles.fluid import Fluid
+from tests.oracles.slots import answer
+
+TASK = make_task(k_max=6)
+P = lay_out(TASK)
+
+
+def serve(plant, k, rate):
+    slowest, _ = two_slowest(P, k)
+    return backlog(P, plant, k, int(k.sum()), slowest, rate)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(st.tuples(st.floats(0.0, 900.0), st.integers(0, 6)), min_size=1, max_size=6),
+    st.floats(0.0, 40.0),
+    st.floats(0.0, 90.0),
+)
+def test_backlog_equals_a_fluid_in_tiny_steps(slots, pause_s: float, start_s: float) -> None:
+    inertia = Inertia(30.0, pause_s, start_s)
+    k = np.array([1, 1, 0])
+    plant = fresh_plant(P, k, inertia)
+    fluid = Fluid(TASK, [1, 1, 0])
+    for rate, action in slots:
+        _, _, output = serve(plant, k, rate)
+        served, _ = fluid.slot(rate, inertia.slot_s)
+        scale = 1.0 + rate * inertia.slot_s + fluid.waiting
+        assert output * inertia.slot_s == pytest.approx(served, abs=2e-3 * scale)
+        assert plant.queue[0] == pytest.approx(fluid.waiting, abs=2e-3 * scale)
+        if action > 3 and k.sum() < P.k_max:
+            k[action - 4] += 1
+            disturb(plant, action)
+            fluid.pause += pause_s
+            fluid.starting.append((start_s, action - 4))
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.tuples(st.floats(0.0, 900.0), st.integers(0, 6)), min_size=1, max_size=60))
+def test_no_tuple_is_lost_and_no_replica_either(slots) -> None:
+    inertia = Inertia(60.0, 5.0, 100.0)
+    k = np.array([1, 0, 0])
+    plant = fresh_plant(P, k, inertia)
+    came = went = 0.0
+    for rate, action in slots:
+        utilisation, response, output = serve(plant, k, rate)
+        came += rate * inertia.slot_s
+        went += output * inertia.slot_s
+        assert 0.0 <= utilisation <= 1.0
+        assert response > 0.0
+        assert plant.serving.min() >= 0
+        assert 1 <= plant.serving.sum() <= k.sum()
+        assert plant.serving.sum() + plant.booting[0] == k.sum()
+        removable = 0 < action <= 3 and k[action - 1] > 0 and k.sum() > 1
+        addable = action > 3 and k.sum() < P.k_max
+        if removable or addable:
+            k[(action - 1) % 3] += 1 if addable else -1
+            disturb(plant, action)
+    assert came == pytest.approx(went + plant.queue[0], rel=1e-9, abs=1e-6)
+
+
+def test_without_inertia_or_overload_backlog_is_memoryless() -> None:
+    k = np.array([2, 1, 0])
+    plant = fresh_plant(P, k, Inertia(60.0, 0.0, 0.0))
+    slowest, _ = two_slowest(P, k)
+    for rate in (0.0, 10.0, 100.0, 300.0):
+        now = serve(plant, k, rate)
+        assert now == pytest.approx(memoryless(P, plant, k, 3, slowest, rate), rel=1e-9)
+        assert now[:2] == pytest.approx(answer(TASK, (2, 1, 0), rate)[:2], rel=1e-9)
+
+
+def test_an_overload_must_be_caught_up_with() -> None:
+    k = np.array([1, 0, 0])
+    plant = fresh_plant(P, k, Inertia(60.0, 0.0, 0.0))
+    serve(plant, k, 270.0)  # 90 tuples per second too many for 60 s
+    assert plant.queue[0] == pytest.approx(90.0 * 60.0)
+    first = serve(plant, k, 90.0)  # drains 90 per second: 60 s to go
+    assert plant.queue[0] == pytest.approx(0.0, abs=1e-6)
+    assert first[1] > TASK.bound
+    assert serve(plant, k, 90.0)[1] < TASK.bound

@@ -1,0 +1,159 @@
+"""What every policy in the registry keeps to."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from scaler.errors import BadInput
+from scaler.nodes import NOTHING, Deployment
+from scaler.policies import POLICIES, find_policy
+from scaler.policy import Kernel, Observation, Policy, Transition, build_policy
+from scaler.problem import lay_out, two_slowest
+from sim.plant import Inertia, fresh_plant, memoryless
+from tests.examples import make_rates, make_task
+
+ROOT = Path(__file__).parents[1]
+TASK = make_task(types=3, k_max=4)
+P = lay_out(TASK)
+
+
+def observe(deployment: Deployment, rate: float, time: float = 0.0) -> Observation:
+    k = np.array(deployment.replicas)
+    plant = fresh_plant(P, k, Inertia())
+    utilisation, response, _ = memoryless(P, plant, k, int(k.sum()), two_slowest(P, k)[0], rate)
+    return Observation(time, rate, utilisation, response, deployment)
+
+
+def drive(policy: Policy, slots: int, seed: int = 0) -> Iterator[tuple[Observation, int]]:
+    """Let a policy run; yields what it saw and the code of what it chose."""
+    deployment, before = Deployment((1, 0, 0)), None
+    for t, rate in enumerate(make_rates(slots, seed).tolist()):
+        now = observe(deployment, rate, 60.0 * t)
+        if before is not None:
+            policy.learn(Transition(before, done, now))
+        done = policy.decide(now)
+        yield now, done.code(3)
+        deployment, before = deployment.after(done), now
+
+
+@pytest.fixture(params=POLICIES)
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def test_it_keeps_between_one_replica_and_the_most(name: str) -> None:
+    for now, _ in drive(build_policy(find_policy(name), TASK, 3), 400):
+        assert 1 <= now.deployment.parallelism <= TASK.k_max
+        assert min(now.deployment.replicas) >= 0
+
+
+def test_to_decide_changes_nothing(name: str) -> None:
+    policy = build_policy(find_policy(name), TASK, 1)
+    for now, chosen in drive(policy, 60):
+        before = {key: value.copy() for key, value in policy.save().items()}
+        assert policy.decide(now).code(3) == chosen
+        assert policy.decide(now).code(3) == chosen
+        for key, value in policy.save().items():
+            np.testing.assert_array_equal(value, before[key], err_msg=key)
+
+
+def test_the_same_seed_gives_the_same_run(name: str) -> None:
+    runs = [[chosen for _, chosen in drive(build_policy(find_policy(name), TASK, 5), 200)] for _ in range(2)]
+    assert runs[0] == runs[1]
+
+
+def test_a_checkpoint_goes_on_where_it_was(name: str) -> None:
+    whole = [chosen for _, chosen in drive(build_policy(find_policy(name), TASK, 2), 300)]
+    first, second = build_policy(find_policy(name), TASK, 2), build_policy(find_policy(name), TASK, 2)
+    rates = make_rates(300)
+    deployment, before, chosen = Deployment((1, 0, 0)), None, []
+    policy, done = first, NOTHING
+    for t, rate in enumerate(rates.tolist()):
+        if t == 150:
+            second.load({key: np.array(value) for key, value in first.save().items()})
+            policy = second
+        now = observe(deployment, rate, 60.0 * t)
+        if before is not None:
+            policy.learn(Transition(before, done, now))
+        done = policy.decide(now)
+        chosen.append(done.code(3))
+        deployment, before = deployment.after(done), now
+    assert chosen == whole
+
+
+def test_a_foreign_checkpoint_is_refused(name: str) -> None:
+    policy = build_policy(find_policy(name), TASK, 0)
+    if not policy.save():
+        pytest.skip("keeps no state")
+    with pytest.raises(BadInput, match="checkpoint"):
+        policy.load({"something": np.zeros(1)})
+
+
+def test_it_learns_from_what_was_really_done(name: str) -> None:
+    """Actuation failed: nothing was done though something was chosen; the policy takes it and goes on."""
+    policy = build_policy(find_policy(name), TASK, 4)
+    before = None
+    for t, rate in enumerate(make_rates(100).tolist()):
+        now = observe(Deployment((1, 1, 0)), rate, 60.0 * t)
+        if before is not None:
+            policy.learn(Transition(before, NOTHING, now))
+        policy.decide(now)
+        before = now
+    assert policy.held_bytes() >= 0
+
+
+def test_an_unknown_option_is_refused(name: str) -> None:
+    with pytest.raises(BadInput, match="no option 'nonsense'"):
+        build_policy(find_policy(name), TASK, 0, {"nonsense": 1})
+
+
+def test_a_policy_that_values_its_alternatives_chooses_the_best(name: str) -> None:
+    kind = find_policy(name)
+    if not isinstance(kind, Kernel) or kind.worth is None:
+        pytest.skip("it does not value them")
+    policy = build_policy(kind, TASK, 0)
+    agreed = considered = 0
+    for now, chosen in drive(policy, 300):
+        worth = policy.worth(now)  # type: ignore[attr-defined]
+        assert NOTHING in worth
+        best = min(worth.values())
+        considered += 1
+        agreed += any(value == best and change.code(3) == chosen for change, value in worth.items())
+    assert agreed >= 0.6 * considered  # exploration is the rest
+
+
+def test_unknown_policies_are_refused_by_name() -> None:
+    with pytest.raises(BadInput, match="no policy 'magic'; choose one of static"):
+        find_policy("magic")
+
+
+INTERPRETED = """
+import json, sys
+from tests.test_policies import drive, TASK
+from scaler.jit import COMPILED
+from scaler.policies import POLICIES, find_policy
+from scaler.policy import Kernel, build_policy
+assert not COMPILED
+runs = {}
+for name in POLICIES:
+    if isinstance(find_policy(name), Kernel):
+        runs[name] = [chosen for _, chosen in drive(build_policy(find_policy(name), TASK, 6), 250)]
+print(json.dumps(runs))
+"""
+
+
+def test_interpreted_and_compiled_choose_alike() -> None:
+    environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
+    command = [sys.executable, "-W", "error", "-c", INTERPRETED]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    for name, chosen in json.loads(done.stdout).items():
+        assert chosen == [c for _, c in drive(build_policy(find_policy(name), TASK, 6), 250)], name

@@ -1,0 +1,85 @@
+"""The command line: arguments in, one command run, an exit code out; what a command needs is imported when it runs."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+import click
+
+from scaler.errors import BadInput
+
+REFUSED = 2
+INTERRUPTED = 130
+
+
+class Entry(NamedTuple):
+    """Where a command lives, and its line in the overview, so that `tuner --help` imports none of them."""
+
+    where: str
+    summary: str
+
+
+COMMANDS: dict[str, Entry] = {
+    "demo": Entry("tuner.cli.demo:demo", "Replay a small bundled example under several policies."),
+    "simulate": Entry("tuner.cli.simulate:simulate", "Replay a trace under one or more policies and compare them."),
+    "reproduce": Entry("tuner.cli.reproduce:reproduce", "Compute the published tables again."),
+}
+
+
+class LazyGroup(click.Group):
+    """Click's own way to load commands late, and the one place where an error becomes a sentence and an exit code."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [name for name, entry in COMMANDS.items() if is_there(entry)]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        entry = COMMANDS.get(cmd_name)
+        if entry is None or not is_there(entry):
+            return None
+        module, _, attribute = entry.where.partition(":")
+        command: click.Command = getattr(import_module(module), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, COMMANDS[name].summary) for name in self.list_commands(ctx)])
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BadInput as error:
+            refusal = click.ClickException(str(error))
+            refusal.exit_code = REFUSED
+            raise refusal from error
+        except KeyboardInterrupt:
+            click.echo("Interrupted.", err=True)
+            ctx.exit(INTERRUPTED)
+
+
+def is_there(entry: Entry) -> bool:
+    """Whether the command is part of this installation."""
+    return find_spec(entry.where.partition(":")[0]) is not None
+
+
+def show_version(ctx: click.Context, parameter: click.Parameter, asked: bool) -> None:
+    if not asked or ctx.resilient_parsing:
+        return
+    try:
+        number = version("stream-scaler")
+    except PackageNotFoundError:
+        number = "(run from its sources, not installed)"
+    click.echo(f"tuner {number}")
+    ctx.exit()
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="\b\nExample:\n  tuner demo\n  tuner simulate --policy threshold-c --policy ql-pds-plus --html report.html",
+)
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=show_version, help="Say which.")
+def main() -> None:
+    """Auto-scaling for Spark Structured Streaming: simulate, tune and watch the scalers of a stream."""

@@ -1,0 +1,59 @@
+"""Independent jobs on all cores: a function and its arguments in, results in the order of the arguments out."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from typing import TypeVar
+
+Job = TypeVar("Job")
+Result = TypeVar("Result")
+
+
+def count_cores() -> int:
+    """Cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def ignore_interrupts() -> None:
+    """Workers leave Ctrl-C to their parent, which ends them."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def run_all(
+    function: Callable[[Job], Result],
+    jobs: Sequence[Job],
+    on_done: Callable[[int, Result], None] | None = None,
+    workers: int | None = None,
+) -> list[Result]:
+    """Apply a picklable function to every job; `on_done` hears of each result as it comes.
+
+    Workers are spawned, not forked: a progress bar's thread must not be copied in the middle of a write.
+    """
+    workers = min(workers or count_cores(), len(jobs))
+    results: dict[int, Result] = {}
+
+    def keep(i: int, result: Result) -> None:
+        results[i] = result
+        if on_done is not None:
+            on_done(i, result)
+
+    if workers <= 1:
+        for i, job in enumerate(jobs):
+            keep(i, function(job))
+        return [results[i] for i in range(len(jobs))]
+    pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), ignore_interrupts)
+    try:
+        futures = {pool.submit(function, job): i for i, job in enumerate(jobs)}
+        for future in as_completed(futures):
+            keep(futures[future], future.result())
+    except BaseException:
+        for process in multiprocessing.active_children():
+            process.terminate()
+        pool.shutdown(wait=False, cancel_futures=True)
+        raise
+    pool.shutdown()
+    return [results[i] for i in range(len(jobs))]

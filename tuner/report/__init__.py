@@ -1,0 +1,1 @@
+"""Runs in, one self-contained HTML page out: no request leaves it, no script runs in it."""

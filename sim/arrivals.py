@@ -128,7 +128,7 @@ def draw(
         means = rates * (step_s / noise)
     if not means.max() <= MOST_TUPLES:
         raise BadInput(f"a slot has {means.max():g} tuples, and may have {MOST_TUPLES:g}; lower the rate or the step")
-    return rng.poisson(means) * (noise / step_s)
+    return rng.poisson(means).astype(np.float64) * (noise / step_s)
 
 
 def start_random(seed: int) -> np.random.Generator:

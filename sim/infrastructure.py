@@ -127,8 +127,7 @@ def take_name(table: Mapping[str, Any], key: str, place: str) -> str:
 
 def take_number(table: Mapping[str, Any], key: str, place: str) -> float:
     value = table.get(key)
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not abs(value) <= sys.float_info.max:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) <= sys.float_info.max:
         raise BadInput(f"{place}: {key} is {show(table, key)}, and must be a number")
     return float(value)
 

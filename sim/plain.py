@@ -6,7 +6,7 @@ It follows the same slot order with the same plants, one Python step at a time.
 from __future__ import annotations
 
 from scaler.policy import Policy
-from scaler.problem import Floats, Integers, Problem, Seen, look, two_slowest
+from scaler.problem import Floats, Integers, Problem, Seen, look, price_of, two_slowest
 from sim.plant import Plant
 from sim.replay import PLANTS, RECONFIGURATIONS, RESOURCES, SLOTS, START, VIOLATIONS, Baton, Record
 
@@ -31,7 +31,8 @@ def walk(
     before, action, begun = baton
     for t, rate in enumerate(rates.tolist()):
         utilisation, response, output = serve(truth, plant, k, int(k.sum()), two_slowest(told, k)[0], rate)
-        seen: Seen = look(told, k, rate, utilisation, response)._replace(violated=response > truth.bound)
+        seen: Seen = look(told, k, rate, utilisation, response)
+        seen = seen._replace(violated=response > truth.bound, price=float(price_of(truth, k)))
         if begun:
             policy.absorb(k, before, action, seen)
         action = policy.choose(k, seen)

@@ -75,7 +75,7 @@ def stretch(
     types = k.shape[0]
     count = k.sum()
     key = key_of(told, k)
-    price = price_of(told, k)
+    price = price_of(truth, k)
     slowest, second = two_slowest(told, k)
     for i in range(k.shape[0]):
         held[i] += k[i] * n
@@ -112,7 +112,7 @@ def stretch(
                 held[i] += delta * (n - t - 1)
                 count += delta
                 key += delta * told.radix[i]
-                price = price_of(told, k)
+                price = price_of(truth, k)
                 if k[i] < 2:
                     slowest, second = two_slowest(told, k)
             before = seen

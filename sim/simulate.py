@@ -7,7 +7,7 @@ one puts out, times selectivities, is what the next takes in.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from sim.plant import fresh_plant
 from sim.replay import RECONFIGURATIONS, RESOURCES, SLOTS, START, VIOLATIONS, Record, loop_for
 from sim.run import Run, Timeline, batch_error
 from sim.setting import Setting, first_deployment, tasks
+from sim.shift import Shift, check_shifts, cut
 
 STRETCH = 1 << 16
 BLOCKS = 64
@@ -33,6 +34,7 @@ class Operation:
 
     def __init__(self, task: Task, setting: Setting, seed: int) -> None:
         self.told: Problem = lay_out(task)
+        self.truth = self.told
         self.k: Integers = first_deployment(setting)
         self.held: Integers = np.zeros_like(self.k)
         self.plant = fresh_plant(self.told, self.k, setting.inertia)
@@ -45,42 +47,58 @@ class Operation:
         else:
             self.policy = build_policy(self.kind, task, seed, setting.options)
 
+    def shift(self, task: Task, announced: bool) -> None:
+        """Live on under other constants, which the policy is told of or not."""
+        self.truth = lay_out(task)
+        if announced:
+            self.told = self.truth
+
     def advance(self, rates: Floats, block: int, sums: Floats, record: Record) -> None:
         """Replay one stretch."""
         if isinstance(self.kind, Kernel):
             self.state = self.kind.grow(self.state, len(rates))
             loop = loop_for(self.kind, self.plant_kind)
-            args = (self.told, self.told, self.state, self.plant, self.k, self.baton, rates, block, sums, self.held)
+            args = (self.told, self.truth, self.state, self.plant, self.k, self.baton, rates, block, sums, self.held)
             self.baton = loop(*args, record)
         else:
-            args = (self.told, self.told, self.policy, self.plant_kind, self.plant, self.k, self.baton)
+            args = (self.told, self.truth, self.policy, self.plant_kind, self.plant, self.k, self.baton)
             self.baton = walk(*args, rates, block, sums, self.held, record)
 
     def policy_bytes(self) -> int:
         return self.kind.measure(self.state) if isinstance(self.kind, Kernel) else self.policy.held_bytes()
 
 
-def simulate(setting: Setting, seed: int = 0, record: bool = False, progress: Progress | None = None) -> Run:
+def simulate(
+    setting: Setting,
+    seed: int = 0,
+    record: bool = False,
+    progress: Progress | None = None,
+    shifts: Sequence[Shift] = (),
+) -> Run:
     """Replay the whole trace; `progress` is told the number of slots done after each stretch."""
     began = time.perf_counter()
+    check_shifts(setting, shifts)
     application, rates = setting.application, setting.trace.rates
     stated = tasks(setting)
     operations = [Operation(task, setting, seed + i) for i, task in enumerate(stated)]
     n, block = len(rates), -(-len(rates) // BLOCKS)
     alone = len(operations) == 1 and stated[0].bound == setting.r_max and not record
-    sums = np.zeros((-(-n // block), 4))
     lines = [empty_record(n if record else 0) for _ in operations]
-    stretch = block * max(1, STRETCH // block)
-    for first in range(0, n, stretch):
-        last = min(n, first + stretch)
-        part = sums[first // block : -(-last // block)]
+    parts = []
+    for first, last, shift in cut(n, block, STRETCH, shifts):
+        if shift is not None:
+            for operation, task in zip(operations, tasks(shift.setting), strict=True):
+                operation.shift(task, shift.announced)
+        sums = np.zeros((-(-(last - first) // block), 4))
         if alone:
-            operations[0].advance(rates[first:last], block, part, lines[0])
+            operations[0].advance(rates[first:last], block, sums, lines[0])
         else:
-            advance_all(application, operations, setting, rates[first:last], block, part, lines, first, record)
+            advance_all(application, operations, setting, rates[first:last], block, sums, lines, first, record)
+        parts.append(sums)
         if progress is not None:
             progress(last)
-    return summarise(setting, seed, operations, sums, lines if record else None, time.perf_counter() - began)
+    kept = lines if record else None
+    return summarise(setting, seed, operations, np.concatenate(parts), kept, time.perf_counter() - began)
 
 
 def empty_record(slots: int) -> Record:

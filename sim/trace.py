@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -141,6 +142,8 @@ def write_trace(trace: Trace, path: Path | str) -> None:
 def find_suffix(path: Path) -> str:
     for suffix in FORMATS:
         if path.name.lower().endswith(suffix):
+            if suffix == ".parquet" and find_spec("pyarrow") is None:
+                raise BadInput(f"{path} needs pyarrow, which is not installed; install it, or make the trace CSV")
             return suffix
     raise BadInput(f"{path}: the suffix is not that of a trace, and must be one of {', '.join(FORMATS)}")
 
@@ -215,7 +218,7 @@ def parse_csv(data: bytes, path: Path) -> Reading:
     check_columns(header, f"{path}, line {lines[0]}")
     for line, row in zip(lines, rows, strict=True):
         if len(row) != len(header):
-            raise BadInput(f"{path}, line {line}: it has {len(row)} fields, and must have {len(header)} like the header")
+            raise BadInput(f"{path}, line {line}: there are {len(row)} fields; write {len(header)}, as in the header")
 
     def column(name: str) -> list[str]:
         return [row[header.index(name)] for row in rows[1:]]
@@ -309,7 +312,7 @@ def take_seconds(value: Any) -> datetime:
 
 
 def take_iso(value: Any) -> datetime:
-    time = datetime.fromisoformat(value.strip())
+    time = datetime.fromisoformat(str(value).strip())
     return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
 
 

@@ -43,13 +43,15 @@ def find_nothing() -> Path | None:
     return None
 
 
-def test_java_home_comes_first(tmp_path: Path) -> None:
+@pytest.mark.parametrize("on_path", ["path", "home"])
+def test_java_home_comes_first_and_stays(tmp_path: Path, on_path: str) -> None:
     java = write_java(tmp_path / "home", "17.0.15")
-    other = write_java(tmp_path / "path", "21.0.1")
-    environ = {"JAVA_HOME": str(tmp_path / "home"), "PATH": str(other.parent)}
+    write_java(tmp_path / "path", "21.0.1")
+    environ = {"JAVA_HOME": str(tmp_path / "home"), "PATH": str(tmp_path / on_path / "bin")}
+    before = dict(environ)
     assert find_java(environ, find_nothing) == java
     provide_java(environ, find_nothing)
-    assert environ == {"JAVA_HOME": str(tmp_path / "home"), "PATH": str(other.parent)}
+    assert environ == before
 
 
 @pytest.mark.parametrize("version", ["1.8.0_292", "11.0.20", "16.0.2"])

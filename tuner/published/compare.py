@@ -51,21 +51,21 @@ def compare(cell: Cell, runs: list[Run]) -> Comparison:
         reconfigurations=float(np.mean([run.reconfigurations for run in runs])),
         resources=float(np.mean([run.resources for run in runs])),
         agrees=agrees,
-        remark=explain(cell, cost, deviation, error, agrees),
+        remark=explain(cell, cost, deviation, agrees),
     )
 
 
-def explain(cell: Cell, cost: float, deviation: float, error: float, agrees: bool) -> str:
+def explain(cell: Cell, cost: float, deviation: float, agrees: bool) -> str:
     """One sentence on a cell that differs, or on one that agrees only because it scatters."""
     if agrees and deviation <= STEADY * cost:
         return ""
     if agrees:
-        return f"one seed scatters by {deviation / cost:.0%}, so the published figure is not stable"
+        return f"not stable: one seed scatters by {deviation / cost:.0%}"
     if cell.policy in DEEP:
-        return "another network library, initial weights and replay order; deep cells vary from run to run"
+        return "other initial weights and replay order; deep runs vary from one to the next"
     if cell.policy == "QL+FA":
         return "the published text leaves the tiles' offsets and step size open"
     if deviation > STEADY * cost:
-        apart = abs(cost - cell.cost) / error
-        return f"the published figure is one draw of the model's errors (one seed scatters by {deviation / cost:.0%}); {apart:.1f} s.e."
+        apart = abs(cost - cell.cost) / deviation
+        return f"not stable: one draw of the model's errors, {apart:.1f} times one seed's scatter of {deviation / cost:.0%}"
     return "unexplained"

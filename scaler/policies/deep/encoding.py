@@ -96,7 +96,7 @@ def count_places(p: Problem, counts: Integers, absent: int) -> Integers:
 
 def check_length(name: str, length: int) -> None:
     if length > LONGEST:
-        raise BadInput(f"encoding {name!r} needs {length} inputs, and may have {LONGEST}: take 'minimal' or fewer types")
+        raise BadInput(f"encoding {name!r} needs {length} inputs, above {LONGEST}: take 'minimal' or fewer node types")
 
 
 ENCODINGS: dict[str, Callable[[Problem], Encoding]] = {

@@ -1,0 +1,323 @@
+"""Applications as directed acyclic graphs: a name, a TOML file or a table in, an `Application` and its paths out."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from heapq import heappop, heappush
+from pathlib import Path
+from typing import Any
+
+from scaler.errors import BadInput
+from scaler.problem import Moments
+from sim.infrastructure import check_keys, read_toml, show, take_name, take_number, take_tables
+
+MOST_PATHS = 10_000
+OPERATOR_KEYS = ("name", "service_time", "service_rate", "scv", "variance", "k_max", "selectivity", "stateful")
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """What one operator does to a tuple; selectivity is tuples out per tuple in."""
+
+    name: str
+    moments: Moments
+    k_max: int = 10
+    selectivity: float = 1.0
+    stateful: bool = False
+
+    def __post_init__(self) -> None:
+        if self.k_max < 1:
+            raise BadInput(f"operator {self.name!r}: k_max is {self.k_max}, and must be at least 1")
+        if not 0.0 <= self.selectivity < math.inf:
+            raise BadInput(f"operator {self.name!r}: selectivity is {self.selectivity}, and must be 0 or more")
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A stream from one operator to the next: of what is put out upstream, `selectivity` times as much arrives."""
+
+    upstream: str
+    downstream: str
+    selectivity: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.upstream == self.downstream:
+            raise BadInput(f"edge {self}: an operator cannot feed itself; name two operators")
+        if not 0.0 <= self.selectivity < math.inf:
+            raise BadInput(f"edge {self}: selectivity is {self.selectivity}, and must be 0 or more")
+
+    def __str__(self) -> str:
+        return f"{self.upstream} -> {self.downstream}"
+
+
+@dataclass(frozen=True, slots=True)
+class Application:
+    """Operators and the streams between them; `sources` has the share of the external rate that reaches each source."""
+
+    operators: tuple[Operator, ...]
+    edges: tuple[Edge, ...] = ()
+    sources: Mapping[str, float] = field(default_factory=dict, hash=False)  # a source left out gets share 1
+    name: str = "application"
+
+    def __post_init__(self) -> None:
+        check_operators(self.operators)
+        check_edges(self)
+        order(self)
+        object.__setattr__(self, "sources", complete_sources(self))
+
+
+Neighbours = tuple[tuple[int, ...], ...]
+
+
+def check_operators(operators: Iterable[Operator]) -> None:
+    names = [operator.name for operator in operators]
+    if not names:
+        raise BadInput("the application has no operator, and must have at least one")
+    for name in names:
+        if names.count(name) > 1:
+            raise BadInput(f"operator {name!r} is named twice, and each must have a name of its own")
+
+
+def check_edges(application: Application) -> None:
+    known = [operator.name for operator in application.operators]
+    seen = set()
+    for edge in application.edges:
+        for end in (edge.upstream, edge.downstream):
+            if end not in known:
+                raise BadInput(f"edge {edge}: there is no operator {end!r}; the operators are {', '.join(known)}")
+        if (edge.upstream, edge.downstream) in seen:
+            raise BadInput(f"edge {edge} is there twice, and may be there once")
+        seen.add((edge.upstream, edge.downstream))
+
+
+def complete_sources(application: Application) -> dict[str, float]:
+    """Every source's share of the external rate, in the order of the operators."""
+    feeds = upstream(application)
+    known = [operator.name for i, operator in enumerate(application.operators) if not feeds[i]]
+    for name, share in application.sources.items():
+        if name not in known:
+            raise BadInput(f"sources: {name!r} is no operator without upstream; those are {', '.join(known)}")
+        if not 0.0 < share < math.inf:
+            raise BadInput(f"sources: the share of {name!r} is {share}, and must be a positive number")
+    return {name: float(application.sources.get(name, 1.0)) for name in known}
+
+
+def upstream(application: Application) -> tuple[tuple[tuple[int, float], ...], ...]:
+    """What feeds each operator: an operator's index, and how many tuples arrive for each that one gets through."""
+    index = {operator.name: i for i, operator in enumerate(application.operators)}
+    feeds: list[list[tuple[int, float]]] = [[] for _ in index]
+    for edge in application.edges:
+        i = index[edge.upstream]
+        feeds[index[edge.downstream]].append((i, application.operators[i].selectivity * edge.selectivity))
+    return tuple(map(tuple, feeds))
+
+
+def neighbours(application: Application) -> tuple[Neighbours, Neighbours]:
+    """Indices of the operators before and of those after each operator."""
+    before = tuple(tuple(i for i, _ in feeds) for feeds in upstream(application))
+    after: list[list[int]] = [[] for _ in before]
+    for j, feeds in enumerate(before):
+        for i in feeds:
+            after[i].append(j)
+    return before, tuple(map(tuple, after))
+
+
+def order(application: Application) -> tuple[int, ...]:
+    """Indices of the operators, upstream first; among those that could come next, the one stated first."""
+    before, after = neighbours(application)
+    awaited = [len(feeds) for feeds in before]
+    ready = [i for i, count in enumerate(awaited) if count == 0]
+    sequence: list[int] = []
+    while ready:
+        i = heappop(ready)
+        sequence.append(i)
+        for j in after[i]:
+            awaited[j] -= 1
+            if awaited[j] == 0:
+                heappush(ready, j)
+    if len(sequence) < len(before):
+        cycle = find_cycle(before, set(range(len(before))).difference(sequence))
+        names = " -> ".join(application.operators[i].name for i in (*cycle, cycle[0]))
+        raise BadInput(f"the edges form a cycle, {names}, and must not; take one of them out")
+    return tuple(sequence)
+
+
+def find_cycle(before: Neighbours, stuck: set[int]) -> list[int]:
+    """A cycle among operators that each have one of their kind upstream, from the one stated first."""
+    walk = [min(stuck)]
+    while True:
+        i = next(i for i in before[walk[-1]] if i in stuck)
+        if i in walk:
+            cycle = walk[walk.index(i) :][::-1]
+            first = cycle.index(min(cycle))
+            return cycle[first:] + cycle[:first]
+        walk.append(i)
+
+
+def paths(application: Application) -> tuple[tuple[int, ...], ...]:
+    """Every path from a source to a sink, as indices of operators."""
+    before, after = neighbours(application)
+    backwards = order(application)[::-1]
+    count: dict[int, int] = {}
+    for i in backwards:
+        count[i] = sum(count[j] for j in after[i]) or 1
+    total = sum(count[i] for i in backwards if not before[i])
+    if total > MOST_PATHS:
+        raise BadInput(f"the application has {total} paths from source to sink, and may have {MOST_PATHS}; merge some")
+    onward: dict[int, list[tuple[int, ...]]] = {}
+    for i in backwards:
+        onward[i] = [(i, *rest) for j in after[i] for rest in onward[j]] or [(i,)]
+    return tuple(path for i in range(len(before)) if not before[i] for path in onward[i])
+
+
+def equal_shares(application: Application, r_max: float) -> dict[str, float]:
+    """Each operator's latency bound when the operators of its longest path share R_max alike."""
+    if not 0.0 < r_max < math.inf:
+        raise BadInput(f"R_max is {r_max} s, and must be a positive number")
+    before, after = neighbours(application)
+    sequence = order(application)
+    reach: dict[int, int] = {}
+    for i in sequence:
+        reach[i] = 1 + max((reach[j] for j in before[i]), default=0)
+    remain: dict[int, int] = {}
+    for i in reversed(sequence):
+        remain[i] = 1 + max((remain[j] for j in after[i]), default=0)
+    return {operator.name: r_max / (reach[i] + remain[i] - 1) for i, operator in enumerate(application.operators)}
+
+
+def read_application(path: Path | str) -> Application:
+    """The application that a TOML file describes, named like the file where it names itself nothing."""
+    document = read_toml(path)
+    try:
+        application = parse_application(document)
+    except BadInput as error:
+        raise BadInput(f"{path}: {error}") from error
+    return application if "name" in document else replace(application, name=Path(path).stem)
+
+
+def parse_application(document: Mapping[str, Any]) -> Application:
+    """`[[operator]]` and `[[edge]]` tables and, where not every source gets the whole rate, a table `[sources]`."""
+    check_keys(document, ("name", "operator", "edge", "sources"), "the application")
+    shares = document.get("sources", {})
+    if not isinstance(shares, Mapping):
+        raise BadInput(f"sources is {shares!r}, and must be a table of shares by operator")
+    return Application(
+        operators=tuple(parse_operator(table, i) for i, table in enumerate(take_tables(document, "operator"), 1)),
+        edges=tuple(parse_edge(table, i) for i, table in enumerate(take_tables(document, "edge"), 1)),
+        sources={name: take_number(shares, name, "sources") for name in shares},
+        name=take_name(document, "name", "the application") if "name" in document else "application",
+    )
+
+
+def parse_operator(table: Mapping[str, Any], number: int) -> Operator:
+    name = take_name(table, "name", f"operator {number}")
+    place = f"operator {name!r}"
+    check_keys(table, OPERATOR_KEYS, place)
+    k_max, stateful = table.get("k_max", 10), table.get("stateful", False)
+    if not isinstance(k_max, int) or isinstance(k_max, bool):
+        raise BadInput(f"{place}: k_max is {k_max!r}, and must be a whole number")
+    if not isinstance(stateful, bool):
+        raise BadInput(f"{place}: stateful is {stateful!r}, and must be true or false")
+    return Operator(name, parse_moments(table, place), k_max, take_selectivity(table, place), stateful)
+
+
+def parse_moments(table: Mapping[str, Any], place: str) -> Moments:
+    """The service time, stated as a time or a rate, and its variance, stated as such or over the squared mean."""
+    mean_key = choose_key(table, ("service_time", "service_rate"), place)
+    stated = take_number(table, mean_key, place)
+    if not stated > 0.0:
+        raise BadInput(f"{place}: {mean_key} is {show(table, mean_key)}, and must be positive")
+    mean = stated if mean_key == "service_time" else 1.0 / stated
+    spread_key = choose_key(table, ("scv", "variance"), place)
+    spread = take_number(table, spread_key, place)
+    if not spread >= 0.0:
+        raise BadInput(f"{place}: {spread_key} is {show(table, spread_key)}, and must be 0 or more")
+    return Moments(mean, spread if spread_key == "variance" else spread * mean * mean)
+
+
+def choose_key(table: Mapping[str, Any], keys: tuple[str, str], place: str) -> str:
+    given = [key for key in keys if key in table]
+    if len(given) != 1:
+        raise BadInput(f"{place}: {' and '.join(given) or 'neither'} is given, and must be one of {' or '.join(keys)}")
+    return given[0]
+
+
+def parse_edge(table: Mapping[str, Any], number: int) -> Edge:
+    place = f"edge {number}"
+    check_keys(table, ("from", "to", "selectivity"), place)
+    ends = take_name(table, "from", place), take_name(table, "to", place)
+    return Edge(*ends, take_selectivity(table, f"{place}, {ends[0]} -> {ends[1]}"))
+
+
+def take_selectivity(table: Mapping[str, Any], place: str) -> float:
+    return take_number(table, "selectivity", place) if "selectivity" in table else 1.0
+
+
+def make_operator(name: str, service_rate: float, k_max: int) -> Operator:
+    """An operator as in the paper's experiments: the variance is half the squared mean."""
+    if not 0.0 < service_rate < math.inf:
+        raise BadInput(f"operator {name!r}: service_rate is {service_rate}, and must be a positive number")
+    mean = 1.0 / service_rate
+    return Operator(name, Moments(mean, mean * mean / 2.0), k_max)
+
+
+def single(service_rate: float, k_max: int = 10) -> Application:
+    """One operator."""
+    return Application((make_operator("operator", service_rate, k_max),), name="single")
+
+
+def pipeline(k_max: int = 10) -> Application:
+    """Five operators in a row."""
+    return connect("pipeline", make_operators(5, k_max), (1, 2), (2, 3), (3, 4), (4, 5))
+
+
+def diamond(k_max: int = 10) -> Application:
+    """A splitter that feeds two operators every tuple, and a join of both."""
+    names = ("splitter", "left", "right", "join")
+    operators = (replace(o, name=name) for o, name in zip(make_operators(4, k_max), names, strict=True))
+    return connect("diamond", tuple(operators), (1, 2), (1, 3), (2, 4), (3, 4))
+
+
+def multi_sink(k_max: int = 10) -> Application:
+    """A row of three that ends in two sinks, one of which the first operator feeds directly too."""
+    return connect("multi-sink", make_operators(5, k_max), (1, 2), (2, 3), (3, 4), (3, 5), (1, 5))
+
+
+def make_operators(count: int, k_max: int) -> tuple[Operator, ...]:
+    """The first of the paper's five operators."""
+    rates = (350.0, 270.0, 180.0, 300.0, 250.0)[:count]
+    return tuple(make_operator(f"op{i}", rate, k_max) for i, rate in enumerate(rates, 1))
+
+
+def connect(name: str, operators: tuple[Operator, ...], *ends: tuple[int, int]) -> Application:
+    """Operators joined by edges, each given as the numbers of its two ends, counted from 1."""
+    edges = (Edge(operators[a - 1].name, operators[b - 1].name) for a, b in ends)
+    return Application(operators, tuple(edges), name=name)
+
+
+APPLICATIONS: dict[str, Callable[..., Application]] = {
+    "single": single,
+    "pipeline": pipeline,
+    "diamond": diamond,
+    "multi-sink": multi_sink,
+}
+
+
+def find_application(name_or_path: str | Path, **parameters: Any) -> Application:
+    """The built-in graph of this name with these parameters, else the file at this path."""
+    build = APPLICATIONS.get(str(name_or_path))
+    if build is None:
+        if Path(name_or_path).suffix.lower() != ".toml":
+            known = ", ".join(APPLICATIONS)
+            raise BadInput(f"there is no application {str(name_or_path)!r}; choose {known} or name a .toml file")
+        build = read_application
+        parameters = {"path": name_or_path, **parameters}
+    try:
+        inspect.signature(build).bind(**parameters)
+    except TypeError as error:
+        takes = ", ".join(inspect.signature(build).parameters)
+        raise BadInput(f"application {str(name_or_path)!r}: {error}; it takes {takes}") from error
+    return build(**parameters)

@@ -303,7 +303,7 @@ def test_a_missing_file_and_a_folder_are_refused(suffix: str, tmp_path: Path) ->
 
 def test_a_trace_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
     trace = Trace(np.ones(3))
-    with pytest.raises(BadInput, match="cannot be written .*; name a file in a folder that can"):
+    with pytest.raises(BadInput, match=r"cannot be written .*; name a file in a folder that can"):
         write_trace(trace, tmp_path / "none" / "t.txt")
     with pytest.raises(BadInput, match="suffix"):
         write_trace(trace, tmp_path / "t")

@@ -76,10 +76,7 @@ def test_mmpp_has_the_mean_of_its_chain(rates: list[float], stay: float, seed: i
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("stay", [1.0, 2.5, 30.0])
 def test_mmpp_stays_as_long_as_told(stay: float, seed: int) -> None:
-    states = mmpp([1.0, 1000.0, 1e6], stay, SLOTS, seed).rates.searchsorted([0.0])  # keeps mypy honest about the shape
-    assert states.shape == (1,)
-    rates = mmpp([1.0, 1000.0, 1e6], stay, SLOTS, seed).rates
-    state = np.digitize(rates, [100.0, 1e5])
+    state = np.digitize(mmpp([1.0, 1000.0, 1e6], stay, SLOTS, seed).rates, [100.0, 1e5])
     moves = np.diff(state) != 0
     leave = 1.0 / stay
     assert differ(float(moves.sum()), leave * moves.size, math.sqrt(leave * (1.0 - leave) * moves.size) + 1e-9) < SIGMAS
@@ -95,8 +92,8 @@ def shape(weekend: float = 1.0, start: datetime = MONDAY, days: int = 14) -> NDA
 
 def test_a_day_goes_from_low_at_four_to_high_at_sixteen() -> None:
     day = shape()[0]
-    assert {int(day.argmin()) // 4, int(day[::-1].argmin())} <= {3, 4, 95 - 15, 95 - 16}
-    assert day.argmax() // 4 in (15, 16)
+    assert sorted(np.argsort(day)[:2]) == [15, 16]  # the quarters on either side of four
+    assert sorted(np.argsort(day)[-2:]) == [63, 64]
     assert day.min() == pytest.approx(10.0, abs=0.01)
     assert day.max() == pytest.approx(90.0, abs=0.01)
     assert day.mean() == pytest.approx(50.0)

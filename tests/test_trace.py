@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -45,6 +45,7 @@ def covered(trace: Trace, seconds: float) -> NDArray[np.float64]:
 
 
 @pytest.mark.parametrize("suffix", FORMATS)
+@settings(deadline=None)
 @given(trace=traces)
 def test_every_format_gives_back_what_was_put_in(
     suffix: str, trace: Trace, tmp_path_factory: pytest.TempPathFactory
@@ -80,6 +81,7 @@ def test_summer_time_moves_no_slot(suffix: str, tmp_path: Path) -> None:
     assert (back.step_s, back.start) == (3600.0, trace.start)
 
 
+@settings(deadline=None)
 @given(trace=traces, step_s=st.one_of(steps, st.floats(0.05, 5000.0)))
 def test_resampling_conserves_tuples(trace: Trace, step_s: float) -> None:
     again = resample(trace, step_s)
@@ -91,6 +93,7 @@ def test_resampling_conserves_tuples(trace: Trace, step_s: float) -> None:
     assert again.rates.max() <= trace.rates.max() * (1.0 + 1e-12)
 
 
+@settings(deadline=None)
 @given(trace=traces, times=st.integers(1, 9))
 def test_a_finer_step_repeats_and_a_coarser_one_averages(trace: Trace, times: int) -> None:
     finer = resample(trace, trace.step_s / times)
@@ -106,6 +109,7 @@ def test_other_ratios_weigh_by_time() -> None:
     np.testing.assert_allclose(resample(Trace(np.array([10.0, 40.0])), 45.0).rates, [10.0, 30.0, 40.0])
 
 
+@settings(deadline=None)
 @given(trace=traces, data=st.data())
 def test_windows_cut_anywhere_join_to_the_whole(trace: Trace, data: st.DataObject) -> None:
     cut = data.draw(st.integers(0, trace.rates.size - 1))

@@ -29,13 +29,19 @@ COMMANDS: dict[str, Entry] = {
 }
 
 
+class Refusal(click.ClickException):
+    """Bad input, as click shows it."""
+
+    exit_code = REFUSED
+
+
 class LazyGroup(click.Group):
     """Click's own way to load commands late, and the one place where an error becomes a sentence and an exit code."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click hands it over
         return [name for name, entry in COMMANDS.items() if is_there(entry)]
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         entry = COMMANDS.get(cmd_name)
         if entry is None or not is_there(entry):
             return None
@@ -51,9 +57,7 @@ class LazyGroup(click.Group):
         try:
             return super().invoke(ctx)
         except BadInput as error:
-            refusal = click.ClickException(str(error))
-            refusal.exit_code = REFUSED
-            raise refusal from error
+            raise Refusal(str(error)) from error
         except KeyboardInterrupt:
             click.echo("Interrupted.", err=True)
             ctx.exit(INTERRUPTED)

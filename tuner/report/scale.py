@@ -35,7 +35,7 @@ class Scale:
     def ticks(self, factor: float = 1.0) -> Ticks:
         """Round values with labels; values times `factor` are what the labels say."""
         values = powers(self.low, self.high) if self.by_factors else rounds(self.low, self.high)
-        return [(float(self.share(np.float64(v))), f"{v * factor:.10g}") for v in values]
+        return [(float(y), f"{v * factor:.6g}") for y, v in zip(self.share(np.array(values)), values, strict=True)]
 
 
 def fit(highest: float, room: float = 1.05) -> Scale:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 WIDE = 1000
-Pairs = Iterable[tuple[float, str]]
+Pairs = Sequence[tuple[float, str]]
 
 
 def draw_plot(height: int, marks: Sequence[str], around: Sequence[str], name: str) -> str:
@@ -54,13 +54,13 @@ def draw_rug(xs: Iterable[float], height: int, style: str) -> str:
 
 def draw_left_axis(ticks: Pairs, title: str) -> str:
     """A grid line and a label for each tick, and what the axis shows above them."""
-    lines = "".join(f'<line class="grid" x1="0" x2="100%" y1="{down(y)}" y2="{down(y)}"/>' for y, _ in (ticks := [*ticks]))
-    return lines + draw_labels(ticks, 'x="-8" text-anchor="end"') + draw_title(title, 'x="-8" text-anchor="start"')
+    lines = [f'<line class="grid" x1="0" x2="100%" y1="{down(y)}" y2="{down(y)}"/>' for y, _ in ticks]
+    return "".join(lines) + draw_labels(ticks, 'x="-8" text-anchor="end"') + draw_title(title, 'x="0" dx="-44"')
 
 
 def draw_right_axis(ticks: Pairs, title: str) -> str:
     """Labels of a second scale, without grid lines."""
-    return draw_labels(ticks, 'x="100%" dx="8"') + draw_title(title, 'x="100%" dx="8" text-anchor="end"')
+    return draw_labels(ticks, 'x="100%" dx="8"') + draw_title(title, 'x="100%" dx="44" text-anchor="end"')
 
 
 def draw_labels(ticks: Pairs, where: str) -> str:

@@ -1,0 +1,339 @@
+"""What to simulate, stated in a TOML file, by flags or not at all: settings, one per policy, and seeds out.
+
+Three layers of the same shape lie over each other: the defaults, the file, the flags. A layer that names another
+application, trace, infrastructure or policy replaces that table; otherwise it replaces single keys.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+from scaler.errors import BadInput
+from scaler.policies import find_policy
+from scaler.policy import check_options
+from scaler.problem import Weights, lay_out
+from sim.application import Application, find_application, parse_application
+from sim.arrivals import GENERATORS, generate
+from sim.infrastructure import Infrastructure, find_infrastructure, parse_infrastructure, read_toml
+from sim.plant import Inertia
+from sim.setting import Setting, tasks
+from sim.trace import EPOCH, Trace, read_trace, window
+from tuner.rehearsal import check_policy
+from tuner.toml_table import (
+    MOMENT,
+    NUMBER,
+    NUMBERS,
+    SHARES,
+    TABLE,
+    TABLES,
+    TEXT,
+    TEXTS,
+    WHOLE,
+    WHOLES,
+    Kind,
+    Table,
+    check_table,
+    suggest,
+)
+
+TWO_WEEKS = 20_160  # slots of a minute
+DEFAULTS: dict[str, dict[str, Any]] = {
+    "application": {"builtin": "single", "service_rate": 180.0, "k_max": 10},
+    "trace": {"generator": "diurnal", "low": 50.0, "high": 600.0, "start": date(2026, 1, 5)},
+    "infrastructure": {"name": "A", "n_res": 3},
+    "qos": {"r_max": 0.05},
+    "weights": {"perf": 0.6, "rcf": 0.2, "res": 0.2},
+    "policy": {"names": ["threshold-c", "ql", "ql-pds-plus"]},
+    "run": {"seeds": [0], "plant": "memoryless", "levels": 30, "gamma": 0.99},
+}
+KINDS: dict[str, dict[str, Kind]] = {
+    "application": {
+        "builtin": TEXT,
+        "file": TEXT,
+        "operator": TABLES,
+        "edge": TABLES,
+        "sources": SHARES,
+        "name": TEXT,
+        "service_rate": NUMBER,
+        "k_max": WHOLE,
+    },
+    "trace": {
+        "file": TEXT,
+        "generator": TEXT,
+        "step_s": NUMBER,
+        "start": MOMENT,
+        "slots": WHOLE,
+        "highest_rate": NUMBER,
+    },
+    "infrastructure": {
+        "name": TEXT,
+        "file": TEXT,
+        "node": TABLES,
+        "normaliser_price": NUMBER,
+        "n_res": WHOLE,
+        "first": TEXT,
+    },
+    "qos": {"r_max": NUMBER, "bounds": SHARES},
+    "weights": {"perf": NUMBER, "rcf": NUMBER, "res": NUMBER},
+    "policy": {"name": TEXT, "names": TEXTS, "options": TABLE},
+    "run": {
+        "seeds": WHOLES,
+        "plant": TEXT,
+        "slot_s": NUMBER,
+        "pause_s": NUMBER,
+        "start_s": NUMBER,
+        "levels": WHOLE,
+        "gamma": NUMBER,
+    },
+}
+SOURCES = {  # keys of which a table has one: they say where the rest comes from
+    "application": ("builtin", "file", "operator"),
+    "trace": ("file", "generator"),
+    "infrastructure": ("name", "file", "node"),
+    "policy": ("name", "names"),
+}
+FLAGS = {
+    ("application", "builtin"): "--app",
+    ("application", "service_rate"): "--service-rate",
+    ("application", "k_max"): "--k-max",
+    ("trace", "file"): "--trace",
+    ("trace", "generator"): "--generator",
+    ("trace", "slots"): "--slots",
+    ("trace", "highest_rate"): "--highest-rate",
+    ("infrastructure", "name"): "--infrastructure",
+    ("infrastructure", "n_res"): "--n-res",
+    ("qos", "r_max"): "--r-max",
+    ("policy", "names"): "--policy",
+    ("policy", "options"): "--option",
+    ("run", "plant"): "--plant",
+    ("run", "seeds"): "--seed",
+}
+ANNOTATED = {"float": NUMBER, "int": WHOLE, "Sequence[float]": NUMBERS, "datetime": MOMENT}  # generators' parameters
+Document = Mapping[str, Table]
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """One setting per policy, each to be replayed with every seed; `document` states the same as a TOML file would."""
+
+    name: str
+    policies: tuple[str, ...]
+    settings: tuple[Setting, ...]
+    seeds: tuple[int, ...]
+    document: Document
+
+
+def read_scenario(path: Path | None = None, flags: Document | None = None) -> Scenario:
+    """The scenario of a file, of flags over it, and of defaults under both."""
+    flags = flags or {}
+    stated = anchor(read_document(path), path.parent) if path is not None else {}
+    check_layer(flags, lambda table, key: name_flag(table, key))
+    document = lay_over(lay_over(DEFAULTS, stated), flags)
+    places = {name: name_place(path, stated, flags, name) for name in KINDS}
+    return make_scenario(path.stem if path is not None else "scenario", fill(document), places, str(path or ""))
+
+
+def read_document(path: Path) -> Document:
+    """A scenario file, its tables, keys and types checked."""
+    document = read_toml(path)
+    check_table(document, dict.fromkeys(KINDS, TABLE), lambda table: f"{path}, [{table}]")
+    check_layer(document, lambda table, key: f"{path}, [{table}] {key}")
+    for table, keys in SOURCES.items():
+        given = [key for key in keys if key in document.get(table, {})]
+        if len(given) > 1:
+            raise BadInput(f"{path}, [{table}] has {' and '.join(given)}, and must have one of {', '.join(keys)}")
+    return document
+
+
+def check_layer(document: Document, place: Any) -> None:
+    for name, table in document.items():
+        check_table(table, kinds_of(name, table), lambda key, name=name: place(name, key))  # type: ignore[misc]
+
+
+def kinds_of(name: str, table: Table) -> dict[str, Kind]:
+    """The keys of a table; a trace also has its generator's parameters, whichever it is in the end."""
+    if name != "trace" or "file" in table:
+        return KINDS[name]
+    makers = [GENERATORS[table["generator"]]] if table.get("generator") in GENERATORS else [*GENERATORS.values()]
+    known = {p.name: ANNOTATED[p.annotation] for make in makers for p in inspect.signature(make).parameters.values()}
+    common = {key: KINDS["trace"][key] for key in ("generator", "highest_rate", "slots")}
+    return {**common, **known} if "generator" in table else {**KINDS["trace"], **known}
+
+
+def anchor(document: Document, folder: Path) -> Document:
+    """The document with its files' paths taken from the folder that it lies in."""
+    return {
+        name: {**table, "file": str((folder / table["file"]).resolve())} if "file" in table else table
+        for name, table in document.items()
+    }
+
+
+def lay_over(lower: Document, upper: Document) -> Document:
+    """The lower layer where the upper one says nothing."""
+    laid = dict(lower)
+    for name, table in upper.items():
+        below = lower.get(name, {})
+        if any(key in table and table[key] != below.get(key) for key in SOURCES.get(name, ())):
+            below = {}
+        deeper = {key: {**below[key], **table[key]} for key in ("options", "bounds") if key in below and key in table}
+        laid[name] = {**below, **table, **deeper}
+    return laid
+
+
+def fill(document: Document) -> Document:
+    """The document with the length and the seed that a generated trace has where none is given."""
+    trace = document["trace"]
+    if trace.get("generator") not in GENERATORS:
+        return document
+    known = inspect.signature(GENERATORS[trace["generator"]]).parameters
+    return {**document, "trace": {**{k: v for k, v in (("slots", TWO_WEEKS), ("seed", 0)) if k in known}, **trace}}
+
+
+def name_flag(table: str, key: str) -> str:
+    if table == "weights":
+        return "--weights"
+    return FLAGS.get((table, key), f"--parameter {key}" if table == "trace" else f"{table} {key}")
+
+
+def name_place(path: Path | None, stated: Document, flags: Document, table: str) -> str:
+    """Where the user finds a table: its flags if there are any, else the file if it has it."""
+    if flags.get(table):
+        return " ".join(dict.fromkeys(name_flag(table, key) for key in flags[table]))
+    return f"{path}, [{table}]" if table in stated else ""
+
+
+@contextmanager
+def blame(place: str) -> Iterator[None]:
+    """Put the place before what is wrong there."""
+    try:
+        yield
+    except BadInput as error:
+        raise BadInput(f"{place}: {error}" if place else str(error)) from error
+
+
+def make_scenario(name: str, document: Document, places: Mapping[str, str], whole: str) -> Scenario:
+    """The settings of a checked document."""
+    with blame(places["application"]):
+        application = make_application(document["application"])
+    with blame(places["trace"]):
+        trace = make_trace(document["trace"])
+        highest = take_highest(document["trace"])
+    with blame(places["infrastructure"]):
+        infrastructure = make_infrastructure(document["infrastructure"])
+    with blame(places["weights"]):
+        w = document["weights"]
+        weights = Weights(w["perf"], w["rcf"], w["res"])
+    with blame(places["policy"]):
+        options = spread_options(document["policy"])
+    run = document["run"]
+    with blame(places["run"]):
+        seeds = take_seeds(run["seeds"])
+        inertia = Inertia(**{"slot_s": trace.step_s, **{k: v for k, v in run.items() if k.endswith("_s")}})
+    with blame(whole):
+        settings = tuple(
+            Setting(
+                application=application,
+                infrastructure=infrastructure,
+                trace=trace,
+                policy=policy,
+                r_max=document["qos"]["r_max"],
+                bounds=document["qos"].get("bounds", {}),
+                weights=weights,
+                highest_rate=highest,
+                levels=run["levels"],
+                gamma=run["gamma"],
+                options=given,
+                start=document["infrastructure"].get("first"),
+                plant=run["plant"],
+                inertia=inertia,
+            )
+            for policy, given in options.items()
+        )
+        for task in tasks(settings[0]):
+            lay_out(task)
+    return Scenario(name, tuple(options), settings, seeds, document)
+
+
+def make_application(table: Table) -> Application:
+    if "operator" in table:
+        application = parse_application(
+            {k: v for k, v in table.items() if k in ("operator", "edge", "sources", "name")}
+        )
+    else:
+        given = {"service_rate": table["service_rate"]} if "service_rate" in table else {}
+        application = find_application(table.get("builtin", table.get("file")), **given)
+    if "k_max" not in table:
+        return application
+    return replace(application, operators=tuple(replace(o, k_max=table["k_max"]) for o in application.operators))
+
+
+def make_trace(table: Table) -> Trace:
+    if "generator" in table:
+        parameters = {k: v for k, v in table.items() if k not in ("generator", "highest_rate")}
+        if "start" in parameters:
+            parameters["start"] = take_moment(parameters["start"])
+        return generate(table["generator"], **parameters)
+    trace = read_trace(table["file"], table.get("step_s", 60.0), take_moment(table.get("start", EPOCH)))
+    slots = table.get("slots", trace.rates.size)
+    if not 1 <= slots <= trace.rates.size:
+        raise BadInput(f"slots is {slots}, and must be from 1 to {trace.rates.size}, what the trace has")
+    return window(trace, 0, slots)
+
+
+def take_moment(value: date) -> datetime:
+    """A date as its midnight; what names no offset is taken as UTC."""
+    moment = value if isinstance(value, datetime) else datetime(value.year, value.month, value.day)
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+
+
+def take_highest(table: Table) -> float | None:
+    highest: float | None = table.get("highest_rate")
+    if highest is not None and not highest > 0.0:
+        raise BadInput(f"highest_rate is {highest}, and must be positive")
+    return highest
+
+
+def make_infrastructure(table: Table) -> Infrastructure:
+    if "node" not in table:
+        return find_infrastructure(table.get("name", table.get("file")), table.get("n_res"))
+    inline = {key: table[key] for key in ("node", "normaliser_price") if key in table}
+    found = parse_infrastructure({"name": "inline", **inline})
+    n_res = table.get("n_res", len(found.types))
+    if not 1 <= n_res <= len(found.types):
+        raise BadInput(f"n_res is {n_res}, and must be from 1 to {len(found.types)}")
+    return replace(found, types=found.types[:n_res])
+
+
+def spread_options(table: Table) -> dict[str, dict[str, Any]]:
+    """The policies, each with those of the options that it takes; one that none takes is refused."""
+    names = table.get("names", [table.get("name")])
+    if not names:
+        raise BadInput("there is no policy to simulate; name at least one")
+    kinds = {name: find_policy(name) for name in names}
+    options = table.get("options", {})
+    if len(kinds) == 1:
+        check_options(kinds[names[0]], options)
+    known = [option for kind in kinds.values() for option in kind.options]
+    for option in options:
+        if option not in known:
+            raise BadInput(f"none of {', '.join(kinds)} has an option {option!r}; {suggest(option, known)}")
+    given = {name: {k: v for k, v in options.items() if k in kind.options} for name, kind in kinds.items()}
+    for name, chosen in given.items():
+        check_policy(kinds[name], chosen)
+    return given
+
+
+def take_seeds(seeds: int | list[int]) -> tuple[int, ...]:
+    """The seeds named, or the first so many."""
+    listed = tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
+    if not listed:
+        raise BadInput("there are no seeds, and must be at least one")
+    if min(listed) < 0 or len(set(listed)) < len(listed):
+        raise BadInput(f"the seeds are {', '.join(map(str, listed))}, and must be 0 or more and differ from each other")
+    return listed

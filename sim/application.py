@@ -241,7 +241,7 @@ def parse_moments(table: Mapping[str, Any], place: str) -> Moments:
 def choose_key(table: Mapping[str, Any], keys: tuple[str, str], place: str) -> str:
     given = [key for key in keys if key in table]
     if len(given) != 1:
-        raise BadInput(f"{place}: {' and '.join(given) or 'neither'} is given, and must be one of {' or '.join(keys)}")
+        raise BadInput(f"{place}: {'both' if given else 'neither'} of {' and '.join(keys)} is given; give one of them")
     return given[0]
 
 

@@ -18,11 +18,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from scaler.errors import BadInput
 from scaler.policies.deep.encoding import Codes
 from scaler.problem import Floats, Integers
 
 HIDDEN = 3
 NARROWING = 0.75
+DIVERGED = 1e12  # a squared error that no cost explains, well before single precision overflows
 
 Singles = NDArray[np.float32]
 
@@ -92,6 +94,8 @@ def fit(network: Network, codes: Codes, columns: Integers, targets: Floats, lear
         layer = torch.addmm(bias, torch.relu(layer), weights)
     chosen = layer.gather(1, torch.from_numpy(columns[:, None]))[:, 0]
     error = (chosen - torch.from_numpy(targets.astype(np.float32))).square().sum() / layer.numel()
+    if not error.item() < DIVERGED:
+        raise BadInput(f"the network diverges at a learning_rate of {learning_rate:g}; a lower one would be right")
     slopes = torch.autograd.grad(error, [entered, *network.leaves])
     with torch.no_grad():
         for leaf, slope in zip(network.leaves, slopes[1:], strict=True):

@@ -68,6 +68,12 @@ class Tuning:
             raise BadInput(f"the option target_sync is {self.target_sync}, and must be 0 or a number of training steps")
 
 
+def tune(options: Mapping[str, Any]) -> Tuning:
+    """The options as a person gave them, the others as in the paper."""
+    kinds = {"encoding": str, "learning_rate": float, "target_sync": int}
+    return Tuning(**{name: kinds[name](value) for name, value in options.items()})
+
+
 class DeepPolicy:
     """A network, a memory and a clock, driven from outside slot by slot."""
 
@@ -210,6 +216,6 @@ def learner(variant: Variant) -> Learner:
     """The variant as the registry lists it."""
     return Learner(
         title=variant.title,
-        build=lambda task, seed, options: DeepPolicy(variant, task, seed, Tuning(**options)),
+        build=lambda task, seed, options: DeepPolicy(variant, task, seed, tune(options)),
         options=OPTIONS,
     )

@@ -1,0 +1,154 @@
+"""Runs of several policies and seeds in; one row per policy, each figure with its standard error, out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from scaler.problem import Floats
+from sim.clairvoyant import Bound, floor
+from sim.run import MEASURES, Run
+from sim.setting import Setting, tasks
+from tuner.scenario import Scenario
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A mean and its standard error, NaN where there is none."""
+
+    mean: float
+    error: float
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One policy: the mean over its seeds."""
+
+    policy: str  # as it is named on the command line
+    title: str  # as the literature names it
+    cost: Figure
+    violations: Figure
+    reconfigurations: Figure
+    resources: Figure
+    replicas: Floats  # [operators, N]
+    policy_bytes: int
+    slots_per_second: float
+    runs: tuple[Run, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The rows, and the floor under their costs where one is known."""
+
+    scenario: Scenario
+    rows: tuple[Row, ...]
+    bound: Bound | None
+
+    @property
+    def best(self) -> Row:
+        return min(self.rows, key=lambda row: row.cost.mean)
+
+
+def compare(scenario: Scenario, runs: Sequence[Run]) -> Comparison:
+    """The runs in the order of the jobs: policy by policy, seed by seed."""
+    seeds = len(scenario.seeds)
+    parts = [tuple(runs[i : i + seeds]) for i in range(0, len(runs), seeds)]
+    rows = tuple(make_row(policy, part) for policy, part in zip(scenario.policies, parts, strict=True))
+    return Comparison(scenario, rows, find_floor(scenario.settings[0]))
+
+
+def make_row(policy: str, runs: tuple[Run, ...]) -> Row:
+    figures = {name: average(name, runs) for name in MEASURES}
+    seconds = sum(run.seconds for run in runs)
+    return Row(
+        policy=policy,
+        title=runs[0].policy,
+        replicas=np.mean([run.replicas for run in runs], axis=0),
+        policy_bytes=round(sum(run.policy_bytes for run in runs) / len(runs)),
+        slots_per_second=sum(run.slots for run in runs) / seconds if seconds > 0.0 else math.inf,
+        runs=runs,
+        **figures,
+    )
+
+
+def average(name: str, runs: tuple[Run, ...]) -> Figure:
+    """Over seeds where there are several; the error of a single run is the one that it states itself."""
+    values = np.array([getattr(run, name) for run in runs])
+    if len(runs) == 1:
+        return Figure(float(values[0]), runs[0].errors[name])
+    return Figure(float(values.mean()), float(values.std(ddof=1) / math.sqrt(len(runs))))
+
+
+def find_floor(setting: Setting) -> Bound | None:
+    """What no policy can beat: known for one operator that starts on the first type of a memoryless plant."""
+    stated = tasks(setting)
+    first = setting.infrastructure.types[0].name
+    if len(stated) > 1 or setting.plant != "memoryless" or setting.start not in (None, first):
+        return None
+    return floor(stated[0], setting.trace.rates) if stated[0].bound == setting.r_max else None
+
+
+def format_bytes(size: float) -> str:
+    """A size with the unit that leaves the fewest digits."""
+    for unit in ("B", "kB", "MB"):
+        if size < 999.5:
+            return f"{size:.0f} {unit}" if unit == "B" or size >= 99.95 else f"{size:.1f} {unit}"
+        size /= 1000.0
+    return f"{size:.1f} GB"
+
+
+def describe(comparison: Comparison) -> dict[str, Any]:
+    """The comparison as plain values for JSON; what is not finite is None."""
+    setting = comparison.scenario.settings[0]
+    return tame(
+        {
+            "scenario": comparison.scenario.document,
+            "slots": setting.trace.rates.size,
+            "seeds": comparison.scenario.seeds,
+            "node_types": [asdict(node) for node in setting.infrastructure.types],
+            "operators": [operator.name for operator in setting.application.operators],
+            "floor": None if comparison.bound is None else describe_floor(comparison.bound),
+            "policies": [describe_row(row, comparison.bound) for row in comparison.rows],
+        }
+    )
+
+
+def describe_floor(bound: Bound) -> dict[str, Any]:
+    return {"cost": bound.lower, "exact": bound.exact}
+
+
+def describe_row(row: Row, bound: Bound | None) -> dict[str, Any]:
+    figures = {name: asdict(getattr(row, name)) for name in MEASURES}
+    return {
+        "policy": row.policy,
+        "title": row.title,
+        **figures,
+        "times_floor": None if bound is None else bound.multiple(row.cost.mean),
+        "replicas": row.replicas.tolist(),
+        "policy_bytes": row.policy_bytes,
+        "slots_per_second": row.slots_per_second,
+        "runs": [describe_run(run) for run in row.runs],
+    }
+
+
+def describe_run(run: Run) -> dict[str, Any]:
+    figures = {name: getattr(run, name) for name in MEASURES}
+    return {"seed": run.seed, **figures, "errors": run.errors, "seconds": run.seconds}
+
+
+def tame(value: Any) -> Any:
+    """Values that JSON knows."""
+    rules: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
+        (dict, lambda v: {str(k): tame(x) for k, x in v.items()}),
+        ((list, tuple), lambda v: [tame(x) for x in v]),
+        (float, lambda v: v if math.isfinite(v) else None),
+        ((str, bool, int, type(None)), lambda v: v),
+    )
+    for kinds, rule in rules:
+        if isinstance(value, kinds):
+            return rule(value)
+    return str(value)

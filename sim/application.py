@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from pathlib import Path
@@ -256,48 +256,43 @@ def take_selectivity(table: Mapping[str, Any], place: str) -> float:
     return take_number(table, "selectivity", place) if "selectivity" in table else 1.0
 
 
-def make_operator(name: str, service_rate: float, k_max: int) -> Operator:
-    """An operator as in the paper's experiments: the variance is half the squared mean."""
+def make_operator(name: str, service_rate: float, scv: float, k_max: int) -> Operator:
     if not 0.0 < service_rate < math.inf:
         raise BadInput(f"operator {name!r}: service_rate is {service_rate}, and must be a positive number")
     mean = 1.0 / service_rate
-    return Operator(name, Moments(mean, mean * mean / 2.0), k_max)
+    return Operator(name, Moments(mean, scv * mean * mean), k_max)
 
 
 def single(service_rate: float, k_max: int = 10) -> Application:
-    """One operator."""
-    return Application((make_operator("operator", service_rate, k_max),), name="single")
+    """One operator; the variance of its service time is half the squared mean."""
+    return Application((make_operator("operator", service_rate, 0.5, k_max),), name="single")
 
 
 def pipeline(k_max: int = 10) -> Application:
-    """Five operators in a row."""
-    return connect("pipeline", make_operators(5, k_max), (1, 2), (2, 3), (3, 4), (4, 5))
+    """Three operators in a row."""
+    return connect("pipeline", ((1000, 0.5), (300, 1.0), (300, 0.1)), k_max, (1, 2), (2, 3))
 
 
 def diamond(k_max: int = 10) -> Application:
-    """A splitter that feeds two operators every tuple, and a join of both."""
-    names = ("splitter", "left", "right", "join")
-    operators = (replace(o, name=name) for o, name in zip(make_operators(4, k_max), names, strict=True))
-    return connect("diamond", tuple(operators), (1, 2), (1, 3), (2, 4), (3, 4))
+    """A splitter that feeds three operators every tuple, and a join of all."""
+    rates = ((900, 0.5), (200, 0.01), (300, 0.9), (600, 0.5), (2500, 0.5))
+    return connect("diamond", rates, k_max, (1, 2), (1, 3), (1, 4), (2, 5), (3, 5), (4, 5))
 
 
 def multi_sink(k_max: int = 10) -> Application:
-    """A row of three that ends in two sinks, one of which the first operator feeds directly too."""
-    return connect("multi-sink", make_operators(5, k_max), (1, 2), (2, 3), (3, 4), (3, 5), (1, 5))
+    """Three sinks: two behind a row of two operators, one behind the first alone."""
+    rates = ((700, 0.5), (200, 0.5), (300, 0.5), (500, 0.5), (500, 0.5))
+    return connect("multi-sink", rates, k_max, (1, 2), (2, 3), (2, 4), (1, 5))
 
 
-def make_operators(count: int, k_max: int) -> tuple[Operator, ...]:
-    """The first of the paper's five operators."""
-    rates = (350.0, 270.0, 180.0, 300.0, 250.0)[:count]
-    return tuple(make_operator(f"op{i}", rate, k_max) for i, rate in enumerate(rates, 1))
-
-
-def connect(name: str, operators: tuple[Operator, ...], *ends: tuple[int, int]) -> Application:
-    """Operators joined by edges, each given as the numbers of its two ends, counted from 1."""
+def connect(name: str, services: Sequence[tuple[float, float]], k_max: int, *ends: tuple[int, int]) -> Application:
+    """Operators of these service rates and squared coefficients of variation; edges between their numbers from 1."""
+    operators = tuple(make_operator(f"op{i}", rate, scv, k_max) for i, (rate, scv) in enumerate(services, 1))
     edges = (Edge(operators[a - 1].name, operators[b - 1].name) for a, b in ends)
     return Application(operators, tuple(edges), name=name)
 
 
+# the graphs of the paper's experiments, with the service rates of the authors' files
 APPLICATIONS: dict[str, Callable[..., Application]] = {
     "single": single,
     "pipeline": pipeline,

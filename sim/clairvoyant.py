@@ -1,13 +1,13 @@
 """The floor under every policy: a task and all its arrival rates, future ones included, in; the least cost per slot out.
 
 Backward dynamic programming over deployments on the memoryless plant, one change a slot, with the replay's own slot
-order. Up to `EXACT_TYPES` node types every deployment is a state and the optimum is exact. Beyond, two smaller graphs
-enclose it:
+order. Where there are few deployments each is a state and the optimum is exact. Where there are many, two smaller
+graphs enclose it:
 
-- from below, a state is (c, i, m): c replicas, the slowest of rank i, m of these. What the c - m faster ones are is
-  forgotten; each is charged at the least price of any faster type, and once the last slowest is removed they turn out
-  to be whatever suits best. Every real course maps to one in this graph at no more than its cost: a violation depends
-  on (c, i) alone, and no price is overstated. So its optimum is a lower bound.
+- from below, a state names the `depth` slowest node types present, how many there are of each, and how many replicas
+  are faster than these. Of the faster ones each is charged at the least price of any faster type, and once one of the
+  named types has gone they turn out to be whatever suits best. Every real course maps to one in this graph at no more
+  than its cost: a violation depends on the number of replicas and the slowest type alone, and no price is overstated.
 - from above, deployments of at most two types at a time: a part of the real graph, so that its optimum can be reached.
 
 Notation: S states, E edges; limit[s] is the highest rate that state s answers within the bound.
@@ -19,6 +19,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
+from math import comb
 from typing import NamedTuple
 
 import numpy as np
@@ -27,10 +28,11 @@ from scaler.jit import jit
 from scaler.problem import Floats, Integers, Problem, Task, lay_out
 from scaler.queueing import mg1_response
 
-EXACT_TYPES = 3
+MOST_STATES = 25_000  # a minute or so for half a million slots
 
 Replicas = tuple[int, ...]
-Relaxed = tuple[int, int, int]  # replicas, rank of the slowest type, replicas of that type
+Named = tuple[tuple[int, int], ...]  # rank and replicas of the slowest types present, slowest first
+Relaxed = tuple[Named, int]  # and how many replicas are faster than all of these
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +57,32 @@ class Graph(NamedTuple):
     next: Integers  # [E]
 
 
-def floor(task: Task, rates: Floats, with_plan: bool = False) -> Bound:
-    """The least average slot cost over these rates; `with_plan` also encloses it from above where it is a bound."""
+def floor(task: Task, rates: Floats, with_plan: bool = False, depth: int | None = None) -> Bound:
+    """The least average slot cost over these rates; `with_plan` also encloses it from above where it is a bound.
+
+    `depth` is how many types a state names; None: as many as a minute or so allows.
+    """
     p = lay_out(task)
-    if len(p.price) <= EXACT_TYPES:
-        least = solve(p, deployments(p, len(p.price)), rates)
-        return Bound(least, True, least)
-    upper = solve(p, deployments(p, 2), rates) if with_plan else math.nan
-    return Bound(solve(p, relaxation(p), rates), False, upper)
+    types = len(p.price)
+    depth = depth if depth is not None else affordable_depth(types, p.k_max)
+    lower = solve(p, relaxation(p, depth), rates)
+    if depth >= types:
+        return Bound(lower, True, lower)
+    return Bound(lower, False, solve(p, deployments(p, 2), rates) if with_plan else math.nan)
+
+
+def affordable_depth(types: int, k_max: int) -> int:
+    """The most types to name that keep the graph within `MOST_STATES`, at least one."""
+    depth = 1
+    while depth < types and count_states(types, k_max, depth + 1) <= MOST_STATES:
+        depth += 1
+    return depth
+
+
+def count_states(types: int, k_max: int, depth: int) -> int:
+    """Those without faster replicas, and those with: of `depth` types and then at least one more."""
+    plain = sum(comb(types, n) * comb(k_max, n) for n in range(1, depth + 1))
+    return plain + comb(types - 1, depth) * comb(k_max, depth + 1)
 
 
 def solve(p: Problem, graph: Graph, rates: Floats) -> float:
@@ -151,35 +171,55 @@ def neighbours(k: Replicas) -> Iterator[Replicas]:
             yield (*k[:i], k[i] + delta, *k[i + 1 :])
 
 
-def relaxation(p: Problem) -> Graph:
-    """The graph of (c, i, m) that costs no course more than it really does."""
+def relaxation(p: Problem, depth: int) -> Graph:
+    """The graph whose states name the `depth` slowest types; exact if that is all there are."""
     top = len(p.price) - 1
-    start: Relaxed = (1, int(p.rank[0]), 1)
-    every = [(c, i, m) for c in range(1, p.k_max + 1) for i in range(top + 1) for m in range(1, c + 1)]
-    states = [start, *(s for s in every if s != start and (s[1] < top or s[0] == s[2]))]
+    start: Relaxed = (((int(p.rank[0]), 1),), 0)
+    states = [start, *(s for s in every_relaxed(top, p.k_max, depth) if s != start)]
     number = {s: at for at, s in enumerate(states)}
     table = limits(p)
-    sorted_price = p.price[p.order]
-    price = [m * sorted_price[i] + (c - m) * min(sorted_price[i + 1 :], default=0.0) for c, i, m in states]
-    edges = [[number[n] for n in relaxed_neighbours(s, top) if n in number] for s in states]
-    return connect([table[c, i] for c, i, _ in states], price, edges)
+    ranked = p.price[p.order]
+    least = [float(ranked[r + 1 :].min()) if r < top else 0.0 for r in range(top + 1)]
+    limit = [table[sum(m for _, m in named) + faster, named[0][0]] for named, faster in states]
+    price = [sum(m * ranked[r] for r, m in named) + faster * least[named[-1][0]] for named, faster in states]
+    edges = [[number[n] for n in relaxed_neighbours(s, top, depth) if n in number] for s in states]
+    return connect(limit, price, edges)
 
 
-def relaxed_neighbours(state: Relaxed, top: int) -> Iterator[Relaxed]:
-    """Where one replica more or less leads; those that do not exist are for the caller to leave out."""
-    c, i, m = state
-    yield c + 1, i, m  # a faster one more
-    yield c + 1, i, m + 1
-    for slower in range(i):
-        yield c + 1, slower, 1
-    if c > m:
-        yield c - 1, i, m  # a faster one less
-    if m > 1:
-        yield c - 1, i, m - 1
-    else:
-        for faster in range(i + 1, top + 1):
-            for among in range(1, c):
-                yield c - 1, faster, among
+def every_relaxed(top: int, k_max: int, depth: int) -> Iterator[Relaxed]:
+    for present in range(1, depth + 1):
+        for ranks in combinations(range(top + 1), present):
+            for counts in compositions(present, k_max):
+                named = tuple(zip(ranks, counts, strict=True))
+                yield named, 0
+                if present == depth and ranks[-1] < top:
+                    for faster in range(1, k_max - sum(counts) + 1):
+                        yield named, faster
+
+
+def relaxed_neighbours(state: Relaxed, top: int, depth: int) -> Iterator[Relaxed]:
+    """Where one replica more or less leads; those beyond `k_max`, or none at all, are for the caller to leave out."""
+    named, faster = state
+    counts = dict(named)
+    last = named[-1][0]
+    for r in range(top + 1):
+        if r > last and len(named) == depth:
+            yield named, faster + 1
+            break
+        more = tuple(sorted({**counts, r: counts.get(r, 0) + 1}.items()))
+        yield (more, faster) if len(more) <= depth else (more[:-1], faster + more[-1][1])
+    if faster > 0:
+        yield named, faster - 1
+    for r, m in named:
+        if m > 1:
+            yield tuple(sorted({**counts, r: m - 1}.items())), faster
+            continue
+        fewer = tuple(pair for pair in named if pair[0] != r)
+        if faster == 0:
+            yield fewer, 0
+        for shown in range(last + 1, top + 1):
+            for among in range(1, faster + 1):
+                yield (*fewer, (shown, among)), faster - among
 
 
 def connect(limit: list[float], price: list[float], edges: list[list[int]]) -> Graph:

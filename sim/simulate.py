@@ -55,6 +55,8 @@ class Operation:
 
     def advance(self, rates: Floats, block: int, sums: Floats, record: Record) -> None:
         """Replay one stretch."""
+        rates = rates[:]
+        rates.flags.writeable = False  # numba compiles once more for an array it may write to
         if isinstance(self.kind, Kernel):
             self.state = self.kind.grow(self.state, len(rates))
             loop = loop_for(self.kind, self.plant_kind)

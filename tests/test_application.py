@@ -321,7 +321,6 @@ def test_built_in_graphs_stand_as_the_paper_has_them(name: str) -> None:
     application = find_application(name, **PARAMETERS.get(name, {}), k_max=7)
     assert application.name == name
     for operator in application.operators:
-        assert operator.moments.variance == pytest.approx(operator.moments.mean**2 / 2.0)
         assert (operator.k_max, operator.selectivity) == (7, 1.0)
 
 
@@ -329,9 +328,9 @@ def test_built_in_graphs_stand_as_the_paper_has_them(name: str) -> None:
     ("name", "rates", "routes"),
     [
         ("single", [180.0], {(0,)}),
-        ("pipeline", [350.0, 270.0, 180.0, 300.0, 250.0], {(0, 1, 2, 3, 4)}),
-        ("diamond", [350.0, 270.0, 180.0, 300.0], {(0, 1, 3), (0, 2, 3)}),
-        ("multi-sink", [350.0, 270.0, 180.0, 300.0, 250.0], {(0, 1, 2, 3), (0, 1, 2, 4), (0, 4)}),
+        ("pipeline", [1000.0, 300.0, 300.0], {(0, 1, 2)}),
+        ("diamond", [900.0, 200.0, 300.0, 600.0, 2500.0], {(0, 1, 4), (0, 2, 4), (0, 3, 4)}),
+        ("multi-sink", [700.0, 200.0, 300.0, 500.0, 500.0], {(0, 1, 2), (0, 1, 3), (0, 4)}),
     ],
 )
 def test_built_in_graphs_run_as_drawn(name: str, rates: list[float], routes: set[tuple[int, ...]]) -> None:

@@ -50,9 +50,10 @@ def list_jobs(scenario: Scenario, columns: int = 0) -> list[Job]:
 
 def replay(job: Job, progress: OnSlots | None = None) -> Replay:
     """Run one job; only what charts need of its time line leaves this process."""
-    warm_up(job.setting.policy, job.setting.plant)
-    run = simulate(job.setting, job.seed, record=job.columns > 0, progress=progress)
-    course = follow(job.setting, run, job.columns) if job.columns > 0 else None
+    setting = job.setting
+    warm_up(setting.policy, setting.plant, job.columns > 0 or len(setting.application.operators) > 1)
+    run = simulate(setting, job.seed, record=job.columns > 0, progress=progress)
+    course = follow(setting, run, job.columns) if job.columns > 0 else None
     return Replay(replace(run, timeline=None), course)
 
 

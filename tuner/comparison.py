@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -90,65 +89,3 @@ def find_floor(setting: Setting) -> Bound | None:
     if len(stated) > 1 or setting.plant != "memoryless" or setting.start not in (None, first):
         return None
     return floor(stated[0], setting.trace.rates) if stated[0].bound == setting.r_max else None
-
-
-def format_bytes(size: float) -> str:
-    """A size with the unit that leaves the fewest digits."""
-    for unit in ("B", "kB", "MB"):
-        if size < 999.5:
-            return f"{size:.0f} {unit}" if unit == "B" or size >= 99.95 else f"{size:.1f} {unit}"
-        size /= 1000.0
-    return f"{size:.1f} GB"
-
-
-def describe(comparison: Comparison) -> dict[str, Any]:
-    """The comparison as plain values for JSON; what is not finite is None."""
-    setting = comparison.scenario.settings[0]
-    return tame(
-        {
-            "scenario": comparison.scenario.document,
-            "slots": setting.trace.rates.size,
-            "seeds": comparison.scenario.seeds,
-            "node_types": [asdict(node) for node in setting.infrastructure.types],
-            "operators": [operator.name for operator in setting.application.operators],
-            "floor": None if comparison.bound is None else describe_floor(comparison.bound),
-            "policies": [describe_row(row, comparison.bound) for row in comparison.rows],
-        }
-    )
-
-
-def describe_floor(bound: Bound) -> dict[str, Any]:
-    return {"cost": bound.lower, "exact": bound.exact}
-
-
-def describe_row(row: Row, bound: Bound | None) -> dict[str, Any]:
-    figures = {name: asdict(getattr(row, name)) for name in MEASURES}
-    return {
-        "policy": row.policy,
-        "title": row.title,
-        **figures,
-        "times_floor": None if bound is None else bound.multiple(row.cost.mean),
-        "replicas": row.replicas.tolist(),
-        "policy_bytes": row.policy_bytes,
-        "slots_per_second": row.slots_per_second,
-        "runs": [describe_run(run) for run in row.runs],
-    }
-
-
-def describe_run(run: Run) -> dict[str, Any]:
-    figures = {name: getattr(run, name) for name in MEASURES}
-    return {"seed": run.seed, **figures, "errors": run.errors, "seconds": run.seconds}
-
-
-def tame(value: Any) -> Any:
-    """Values that JSON knows."""
-    rules: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
-        (dict, lambda v: {str(k): tame(x) for k, x in v.items()}),
-        ((list, tuple), lambda v: [tame(x) for x in v]),
-        (float, lambda v: v if math.isfinite(v) else None),
-        ((str, bool, int, type(None)), lambda v: v),
-    )
-    for kinds, rule in rules:
-        if isinstance(value, kinds):
-            return rule(value)
-    return str(value)

@@ -41,7 +41,6 @@ def check_policy(kind: Kind, options: Mapping[str, Any]) -> None:
 
 
 @cache
-def warm_up(policy: str, plant: str) -> None:
-    """Compile a policy's loops or load them, so that the time it takes is not taken for the replay's."""
-    for record in (False, True):
-        simulate(make_toy(policy, plant), record=record)
+def warm_up(policy: str, plant: str, record: bool) -> None:
+    """Compile a policy's loop or load it, so that the time it takes is not taken for the replay's."""
+    simulate(make_toy(policy, plant), record=record)

@@ -86,7 +86,7 @@ def main() -> None:
         print(f"{policy:<14}{speeds[policy]:>10.1f}{wanted:>8.0f}{ratio:>7.2f}{java:>8.0f}")
     short = replace(
         operator("ql-pds-plus", window(trace, 0, 50_000)),
-        application=find_application("pipeline", k_max=10),
+        application=find_application("diamond", k_max=10),
     )
     seconds = best_seconds(short)
     print(

@@ -24,7 +24,7 @@ from tuner.parallel import run_all
 from tuner.published.cells import OPTIONS, POLICY_NAMES, R_MAX, WORKLOADS, load_workload
 from tuner.published.memory import weigh
 
-ETA_V, ETA_R = 0.05, 0.10
+ETAS = tuple((eta_v, eta_r) for eta_v in (0.01, 0.05, 0.10) for eta_r in (0.05, 0.10))
 LEARNERS = ("QL", "QL+PDS", "QL+PDS+", "QL+FA")
 RIVALS = tuple(f"{rule}-{node}" for rule in ("threshold", "drs", "lohrmann", "heinze") for node in ("c", "s", "o"))
 
@@ -242,7 +242,9 @@ def figure_27(folder: Path, seeds: int, progress: Reporter | None) -> Study:
         )
     rows.append(("share that meets both", "", "", "42 %", "", "", "", f"{np.mean(met):.0%}"))
     columns = ("application", "N_res", "R_max", "published", "violations %", "reconfigurations %", "resources", "met")
-    caption = "The naive baseline: equal weights, equal latency shares; eta_V 5 %, eta_R 10 %, 50,000 slots of QL+PDS+"
+    caption = (
+        "The naive baseline: equal weights and latency shares, QL+PDS+, 50,000 slots; eta_V 1, 5, 10 %, eta_R 5, 10 %"
+    )
     return Study("fig27", caption, columns, rows)
 
 

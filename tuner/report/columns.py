@@ -25,9 +25,8 @@ def cut(slots: int, columns: int) -> Integers:
     return np.arange(wide, dtype=np.int64) * slots // wide
 
 
-def centres(slots: int, columns: int) -> Floats:
-    """Where each column lies, as a share of the width."""
-    starts = cut(slots, columns)
+def centres(slots: int, starts: Integers) -> Floats:
+    """The middle from each start to the next, as a share of the width."""
     return (starts + np.append(starts[1:], slots)) / (2.0 * slots)
 
 
@@ -45,9 +44,8 @@ def gather(values: Floats, columns: int) -> Columns:
     return Columns(np.where(there, low, np.nan), mean, np.where(there, high, np.nan), sizes - counts)
 
 
-def means(values: Floats, columns: int) -> Floats:
-    """Mean of each column of values [T] or [T, N]."""
-    starts = cut(len(values), columns)
+def means(values: Floats | Integers, starts: Integers) -> Floats:
+    """Mean of values [T] or [T, N] from each start to the next."""
     sizes = np.diff(np.append(starts, len(values)))
     sums = np.add.reduceat(values, starts, axis=0, dtype=np.float64)
     return sums / (sizes if values.ndim == 1 else sizes[:, None])

@@ -11,6 +11,8 @@ import math
 from collections.abc import Iterable, Sequence
 from html import escape
 
+from scaler.problem import Floats
+
 WIDE = 1000
 Pairs = Sequence[tuple[float, str]]
 
@@ -22,12 +24,12 @@ def draw_plot(height: int, marks: Sequence[str], around: Sequence[str], name: st
     return f'<svg class="plot" style="height:{height}px" {said}>{"".join(around)}{inner}</svg>'
 
 
-def draw_line(xs: Sequence[float], ys: Sequence[float], height: int, style: str) -> str:
+def draw_line(xs: Floats, ys: Floats, height: int, style: str) -> str:
     """A line through the points; a NaN breaks it."""
     return f'<path class="line {style}" d="{trace_path(xs, ys, height)}"/>'
 
 
-def draw_band(xs: Sequence[float], low: Sequence[float], high: Sequence[float], height: int, style: str) -> str:
+def draw_band(xs: Floats, low: Floats, high: Floats, height: int, style: str) -> str:
     """The area between two lines, piece by piece where a NaN breaks them."""
     paths = []
     for first, last in whole_pieces(low, high):
@@ -37,17 +39,12 @@ def draw_band(xs: Sequence[float], low: Sequence[float], high: Sequence[float], 
     return f'<path class="area {style}" d="{"".join(paths)}"/>'
 
 
-def draw_steps(xs: Sequence[float], ys: Sequence[float], height: int, style: str) -> str:
-    """The area under a line, from the plot's floor."""
-    return draw_band(xs, [0.0] * len(ys), ys, height, style)
-
-
 def draw_level(y: float, height: int, style: str) -> str:
     """A horizontal line across the plot."""
     return f'<path class="line {style}" d="M0 {place(y, height)}H{WIDE}"/>'
 
 
-def draw_rug(xs: Iterable[float], height: int, style: str) -> str:
+def draw_rug(xs: Floats, height: int, style: str) -> str:
     """Short strokes along the top, where values lie beyond the plot."""
     return f'<path class="line {style}" d="{"".join(f"M{round(x * WIDE)} 0V7" for x in xs)}"/>'
 
@@ -81,7 +78,7 @@ def draw_bottom_axis(ticks: Pairs) -> str:
     return "".join(marks)
 
 
-def trace_path(xs: Sequence[float], ys: Sequence[float], height: int) -> str:
+def trace_path(xs: Floats, ys: Floats, height: int) -> str:
     """Path data; points in a row at the same height are joined in one stroke."""
     parts: list[str] = []
     pen = False
@@ -96,7 +93,7 @@ def trace_path(xs: Sequence[float], ys: Sequence[float], height: int) -> str:
     return "".join(parts)
 
 
-def whole_pieces(*lines: Sequence[float]) -> Iterable[tuple[int, int]]:
+def whole_pieces(*lines: Floats) -> Iterable[tuple[int, int]]:
     """Where all lines are finite: first and past-the-last index of every piece."""
     first = None
     for i, values in enumerate([*zip(*lines, strict=True), (math.nan,)]):

@@ -1,0 +1,122 @@
+"""The floor: brute force on tiny instances, enclosed where it is a bound, and below every policy."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from scaler.nodes import NodeType
+from scaler.policies.threshold import THRESHOLD_C, THRESHOLD_S
+from scaler.problem import Floats, Moments, Problem, Task, Weights, lay_out
+from scaler.queueing import mg1_response
+from sim.clairvoyant import count_states, deployments, every_relaxed, floor, limits, relaxation, solve
+from sim.plant import Inertia, fresh_plant
+from sim.replay import RECONFIGURATIONS, RESOURCES, START, VIOLATIONS, Record, loop_for
+
+SPEEDUPS = (1.0, 0.7, 1.3, 0.4, 2.0)
+
+
+def make_task(types: int, k_max: int, price_power: float = 1.0, weights: Weights | None = None) -> Task:
+    nodes = tuple(NodeType(f"n{i}", s, s**price_power) for i, s in enumerate(SPEEDUPS[:types]))
+    return Task(nodes, k_max, Moments(1 / 180, 0.5 / 180**2), 0.05, weights or Weights(0.6, 0.2, 0.2), 650.0)
+
+
+def some_rates(n: int, seed: int, top: float = 500.0) -> Floats:
+    rng = np.random.default_rng(seed)
+    return np.round(top * np.abs(np.sin(np.arange(n) / 3.0)) * rng.uniform(0.5, 1.0, n))
+
+
+def search(p: Problem, rates: Floats) -> float:
+    """Every course of changes, tried out with the plant's own formula."""
+    types, n = len(p.price), len(rates)
+    actions = [(0, 0), *((i, d) for i in range(types) for d in (-1, 1))]
+    best = np.inf
+    for course in product(actions, repeat=n - 1):
+        k = [1] + [0] * (types - 1)
+        cost = 0.0
+        for t, rate in enumerate(rates):
+            slowest = min(p.speedup[i] for i in range(types) if k[i])
+            cost += p.w_perf * (mg1_response(rate / sum(k), p.mean, p.variance, slowest) > p.bound)
+            cost += p.w_res * float(np.dot(k, p.price))
+            if t < n - 1 and course[t][1] != 0:
+                i, d = course[t]
+                k[i] += d
+                cost += p.w_rcf
+                if k[i] < 0 or not 1 <= sum(k) <= p.k_max:
+                    break
+        else:
+            best = min(best, cost)
+    return best / n
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(("types", "k_max", "power", "n"), [(1, 3, 1.0, 7), (2, 3, 1.3, 6), (3, 3, 0.8, 5)])
+def test_exact_equals_brute_force(types: int, k_max: int, power: float, n: int, seed: int) -> None:
+    weights = Weights(0.5, 0.05, 0.45)
+    task = make_task(types, k_max, power, weights)
+    rates = some_rates(n, seed)
+    bound = floor(task, rates)
+    assert bound.exact
+    assert bound.lower == pytest.approx(search(lay_out(task), rates), rel=1e-12)
+
+
+@pytest.mark.parametrize("power", [0.8, 1.0, 1.2])
+@pytest.mark.parametrize("types", [3, 4, 5])
+def test_relaxations_tighten_towards_the_exact_floor(types: int, power: float) -> None:
+    task = make_task(types, 4, power, Weights(0.6, 0.05, 0.35))
+    rates = some_rates(300, 7)
+    exact = floor(task, rates, depth=types).lower
+    chain = [floor(task, rates, with_plan=True, depth=d) for d in range(1, types)]
+    for loose, tight in zip(chain, chain[1:], strict=False):
+        assert loose.lower <= tight.lower + 1e-12
+    for bound in chain:
+        assert not bound.exact
+        assert bound.lower <= exact + 1e-12
+        assert exact <= bound.upper + 1e-12
+
+
+def test_naming_every_type_is_the_graph_of_deployments() -> None:
+    p = lay_out(make_task(3, 5, 1.1))
+    rates = some_rates(500, 3)
+    assert solve(p, relaxation(p, 3), rates) == pytest.approx(solve(p, deployments(p, 3), rates), rel=1e-12)
+
+
+@pytest.mark.parametrize(("types", "k_max", "depth"), [(3, 5, 3), (4, 4, 1), (5, 6, 2), (4, 3, 3)])
+def test_states_are_as_many_as_counted(types: int, k_max: int, depth: int) -> None:
+    states = list(every_relaxed(types - 1, k_max, depth))
+    assert len(states) == len(set(states)) == count_states(types, k_max, depth)
+
+
+def test_limits_part_kept_from_broken_bounds() -> None:
+    p = lay_out(make_task(5, 6))
+    table = limits(p)
+    for count in range(1, 7):
+        for r, i in enumerate(p.order):
+            rate = table[count, r]
+            assert mg1_response(rate / count, p.mean, p.variance, p.speedup[i]) <= p.bound
+            assert mg1_response(np.nextafter(rate, 1e9) / count, p.mean, p.variance, p.speedup[i]) > p.bound
+            assert rate == pytest.approx(count * p.capacity[i], rel=1e-9)
+
+
+@pytest.mark.parametrize("kernel", [THRESHOLD_C, THRESHOLD_S])
+@pytest.mark.parametrize("types", [2, 5])
+def test_no_policy_costs_less(kernel: object, types: int) -> None:
+    task = make_task(types, 5)
+    rates = some_rates(2000, 11, 600.0)
+    p = lay_out(task)
+    k = np.zeros(types, np.int64)
+    k[0] = 1
+    sums, held = np.zeros((1, 4)), np.zeros(types, np.int64)
+    record = Record(np.empty(0), np.empty(0), np.empty(0, np.int8))
+    state = kernel.prepare(task, 0, {})  # type: ignore[attr-defined]
+    loop = loop_for(kernel, "memoryless")  # type: ignore[arg-type]
+    loop(p, p, state, fresh_plant(p, k, Inertia()), k, START, rates, len(rates), sums, held, record)
+    v, c, r = sums[0, VIOLATIONS], sums[0, RECONFIGURATIONS], sums[0, RESOURCES]
+    cost = (p.w_perf * v + p.w_rcf * c + p.w_res * r) / len(rates)
+    assert floor(task, rates).lower <= cost
+
+
+def test_no_slots_cost_nothing() -> None:
+    assert floor(make_task(2, 3), np.empty(0)).lower == 0.0

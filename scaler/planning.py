@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,8 +27,11 @@ from scaler.problem import Floats, Integers, Problem, Task, lay_out
 from scaler.table import DENSE_BYTES
 
 THETA = 1e-5  # as published
+MEMORY, MOST_MIXED = 3, 1000
 STAY, STRAY = 0.8, 0.1  # persistence: the level stays, or moves to either neighbour
 FORBIDDEN = -1
+
+Sweep = tuple[Floats, Floats]  # what a sweep changed, what it led to
 
 
 class Space(NamedTuple):
@@ -35,7 +39,7 @@ class Space(NamedTuple):
 
     keys: Integers  # [D] ascending
     near: Integers  # [D, A] row of the deployment that each action leads to, FORBIDDEN if it may not be taken
-    count: Integers  # [D]
+    parallelism: Integers  # [D]
     slowest: Integers  # [D] rank of the slowest type present
     cost: Floats  # [D] r(d)
 
@@ -60,7 +64,7 @@ def lay_out_space(task: Task) -> Space:
     return Space(
         keys=keys,
         near=np.hstack([np.arange(len(keys))[:, None], less, more]).astype(np.int64),
-        count=count,
+        parallelism=count,
         slowest=np.argmax(replicas[:, p.order] > 0, axis=1).astype(np.int64),
         cost=p.w_res * (replicas @ p.price),
     )
@@ -92,30 +96,53 @@ def plan(task: Task, transitions: Floats, violation: Floats, theta: float = THET
     """Value iteration until no value is further than `theta` from the optimum.
 
     `transitions` [L, L] is P, `violation` [K + 1, N, L] the cost of a violation by parallelism and rank of the slowest
-    type present. What a sweep changes alike in all deployments need not be swept for: adding x(l) to all of them adds
-    g P x to the sweep, so that the x which settles it solves a system of L equations (the level is an exact
-    aggregation, Bertsekas & Castanon 1989). The spread that remains between deployments bounds the error.
+    type present. Sweeps contract by g, and so each bounds its own error by its largest change times g / (1 - g).
     """
     space = lay_out_space(task)
-    violated = violation[space.count, space.slowest]
+    violated = violation[space.parallelism, space.slowest]
     values = np.zeros_like(violated)
-    settle = np.linalg.inv(np.eye(task.levels) - task.gamma * transitions)
-    while True:
+    past: list[Sweep] = []
+    last = math.inf
+    for sweep in count():
         swept = back_up(task, space, transitions, violated, values)
         change = swept - values
-        low, high = change.min(axis=0), change.max(axis=0)
-        values = swept + task.gamma * transitions @ settle @ ((low + high) / 2.0)
-        if task.gamma / (1.0 - task.gamma) * float((high - low).max()) / 2.0 <= theta:
-            return Plan(space, values)
+        worst = float(np.abs(change).max())
+        if worst * task.gamma <= theta * (1.0 - task.gamma):
+            break
+        if worst > 2.0 * last or sweep >= MOST_MIXED:
+            past = []
+        past = [*past[-MEMORY:], (change, swept)]
+        values = mix(past)
+        last = worst
+    return Plan(space, swept)
+
+
+def mix(past: list[Sweep]) -> Floats:
+    """Anderson's step: the combination of the last sweeps in which their changes cancel best.
+
+    Saves three in four sweeps: deployments between which it never pays to move keep their differences, and plain sweeps
+    bring these in at g a sweep (Geist & Scherrer 2018). Not sure to converge by itself: `plan` forgets what went wrong,
+    and ends with plain sweeps at the latest after MOST_MIXED.
+    """
+    change, swept = past[-1]
+    if len(past) == 1:
+        return swept
+    slopes = np.array([(change - c).ravel() for c, _ in past[:-1]])
+    shares = np.linalg.lstsq(slopes @ slopes.T, slopes @ change.ravel(), rcond=1e-12)[0]
+    values: Floats = swept - sum(share * (swept - s) for share, (_, s) in zip(shares, past, strict=False))
+    return values
 
 
 def back_up(task: Task, space: Space, transitions: Floats, violated: Floats, values: Floats) -> Floats:
     """One sweep: U once more from U."""
     stay = values + space.cost[:, None]
-    padded = np.vstack([stay, np.full((1, task.levels), np.inf)])  # FORBIDDEN finds the last row
-    least = stay.copy()
+    moved = np.full((len(stay) + 1, task.levels), np.inf)  # FORBIDDEN finds the last row
+    moved[:-1] = stay + task.weights.reconfiguration
+    least = stay
+    neighbour = np.empty_like(stay)
     for action in range(1, space.near.shape[1]):
-        np.minimum(least, padded[space.near[:, action]] + task.weights.reconfiguration, out=least)
+        np.take(moved, space.near[:, action], axis=0, out=neighbour, mode="raise")
+        np.minimum(least, neighbour, out=least)
     future: Floats = (violated + task.gamma * least) @ transitions.T
     return future
 
@@ -126,9 +153,9 @@ def plan_for(task: Task, believed: Task, options: Mapping[str, Any]) -> Plan:
 
 
 def violation_costs(task: Task, believed: Task) -> Floats:
-    """Cost of a violation [K + 1, N, L] where the middle of a level violates the bound on the believed service model."""
+    """Cost of a violation [K + 1, N, L], where a level's middle violates the bound on the believed service model."""
     bad = np.arange(task.levels) >= first_bad_level(believed)[..., None]
-    return task.weights.performance * bad
+    return np.where(bad, task.weights.performance, 0.0)
 
 
 def transitions_from(task: Task, options: Mapping[str, Any]) -> Floats:

@@ -17,7 +17,7 @@ from scaler.jit import jit
 from scaler.problem import Floats, Integers
 
 DENSE_BYTES = 64 << 20
-BUDGET_BYTES = 1 << 30
+BUDGET_BYTES = 512 << 20
 EMPTY = -1
 
 

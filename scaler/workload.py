@@ -40,6 +40,7 @@ class Workload(NamedTuple):
     pool_visits: Integers  # [F]
     hazard: Floats  # [F] chance to be above in the next slot, before any evidence
     age_edges: Integers  # [Y]
+    width: Integers  # [Y] slots that an age class lasts
     height_edges: Floats  # [X - 1]
 
 
@@ -56,6 +57,7 @@ def make_workload(thresholds: int) -> Workload:
         pool_visits=np.zeros(Y * X, np.int64),
         hazard=first_hazard(),
         age_edges=np.array(AGES, np.int64),
+        width=np.diff((*AGES, 2 * AGES[-1])),
         height_edges=np.array(HEIGHTS),
     )
 
@@ -65,7 +67,7 @@ def first_hazard() -> Floats:
     by_age = 1.0 / (np.array(AGES) + 2.0)
     heights = np.array((0.0, *HEIGHTS))
     by_height = np.select([heights >= 1.0, heights >= 0.9, heights >= 0.8], [0.5, 0.1, 0.02], 0.0)
-    return np.maximum(by_age[:, None] * np.where(heights < 0.5, 0.1, 1.0), by_height).ravel()
+    return np.maximum(by_age[:, None], by_height).ravel()
 
 
 @jit

@@ -8,7 +8,7 @@ from __future__ import annotations
 from scaler.policy import Policy
 from scaler.problem import Floats, Integers, Problem, Seen, look, price_of, two_slowest
 from sim.plant import Plant
-from sim.replay import PLANTS, RECONFIGURATIONS, RESOURCES, SLOTS, START, VIOLATIONS, Baton, Record
+from sim.replay import PLANTS, RECONFIGURATIONS, RESOURCES, SLOTS, VIOLATIONS, Baton, Record
 
 
 def walk(
@@ -36,9 +36,7 @@ def walk(
         if begun:
             policy.absorb(k, before, action, seen)
         action = policy.choose(k, seen)
-        for line, value in zip(record, (response, output, action), strict=True):
-            if len(line) > 0:
-                line[t] = value
+        write(record, t, response, output, action)
         row = sums[t // block]
         row[SLOTS] += 1
         row[VIOLATIONS] += seen.violated
@@ -50,3 +48,13 @@ def walk(
             k[(action - 1) % types] += 1 if action > types else -1
         before, begun = seen, True
     return Baton(before, action, begun)
+
+
+def write(record: Record, t: int, response: float, output: float, action: int) -> None:
+    """Note the slot in the lines that are kept."""
+    if len(record.response) > 0:
+        record.response[t] = response
+    if len(record.output) > 0:
+        record.output[t] = output
+    if len(record.action) > 0:
+        record.action[t] = action

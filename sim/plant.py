@@ -21,7 +21,6 @@ from scaler.jit import jit
 from scaler.problem import Floats, Integers, Problem, two_slowest
 from scaler.queueing import mg1_response
 
-
 Answer = tuple[float, float, float]  # utilisation, response time, output rate
 
 

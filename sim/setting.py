@@ -1,4 +1,4 @@
-"""One thing to simulate, stated once: an application on an infrastructure under a trace, a policy and what it is worth."""
+"""One thing to simulate, stated once: an application, node types, a trace, a policy and what matters how much."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ class Setting:
         names = [operator.name for operator in self.application.operators]
         for name in self.bounds:
             if name not in names:
-                raise BadInput(f"a latency bound names operator {name!r}; {self.application.name} has {', '.join(names)}")
+                known = f"{self.application.name} has {', '.join(names)}"
+                raise BadInput(f"a latency bound names operator {name!r}; {known}")
 
 
 def gains(application: Application) -> list[float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from scaler.errors import BadInput
 from sim.setting import Setting
@@ -40,6 +41,6 @@ def cut(slots: int, block: int, most: int, shifts: Sequence[Shift]) -> Iterator[
     """Stretches [first, last) of whole blocks, at most about `most` slots, none across a shift."""
     bounds = [0, *(shift.at for shift in shifts), slots]
     stretch = block * max(1, most // block)
-    for i, (start, end) in enumerate(zip(bounds, bounds[1:], strict=False)):
+    for i, (start, end) in enumerate(pairwise(bounds)):
         for first in range(start, end, stretch):
             yield first, min(end, first + stretch), shifts[i - 1] if i > 0 and first == start else None

@@ -57,14 +57,12 @@ class Operation:
         """Replay one stretch."""
         rates = rates[:]
         rates.flags.writeable = False  # numba compiles once more for an array it may write to
+        world = (self.plant, self.k, self.baton, rates, block, sums, self.held, record)
         if isinstance(self.kind, Kernel):
             self.state = self.kind.grow(self.state, len(rates))
-            loop = loop_for(self.kind, self.plant_kind)
-            args = (self.told, self.truth, self.state, self.plant, self.k, self.baton, rates, block, sums, self.held)
-            self.baton = loop(*args, record)
+            self.baton = loop_for(self.kind, self.plant_kind)(self.told, self.truth, self.state, *world)
         else:
-            args = (self.told, self.truth, self.policy, self.plant_kind, self.plant, self.k, self.baton)
-            self.baton = walk(*args, rates, block, sums, self.held, record)
+            self.baton = walk(self.told, self.truth, self.policy, self.plant_kind, *world)
 
     def policy_bytes(self) -> int:
         return self.kind.measure(self.state) if isinstance(self.kind, Kernel) else self.policy.held_bytes()
@@ -142,8 +140,9 @@ def advance_all(
     sums[:, SLOTS] += np.diff(np.append(starts, n))
     if record:
         for line, one in zip(lines, records, strict=True):
-            for whole, piece in zip(line, one, strict=True):
-                whole[first : first + n] = piece
+            line.response[first : first + n] = one.response
+            line.output[first : first + n] = one.output
+            line.action[first : first + n] = one.action
 
 
 def sum_responses(records: list[Record], path: tuple[int, ...]) -> Floats:

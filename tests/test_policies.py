@@ -34,7 +34,7 @@ def observe(deployment: Deployment, rate: float, time: float = 0.0) -> Observati
 
 def drive(policy: Policy, slots: int, seed: int = 0) -> Iterator[tuple[Observation, int]]:
     """Let a policy run; yields what it saw and the code of what it chose."""
-    deployment, before = Deployment((1, 0, 0)), None
+    deployment, before, done = Deployment((1, 0, 0)), None, NOTHING
     for t, rate in enumerate(make_rates(slots, seed).tolist()):
         now = observe(deployment, rate, 60.0 * t)
         if before is not None:

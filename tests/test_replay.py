@@ -45,8 +45,8 @@ def threshold(task: Task, pick: int) -> Controller:
 
 
 TWINS: dict[str, tuple[str, dict[str, object], Callable[[Task, int], Controller]]] = {
-    "TB-C": ("threshold-c", {}, lambda task, seed: threshold(task, 1)),
-    "TB-S": ("threshold-s", {}, lambda task, seed: threshold(task, 2)),
+    "TB-C": ("threshold-c", {}, lambda task, _: threshold(task, 1)),
+    "TB-S": ("threshold-s", {}, lambda task, _: threshold(task, 2)),
     "QL": ("ql", {}, QLearning),
     "PDS": ("ql-pds", {}, lambda task, seed: PostDecision(task, seed, estimates=False, as_published=False)),
     "PDS as published": ("ql-pds", {"as_published": True}, lambda t, s: PostDecision(t, s, False, True)),
@@ -92,8 +92,9 @@ def test_plain_loop_equals_compiled_loop(name: str, plant_kind: str) -> None:
             state = kernel.prepare(task, 1, {})
             loop_for(kernel, plant_kind)(p, p, state, plant, k, START, rates, 500, sums, held, record)
         results.append((record, sums, held, k))
-    for a, b in zip(results[0], results[1], strict=True):
-        np.testing.assert_array_equal(np.concatenate([np.ravel(x) for x in a]), np.concatenate([np.ravel(x) for x in b]))
+    for a, b in zip(*results, strict=True):
+        flat = [np.concatenate([np.ravel(x) for x in one]) for one in (a, b)]
+        np.testing.assert_array_equal(*flat)
 
 
 def test_stretches_join_without_a_seam() -> None:

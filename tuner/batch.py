@@ -57,7 +57,7 @@ def replay(job: Job, progress: OnSlots | None = None) -> Replay:
     return Replay(replace(run, timeline=None), course)
 
 
-def run_jobs(jobs: list[Job], on_slots: OnSlots = lambda done: None) -> list[Replay]:
+def run_jobs(jobs: list[Job], on_slots: OnSlots) -> list[Replay]:
     """All jobs, in their order; `on_slots` hears how many slots have been replayed in all.
 
     They run here one after another until one has taken long, compiling included; what is left then goes to all cores.

@@ -20,7 +20,7 @@ from scaler.policy import check_options
 from scaler.problem import Weights, lay_out
 from sim.application import Application, find_application, parse_application
 from sim.arrivals import GENERATORS, generate
-from sim.infrastructure import Infrastructure, find_infrastructure, parse_infrastructure, read_toml
+from sim.infrastructure import INFRASTRUCTURES, Infrastructure, find_infrastructure, parse_infrastructure, read_toml
 from sim.plant import Inertia
 from sim.setting import Setting, tasks
 from sim.trace import EPOCH, Trace, read_trace, window
@@ -46,7 +46,7 @@ TWO_WEEKS = 20_160  # slots of a minute
 DEFAULTS: dict[str, dict[str, Any]] = {
     "application": {"builtin": "single", "service_rate": 180.0, "k_max": 10},
     "trace": {"generator": "diurnal", "low": 50.0, "high": 600.0, "start": date(2026, 1, 5)},
-    "infrastructure": {"name": "A", "n_res": 3},
+    "infrastructure": {"name": "A"},
     "qos": {"r_max": 0.05},
     "weights": {"perf": 0.6, "rcf": 0.2, "res": 0.2},
     "policy": {"names": ["threshold-c", "ql", "ql-pds-plus"]},
@@ -112,7 +112,7 @@ FLAGS = {
     ("policy", "names"): "--policy",
     ("policy", "options"): "--option",
     ("run", "plant"): "--plant",
-    ("run", "seeds"): "--seed",
+    ("run", "seeds"): "--seed/--seeds",
 }
 ANNOTATED = {"float": NUMBER, "int": WHOLE, "Sequence[float]": NUMBERS, "datetime": MOMENT}  # generators' parameters
 Document = Mapping[str, Table]
@@ -187,7 +187,9 @@ def lay_over(lower: Document, upper: Document) -> Document:
 
 
 def fill(document: Document) -> Document:
-    """The document with the length and the seed that a generated trace has where none is given."""
+    """The document with what depends on its other keys: a generated trace's length and seed, a table's first types."""
+    if INFRASTRUCTURES.keys() & {document["infrastructure"].get("name")}:
+        document = {**document, "infrastructure": {"n_res": 3, **document["infrastructure"]}}
     trace = document["trace"]
     if trace.get("generator") not in GENERATORS:
         return document

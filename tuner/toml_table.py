@@ -38,7 +38,7 @@ def are(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
 
 TEXT = Kind("a text", lambda value: isinstance(value, str) and value != "")
 TEXTS = Kind("a list of texts", are(TEXT.fits))
-NUMBER = Kind("a number", is_number)
+NUMBER = Kind("a finite number", is_number)
 NUMBERS = Kind("a list of numbers", are(is_number))
 WHOLE = Kind("a whole number", is_whole)
 WHOLES = Kind("a whole number or a list of them", lambda value: is_whole(value) or are(is_whole)(value))

@@ -25,9 +25,11 @@ from scaler.capacity import Capacity, believe_capacity, trusted, witness
 from scaler.jit import jit
 from scaler.policy import Kernel
 from scaler.problem import Floats, Integers, Problem, Seen, Task, lay_out
-from scaler.workload import OUTCOMES, SMOOTHING, Workload, make_workload, observe
+from scaler.workload import SMOOTHING, Workload, make_workload, observe
 
 PRIOR = 10.0  # visits that the pool stands for at a threshold
+PASSES = 1.0
+POOL_PASSES = 2.0
 POOL_PRIOR = 2.0  # visits that Laplace's rule stands for in the pool
 SWEEPS = 2
 PATIENCE = 3.0  # times the price of moving that another type must have been cheaper by
@@ -186,9 +188,11 @@ def appraise(p: Problem, s: State, b: int, price: float) -> None:
             f = y * heights + x
             own = float(w.visits[b, f])
             pooled = float(w.pool_visits[f])
-            scale = PRIOR / (pooled + POOL_PRIOR)
-            hazard = scale * POOL_PRIOR * w.hazard[f]
-            stay = scale * POOL_PRIOR - hazard
+            prior = max(PRIOR, PASSES * w.width[y])
+            pool_prior = max(POOL_PRIOR, POOL_PASSES * w.width[y])
+            scale = prior / (pooled + pool_prior)
+            hazard = scale * pool_prior * w.hazard[f]
+            stay = scale * pool_prior - hazard
             above = hazard
             loop = stay
             rest = hazard * clip(s.worth[b, x], p.w_rcf)
@@ -207,7 +211,7 @@ def appraise(p: Problem, s: State, b: int, price: float) -> None:
                         loop += weight
                     else:
                         rest += weight * clip(s.worth[b, base + x2], p.w_rcf)
-            total = own + PRIOR
+            total = own + prior
             s.worth[b, f] = (p.w_perf * above - rent * total + rest) / (total - loop)
 
 

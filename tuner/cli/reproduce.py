@@ -40,11 +40,13 @@ def reproduce(what: str, traces: Path, seeds: int, policies: tuple[str, ...], de
         if what in TABLES:
             task = bar.add_task(what, total=len(choose(TABLES[what], policies, deep)))
             cells = reproduce_table(TABLES[what], traces, seeds, policies, deep, lambda _: bar.advance(task))
-            document, table = describe_cells(cells), draw_cells(what, cells)
+            document: Any = describe_cells(cells)
+            table = draw_cells(what, cells)
         else:
             task = bar.add_task(what, total=None)
             study = FIGURES[what](traces, seeds, lambda done, total: bar.update(task, completed=done, total=total))
-            document, table = describe_study(study), draw_study(study)
+            document = describe_study(study)
+            table = draw_study(study)
     if as_json:
         click.echo(json.dumps(document, indent=1))
         return

@@ -67,5 +67,5 @@ def explain(cell: Cell, cost: float, deviation: float, agrees: bool) -> str:
         return "the published text leaves the tiles' offsets and step size open"
     if deviation > STEADY * cost:
         apart = abs(cost - cell.cost) / deviation
-        return f"not stable: one draw of the model's errors, {apart:.1f} times one seed's scatter of {deviation / cost:.0%}"
+        return f"not stable: one draw of the model's errors, {apart:.1f} times one seed's {deviation / cost:.0%}"
     return "unexplained"

@@ -8,6 +8,7 @@ never visited have no row.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from math import comb
 
 LEVELS = 30
@@ -33,7 +34,7 @@ def count_deployments(n_res: int, k_max: int) -> int:
 
 
 def weigh_tiles(n_res: int, k_max: int, levels: int = LEVELS) -> int:
-    """Two rectangular tilings of half the rate levels, one of stripes, for each set of node types; two action weights."""
+    """Two rectangular tilings over half the rate levels and one of stripes, for each set of node types."""
     masks = 2**n_res - 1
     return WORD * (masks * (2 * (k_max + 1) * -(-levels // 2) + k_max + 1) + 2)
 
@@ -55,7 +56,7 @@ def weigh_network(inputs: int, outputs: int, word: int = 4) -> int:
     for _ in range(3):
         widths.append(max(1, round(0.75 * widths[-1])))
     widths.append(outputs)
-    return word * sum((a + 1) * b for a, b in zip(widths, widths[1:], strict=False))
+    return word * sum((a + 1) * b for a, b in pairwise(widths))
 
 
 def weigh(n_res: int, k_max: int) -> Footprint:

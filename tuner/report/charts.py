@@ -42,13 +42,13 @@ def draw_costs(frame: Frame, courses: Sequence[tuple[str, Course]], floor: float
     highest = max(float(course.cost.max()) for _, course in courses)
     scale = fit(highest)
     marks = [
-        draw_line(course.cost_at, scale.share(course.cost), HIGH, f"c{i % COLOURS}")
+        draw_line(*stairs(course.cost_at, scale.share(course.cost)), HIGH, f"c{i % COLOURS}")
         for i, (_, course) in enumerate(courses)
     ]
     legend = [(f"c{i % COLOURS}", name) for i, (name, _) in enumerate(courses)]
     if floor is not None:
-        marks.append(draw_level(float(scale.share(np.array(floor))), HIGH, "bound"))
-        legend.append(("bound", "the floor: least mean cost of the whole trace"))
+        marks.append(draw_level(float(scale.share(np.array(floor))), HIGH, "floor"))
+        legend.append(("floor", "the floor: the least mean cost over the whole trace"))
     around = [draw_left_axis(scale.ticks(), f"cost per slot, mean of each {period}"), draw_bottom_axis(frame.times)]
     return wrap(draw_plot(HIGH, marks, around, "Cost of every policy over time"), legend)
 
@@ -57,14 +57,20 @@ def draw_cost(frame: Frame, course: Course) -> str:
     """One policy's cost: period by period, and the mean of all slots so far, which may begin beyond the plot."""
     scale = fit(max(float(course.cost.max()), float(course.running_cost[-1])))
     running = scale.share(course.running_cost)
+    edges, steps = stairs(course.cost_at, scale.share(course.cost))
     marks = [
-        draw_band(course.cost_at, np.zeros(len(course.cost)), scale.share(course.cost), LOW, "soft c0"),
-        draw_line(course.cost_at, scale.share(course.cost), LOW, "thin c0"),
+        draw_band(edges, np.zeros(len(edges)), steps, LOW, "soft c0"),
+        draw_line(edges, steps, LOW, "thin c0"),
         draw_line(course.at, np.where(running > 1.0, np.nan, running), LOW, "strong ink"),
     ]
     around = [draw_left_axis(scale.ticks(), "cost per slot"), draw_bottom_axis(frame.times)]
-    legend = [("area c0", f"mean of each {course.period}"), ("ink", "mean so far")]
+    legend = [("area soft c0", f"mean of each {course.period}"), ("ink", "mean so far")]
     return wrap(draw_plot(LOW, marks, around, "Cost over time"), legend)
+
+
+def stairs(edges: Floats, values: Floats) -> tuple[Floats, Floats]:
+    """Each value [D] held from its edge to the next [D + 1], as a line to draw."""
+    return np.repeat(edges, 2)[1:-1], np.repeat(values, 2)
 
 
 def draw_response(frame: Frame, at: Floats, response: Columns, bound: float, name: str) -> str:
@@ -76,11 +82,11 @@ def draw_response(frame: Frame, at: Floats, response: Columns, bound: float, nam
         draw_line(at, mean, LOW, "c1"),
         draw_level(float(scale.share(np.array(bound))), LOW, "bound"),
     ]
-    legend = [("area c1", "least to greatest"), ("c1", "mean"), ("bound", f"bound, {1000.0 * bound:.4g} ms")]
+    legend = [("area soft c1", "least to greatest"), ("c1", "mean"), ("bound", f"bound, {1000.0 * bound:.4g} ms")]
     infinite = int(response.infinite.sum())
     if infinite > 0:
-        marks.append(draw_rug(at[response.infinite > 0], LOW, "alarm"))
-        legend.append(("alarm", f"infinite (overload) in {infinite:,} slot{'s' if infinite > 1 else ''}"))
+        marks.append(draw_rug(np.where(response.infinite > 0, at, np.nan), "alarm"))
+        legend.append(("area alarm", f"infinite (overload) in {infinite:,} slot{'s' if infinite > 1 else ''}"))
     around = [draw_left_axis(scale.ticks(1000.0), "response time, ms"), draw_bottom_axis(frame.times)]
     return wrap(draw_plot(LOW, marks, around, f"Response time of {name}"), legend)
 

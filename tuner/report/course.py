@@ -38,7 +38,7 @@ class Course:
 
     at: Floats  # [C] share of the width
     cost: Floats  # [D] mean of each period
-    cost_at: Floats  # [D]
+    cost_at: Floats  # [D + 1] where the periods begin and the last one ends
     period: str
     running_cost: Floats  # [C] mean cost of all slots up to here
     response: Columns
@@ -65,7 +65,7 @@ def follow(setting: Setting, run: Run, columns: int) -> Course:
     return Course(
         at=centres(n, starts),
         cost=means(slots.cost, periods),
-        cost_at=centres(n, periods),
+        cost_at=np.append(periods, n) / n,
         period=period,
         running_cost=means(np.cumsum(slots.cost) / np.arange(1, n + 1), starts),
         response=gather(slots.response, columns),

@@ -10,20 +10,23 @@ from sim.trace import EPOCH
 from tuner.comparison import Comparison, Row
 from tuner.report.charts import COLOURS, Frame, draw_costs, draw_policy
 from tuner.report.course import Course
+from tuner.report.results import list_columns, say_errors
 from tuner.report.scale import time_ticks
-from tuner.report.words import format_bytes, format_figure, format_pace, say_errors, say_floor
+from tuner.scenario import Scenario
 from tuner.toml_table import format_document
 
-WIDE, NARROW = 720, 160
-MOST_CHART_BYTES = 700_000
-BYTES_PER_COLUMN = 14  # of one line or edge of an area, path data being about this long per point
+WIDE, NARROW = 720, 100
+MOST_CHART_BYTES = 800_000
+BYTES_PER_POINT = 9  # of path data, on average
 
 
-def choose_columns(policies: int, operators: int, types: int) -> int:
+def choose_columns(scenario: Scenario) -> int:
     """As many columns as a page has pixels, fewer where many charts would make it too long a file."""
+    setting = scenario.settings[0]
+    operators, types = len(setting.application.operators), len(setting.infrastructure.types)
     charts = operators + 1 if operators > 1 else 1
-    lines = policies * (3 + charts * (3 + 3 + 2 * types))
-    return max(NARROW, min(WIDE, MOST_CHART_BYTES // (BYTES_PER_COLUMN * lines)))
+    lines = len(scenario.settings) * (3 + charts * (3 + 3 + 2 * types))
+    return max(NARROW, min(WIDE, MOST_CHART_BYTES // (BYTES_PER_POINT * lines)))
 
 
 def write_page(comparison: Comparison, courses: Sequence[Course]) -> str:
@@ -61,30 +64,31 @@ def write_summary(comparison: Comparison) -> str:
         f"{setting.trace.name or 'without a name'}, application {setting.application.name} on "
         f"{count(len(setting.infrastructure.types), 'node type', 'node types')}."
     )
-    least = f" Least cost: {best.title}, {best.cost.mean:.4f} per slot." if len(comparison.rows) > 1 else ""
-    return f"<p>{escape(said + least)}</p>"
+    least = f"Least cost: <b>{escape(best.title)}</b>, {best.cost.mean:.4f} per slot."
+    return f"<p>{escape(said)} {least if len(comparison.rows) > 1 else ''}</p>"
 
 
 def write_table(comparison: Comparison) -> str:
-    """The rows, in the order asked for; the cheapest stands out."""
-    types = [node.name for node in comparison.scenario.settings[0].infrastructure.types]
-    heads = ["policy", "cost per slot", "violated %", "reconfigured %", "resources /h"]
-    heads = [*heads[:2], *(["× floor"] if comparison.bound else []), *heads[2:], *types, "memory", "slots/s"]
-    rows = "".join(write_row(row, comparison) for row in comparison.rows)
-    head = "".join(f"<th>{escape(h)}</th>" for h in heads)
-    notes = escape(f"{say_errors(comparison)} {say_floor(comparison)} Under each node type, its mean replicas.")
-    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div><p class="faint">{notes}</p>'
+    """The rows, in the order asked for; the cheapest stands out. A head says on a longer look how to read it."""
+    columns = list_columns(comparison)
+    heads = "".join(f'<th title="{escape(c.reading)}">{escape(c.head)}</th>' for c in columns)
+    rows = "".join(
+        write_row(row, [column.cells[i] for column in columns], row is comparison.best)
+        for i, row in enumerate(comparison.rows)
+    )
+    readings = "".join(f"<li>{escape(c.head)}: {escape(c.reading)}</li>" for c in columns)
+    return (
+        f'<div class="wide"><table><thead><tr><th>policy</th>{heads}</tr></thead><tbody>{rows}</tbody></table></div>'
+        f'<p class="faint">{escape(say_errors(comparison))}</p>'
+        f"<details><summary>How to read the columns</summary><ul>{readings}</ul></details>"
+    )
 
 
-def write_row(row: Row, comparison: Comparison) -> str:
-    bound = comparison.bound
-    cells = [row.title, format_figure(row.cost)]
-    cells += [f"{bound.multiple(row.cost.mean):.2f}"] if bound else []
-    cells += [format_figure(row.violations, 100.0, 2), format_figure(row.reconfigurations, 100.0, 2)]
-    cells += [format_figure(row.resources, 1.0, 2), *(f"{mean:.2f}" for mean in row.replicas.sum(axis=0))]
-    cells += [format_bytes(row.policy_bytes), format_pace(row.slots_per_second)]
-    best = ' class="best"' if row is comparison.best and len(comparison.rows) > 1 else ""
-    return f"<tr{best}>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
+def write_row(row: Row, cells: list[str], best: bool) -> str:
+    name = f"{escape(row.title)} <small>{escape(row.policy)}</small>"
+    return (
+        f"<tr{' class=best' if best else ''}>{''.join(f'<td>{cell}</td>' for cell in [name, *map(escape, cells)])}</tr>"
+    )
 
 
 def write_charts(comparison: Comparison, courses: Sequence[Course]) -> str:
@@ -128,6 +132,7 @@ def write_facts(comparison: Comparison) -> str:
     document = escape(format_document(comparison.scenario.document))
     return (
         f'<h2>What was simulated</h2><table class="facts"><tbody>{rows}</tbody></table>'
-        f"<h3>To do it again</h3><p>Keep this as <code>again.toml</code>, then <code>tuner simulate again.toml</code>.</p>"
+        "<h3>To do it again</h3>"
+        "<p>Keep this as <code>again.toml</code>, then run <code>tuner simulate again.toml</code>.</p>"
         f"<pre>{document}</pre>"
     )

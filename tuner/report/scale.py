@@ -12,7 +12,16 @@ from scaler.problem import Floats
 
 HOUR = 3600
 DAY = 24 * HOUR
-STRIDES = (60, 300, 900, HOUR, 3 * HOUR, 6 * HOUR, 12 * HOUR, *(n * DAY for n in (1, 2, 7, 14, 30, 60, 91, 182, 365)))
+STRIDES = (
+    60,
+    300,
+    900,
+    HOUR,
+    3 * HOUR,
+    6 * HOUR,
+    12 * HOUR,
+    *(n * DAY for n in (1, 2, 3, 7, 14, 30, 60, 91, 182, 365)),
+)
 MOST_TICKS = 6
 Ticks = list[tuple[float, str]]
 
@@ -35,7 +44,15 @@ class Scale:
     def ticks(self, factor: float = 1.0) -> Ticks:
         """Round values with labels; values times `factor` are what the labels say."""
         values = powers(self.low, self.high) if self.by_factors else rounds(self.low, self.high)
-        return [(float(y), f"{v * factor:.6g}") for y, v in zip(self.share(np.array(values)), values, strict=True)]
+        return [(float(y), say_value(v * factor)) for y, v in zip(self.share(np.array(values)), values, strict=True)]
+
+
+def say_value(value: float) -> str:
+    """A tick's label: short, whatever its size."""
+    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if abs(value) >= 10.0 * size:
+            return f"{value / size:.6g}{unit}"
+    return f"{value:.6g}"
 
 
 def fit(highest: float, room: float = 1.05) -> Scale:

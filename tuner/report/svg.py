@@ -44,9 +44,12 @@ def draw_level(y: float, height: int, style: str) -> str:
     return f'<path class="line {style}" d="M0 {place(y, height)}H{WIDE}"/>'
 
 
-def draw_rug(xs: Floats, height: int, style: str) -> str:
-    """Short strokes along the top, where values lie beyond the plot."""
-    return f'<path class="line {style}" d="{"".join(f"M{round(x * WIDE)} 0V7" for x in xs)}"/>'
+def draw_rug(xs: Floats, style: str) -> str:
+    """A strip along the top where the columns with these middles [C], or NaN, hold values beyond the plot."""
+    half = 0.5 / len(xs)
+    pieces = [(xs[first] - half, xs[last - 1] + half) for first, last in whole_pieces(xs)]
+    boxes = "".join(f"M{WIDE * left:.1f} 0H{WIDE * right:.1f}V7H{WIDE * left:.1f}Z" for left, right in pieces)
+    return f'<path class="area {style}" d="{boxes}"/>'
 
 
 def draw_left_axis(ticks: Pairs, title: str) -> str:

@@ -1,0 +1,63 @@
+"""`tuner demo`: nothing in; a bundled example replayed under several policies, and how to read what comes out."""
+
+from __future__ import annotations
+
+from importlib.resources import as_file, files
+from pathlib import Path
+
+import click
+
+NEXT = """\
+Where to go next:
+  tuner demo --html demo.html     the same with charts, in one file for the browser
+  tuner demo --save mine.toml     the example as a scenario file: put your own rates and operators into it,
+  tuner simulate mine.toml        and replay that
+  tuner simulate --help           every flag, each with a default"""
+
+
+@click.command(
+    epilog="\b\nExamples:\n  tuner demo\n  tuner demo --html demo.html\n  tuner demo --save mine.toml",
+)
+@click.option("--html", type=click.Path(path_type=Path), help="Write a report with charts to this file.")
+@click.option("--save", type=click.Path(path_type=Path), help="Write the example's scenario file here and stop.")
+def demo(html: Path | None, save: Path | None) -> None:
+    """Replay a small bundled example under several policies.
+
+    Two weeks of a made-up click stream: three operators in a row, on a cloud with three kinds of machine.
+    """
+    with as_file(files("tuner.example").joinpath("demo.toml")) as example:
+        if save is not None:
+            save_example(example, save)
+        else:
+            play_example(example, html)
+
+
+def save_example(example: Path, place: Path) -> None:
+    """Copy the scenario file; one that is there stays as it is."""
+    from scaler.errors import BadInput
+    from tuner.whole_file import check_place, write_whole
+
+    check_place(place)
+    if place.exists():
+        raise BadInput(f"{place} is there already; name a new file")
+    write_whole(place, example.read_text(encoding="utf-8"))
+    click.echo(f"Now change {place} and run: tuner simulate {place}")
+
+
+def play_example(example: Path, html: Path | None) -> None:
+    from tuner.cli.replaying import replay_scenario
+    from tuner.cli.table import print_readings, print_table
+    from tuner.scenario import read_scenario
+
+    scenario = read_scenario(example)
+    trace, application = scenario.settings[0].trace, scenario.settings[0].application
+    operators = " -> ".join(operator.name for operator in application.operators)
+    click.echo(
+        f"{trace.rates.size:,} slots of {trace.step_s:g} s, {trace.rates.min():.0f} to {trace.rates.max():.0f} tuples "
+        f"per second, through {operators};\nanswers are due within {1000 * scenario.settings[0].r_max:.0f} ms.\n"
+    )
+    comparison = replay_scenario(scenario, html)
+    print_table(comparison)
+    click.echo("\nHow to read it:")
+    print_readings(comparison)
+    click.echo(f"\n{NEXT}")

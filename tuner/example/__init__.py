@@ -1,0 +1,1 @@
+"""What `tuner demo` replays: no flow in, a scenario to copy out."""

@@ -18,7 +18,8 @@ from scaler.problem import Floats, Integers, Problem, Seen, Task
 from scaler.queueing import mg1_rate_within
 
 GAIN = 0.05  # weight of a new sight once there are many
-DOUBT = 0.8  # of its capacity that an unseen type is trusted with
+DOUBT = 0.8  # of its believed capacity that a type never seen is relied on for
+HOPE = 1.15  # of its believed capacity that a type never seen is tried out for
 
 
 class Capacity(NamedTuple):
@@ -69,6 +70,12 @@ def witness(p: Problem, c: Capacity, seen: Seen) -> int:
     else:
         refresh(p, c, i)
     return i if c.sights[i] == 1 else -1
+
+
+@jit
+def hoped(c: Capacity, i: int) -> float:
+    """What a replica of this type may be good for."""
+    return c.each[i] if c.sights[i] > 0 else HOPE * c.each[i]
 
 
 @jit

@@ -141,7 +141,7 @@ def back_up(task: Task, space: Space, transitions: Floats, violated: Floats, val
     least = stay
     neighbour = np.empty_like(stay)
     for action in range(1, space.near.shape[1]):
-        np.take(moved, space.near[:, action], axis=0, out=neighbour, mode="raise")
+        np.take(moved, space.near[:, action], axis=0, out=neighbour)
         np.minimum(least, neighbour, out=least)
     future: Floats = (violated + task.gamma * least) @ transitions.T
     return future
@@ -159,13 +159,20 @@ def violation_costs(task: Task, believed: Task) -> Floats:
 
 
 def transitions_from(task: Task, options: Mapping[str, Any]) -> Floats:
-    """How levels followed each other in `history` (arrival rates, one a slot); persistence where it is silent."""
-    counts = persistence(task.levels)
+    """How levels followed each other in `history`, each start smoothed with one observation's worth of persistence."""
+    counts = transition_counts(task, options) + persistence(task.levels)
+    shares: Floats = counts / counts.sum(axis=1, keepdims=True)
+    return shares
+
+
+def transition_counts(task: Task, options: Mapping[str, Any]) -> Floats:
+    """How often level l' followed l in `history` (arrival rates, one a slot), [L, L]; zeros without one."""
+    counts = np.zeros((task.levels, task.levels))
     if options.get("history") is not None:
-        levels = np.minimum(read_history(options["history"]) * task.levels / task.highest_rate, task.levels - 1)
-        levels = levels.astype(np.int64)
+        rates = np.minimum(read_history(options["history"]), task.highest_rate)
+        levels = np.minimum((rates / task.highest_rate * task.levels).astype(np.int64), task.levels - 1)
         np.add.at(counts, (levels[:-1], levels[1:]), 1.0)
-    return counts / counts.sum(axis=1, keepdims=True)
+    return counts
 
 
 def read_history(history: Any) -> Floats:

@@ -36,6 +36,8 @@ class Workload(NamedTuple):
     situation: Integers  # [B] now
     counts: NDArray[np.int32]  # [B, F, OUTCOMES X]
     visits: NDArray[np.int32]  # [B, F]
+    ages: Integers  # [B, Y, OUTCOMES] the same whatever the height
+    age_pool: Integers  # [Y, OUTCOMES]
     pool: Integers  # [F, OUTCOMES X] over all thresholds
     pool_visits: Integers  # [F]
     hazard: Floats  # [F] chance to be above in the next slot, before any evidence
@@ -53,6 +55,8 @@ def make_workload(thresholds: int) -> Workload:
         situation=np.full(thresholds, (Y - 1) * X, np.int64),
         counts=np.zeros((thresholds, Y * X, OUTCOMES * X), np.int32),
         visits=np.zeros((thresholds, Y * X), np.int32),
+        ages=np.zeros((thresholds, Y, OUTCOMES), np.int64),
+        age_pool=np.zeros((Y, OUTCOMES), np.int64),
         pool=np.zeros((Y * X, OUTCOMES * X), np.int64),
         pool_visits=np.zeros(Y * X, np.int64),
         hazard=first_hazard(),
@@ -78,6 +82,7 @@ def observe(w: Workload, b: int, threshold: float, rate: float) -> None:
         if w.level[0] >= edge * threshold:
             height += 1
     came_from = w.situation[b]
+    age_from = w.age_class[b]
     outcome = 1
     if rate > threshold:
         outcome = 0
@@ -91,6 +96,8 @@ def observe(w: Workload, b: int, threshold: float, rate: float) -> None:
     heights = w.height_edges.shape[0] + 1
     w.situation[b] = w.age_class[b] * heights + height
     to = outcome * heights + height
+    w.ages[b, age_from, outcome] += 1
+    w.age_pool[age_from, outcome] += 1
     w.counts[b, came_from, to] += 1
     w.visits[b, came_from] += 1
     w.pool[came_from, to] += 1

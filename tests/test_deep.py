@@ -33,7 +33,7 @@ from scaler.policies.deep.prospect import Prospect, own_state, post_states, repl
 from scaler.policies.deep.q_network import DQL
 from scaler.policies.pds import PDS, PDS_PLUS
 from scaler.policy import Learner, Observation, Transition, build_policy
-from scaler.problem import Floats, Integers, Task, allowed, lay_out, look
+from scaler.problem import Floats, Integers, Problem, Seen, Task, allowed, lay_out, look
 from scaler.queueing import mg1_response
 from tests.examples import make_rates, make_task
 
@@ -55,25 +55,29 @@ def build(kind: Learner, task: Task = TASK, seed: int = 0, **options: Any) -> De
     return policy
 
 
-def respond(task: Task, k: Integers, rate: float) -> float:
-    """The memoryless plant, from its definition."""
-    slowest = min(t.speedup for t, count in zip(task.types, k, strict=True) if count > 0)
-    return float(mg1_response(rate / k.sum(), task.moments.mean, task.moments.variance, slowest))
+def meet(p: Problem, k: Integers, rate: float) -> Seen:
+    """What a deployment makes of a rate: the memoryless plant, from its definition."""
+    response = mg1_response(rate / k.sum(), p.mean, p.variance, p.speedup[k > 0].min())
+    return look(p, k, rate, 0.5, float(response))
 
 
-def drive(policy: DeepPolicy, rates: Floats, k: Integers) -> tuple[list[int], list[float]]:
-    """Run a policy from deployment k, which is changed; actions and slot costs."""
-    p, actions, costs, before = policy.problem, [], [], None
+def move(k: Integers, action: int) -> None:
+    if action != 0:
+        k[(action - 1) % len(k)] += 1 if action > len(k) else -1
+
+
+def drive(policy: DeepPolicy, rates: Floats, k: Integers) -> list[int]:
+    """Run a policy from deployment k, which is changed; what it chose."""
+    actions: list[int] = []
+    before = None
     for rate in rates.tolist():
-        seen = look(p, k, rate, 0.5, respond(TASK if k.shape == (3,) else SMALL, k, rate))
+        seen = meet(policy.problem, k, rate)
         if before is not None:
             policy.absorb(k, before, actions[-1], seen)
         actions.append(policy.choose(k, seen))
-        costs.append(p.w_perf * seen.violated + p.w_res * seen.price + p.w_rcf * (actions[-1] != 0))
-        if actions[-1] != 0:
-            k[(actions[-1] - 1) % len(k)] += 1 if actions[-1] > len(k) else -1
+        move(k, actions[-1])
         before = seen
-    return actions, costs
+    return actions
 
 
 def start(task: Task = TASK) -> Integers:
@@ -133,7 +137,7 @@ LENGTHS = {"large": 39, "reduced1": 17, "reduced2": 24}
 
 @pytest.mark.parametrize(("name", "types"), [("large", 5), ("reduced2", 5)])
 def test_encodings_that_grow_too_long_are_refused(name: str, types: int) -> None:
-    task = make_task(types=types, k_max=400 if name == "reduced2" else 10)
+    task = make_task(types=types, k_max=450 if name == "reduced2" else 10)
     with pytest.raises(BadInput, match=f"encoding '{name}' needs [0-9]+ inputs"):
         build(DQL, task, encoding=name)
 
@@ -196,7 +200,8 @@ def test_divergence_is_said_in_one_sentence() -> None:
 def fill(lessons: int, capacity: int) -> Any:
     memory = empty_memory(Prospect(np.zeros((1, 2), np.int64), np.zeros(3)), capacity)
     for i in range(lessons):
-        remember(memory, Lesson(i, 0, 0, float(i), i + 1, 0), np.array([i, i]), Prospect(np.array([[i, i]]), np.zeros(3)))
+        code, ahead = np.array([i, i]), Prospect(np.array([[i, i]]), np.zeros(3))
+        remember(memory, Lesson(i, 0, 0, float(i), i + 1, 0), code, ahead)
     return memory
 
 
@@ -267,7 +272,7 @@ def test_to_decide_changes_nothing(kind: Learner, name: str) -> None:
     drive(policy, make_rates(60), k)
     before = policy.save()
     for rate in (50.0, 300.0, 640.0):
-        seen = look(policy.problem, k, rate, 0.5, respond(TASK, k, rate))
+        seen = meet(policy.problem, k, rate)
         observation = Observation(0.0, rate, 0.5, seen.response, Deployment(tuple(k.tolist())))
         decided = policy.decide(observation)
         assert policy.decide(observation) == decided
@@ -280,7 +285,7 @@ def test_to_decide_changes_nothing(kind: Learner, name: str) -> None:
 @pytest.mark.parametrize("kind", VARIANTS, ids=lambda kind: kind.title)
 def test_a_seed_is_a_run(kind: Learner) -> None:
     rates = make_rates(400)
-    runs = [drive(build(kind, seed=seed), rates, start())[0] for seed in (5, 5, 6)]
+    runs = [drive(build(kind, seed=seed), rates, start()) for seed in (5, 5, 6)]
     assert runs[0] == runs[1]
     assert runs[0] != runs[2]
 
@@ -369,21 +374,43 @@ def test_a_lesson_is_of_what_was_really_done() -> None:
     assert policy.memory.states[0, 0] == policy.memory.states[0, 3]
 
 
-SMALL = make_task(types=2, k_max=3, levels=6, highest_rate=400.0)
-
-
 @pytest.mark.parametrize("kind", VARIANTS, ids=lambda kind: kind.title)
 def test_learning_beats_an_untrained_network(kind: Learner) -> None:
-    """The last third of a run against that of the same run without training, over seeds: cheaper by two errors."""
+    """What a policy holds best before and after it saw 1,000 random changes: cheaper by two errors over seeds.
+
+    One replica always violates here, and the believed model does not know it: all rates share one level.
+    """
+    task = make_task(types=2, k_max=3, levels=1, gamma=0.9, highest_rate=240.0)
     saved = []
     for seed in range(8):
-        rates = make_rates(1500, seed, low=20.0, high=380.0)
-        cost = [
-            np.mean(drive(build(kind, SMALL, seed, learning_rate=rate), rates, start(SMALL))[1][1000:])
-            for rate in (0.1, 1e-9)
-        ]
-        saved.append(cost[1] - cost[0])
+        policy, rng = build(kind, task, seed), np.random.default_rng(seed)
+        untrained = greedy_cost(policy, rng)
+        learn_at_random(policy, rng, 1000)
+        saved.append(untrained - greedy_cost(policy, rng))
     assert np.mean(saved) > 2.0 * np.std(saved, ddof=1) / np.sqrt(len(saved)), saved
+
+
+def greedy_cost(policy: DeepPolicy, rng: np.random.Generator) -> float:
+    """Mean cost of a slot when the least value is always followed and nothing is learned."""
+    p, k, costs = policy.problem, np.array([1, 0]), []
+    for rate in rng.uniform(190.0, 240.0, 40).tolist():
+        seen = meet(p, k, rate)
+        action = int(policy.value(seen.key, seen.level).argmin())
+        costs.append(p.w_perf * seen.violated + p.w_res * seen.price + p.w_rcf * (action != 0))
+        move(k, action)
+    return float(np.mean(costs))
+
+
+def learn_at_random(policy: DeepPolicy, rng: np.random.Generator, slots: int) -> None:
+    """Let it watch changes that somebody else makes."""
+    p, k, action = policy.problem, np.array([1, 0]), 0
+    before = meet(p, k, 200.0)
+    for rate in rng.uniform(190.0, 240.0, slots).tolist():
+        action = int(rng.choice([a for a in range(5) if allowed(p, k, before.count, a)]))
+        move(k, action)
+        seen = meet(p, k, rate)
+        policy.absorb(k, before, action, seen)
+        before = seen
 
 
 def test_the_registry_loads_no_torch() -> None:

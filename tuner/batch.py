@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from scaler.policies import find_policy
 from scaler.policy import Learner
@@ -60,16 +60,20 @@ def replay(job: Job, progress: OnSlots | None = None) -> Replay:
 def run_jobs(jobs: list[Job], on_slots: OnSlots) -> list[Replay]:
     """All jobs, in their order; `on_slots` hears how many slots have been replayed in all.
 
-    They run here one after another until one has taken long, compiling included; what is left then goes to all cores.
+    They run here one after another until one has taken long; what is left then goes to all cores. Compiling does not
+    count, because workers on an empty cache would all compile the same.
     """
     here: list[Replay] = []
     done = 0
+
+    def tell(before: int, slots: int) -> None:
+        on_slots(before + slots)
+
     slow = expected_seconds(jobs) > PATIENCE_S
     while len(here) < len(jobs) and not (slow and len(jobs) - len(here) > 1):
-        began = time.perf_counter()
-        here.append(replay(jobs[len(here)], lambda slots, before=done: on_slots(before + slots)))  # type: ignore[misc]
+        here.append(replay(jobs[len(here)], partial(tell, done)))
         done += here[-1].run.slots
-        slow = time.perf_counter() - began > PATIENCE_S
+        slow = here[-1].run.seconds > PATIENCE_S
 
     def count(_: int, result: Replay) -> None:
         nonlocal done

@@ -7,10 +7,11 @@ application, trace, infrastructure or policy replaces that table; otherwise it r
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,96 +26,9 @@ from sim.plant import Inertia
 from sim.setting import Setting, tasks
 from sim.trace import EPOCH, Trace, read_trace, window
 from tuner.rehearsal import check_policy
-from tuner.toml_table import (
-    MOMENT,
-    NUMBER,
-    NUMBERS,
-    SHARES,
-    TABLE,
-    TABLES,
-    TEXT,
-    TEXTS,
-    WHOLE,
-    WHOLES,
-    Kind,
-    Table,
-    check_table,
-    suggest,
-)
+from tuner.scenario_layout import DEFAULTS, KINDS, SOURCES, TWO_WEEKS, kinds_of, name_flag
+from tuner.toml_table import TABLE, Table, check_table, suggest
 
-TWO_WEEKS = 20_160  # slots of a minute
-DEFAULTS: dict[str, dict[str, Any]] = {
-    "application": {"builtin": "single", "service_rate": 180.0, "k_max": 10},
-    "trace": {"generator": "diurnal", "low": 50.0, "high": 600.0, "start": date(2026, 1, 5)},
-    "infrastructure": {"name": "A"},
-    "qos": {"r_max": 0.05},
-    "weights": {"perf": 0.6, "rcf": 0.2, "res": 0.2},
-    "policy": {"names": ["threshold-c", "ql", "ql-pds-plus"]},
-    "run": {"seeds": [0], "plant": "memoryless", "levels": 30, "gamma": 0.99},
-}
-KINDS: dict[str, dict[str, Kind]] = {
-    "application": {
-        "builtin": TEXT,
-        "file": TEXT,
-        "operator": TABLES,
-        "edge": TABLES,
-        "sources": SHARES,
-        "name": TEXT,
-        "service_rate": NUMBER,
-        "k_max": WHOLE,
-    },
-    "trace": {
-        "file": TEXT,
-        "generator": TEXT,
-        "step_s": NUMBER,
-        "start": MOMENT,
-        "slots": WHOLE,
-        "highest_rate": NUMBER,
-    },
-    "infrastructure": {
-        "name": TEXT,
-        "file": TEXT,
-        "node": TABLES,
-        "normaliser_price": NUMBER,
-        "n_res": WHOLE,
-        "first": TEXT,
-    },
-    "qos": {"r_max": NUMBER, "bounds": SHARES},
-    "weights": {"perf": NUMBER, "rcf": NUMBER, "res": NUMBER},
-    "policy": {"name": TEXT, "names": TEXTS, "options": TABLE},
-    "run": {
-        "seeds": WHOLES,
-        "plant": TEXT,
-        "slot_s": NUMBER,
-        "pause_s": NUMBER,
-        "start_s": NUMBER,
-        "levels": WHOLE,
-        "gamma": NUMBER,
-    },
-}
-SOURCES = {  # keys of which a table has one: they say where the rest comes from
-    "application": ("builtin", "file", "operator"),
-    "trace": ("file", "generator"),
-    "infrastructure": ("name", "file", "node"),
-    "policy": ("name", "names"),
-}
-FLAGS = {
-    ("application", "builtin"): "--app",
-    ("application", "service_rate"): "--service-rate",
-    ("application", "k_max"): "--k-max",
-    ("trace", "file"): "--trace",
-    ("trace", "generator"): "--generator",
-    ("trace", "slots"): "--slots",
-    ("trace", "highest_rate"): "--highest-rate",
-    ("infrastructure", "name"): "--infrastructure",
-    ("infrastructure", "n_res"): "--n-res",
-    ("qos", "r_max"): "--r-max",
-    ("policy", "names"): "--policy",
-    ("policy", "options"): "--option",
-    ("run", "plant"): "--plant",
-    ("run", "seeds"): "--seed/--seeds",
-}
-ANNOTATED = {"float": NUMBER, "int": WHOLE, "Sequence[float]": NUMBERS, "datetime": MOMENT}  # generators' parameters
 Document = Mapping[str, Table]
 
 
@@ -133,10 +47,11 @@ def read_scenario(path: Path | None = None, flags: Document | None = None) -> Sc
     """The scenario of a file, of flags over it, and of defaults under both."""
     flags = flags or {}
     stated = anchor(read_document(path), path.parent) if path is not None else {}
-    check_layer(flags, lambda table, key: name_flag(table, key))
+    check_layer(flags, name_flag)
     document = lay_over(lay_over(DEFAULTS, stated), flags)
     places = {name: name_place(path, stated, flags, name) for name in KINDS}
-    return make_scenario(path.stem if path is not None else "scenario", fill(document), places, str(path or ""))
+    scenario = make_scenario(path.stem if path is not None else "scenario", fill(document), places, str(path or ""))
+    return replace(scenario, document=anchor(scenario.document, Path.cwd()))
 
 
 def read_document(path: Path) -> Document:
@@ -151,19 +66,9 @@ def read_document(path: Path) -> Document:
     return document
 
 
-def check_layer(document: Document, place: Any) -> None:
+def check_layer(document: Document, place: Callable[[str, str], str]) -> None:
     for name, table in document.items():
-        check_table(table, kinds_of(name, table), lambda key, name=name: place(name, key))  # type: ignore[misc]
-
-
-def kinds_of(name: str, table: Table) -> dict[str, Kind]:
-    """The keys of a table; a trace also has its generator's parameters, whichever it is in the end."""
-    if name != "trace" or "file" in table:
-        return KINDS[name]
-    makers = [GENERATORS[table["generator"]]] if table.get("generator") in GENERATORS else [*GENERATORS.values()]
-    known = {p.name: ANNOTATED[p.annotation] for make in makers for p in inspect.signature(make).parameters.values()}
-    common = {key: KINDS["trace"][key] for key in ("generator", "highest_rate", "slots")}
-    return {**common, **known} if "generator" in table else {**KINDS["trace"], **known}
+        check_table(table, kinds_of(name, table), partial(place, name))
 
 
 def anchor(document: Document, folder: Path) -> Document:
@@ -197,17 +102,10 @@ def fill(document: Document) -> Document:
     return {**document, "trace": {**{k: v for k, v in (("slots", TWO_WEEKS), ("seed", 0)) if k in known}, **trace}}
 
 
-def name_flag(table: str, key: str) -> str:
-    if table == "weights":
-        return "--weights"
-    return FLAGS.get((table, key), f"--parameter {key}" if table == "trace" else f"{table} {key}")
-
-
 def name_place(path: Path | None, stated: Document, flags: Document, table: str) -> str:
-    """Where the user finds a table: its flags if there are any, else the file if it has it."""
-    if flags.get(table):
-        return " ".join(dict.fromkeys(name_flag(table, key) for key in flags[table]))
-    return f"{path}, [{table}]" if table in stated else ""
+    """Where the user finds a table: in the file, by flags, or both."""
+    given = " ".join(dict.fromkeys(name_flag(table, key) for key in flags.get(table, ())))
+    return " with ".join(filter(None, (f"{path}, [{table}]" if table in stated else "", given)))
 
 
 @contextmanager

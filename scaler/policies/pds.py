@@ -1,20 +1,28 @@
 """Q-learning on post-decision states: what a decision costs for sure is known, only what follows it is learned.
 
 `QL+PDS` knows prices and the cost of a reconfiguration. `QL+PDS+` also estimates the violation cost with an
-approximate service model and learns the difference. Both choose greedily. Equation (paper):
-V(s+) <- (1 - a) V(s+) + a (c_u + g min_a [c_k(s', a) + V(s'+)]). The published figures come from a variant that reads V of the *previous state* on the right
-where this equation has V(s+); `as_published` selects it. A third start, `planned`, fills V from a plan on the model.
+approximate service model and learns the difference. `QL+PDS+ planned` is the latter started from a plan on that model
+instead of from zero; how rate levels follow each other it takes from the option `history`, or for a slow walk. All
+choose greedily: zero promises more than can be had, so that everything is tried, but what a plan overrates the cost of
+may never be. Equation (paper):
+
+    V(s+) <- (1 - a) V(s+) + a (c_u + g min_a [c_k(s', a) + V(s'+)]).
+
+The published figures come from a variant that reads V of the *previous state* on the right where this equation has
+V(s+); `as_published` selects it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from scaler.belief import believe, first_bad_level
 from scaler.jit import jit
+from scaler.planning import plan_for
 from scaler.policies.greedy import cool_down, first_rates
 from scaler.policy import Kernel
 from scaler.problem import Floats, Integers, Problem, Seen, Task, count_after, key_after, price_after, slowest_after
@@ -39,6 +47,27 @@ def prepare(task: Task, seed: int, options: Mapping[str, Any], estimates: bool) 
         clock=np.zeros(1, np.int64),
         as_published=bool(options.get("as_published", False)),
     )
+
+
+def prepare_planned(task: Task, seed: int, options: Mapping[str, Any]) -> State:
+    """The start of QL+PDS+, with V filled: the value of a plan but for the violation that the model expects at once."""
+    state = prepare(task, seed, options, estimates=True)
+    space, values = plan_for(task, believe(task, seed), options)
+    levels = np.arange(task.levels)
+    expected = levels >= state.first_bad[space.parallelism, space.slowest][:, None]
+    states = space.keys[:, None] * task.levels + levels
+    table = reserve(state.table, states.size)
+    write(table, states.ravel(), (values - task.weights.performance * expected).ravel())
+    return state._replace(table=table)
+
+
+@jit
+def write(table: Table, states: Integers, values: Floats) -> None:
+    """Set the values of these states."""
+    for i in range(states.shape[0]):
+        row = claim(table, int(states[i]))
+        if row >= 0:
+            table.values[row, 0] = values[i]
 
 
 @jit
@@ -102,18 +131,19 @@ def grow(state: State, slots: int) -> State:
     return state._replace(table=reserve(state.table, slots))
 
 
-def kernel(title: str, estimates: bool) -> Kernel:
+def kernel(title: str, start: Callable[[Task, int, Mapping[str, Any]], State], *options: str) -> Kernel:
     return Kernel(
         title=title,
-        prepare=lambda task, seed, options: prepare(task, seed, options, estimates),
+        prepare=start,
         decide=decide,
         learn=learn,
         worth=worth,
         grow=grow,
         measure=lambda state: table_bytes(state.table),
-        options=("as_published",),
+        options=("as_published", *options),
     )
 
 
-PDS = kernel("QL+PDS", estimates=False)
-PDS_PLUS = kernel("QL+PDS+", estimates=True)
+PDS = kernel("QL+PDS", partial(prepare, estimates=False))
+PDS_PLUS = kernel("QL+PDS+", partial(prepare, estimates=True))
+PDS_PLANNED = kernel("QL+PDS+ planned", prepare_planned, "history")

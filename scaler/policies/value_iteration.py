@@ -2,8 +2,7 @@
 
 The service model is the task's own; how rate levels follow each other is counted in a training trace, the option
 `history`, and without one taken for a slow walk between neighbouring levels. As published, a level violates the bound
-when its middle does, and plans stop at theta = 1e-5; here that bounds the error of the values, there it bounded the last
-change, so that these are the more exact.
+when its middle does, and theta is 1e-5; but there it bounded the last change of the values, here it bounds their error.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
@@ -59,7 +59,8 @@ class LazyGroup(click.Group):
         except BadInput as error:
             raise Refusal(str(error)) from error
         except KeyboardInterrupt:
-            click.echo("Interrupted.", err=True)
+            echoed = "\n" if sys.stderr.isatty() else ""  # the terminal's own ^C stands on the line
+            click.echo(f"{echoed}Interrupted.", err=True)
             ctx.exit(INTERRUPTED)
 
 
@@ -71,6 +72,8 @@ def is_there(entry: Entry) -> bool:
 def show_version(ctx: click.Context, parameter: click.Parameter, asked: bool) -> None:
     if not asked or ctx.resilient_parsing:
         return
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
         number = version("stream-scaler")
     except PackageNotFoundError:
@@ -84,6 +87,8 @@ def show_version(ctx: click.Context, parameter: click.Parameter, asked: bool) ->
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="\b\nExample:\n  tuner demo\n  tuner simulate --policy threshold-c --policy ql-pds-plus --html report.html",
 )
-@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=show_version, help="Say which.")
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=show_version, help="Show the version."
+)
 def main() -> None:
     """Auto-scaling for Spark Structured Streaming: simulate, tune and watch the scalers of a stream."""

@@ -9,6 +9,7 @@ import click
 from tuner.batch import list_jobs, run_jobs
 from tuner.cli.progress import show_progress
 from tuner.comparison import Comparison, compare
+from tuner.interruptible import run_interruptibly
 from tuner.report.page import choose_columns, write_page
 from tuner.scenario import Scenario
 from tuner.whole_file import check_place, write_whole
@@ -20,8 +21,8 @@ def replay_scenario(scenario: Scenario, html: Path | None) -> Comparison:
         check_place(html)
     jobs = list_jobs(scenario, 0 if html is None else choose_columns(scenario))
     with show_progress(sum(job.setting.trace.rates.size for job in jobs)) as on_slots:
-        replays = run_jobs(jobs, on_slots)
-        comparison = compare(scenario, [replay.run for replay in replays])
+        replays = run_interruptibly(lambda: run_jobs(jobs, on_slots))
+        comparison = run_interruptibly(lambda: compare(scenario, [replay.run for replay in replays]))
     if html is not None:
         write_whole(html, write_page(comparison, [replay.course for replay in replays if replay.course is not None]))
         click.echo(f"The report is in {html}.", err=True)

@@ -50,35 +50,43 @@ def parse_weights(ctx: click.Context, parameter: click.Parameter, text: str | No
     "  tuner simulate --app diamond --infrastructure B --n-res 5 --json | jq .policies"
 )
 @click.argument("scenario", required=False, type=click.Path(path_type=Path))
-@click.option("--app", metavar="NAME|FILE", help="single, pipeline, diamond, multi-sink or a .toml file.")
-@click.option("--service-rate", type=float, help="Tuples per second of one replica on speedup 1 (for single).")
-@click.option("--k-max", type=int, help="The most replicas of an operator.")
+@click.option("--app", metavar="NAME|FILE", help="single (default), pipeline, diamond, multi-sink or a .toml file.")
+@click.option("--service-rate", type=float, help="Of single: tuples per second on a node of speedup 1 (180).")
+@click.option("--k-max", type=int, help="The most replicas of an operator (10).")
 @click.option("--trace", metavar="FILE", help="Arrival rates: .txt, .csv, .parquet, .txt.gz or .csv.gz.")
-@click.option("--generator", metavar="NAME", help="Made-up arrivals: diurnal, poisson, mmpp, step or spike.")
+@click.option("--generator", metavar="NAME", help="Made-up arrivals: diurnal (default), poisson, mmpp, step or spike.")
 @click.option("--parameter", metavar="KEY=VALUE", multiple=True, callback=parse_pairs, help="One of the generator's.")
-@click.option("--slots", type=int, help="Only the first so many slots.")
-@click.option("--highest-rate", type=float, help="Of the rates that policies tell apart; the trace's own by default.")
-@click.option("--infrastructure", metavar="NAME|FILE", help="A, B, B2 or a .toml file.")
-@click.option("--n-res", type=int, help="Only the first so many node types (3 of A, B or B2).")
-@click.option("--r-max", type=float, help="Seconds that a response may take.")
+@click.option("--slots", type=int, help="Only the first so many slots (all; 20160 of made-up ones).")
+@click.option("--highest-rate", type=float, help="Of the rates that policies tell apart (the trace's highest).")
+@click.option("--infrastructure", metavar="NAME|FILE", help="A (default), B, B2 or a .toml file.")
+@click.option("--n-res", type=int, help="Only the first so many node types (3 of A, B or B2; all of a file).")
+@click.option("--r-max", type=float, help="Seconds that a response may take (0.05).")
 @click.option(
     "--weights",
     metavar="PERF,RCF,RES",
     callback=parse_weights,
-    help="Sum to 1: violations, reconfigurations, resources.",
+    help="Of violations, reconfigurations and resources; they sum to 1 (0.6,0.2,0.2).",
 )
-@click.option("--policy", metavar="NAME", multiple=True, help="What scales; repeat it to compare several.")
+@click.option(
+    "--policy",
+    metavar="NAME",
+    multiple=True,
+    help="What scales; repeat it to compare several (threshold-c, ql and ql-pds-plus; a wrong name lists all).",
+)
 @click.option("--option", metavar="KEY=VALUE", multiple=True, callback=parse_pairs, help="One of the policies'.")
-@click.option("--seed", type=int, multiple=True, help="Of the policies' random choices; repeat it for several.")
-@click.option("--seeds", type=int, help="Seeds 0 to N - 1.")
-@click.option("--plant", metavar="NAME", help="memoryless (as in the literature) or backlog (queues build up).")
+@click.option("--seed", type=int, multiple=True, help="Of the policies' random choices; repeat it for several (0).")
+@click.option("--seeds", type=int, help="Instead: seeds 0 to N - 1.")
+@click.option(
+    "--plant", metavar="NAME", help="memoryless (default; as in the literature) or backlog (queues build up)."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
 @click.option("--html", type=click.Path(path_type=Path), help="Write a report with charts to this file.")
 def simulate(scenario: Path | None, as_json: bool, html: Path | None, **flags: Any) -> None:
     """Replay a trace under one or more policies and compare them.
 
-    SCENARIO is a TOML file; flags override it, and whatever neither states has a default. A flag that names another
-    application, trace, infrastructure or policy replaces all that the file says about it.
+    SCENARIO is a TOML file (`tuner demo --save` writes one to start from). Flags override it; what neither states has
+    the default shown in brackets. A flag that names another application, trace, infrastructure or policy replaces all
+    that the file says about it.
     """
     from tuner.cli.replaying import replay_scenario
     from tuner.scenario import read_scenario
@@ -94,6 +102,11 @@ def simulate(scenario: Path | None, as_json: bool, html: Path | None, **flags: A
         print_table(comparison)
 
 
+def source_key(named: str, value: str | None) -> str:
+    """Whether a flag names something built in or a file."""
+    return "file" if value is not None and Path(value).suffix.lower() == ".toml" else named
+
+
 def list_flags(**flags: Any) -> Tables:
     """The flags that were given, laid out as the tables of a scenario."""
     if flags["trace"] and flags["generator"]:
@@ -103,7 +116,7 @@ def list_flags(**flags: Any) -> Tables:
     seeds = list(flags["seed"]) or flags["seeds"]
     tables: Tables = {
         "application": {
-            "builtin": flags["app"],
+            source_key("builtin", flags["app"]): flags["app"],
             "service_rate": flags["service_rate"],
             "k_max": flags["k_max"],
         },
@@ -114,7 +127,10 @@ def list_flags(**flags: Any) -> Tables:
             "highest_rate": flags["highest_rate"],
             **flags["parameter"],
         },
-        "infrastructure": {"name": flags["infrastructure"], "n_res": flags["n_res"]},
+        "infrastructure": {
+            source_key("name", flags["infrastructure"]): flags["infrastructure"],
+            "n_res": flags["n_res"],
+        },
         "qos": {"r_max": flags["r_max"]},
         "weights": flags["weights"],
         "policy": {"names": list(flags["policy"]) or None, "options": flags["option"] or None},

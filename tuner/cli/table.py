@@ -7,6 +7,7 @@ import sys
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from tuner.comparison import Comparison
 from tuner.report.results import Column, list_columns, say_errors
@@ -58,7 +59,7 @@ def measure(column: Column) -> int:
 def draw_table(comparison: Comparison, columns: list[Column], ascii_only: bool) -> Table:
     table = Table(box=SIMPLE_HEAD, padding=(0, GAP - 1, 0, 0), pad_edge=False, show_edge=False)
     for i, column in enumerate(columns):
-        table.add_column(column.head, justify="right" if i else "left", no_wrap=True)
+        table.add_column(Text(column.head), justify="right" if i else "left", no_wrap=True)
     for i, row in enumerate(comparison.rows):
         cells = (spell(column.cells[i], ascii_only) for column in columns)
         table.add_row(*cells, style="bold" if row is comparison.best and len(comparison.rows) > 1 else "")

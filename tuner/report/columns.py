@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from scaler.problem import Floats, Integers
+
+FEWEST_PER_CYCLE = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +20,17 @@ class Columns:
     mean: Floats  # [C]
     high: Floats  # [C]
     infinite: Integers  # [C] values that are not finite, counted
+
+
+def settle(slots: int, columns: int, cycle: int) -> int:
+    """At most so many columns, such that a cycle of so many slots fills several, or a column holds whole cycles.
+
+    Between the two, means would swing with where in the cycle a column begins, and show a pattern that is not there.
+    """
+    each = slots / columns
+    if each * FEWEST_PER_CYCLE <= cycle:
+        return columns
+    return math.ceil(slots / (math.ceil(each / cycle) * cycle))
 
 
 def cut(slots: int, columns: int) -> Integers:

@@ -15,7 +15,7 @@ from scaler.problem import Floats
 from sim.application import paths
 from sim.run import Run, Timeline
 from sim.setting import Setting, gains, tasks
-from tuner.report.columns import Columns, centres, cut, gather, means
+from tuner.report.columns import Columns, centres, cut, gather, means, settle
 
 PERIODS = {"day": 86_400.0, "hour": 3_600.0}
 FEWEST_PERIODS = 4
@@ -59,6 +59,7 @@ def follow(setting: Setting, run: Run, columns: int) -> Course:
     assert line is not None, "only a recorded run has a course"
     n = len(line.rates)
     slots = replay_costs(setting, line)
+    columns = settle(n, columns, max(1, round(PERIODS["day"] / setting.trace.step_s)))
     starts = cut(n, columns)
     period, long = choose_period(n, setting.trace.step_s)
     periods = np.arange(0, n, long, dtype=np.int64)

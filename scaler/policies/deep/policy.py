@@ -79,6 +79,7 @@ class DeepPolicy:
 
     def __init__(self, variant: Variant, task: Task, seed: int, tuning: Tuning) -> None:
         self.variant, self.tuning, self.problem = variant, tuning, lay_out(task)
+        self.ceiling = highest_value(self.problem)
         self.seed = np.array([seed], np.int64)
         self.clock = np.zeros(1, np.int64)
         self.rates = first_rates()
@@ -155,7 +156,7 @@ class DeepPolicy:
         codes = memory.next_codes[places]
         ahead = evaluate(self.target, codes.reshape(-1, codes.shape[-1])).reshape(BATCH, -1)
         least = (memory.next_known[places] + ahead).min(axis=1)
-        targets = memory.costs[places] + self.problem.gamma * least
+        targets = np.clip(memory.costs[places] + self.problem.gamma * least, -self.ceiling, self.ceiling)
         fit(network, memory.codes[places], memory.states[places, 2], targets, self.tuning.learning_rate)
         if self.tuning.target_sync and self.clock[0] % (EVERY * self.tuning.target_sync) == 0:
             self.target = copy_network(network)
@@ -198,6 +199,15 @@ def believed_levels(task: Task, seed: int, estimates: bool) -> Integers:
     if estimates:
         return first_bad_level(believe(task, seed))
     return np.full((task.k_max + 1, len(task.types)), task.levels, np.int64)
+
+
+def highest_value(p: Problem) -> float:
+    """What costs can add up to when each slot has all of them, later ones discounted.
+
+    Targets are cut to this size. The published code does not: read back from states never visited, values can then
+    drive each other up without end (seen on small problems, at the paper's learning rate). Sound ones never come near.
+    """
+    return float((p.w_perf + p.w_rcf + p.w_res * p.k_max * p.price.max()) / (1.0 - p.gamma))
 
 
 def check_checkpoint(arrays: Mapping[str, NDArray[Any]], own: Arrays, capacity: int) -> None:

@@ -1,0 +1,57 @@
+"""Every guard by the name it has in a configuration. Adding one is one file and one line here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from scaler.errors import BadInput
+from scaler.guards.blocked_hours import read_blocked_hours
+from scaler.guards.bounds import read_bounds
+from scaler.guards.cooldown import read_cooldown
+from scaler.guards.direction_lock import read_direction_lock
+from scaler.guards.dry_run import read_dry_run
+from scaler.guards.flap_budget import read_flap_budget
+from scaler.guards.guard import Guard, ReadGuard
+from scaler.guards.pin import read_pin
+from scaler.guards.stabilisation import read_stabilisation
+from scaler.guards.table import Table
+
+GUARDS: dict[str, ReadGuard] = {
+    "bounds": read_bounds,
+    "cooldown": read_cooldown,
+    "stabilisation": read_stabilisation,
+    "blocked_hours": read_blocked_hours,
+    "flap_budget": read_flap_budget,
+    "pin": read_pin,
+    "direction_lock": read_direction_lock,
+    "dry_run": read_dry_run,
+}
+
+
+def parse_guards(configuration: Mapping[str, Any], types: Sequence[str]) -> tuple[Guard, ...]:
+    """The guards that a configuration names, in its order, for an operator with node types of these names.
+
+    A guard's value is a table of its settings, a list of such tables for several of a kind, or true (all defaults) or
+    false (none).
+    """
+    guards: list[Guard] = []
+    for name, value in configuration.items():
+        if name not in GUARDS:
+            raise BadInput(f"there is no guard {name!r}; choose of {', '.join(GUARDS)}")
+        for settings in list_tables(name, value):
+            table = Table(name, settings, types)
+            guards.append(GUARDS[name](table))
+            table.refuse_the_rest()
+    return tuple(guards)
+
+
+def list_tables(name: str, value: Any) -> list[Mapping[str, Any]]:
+    """The tables of settings that a guard's value stands for."""
+    if isinstance(value, bool):
+        return [{}] if value else []
+    tables = value if isinstance(value, list | tuple) else [value]
+    for table in tables:
+        if not isinstance(table, Mapping):
+            raise BadInput(f"guard {name!r} is {value!r}, and must be a table of settings, a list of them, or true")
+    return list(tables)

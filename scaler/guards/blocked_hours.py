@@ -1,0 +1,85 @@
+"""Blocked hours: no change at these times of day on these weekdays, by the clock on the wall of a time zone.
+
+A span that passes midnight belongs to the weekday on which it begins. Where clocks are put forward, an hour of the span
+does not happen; where they are put back, it happens twice and is blocked both times.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from scaler.guards.guard import ALLOWED, Guard, Verdict, block
+from scaler.guards.history import History
+from scaler.guards.table import Table
+from scaler.nodes import Reconfiguration
+from scaler.policy import Observation
+
+DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+DAY_MIN = 24 * 60
+
+
+@dataclass(frozen=True, slots=True)
+class BlockedHours:
+    from_min: int  # minutes after midnight
+    to_min: int  # not blocked any more; earlier than `from_min`: on the next day
+    days: frozenset[int]  # Monday is 0
+    zone: ZoneInfo
+
+
+def keep_hours(blocked: BlockedHours, proposed: Reconfiguration, seen: Observation, history: History) -> Verdict:
+    local = datetime.fromtimestamp(seen.time, blocked.zone)
+    if not covers(blocked, local):
+        return ALLOWED
+    now = f"{DAYS[local.weekday()]} {local:%H:%M} in {blocked.zone.key}"
+    span = f"{write_clock(blocked.from_min)} to {write_clock(blocked.to_min)}"
+    days = ", ".join(DAYS[i] for i in sorted(blocked.days))
+    return block(f"blocked_hours: it is {now}, and {span} is blocked on {days}")
+
+
+def covers(blocked: BlockedHours, local: datetime) -> bool:
+    """Whether a change is blocked at this local time."""
+    minute, today = local.hour * 60 + local.minute, local.weekday()
+    if blocked.from_min < blocked.to_min:
+        return today in blocked.days and blocked.from_min <= minute < blocked.to_min
+    late, early = minute >= blocked.from_min, minute < blocked.to_min
+    return (late and today in blocked.days) or (early and (today - 1) % 7 in blocked.days)
+
+
+def read_blocked_hours(table: Table) -> Guard:
+    from_min, to_min = read_clock(table, "from"), read_clock(table, "to")
+    if from_min in (to_min, DAY_MIN):
+        raise table.wrong("from", write_clock(from_min), "another time than 'to', 23:59 at the latest")
+    return partial(keep_hours, BlockedHours(from_min, to_min, read_days(table), read_zone(table)))
+
+
+def read_clock(table: Table, name: str) -> int:
+    """A time of day, "00:00" to "24:00", in minutes after midnight."""
+    value = table.take(name)
+    hours, colon, minutes = str(value).partition(":")
+    fits = colon and len(hours) == len(minutes) == 2 and (hours + minutes).isascii() and (hours + minutes).isdigit()
+    if not fits or int(minutes) > 59 or int(hours) * 60 + int(minutes) > DAY_MIN:
+        raise table.wrong(name, value, 'a time of day like "08:30"')
+    return int(hours) * 60 + int(minutes)
+
+
+def write_clock(minutes: int) -> str:
+    return f"{minutes // 60:02d}:{minutes % 60:02d}"
+
+
+def read_days(table: Table) -> frozenset[int]:
+    value: Any = table.take("days", list(DAYS))
+    if not isinstance(value, list | tuple) or not value or any(day not in DAYS for day in value):
+        raise table.wrong("days", value, f"a list of {', '.join(DAYS)}")
+    return frozenset(DAYS.index(day) for day in value)
+
+
+def read_zone(table: Table) -> ZoneInfo:
+    value = table.take("zone", "UTC")
+    try:
+        return ZoneInfo(str(value))
+    except (ValueError, OSError, LookupError) as error:  # ZoneInfoNotFoundError is a LookupError
+        raise table.wrong("zone", value, 'a time zone of this machine like "Europe/Vienna" or "UTC"') from error

@@ -1,0 +1,39 @@
+"""Pin: no change at all, or none but those that lead towards a given deployment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from scaler.guards.guard import ALLOWED, Guard, Verdict, block
+from scaler.guards.history import History
+from scaler.guards.table import Table
+from scaler.nodes import Deployment, Reconfiguration
+from scaler.policy import Observation
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    at: Deployment | None  # None: wherever it is
+
+
+def hold(pin: Pin, proposed: Reconfiguration, seen: Observation, history: History) -> Verdict:
+    if pin.at is None:
+        return block("pin: no change is allowed while it is set")
+    i = proposed.node_type
+    missing = pin.at.replicas[i] - seen.deployment.replicas[i]
+    if missing * proposed.delta > 0:
+        return ALLOWED
+    return block(f"pin: the change leads away from at, the deployment {pin.at.replicas}")
+
+
+def read_pin(table: Table) -> Guard:
+    wanted = table.by_type("at")
+    if "at" not in table.settings:
+        return partial(hold, Pin(None))
+    for value in wanted.values():
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            raise table.wrong("at", value, "a whole number of replicas by node type")
+    if sum(wanted.values()) == 0:
+        raise table.wrong("at", 0, "a deployment of at least one replica")
+    return partial(hold, Pin(Deployment(tuple(wanted.get(i, 0) for i in range(len(table.types))))))

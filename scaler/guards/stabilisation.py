@@ -1,0 +1,31 @@
+"""Stabilisation: a change is made once the policy has wanted it so long without a break; out quickly, in slowly."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from scaler.guards.guard import ALLOWED, Guard, Verdict, block, direction
+from scaler.guards.history import History, lasting
+from scaler.guards.table import Table
+from scaler.nodes import Reconfiguration
+from scaler.policy import Observation
+
+
+@dataclass(frozen=True, slots=True)
+class Stabilisation:
+    out_s: float
+    in_s: float
+
+
+def stabilise(stabilisation: Stabilisation, proposed: Reconfiguration, seen: Observation, history: History) -> Verdict:
+    wait = stabilisation.out_s if proposed.delta > 0 else stabilisation.in_s
+    lasted = lasting(history, proposed, seen.time)
+    if lasted >= wait:
+        return ALLOWED
+    way = direction(proposed)
+    return block(f"stabilisation: the policy has wanted to scale {way} for {lasted:.0f} s, and {way}_s is {wait:g}")
+
+
+def read_stabilisation(table: Table) -> Guard:
+    return partial(stabilise, Stabilisation(out_s=table.number("out_s", 0.0), in_s=table.number("in_s", 300.0)))

@@ -1,0 +1,91 @@
+"""What a decision of the planner costs, planning included: compiled on average, and uncompiled at the slowest.
+
+python -m tests.bench.bench_planner
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+
+import numpy as np
+
+from scaler.jit import COMPILED
+from scaler.nodes import NodeType
+from scaler.policies.planner import PLANNER
+from scaler.policies.threshold import THRESHOLD_C
+from scaler.policy import Kernel, KernelPolicy
+from scaler.problem import Floats, Moments, Task, lay_out, look
+from sim.infrastructure import find_infrastructure
+from sim.plant import Inertia, fresh_plant, memoryless
+from sim.replay import START, Record, loop_for
+from tests.examples import make_rates
+
+BUDGET_US, BUDGET_MS = 300.0, 50.0
+
+
+def state_task(types: int, k_max: int) -> Task:
+    """Types of infrastructure A."""
+    nodes: tuple[NodeType, ...] = find_infrastructure("A").types[:types]
+    return Task(nodes, k_max, Moments(1 / 180, 0.5 / 180**2), 0.05, highest_rate=650.0)
+
+
+def compiled_us(kernel: Kernel, task: Task, rates: Floats) -> float:
+    """Processor time of a slot in the compiled loop, compilation left out."""
+    p, n, took = lay_out(task), len(rates), 0.0
+    for part in (rates[:100], rates):
+        k = np.zeros(len(task.types), np.int64)
+        k[0] = 1
+        state = kernel.grow(kernel.prepare(task, 0, {}), n)
+        record = Record(np.empty(0), np.empty(0), np.empty(0, np.int8))
+        args = (p, p, state, fresh_plant(p, k, Inertia()), k, START, part, len(part), np.zeros((1, 4)), k.copy(), record)
+        loop = loop_for(kernel, "memoryless")
+        began = time.process_time()
+        loop(*args)
+        took = time.process_time() - began
+    return 1e6 * took / n
+
+
+def slowest_plain_ms(slots: int = 2000) -> float:
+    """The slowest learning and deciding of one slot in plain Python at three types and ten replicas."""
+    task = state_task(3, 10)
+    p, policy = lay_out(task), KernelPolicy(PLANNER, task, 0, {})
+    k = np.array([1, 0, 0])
+    plant = fresh_plant(p, k, Inertia())
+    before, action, slowest = None, 0, 0.0
+    for rate in make_rates(slots).tolist():
+        count = int(k.sum())
+        slow = look(p, k, rate, 0.0, 0.0).slowest
+        utilisation, response, _ = memoryless(p, plant, k, count, slow, rate)
+        seen = look(p, k, rate, utilisation, response)
+        began = time.process_time()
+        if before is not None:
+            policy.absorb(k, before, action, seen)
+        action = policy.choose(k, seen)
+        slowest = max(slowest, time.process_time() - began)
+        if action:
+            k[(action - 1) % 3] += 1 if action > 3 else -1
+        before = seen
+    return 1e3 * slowest
+
+
+def main() -> None:
+    if not COMPILED:
+        slowest = slowest_plain_ms()
+        print(f"plain Python, 3 types, 10 replicas: slowest decision {slowest:.1f} ms, {slowest / BUDGET_MS:.2f} of budget")
+        return
+    rates = make_rates(50_000)
+    for types, k_max in ((3, 10), (6, 20), (10, 20)):
+        task = state_task(types, k_max)
+        took, other = compiled_us(PLANNER, task, rates), compiled_us(THRESHOLD_C, task, rates)
+        held = PLANNER.measure(PLANNER.prepare(task, 0, {})) / 2**20
+        line = f"{types} types, {k_max} replicas: {took:.1f} us a decision, {took / BUDGET_US:.2f} of budget"
+        print(f"{line}, {took / other:.0f} times a threshold's, {held:.1f} MiB held")
+    env = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    subprocess.run([sys.executable, "-m", "tests.bench.bench_planner"], env=env, check=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,188 @@
+"""The planner: the worth it computes against theory, its cost against the floor, and the same numbers uncompiled."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from scaler.nodes import NodeType
+from scaler.policies.planner import PLANNER, State, appraise, appraise_ages
+from scaler.policies.threshold import THRESHOLD_C, THRESHOLD_S
+from scaler.policy import Kernel, KernelPolicy, flatten
+from scaler.problem import Floats, Integers, Task, Weights, lay_out
+from scaler.workload import Y, X, make_workload, observe
+from sim.clairvoyant import floor
+from sim.plain import walk
+from sim.plant import Inertia, fresh_plant
+from sim.replay import RECONFIGURATIONS, RESOURCES, START, VIOLATIONS, Record, loop_for
+from tests.examples import make_rates, make_task
+
+ROOT = Path(__file__).parents[1]
+
+
+class Outcome(NamedTuple):
+    cost: float
+    violations: float
+    reconfigurations: float
+    actions: list[int]
+    state: State
+
+
+def replay(task: Task, rates: Floats, kernel: Kernel = PLANNER, seed: int = 0, plant: str = "memoryless") -> Outcome:
+    p = lay_out(task)
+    k: Integers = np.zeros(len(task.types), np.int64)
+    k[0] = 1
+    sums, held, n = np.zeros((1, 4)), np.zeros_like(k), len(rates)
+    record = Record(np.empty(0), np.empty(0), np.empty(n, np.int8))
+    state = kernel.grow(kernel.prepare(task, seed, {}), n)
+    loop_for(kernel, plant)(p, p, state, fresh_plant(p, k, Inertia()), k, START, rates, n, sums, held, record)
+    v, c, r = sums[0, VIOLATIONS] / n, sums[0, RECONFIGURATIONS] / n, sums[0, RESOURCES] / n
+    return Outcome(p.w_perf * v + p.w_rcf * c + p.w_res * r, v, c, record.action.tolist(), state)
+
+
+def daily(slots: int, period: int, seed: int, noise: float = 1.0) -> Floats:
+    """A season of this many slots under noise of Poisson size times `noise`."""
+    rng = np.random.default_rng(seed)
+    mean = 300.0 - 220.0 * np.cos(2.0 * np.pi * np.arange(slots) / period)
+    return np.round(np.maximum(0.0, mean + noise * np.sqrt(mean) * rng.standard_normal(slots)))
+
+
+def bursty(slots: int, seed: int) -> Floats:
+    """A quiet load with bursts that come by chance and last a while."""
+    rng = np.random.default_rng(seed)
+    rates = np.full(slots, 120.0)
+    for begin in np.flatnonzero(rng.random(slots) < 1.0 / 300.0):
+        rates[begin : begin + rng.integers(10, 30)] = rng.uniform(200.0, 600.0)
+    return rates + rng.normal(0.0, 5.0, slots)
+
+
+def settle(price: float, above: Integers, weights: Weights) -> State:
+    """A planner of one threshold that has seen this sequence of slots above (1) and below (0) it and planned on it."""
+    task = make_task(types=1, k_max=2, weights=weights, normaliser=1.0)
+    p, state = lay_out(task), PLANNER.prepare(task, 0, {})
+    for rate in np.where(above == 1, 2.0, 0.5).tolist():
+        state.workload.level[0] = rate
+        observe(state.workload, 0, 1.0, rate)
+    for _ in range(300):
+        appraise(p, state, 0, price)
+        appraise_ages(p, state, 0, price)
+    return state
+
+
+@pytest.mark.parametrize(("chance", "price", "wanted"), [(0.3, 0.05, 1), (0.001, 0.5, -1)])
+def test_a_replica_is_worth_its_rent_or_not(chance: float, price: float, wanted: int) -> None:
+    above = (np.random.default_rng(1).random(20_000) < chance).astype(np.int64)
+    weights = Weights(0.6, 0.2, 0.2)
+    s = settle(price, above, weights)
+    d = s.worth_by_age[0, s.workload.age_class[0]]
+    assert d * wanted > weights.reconfiguration
+
+
+def test_worth_by_age_solves_the_choice_between_on_and_off() -> None:
+    """Above every 20th slot on the dot: the worth must agree with value iteration on that cycle."""
+    weights = Weights(0.6, 0.2, 0.2)
+    period, price = 20, 0.3
+    s = settle(price, (np.arange(200_000) % period == 0).astype(np.int64), weights)
+    d = np.zeros(period)
+    for _ in range(2000):
+        ahead = np.clip(np.roll(d, -1), -0.2, 0.2)
+        d = 0.6 * (np.roll(np.arange(period), -1) == 0) - 0.2 * price + ahead
+    for age in (0, 1, 2):  # classes of a single slot, where the model is the cycle itself
+        assert s.worth_by_age[0, age] == pytest.approx(d[age], abs=0.02)
+
+
+def test_ages_and_counts_follow_the_load() -> None:
+    w = make_workload(1)
+    rng = np.random.default_rng(3)
+    last = None
+    for t, rate in enumerate(rng.uniform(0.0, 2.0, 500).tolist()):
+        w.level[0] = rate
+        observe(w, 0, 1.5, rate)
+        last = t if rate > 1.5 else last
+        if last is not None:
+            assert w.age[0] == t - last
+    assert w.visits.sum() == w.counts.sum() == w.ages.sum() == w.pool.sum() == 500
+    assert 0 <= w.situation[0] < Y * X
+
+
+@pytest.mark.parametrize("weights", [Weights(0.6, 0.2, 0.2), Weights(0.4, 0.3, 0.3), Weights(0.8, 0.1, 0.1)])
+@pytest.mark.parametrize(("load", "multiple"), [("day", 1.2), ("shift", 1.2), ("bursts", 1.6)])
+def test_it_comes_near_the_floor(load: str, multiple: float, weights: Weights) -> None:
+    """Bursts that nobody can foresee keep everyone but the clairvoyant away from the floor."""
+    rates = {"day": daily(20_000, 1440, 1), "shift": daily(20_000, 500, 2, 2.0), "bursts": bursty(20_000, 3)}[load]
+    task = make_task(types=3, k_max=8, weights=weights)
+    outcome, best = replay(task, rates), floor(task, rates)
+    assert best.lower <= outcome.cost <= multiple * best.lower
+    assert outcome.violations < 0.01
+    rivals = [replay(task, rates, kernel).cost for kernel in (THRESHOLD_C, THRESHOLD_S)]
+    assert outcome.cost < min(rivals)
+
+
+def test_it_leaves_a_type_that_cannot_keep_the_bound() -> None:
+    types = (NodeType("slow", 0.1, 0.1), NodeType("fit", 1.0, 1.0), NodeType("huge", 30.0, 30.0))
+    task = make_task(types=3, k_max=6)
+    task = Task(types, 6, task.moments, task.bound, task.weights, task.highest_rate, normaliser=180.0)
+    outcome = replay(task, daily(5000, 1440, 4))
+    assert outcome.state.kind[0] == 1
+    assert outcome.violations < 0.02
+
+
+def test_capacity_is_learnt_from_what_is_seen() -> None:
+    task = make_task(types=3, k_max=5)
+    state = replay(task, make_rates(3000)).state
+    seen = state.capacity.sights[:3] > 0
+    assert seen[state.kind[0]]
+    np.testing.assert_allclose(state.capacity.each[seen], lay_out(task).capacity[seen], rtol=1e-6)
+
+
+def test_a_backlog_does_not_derail_it() -> None:
+    task = make_task(types=2, k_max=8)
+    outcome = replay(task, daily(10_000, 1440, 5), plant="backlog")
+    assert outcome.violations < 0.05
+
+
+PLAIN = """
+import json, sys
+import numpy as np
+from scaler.jit import COMPILED
+from tests.test_planner import plain_actions
+assert not COMPILED
+print(json.dumps(plain_actions(int(sys.argv[1]))))
+"""
+
+
+def plain_actions(slots: int) -> list[int]:
+    """Actions of the planner in the plain loop."""
+    task = make_task(types=2, k_max=4)
+    p, policy = lay_out(task), KernelPolicy(PLANNER, task, 0, {})
+    k: Integers = np.array([1, 0])
+    record = Record(np.empty(0), np.empty(0), np.empty(slots, np.int8))
+    plant = fresh_plant(p, k, Inertia())
+    rates, sums = make_rates(slots), np.zeros((1, 4))
+    walk(p, p, policy, "memoryless", plant, k, START, rates, slots, sums, np.zeros_like(k), record)
+    return [int(a) for a in record.action]
+
+
+def test_it_decides_the_same_uncompiled() -> None:
+    slots = 250
+    env = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    command = [sys.executable, "-c", PLAIN, str(slots)]
+    plain = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=True).stdout
+    compiled = replay(make_task(types=2, k_max=4), make_rates(slots)).actions
+    assert json.loads(plain) == compiled
+    assert any(compiled)
+
+
+def test_its_memory_does_not_grow() -> None:
+    task = make_task(types=3, k_max=5)
+    short, long = (replay(task, make_rates(n)).state for n in (10, 3000))
+    sizes = [sum(a.nbytes for a in flatten(state).values()) for state in (short, long)]
+    assert sizes[0] == sizes[1]
+    assert PLANNER.measure(long) <= sizes[1]

@@ -1,0 +1,284 @@
+"""Runs in; columns of pixels, charts and a page out: nothing lost in between, nothing let through unescaped."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from datetime import UTC, datetime
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from sim.setting import Setting
+from sim.simulate import simulate
+from tuner.batch import list_jobs, run_jobs
+from tuner.comparison import Comparison, compare, find_floor
+from tuner.report.columns import centres, cut, gather, means, settle
+from tuner.report.course import follow
+from tuner.report.page import choose_columns, write_page
+from tuner.report.plain import describe
+from tuner.report.results import format_bytes, format_pace, list_columns
+from tuner.report.scale import DAY, Scale, fit, fit_factors, time_ticks
+from tuner.report.svg import draw_band, draw_line, draw_rug, trace_path
+from tuner.scenario import read_scenario
+
+HOSTILE = "<script>alert(1)</script>"
+VOID = {"meta", "line", "path"}
+YEAR = 525_533
+Flags = dict[str, dict[str, Any]]
+
+
+def stage(slots: int = 400, policies: tuple[str, ...] = ("static", "threshold-c"), **tables: Any) -> Flags:
+    return {"trace": {"slots": slots, "high": 900.0}, "policy": {"names": list(policies)}, **tables}
+
+
+def ignore(done: int) -> None:
+    """Progress that nobody watches."""
+
+
+def draw(flags: Flags, path: Path | None = None) -> tuple[Comparison, str]:
+    scenario = read_scenario(path, flags)
+    replays = run_jobs(list_jobs(scenario, choose_columns(scenario)), ignore)
+    comparison = compare(scenario, [replay.run for replay in replays])
+    return comparison, write_page(comparison, [replay.course for replay in replays if replay.course is not None])
+
+
+class Page(HTMLParser):
+    """What a browser would find: elements that are closed in order, text, and what it would fetch."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: list[str] = []
+        self.links: list[str] = []
+        self.words: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append(tag)
+        self.links += [value or "" for name, value in attrs if name in ("src", "href", "srcset", "data", "action")]
+        assert not any(name.startswith("on") for name, _ in attrs)
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:  # noqa: ARG002
+        self.seen.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+
+def test_a_page_is_whole_asks_for_nothing_and_shows_every_policy() -> None:
+    comparison, text = draw(stage())
+    page = Page(text)
+    assert page.links == []
+    assert not re.search(r"https?:|//[a-z]|url\(|@import", text)
+    assert "script" not in page.seen
+    assert page.seen.count("figure") == 1 + 3 * 2
+    words = " ".join(page.words)
+    for row in comparison.rows:
+        assert row.title in words
+        assert f"{row.cost.mean:.4f}" in words
+
+
+def test_a_hostile_name_stays_a_name(tmp_path: Path) -> None:
+    path = tmp_path / "<img src=x onerror=alert(1)>.toml"
+    path.write_text(
+        f"""
+        [application]
+        name = "{HOSTILE}"
+        [[application.operator]]
+        name = "{HOSTILE}"
+        service_rate = 100
+        scv = 0.5
+        [[application.operator]]
+        name = "\\" onload=\\"alert(1)"
+        service_rate = 100
+        scv = 0.5
+        [[application.edge]]
+        from = "{HOSTILE}"
+        to = "\\" onload=\\"alert(1)"
+        [[infrastructure.node]]
+        name = "{HOSTILE}"
+        speedup = 1
+        price = 1
+        """
+    )
+    page = Page(draw(stage(60), path)[1])
+    assert "script" not in page.seen
+    assert "img" not in page.seen
+    assert HOSTILE in "".join(page.words)
+    assert page.seen.count("details") == 1 + 2 * 2
+
+
+def test_a_year_of_minutes_stays_a_small_file() -> None:
+    comparison, text = draw(stage(YEAR, ("static",)))
+    assert comparison.rows[0].runs[0].slots == YEAR
+    assert len(text.encode()) < 200_000
+
+
+def test_many_charts_get_fewer_columns() -> None:
+    few = read_scenario(None, stage(50))
+    many = read_scenario(None, stage(50, application={"builtin": "pipeline"}, infrastructure={"n_res": 10}))
+    assert choose_columns(few) == 720
+    assert 100 <= choose_columns(many) < 720
+
+
+@pytest.fixture(scope="module")
+def recorded() -> tuple[Setting, Any]:
+    setting = read_scenario(None, stage(3000, ("threshold-c",), application={"builtin": "diamond"})).settings[0]
+    return setting, simulate(setting, record=True)
+
+
+def test_a_course_adds_up_to_the_run_s_own_averages(recorded: tuple[Setting, Any]) -> None:
+    setting, run = recorded
+    course = follow(setting, run, 200)
+    assert course.period == "hour"
+    assert course.cost_at[-1] == 1.0
+    assert np.average(course.cost, weights=np.diff(course.cost_at)) == pytest.approx(run.cost)
+    assert len(course.at) == len(course.running_cost) == 200
+    by_type = np.array([operator.replicas.mean(axis=0) for operator in course.operators])
+    assert by_type == pytest.approx(run.replicas, abs=0.02)
+    slow = np.sum(course.response.high > setting.r_max) + np.sum(course.response.infinite > 0)
+    assert (slow > 0) == (run.violations > 0)
+
+
+def test_the_slowest_path_is_no_faster_than_any_operator(recorded: tuple[Setting, Any]) -> None:
+    course = follow(*recorded, 50)
+    for operator in course.operators:
+        assert np.all(course.response.infinite >= operator.response.infinite)
+        both = np.isfinite(course.response.high) & (course.response.infinite == 0)
+        assert np.all(course.response.high[both] >= operator.response.high[both])
+
+
+series = arrays(np.float64, st.integers(1, 300), elements=st.floats(0, 1e9) | st.just(math.inf))
+
+
+@given(series, st.integers(1, 80))
+def test_columns_keep_extremes_counts_and_means(values: Any, columns: int) -> None:
+    found = gather(values, columns)
+    finite = values[np.isfinite(values)]
+    assert len(found.mean) == min(columns, len(values))
+    assert found.infinite.sum() == len(values) - len(finite)
+    if len(finite):
+        assert np.nanmin(found.low) == finite.min()
+        assert np.nanmax(found.high) == finite.max()
+        slack = 1e-9 * finite.max()
+        there = np.isfinite(found.mean)
+        assert np.all((found.low <= found.mean + slack)[there])
+        assert np.all((found.mean <= found.high + slack)[there])
+
+
+@given(st.integers(1, 1000), st.integers(1, 80))
+def test_column_means_weigh_up_to_the_mean_of_all(slots: int, columns: int) -> None:
+    values = np.random.default_rng(slots).random((slots, 2))
+    starts = cut(slots, columns)
+    sizes = np.diff(np.append(starts, slots))
+    assert np.average(means(values, starts), axis=0, weights=sizes) == pytest.approx(values.mean(axis=0))
+    at = centres(slots, starts)
+    assert np.all(np.diff(at) > 0.0)
+    assert 0.0 < at[0] <= at[-1] < 1.0
+
+
+@pytest.mark.parametrize(("days", "columns"), [(1, 720), (14, 720), (120, 720), (121, 121), (365, 365), (1000, 500)])
+def test_columns_show_a_day_in_parts_or_whole_days(days: int, columns: int) -> None:
+    assert settle(days * 1440, 720, 1440) == columns
+
+
+@given(st.floats(1e-6, 1e9))
+def test_ticks_are_few_and_in_the_plot(highest: float) -> None:
+    for scale in (fit(highest), fit_factors(highest / 1e4, highest)):
+        ticks = scale.ticks()
+        assert 2 <= len(ticks) <= 12
+        assert all(-1e-9 <= y <= 1.0 + 1e-9 for y, _ in ticks)
+        assert len({label for _, label in ticks}) == len(ticks)
+
+
+def test_a_scale_by_factors_puts_equal_factors_equally_far_apart() -> None:
+    shares = Scale(0.001, 10.0, True).share(np.array([0.0, 0.001, 0.01, 0.1, 1.0, 10.0, math.nan]))
+    assert shares[:6] == pytest.approx([0.0, 0.0, 0.25, 0.5, 0.75, 1.0])
+    assert math.isnan(shares[6])
+
+
+@pytest.mark.parametrize("days", [0.01, 0.5, 1, 3, 14, 90, 365, 4000])
+@pytest.mark.parametrize("start", [None, datetime(2026, 3, 5, 17, 23, tzinfo=UTC)])
+def test_time_ticks_are_few_and_in_the_plot(days: float, start: datetime | None) -> None:
+    ticks = time_ticks(start, days * DAY)
+    assert 1 <= len(ticks) <= 7
+    assert all(0.0 <= x <= 1.0 for x, _ in ticks)
+
+
+def test_time_ticks_fall_on_midnights() -> None:
+    ticks = time_ticks(datetime(2026, 3, 5, 18, tzinfo=UTC), 4 * DAY)
+    assert [label for _, label in ticks] == ["6 Mar", "7 Mar", "8 Mar", "9 Mar"]
+    assert ticks[0][0] == pytest.approx(0.25 / 4)
+
+
+def test_a_gap_breaks_a_line_and_an_area() -> None:
+    xs, ys = np.array([0.1, 0.3, 0.5, 0.7, 0.9]), np.array([0.0, 0.5, math.nan, 1.0, 2.0])
+    assert trace_path(xs, ys, 100) == "M100 100L300 50M700 0L900 0"
+    assert draw_line(xs, ys, 100, "c0").count("M") == 2
+    assert draw_band(xs, np.zeros(5), ys, 100, "c0").count("Z") == 2
+
+
+def test_neighbouring_columns_beyond_the_plot_make_one_strip() -> None:
+    strip = draw_rug(np.array([math.nan, 0.375, 0.625, math.nan]), "alarm")
+    assert re.findall(r"M([\d.]+) 0H([\d.]+)V", strip) == [("250.0", "750.0")]
+
+
+def test_json_has_no_nan_and_agrees_with_the_table() -> None:
+    scenario = read_scenario(None, stage(1, run={"seeds": 2}))
+    comparison = compare(scenario, [replay.run for replay in run_jobs(list_jobs(scenario), ignore)])
+    document = json.loads(json.dumps(describe(comparison), allow_nan=False))
+    assert document["policies"][0]["runs"][0]["errors"]["cost"] is None
+    assert [row["policy"] for row in document["policies"]] == ["static", "threshold-c"]
+    cells = {column.head: column.cells for column in list_columns(comparison)}
+    for i, row in enumerate(document["policies"]):
+        assert cells["cost"][i] == f"{row['cost']['mean']:.4f} ± {row['cost']['error']:.4f}"
+        assert cells["violated %"][i] == f"{100 * row['violations']['mean']:.2f}"
+        assert cells["A1"][i] == f"{sum(each[0] for each in row['replicas']):.2f}"
+
+
+def test_several_seeds_give_the_mean_and_its_standard_error() -> None:
+    scenario = read_scenario(None, stage(500, ("ql",), run={"seeds": [0, 1, 2]}))
+    runs = [replay.run for replay in run_jobs(list_jobs(scenario), ignore)]
+    (row,) = compare(scenario, runs).rows
+    costs = [run.cost for run in runs]
+    assert len(set(costs)) == 3
+    assert row.cost.mean == pytest.approx(np.mean(costs))
+    assert row.cost.error == pytest.approx(np.std(costs, ddof=1) / math.sqrt(3))
+    assert [run.seed for run in row.runs] == [0, 1, 2]
+
+
+def test_no_policy_is_cheaper_than_the_floor_and_none_is_named_without_one() -> None:
+    single, _ = draw(stage(2000))
+    assert single.bound is not None
+    assert single.bound.exact
+    assert all(single.bound.multiple(row.cost.mean) >= 1.0 for row in single.rows)
+    for other in ({"application": {"builtin": "pipeline"}}, {"run": {"plant": "backlog"}}):
+        assert find_floor(read_scenario(None, stage(50, **other)).settings[0]) is None
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (319440, "319 kB"), (999600, "1.0 MB"), (3e9, "3.0 GB")],
+)
+def test_sizes_are_short(size: float, text: str) -> None:
+    assert format_bytes(size) == text
+
+
+@pytest.mark.parametrize(("pace", "text"), [(12.3, "12.3"), (4321.0, "4.32 k"), (15_400_000.0, "15.4 M")])
+def test_paces_are_short(pace: float, text: str) -> None:
+    assert format_pace(pace) == text

@@ -1,0 +1,334 @@
+"""The rules of other systems, on rates made by hand: each does what its authors say, with their parameters."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+from scaler.errors import BadInput
+from scaler.policies import POLICIES, find_policy
+from scaler.policies.adaptive_window import LEAST, past
+from scaler.policies.threshold_search import cost_of
+from scaler.policy import KernelPolicy
+from scaler.problem import Floats, Integers, Seen, Task, lay_out, look, two_slowest
+from sim.plain import walk
+from sim.plant import Inertia, backlog, disturb, fresh_plant, memoryless
+from sim.replay import START, Record, loop_for
+from tests.examples import make_task
+
+RIVALS = ["ds2", "dhalion", "pid", "spark-ratio", "flink", "threshold-search"]
+ONE = make_task(types=1, k_max=10)  # capacity 180 per replica; the bound of 50 ms is met up to 164
+MEMORYLESS, BACKLOG = "memoryless", "backlog"
+
+
+class Operator:
+    """A policy on a plant, slot by slot."""
+
+    def __init__(self, name: str, task: Task = ONE, plant: str = MEMORYLESS, k: tuple[int, ...] = (1,), **options: Any):
+        kernel = find_policy(name)
+        self.policy = KernelPolicy(kernel, task, 0, options)
+        self.p, self.k = lay_out(task), np.array(k, np.int64)
+        self.plant_kind, self.plant = plant, fresh_plant(self.p, self.k, Inertia())
+        self.before: Seen | None = None
+        self.action = 0
+        self.obeyed = True
+
+    def step(self, rate: float) -> int:
+        """The change in one slot: +1, 0 or -1 replicas."""
+        serve = memoryless if self.plant_kind == MEMORYLESS else backlog
+        slowest = two_slowest(self.p, self.k)[0]
+        utilisation, response, _ = serve(self.p, self.plant, self.k, int(self.k.sum()), slowest, rate)
+        seen = look(self.p, self.k, rate, utilisation, response)
+        if self.before is not None:
+            self.policy.absorb(self.k, self.before, self.action, seen)
+        self.action = self.policy.choose(self.k, seen) if self.obeyed else 0
+        self.before = seen
+        types = len(self.k)
+        if self.action == 0:
+            return 0
+        if self.plant_kind == BACKLOG:
+            disturb(self.plant, self.action)
+        delta = 1 if self.action > types else -1
+        self.k[(self.action - 1) % types] += delta
+        return delta
+
+    def run(self, rates: Floats | list[float]) -> list[int]:
+        """Parallelism after each slot."""
+        counts = []
+        for rate in rates:
+            self.step(float(rate))
+            counts.append(int(self.k.sum()))
+        return counts
+
+
+def at(rate: float, slots: int) -> Floats:
+    return np.full(slots, rate)
+
+
+def test_ds2_adds_what_is_missing_in_as_many_slots_and_stays() -> None:
+    operator = Operator("ds2-s")
+    counts = operator.run(at(880.0, 40))  # 5 replicas of 180
+    first = counts.index(2)
+    assert counts[first : first + 4] == [2, 3, 4, 5]
+    assert set(counts[first + 3 :]) == {5}
+
+
+def test_ds2_scales_in_once_a_whole_activation_time_agrees() -> None:
+    operator = Operator("ds2-s", activation=5)
+    operator.run(at(880.0, 20))
+    counts = operator.run(at(350.0, 12))  # 2 replicas
+    assert counts == [5, 5, 5, 5, 4, 3, 2, 2, 2, 2, 2, 2]
+    assert operator.run(at(880.0, 3)) == [3, 4, 5]
+
+
+@pytest.mark.parametrize("count", range(1, 11))
+def test_ds2_measures_the_true_rate_whatever_the_utilisation(count: int) -> None:
+    for share in (20.0, 100.0, 175.0, 400.0):
+        operator = Operator("ds2-s", k=(count,), window=3)
+        operator.obeyed = False
+        operator.run(at(share * count, 10))
+        assert operator.policy.state.true_rate.each[0] == pytest.approx(180.0)
+
+
+def test_ds2_learns_no_true_rate_from_a_queue_that_grows() -> None:
+    operator = Operator("ds2-s", plant=BACKLOG)
+    operator.run(at(120.0, 20))
+    known = operator.policy.state.true_rate.each[0]
+    assert known == pytest.approx(180.0)
+    counts = operator.run(at(850.0, 60))
+    assert counts[-1] == 5
+    assert max(counts) <= 6  # the queue that built up on the way is worked off, not mistaken for load
+    assert operator.policy.state.true_rate.each[0] == pytest.approx(180.0, rel=0.01)
+
+
+def test_spark_requests_above_nine_tenths_and_gives_back_below_three() -> None:
+    for utilisation, change in ((0.89, 0), (0.91, 1), (0.31, 0), (0.29, -1)):
+        operator = Operator("spark-ratio-s", k=(4,))
+        assert [operator.step(4 * 180.0 * utilisation) for _ in range(2)] == [0, change]
+
+
+def test_spark_requests_the_rounded_ratio_once_an_interval() -> None:
+    operator = Operator("spark-ratio-s", k=(2,), interval=6)
+    counts = operator.run(at(2 * 180.0 * 2.6, 13))  # 3 more; then the mean of an interval, all at a ratio above .9
+    assert counts[:6] == [2] * 6
+    assert counts[6:9] == [3, 4, 5]
+    assert counts[9:12] == [5, 5, 5]
+
+
+def test_spark_averages_over_the_interval() -> None:
+    operator = Operator("spark-ratio-s", k=(2,), interval=4)
+    rates = 2 * 180.0 * np.array([0.5, 0.5, 1.5, 0.5, 0.5, 0.5, 1.5, 0.5, 0.5])  # means of .75: no reaction
+    assert set(operator.run(rates)) == {2}
+
+
+@pytest.mark.parametrize("setpoint", [0.5, 0.7, 0.85])
+@pytest.mark.parametrize("rate", [100.0, 400.0, 777.0, 1000.0])
+def test_pid_settles_within_its_band_without_overshoot(setpoint: float, rate: float) -> None:
+    task = make_task(types=1, k_max=15)
+    operator = Operator("pid-s", task, setpoint=setpoint)
+    counts = operator.run(at(rate, 40))
+    assert all(b >= a for a, b in pairwise(counts))
+    assert len(set(counts[-20:])) == 1
+    missing = (rate / (counts[-1] * 180.0) / setpoint - 1.0) * counts[-1]
+    assert abs(missing) < 0.6 or counts[-1] == 1
+
+
+def test_pid_does_not_wind_up() -> None:
+    """However long it has been at the limit, or its changes were refused, it turns at once."""
+    for slots in (20, 400):
+        operator = Operator("pid-s", make_task(types=1, k_max=4))
+        operator.run(at(2000.0, slots))
+        assert operator.run(at(200.0, 4)) == [3, 2, 2, 2]
+        operator = Operator("pid-s", make_task(types=1, k_max=4), k=(2,))
+        operator.obeyed = False
+        operator.run(at(600.0, slots))
+        operator.obeyed = True
+        assert operator.run(at(200.0, 3)) == [2, 2, 2]
+
+
+def test_pid_sees_more_than_a_saturated_utilisation_shows() -> None:
+    operator = Operator("pid-s", plant=BACKLOG)  # (1 / .7 - 1) of one replica is less than its dead band
+    assert operator.run(at(400.0, 30))[-1] >= 3
+
+
+def test_flink_waits_for_its_window_then_goes_to_the_target_at_once() -> None:
+    operator = Operator("flink-s")
+    counts = operator.run(at(900.0, 60))  # 900 / 180 / .7 = 7.1
+    assert counts[:16] == [1] * 15 + [2]
+    assert counts[15:22] == [2, 3, 4, 5, 6, 7, 8]
+    assert set(counts[22:]) == {8}
+
+
+def test_flink_leaves_alone_what_is_within_its_bounds() -> None:
+    for utilisation, slots in ((0.98, 300), (0.42, 300)):
+        operator = Operator("flink-s", k=(4,))
+        assert set(operator.run(at(4 * 180.0 * utilisation, slots))) == {4}
+
+
+def test_flink_delays_a_scale_in_and_goes_to_the_highest_called_for_meanwhile() -> None:
+    operator = Operator("flink-s", k=(8,), window=1, stabilisation=0, scale_down_delay=60)
+    rates = np.concatenate([at(200.0, 30), at(500.0, 1), at(200.0, 60)])  # 2 called for, once 4
+    counts = operator.run(rates)
+    assert counts[:61] == [8] * 61
+    assert counts[61:66] == [7, 6, 5, 4, 4]
+    operator = Operator("flink-s", k=(8,), window=1, stabilisation=0, scale_down_delay=60)
+    rates = np.concatenate([at(200.0, 50), at(1000.0, 1), at(200.0, 60)])  # called off: the delay begins anew
+    assert set(operator.run(rates)) == {8}
+
+
+def test_flink_scales_in_by_its_factor_at_most() -> None:
+    operator = Operator("flink-s", k=(10,), window=1, stabilisation=0, scale_down_delay=5)
+    counts = operator.run(at(20.0, 14))
+    assert min(counts) == 4
+
+
+def test_flink_takes_no_metrics_while_it_stabilises() -> None:
+    operator = Operator("flink-s", k=(2,), window=3, stabilisation=10)
+    counts = operator.run(at(460.0, 7))
+    assert counts[-1] == 4
+    counts = operator.run(at(1260.0, 30))
+    assert counts.index(5) >= 10
+
+
+def test_flink_provisions_for_the_lag() -> None:
+    """The sooner it is to be caught up with, the more replicas; given long, three are within bounds for this load."""
+    asked = []
+    for catch_up in (30.0, 300.0, 3000.0):
+        operator = Operator("flink-s", plant=BACKLOG, k=(3,), window=1, stabilisation=0, catch_up=catch_up)
+        operator.obeyed = False
+        operator.run(np.concatenate([at(400.0, 5), at(700.0, 6)]))
+        operator.obeyed = True
+        operator.step(420.0)
+        operator.step(420.0)
+        asked.append(int(operator.policy.state.course[0]))
+    assert asked[0] > asked[1] > 3
+    assert asked[2] == 0
+
+
+def test_dhalion_grows_by_the_share_of_time_held_back() -> None:
+    operator = Operator("dhalion-s", k=(4,))
+    counts = operator.run(at(4 * 180.0 * 1.45, 12))
+    assert counts[5:8] == [5, 6, 6]  # one slot before the first lesson, five of a window
+    assert counts[-1] == 6
+
+
+def test_dhalion_shrinks_idle_queues_and_bars_what_did_not_help() -> None:
+    operator = Operator("dhalion-s", k=(5,), blacklist=100)
+    quiet, busy = 5 * 180.0 * 0.3, 4 * 180.0 * 1.2
+    counts = operator.run(np.concatenate([at(quiet, 6), at(busy, 6), at(quiet, 60)]))
+    assert counts[5] == 4  # a fifth of five
+    assert 5 in counts[6:20]  # backpressure: the scale-in is taken back and judged not to have helped
+    back = counts.index(5, 6)
+    assert set(counts[back + 2 :]) <= {5, 6}
+    assert 4 in operator.run(at(quiet, 100))  # the entry lapses
+
+
+def test_dhalion_is_content_between_its_symptoms() -> None:
+    assert set(Operator("dhalion-s", k=(4,)).run(at(4 * 180.0 * 0.8, 100))) == {4}
+
+
+def hold_cost(policy: str, rates: Floats, seed: int) -> float:
+    """Mean cost of a slot, compiled."""
+    kernel, p = find_policy(policy), lay_out(ONE)
+    k, sums, held = np.array([1]), np.zeros((1, 4)), np.zeros(1, np.int64)
+    record = Record(np.empty(0), np.empty(0), np.empty(0, np.int8))
+    state = kernel.prepare(ONE, seed, {})
+    plant = fresh_plant(p, k, Inertia())
+    rates = rates[:]
+    rates.flags.writeable = False
+    loop_for(kernel, MEMORYLESS)(p, p, state, plant, k, START, rates, len(rates), sums, held, record)
+    violations, changes, resources, slots = sums[0]
+    return float((p.w_perf * violations + p.w_rcf * changes + p.w_res * resources) / slots)
+
+
+def flapping(seed: int) -> Floats:
+    """Loads whose noise spans the fixed rule's two thresholds, so that it goes to and fro."""
+    rng = np.random.default_rng(seed)
+    return np.where(rng.random(12_000) < 0.3, rng.uniform(500.0, 560.0, 12_000), rng.uniform(200.0, 260.0, 12_000))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_searched_thresholds_beat_the_fixed_ones_where_these_are_wrong(seed: int) -> None:
+    rates = flapping(seed)
+    assert hold_cost("threshold-search-s", rates, seed) < 0.8 * hold_cost("threshold-s", rates, seed)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_searched_thresholds_cost_little_where_the_fixed_ones_are_right(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rates = np.clip(300.0 + rng.normal(0.0, 5.0, 6000), 0.0, None)
+    assert hold_cost("threshold-search-s", rates, seed) <= 1.02 * hold_cost("threshold-s", rates, seed)
+
+
+def test_the_search_prices_a_rule_as_the_plant_does() -> None:
+    """On the model of the plant, the cost of a candidate is what a replay of the threshold rule pays."""
+    rates = flapping(7)[:1440]
+    operator = Operator("threshold-search-s")
+    state, p = operator.policy.state, operator.p
+    state.capacity.service[0], state.capacity.each[0] = p.mean, p.capacity[0]
+    state.frozen[:] = rates
+    state.clock[2] = len(rates)
+    point = (np.array([0.75, 0.75, 1.0]) - (0.2, 0.2, 1.0)) / (np.array([0.98, 0.98, 61.0]) - (0.2, 0.2, 1.0))
+    k = np.array([int(np.ceil(rates[0] / 180.0 / 0.75))])
+    fixed = Operator("threshold-s", k=(int(k[0]),))
+    cost = 0.0
+    for rate in rates:
+        cost += p.w_res * fixed.k[0] * p.price[0] + p.w_perf * (rate > fixed.k[0] * p.capacity[0])
+        cost += p.w_rcf * (fixed.step(float(rate)) != 0)
+    assert cost_of(p, state, point) == pytest.approx(cost, rel=1e-9)
+
+
+def test_the_window_drops_what_it_no_longer_resembles() -> None:
+    operator = Operator("threshold-search-s")
+    operator.run(at(100.0, 701))  # the first slot is learned from with the second
+    assert operator.policy.state.window.place[1] == 700
+    operator.run(at(500.0, 600))
+    window = operator.policy.state.window
+    rates = [past(window, age) for age in range(window.place[1])]
+    assert rates.count(500.0) == 600
+    assert rates.count(100.0) < LEAST  # of 700; so few no longer stand out
+
+
+@pytest.mark.parametrize("choice", ["c", "s", "o"])
+@pytest.mark.parametrize("plant", [MEMORYLESS, BACKLOG])
+@pytest.mark.parametrize("rival", RIVALS)
+def test_every_rule_runs_on_either_plant_from_any_start(rival: str, plant: str, choice: str) -> None:
+    """From one replica to K, some of another type: it stays within limits and ends up able to serve what comes."""
+    task = make_task(types=3, k_max=6)
+    p = lay_out(task)
+    rng = np.random.default_rng(4)
+    rates = np.concatenate([rng.uniform(0.0, 900.0, 120), at(0.0, 40), at(380.0, 260)])
+    for start in ((1, 0, 0), (0, 1, 0), (1, 2, 0), (2, 2, 2), (0, 0, 6)):
+        k: Integers = np.array(start, np.int64)
+        record = Record(np.empty(len(rates)), np.empty(len(rates)), np.empty(len(rates), np.int8))
+        policy = KernelPolicy(find_policy(f"{rival}-{choice}"), task, 1, {})
+        walk(p, p, policy, plant, fresh_plant(p, k, Inertia()), k, START, rates, 500, np.zeros((1, 4)), k * 0, record)
+        assert 1 <= k.sum() <= task.k_max
+        assert k.min() >= 0
+        assert record.output[-60:].sum() >= 0.999 * rates[-60:].sum(), start
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "says"),
+    [
+        ("ds2-c", {"activation": 0}, "'activation' is 0, and must be a number from 1 to 100000"),
+        ("ds2-c", {"window": 2.5}, "'window' is 2.5, and must be a whole number"),
+        ("spark-ratio-c", {"up": 0.2}, "'down' is 0.3, and must be less than 'up'"),
+        ("flink-c", {"target": "high"}, "'target' is 'high', and must be a number"),
+        ("flink-c", {"target": 0.3}, "'boundary' is 0.3, and must be less than 'target'"),
+        ("pid-c", {"setpoint": 0}, "'setpoint' is 0"),
+        ("dhalion-c", {"blacklist": -1}, "'blacklist' is -1"),
+        ("threshold-search-c", {"longest": 10}, "'longest' is 10, and must be a number from 240"),
+    ],
+)
+def test_wrong_options_are_refused(name: str, options: dict[str, Any], says: str) -> None:
+    with pytest.raises(BadInput) as refusal:
+        find_policy(name).prepare(ONE, 0, options)
+    assert says in str(refusal.value)
+
+
+def test_all_rivals_are_in_the_registry() -> None:
+    assert {f"{rival}-{choice}" for rival in RIVALS for choice in "cso"} <= set(POLICIES)

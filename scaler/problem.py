@@ -46,9 +46,9 @@ class Weights:
 
     def __post_init__(self) -> None:
         values = (self.performance, self.reconfiguration, self.resources)
-        if min(values) < 0.0:
+        if not min(values) >= 0.0:
             raise BadInput(f"the weights {values} (perf, rcf, res) must not be negative")
-        if abs(sum(values) - 1.0) > 1e-6:
+        if not abs(sum(values) - 1.0) <= 1e-6:
             raise BadInput(f"the weights {values} (perf, rcf, res) sum to {sum(values):g}, and must sum to 1")
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from scaler.policy import Policy
 from scaler.problem import Floats, Integers, Problem, Seen, look, price_of, two_slowest
 from sim.plant import Plant
-from sim.replay import PLANTS, RECONFIGURATIONS, RESOURCES, SLOTS, VIOLATIONS, Baton, Record
+from sim.replay import PLANTS, RECONFIGURATIONS, RESOURCES, SLOTS, VIOLATIONS, Baton, Record, hand_over, take_over
 
 
 def walk(
@@ -24,11 +24,11 @@ def walk(
     sums: Floats,
     held: Integers,
     record: Record,
-) -> Baton:
+) -> None:
     """Replay `rates`; `sums` [blocks, 4] and `held` [N] are added to."""
     serve, change = PLANTS[plant_kind]["serve"], PLANTS[plant_kind]["change"]
     types = len(k)
-    before, action, begun = baton
+    before, action, begun = take_over(baton)
     for t, rate in enumerate(rates.tolist()):
         utilisation, response, output = serve(truth, plant, k, int(k.sum()), two_slowest(told, k)[0], rate)
         seen: Seen = look(told, k, rate, utilisation, response)
@@ -47,7 +47,7 @@ def walk(
             change(plant, action)
             k[(action - 1) % types] += 1 if action > types else -1
         before, begun = seen, True
-    return Baton(before, action, begun)
+    hand_over(baton, before, action, begun)
 
 
 def write(record: Record, t: int, response: float, output: float, action: int) -> None:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from scaler.jit import jit
 from scaler.policy import Kernel, State
 from scaler.problem import Floats, Integers, Problem, Seen, key_of, price_of, rate_level, two_slowest
 from sim.plant import Plant, backlog, disturb, memoryless, unchanged
@@ -28,14 +29,36 @@ class Record(NamedTuple):
 
 
 class Baton(NamedTuple):
-    """Where one stretch of the replay hands over to the next."""
+    """Where one stretch of the replay hands over to the next: the last slot, and what was decided in it.
 
-    seen: Seen
-    action: int
-    begun: bool
+    Arrays that the loop writes, not a value that it returns: numba would build the value with Python's constructors, and
+    a signal whose handler raises in there ends the process.
+    """
+
+    reals: Floats  # [4] rate, utilisation, response, price
+    whole: Integers  # [8] level, violated, key, count, slowest, second, action, begun
 
 
-START = Baton(Seen(0.0, 0, 0.0, 0.0, False, 0, 0, 0.0, 0, 0), 0, False)
+def fresh_baton() -> Baton:
+    """Before the first slot."""
+    return Baton(np.zeros(4), np.zeros(8, np.int64))
+
+
+@jit
+def take_over(baton: Baton) -> tuple[Seen, int, bool]:
+    """What the last slot of the stretch before was like, what was decided, and whether there was one."""
+    rate, utilisation, response, price = baton.reals[0], baton.reals[1], baton.reals[2], baton.reals[3]
+    w = baton.whole
+    return Seen(rate, w[0], utilisation, response, w[1] != 0, w[2], w[3], price, w[4], w[5]), w[6], w[7] != 0
+
+
+@jit
+def hand_over(baton: Baton, seen: Seen, action: int, begun: bool) -> None:
+    """Keep the last slot for the next stretch."""
+    reals, whole = baton
+    reals[0], reals[1], reals[2], reals[3] = seen.rate, seen.utilisation, seen.response, seen.price
+    whole[0], whole[1], whole[2], whole[3] = seen.level, seen.violated, seen.key, seen.count
+    whole[4], whole[5], whole[6], whole[7] = seen.slowest, seen.second, action, begun
 
 
 def decide(p: Problem, s: State, k: Integers, seen: Seen) -> int:  # stands for the policy's
@@ -68,10 +91,10 @@ def stretch(
     sums: Floats,
     held: Integers,
     record: Record,
-) -> Baton:
-    """Replay `rates`; `sums` [blocks, 4] and `held` [N] are added to."""
+) -> None:
+    """Replay `rates`; `sums` [blocks, 4] and `held` [N] are added to, `k` and `baton` left as they are at the end."""
     n = rates.shape[0]
-    before, action, begun = baton
+    before, action, begun = take_over(baton)
     types = k.shape[0]
     count = k.sum()
     key = key_of(told, k)
@@ -121,7 +144,7 @@ def stretch(
         sums[b, VIOLATIONS] += violations
         sums[b, RECONFIGURATIONS] += reconfigurations
         sums[b, RESOURCES] += resources
-    return Baton(before, action, begun)
+    hand_over(baton, before, action, begun)
 
 
 PLANTS: dict[str, dict[str, Any]] = {

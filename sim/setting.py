@@ -41,6 +41,8 @@ class Setting:
             raise BadInput(f"there is no plant {self.plant!r}; choose one of {', '.join(PLANTS)}")
         if not self.r_max > 0.0:
             raise BadInput(f"R_max is {self.r_max} s, and must be positive")
+        if self.highest_rate is not None and not self.highest_rate > 0.0:
+            raise BadInput(f"the highest rate is {self.highest_rate}, and must be positive")
         types = [node.name for node in self.infrastructure.types]
         if self.start is not None and self.start not in types:
             raise BadInput(f"the first replica is on {self.start!r}; {self.infrastructure.name} has {', '.join(types)}")

@@ -18,7 +18,7 @@ from scaler.problem import Floats, Integers, Problem, Task, lay_out
 from sim.application import Application, order, paths, upstream
 from sim.plain import walk
 from sim.plant import fresh_plant
-from sim.replay import RECONFIGURATIONS, RESOURCES, SLOTS, START, VIOLATIONS, Record, loop_for
+from sim.replay import RECONFIGURATIONS, RESOURCES, SLOTS, VIOLATIONS, Record, fresh_baton, loop_for
 from sim.run import Run, Timeline, batch_error
 from sim.setting import Setting, first_deployment, tasks
 from sim.shift import Shift, check_shifts, cut
@@ -39,7 +39,7 @@ class Operation:
         self.held: Integers = np.zeros_like(self.k)
         self.plant = fresh_plant(self.told, self.k, setting.inertia)
         self.plant_kind = setting.plant
-        self.baton = START
+        self.baton = fresh_baton()
         self.kind = find_policy(setting.policy)
         check_options(self.kind, setting.options)
         if isinstance(self.kind, Kernel):
@@ -60,9 +60,9 @@ class Operation:
         world = (self.plant, self.k, self.baton, rates, block, sums, self.held, record)
         if isinstance(self.kind, Kernel):
             self.state = self.kind.grow(self.state, len(rates))
-            self.baton = loop_for(self.kind, self.plant_kind)(self.told, self.truth, self.state, *world)
+            loop_for(self.kind, self.plant_kind)(self.told, self.truth, self.state, *world)
         else:
-            self.baton = walk(self.told, self.truth, self.policy, self.plant_kind, *world)
+            walk(self.told, self.truth, self.policy, self.plant_kind, *world)
 
     def policy_bytes(self) -> int:
         return self.kind.measure(self.state) if isinstance(self.kind, Kernel) else self.policy.held_bytes()
@@ -80,7 +80,7 @@ def simulate(
     check_shifts(setting, shifts)
     application, rates = setting.application, setting.trace.rates
     stated = tasks(setting)
-    operations = [Operation(task, setting, seed + i) for i, task in enumerate(stated)]
+    operations = [Operation(task, setting, operator_seed(seed, i)) for i, task in enumerate(stated)]
     n, block = len(rates), -(-len(rates) // BLOCKS)
     alone = len(operations) == 1 and stated[0].bound == setting.r_max and not record
     lines = [empty_record(n if record else 0) for _ in operations]
@@ -99,6 +99,11 @@ def simulate(
             progress(last)
     kept = lines if record else None
     return summarise(setting, seed, operations, np.concatenate(parts), kept, time.perf_counter() - began)
+
+
+def operator_seed(seed: int, operator: int) -> int:
+    """A seed for each operator of a run, unrelated to those of neighbouring runs; one operator alone has the run's."""
+    return seed if operator == 0 else int(np.random.SeedSequence([seed, operator]).generate_state(1)[0])
 
 
 def empty_record(slots: int) -> Record:

@@ -13,7 +13,7 @@ from scaler.problem import Floats, Moments, Problem, Task, Weights, lay_out
 from scaler.queueing import mg1_response
 from sim.clairvoyant import count_states, deployments, every_relaxed, floor, limits, relaxation, solve
 from sim.plant import Inertia, fresh_plant
-from sim.replay import RECONFIGURATIONS, RESOURCES, START, VIOLATIONS, Record, loop_for
+from sim.replay import RECONFIGURATIONS, RESOURCES, fresh_baton, VIOLATIONS, Record, loop_for
 
 SPEEDUPS = (1.0, 0.7, 1.3, 0.4, 2.0)
 
@@ -112,7 +112,7 @@ def test_no_policy_costs_less(kernel: object, types: int) -> None:
     record = Record(np.empty(0), np.empty(0), np.empty(0, np.int8))
     state = kernel.prepare(task, 0, {})  # type: ignore[attr-defined]
     loop = loop_for(kernel, "memoryless")  # type: ignore[arg-type]
-    loop(p, p, state, fresh_plant(p, k, Inertia()), k, START, rates, len(rates), sums, held, record)
+    loop(p, p, state, fresh_plant(p, k, Inertia()), k, fresh_baton(), rates, len(rates), sums, held, record)
     v, c, r = sums[0, VIOLATIONS], sums[0, RECONFIGURATIONS], sums[0, RESOURCES]
     cost = (p.w_perf * v + p.w_rcf * c + p.w_res * r) / len(rates)
     assert floor(task, rates).lower <= cost

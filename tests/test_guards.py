@@ -23,7 +23,7 @@ from scaler.policy import Learner, Observation, Transition, build_policy
 from scaler.problem import Floats, lay_out
 from sim.plain import walk
 from sim.plant import Inertia, fresh_plant
-from sim.replay import START, Record
+from sim.replay import Record, fresh_baton
 from tests.examples import make_rates, make_task
 from tests.test_policies import TASK, P, observe
 
@@ -141,6 +141,15 @@ def test_bounds_are_never_broken_further(
     least = min(least, most)
     policy = guarded(Puppet(script), bounds={"min": least, "max": most, "types": {TYPES[0]: {"max": first}}})
     check_bounds(drive(policy, np.full(60, 100.0), start), least, most, first)
+
+
+def test_bounds_let_a_deployment_outside_them_come_back() -> None:
+    spans = {"min": 3, "max": 3, "types": {TYPES[0]: {"min": 2, "max": 2}}}
+    assert drive(guarded(Puppet([4]), bounds=spans), np.full(4, 100.0))[-1][0].deployment == Deployment((2, 0, 0))
+    policy = guarded(Puppet([6]), bounds=spans)
+    assert drive(policy, np.full(4, 100.0))[-1][0].deployment == Deployment((1, 0, 2))
+    policy = guarded(Puppet([1]), bounds=spans)
+    assert drive(policy, np.full(4, 100.0), Deployment((4, 0, 0)))[-1][0].deployment == Deployment((3, 0, 0))
 
 
 @given(restless, st.integers(0, 6), st.integers(1, 40))
@@ -359,7 +368,7 @@ def test_the_plain_loop_walks_it_like_a_driver(inner: str) -> None:
     k = np.array([1, 0, 0])
     record = Record(np.empty(200), np.empty(200), np.empty(200, np.int8))
     plant = fresh_plant(P, k, Inertia())
-    walk(P, P, walked, "memoryless", plant, k, START, rates, 200, np.zeros((1, 4)), np.zeros_like(k), record)
+    walk(P, P, walked, "memoryless", plant, k, fresh_baton(), rates, 200, np.zeros((1, 4)), np.zeros_like(k), record)
     assert record.action.tolist() == [done.code(3) for _, done in steps]
     assert_same(driven.save(), walked.save())
     assert any(d.outcome == Outcome.BLOCKED for d in walked.record)

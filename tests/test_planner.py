@@ -21,7 +21,7 @@ from scaler.workload import Y, X, make_workload, observe
 from sim.clairvoyant import floor
 from sim.plain import walk
 from sim.plant import Inertia, fresh_plant
-from sim.replay import RECONFIGURATIONS, RESOURCES, START, VIOLATIONS, Record, loop_for
+from sim.replay import RECONFIGURATIONS, RESOURCES, fresh_baton, VIOLATIONS, Record, loop_for
 from tests.examples import make_rates, make_task
 
 ROOT = Path(__file__).parents[1]
@@ -42,7 +42,7 @@ def replay(task: Task, rates: Floats, kernel: Kernel = PLANNER, seed: int = 0, p
     sums, held, n = np.zeros((1, 4)), np.zeros_like(k), len(rates)
     record = Record(np.empty(0), np.empty(0), np.empty(n, np.int8))
     state = kernel.grow(kernel.prepare(task, seed, {}), n)
-    loop_for(kernel, plant)(p, p, state, fresh_plant(p, k, Inertia()), k, START, rates, n, sums, held, record)
+    loop_for(kernel, plant)(p, p, state, fresh_plant(p, k, Inertia()), k, fresh_baton(), rates, n, sums, held, record)
     v, c, r = sums[0, VIOLATIONS] / n, sums[0, RECONFIGURATIONS] / n, sums[0, RESOURCES] / n
     return Outcome(p.w_perf * v + p.w_rcf * c + p.w_res * r, v, c, record.action.tolist(), state)
 
@@ -166,7 +166,7 @@ def plain_actions(slots: int) -> list[int]:
     record = Record(np.empty(0), np.empty(0), np.empty(slots, np.int8))
     plant = fresh_plant(p, k, Inertia())
     rates, sums = make_rates(slots), np.zeros((1, 4))
-    walk(p, p, policy, "memoryless", plant, k, START, rates, slots, sums, np.zeros_like(k), record)
+    walk(p, p, policy, "memoryless", plant, k, fresh_baton(), rates, slots, sums, np.zeros_like(k), record)
     return [int(a) for a in record.action]
 
 

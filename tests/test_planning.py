@@ -22,7 +22,7 @@ from scaler.policies.value_iteration import VALUE_ITERATION
 from scaler.policy import Kernel
 from scaler.problem import Floats, Integers, Task, lay_out, look
 from sim.plant import Inertia, fresh_plant
-from sim.replay import START, Record, loop_for
+from sim.replay import fresh_baton, Record, loop_for
 from tests.examples import make_task
 
 Replicas = tuple[int, ...]
@@ -188,7 +188,7 @@ def teach(kernel: Kernel, slots: int, seed: int, options: Mapping[str, Any]) -> 
     record = Record(np.empty(0), np.empty(0), np.empty(0, np.int8))
     plant, sums, held = fresh_plant(p, k, Inertia()), np.zeros((1, 4)), np.zeros_like(k)
     loop = loop_for(kernel, "memoryless")
-    loop(p, p, state, plant, k, START, rates, slots, sums, held, record)
+    loop(p, p, state, plant, k, fresh_baton(), rates, slots, sums, held, record)
     return state
 
 

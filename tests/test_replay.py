@@ -12,7 +12,7 @@ from scaler.policy import build_policy
 from scaler.problem import Task, lay_out
 from sim.plain import walk
 from sim.plant import Inertia, fresh_plant
-from sim.replay import RECONFIGURATIONS, RESOURCES, SLOTS, START, VIOLATIONS, Record, loop_for
+from sim.replay import RECONFIGURATIONS, RESOURCES, SLOTS, VIOLATIONS, Record, fresh_baton, loop_for
 from tests.examples import make_rates, make_task
 from tests.oracles.learners import PostDecision, QLearning
 from tests.oracles.slots import Controller, Slot, replay
@@ -29,7 +29,7 @@ def compiled(task: Task, name: str, rates: np.ndarray, seed: int = 0, block: int
     record = Record(np.empty(len(rates)), np.empty(len(rates)), np.empty(len(rates), np.int8))
     sums, held = np.zeros((-(-len(rates) // block), 4)), np.zeros_like(k)
     plant = fresh_plant(p, k, Inertia())
-    loop_for(kernel, "memoryless")(p, p, state, plant, k, START, rates, block, sums, held, record)
+    loop_for(kernel, "memoryless")(p, p, state, plant, k, fresh_baton(), rates, block, sums, held, record)
     return record, sums, held
 
 
@@ -87,10 +87,10 @@ def test_plain_loop_equals_compiled_loop(name: str, plant_kind: str) -> None:
         plant = fresh_plant(p, k, Inertia())
         if plain:
             policy = build_policy(kernel, task, 1)
-            walk(p, p, policy, plant_kind, plant, k, START, rates, 500, sums, held, record)
+            walk(p, p, policy, plant_kind, plant, k, fresh_baton(), rates, 500, sums, held, record)
         else:
             state = kernel.prepare(task, 1, {})
-            loop_for(kernel, plant_kind)(p, p, state, plant, k, START, rates, 500, sums, held, record)
+            loop_for(kernel, plant_kind)(p, p, state, plant, k, fresh_baton(), rates, 500, sums, held, record)
         results.append((record, sums, held, k))
     for a, b in zip(*results, strict=True):
         flat = [np.concatenate([np.ravel(x) for x in one]) for one in (a, b)]
@@ -101,12 +101,12 @@ def test_stretches_join_without_a_seam() -> None:
     task, rates = make_task(), make_rates(SLOTS_RUN, 7)
     whole, _, _ = compiled(task, "ql", rates)
     kernel, p = find_policy("ql"), lay_out(task)
-    state, k, baton = kernel.prepare(task, 0, {}), np.array([1, 0, 0]), START
+    state, k, baton = kernel.prepare(task, 0, {}), np.array([1, 0, 0]), fresh_baton()
     plant, actions = fresh_plant(p, k, Inertia()), []
     for part in np.array_split(rates, 7):
         record = Record(np.empty(0), np.empty(0), np.empty(len(part), np.int8))
         sums, held = np.zeros((1, 4)), np.zeros_like(k)
         loop = loop_for(kernel, "memoryless")
-        baton = loop(p, p, state, plant, k, baton, part, len(part), sums, held, record)
+        loop(p, p, state, plant, k, baton, part, len(part), sums, held, record)
         actions.append(record.action)
     np.testing.assert_array_equal(np.concatenate(actions), whole.action)

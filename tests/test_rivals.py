@@ -16,7 +16,7 @@ from scaler.policy import KernelPolicy
 from scaler.problem import Floats, Integers, Seen, Task, lay_out, look, two_slowest
 from sim.plain import walk
 from sim.plant import Inertia, backlog, disturb, fresh_plant, memoryless
-from sim.replay import START, Record, loop_for
+from sim.replay import Record, fresh_baton, loop_for
 from tests.examples import make_task
 
 RIVALS = ["ds2", "dhalion", "pid", "spark-ratio", "flink", "threshold-search"]
@@ -226,6 +226,15 @@ def test_dhalion_shrinks_idle_queues_and_bars_what_did_not_help() -> None:
     assert 4 in operator.run(at(quiet, 100))  # the entry lapses
 
 
+def test_dhalion_does_not_judge_what_was_not_carried_out() -> None:
+    operator = Operator("dhalion-s", k=(4,))
+    operator.obeyed = False
+    operator.run(at(4 * 180.0 * 1.3, 30))
+    assert not operator.policy.state.barred.any()
+    operator.obeyed = True
+    assert operator.run(at(4 * 180.0 * 1.3, 4))[-1] == 6
+
+
 def test_dhalion_is_content_between_its_symptoms() -> None:
     assert set(Operator("dhalion-s", k=(4,)).run(at(4 * 180.0 * 0.8, 100))) == {4}
 
@@ -239,7 +248,7 @@ def hold_cost(policy: str, rates: Floats, seed: int) -> float:
     plant = fresh_plant(p, k, Inertia())
     rates = rates[:]
     rates.flags.writeable = False
-    loop_for(kernel, MEMORYLESS)(p, p, state, plant, k, START, rates, len(rates), sums, held, record)
+    loop_for(kernel, MEMORYLESS)(p, p, state, plant, k, fresh_baton(), rates, len(rates), sums, held, record)
     violations, changes, resources, slots = sums[0]
     return float((p.w_perf * violations + p.w_rcf * changes + p.w_res * resources) / slots)
 
@@ -305,7 +314,8 @@ def test_every_rule_runs_on_either_plant_from_any_start(rival: str, plant: str, 
         k: Integers = np.array(start, np.int64)
         record = Record(np.empty(len(rates)), np.empty(len(rates)), np.empty(len(rates), np.int8))
         policy = KernelPolicy(find_policy(f"{rival}-{choice}"), task, 1, {})
-        walk(p, p, policy, plant, fresh_plant(p, k, Inertia()), k, START, rates, 500, np.zeros((1, 4)), k * 0, record)
+        world = (fresh_plant(p, k, Inertia()), k, fresh_baton(), rates, 500, np.zeros((1, 4)), k * 0, record)
+        walk(p, p, policy, plant, *world)
         assert 1 <= k.sum() <= task.k_max
         assert k.min() >= 0
         assert record.output[-60:].sum() >= 0.999 * rates[-60:].sum(), start

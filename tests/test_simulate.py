@@ -17,7 +17,7 @@ from sim.plant import Inertia
 from sim.run import batch_error
 from sim.setting import Setting, gains, tasks
 from sim.shift import Shift
-from sim.simulate import simulate
+from sim.simulate import operator_seed, simulate
 from sim.trace import Trace
 from tests.examples import make_rates
 from tests.oracles.application import replay_application
@@ -80,7 +80,7 @@ def test_an_application_equals_its_slot_by_slot_twin(policy: str) -> None:
         )
 
     stated = tasks(setting)
-    controllers = [TWINS[policy](task, 7 + i) for i, task in enumerate(stated)]
+    controllers = [TWINS[policy](task, operator_seed(7, i)) for i, task in enumerate(stated)]
     rows = replay_application(
         stated, controllers, order(APPLICATION), inflow, paths(APPLICATION), R, setting.trace.rates.tolist()
     )

@@ -43,10 +43,8 @@ def conclude(time: float, judgement: Judgement, done: Reconfiguration, types: Se
     """The decision that goes on record."""
     proposed, decided = judgement.proposed, judgement.decided
     if done != decided:
-        outcome, reason = (
-            Outcome.ACTUATION_FAILED,
-            f"{describe(decided, types)} was decided, {describe(done, types)} was done",
-        )
+        outcome = Outcome.ACTUATION_FAILED
+        reason = f"{describe(decided, types)} was decided, {describe(done, types)} was done"
     elif judgement.reasons:
         outcome, reason = Outcome.BLOCKED, "; ".join(judgement.reasons)
     elif decided.delta == 0:

@@ -15,6 +15,7 @@ from scaler.policy import Observation
 @dataclass(frozen=True, slots=True)
 class Pin:
     at: Deployment | None  # None: wherever it is
+    types: tuple[str, ...]
 
 
 def hold(pin: Pin, proposed: Reconfiguration, seen: Observation, history: History) -> Verdict:
@@ -24,16 +25,18 @@ def hold(pin: Pin, proposed: Reconfiguration, seen: Observation, history: Histor
     missing = pin.at.replicas[i] - seen.deployment.replicas[i]
     if missing * proposed.delta > 0:
         return ALLOWED
-    return block(f"pin: the change leads away from at, the deployment {pin.at.replicas}")
+    where = ", ".join(f"{n} on {name}" for n, name in zip(pin.at.replicas, pin.types, strict=True))
+    return block(f"pin: the change leads away from what at is: {where}")
 
 
 def read_pin(table: Table) -> Guard:
     wanted = table.by_type("at")
     if "at" not in table.settings:
-        return partial(hold, Pin(None))
+        return partial(hold, Pin(None, table.types))
     for value in wanted.values():
         if isinstance(value, bool) or not isinstance(value, int) or value < 0:
             raise table.wrong("at", value, "a whole number of replicas by node type")
     if sum(wanted.values()) == 0:
         raise table.wrong("at", 0, "a deployment of at least one replica")
-    return partial(hold, Pin(Deployment(tuple(wanted.get(i, 0) for i in range(len(table.types))))))
+    at = Deployment(tuple(wanted.get(i, 0) for i in range(len(table.types))))
+    return partial(hold, Pin(at, table.types))

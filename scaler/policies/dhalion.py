@@ -74,8 +74,11 @@ def learn(p: Problem, s: State, k: Integers, before: Seen, action: int, seen: Se
     if action != 0:
         clear(s.held_back)
         clear(s.pending)
-    if s.course[0] == seen.count or action == 0:
+    if s.course[0] == seen.count:
         s.course[0] = 0
+    elif s.course[0] != 0 and action == 0:
+        s.course[0] = 0
+        s.trial[1] = 0  # what was not carried out is not judged
     if s.course[0] != 0:
         return
     push(s.held_back, held_back(seen))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,6 +10,7 @@ from typing import Any
 
 from scaler.errors import BadInput
 from scaler.nodes import NodeType
+from sim.document import check_keys, read_toml, take_name, take_number, take_tables
 
 SPEEDUPS_A = (1.0, 0.7, 1.3, 0.9, 1.7, 0.8, 1.8, 2.0, 1.65, 1.5)
 SPEEDUPS_B = (1.0, 0.05, 30.0, 0.1, 0.2, 0.4, 0.8, 2.0, 5.0, 7.0)
@@ -90,47 +89,3 @@ def parse_node(table: Mapping[str, Any], number: int) -> NodeType:
     place = f"node {name!r}"
     check_keys(table, ("name", "speedup", "price"), place)
     return NodeType(name, take_number(table, "speedup", place), take_number(table, "price", place))
-
-
-def read_toml(path: Path | str) -> dict[str, Any]:
-    """The document in a TOML file, or one sentence on why there is none."""
-    try:
-        return tomllib.loads(Path(path).read_bytes().decode())
-    except OSError as error:
-        raise BadInput(f"{path} cannot be read ({error.strerror}); name a TOML file") from error
-    except UnicodeDecodeError as error:
-        raise BadInput(f"{path} holds bytes that are no text; the file must be UTF-8") from error
-    except tomllib.TOMLDecodeError as error:
-        raise BadInput(f"{path} is not TOML: {error}; correct it there") from error
-
-
-def check_keys(table: Mapping[str, Any], known: Sequence[str], place: str) -> None:
-    for key in table:
-        if key not in known:
-            raise BadInput(f"{place}: {key!r} is no key here; the keys are {', '.join(known)}")
-
-
-def take_tables(document: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
-    """The tables of an array, none where the key is missing."""
-    tables = document.get(key, [])
-    if not isinstance(tables, list) or not all(isinstance(table, Mapping) for table in tables):
-        raise BadInput(f"{key!r} is no list of tables; head each one with [[{key}]]")
-    return tables
-
-
-def take_name(table: Mapping[str, Any], key: str, place: str) -> str:
-    value = table.get(key)
-    if not isinstance(value, str) or not value:
-        raise BadInput(f"{place}: {key} is {show(table, key)}, and must be a text")
-    return value
-
-
-def take_number(table: Mapping[str, Any], key: str, place: str) -> float:
-    value = table.get(key)
-    if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) <= sys.float_info.max:
-        raise BadInput(f"{place}: {key} is {show(table, key)}, and must be a number")
-    return float(value)
-
-
-def show(table: Mapping[str, Any], key: str) -> str:
-    return repr(table[key]) if key in table else "missing"

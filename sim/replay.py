@@ -31,8 +31,8 @@ class Record(NamedTuple):
 class Baton(NamedTuple):
     """Where one stretch of the replay hands over to the next: the last slot, and what was decided in it.
 
-    Arrays that the loop writes, not a value that it returns: numba would build the value with Python's constructors, and
-    a signal whose handler raises in there ends the process.
+    Arrays that the loop writes, not a value that it returns: numba would build the value with Python's constructors,
+    and a signal whose handler raises in there ends the process.
     """
 
     reals: Floats  # [4] rate, utilisation, response, price

@@ -15,18 +15,17 @@ from hypothesis import strategies as st
 from scaler.errors import BadInput
 from scaler.problem import Moments
 from sim.application import (
-    APPLICATIONS,
     Application,
     Edge,
     Operator,
     equal_shares,
-    find_application,
     order,
     parse_application,
     paths,
     read_application,
     upstream,
 )
+from sim.graphs import APPLICATIONS, find_application
 
 MOMENTS = Moments(0.01, 0.0)
 PARAMETERS: dict[str, dict[str, Any]] = {"single": {"service_rate": 180.0}}

@@ -13,7 +13,7 @@ from scaler.problem import Floats, Moments, Problem, Task, Weights, lay_out
 from scaler.queueing import mg1_response
 from sim.clairvoyant import count_states, deployments, every_relaxed, floor, limits, relaxation, solve
 from sim.plant import Inertia, fresh_plant
-from sim.replay import RECONFIGURATIONS, RESOURCES, fresh_baton, VIOLATIONS, Record, loop_for
+from sim.replay import RECONFIGURATIONS, RESOURCES, VIOLATIONS, Record, fresh_baton, loop_for
 
 SPEEDUPS = (1.0, 0.7, 1.3, 0.4, 2.0)
 

@@ -17,11 +17,11 @@ from scaler.policies.planner import PLANNER, State, appraise, appraise_ages
 from scaler.policies.threshold import THRESHOLD_C, THRESHOLD_S
 from scaler.policy import Kernel, KernelPolicy, flatten
 from scaler.problem import Floats, Integers, Task, Weights, lay_out
-from scaler.workload import Y, X, make_workload, observe
+from scaler.workload import X, Y, make_workload, observe
 from sim.clairvoyant import floor
 from sim.plain import walk
 from sim.plant import Inertia, fresh_plant
-from sim.replay import RECONFIGURATIONS, RESOURCES, fresh_baton, VIOLATIONS, Record, loop_for
+from sim.replay import RECONFIGURATIONS, RESOURCES, VIOLATIONS, Record, fresh_baton, loop_for
 from tests.examples import make_rates, make_task
 
 ROOT = Path(__file__).parents[1]

@@ -22,7 +22,7 @@ from scaler.policies.value_iteration import VALUE_ITERATION
 from scaler.policy import Kernel
 from scaler.problem import Floats, Integers, Task, lay_out, look
 from sim.plant import Inertia, fresh_plant
-from sim.replay import fresh_baton, Record, loop_for
+from sim.replay import Record, fresh_baton, loop_for
 from tests.examples import make_task
 
 Replicas = tuple[int, ...]

@@ -142,11 +142,11 @@ def test_pid_does_not_wind_up() -> None:
         operator = Operator("pid-s", make_task(types=1, k_max=4))
         operator.run(at(2000.0, slots))
         assert operator.run(at(200.0, 4)) == [3, 2, 2, 2]
-        operator = Operator("pid-s", make_task(types=1, k_max=4), k=(2,))
+        operator = Operator("pid-s", make_task(types=1, k_max=15), k=(4,))
         operator.obeyed = False
-        operator.run(at(600.0, slots))
+        operator.run(at(1500.0, slots))
         operator.obeyed = True
-        assert operator.run(at(200.0, 3)) == [2, 2, 2]
+        assert operator.run(at(200.0, 4)) == [3, 2, 2, 2]
 
 
 def test_pid_sees_more_than_a_saturated_utilisation_shows() -> None:

@@ -11,7 +11,8 @@ from scipy import stats
 from scaler.errors import BadInput
 from scaler.nodes import NodeType
 from scaler.problem import Moments
-from sim.application import Application, Edge, Operator, find_application, order, paths
+from sim.application import Application, Edge, Operator, order, paths
+from sim.graphs import find_application
 from sim.infrastructure import find_infrastructure
 from sim.plant import Inertia
 from sim.run import batch_error

@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from scaler.errors import BadInput
-from sim.trace import FORMATS, Trace, read_trace, resample, time_of, window, write_trace
+from sim.trace import Trace, resample, time_of, window
+from sim.trace_file import FORMATS, read_trace, write_trace
 
 TRACES = Path(__file__).parents[2] / "shared" / "traces"
 NUMBERS = itertools.count()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from typing import TypeVar
@@ -18,9 +19,18 @@ def count_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def ignore_interrupts() -> None:
-    """Workers leave Ctrl-C to their parent, which ends them."""
+def enter_worker() -> None:
+    """Leave Ctrl-C to the parent, which ends its workers, and end with it even where it is killed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=outlive_nobody, daemon=True).start()
+
+
+def outlive_nobody() -> None:
+    """Wait for the parent's end, then end at once."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def run_all(
@@ -45,7 +55,7 @@ def run_all(
         for i, job in enumerate(jobs):
             keep(i, function(job))
         return [results[i] for i in range(len(jobs))]
-    pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), ignore_interrupts)
+    pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), enter_worker)
     try:
         futures = {pool.submit(function, job): i for i, job in enumerate(jobs)}
         for future in as_completed(futures):

@@ -10,7 +10,7 @@ import numpy as np
 
 from scaler.errors import BadInput
 from scaler.policy import Kernel, Kind, build_policy
-from sim.application import single
+from sim.graphs import single
 from sim.infrastructure import find_infrastructure
 from sim.setting import Setting, tasks
 from sim.simulate import simulate

@@ -19,12 +19,15 @@ from scaler.errors import BadInput
 from scaler.policies import find_policy
 from scaler.policy import check_options
 from scaler.problem import Weights, lay_out
-from sim.application import Application, find_application, parse_application
+from sim.application import Application, parse_application
 from sim.arrivals import GENERATORS, generate
-from sim.infrastructure import INFRASTRUCTURES, Infrastructure, find_infrastructure, parse_infrastructure, read_toml
+from sim.document import read_toml
+from sim.graphs import find_application
+from sim.infrastructure import INFRASTRUCTURES, Infrastructure, find_infrastructure, parse_infrastructure
 from sim.plant import Inertia
 from sim.setting import Setting, tasks
-from sim.trace import EPOCH, Trace, read_trace, window
+from sim.trace import EPOCH, Trace, window
+from sim.trace_file import read_trace
 from tuner.rehearsal import check_policy
 from tuner.scenario_layout import DEFAULTS, KINDS, SOURCES, TWO_WEEKS, kinds_of, name_flag
 from tuner.toml_table import TABLE, Table, check_table, suggest

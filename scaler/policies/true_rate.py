@@ -16,7 +16,7 @@ from scaler.jit import jit
 from scaler.policies.window import Window, clear, make_window, mean, push
 from scaler.problem import Floats, Integers, Seen
 
-AT_THE_CAP = 1e-3
+AT_THE_CAP = 1e-6  # rounding
 
 
 class TrueRate(NamedTuple):

@@ -40,7 +40,19 @@ def compiled_us(kernel: Kernel, task: Task, rates: Floats) -> float:
         k[0] = 1
         state = kernel.grow(kernel.prepare(task, 0, {}), n)
         record = Record(np.empty(0), np.empty(0), np.empty(0, np.int8))
-        args = (p, p, state, fresh_plant(p, k, Inertia()), k, START, part, len(part), np.zeros((1, 4)), k.copy(), record)
+        args = (
+            p,
+            p,
+            state,
+            fresh_plant(p, k, Inertia()),
+            k,
+            START,
+            part,
+            len(part),
+            np.zeros((1, 4)),
+            k.copy(),
+            record,
+        )
         loop = loop_for(kernel, "memoryless")
         began = time.process_time()
         loop(*args)
@@ -74,7 +86,9 @@ def slowest_plain_ms(slots: int = 2000) -> float:
 def main() -> None:
     if not COMPILED:
         slowest = slowest_plain_ms()
-        print(f"plain Python, 3 types, 10 replicas: slowest decision {slowest:.1f} ms, {slowest / BUDGET_MS:.2f} of budget")
+        print(
+            f"plain Python, 3 types, 10 replicas: slowest decision {slowest:.1f} ms, {slowest / BUDGET_MS:.2f} of budget"
+        )
         return
     rates = make_rates(50_000)
     for types, k_max in ((3, 10), (6, 20), (10, 20)):

@@ -13,12 +13,13 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from sim.application import find_application
 from sim.arrivals import generate
+from sim.graphs import find_application
 from sim.infrastructure import find_infrastructure
 from sim.setting import Setting
 from sim.simulate import simulate
-from sim.trace import Trace, read_trace, window
+from sim.trace import Trace, window
+from sim.trace_file import read_trace
 
 TRACES = Path(__file__).parents[3] / "shared" / "traces"
 SLOTS = 525_533

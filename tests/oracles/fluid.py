@@ -39,5 +39,3 @@ class Fluid:
                     self.starting.remove((left, i))
                     self.serving[i] += 1
         return served, area
-
-

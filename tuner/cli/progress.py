@@ -1,4 +1,4 @@
-"""Slots replayed so far in, a bar on the terminal out, once it has taken long enough to want one."""
+"""How much is done so far in, a bar on the terminal out, once it has taken long enough to want one."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ SHORT_S = 0.8
 
 
 @contextmanager
-def show_progress(total: int) -> Iterator[Callable[[int], None]]:
-    """What to call with the number of slots done; nothing is shown where stderr is no terminal."""
+def show_progress(total: int, doing: str = "Replaying") -> Iterator[Callable[[int], None]]:
+    """What to call with how much of the total is done; nothing is shown where stderr is no terminal."""
     console = Console(stderr=True)
-    columns = (TextColumn("Replaying"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    columns = (TextColumn(doing), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
     progress = Progress(*columns, console=console, transient=True)
     task = progress.add_task("", total=total)
     later = threading.Timer(SHORT_S, progress.start)

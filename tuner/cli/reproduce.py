@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.progress import Progress
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from tuner.cli.progress import show_progress
+from tuner.cli.table import open_console
+from tuner.interruptible import run_interruptibly
 from tuner.published.cells import DEEP, POLICY_NAMES
 from tuner.published.compare import Comparison
 from tuner.published.figures import FIGURES, Study
 from tuner.published.tables import choose, reproduce_table
 
+PARTS = 1000  # of a figure's progress
 TABLES = {"table2": 2, "table3": 3, "table4": 4, "table5": 5}
 EPILOG = "\b\nExample:\n  tuner reproduce table2 --traces ../shared/traces\n  tuner reproduce fig18 --json"
 
@@ -35,30 +39,32 @@ EPILOG = "\b\nExample:\n  tuner reproduce table2 --traces ../shared/traces\n  tu
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of a table.")
 def reproduce(what: str, traces: Path, seeds: int, policies: tuple[str, ...], deep: bool, as_json: bool) -> None:
     """Compute a published table or figure again and print published, ours and the difference, cell by cell."""
-    quiet = Console(stderr=True)
-    with Progress(console=quiet, transient=True, disable=not quiet.is_terminal) as bar:
-        if what in TABLES:
-            task = bar.add_task(what, total=len(choose(TABLES[what], policies, deep)))
-            cells = reproduce_table(TABLES[what], traces, seeds, policies, deep, lambda _: bar.advance(task))
-            document: Any = describe_cells(cells)
-            table = draw_cells(what, cells)
-        else:
-            task = bar.add_task(what, total=None)
-            study = FIGURES[what](traces, seeds, lambda done, total: bar.update(task, completed=done, total=total))
-            document = describe_study(study)
-            table = draw_study(study)
+    if what in TABLES:
+        total = len(choose(TABLES[what], policies, deep))
+        with show_progress(total, what) as tell:
+            counter = count()
+            cells = run_interruptibly(
+                lambda: reproduce_table(TABLES[what], traces, seeds, policies, deep, lambda _: tell(next(counter) + 1))
+            )
+        document: Any = describe_cells(cells)
+        parts = [draw_cells(what, cells), sum_up(cells, deep or bool(policies))]
+    else:
+        with show_progress(PARTS, what) as tell:
+            study = run_interruptibly(
+                lambda: FIGURES[what](traces, seeds, lambda done, total: tell(PARTS * done // total))
+            )
+        document = describe_study(study)
+        parts = [draw_study(study)]
     if as_json:
         click.echo(json.dumps(document, indent=1))
         return
-    console = Console(width=None if Console().is_terminal else 200)
-    console.print(table)
-    if what in TABLES:
-        console.print(sum_up(cells, deep or bool(policies)))
+    for part in parts:
+        open_console().print(part)
 
 
 def draw_cells(what: str, cells: list[Comparison]) -> Table:
     """Published and ours side by side."""
-    table = Table(title=f"{what}: average cost, published and ours")
+    table = Table(title=f"{what}: average cost, published and ours", box=SIMPLE_HEAD, title_justify="left")
     for name in ("cell", "policy"):
         table.add_column(name, no_wrap=True)
     for name in ("published", "ours", "± s.e.", "difference"):
@@ -86,7 +92,7 @@ def draw_cells(what: str, cells: list[Comparison]) -> Table:
 
 
 def draw_study(study: Study) -> Table:
-    table = Table(title=f"{study.figure}: {study.caption}")
+    table = Table(title=f"{study.figure}: {study.caption}", box=SIMPLE_HEAD, title_justify="left")
     for name in study.columns:
         table.add_column(name, justify="left" if name in ("policy", "application") else "right")
     for row in study.rows:

@@ -15,10 +15,11 @@ from typing import Any
 
 from scaler.errors import BadInput
 from scaler.policies.choice import CHOICES
-from sim.application import find_application
+from sim.graphs import find_application
 from sim.infrastructure import find_infrastructure
 from sim.setting import Setting, tasks
-from sim.trace import Trace, read_trace, window
+from sim.trace import Trace, window
+from sim.trace_file import read_trace
 
 POLICY_NAMES = {
     "TB-C": "threshold-c",

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from scaler.nodes import NodeType
-from sim.application import find_application
+from sim.graphs import find_application
 from sim.infrastructure import find_infrastructure
 from sim.setting import Setting
 from sim.shift import Shift

@@ -1,0 +1,65 @@
+"""`tuner reproduce` on the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from tuner.cli import main
+from tuner.cli.reproduce import sum_up
+from tuner.published.figures import FIGURES
+
+TRACES = Path(__file__).parents[2] / "shared" / "traces"
+needs_traces = pytest.mark.skipif(not TRACES.exists(), reason=f"the traces folder {TRACES} is not there")
+
+
+def run(*arguments: str):
+    return CliRunner().invoke(main, ["reproduce", *arguments])
+
+
+@needs_traces
+def test_cells_as_json_and_as_a_table_say_the_same() -> None:
+    only = ("table2", "--traces", str(TRACES), "--policy", "TB-C", "--policy", "TB-S")
+    cells = json.loads(run(*only, "--json").stdout)
+    assert len(cells) == 12
+    assert all(cell["agrees"] for cell in cells)
+    table = run(*only).stdout
+    for cell in cells:
+        assert f"{cell['published']:.4f}" in table
+        assert f"{cell['ours']:.4f}" in table
+    assert "12 of 12 cells within" in table
+
+
+def test_what_is_not_run_is_named() -> None:
+    assert "Not run: DQL, DQL+PDS, DQL+PDS+" in sum_up([], all_asked=False)
+    assert "Not run" not in sum_up([], all_asked=True)
+
+
+@needs_traces
+@pytest.mark.slow
+@pytest.mark.parametrize("figure", FIGURES)
+def test_every_figure_has_rows_under_its_columns(figure: str) -> None:
+    study = json.loads(run(figure, "--traces", str(TRACES), "--seeds", "1", "--json").stdout)
+    assert study["figure"] == figure
+    assert len(study["rows"]) > 3
+    for row in study["rows"]:
+        assert "published" in row
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("table9",), "'table9' is not one of"),
+        (("table2", "--policy", "XL"), "'XL' is not one of"),
+        (("table2", "--seeds", "0"), "0 is not in the range"),
+        (("table2", "--traces", "nowhere"), "taxi.txt.gz is not there; --traces names the folder"),
+    ],
+)
+def test_mistakes_get_one_sentence(arguments: tuple[str, ...], sentence: str) -> None:
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert sentence in result.stderr
+    assert "Traceback" not in result.stderr

@@ -27,7 +27,8 @@ from scaler.problem import Floats, Integers, Problem, Task, lay_out
 from scaler.table import DENSE_BYTES
 
 THETA = 1e-5  # as published
-MEMORY, MOST_MIXED = 3, 1000
+MEMORY, MOST_MIXED = 3, 10_000
+HIGHEST_GAMMA = 0.9999  # takes 5,000 sweeps; the number grows as 1 / (1 - g)
 STAY, STRAY = 0.8, 0.1  # persistence: the level stays, or moves to either neighbour
 FORBIDDEN = -1
 
@@ -71,7 +72,9 @@ def lay_out_space(task: Task) -> Space:
 
 
 def check_size(task: Task) -> None:
-    """Refuse what is too large to plan for, before any of it is built."""
+    """Refuse what is too large to plan for, or too far ahead, before any of it is built."""
+    if task.gamma > HIGHEST_GAMMA:
+        raise BadInput(f"gamma is {task.gamma}, and must be at most {HIGHEST_GAMMA} for planning to come to an end")
     types, k_max = len(task.types), task.k_max
     size = math.comb(k_max + types, types) - 1
     if size * task.levels * 8 > DENSE_BYTES:
@@ -170,14 +173,17 @@ def transition_counts(task: Task, options: Mapping[str, Any]) -> Floats:
     counts = np.zeros((task.levels, task.levels))
     if options.get("history") is not None:
         rates = np.minimum(read_history(options["history"]), task.highest_rate)
-        levels = np.minimum((rates / task.highest_rate * task.levels).astype(np.int64), task.levels - 1)
+        levels = np.minimum((rates / (task.highest_rate / task.levels)).astype(np.int64), task.levels - 1)
         np.add.at(counts, (levels[:-1], levels[1:]), 1.0)
     return counts
 
 
 def read_history(history: Any) -> Floats:
     """The option as an array of rates."""
-    rates: NDArray[Any] = np.asarray(history, dtype=np.float64)
+    try:
+        rates: NDArray[Any] = np.asarray(history, dtype=np.float64)
+    except (TypeError, ValueError):
+        rates = np.zeros(0)
     if rates.ndim != 1 or len(rates) < 2 or not bool(np.all(np.isfinite(rates) & (rates >= 0.0))):
         raise BadInput("option 'history' must be a list of at least two arrival rates, finite and not negative")
     return rates

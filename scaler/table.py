@@ -65,6 +65,7 @@ def table_bytes(table: Table) -> int:
 @jit
 def probe(keys: Integers, state: int) -> int:
     """Where a state is, or the free place where it would go; -1 when the table is full."""
+    state = int(state)  # a numpy scalar would warn of the overflow that hashing wants
     mask = keys.shape[0] - 1
     place = (state ^ (state >> 17)) * 0x9E3779B1 & mask
     for _ in range(keys.shape[0]):

@@ -155,5 +155,6 @@ PLANTS: dict[str, dict[str, Any]] = {
 
 def loop_for(kernel: Kernel, plant: str) -> Any:
     """The loop with this policy and this plant built in."""
-    name = f"{kernel.decide.__module__.rpartition('.')[2]}_{plant}"
+    module = kernel.decide.__module__.rpartition(".")[2]
+    name = f"{module}_{kernel.decide.__name__}_{kernel.learn.__name__}_{plant}"
     return stamp(stretch, name, decide=kernel.decide, learn=kernel.learn, **PLANTS[plant])

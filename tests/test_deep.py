@@ -158,8 +158,8 @@ def torch_twin(network: Network) -> torch.nn.Sequential:
     for i, (weights, bias) in enumerate(zip(network.weights, network.biases, strict=True)):
         linear = torch.nn.Linear(weights.shape[0] - (i == 0), weights.shape[1])
         with torch.no_grad():
-            linear.weight.copy_(torch.from_numpy((weights[:-1] if i == 0 else weights).T.copy()))
-            linear.bias.copy_(torch.from_numpy(bias.copy()))
+            linear.weight.copy_((weights[:-1] if i == 0 else weights).T)
+            linear.bias.copy_(bias)
         layers += [linear, torch.nn.ReLU()]
     return torch.nn.Sequential(*layers[:-1])
 
@@ -186,7 +186,7 @@ def test_a_training_step_is_that_of_torch(name: str) -> None:
         torch.nn.functional.mse_loss(outputs, labels).backward()  # type: ignore[no-untyped-call]
         optimiser.step()
         fit(network, codes, columns, targets, 0.1)
-    np.testing.assert_array_equal(network.weights[0][-1], 0.0)  # a bit that is not there weighs nothing
+    assert not network.weights[0][-1].any()  # a bit that is not there weighs nothing
 
 
 def test_divergence_is_said_in_one_sentence() -> None:
@@ -292,12 +292,12 @@ def test_a_seed_is_a_run(kind: Learner) -> None:
 
 def test_nothing_is_trained_before_a_batch_is_there() -> None:
     policy = build(DQL)
-    untrained = policy.network.weights[1].copy()
+    untrained = policy.network.weights[1].clone()
     k = start()
     drive(policy, make_rates(35), k)  # 34 lessons; a training step is due at every fifth
-    np.testing.assert_array_equal(policy.network.weights[1], untrained)
+    assert policy.network.weights[1].equal(untrained)
     drive(policy, make_rates(2), k)
-    assert not np.array_equal(policy.network.weights[1], untrained)
+    assert not policy.network.weights[1].equal(untrained)
 
 
 @pytest.mark.parametrize("options", [{}, {"encoding": "minimal"}, {"encoding": "large", "target_sync": 7}], ids=str)

@@ -145,7 +145,7 @@ def test_transitions_are_counted_in_the_history() -> None:
     np.testing.assert_allclose(transitions_from(task, {}).sum(axis=1), 1.0)
 
 
-@pytest.mark.parametrize("history", [[], [3.0], [1.0, -1.0], [1.0, float("nan")], [[1.0, 2.0]]])
+@pytest.mark.parametrize("history", [[], [3.0], [1.0, -1.0], [1.0, float("nan")], [[1.0, 2.0]], ["a", "b"]])
 def test_a_history_that_is_none_is_refused(history: list[Any]) -> None:
     with pytest.raises(BadInput, match="'history' must be a list of at least two arrival rates"):
         read_history(history)
@@ -156,6 +156,11 @@ def test_what_is_too_large_to_plan_for_is_refused() -> None:
     task = replace(make_task(k_max=20), types=types)
     with pytest.raises(BadInput, match=r"10 node types with up to 20 replicas are 30045014 deployments.*lower k_max"):
         VALUE_ITERATION.prepare(task, 0, {})
+
+
+def test_what_is_too_far_ahead_to_plan_for_is_refused() -> None:
+    with pytest.raises(BadInput, match=r"gamma is 0.99999, and must be at most 0.9999"):
+        VALUE_ITERATION.prepare(make_task(gamma=0.99999), 0, {})
 
 
 # --- learners -------------------------------------------------------------------------------------------------------

@@ -170,10 +170,10 @@ def test_flink_leaves_alone_what_is_within_its_bounds() -> None:
 
 def test_flink_delays_a_scale_in_and_goes_to_the_highest_called_for_meanwhile() -> None:
     operator = Operator("flink-s", k=(8,), window=1, stabilisation=0, scale_down_delay=60)
-    rates = np.concatenate([at(200.0, 30), at(500.0, 1), at(200.0, 60)])  # 2 called for, once 4
+    rates = np.concatenate([at(500.0, 30), at(700.0, 1), at(500.0, 60)])  # 4 called for, once 6
     counts = operator.run(rates)
     assert counts[:61] == [8] * 61
-    assert counts[61:66] == [7, 6, 5, 4, 4]
+    assert counts[61:65] == [7, 6, 6, 6]
     operator = Operator("flink-s", k=(8,), window=1, stabilisation=0, scale_down_delay=60)
     rates = np.concatenate([at(200.0, 50), at(1000.0, 1), at(200.0, 60)])  # called off: the delay begins anew
     assert set(operator.run(rates)) == {8}

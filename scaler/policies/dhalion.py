@@ -24,7 +24,7 @@ import numpy as np
 from scaler.jit import jit
 from scaler.policies.choice import CHOICES
 from scaler.policies.option import read_count, read_number
-from scaler.policies.parallelism import head_for, reach, whole
+from scaler.policies.parallelism import head_for, whole
 from scaler.policies.true_rate import is_saturated
 from scaler.policies.window import Window, clear, is_full, make_window, mean, push
 from scaler.policy import Kernel
@@ -85,7 +85,7 @@ def learn(p: Problem, s: State, k: Integers, before: Seen, action: int, seen: Se
     push(s.pending, pending(seen))
     if is_full(s.held_back):
         judge(s)
-        resolve(p, s, k, seen)
+        resolve(p, s, seen)
 
 
 @jit
@@ -125,7 +125,7 @@ def judge(s: State) -> None:
 
 
 @jit
-def resolve(p: Problem, s: State, k: Integers, seen: Seen) -> None:
+def resolve(p: Problem, s: State, seen: Seen) -> None:
     """Diagnose, and set a course unless its resolution is on the black list."""
     back = mean(s.held_back)
     direction = OUT
@@ -135,8 +135,7 @@ def resolve(p: Problem, s: State, k: Integers, seen: Seen) -> None:
         wanted = whole(p, seen.count * (1.0 + factor))
     elif mean(s.pending) < s.pending_least:
         direction = IN
-        wanted = min(seen.count - 1, math.floor(seen.count * (1.0 - SHRINK)))
-    wanted = reach(p, k, seen.count, s.kind, wanted)
+        wanted = max(1, min(seen.count - 1, math.floor(seen.count * (1.0 - SHRINK))))
     if wanted == seen.count or s.barred[direction, seen.count] > 0:
         return
     s.course[0] = wanted

@@ -28,7 +28,7 @@ from scaler.errors import BadInput
 from scaler.jit import jit
 from scaler.policies.choice import CHOICES
 from scaler.policies.option import read_count, read_number
-from scaler.policies.parallelism import head_for, reach, whole
+from scaler.policies.parallelism import head_for, whole
 from scaler.policies.true_rate import TrueRate, forget, gauge, make_true_rate, parallelism_for
 from scaler.policies.window import Window, clear, highest, is_full, make_window, mean, push
 from scaler.policy import Kernel
@@ -92,7 +92,7 @@ def learn(p: Problem, s: State, k: Integers, before: Seen, action: int, seen: Se
     gauge(s.true_rate, before, action, seen)
     push(s.rate, seen.rate)
     if is_full(s.rate):
-        weigh(p, s, k, before, seen)
+        weigh(p, s, before, seen)
 
 
 @jit
@@ -105,10 +105,10 @@ def start_over(s: State) -> None:
 
 
 @jit
-def weigh(p: Problem, s: State, k: Integers, before: Seen, seen: Seen) -> None:
+def weigh(p: Problem, s: State, before: Seen, seen: Seen) -> None:
     """Set a course if the metrics call for another parallelism and every delay is over."""
     rate = mean(s.rate)
-    wanted = recommend(p, s, k, before, seen, rate)
+    wanted = recommend(p, s, before, seen, rate)
     if wanted >= seen.count:
         clear(s.fewer)
         if wanted > seen.count and replicas_at(s, before, seen, rate, s.busiest) > seen.count:
@@ -121,10 +121,10 @@ def weigh(p: Problem, s: State, k: Integers, before: Seen, seen: Seen) -> None:
 
 
 @jit
-def recommend(p: Problem, s: State, k: Integers, before: Seen, seen: Seen, rate: float) -> int:
+def recommend(p: Problem, s: State, before: Seen, seen: Seen, rate: float) -> int:
     """The parallelism that the target utilisation asks for, as far as it may go at once."""
     exact = max(replicas_at(s, before, seen, rate, s.target), (1.0 - MAX_SCALE_DOWN) * seen.count)
-    return reach(p, k, seen.count, s.kind, whole(p, exact))
+    return whole(p, exact)
 
 
 @jit

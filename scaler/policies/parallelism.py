@@ -23,13 +23,6 @@ def whole(p: Problem, exact: float) -> int:
 
 
 @jit
-def reach(p: Problem, k: Integers, count: int, kind: int, wanted: int) -> int:
-    """The parallelism nearest to `wanted` that replicas of this type alone can make."""
-    least = max(1, count - k[kind])
-    return min(max(wanted, least), p.k_max)
-
-
-@jit
 def head_for(p: Problem, k: Integers, count: int, kind: int, wanted: int) -> int:
     """The action that brings the parallelism one replica nearer to `wanted`."""
     if wanted > count and count < p.k_max:

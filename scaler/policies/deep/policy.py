@@ -167,8 +167,8 @@ class DeepPolicy:
         networks = {"network": self.network} | ({"target": self.target} if self.tuning.target_sync else {})
         named: Arrays = {"seed": self.seed, "clock": self.clock, "rates": self.rates, "first_bad": self.first_bad}
         for name, network in networks.items():
-            named |= {f"{name}.weights.{i}": weights for i, weights in enumerate(network.weights)}
-            named |= {f"{name}.biases.{i}": biases for i, biases in enumerate(network.biases)}
+            named |= {f"{name}.weights.{i}": weights.numpy() for i, weights in enumerate(network.weights)}
+            named |= {f"{name}.biases.{i}": biases.numpy() for i, biases in enumerate(network.biases)}
         return named | {"memory.written": self.memory.written}
 
     def save(self) -> Arrays:

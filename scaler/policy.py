@@ -20,6 +20,9 @@ from scaler.problem import Integers, Problem, Seen, Task, allowed, lay_out, look
 
 State = Any  # a NamedTuple of arrays, scalars and tables; each policy has its own
 Arrays = dict[str, NDArray[Any]]
+Prepare = Callable[[Task, int, Mapping[str, Any]], State]
+Decide = Callable[[Problem, State, Integers, Seen], int]
+Learn = Callable[[Problem, State, Integers, Seen, int, Seen], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +81,9 @@ class Kernel:
     """A policy that compiles, as its file publishes it."""
 
     title: str  # as the literature names it
-    prepare: Callable[[Task, int, Mapping[str, Any]], State]
-    decide: Callable[[Problem, State, Integers, Seen], int]
-    learn: Callable[[Problem, State, Integers, Seen, int, Seen], None]
+    prepare: Prepare
+    decide: Decide
+    learn: Learn
     worth: Callable[[Problem, State, Integers, Seen, int], float] | None = None
     grow: Callable[[State, int], State] = keep
     measure: Callable[[State], int] = hold_nothing  # bytes held

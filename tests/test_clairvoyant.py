@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -69,7 +69,7 @@ def test_relaxations_tighten_towards_the_exact_floor(types: int, power: float) -
     rates = some_rates(300, 7)
     exact = floor(task, rates, depth=types).lower
     chain = [floor(task, rates, with_plan=True, depth=d) for d in range(1, types)]
-    for loose, tight in zip(chain, chain[1:], strict=False):
+    for loose, tight in pairwise(chain):
         assert loose.lower <= tight.lower + 1e-12
     for bound in chain:
         assert not bound.exact

@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 
 from scaler.nodes import NodeType
-from scaler.policies.planner import PLANNER, State, appraise, appraise_ages
+from scaler.policies.planner import PLANNER, State
 from scaler.policies.threshold import THRESHOLD_C, THRESHOLD_S
 from scaler.policy import Kernel, KernelPolicy, flatten
 from scaler.problem import Floats, Integers, Task, Weights, lay_out
 from scaler.workload import X, Y, make_workload, observe
+from scaler.worth import appraise, appraise_ages
 from sim.clairvoyant import floor
 from sim.plain import walk
 from sim.plant import Inertia, fresh_plant
@@ -71,8 +72,8 @@ def settle(price: float, above: Integers, weights: Weights) -> State:
         state.workload.level[0] = rate
         observe(state.workload, 0, 1.0, rate)
     for _ in range(300):
-        appraise(p, state, 0, price)
-        appraise_ages(p, state, 0, price)
+        appraise(p, state.worth, state.workload, 0, price)
+        appraise_ages(p, state.worth, state.workload, 0, price)
     return state
 
 
@@ -81,7 +82,7 @@ def test_a_replica_is_worth_its_rent_or_not(chance: float, price: float, wanted:
     above = (np.random.default_rng(1).random(20_000) < chance).astype(np.int64)
     weights = Weights(0.6, 0.2, 0.2)
     s = settle(price, above, weights)
-    d = s.worth_by_age[0, s.workload.age_class[0]]
+    d = s.worth.by_age[0, s.workload.age_class[0]]
     assert d * wanted > weights.reconfiguration
 
 
@@ -95,7 +96,7 @@ def test_worth_by_age_solves_the_choice_between_on_and_off() -> None:
         ahead = np.clip(np.roll(d, -1), -0.2, 0.2)
         d = 0.6 * (np.roll(np.arange(period), -1) == 0) - 0.2 * price + ahead
     for age in (0, 1, 2):  # classes of a single slot, where the model is the cycle itself
-        assert s.worth_by_age[0, age] == pytest.approx(d[age], abs=0.02)
+        assert s.worth.by_age[0, age] == pytest.approx(d[age], abs=0.02)
 
 
 def test_ages_and_counts_follow_the_load() -> None:

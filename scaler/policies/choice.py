@@ -1,10 +1,12 @@
-"""Which node type a homogeneous policy adds and removes: a task in, the index of a type out."""
+"""Which node type a homogeneous policy adds and removes: a rule in, its -C, -S and -O variants out."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
+from scaler.policy import Decide, Kernel, Learn, State
 from scaler.problem import Task
 from scaler.queueing import mg1_rate_within
 
@@ -36,4 +38,16 @@ def optimal(task: Task) -> int:
     return min(range(len(task.types)), key=price_to_carry)
 
 
-CHOICES: dict[str, Callable[[Task], int]] = {"cheapest": cheapest, "fastest": fastest, "optimal": optimal}
+NodeRule = Callable[[Task, int, Mapping[str, Any], int], State]  # prepare, with the index of the node type
+
+
+def by_node(title: str, prepare: NodeRule, decide: Decide, learn: Learn, **rest: Any) -> tuple[Kernel, Kernel, Kernel]:
+    """The kernels of one rule on the cheapest, the fastest and the optimal node type."""
+
+    def on(letter: str, choose: Callable[[Task], int]) -> Kernel:
+        def prepare_on(task: Task, seed: int, options: Mapping[str, Any]) -> State:
+            return prepare(task, seed, options, choose(task))
+
+        return Kernel(f"{title}-{letter}", prepare_on, decide, learn, **rest)
+
+    return on("C", cheapest), on("S", fastest), on("O", optimal)

@@ -22,12 +22,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from scaler.jit import jit
-from scaler.policies.choice import CHOICES
+from scaler.policies.choice import by_node
 from scaler.policies.option import read_count, read_number
 from scaler.policies.parallelism import head_for, whole
 from scaler.policies.true_rate import is_saturated
 from scaler.policies.window import Window, clear, is_full, make_window, mean, push
-from scaler.policy import Kernel
 from scaler.problem import Floats, Integers, Problem, Seen, Task
 
 WINDOW, BLACKLIST = 5, 120  # slots
@@ -48,10 +47,10 @@ class State(NamedTuple):
     complaint: Floats  # [1] backpressure that led to it
 
 
-def prepare(task: Task, seed: int, options: Mapping[str, Any], choice: str) -> State:
+def prepare(task: Task, seed: int, options: Mapping[str, Any], node_type: int) -> State:
     window = read_count(options, "window", WINDOW)
     return State(
-        kind=CHOICES[choice](task),
+        kind=node_type,
         pending_least=read_number(options, "pending", PENDING, 0.0, 1e9),
         blacklist=read_count(options, "blacklist", BLACKLIST, low=0),
         held_back=make_window(window),
@@ -144,16 +143,4 @@ def resolve(p: Problem, s: State, seen: Seen) -> None:
     s.complaint[0] = back
 
 
-def kernel(title: str, choice: str) -> Kernel:
-    return Kernel(
-        title=title,
-        prepare=lambda task, seed, options: prepare(task, seed, options, choice),
-        decide=decide,
-        learn=learn,
-        options=("window", "pending", "blacklist"),
-    )
-
-
-DHALION_C = kernel("Dhalion-C", "cheapest")
-DHALION_S = kernel("Dhalion-S", "fastest")
-DHALION_O = kernel("Dhalion-O", "optimal")
+DHALION_C, DHALION_S, DHALION_O = by_node("Dhalion", prepare, decide, learn, options=("window", "pending", "blacklist"))

@@ -17,10 +17,9 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from scaler.jit import jit
-from scaler.policies.choice import CHOICES
+from scaler.policies.choice import by_node
 from scaler.policies.parallelism import head_for
 from scaler.policies.static import learn_nothing
-from scaler.policy import Kernel
 from scaler.problem import Integers, Problem, Seen, Task
 from scaler.queueing import mgk_response
 
@@ -31,8 +30,8 @@ class State(NamedTuple):
     node_type: int
 
 
-def prepare(task: Task, seed: int, options: Mapping[str, Any], choice: str) -> State:
-    return State(CHOICES[choice](task))
+def prepare(task: Task, seed: int, options: Mapping[str, Any], node_type: int) -> State:
+    return State(node_type)
 
 
 @jit
@@ -56,15 +55,4 @@ def decide(p: Problem, s: State, k: Integers, seen: Seen) -> int:
     return head_for(p, k, seen.count, s.node_type, wanted)
 
 
-def kernel(title: str, choice: str) -> Kernel:
-    return Kernel(
-        title=title,
-        prepare=lambda task, seed, options: prepare(task, seed, options, choice),
-        decide=decide,
-        learn=learn_nothing,
-    )
-
-
-DRS_C = kernel("DRS-C", "cheapest")
-DRS_S = kernel("DRS-S", "fastest")
-DRS_O = kernel("DRS-O", "optimal")
+DRS_C, DRS_S, DRS_O = by_node("DRS", prepare, decide, learn_nothing)

@@ -16,12 +16,11 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from scaler.jit import jit
-from scaler.policies.choice import CHOICES
+from scaler.policies.choice import by_node
 from scaler.policies.option import read_count
 from scaler.policies.parallelism import head_for, whole
 from scaler.policies.true_rate import TrueRate, gauge, make_true_rate, parallelism_for
 from scaler.policies.window import Window, highest, is_full, make_window, mean, push
-from scaler.policy import Kernel
 from scaler.problem import Integers, Problem, Seen, Task
 
 WINDOW, ACTIVATION, WARM_UP = 1, 5, 1  # slots
@@ -34,10 +33,10 @@ class State(NamedTuple):
     decisions: Window  # of the activation time
 
 
-def prepare(task: Task, seed: int, options: Mapping[str, Any], choice: str) -> State:
+def prepare(task: Task, seed: int, options: Mapping[str, Any], node_type: int) -> State:
     window = read_count(options, "window", WINDOW)
     return State(
-        kind=CHOICES[choice](task),
+        kind=node_type,
         rate=make_window(window),
         true_rate=make_true_rate(window, read_count(options, "warm_up", WARM_UP, low=0)),
         decisions=make_window(read_count(options, "activation", ACTIVATION)),
@@ -59,16 +58,4 @@ def learn(p: Problem, s: State, k: Integers, before: Seen, action: int, seen: Se
     push(s.decisions, float(whole(p, exact)))
 
 
-def kernel(title: str, choice: str) -> Kernel:
-    return Kernel(
-        title=title,
-        prepare=lambda task, seed, options: prepare(task, seed, options, choice),
-        decide=decide,
-        learn=learn,
-        options=("window", "activation", "warm_up"),
-    )
-
-
-DS2_C = kernel("DS2-C", "cheapest")
-DS2_S = kernel("DS2-S", "fastest")
-DS2_O = kernel("DS2-O", "optimal")
+DS2_C, DS2_S, DS2_O = by_node("DS2", prepare, decide, learn, options=("window", "activation", "warm_up"))

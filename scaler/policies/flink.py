@@ -26,12 +26,11 @@ import numpy as np
 
 from scaler.errors import BadInput
 from scaler.jit import jit
-from scaler.policies.choice import CHOICES
+from scaler.policies.choice import by_node
 from scaler.policies.option import read_count, read_number
 from scaler.policies.parallelism import head_for, whole
 from scaler.policies.true_rate import TrueRate, forget, gauge, make_true_rate, parallelism_for
 from scaler.policies.window import Window, clear, highest, is_full, make_window, mean, push
-from scaler.policy import Kernel
 from scaler.problem import Integers, Problem, Seen, Task
 
 TARGET, BOUNDARY = 0.7, 0.3
@@ -53,14 +52,14 @@ class State(NamedTuple):
     course: Integers  # [2] parallelism headed for or 0, slots of stabilisation still to come
 
 
-def prepare(task: Task, seed: int, options: Mapping[str, Any], choice: str) -> State:
+def prepare(task: Task, seed: int, options: Mapping[str, Any], node_type: int) -> State:
     target = read_number(options, "target", TARGET, 0.01, 1.0)
     boundary = read_number(options, "boundary", BOUNDARY, 0.0, 1.0)
     if boundary >= target:
         raise BadInput(f"option 'boundary' is {boundary:g}, and must be less than 'target', which is {target:g}")
     window = read_count(options, "window", WINDOW)
     return State(
-        kind=CHOICES[choice](task),
+        kind=node_type,
         target=target,
         busiest=min(1.0, target + boundary),
         idlest=target - boundary,
@@ -142,16 +141,10 @@ def lag(seen: Seen) -> float:
     return seen.rate * waiting if math.isfinite(waiting) and waiting > 0.0 else 0.0
 
 
-def kernel(title: str, choice: str) -> Kernel:
-    return Kernel(
-        title=title,
-        prepare=lambda task, seed, options: prepare(task, seed, options, choice),
-        decide=decide,
-        learn=learn,
-        options=("target", "boundary", "window", "stabilisation", "scale_down_delay", "catch_up"),
-    )
-
-
-FLINK_C = kernel("Flink-C", "cheapest")
-FLINK_S = kernel("Flink-S", "fastest")
-FLINK_O = kernel("Flink-O", "optimal")
+FLINK_C, FLINK_S, FLINK_O = by_node(
+    "Flink",
+    prepare,
+    decide,
+    learn,
+    options=("target", "boundary", "window", "stabilisation", "scale_down_delay", "catch_up"),
+)

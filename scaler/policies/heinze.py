@@ -20,10 +20,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from scaler.jit import jit
-from scaler.policies.choice import CHOICES
+from scaler.policies.choice import by_node
 from scaler.policies.greedy import ALPHA_DECAY, ALPHA_EVERY, ALPHA_LEAST
 from scaler.policies.option import read_number
-from scaler.policy import Kernel
 from scaler.problem import Floats, Integers, Problem, Seen, Task
 
 TARGET = 0.7
@@ -42,9 +41,9 @@ class State(NamedTuple):
     target: float
 
 
-def prepare(task: Task, seed: int, options: Mapping[str, Any], choice: str) -> State:
+def prepare(task: Task, seed: int, options: Mapping[str, Any], node_type: int) -> State:
     target = read_number(options, "target", TARGET, 0.01, 1.0)
-    return State(preset(target), np.array([ALPHA]), np.zeros(1, np.int64), CHOICES[choice](task), target)
+    return State(preset(target), np.array([ALPHA]), np.zeros(1, np.int64), node_type, target)
 
 
 def preset(target: float) -> Floats:
@@ -105,16 +104,4 @@ def learn(p: Problem, s: State, k: Integers, before: Seen, action: int, seen: Se
         s.alpha[0] = max(s.alpha[0] * ALPHA_DECAY, ALPHA_LEAST)
 
 
-def kernel(title: str, choice: str) -> Kernel:
-    return Kernel(
-        title=title,
-        prepare=lambda task, seed, options: prepare(task, seed, options, choice),
-        decide=decide,
-        learn=learn,
-        options=("target",),
-    )
-
-
-HEINZE_C = kernel("Heinze-C", "cheapest")
-HEINZE_S = kernel("Heinze-S", "fastest")
-HEINZE_O = kernel("Heinze-O", "optimal")
+HEINZE_C, HEINZE_S, HEINZE_O = by_node("Heinze", prepare, decide, learn, options=("target",))

@@ -20,10 +20,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from scaler.jit import jit
-from scaler.policies.choice import CHOICES
+from scaler.policies.choice import by_node
 from scaler.policies.drs import pace
 from scaler.policies.parallelism import head_for, whole
-from scaler.policy import Kernel
 from scaler.problem import Floats, Integers, Problem, Seen, Task
 from scaler.queueing import gg1_response
 
@@ -37,8 +36,8 @@ class State(NamedTuple):
     node_type: int
 
 
-def prepare(task: Task, seed: int, options: Mapping[str, Any], choice: str) -> State:
-    return State(np.ones(1), np.zeros(1, np.int64), CHOICES[choice](task))
+def prepare(task: Task, seed: int, options: Mapping[str, Any], node_type: int) -> State:
+    return State(np.ones(1), np.zeros(1, np.int64), node_type)
 
 
 @jit
@@ -88,15 +87,4 @@ def learn(p: Problem, s: State, k: Integers, before: Seen, action: int, seen: Se
         s.fit[0] = max(0.0, seen.response - p.mean / speedup) / predicted
 
 
-def kernel(title: str, choice: str) -> Kernel:
-    return Kernel(
-        title=title,
-        prepare=lambda task, seed, options: prepare(task, seed, options, choice),
-        decide=decide,
-        learn=learn,
-    )
-
-
-LOHRMANN_C = kernel("Lohrmann-C", "cheapest")
-LOHRMANN_S = kernel("Lohrmann-S", "fastest")
-LOHRMANN_O = kernel("Lohrmann-O", "optimal")
+LOHRMANN_C, LOHRMANN_S, LOHRMANN_O = by_node("Lohrmann", prepare, decide, learn)

@@ -19,11 +19,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from scaler.jit import jit
-from scaler.policies.choice import CHOICES
+from scaler.policies.choice import by_node
 from scaler.policies.option import read_number
 from scaler.policies.parallelism import head_for
 from scaler.policies.true_rate import is_saturated
-from scaler.policy import Kernel
 from scaler.problem import Floats, Integers, Problem, Seen, Task
 
 SETPOINT, KP, KI, KD = 0.7, 0.25, 0.5, 0.0
@@ -38,10 +37,10 @@ class State(NamedTuple):
     output: Floats  # [1] parallelism called for, not rounded; 0 before the first slot
 
 
-def prepare(task: Task, seed: int, options: Mapping[str, Any], choice: str) -> State:
+def prepare(task: Task, seed: int, options: Mapping[str, Any], node_type: int) -> State:
     gains = [read_number(options, name, value, 0.0, 100.0) for name, value in (("kp", KP), ("ki", KI), ("kd", KD))]
     setpoint = read_number(options, "setpoint", SETPOINT, 0.01, 1.0)
-    return State(CHOICES[choice](task), setpoint, np.array(gains), np.zeros(2), np.zeros(1))
+    return State(node_type, setpoint, np.array(gains), np.zeros(2), np.zeros(1))
 
 
 @jit
@@ -69,16 +68,4 @@ def learn(p: Problem, s: State, k: Integers, before: Seen, action: int, seen: Se
     s.errors[0] = error
 
 
-def kernel(title: str, choice: str) -> Kernel:
-    return Kernel(
-        title=title,
-        prepare=lambda task, seed, options: prepare(task, seed, options, choice),
-        decide=decide,
-        learn=learn,
-        options=("setpoint", "kp", "ki", "kd"),
-    )
-
-
-PID_C = kernel("PID-C", "cheapest")
-PID_S = kernel("PID-S", "fastest")
-PID_O = kernel("PID-O", "optimal")
+PID_C, PID_S, PID_O = by_node("PID", prepare, decide, learn, options=("setpoint", "kp", "ki", "kd"))

@@ -18,11 +18,10 @@ import numpy as np
 
 from scaler.errors import BadInput
 from scaler.jit import jit
-from scaler.policies.choice import CHOICES
+from scaler.policies.choice import by_node
 from scaler.policies.option import read_count, read_number
 from scaler.policies.parallelism import head_for
 from scaler.policies.window import Window, clear, is_full, make_window, mean, push
-from scaler.policy import Kernel
 from scaler.problem import Integers, Problem, Seen, Task
 
 INTERVAL, UP, DOWN = 1, 0.9, 0.3
@@ -36,12 +35,12 @@ class State(NamedTuple):
     wanted: Integers  # [1] parallelism last requested; 0 before the first interval is over
 
 
-def prepare(task: Task, seed: int, options: Mapping[str, Any], choice: str) -> State:
+def prepare(task: Task, seed: int, options: Mapping[str, Any], node_type: int) -> State:
     up, down = read_number(options, "up", UP, 0.0, 100.0), read_number(options, "down", DOWN, 0.0, 100.0)
     if not down < up:
         raise BadInput(f"option 'down' is {down:g}, and must be less than 'up', which is {up:g}")
     ratio = make_window(read_count(options, "interval", INTERVAL))
-    return State(CHOICES[choice](task), up, down, ratio, np.zeros(1, np.int64))
+    return State(node_type, up, down, ratio, np.zeros(1, np.int64))
 
 
 @jit
@@ -66,16 +65,6 @@ def request(p: Problem, s: State, ratio: float) -> int:
     return -1 if ratio <= s.down else 0
 
 
-def kernel(title: str, choice: str) -> Kernel:
-    return Kernel(
-        title=title,
-        prepare=lambda task, seed, options: prepare(task, seed, options, choice),
-        decide=decide,
-        learn=learn,
-        options=("interval", "up", "down"),
-    )
-
-
-SPARK_RATIO_C = kernel("Spark ratio-C", "cheapest")
-SPARK_RATIO_S = kernel("Spark ratio-S", "fastest")
-SPARK_RATIO_O = kernel("Spark ratio-O", "optimal")
+SPARK_RATIO_C, SPARK_RATIO_S, SPARK_RATIO_O = by_node(
+    "Spark ratio", prepare, decide, learn, options=("interval", "up", "down")
+)

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from scaler.jit import jit
-from scaler.policies.choice import CHOICES
+from scaler.policies.choice import by_node
+from scaler.policies.option import read_number
 from scaler.policies.static import learn_nothing
-from scaler.policy import Kernel
 from scaler.problem import Integers, Problem, Seen, Task
 
 THRESHOLD = 0.75
@@ -24,8 +24,8 @@ class State(NamedTuple):
     threshold: float
 
 
-def prepare(task: Task, seed: int, options: Mapping[str, Any], choice: str) -> State:
-    return State(CHOICES[choice](task), float(options.get("threshold", THRESHOLD)))
+def prepare(task: Task, seed: int, options: Mapping[str, Any], node_type: int) -> State:
+    return State(node_type, read_number(options, "threshold", THRESHOLD, 0.01, 1.0))
 
 
 @jit
@@ -38,16 +38,4 @@ def decide(p: Problem, s: State, k: Integers, seen: Seen) -> int:
     return 1 + s.node_type if seen.utilisation * seen.count / (seen.count - 1) < SLACK * s.threshold else 0
 
 
-def kernel(title: str, choice: str) -> Kernel:
-    return Kernel(
-        title=title,
-        prepare=lambda task, seed, options: prepare(task, seed, options, choice),
-        decide=decide,
-        learn=learn_nothing,
-        options=("threshold",),
-    )
-
-
-THRESHOLD_C = kernel("TB-C", "cheapest")
-THRESHOLD_S = kernel("TB-S", "fastest")
-THRESHOLD_O = kernel("TB-O", "optimal")
+THRESHOLD_C, THRESHOLD_S, THRESHOLD_O = by_node("TB", prepare, decide, learn_nothing, options=("threshold",))

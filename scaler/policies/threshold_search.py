@@ -28,11 +28,10 @@ from scaler.capacity import Capacity, believe_capacity, witness
 from scaler.jit import jit
 from scaler.noise import uniform
 from scaler.policies.adaptive_window import LEAST, LENGTH, AdaptiveWindow, make_adaptive_window, past, remember
-from scaler.policies.choice import CHOICES
+from scaler.policies.choice import by_node
 from scaler.policies.option import read_count, read_number
 from scaler.policies.parallelism import head_for
 from scaler.policies.threshold import SLACK, THRESHOLD
-from scaler.policy import Kernel
 from scaler.problem import Floats, Integers, Problem, Seen, Task, lay_out
 
 LONGEST = 1440  # slots
@@ -59,11 +58,11 @@ class State(NamedTuple):
     clock: Integers  # [5] slots seen, of quiet, of the copied window; step of the round, failures in a row
 
 
-def prepare(task: Task, seed: int, options: Mapping[str, Any], choice: str) -> State:
+def prepare(task: Task, seed: int, options: Mapping[str, Any], node_type: int) -> State:
     longest = read_count(options, "longest", LONGEST, low=LEAST)
     threshold = read_number(options, "threshold", THRESHOLD, LOWEST[0], HIGHEST[0])
     return State(
-        kind=CHOICES[choice](task),
+        kind=node_type,
         seed=seed,
         capacity=believe_capacity(lay_out(task), believe(task, seed)),
         current=np.array([threshold, SLACK, 1.0]),
@@ -200,17 +199,6 @@ def measure(state: State) -> int:
     return int(state.window.rates.nbytes + state.frozen.nbytes)
 
 
-def kernel(title: str, choice: str) -> Kernel:
-    return Kernel(
-        title=title,
-        prepare=lambda task, seed, options: prepare(task, seed, options, choice),
-        decide=decide,
-        learn=learn,
-        measure=measure,
-        options=("threshold", "longest"),
-    )
-
-
-THRESHOLD_SEARCH_C = kernel("Threshold search-C", "cheapest")
-THRESHOLD_SEARCH_S = kernel("Threshold search-S", "fastest")
-THRESHOLD_SEARCH_O = kernel("Threshold search-O", "optimal")
+THRESHOLD_SEARCH_C, THRESHOLD_SEARCH_S, THRESHOLD_SEARCH_O = by_node(
+    "Threshold search", prepare, decide, learn, measure=measure, options=("threshold", "longest")
+)

@@ -20,7 +20,7 @@ from scaler.policy import Kernel, KernelPolicy
 from scaler.problem import Floats, Moments, Task, lay_out, look
 from sim.infrastructure import find_infrastructure
 from sim.plant import Inertia, fresh_plant, memoryless
-from sim.replay import START, Record, loop_for
+from sim.replay import Record, fresh_baton, loop_for
 from tests.examples import make_rates
 
 BUDGET_US, BUDGET_MS = 300.0, 50.0
@@ -46,7 +46,7 @@ def compiled_us(kernel: Kernel, task: Task, rates: Floats) -> float:
             state,
             fresh_plant(p, k, Inertia()),
             k,
-            START,
+            fresh_baton(),
             part,
             len(part),
             np.zeros((1, 4)),
@@ -86,9 +86,7 @@ def slowest_plain_ms(slots: int = 2000) -> float:
 def main() -> None:
     if not COMPILED:
         slowest = slowest_plain_ms()
-        print(
-            f"plain Python, 3 types, 10 replicas: slowest decision {slowest:.1f} ms, {slowest / BUDGET_MS:.2f} of budget"
-        )
+        print(f"plain Python, 3 types, 10 replicas: slowest {slowest:.1f} ms, {slowest / BUDGET_MS:.2f} of budget")
         return
     rates = make_rates(50_000)
     for types, k_max in ((3, 10), (6, 20), (10, 20)):

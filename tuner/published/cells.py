@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from scaler.errors import BadInput
-from scaler.policies.choice import CHOICES
+from scaler.policies.choice import cheapest, fastest
 from sim.graphs import find_application
 from sim.infrastructure import find_infrastructure
 from sim.setting import Setting, tasks
@@ -35,7 +35,7 @@ POLICY_NAMES = {
 DEEP = ("DQL", "DQL+PDS", "DQL+PDS+")
 EXACT = ("TB-C", "TB-S", "QL+PDS")  # nothing random in them: one run is all there is
 OPTIONS: dict[str, Mapping[str, Any]] = {"QL+PDS": {"as_published": True}, "QL+PDS+": {"as_published": True}}
-PICKS = {"TB-C": "cheapest", "TB-S": "fastest"}
+PICKS = {"TB-C": cheapest, "TB-S": fastest}
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +116,6 @@ def state(cell: Cell, trace: Trace) -> Setting:
         options=OPTIONS.get(cell.policy, {}),
     )
     if cell.infrastructure == "B" and not earlier and cell.policy in PICKS:
-        pick = CHOICES[PICKS[cell.policy]](tasks(setting)[0])
+        pick = PICKS[cell.policy](tasks(setting)[0])
         return replace(setting, start=setting.infrastructure.types[pick].name)
     return setting

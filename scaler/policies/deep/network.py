@@ -109,7 +109,8 @@ def fit(network: Network, codes: Codes, columns: Integers, targets: Floats, lear
         raise BadInput(f"the network diverges at a learning_rate of {learning_rate:g}; a lower one would be right")
     slopes = torch.autograd.grad(error, [entered, *leaves])
     with torch.no_grad():
-        torch._foreach_add_(leaves, slopes[1:], alpha=-learning_rate)
+        for leaf, slope in zip(leaves, slopes[1:], strict=True):
+            leaf.sub_(slope, alpha=learning_rate)
         descend_first(network, codes, slopes[0], learning_rate)
 
 

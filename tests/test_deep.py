@@ -26,7 +26,7 @@ from scaler.policies.deep.memory import (
     restore_sampler,
     sampler,
 )
-from scaler.policies.deep.network import Network, draw_network, evaluate, fit, widths
+from scaler.policies.deep.network import STEEPEST, Network, copy_network, draw_network, evaluate, fit, widths
 from scaler.policies.deep.pds_network import DQL_PDS, DQL_PDS_PLUS
 from scaler.policies.deep.policy import DeepPolicy
 from scaler.policies.deep.prospect import Prospect, own_state, post_states, replicas
@@ -135,6 +135,22 @@ def test_bits_stand_where_they_should() -> None:
 LENGTHS = {"large": 39, "reduced1": 17, "reduced2": 24}
 
 
+@pytest.mark.parametrize(
+    ("counts", "level", "bits"),
+    [
+        ((2, 0, 1), 0, {1, 3, 8, 12}),  # the second type's absence looks like four of the first
+        ((0, 1, 0), 2, {16, 4, 7, 14}),  # the first type's like the highest level
+        ((4, 0, 0), 4, {3, 7, 16}),
+        ((0, 0, 2), 4, {16, 3, 9}),
+    ],
+)
+def test_the_published_code_writes_the_bit_before(counts: tuple[int, ...], level: int, bits: set[int]) -> None:
+    encoding = find_encoding("reduced1", lay_out(TASK), as_published=True)
+    vector = as_vectors(encoding.encode(np.array([counts]), np.array([level])), encoding.length)[0]
+    assert set(np.flatnonzero(vector)) == bits
+    assert vector.max() == 1.0
+
+
 @pytest.mark.parametrize(("name", "types"), [("large", 5), ("reduced2", 5)])
 def test_encodings_that_grow_too_long_are_refused(name: str, types: int) -> None:
     task = make_task(types=types, k_max=450 if name == "reduced2" else 10)
@@ -190,8 +206,26 @@ def test_a_training_step_is_that_of_torch(name: str) -> None:
 
 
 def test_divergence_is_said_in_one_sentence() -> None:
-    with pytest.raises(BadInput, match="diverges at a learning_rate of 1000; a lower one would be right"):
-        drive(build(DQL, learning_rate=1e3), make_rates(500), start())
+    network = draw_network(10, 7, np.random.default_rng(0))
+    with torch.no_grad():
+        network.biases[-1].fill_(1e9)
+    with pytest.raises(BadInput, match="diverges at a learning_rate of 5; a lower one would be right"):
+        fit(network, np.array([[1]]), np.array([0]), np.zeros(1), 5.0)
+
+
+def test_no_step_is_longer_than_the_steepest() -> None:
+    """A network thrown far off comes back by steps of one length; unguarded it makes one large step."""
+    moved = []
+    for guarded in (True, False):
+        network = draw_network(10, 1, np.random.default_rng(0))
+        with torch.no_grad():
+            network.biases[-1].fill_(1e4)
+        before = copy_network(network)
+        fit(network, np.array([[1]]), np.array([0]), np.zeros(1), 0.1, guarded)
+        pairs = zip([*before.weights, *before.biases], [*network.weights, *network.biases], strict=True)
+        moved.append(sum(float((a - b).square().sum()) for a, b in pairs) ** 0.5)
+    assert moved[0] == pytest.approx(0.1 * STEEPEST, rel=0.05)
+    assert moved[1] > 1e3
 
 
 # The memory
@@ -300,7 +334,16 @@ def test_nothing_is_trained_before_a_batch_is_there() -> None:
     assert not policy.network.weights[1].equal(untrained)
 
 
-@pytest.mark.parametrize("options", [{}, {"encoding": "minimal"}, {"encoding": "large", "target_sync": 7}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"as_published": True},
+        {"encoding": "minimal"},
+        {"encoding": "reduced2"},
+        {"encoding": "large", "target_sync": 7},
+    ],
+    ids=str,
+)
 @pytest.mark.parametrize("kind", VARIANTS, ids=lambda kind: kind.title)
 def test_a_checkpoint_decides_and_learns_on_alike(kind: Learner, options: dict[str, Any]) -> None:
     first, second = build(kind, seed=1, **options), build(kind, seed=2, **options)
@@ -363,6 +406,21 @@ def test_the_network_comes_to_say_what_a_slot_costs() -> None:
         for _ in range(1000):
             policy.absorb(k, before, add, seen)
         assert policy.value(state.key, state.level)[column] == pytest.approx(expected, abs=1e-3), kind.title
+
+
+@pytest.mark.parametrize("as_published", [False, True])
+def test_targets_read_what_is_allowed(as_published: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a state where one output stands far below the others but its action is not allowed."""
+    targets: list[Floats] = []
+    monkeypatch.setattr("scaler.policies.deep.policy.fit", lambda *args: targets.append(args[3]))
+    policy = build(DQL, as_published=as_published)
+    with torch.no_grad():
+        policy.network.biases[-1][2] = -50.0  # to remove one of the second type
+    alone = meet(policy.problem, start(), 50.0)
+    for _ in range(35):
+        policy.absorb(start(), alone, 0, alone)
+    assert (targets[-1].max() < -40.0) == as_published
+    assert (targets[-1].min() > -10.0) != as_published
 
 
 def test_a_lesson_is_of_what_was_really_done() -> None:

@@ -33,12 +33,13 @@ def test_backlog_equals_a_fluid_in_tiny_steps(slots, pause_s: float, start_s: fl
     k = np.array([1, 1, 0])
     plant = fresh_plant(P, k, inertia)
     fluid = Fluid(TASK, [1, 1, 0])
+    # each change may come a step late, at most two steps' worth of the fastest pace a slot
+    coarse = 2 * len(slots) * inertia.slot_s / fluid.steps * P.k_max * P.speedup.max() / P.mean
     for rate, action in slots:
         _, _, output = serve(plant, k, rate)
         served, _ = fluid.slot(rate, inertia.slot_s)
-        scale = 1.0 + rate * inertia.slot_s + fluid.waiting
-        assert output * inertia.slot_s == pytest.approx(served, abs=2e-3 * scale)
-        assert plant.queue[0] == pytest.approx(fluid.waiting, abs=2e-3 * scale)
+        assert output * inertia.slot_s == pytest.approx(served, abs=coarse)
+        assert plant.queue[0] == pytest.approx(fluid.waiting, abs=coarse)
         if action > 3 and k.sum() < P.k_max:
             k[action - 4] += 1
             disturb(plant, action)

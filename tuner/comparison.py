@@ -9,10 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from scaler.problem import Floats
-from sim.clairvoyant import Bound, floor
+from sim.clairvoyant import Bound
 from sim.run import MEASURES, Run
-from sim.setting import Setting, tasks
+from sim.setting import Setting
+from tuner.floors import Question, find_out, lone_task
 from tuner.scenario import Scenario
+
+QUICK_FLOOR = 100_000  # slots
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +55,14 @@ class Comparison:
         return min(self.rows, key=lambda row: row.cost.mean)
 
 
-def compare(scenario: Scenario, runs: Sequence[Run]) -> Comparison:
-    """The runs in the order of the jobs: policy by policy, seed by seed."""
+def compare(scenario: Scenario, runs: Sequence[Run], with_floor: bool | None = None) -> Comparison:
+    """The runs in the order of the jobs: policy by policy, seed by seed; None: with a floor that takes no time."""
     seeds = len(scenario.seeds)
     parts = [tuple(runs[i : i + seeds]) for i in range(0, len(runs), seeds)]
     rows = tuple(make_row(policy, part) for policy, part in zip(scenario.policies, parts, strict=True))
-    return Comparison(scenario, rows, find_floor(scenario.settings[0]))
+    setting = scenario.settings[0]
+    wanted = setting.trace.rates.size <= QUICK_FLOOR if with_floor is None else with_floor
+    return Comparison(scenario, rows, find_floor(setting) if wanted else None)
 
 
 def make_row(policy: str, runs: tuple[Run, ...]) -> Row:
@@ -84,8 +89,5 @@ def average(name: str, runs: tuple[Run, ...]) -> Figure:
 
 def find_floor(setting: Setting) -> Bound | None:
     """What no policy can beat: known for one operator that starts on the first type of a memoryless plant."""
-    stated = tasks(setting)
-    first = setting.infrastructure.types[0].name
-    if len(stated) > 1 or setting.plant != "memoryless" or setting.start not in (None, first):
-        return None
-    return floor(stated[0], setting.trace.rates) if stated[0].bound == setting.r_max else None
+    task = lone_task(setting)
+    return None if task is None else find_out(Question(task, setting.trace.rates)).whole

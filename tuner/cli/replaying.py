@@ -15,14 +15,14 @@ from tuner.scenario import Scenario
 from tuner.whole_file import check_place, write_whole
 
 
-def replay_scenario(scenario: Scenario, html: Path | None) -> Comparison:
-    """Every policy with every seed."""
+def replay_scenario(scenario: Scenario, html: Path | None, bound: bool | None = None) -> Comparison:
+    """Every policy with every seed, and the floor if asked for."""
     if html is not None:
         check_place(html)
     jobs = list_jobs(scenario, 0 if html is None else choose_columns(scenario))
     with show_progress(sum(job.setting.trace.rates.size for job in jobs)) as on_slots:
         replays = run_interruptibly(lambda: run_jobs(jobs, on_slots))
-        comparison = run_interruptibly(lambda: compare(scenario, [replay.run for replay in replays]))
+        comparison = run_interruptibly(lambda: compare(scenario, [replay.run for replay in replays], bound))
     if html is not None:
         write_whole(html, write_page(comparison, [replay.course for replay in replays if replay.course is not None]))
         click.echo(f"The report is in {html}.", err=True)

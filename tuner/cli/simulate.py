@@ -47,6 +47,7 @@ def parse_weights(ctx: click.Context, parameter: click.Parameter, text: str | No
     "  tuner simulate\n"
     "  tuner simulate scenario.toml --policy ql --policy ql-pds-plus --seeds 5\n"
     "  tuner simulate --trace rates.csv --service-rate 180 --r-max 0.05 --html report.html\n"
+    "  tuner simulate --trace year.csv --policy ql --bound\n"
     "  tuner simulate --app diamond --infrastructure B --n-res 5 --json | jq .policies"
 )
 @click.argument("scenario", required=False, type=click.Path(path_type=Path))
@@ -79,9 +80,14 @@ def parse_weights(ctx: click.Context, parameter: click.Parameter, text: str | No
 @click.option(
     "--plant", metavar="NAME", help="memoryless (default; as in the literature) or backlog (queues build up)."
 )
+@click.option(
+    "--bound/--no-bound",
+    default=None,
+    help="The floor that no policy can beat, and costs as multiples of it (up to 100,000 slots; more take minutes).",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
 @click.option("--html", type=click.Path(path_type=Path), help="Write a report with charts to this file.")
-def simulate(scenario: Path | None, as_json: bool, html: Path | None, **flags: Any) -> None:
+def simulate(scenario: Path | None, bound: bool | None, as_json: bool, html: Path | None, **flags: Any) -> None:
     """Replay a trace under one or more policies and compare them.
 
     SCENARIO is a TOML file (`tuner demo --save` writes one to start from). Flags override it; what neither states has
@@ -91,7 +97,7 @@ def simulate(scenario: Path | None, as_json: bool, html: Path | None, **flags: A
     from tuner.cli.replaying import replay_scenario
     from tuner.scenario import read_scenario
 
-    comparison = replay_scenario(read_scenario(scenario, list_flags(**flags)), html)
+    comparison = replay_scenario(read_scenario(scenario, list_flags(**flags)), html, bound)
     if as_json:
         from tuner.report.plain import describe
 

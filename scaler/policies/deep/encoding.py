@@ -3,6 +3,9 @@
 Where inputs are bits, a code holds the places of the ones and not the vector, so that a network's first layer is a sum
 of a few rows of weights. A bit that is not there is the place just past the last, whose weights stay zero.
 
+In the published code, a node type out of use writes the bit just before its own: that of K replicas of the type before
+it, or for the first type the very last bit, of the highest level. `as_published` does so in `reduced1` and `reduced2`.
+
 Notation: N node types, K the most replicas, L rate levels, w entries of a code.
 """
 
@@ -32,7 +35,7 @@ class Encoding:
     encode: Callable[[Integers, Integers], Codes]
 
 
-def minimal(p: Problem) -> Encoding:
+def minimal(p: Problem, as_published: bool = False) -> Encoding:
     """Each count as a share of K, the level as a share of the highest: N + 1 real inputs."""
 
     def encode(counts: Integers, levels: Integers) -> Codes:
@@ -42,7 +45,7 @@ def minimal(p: Problem) -> Encoding:
     return Encoding(len(p.price) + 1, encode)
 
 
-def large(p: Problem) -> Encoding:
+def large(p: Problem, as_published: bool = False) -> Encoding:
     """One bit per deployment of 1 to K replicas, one per level.
 
     Deployments are numbered without gaps by the combinatorial number system: the partial sums of the counts, each made
@@ -61,19 +64,20 @@ def large(p: Problem) -> Encoding:
     return Encoding(deployments + p.levels, encode)
 
 
-def reduced1(p: Problem) -> Encoding:
+def reduced1(p: Problem, as_published: bool = False) -> Encoding:
     """One bit per node type and count of 1 to K, one per level: K N + L."""
     first = p.k_max * len(p.price)
     length = first + p.levels
     check_length("reduced1", length)
 
     def encode(counts: Integers, levels: Integers) -> Codes:
-        return np.concatenate([count_places(p, counts, length), first + levels[..., None]], axis=-1)
+        places = [count_places(p, counts, length, as_published), first + levels[..., None]]
+        return once(np.concatenate(places, axis=-1), length)
 
     return Encoding(length, encode)
 
 
-def reduced2(p: Problem) -> Encoding:
+def reduced2(p: Problem, as_published: bool = False) -> Encoding:
     """`reduced1` and one bit per set of node types in use: K N + 2^N - 1 + L."""
     first = p.k_max * len(p.price)
     sets = 2 ** len(p.price) - 1
@@ -83,15 +87,25 @@ def reduced2(p: Problem) -> Encoding:
 
     def encode(counts: Integers, levels: Integers) -> Codes:
         used = first - 1 + ((counts > 0) @ digits)[..., None]
-        return np.concatenate([count_places(p, counts, length), used, first + sets + levels[..., None]], axis=-1)
+        places = [count_places(p, counts, length, as_published), used, first + sets + levels[..., None]]
+        return once(np.concatenate(places, axis=-1), length)
 
     return Encoding(length, encode)
 
 
-def count_places(p: Problem, counts: Integers, absent: int) -> Integers:
-    """The place of each type's count among K N bits [..., N]; `absent` where the type is not in use."""
+def count_places(p: Problem, counts: Integers, length: int, as_published: bool) -> Integers:
+    """The place of each type's count among K N bits [..., N]; past the last where the type is not in use."""
     groups = p.k_max * np.arange(len(p.price))
+    absent = (groups - 1) % length if as_published else np.full_like(groups, length)
     return np.where(counts > 0, groups + counts - 1, absent)
+
+
+def once(places: Codes, absent: int) -> Codes:
+    """A bit written twice is still one bit."""
+    places = np.sort(places, axis=-1)
+    again = places[..., 1:] == places[..., :-1]
+    places[..., 1:][again] = absent
+    return places
 
 
 def check_length(name: str, length: int) -> None:
@@ -99,7 +113,7 @@ def check_length(name: str, length: int) -> None:
         raise BadInput(f"encoding {name!r} needs {length} inputs, above {LONGEST}: take 'minimal' or fewer node types")
 
 
-ENCODINGS: dict[str, Callable[[Problem], Encoding]] = {
+ENCODINGS: dict[str, Callable[[Problem, bool], Encoding]] = {
     "minimal": minimal,
     "large": large,
     "reduced1": reduced1,
@@ -107,8 +121,8 @@ ENCODINGS: dict[str, Callable[[Problem], Encoding]] = {
 }
 
 
-def find_encoding(name: str, p: Problem) -> Encoding:
+def find_encoding(name: str, p: Problem, as_published: bool = False) -> Encoding:
     """The encoding of this name for a problem."""
     if name not in ENCODINGS:
         raise BadInput(f"there is no encoding {name!r}; choose one of {', '.join(ENCODINGS)}")
-    return ENCODINGS[name](p)
+    return ENCODINGS[name](p, as_published)

@@ -36,7 +36,7 @@ from scaler.problem import Floats, Integers, Problem, Seen, Task, lay_out, look
 BATCH = 32
 EVERY = 5  # slots from one training step to the next
 PROSPECTS = 8192  # states whose prospects are kept at hand
-OPTIONS = ("encoding", "learning_rate", "target_sync")
+OPTIONS = ("encoding", "learning_rate", "target_sync", "as_published")
 
 Foresee = Callable[[Problem, Encoding, Integers, Integers, Integers], Prospect]
 Teach = Callable[[Problem, Integers, Seen, int, Seen], Lesson]
@@ -60,6 +60,7 @@ class Tuning:
     encoding: str = "reduced1"
     learning_rate: float = 0.1
     target_sync: int = 0  # training steps between copies of the network to the one that targets are read from; 0: none
+    as_published: bool = False  # bits and targets of the published code (encoding.py, q_network.py), and no guards
 
     def __post_init__(self) -> None:
         if not 0.0 < self.learning_rate < float("inf"):
@@ -70,7 +71,7 @@ class Tuning:
 
 def tune(options: Mapping[str, Any]) -> Tuning:
     """The options as a person gave them, the others as in the paper."""
-    kinds = {"encoding": str, "learning_rate": float, "target_sync": int}
+    kinds = {"encoding": str, "learning_rate": float, "target_sync": int, "as_published": bool}
     return Tuning(**{name: kinds[name](value) for name, value in options.items()})
 
 
@@ -79,12 +80,12 @@ class DeepPolicy:
 
     def __init__(self, variant: Variant, task: Task, seed: int, tuning: Tuning) -> None:
         self.variant, self.tuning, self.problem = variant, tuning, lay_out(task)
-        self.ceiling = highest_value(self.problem)
+        self.ceiling = float("inf") if tuning.as_published else highest_value(self.problem)
         self.seed = np.array([seed], np.int64)
         self.clock = np.zeros(1, np.int64)
         self.rates = first_rates()
         self.first_bad = believed_levels(task, seed, variant.estimates)
-        self.encoding = find_encoding(tuning.encoding, self.problem)
+        self.encoding = find_encoding(tuning.encoding, self.problem, tuning.as_published)
         self.prospects: dict[int, Prospect] = {}  # by state; a function of the problem alone
         self.choices: dict[int, int] = {}  # by state; emptied when the network changes
         codes, known = self.foresee(1, 0)
@@ -151,14 +152,17 @@ class DeepPolicy:
 
     def train(self) -> None:
         """One step of descent on a batch from the memory."""
-        memory, network = self.memory, self.network
+        memory, network, tuning = self.memory, self.network, self.tuning
         places = draw(memory, self.rng, BATCH)
-        codes = memory.next_codes[places]
+        codes, known = memory.next_codes[places], memory.next_known[places]
+        if tuning.as_published and codes.shape[1] == 1:
+            known = np.zeros_like(known)  # outputs of actions that are not allowed count as well
         ahead = evaluate(self.target, codes.reshape(-1, codes.shape[-1])).reshape(BATCH, -1)
-        least = (memory.next_known[places] + ahead).min(axis=1)
-        targets = np.clip(memory.costs[places] + self.problem.gamma * least, -self.ceiling, self.ceiling)
-        fit(network, memory.codes[places], memory.states[places, 2], targets, self.tuning.learning_rate)
-        if self.tuning.target_sync and self.clock[0] % (EVERY * self.tuning.target_sync) == 0:
+        targets = memory.costs[places] + self.problem.gamma * (known + ahead).min(axis=1)
+        targets = np.clip(targets, -self.ceiling, self.ceiling)
+        columns = memory.states[places, 2]
+        fit(network, memory.codes[places], columns, targets, tuning.learning_rate, not tuning.as_published)
+        if tuning.target_sync and self.clock[0] % (EVERY * tuning.target_sync) == 0:
             self.target = copy_network(network)
         self.choices.clear()
 

@@ -1,7 +1,8 @@
 """Deep Q-learning (DQL): a state in, the value of every action out; epsilon-greedy, on the schedule of Q-learning.
 
 Equation (paper): Q(s, a) -> c + g min_a' Q(s', a'), over the actions allowed in s'. The published code takes the least
-over all outputs, so that actions which can never be taken keep their untrained values in every target.
+over all outputs, so that actions which can never be taken keep their untrained values in every target; `as_published`
+does so too. It explains much of the published cost on infrastructure B.
 """
 
 from __future__ import annotations

@@ -1,0 +1,298 @@
+"""A plan in; one row per cell and policy, and one per policy over all cells, out.
+
+Every floor is looked up or computed once, all in the pool of workers that does the replays: floors first, because they
+take longest, then seed by seed with the policies in turn, so that two workers seldom compile the same one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from pathlib import Path
+
+import numpy as np
+
+from scaler.jit import COMPILED
+from scaler.policies import find_policy
+from scaler.policy import Kernel
+from sim.clairvoyant import Bound
+from sim.graphs import single
+from sim.infrastructure import find_infrastructure
+from sim.run import MEASURES, Run
+from sim.setting import Setting
+from sim.shifted_floor import guess_seconds
+from sim.simulate import simulate
+from sim.trace import Trace
+from tuner.comparison import Figure, average
+from tuner.floors import Floor, Question, Solve, find_folder, keep, lone_task, name_question, recall, solve
+from tuner.parallel import run_all
+from tuner.plan import Cell, Plan
+from tuner.published.compare import HALF_DIGIT
+from tuner.rehearsal import warm_up
+from tuner.report.course import replay_costs
+from tuner.shifts import World
+
+PATIENCE_S = 3.0  # starting workers costs a second or two
+COMPILED_PACE, INTERPRETED_PACE = 3e5, 2e4  # slots per second and operator, roughly
+
+ENOUGH_TO_GROW = 4096  # slots
+
+OnShare = Callable[[float], None]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Replay:
+    """One policy in one world with one seed: to be done."""
+
+    world: World
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The same, done; the mean cost of the last part where there is one."""
+
+    run: Run
+    tail_cost: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One policy in one cell: means over seeds, and the floor under them where one is known."""
+
+    cell: Cell
+    policy: str  # as it is named on the command line
+    title: str  # as the literature names it
+    cost: Figure
+    violations: Figure
+    reconfigurations: Figure
+    resources: Figure
+    microseconds: Figure  # per decision, planning included
+    floor: Floor | None
+    tail_cost: Figure | None
+
+    @property
+    def bound(self) -> Bound | None:
+        return None if self.floor is None else self.floor.whole
+
+    @property
+    def tail_bound(self) -> Bound | None:
+        return None if self.floor is None else self.floor.tail
+
+    @property
+    def multiple(self) -> Figure | None:
+        return None if self.bound is None else scale(self.cost, self.bound.multiple)
+
+    @property
+    def tail_multiple(self) -> Figure | None:
+        if self.tail_bound is None or self.tail_cost is None:
+            return None
+        return scale(self.tail_cost, self.tail_bound.multiple)
+
+    @property
+    def of_published(self) -> float | None:
+        """Its cost over the best published one."""
+        return None if self.cell.published is None else self.cost.mean / self.cell.published.cost
+
+    @property
+    def as_published(self) -> bool:
+        """Whether it costs no more than that, which is known to four decimals."""
+        best = self.cell.published
+        return best is not None and self.cost.mean <= best.cost + HALF_DIGIT
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """A policy's multiples of the floor over the cells that have one."""
+
+    geometric_mean: float
+    worst: float
+    where: str
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """One policy over all cells."""
+
+    policy: str
+    title: str
+    cells: int  # that have a floor
+    whole: Extent | None
+    tail: Extent | None
+    worst_violations: float
+    worst_reconfigurations: float
+    microseconds: float  # mean over cells
+    as_published: int  # cells in which it costs no more than the best that was published
+
+
+@dataclass(frozen=True, slots=True)
+class Standings:
+    """What a contest comes to."""
+
+    plan: Plan
+    rows: tuple[Row, ...]  # cell by cell, policies in the order asked for
+    summaries: tuple[Summary, ...]
+
+
+def hold(plan: Plan, on_share: OnShare, folder: Path | None = None, solve: Solve = solve) -> Standings:
+    """Replay everything; `on_share` hears which share of the work is done."""
+    folder = folder if folder is not None else find_folder()
+    questions = [ask(cell.world) for cell in plan.cells]
+    names = [None if question is None else name_question(question) for question in questions]
+    asked = {name: question for name, question in zip(names, questions, strict=True) if name and question}
+    answers = {name: answer for name in asked if (answer := recall(folder, name)) is not None}
+    missing = sorted((name for name in asked if name not in answers), key=lambda name: -guess(asked[name]))
+    jobs: list[Question | Replay] = [asked[name] for name in missing]
+    jobs += [
+        Replay(enter(cell.world, policy, plan), seed)
+        for cell in plan.cells
+        for seed in plan.seeds
+        for policy in plan.policies
+    ]
+
+    def on_done(i: int, result: Floor | Outcome) -> None:
+        if isinstance(result, Floor):
+            answers[missing[i]] = result
+            keep(folder, missing[i], result)
+
+    results = run_jobs(partial(work, solve), jobs, on_done, on_share)
+    outcomes = [result for result in results if isinstance(result, Outcome)]
+    return stand(plan, [None if name is None else answers[name] for name in names], outcomes)
+
+
+def ask(world: World) -> Question | None:
+    """What the floor of a world depends on; None where none is known."""
+    task = lone_task(world.setting)
+    if task is None:
+        return None
+    rates = world.setting.trace.rates
+    if world.shift is None:
+        return Question(task, rates, tail=world.tail)
+    return Question(task, rates, lone_task(world.shift.setting), world.shift.at, world.tail)
+
+
+def enter(world: World, policy: str, plan: Plan) -> World:
+    """The world with this policy in it."""
+    return replace(world, setting=replace(world.setting, policy=policy, options=plan.policies[policy]))
+
+
+def work(solve: Solve, job: Question | Replay) -> Floor | Outcome:
+    return solve(job) if isinstance(job, Question) else replay(job)
+
+
+def replay(job: Replay) -> Outcome:
+    """One run; compiling is done before, so that it is not taken for deciding."""
+    world, setting = job.world, job.world.setting
+    record = world.tail is not None
+    operators = setting.application.operators
+    longest = max(operator.k_max for operator in operators)
+    prepare(setting.policy, setting.plant, record or len(operators) > 1, len(setting.infrastructure.types), longest)
+    shifts = () if world.shift is None else (world.shift,)
+    run = simulate(setting, job.seed, record=record, shifts=shifts)
+    if run.timeline is None:
+        return Outcome(run)
+    late = replay_costs(world.late, run.timeline).cost[world.tail :]
+    return Outcome(replace(run, timeline=None), float(late.mean()))
+
+
+@cache
+def prepare(policy: str, plant: str, record: bool, types: int, k_max: int) -> None:
+    """Compile or load all that a problem of this size needs: a policy's tables may grow, and then by other kernels."""
+    warm_up(policy, plant, record)
+    if COMPILED and isinstance(find_policy(policy), Kernel):
+        rates = np.random.default_rng(0).uniform(0.0, 600.0, ENOUGH_TO_GROW)
+        nodes = find_infrastructure("A")
+        few = replace(nodes, types=nodes.types[:types])
+        simulate(Setting(single(180.0, k_max), few, Trace(rates), policy, 0.05, plant=plant), record=record)
+
+
+def run_jobs(
+    function: Callable[[Question | Replay], Floor | Outcome],
+    jobs: Sequence[Question | Replay],
+    on_done: Callable[[int, Floor | Outcome], None],
+    on_share: OnShare,
+) -> list[Floor | Outcome]:
+    """On all cores, or here where there is too little to do for starting workers."""
+    shares = np.array([guess(job) for job in jobs])
+    done = 0.0
+
+    def tell(i: int, result: Floor | Outcome) -> None:
+        nonlocal done
+        done += float(shares[i])
+        on_done(i, result)
+        on_share(done / float(shares.sum()))
+
+    return run_all(function, jobs, tell, workers=1 if shares.sum() <= PATIENCE_S else None)
+
+
+def guess(job: Question | Replay) -> float:
+    """Seconds that a job will take, roughly."""
+    if isinstance(job, Question):
+        return guess_seconds(job.task, job.rates.size)
+    setting = job.world.setting
+    compiled = COMPILED and isinstance(find_policy(setting.policy), Kernel)
+    pace = COMPILED_PACE if compiled else INTERPRETED_PACE
+    return setting.trace.rates.size * len(setting.application.operators) / pace
+
+
+def stand(plan: Plan, answers: Sequence[Floor | None], outcomes: Sequence[Outcome]) -> Standings:
+    """The outcomes in the order of the jobs: cell by cell, seed by seed, policy by policy."""
+    seeds, policies = len(plan.seeds), len(plan.policies)
+    rows = []
+    for i, cell in enumerate(plan.cells):
+        for j, policy in enumerate(plan.policies):
+            first = i * seeds * policies + j
+            rows.append(make_row(cell, policy, answers[i], outcomes[first : first + seeds * policies : policies]))
+    summaries = tuple(summarise([row for row in rows if row.policy == policy]) for policy in plan.policies)
+    return Standings(plan, tuple(rows), summaries)
+
+
+def make_row(cell: Cell, policy: str, answer: Floor | None, outcomes: Sequence[Outcome]) -> Row:
+    runs = tuple(outcome.run for outcome in outcomes)
+    operators = len(cell.world.setting.application.operators)
+    late = [outcome.tail_cost for outcome in outcomes if outcome.tail_cost is not None]
+    return Row(
+        cell=cell,
+        policy=policy,
+        title=runs[0].policy,
+        microseconds=spread([1e6 * run.seconds / (run.slots * operators) for run in runs]),
+        floor=answer,
+        tail_cost=spread(late) if late else None,
+        **{name: average(name, runs) for name in MEASURES},
+    )
+
+
+def spread(values: Sequence[float]) -> Figure:
+    """The mean over seeds and its standard error, NaN of a single one."""
+    error = np.std(values, ddof=1) / math.sqrt(len(values)) if len(values) > 1 else math.nan
+    return Figure(float(np.mean(values)), float(error))
+
+
+def scale(figure: Figure, multiple: Callable[[float], float]) -> Figure:
+    return Figure(multiple(figure.mean), multiple(figure.error))
+
+
+def summarise(rows: Sequence[Row]) -> Summary:
+    """One policy's rows."""
+    return Summary(
+        policy=rows[0].policy,
+        title=rows[0].title,
+        cells=sum(row.floor is not None for row in rows),
+        whole=measure([(row.multiple, row.cell.name) for row in rows]),
+        tail=measure([(row.tail_multiple, row.cell.name) for row in rows]),
+        worst_violations=max(row.violations.mean for row in rows),
+        worst_reconfigurations=max(row.reconfigurations.mean for row in rows),
+        microseconds=float(np.mean([row.microseconds.mean for row in rows])),
+        as_published=sum(row.as_published for row in rows),
+    )
+
+
+def measure(multiples: Sequence[tuple[Figure | None, str]]) -> Extent | None:
+    """Geometric mean and worst, of what is known."""
+    known = [(figure.mean, where) for figure, where in multiples if figure is not None]
+    if not known:
+        return None
+    worst, where = max(known)
+    return Extent(math.exp(math.fsum(math.log(value) for value, _ in known) / len(known)), worst, where)

@@ -18,6 +18,7 @@ from scaler.problem import Floats, Integers, Problem, Seen, Task
 from scaler.queueing import mg1_rate_within
 
 GAIN = 0.05  # weight of a new sight once there are many
+SHIFT, SHIFT_GAIN = 0.1, 0.3  # a sight this far off is followed this fast: the service may have changed
 DOUBT = 0.8  # of its believed capacity that a type never seen is relied on for
 HOPE = 1.15  # of its believed capacity that a type never seen is tried out for
 
@@ -52,13 +53,14 @@ def refresh(p: Problem, c: Capacity, i: int) -> None:
 @jit
 def witness(p: Problem, c: Capacity, seen: Seen) -> int:
     """Learn from one slot; the type whose service time was seen for the first time, else -1."""
-    if not (seen.rate > 0.0 and 0.0 < seen.utilisation < 1.0 and seen.count > 0):
-        return -1
+    if not (seen.rate > 0.0 and 0.0 < seen.utilisation < math.inf and seen.count > 0) or seen.utilisation == 1.0:
+        return -1  # at exactly 1 a server is merely never idle, say in catching up
     i = p.order[seen.slowest]
     share = seen.rate / seen.count
     h = seen.utilisation / share
     c.sights[i] += 1
-    c.service[i] += max(1.0 / c.sights[i], GAIN) * (h - c.service[i])
+    usual = abs(h - c.service[i]) <= SHIFT * c.service[i]
+    c.service[i] += max(1.0 / c.sights[i], GAIN if usual else SHIFT_GAIN) * (h - c.service[i])
     last = c.sights.shape[0] - 1
     if 0.1 < seen.utilisation < 0.95 and math.isfinite(seen.response):
         wait = max(0.0, seen.response - h)

@@ -31,7 +31,7 @@ from tuner.cli import main
 from tuner.cli.compare import EXAMPLE
 from tuner.cli.standings_table import print_standings
 from tuner.comparison import Figure
-from tuner.contest import Replay, Standings, hold, measure, replay
+from tuner.contest import Replay, hold, replay
 from tuner.floors import Floor, Question, find_out, keep, lone_task, name_question, recall, solve
 from tuner.plan import Plan
 from tuner.plan_file import read_plan
@@ -41,6 +41,7 @@ from tuner.report.standings_page import write_standings
 from tuner.report.standings_plain import describe_standings
 from tuner.scenario import read_scenario
 from tuner.shifts import SETTLING, SHIFTS, World, apply_shift
+from tuner.standings import Standings, measure
 
 TRACES = Path(__file__).parents[2] / "shared" / "traces"
 needs_traces = pytest.mark.skipif(not TRACES.exists(), reason=f"the traces folder {TRACES} is not there")

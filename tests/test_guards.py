@@ -108,6 +108,7 @@ def check_bounds(steps: list[tuple[Observation, Reconfiguration]], least: int, m
         before = after
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(POLICIES))
 @given(rates=jumps, start=deployments, seed=st.integers(0, 100))
 @settings(max_examples=5, deadline=None)

@@ -113,6 +113,7 @@ def test_ages_and_counts_follow_the_load() -> None:
     assert 0 <= w.situation[0] < Y * X
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weights", [Weights(0.6, 0.2, 0.2), Weights(0.4, 0.3, 0.3), Weights(0.8, 0.1, 0.1)])
 @pytest.mark.parametrize(("load", "multiple"), [("day", 1.2), ("shift", 1.2), ("bursts", 1.6)])
 def test_it_comes_near_the_floor(load: str, multiple: float, weights: Weights) -> None:
@@ -171,6 +172,7 @@ def plain_actions(slots: int) -> list[int]:
     return [int(a) for a in record.action]
 
 
+@pytest.mark.slow
 def test_it_decides_the_same_uncompiled() -> None:
     slots = 250
     env = {**os.environ, "NUMBA_DISABLE_JIT": "1"}

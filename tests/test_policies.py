@@ -150,6 +150,7 @@ print(json.dumps(runs))
 """
 
 
+@pytest.mark.slow
 def test_interpreted_and_compiled_choose_alike() -> None:
     environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
     command = [sys.executable, "-W", "error", "-c", INTERPRETED]

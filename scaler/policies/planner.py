@@ -31,6 +31,7 @@ UNHURRIED, SELDOM = 4096, 12  # after each so many slots, planning skips one slo
 HORIZON = 50_000.0  # slots over which what was paid fades; early on, as long as there were slots
 EARLY = 300.0
 PATIENCE = 2.0  # times the price of moving by which another type must have been cheaper
+GRUDGE = 10.0  # times that price by which another can be behind at most: what is long past must not bar the way back
 PEAK_DECAY = 0.995
 MARGIN = 1.1  # over the recent peak, before the last of the old type may go
 
@@ -190,7 +191,9 @@ def choose_type(p: Problem, s: State) -> None:
     best = kind
     most = 0.0
     for i in range(s.paid.shape[0]):
-        gain = s.paid[kind] - s.paid[i] - PATIENCE * p.w_rcf * (s.shadow[i] + s.shadow[kind])
+        moving = p.w_rcf * (s.shadow[i] + s.shadow[kind])
+        s.paid[i] = min(s.paid[i], s.paid[kind] + GRUDGE * moving)
+        gain = s.paid[kind] - s.paid[i] - PATIENCE * moving
         if gain > most:
             most = gain
             best = i

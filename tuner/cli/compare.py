@@ -12,7 +12,7 @@ from scaler.errors import BadInput
 from tuner.cli.progress import show_progress
 from tuner.cli.simulate import parse_pairs
 from tuner.cli.standings_table import print_standings
-from tuner.contest import Standings, hold
+from tuner.contest import hold
 from tuner.interruptible import run_interruptibly
 from tuner.plan import Plan
 from tuner.plan_file import read_plan
@@ -20,6 +20,7 @@ from tuner.published.plan import plan_published
 from tuner.report.standings_page import write_standings
 from tuner.report.standings_plain import describe_standings
 from tuner.shifts import SHIFTS
+from tuner.standings import Standings
 from tuner.whole_file import check_place, write_whole
 
 PARTS = 1000  # of the progress

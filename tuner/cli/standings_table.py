@@ -10,9 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from tuner.cli.table import GAP, measure, open_console, pack, spell
-from tuner.contest import Standings
 from tuner.report.results import Column
 from tuner.report.standings import list_rows, list_summaries, say_errors
+from tuner.standings import Standings
 
 LEFT = ("workload", "setting", "policy", "floor")
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 
 from sim.clairvoyant import Bound
 from tuner.comparison import Figure
-from tuner.contest import Extent, Row, Standings, Summary
 from tuner.report.results import Column
 from tuner.shifts import SETTLING, SHIFTS
+from tuner.standings import Extent, Row, Standings, Summary
 
 NONE = "-"
 FLOOR_READING = "least cost with the trace known beforehand; exact, or a bound that is no more than that"

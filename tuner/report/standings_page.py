@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from tuner.contest import Row, Standings
 from tuner.plan import Cell
 from tuner.report.dots import STYLE, DotRow, draw_dots
 from tuner.report.page import count, write_style
 from tuner.report.results import Column
 from tuner.report.standings import list_rows, list_summaries, say_errors
 from tuner.shifts import SETTLING
+from tuner.standings import Row, Standings
 
 TEXTS = ("setting", "policy", "floor", "floor after")
 TIGHT = """

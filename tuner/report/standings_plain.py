@@ -8,10 +8,10 @@ from typing import Any
 from sim.clairvoyant import Bound
 from sim.run import MEASURES
 from tuner.comparison import Figure
-from tuner.contest import Extent, Row, Standings, Summary
 from tuner.plan import Cell
 from tuner.report.plain import describe_floor, tame
 from tuner.shifts import SHIFTS
+from tuner.standings import Extent, Row, Standings, Summary
 
 
 def describe_standings(standings: Standings) -> dict[str, Any]:

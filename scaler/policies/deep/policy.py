@@ -87,7 +87,6 @@ class DeepPolicy:
         self.first_bad = believed_levels(task, seed, variant.estimates)
         self.encoding = find_encoding(tuning.encoding, self.problem, tuning.as_published)
         self.prospects: dict[int, Prospect] = {}  # by state; a function of the problem alone
-        self.choices: dict[int, int] = {}  # by state; emptied when the network changes
         codes, known = self.foresee(1, 0)
         outputs = known.shape[0] // codes.shape[0]
         self.network = draw_network(self.encoding.length, outputs, np.random.default_rng([seed, 0xDEE9]))
@@ -118,10 +117,7 @@ class DeepPolicy:
         seed, clock = int(self.seed[0]), int(self.clock[0])
         if self.variant.explores and explores(seed, clock, self.rates[1]):
             return int(exploration(self.problem, k, seen.count, seed, clock))
-        state = int(seen.key) * self.problem.levels + int(seen.level)
-        if state not in self.choices:
-            self.choices[state] = int(self.value(int(seen.key), int(seen.level)).argmin())
-        return self.choices[state]
+        return int(self.value(int(seen.key), int(seen.level)).argmin())
 
     def value(self, key: int, level: int) -> Floats:
         """What each action is worth in a state [A]; infinite where it is not allowed."""
@@ -164,7 +160,6 @@ class DeepPolicy:
         fit(network, memory.codes[places], columns, targets, tuning.learning_rate, not tuning.as_published)
         if tuning.target_sync and self.clock[0] % (EVERY * tuning.target_sync) == 0:
             self.target = copy_network(network)
-        self.choices.clear()
 
     def arrays(self) -> Arrays:
         """What never changes its shape, as it lies in memory, by name."""
@@ -187,7 +182,6 @@ class DeepPolicy:
         restore_sampler(self.rng, arrays["sampler"])
         count = kept(self.memory)
         self.prospects.clear()
-        self.choices.clear()
         states, memory = arrays["memory.states"], self.memory
         memory.states[:count], memory.costs[:count] = states, arrays["memory.costs"]
         memory.codes[:count] = self.foresee_all(states[:, 0], states[:, 1]).codes[:, 0]

@@ -35,7 +35,7 @@ def put(folder: Path, name: str, content: str | bytes) -> Path:
     """A file with this content, zipped where the name says so."""
     path = folder / name
     data = content.encode() if isinstance(content, str) else content
-    path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    path.write_bytes(gzip.compress(data, mtime=0) if name.endswith(".gz") else data)
     return path
 
 
@@ -268,7 +268,7 @@ def test_a_wrong_row_of_parquet_is_named(columns: dict[str, object], said: str, 
 
 
 def zip_half() -> bytes:
-    return gzip.compress(b"4\n" * 1000)[:-12]
+    return gzip.compress(b"4\n" * 1000, mtime=0)[:-12]
 
 
 @pytest.mark.parametrize(
@@ -277,11 +277,11 @@ def zip_half() -> bytes:
         ("t.txt", b"", " is empty; it must hold at least one rate"),
         ("t.csv", b" \n\n", " is empty; it must hold at least one rate"),
         ("t.parquet", b"", " is empty; it must hold at least one rate"),
-        ("t.txt.gz", gzip.compress(b""), " is empty; it must hold at least one rate"),
+        ("t.txt.gz", gzip.compress(b"", mtime=0), " is empty; it must hold at least one rate"),
         ("t.txt", b"# one\n# two\n", " holds comments alone; it must hold at least one rate"),
         ("t.txt.gz", b"4\n5\n", " is not a whole gzip file"),
         ("t.txt.gz", zip_half(), " is not a whole gzip file"),
-        ("t.csv.gz", gzip.compress(b"rate\n4\n")[:10] + b"\xff" * 20, " is not a whole gzip file"),
+        ("t.csv.gz", gzip.compress(b"rate\n4\n", mtime=0)[:10] + b"\xff" * 20, " is not a whole gzip file"),
         ("t.parquet", b"PAR1 nothing PAR1", " is not a whole Parquet file; write the trace again"),
         ("t.xls", b"4\n", ": the suffix is not that of a trace, and must be one of .txt, .txt.gz, .csv, .csv.gz, .par"),
         ("t.parquet.gz", b"4\n", ": the suffix is not that of a trace"),

@@ -112,6 +112,8 @@ def appraise(p: Problem, v: Worth, w: Workload, b: int, price: float) -> None:
                 for x2 in range(heights):
                     to = outcome * heights + x2
                     weight = w.counts[b, f, to] + scale * w.pool[f, to]
+                    if weight == 0.0:
+                        continue
                     if outcome == 0:
                         above += weight
                     if base + x2 == f:

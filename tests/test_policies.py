@@ -135,6 +135,14 @@ def test_unknown_policies_are_refused_by_name() -> None:
         find_policy("magic")
 
 
+def test_without_torch_a_deep_policy_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in [m for m in sys.modules if m.startswith("scaler.policies.deep")]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(BadInput, match="'dql' needs torch, which the extra 'deep' installs"):
+        find_policy("dql")
+
+
 INTERPRETED = """
 import json, sys
 from tests.test_policies import drive, TASK

@@ -58,4 +58,10 @@ def find_policy(name: str) -> Any:
     if name not in POLICIES:
         raise BadInput(f"there is no policy {name!r}; choose one of {', '.join(POLICIES)}")
     module, _, attribute = POLICIES[name].partition(":")
-    return getattr(import_module(f"scaler.policies.{module}"), attribute)
+    try:
+        return getattr(import_module(f"scaler.policies.{module}"), attribute)
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        needs = "needs torch, which the extra 'deep' installs (pip install torch==2.13.0)"
+        raise BadInput(f"policy {name!r} {needs}") from error

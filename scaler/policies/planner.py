@@ -25,7 +25,7 @@ from scaler.problem import Floats, Integers, Problem, Seen, Task, lay_out
 from scaler.workload import SMOOTHING, Workload, make_workload, observe
 from scaler.worth import Worth, appraise, appraise_ages, keep_account, make_worth, worth_now
 
-SWEEPS = 4  # thresholds planned for in a slot that plans
+SWEEPS = 2  # thresholds planned for in a slot that plans
 LOOK = 12  # thresholds passed over, at most, to find one that the load comes near
 UNHURRIED, SELDOM = 4096, 12  # after each so many slots, planning skips one slot more, up to so many
 HORIZON = 50_000.0  # slots over which what was paid fades; early on, as long as there were slots

@@ -1,0 +1,24 @@
+"""What tests share: one Spark session a worker process, stopped at its end."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A real session on two local cores; mark what uses it `xdist_group("spark")`, so that one worker starts one JVM."""
+    from tuner.pipeline.session import start_session
+
+    scratch = tmp_path_factory.mktemp("spark")
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    session = start_session("local[2]", {"spark.local.dir": str(scratch), "spark.sql.shuffle.partitions": "2"})
+    yield session
+    session.stop()

@@ -1,0 +1,56 @@
+"""The one shape in which every source says what an operator did between two moments.
+
+A source emits samples as fine as it knows: one a task, a micro-batch, a flush of a timer, a line of a table. `fold` puts
+them on a grid of equal windows; everything that can be added up is a sum, so that windows add up too. None means that
+the source does not know, and is never read as zero.
+
+Notation, of the tasks or batches that ran in the window: n_i records took t_i seconds, t_i = overhead + n_i s + noise of
+variance n_i v. The weights of the least squares are 1 / n_i, so these sums are all that a fit needs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+EVIDENCE = ("records", "progress", "tasks", "table")  # the more exact before the less, column by column
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What one operator did in [start, end), seconds since 1970 in UTC, on one node type where the source can tell."""
+
+    application: str
+    operator: str
+    start: float
+    end: float
+    evidence: str
+    key: str | None = None  # what makes a fine sample the same one when it is read twice; None once folded
+    node_type: str | None = None
+
+    arrived: float | None = None  # tuples that came to the operator's door in the window
+    tuples_in: float | None = None  # tuples taken in and worked on
+    tuples_out: float | None = None
+    backlog: float | None = None  # tuples waiting at the end of the window
+
+    service_n: float | None = None  # tuples timed one by one, their times and squared times
+    service_sum: float | None = None
+    service_squares: float | None = None
+
+    task_n: float | None = None  # tasks or batches timed as a whole, of at least one record
+    task_records: float | None = None  # sum of n_i
+    task_time: float | None = None  # sum of t_i
+    task_inverse: float | None = None  # sum of 1 / n_i
+    task_rates: float | None = None  # sum of t_i / n_i
+    task_squares: float | None = None  # sum of t_i^2 / n_i
+
+    busy: float | None = None  # replica-seconds of work
+    replicas: float | None = None  # mean over the window, of this node type
+
+    batches: float | None = None  # micro-batches that ended in the window
+    batch_time: float | None = None  # sum of their durations, trigger to commit
+    batch_interval: float | None = None  # sum of the times from each one's trigger to the next one's
+
+    response_n: float | None = None  # tuples or batches whose response time is known
+    response_sum: float | None = None
+
+    completeness: float = 1.0  # share of [start, end) that the evidence covers

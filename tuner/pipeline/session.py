@@ -1,0 +1,32 @@
+"""A master's address and settings flow in; a Spark session that stays on this machine unless told otherwise flows out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from tuner.java import provide_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DEFAULTS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.log.level": "ERROR",
+}
+
+
+def start_session(master: str = "local[*]", settings: Mapping[str, str] | None = None) -> SparkSession:
+    """A session on `master`; a local one listens on loopback alone."""
+    from pyspark.sql import SparkSession
+
+    provide_java(os.environ)
+    if master.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    builder = SparkSession.builder.master(master).appName("stream-scaler")
+    for key, value in {**DEFAULTS, **(settings or {})}.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()

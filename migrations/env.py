@@ -1,0 +1,35 @@
+"""The tuner's connection, or else the database of `-x store=PATH|URL`, in; Alembic's history run on it out."""
+
+from __future__ import annotations
+
+from alembic import context
+from sqlalchemy import Connection
+
+from scaler.errors import BadInput
+from tuner.store.connection import connect_unprepared
+from tuner.store.models import Base
+from tuner.store.schema import VERSION_TABLE
+
+
+def run(connection: Connection) -> None:
+    context.configure(
+        connection=connection,
+        target_metadata=Base.metadata,
+        version_table=VERSION_TABLE,
+        transactional_ddl=True,  # on SQLite too: `tuner.store.connection` begins its transactions itself
+        render_as_batch=True,  # SQLite alters a table by making it anew
+    )
+    with context.begin_transaction():
+        context.run_migrations()
+
+
+if context.is_offline_mode():
+    raise BadInput("the history runs on a database alone; leave --sql out")
+given = context.config.attributes.get("connection")
+if given is not None:
+    run(given)
+else:
+    store = connect_unprepared(context.get_x_argument(as_dictionary=True).get("store"))
+    with store.engine.begin() as connection:
+        run(connection)
+    store.close()

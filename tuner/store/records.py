@@ -1,0 +1,164 @@
+"""What the database keeps besides samples, as plain values; times are seconds since 1970 in UTC.
+
+An `id` or a number that is None has not been given yet: the database gives it when the value is saved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from scaler.errors import BadInput
+
+if TYPE_CHECKING:  # it brings numba along
+    from scaler.problem import Weights
+
+Document = Mapping[str, Any]  # of texts, numbers (infinite ones too), booleans, None, lists and such mappings
+
+HEALTH = ("pass", "warn", "fail")
+RUN_STATES = ("running", "done", "stopped", "failed")
+TRIAL_STATES = ("complete", "pruned", "failed")  # a trial is saved when it has ended, so there is no state before
+OBJECTIVE_STATES = ("proposed", "shadow", "canary", "full", "reverted", "retired")
+DECISION_KINDS = ("SCALED", "NO_CHANGE", "BLOCKED", "HELD", "ACTUATION_FAILED")
+
+
+def check_one_of(value: str, known: tuple[str, ...], what: str) -> None:
+    if value not in known:
+        raise BadInput(f"{what} is {value!r}, and must be one of {', '.join(known)}")
+
+
+@dataclass(frozen=True, slots=True)
+class ApplicationVersion:
+    """An application as it was described at a time; `document` is what `sim.application.parse_application` reads."""
+
+    application: str
+    number: int  # 1, 2, ... of this application
+    document: Document
+    created: float
+    id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """How far a source was read; `detail` is for the reader of that kind of source alone."""
+
+    application: str
+    source: str  # a path or an address
+    position: int  # bytes, lines or offsets: whatever the reader counts
+    read_at: float
+    detail: Document = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Surrogate:
+    """A fitted surrogate; the columns besides `document` are what one lists and chooses by."""
+
+    application: str
+    document: Document
+    start: float  # of the samples that it was fitted on
+    end: float
+    windows: int
+    health: str
+    created: float
+    error: float | None = None  # relative, of response times on held-out windows
+    number: int | None = None  # 1, 2, ... of this application
+    id: int | None = None
+
+    def __post_init__(self) -> None:
+        check_one_of(self.health, HEALTH, "the surrogate's health")
+
+
+@dataclass(frozen=True, slots=True)
+class TuningRun:
+    """A search: what it was asked to do, how it stands, and which process has it until when."""
+
+    application_version_id: int
+    engine: str
+    seed: int
+    budget: int  # evaluations
+    created: float
+    settings: Document = field(default_factory=dict)
+    state: str = "running"
+    owner: str | None = None
+    heartbeat: float | None = None
+    lease_until: float | None = None
+    fence: int = 0  # how often the run was claimed
+    ended: float | None = None
+    failure: str | None = None
+    id: int | None = None
+
+    def __post_init__(self) -> None:
+        check_one_of(self.state, RUN_STATES, "the run's state")
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One evaluation that has ended; figures are None where it failed before it had them."""
+
+    run_id: int
+    number: int  # 0, 1, ... of this run
+    parameters: Document
+    state: str
+    seed: int
+    started: float
+    ended: float
+    cost: float | None = None
+    violations: float | None = None
+    reconfigurations: float | None = None
+    resources: float | None = None
+    cost_error: float | None = None  # standard errors
+    violations_error: float | None = None
+    reconfigurations_error: float | None = None
+    resources_error: float | None = None
+    feasible: bool | None = None
+    slack: float | None = None  # the least of the constraints' slacks; negative where one is broken
+    slots: int | None = None
+    seconds: float | None = None  # of work, which `ended - started` is not when trials share the cores
+    surrogate_id: int | None = None
+    trace: str | None = None
+    failure: str | None = None
+    detail: Document = field(default_factory=dict)
+    id: int | None = None
+
+    def __post_init__(self) -> None:
+        check_one_of(self.state, TRIAL_STATES, f"trial {self.number}: the state")
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """What the scalers of an application pursue: weights, a latency bound per operator, and where they came from."""
+
+    application: str
+    weights: Weights
+    bounds: Mapping[str, float]  # seconds, by operator
+    created: float
+    state: str = "proposed"
+    provenance: str = ""  # in words: which trial of which run, or whose hand
+    trial_id: int | None = None
+    surrogate_id: int | None = None
+    evidence: Document = field(default_factory=dict)  # why it was believed better than the one before
+    changed: float | None = None  # when it got its state
+    version: int | None = None  # 1, 2, ... of this application
+    id: int | None = None
+
+    def __post_init__(self) -> None:
+        check_one_of(self.state, OBJECTIVE_STATES, "the objective's state")
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What one operator's scaler did in one slot, and why."""
+
+    application: str
+    operator: str
+    time: float
+    kind: str
+    reason: str
+    action: str | None = None  # "+1 large"
+    objective_version: int | None = None
+    seen: Document = field(default_factory=dict)
+    alternatives: Document = field(default_factory=dict)  # what each was worth
+
+    def __post_init__(self) -> None:
+        check_one_of(self.kind, DECISION_KINDS, "the decision's kind")

@@ -1,0 +1,78 @@
+"""Records in, the columns they are stored in out; and the other way round."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import CursorResult, Insert, Select, Table, func, select, text
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.orm import Session
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+    from tuner.store.models import Base
+
+BATCH = 5_000  # rows
+
+
+def names_of(kind: type[DataclassInstance], without: Iterable[str] = ()) -> tuple[str, ...]:
+    left_out = set(without)
+    return tuple(field.name for field in fields(kind) if field.name not in left_out)
+
+
+def to_columns(record: DataclassInstance, without: Iterable[str] = ("id",)) -> dict[str, Any]:
+    """The record's fields by name; a mapping as a dict of its own, a number that is none as None."""
+    columns = {name: getattr(record, name) for name in names_of(type(record), without)}
+    return {name: settle(value) for name, value in columns.items()}
+
+
+def settle(value: Any) -> Any:
+    """What both databases store alike: plain numbers, and None for NaN, which SQLite does not know."""
+    if not isinstance(value, bool | int | float | str | Mapping | None) and hasattr(value, "item"):
+        value = value.item()  # a number of numpy's, which the drivers would keep as bytes
+    if isinstance(value, float) and math.isnan(value):
+        return None
+    return dict(value) if isinstance(value, Mapping) else value
+
+
+def columns_of(model: type[Base], kind: type[DataclassInstance], without: Iterable[str] = ()) -> list[Any]:
+    return [getattr(model, name) for name in names_of(kind, without)]
+
+
+def insert_into(session: Session, model: type[Base]) -> postgresql.Insert | sqlite.Insert:
+    """An INSERT of the dialect's own, which knows ON CONFLICT."""
+    table = model.__table__
+    assert isinstance(table, Table)
+    return postgresql.insert(table) if dialect(session) == "postgresql" else sqlite.insert(table)
+
+
+def upsert_into(session: Session, model: type[Base]) -> Insert:
+    """An INSERT that overwrites the row of the same primary key."""
+    statement = insert_into(session, model)
+    keys = [column.name for column in model.__table__.columns if column.primary_key]
+    changed = {c.name: statement.excluded[c.name] for c in model.__table__.columns if not c.primary_key}
+    return statement.on_conflict_do_update(index_elements=keys, set_=changed)
+
+
+def dialect(session: Session) -> str:
+    return session.get_bind().dialect.name
+
+
+def take_turns(session: Session, what: str) -> None:
+    """Let one transaction at a time number the next of `what`; SQLite has one writer at a time anyway."""
+    if dialect(session) == "postgresql":
+        session.execute(text("SELECT pg_advisory_xact_lock(hashtextextended(:what, 0))"), {"what": what})
+
+
+def next_number(session: Session, numbers: Select[int]) -> int:
+    return (session.scalar(select(func.max(numbers.subquery().c[0]))) or 0) + 1
+
+
+def count_changed(result: Any) -> int:
+    """How many rows a statement wrote."""
+    assert isinstance(result, CursorResult)
+    return result.rowcount

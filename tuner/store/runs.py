@@ -1,0 +1,137 @@
+"""Tuning runs in; a run that exactly one process holds, until it ends it or stops to renew its lease, out.
+
+Who claims a run raises its fence. Every write of a holder names the fence that it was given, in the same transaction:
+a process that slept through its lease finds its fence outdated and must stop, whatever it has computed in the meantime.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from sqlalchemy import Select, insert, or_, select, update
+from sqlalchemy.orm import Session
+
+from scaler.errors import BadInput
+from tuner.store.models import ApplicationRow, ApplicationVersionRow, RunRow
+from tuner.store.records import RUN_STATES, TuningRun, check_one_of
+from tuner.store.rows import columns_of, to_columns
+
+COLUMNS = columns_of(RunRow, TuningRun)
+LEASE_S = 60.0
+
+
+class TakenOver(RuntimeError):
+    """Another process has the run now: stop working on it, and leave what it wrote."""
+
+
+def name_owner() -> str:
+    """A name that no other process has, nor this one the next time: machine, process, and chance."""
+    return f"{name_machine()}:{os.getpid()}:{secrets.token_hex(4)}"
+
+
+def name_machine() -> str:
+    """Within which a process id means one process; containers may share a host's name, but not its processes."""
+    try:
+        return f"{socket.gethostname()}/{os.stat('/proc/self/ns/pid').st_ino}"
+    except OSError:
+        return socket.gethostname()
+
+
+def is_gone(owner: str) -> bool:
+    """Whether the process was of this machine and is no more; another's may be, and its lease has to run out."""
+    machine, _, rest = owner.partition(":")
+    pid = rest.partition(":")[0]
+    if machine != name_machine() or not pid.isdecimal():
+        return False
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return False
+
+
+def start_run(session: Session, run: TuningRun, owner: str, now: float, lease_s: float = LEASE_S) -> TuningRun:
+    """Save a new run, held by `owner` from the start."""
+    held = replace(run, owner=owner, heartbeat=now, lease_until=now + lease_s, fence=1)
+    return replace(held, id=session.scalar(insert(RunRow).values(to_columns(held)).returning(RunRow.id)))
+
+
+def claim_run(session: Session, run_id: int, owner: str, now: float, lease_s: float = LEASE_S) -> TuningRun | None:
+    """Take a run that nobody holds any more; None where somebody does, or where it has ended."""
+    holder = session.scalar(select(RunRow.owner).where(RunRow.id == run_id))
+    free = or_(RunRow.owner.is_(None), RunRow.lease_until < now)
+    if holder is not None and is_gone(holder):
+        free = or_(free, RunRow.owner == holder)
+    statement = (
+        update(RunRow)
+        .where(RunRow.id == run_id, RunRow.state == "running", free)
+        .values(owner=owner, heartbeat=now, lease_until=now + lease_s, fence=RunRow.fence + 1)
+        .returning(*COLUMNS)
+    )
+    row = session.execute(statement).first()
+    return None if row is None else TuningRun(**row._mapping)
+
+
+def claim_abandoned(
+    session: Session, application: str, owner: str, now: float, lease_s: float = LEASE_S
+) -> TuningRun | None:
+    """Take the newest of the application's runs whose process is gone; None where there is none."""
+    query = of_application(select(RunRow.id), application).where(RunRow.state == "running")
+    for run_id in session.scalars(query.order_by(RunRow.id.desc())).all():
+        if run := claim_run(session, run_id, owner, now, lease_s):
+            return run
+    return None
+
+
+def renew_run(session: Session, run: TuningRun, now: float, lease_s: float = LEASE_S) -> TuningRun:
+    """Say that the holder is alive; `TakenOver` where it came too late."""
+    return write_held(session, run, {"heartbeat": now, "lease_until": now + lease_s})
+
+
+def release_run(session: Session, run: TuningRun) -> TuningRun:
+    """Let go of a run that has not ended, so that it can be resumed at once."""
+    return write_held(session, run, {"owner": None, "lease_until": None})
+
+
+def end_run(session: Session, run: TuningRun, state: str, now: float, failure: str | None = None) -> TuningRun:
+    check_one_of(state, RUN_STATES[1:], "the state in which the run ends")
+    ended = {"state": state, "ended": now, "failure": failure, "owner": None, "lease_until": None}
+    return write_held(session, run, ended)
+
+
+def write_held(session: Session, run: TuningRun, values: Mapping[str, Any]) -> TuningRun:
+    mine = (RunRow.id == run.id, RunRow.fence == run.fence, RunRow.owner == run.owner, RunRow.state == "running")
+    row = session.execute(update(RunRow).where(*mine).values(values).returning(*COLUMNS)).first()
+    if row is None:
+        raise TakenOver(f"tuning run {run.id} was taken over by another process, or has ended; this one stops")
+    return TuningRun(**row._mapping)
+
+
+def load_run(session: Session, run_id: int) -> TuningRun:
+    row = session.execute(select(*COLUMNS).where(RunRow.id == run_id)).first()
+    if row is None:
+        raise BadInput(f"there is no tuning run {run_id}")
+    return TuningRun(**row._mapping)
+
+
+def list_runs(
+    session: Session, application: str | None = None, state: str | None = None, limit: int | None = None
+) -> list[TuningRun]:
+    """The newest first."""
+    query = select(*COLUMNS) if application is None else of_application(select(*COLUMNS), application)
+    if state is not None:
+        query = query.where(RunRow.state == state)
+    return [TuningRun(**row._mapping) for row in session.execute(query.order_by(RunRow.id.desc()).limit(limit))]
+
+
+def of_application(query: Select[Any], application: str) -> Select[Any]:
+    """Of the runs, those of any version of this application."""
+    versions = select(ApplicationVersionRow.id).join(ApplicationRow).where(ApplicationRow.name == application)
+    return query.where(RunRow.application_version_id.in_(versions))

@@ -1,0 +1,127 @@
+"""Folded samples in, upserted by application, operator, window and node type; the samples of a stretch of time out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from operator import attrgetter, ne
+from types import NoneType
+from typing import Any
+
+from sqlalchemy import Select, bindparam, delete, func, null, select
+from sqlalchemy.orm import Session
+
+from scaler.errors import BadInput
+from tuner.pipeline.sample import Sample
+from tuner.store.models import SampleRow
+from tuner.store.rows import BATCH, count_changed, names_of, settle, upsert_into
+
+Window = tuple[str, float, float]  # operator, start, end
+STORED = names_of(Sample, without=("key",))  # a folded sample has none
+read_fields = attrgetter(*STORED)
+PLAIN = {float, str, NoneType}
+READ = [
+    null()
+    if name == "key"
+    else func.nullif(SampleRow.node_type, "")
+    if name == "node_type"
+    else getattr(SampleRow, name)
+    for name in names_of(Sample)
+]
+
+
+def save_samples(session: Session, samples: Iterable[Sample]) -> int:
+    """Write these, over what there was of the same windows; how many. Of a window given twice the later one stays."""
+    statement = upsert_into(session, SampleRow)
+    rows, written = iter(samples), 0
+    while batch := [to_row(sample) for sample in islice(rows, BATCH)]:
+        session.connection().execute(statement, batch)
+        written += len(batch)
+    return written
+
+
+def to_row(sample: Sample) -> dict[str, Any]:
+    if sample.key is not None:
+        raise BadInput(
+            f"a sample of {sample.operator!r} is a fine one (key {sample.key!r}); fold it into a window first"
+        )
+    values = read_fields(sample)
+    if not PLAIN.issuperset(map(type, values)) or any(map(ne, values, values)):  # numbers of numpy's, or NaN
+        values = tuple(map(settle, values))
+    row = dict(zip(STORED, values, strict=True))
+    if row["start"] is None or row["end"] is None:
+        raise BadInput(
+            f"a sample of {sample.operator!r} has a window from {sample.start} to {sample.end}; give both ends"
+        )
+    row["node_type"] = sample.node_type or ""
+    return row
+
+
+def load_samples(session: Session, application: str, **chosen: Any) -> list[Sample]:
+    """The samples of an application, as `stream_samples` chooses and orders them."""
+    return list(stream_samples(session, application, **chosen))
+
+
+def stream_samples(
+    session: Session,
+    application: str,
+    operators: Sequence[str] | None = None,
+    since: float = -math.inf,
+    until: float = math.inf,
+    window_s: float | None = None,
+    limit: int | None = None,
+    newest: bool = False,
+) -> Iterator[Sample]:
+    """Samples whose window starts in [since, until), by operator and time, without all of them in memory at once.
+
+    `newest` orders by time alone, the latest first.
+    """
+    order: tuple[Any, ...] = (SampleRow.operator, SampleRow.start, SampleRow.end, SampleRow.node_type)
+    if newest:
+        order = (SampleRow.start.desc(), SampleRow.operator, SampleRow.end, SampleRow.node_type)
+    query = choose(select(*READ), application, operators, since, until)
+    if window_s is not None:
+        query = query.where(func.abs(SampleRow.end - SampleRow.start - window_s) < 1e-6)
+    found = session.execute(query.order_by(*order).limit(limit).execution_options(yield_per=BATCH))
+    return (Sample(*row) for row in found)
+
+
+def choose(
+    query: Select[Any], application: str, operators: Sequence[str] | None, since: float, until: float
+) -> Select[Any]:
+    query = query.where(SampleRow.application == application)
+    if operators is not None:
+        query = query.where(SampleRow.operator.in_(operators))
+    if since > -math.inf:
+        query = query.where(SampleRow.start >= since)
+    if until < math.inf:
+        query = query.where(SampleRow.start < until)
+    return query
+
+
+def count_samples(session: Session, application: str) -> dict[str, int]:
+    """How many samples each operator has."""
+    query = select(SampleRow.operator, func.count()).where(SampleRow.application == application)
+    return dict(session.execute(query.group_by(SampleRow.operator)).all())
+
+
+def delete_samples(session: Session, application: str, since: float = -math.inf, until: float = math.inf) -> int:
+    """Take out the windows that start in [since, until), as one does before folding that stretch anew; how many."""
+    statement = delete(SampleRow).where(
+        SampleRow.application == application, SampleRow.start >= since, SampleRow.start < until
+    )
+    return count_changed(session.execute(statement))
+
+
+def delete_windows(session: Session, application: str, windows: Iterable[Window]) -> None:
+    """Take out all samples of these windows, on whichever node types, as one does before saving them anew."""
+    statement = delete(SampleRow).where(
+        SampleRow.application == application,
+        SampleRow.operator == bindparam("of"),
+        SampleRow.start == bindparam("since"),
+        SampleRow.end == bindparam("until"),
+    )
+    places = [{"of": operator, "since": start, "until": end} for operator, start, end in windows]
+    if places:
+        session.connection().execute(statement, places)

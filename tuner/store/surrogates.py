@@ -1,0 +1,43 @@
+"""Fitted surrogates in, numbered per application; the newest, a certain one or a list of them out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sqlalchemy import insert, select
+from sqlalchemy.orm import Session
+
+from scaler.errors import BadInput
+from tuner.store.models import SurrogateRow
+from tuner.store.records import Surrogate
+from tuner.store.rows import columns_of, next_number, take_turns, to_columns
+
+COLUMNS = columns_of(SurrogateRow, Surrogate)
+
+
+def save_surrogate(session: Session, surrogate: Surrogate) -> Surrogate:
+    """Keep it under the application's next number; the same with its number and id."""
+    take_turns(session, f"surrogates of {surrogate.application}")
+    mine = select(SurrogateRow.number).where(SurrogateRow.application == surrogate.application)
+    numbered = replace(surrogate, number=next_number(session, mine))
+    statement = insert(SurrogateRow).values(to_columns(numbered)).returning(SurrogateRow.id)
+    return replace(numbered, id=session.scalar(statement))
+
+
+def load_surrogate(session: Session, application: str, number: int | None = None) -> Surrogate:
+    """The one of this number, or the newest."""
+    query = select(*COLUMNS).where(SurrogateRow.application == application)
+    if number is not None:
+        query = query.where(SurrogateRow.number == number)
+    row = session.execute(query.order_by(SurrogateRow.number.desc()).limit(1)).first()
+    if row is None:
+        which = "no surrogate" if number is None else f"no surrogate number {number}"
+        raise BadInput(f"application {application!r} has {which}; fit one with: tuner surrogate fit {application}")
+    return Surrogate(**row._mapping)
+
+
+def list_surrogates(session: Session, application: str, limit: int | None = None) -> list[Surrogate]:
+    """The newest first."""
+    query = select(*COLUMNS).where(SurrogateRow.application == application)
+    found = session.execute(query.order_by(SurrogateRow.number.desc()).limit(limit))
+    return [Surrogate(**row._mapping) for row in found]

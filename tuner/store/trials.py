@@ -1,0 +1,115 @@
+"""Trials that have ended in, each once; one of them, a run's whole history, or a page of those one asks for out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Select, func, nulls_last, select
+from sqlalchemy.orm import Session
+
+from scaler.errors import BadInput
+from tuner.store.json_text import as_stored
+from tuner.store.models import RunRow, TrialRow
+from tuner.store.records import Trial, TuningRun
+from tuner.store.rows import BATCH, columns_of, insert_into, to_columns
+from tuner.store.runs import LEASE_S, of_application, renew_run
+
+COLUMNS = columns_of(TrialRow, Trial)
+SORTS: Mapping[str, Any] = {
+    "id": TrialRow.id,
+    "number": TrialRow.number,
+    "cost": TrialRow.cost,
+    "violations": TrialRow.violations,
+    "reconfigurations": TrialRow.reconfigurations,
+    "resources": TrialRow.resources,
+    "slack": TrialRow.slack,
+    "seconds": TrialRow.seconds,
+    "ended": TrialRow.ended,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Which trials: None leaves a question open."""
+
+    application: str | None = None
+    run_id: int | None = None
+    state: str | None = None
+    feasible: bool | None = None
+    since: float | None = None  # by when they ended
+    until: float | None = None
+
+
+def add_trial(session: Session, run: TuningRun, trial: Trial, now: float, lease_s: float = LEASE_S) -> Trial:
+    """Keep a trial of a run that this process holds, and renew its lease; the same with its id.
+
+    Saving it again comes to the same, so that a commit whose answer was lost can be repeated; another trial under its
+    number is refused. `TakenOver` where the run is another process's by now.
+    """
+    renew_run(session, run, now, lease_s)
+    if trial.run_id != run.id:
+        raise ValueError(f"trial {trial.number} is of run {trial.run_id}, and was given to run {run.id}")
+    columns = to_columns(trial)
+    columns |= {"parameters": as_stored(trial.parameters), "detail": as_stored(trial.detail)}
+    statement = insert_into(session, TrialRow).values(columns).on_conflict_do_nothing()
+    made = session.scalar(statement.returning(TrialRow.id))
+    if made is not None:
+        return Trial(**columns, id=made)
+    there = find_trial(session, trial)
+    if (there.parameters, there.seed, there.ended) != (columns["parameters"], trial.seed, trial.ended):
+        raise ValueError(f"run {run.id} has another trial {trial.number} already")
+    return there
+
+
+def find_trial(session: Session, trial: Trial) -> Trial:
+    same = (TrialRow.run_id == trial.run_id, TrialRow.number == trial.number)
+    return Trial(**session.execute(select(*COLUMNS).where(*same)).one()._mapping)
+
+
+def load_trial(session: Session, trial_id: int) -> Trial:
+    row = session.execute(select(*COLUMNS).where(TrialRow.id == trial_id)).first()
+    if row is None:
+        raise BadInput(f"there is no trial {trial_id}; `tuner trials APP` lists those that there are")
+    return Trial(**row._mapping)
+
+
+def load_history(session: Session, run_id: int) -> list[Trial]:
+    """All trials of a run in the order of their numbers: what an engine asks on from."""
+    return list_trials(session, Chosen(run_id=run_id), sort="number")
+
+
+def list_trials(
+    session: Session,
+    chosen: Chosen,
+    sort: str = "id",
+    descending: bool = False,
+    limit: int | None = None,
+    offset: int = 0,
+) -> list[Trial]:
+    """A page of the chosen trials; those without the figure they are sorted by come last."""
+    if sort not in SORTS:
+        raise BadInput(f"trials cannot be sorted by {sort!r}; sort by one of {', '.join(SORTS)}")
+    key = SORTS[sort].desc() if descending else SORTS[sort].asc()
+    query = choose(select(*COLUMNS), chosen).order_by(nulls_last(key), TrialRow.id).limit(limit)
+    found = session.execute((query.offset(offset) if offset else query).execution_options(yield_per=BATCH))
+    return [Trial(*row) for row in found]
+
+
+def count_trials(session: Session, chosen: Chosen) -> int:
+    return session.scalar(choose(select(func.count(TrialRow.id)), chosen)) or 0
+
+
+def choose(query: Select[Any], chosen: Chosen) -> Select[Any]:
+    if chosen.application is not None:
+        query = query.where(TrialRow.run_id.in_(of_application(select(RunRow.id), chosen.application)))
+    for column, value in ((TrialRow.run_id, chosen.run_id), (TrialRow.state, chosen.state)):
+        query = query if value is None else query.where(column == value)
+    if chosen.feasible is not None:
+        query = query.where(TrialRow.feasible.is_(chosen.feasible))
+    if chosen.since is not None:
+        query = query.where(TrialRow.ended >= chosen.since)
+    if chosen.until is not None:
+        query = query.where(TrialRow.ended < chosen.until)
+    return query

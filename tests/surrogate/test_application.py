@@ -1,0 +1,118 @@
+"""What the simulator is given: the same moments, the same responses as predicted, and a file that reads back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from scaler.errors import BadInput
+from scaler.nodes import NodeType
+from scaler.problem import Moments
+from scaler.queueing import mg1_response
+from sim.application import Application, Edge, Operator, read_application
+from sim.infrastructure import Infrastructure
+from sim.setting import Setting
+from sim.simulate import simulate
+from sim.trace import Trace
+from tests.surrogate.worlds import batch_stream, queue_stream
+from tuner.surrogate.application import (
+    build_application,
+    format_application,
+    leave_for_queues,
+    list_constants,
+    pool_speeds,
+    put_speeds,
+)
+from tuner.surrogate.fit import fit
+from tuner.surrogate.surrogate import Surrogate, find_operator
+
+DECLARED = (NodeType("small", 1.0, 1.0), NodeType("big", 2.0, 2.0), NodeType("huge", 4.0, 3.5))
+
+
+@cache
+def fitted() -> Surrogate:
+    samples = queue_stream("gamma", 100, operator="parse", replicas=(("small", 1), ("big", 1)), speeds=(("big", 1.7),))
+    return fit([*samples, *batch_stream(100, operator="count")], "shop", node_types=DECLARED)
+
+
+def shape() -> Application:
+    stated = Moments(1.0, 1.0)
+    operators = (Operator("parse", stated, k_max=7), Operator("count", stated, k_max=5, stateful=True))
+    return Application(operators, (Edge("parse", "count", 0.5),), {"parse": 2.0}, "drawn")
+
+
+def test_measured_figures_replace_stated_ones_and_the_rest_stays() -> None:
+    application = build_application(fitted(), shape())
+    parse, count = application.operators
+    assert (application.name, application.edges, application.sources) == ("shop", shape().edges, {"parse": 2.0})
+    assert (parse.k_max, count.k_max, count.stateful) == (7, 5, True)
+    assert parse.moments.mean == pytest.approx(0.02, rel=0.02)
+    assert parse.moments.variance == pytest.approx(0.0002, rel=0.05)
+    assert parse.moments.tuples > 100_000
+    assert (parse.selectivity, count.selectivity) == (pytest.approx(2.0), pytest.approx(1.0))
+
+
+def test_constant_and_replayed_moments_give_the_responses_seen() -> None:
+    application, constants = build_application(fitted(), shape()), list_constants(fitted())
+    count = application.operators[1]
+    points = [p for p in find_operator(fitted(), "count").points if p.held_out]
+    replayed = [
+        constants["count"] + mg1_response(p.utilisation / 0.004, count.moments.mean, count.moments.variance, 1.0)
+        for p in points
+    ]
+    errors = [abs(r / p.observed - 1.0) for r, p in zip(replayed, points, strict=True)]
+    assert np.mean(errors) < 0.15
+
+
+def test_the_file_reads_back_as_the_same_application(tmp_path: Path) -> None:
+    application = build_application(fitted(), shape())
+    path = tmp_path / "shop.toml"
+    path.write_text(format_application(application))
+    back = read_application(path)
+    same = [replace(o, moments=replace(o.moments, tuples=0)) for o in application.operators]
+    assert back == replace(application, operators=tuple(same))
+
+
+def test_one_operator_needs_no_edges_and_several_do() -> None:
+    single = replace(fitted(), operators=fitted().operators[:1])
+    assert [o.name for o in build_application(single).operators] == [single.operators[0].operator]
+    with pytest.raises(BadInput, match="has the operators count, parse, and nothing says how they are joined"):
+        build_application(fitted())
+    with pytest.raises(BadInput, match="has no operator 'other'; it has count, parse"):
+        build_application(fitted(), Application((Operator("other", Moments(1.0, 1.0)),)))
+
+
+def test_the_constants_of_the_longest_path_are_taken_off() -> None:
+    constants = list_constants(fitted())
+    assert constants["parse"] == pytest.approx(0.05, rel=0.05)
+    left = leave_for_queues(shape(), constants, 3.0)
+    assert left == pytest.approx(3.0 - sum(constants.values()))
+    with pytest.raises(BadInput, match=r"R_max is 0\.5 s, and the path parse -> count takes .* allow more"):
+        leave_for_queues(shape(), constants, 0.5)
+
+
+def test_speeds_are_those_seen_and_else_those_declared() -> None:
+    speedups = {s.node_type: s for s in find_operator(fitted(), "parse").speedups}
+    assert not speedups["big"].assumed
+    assert (speedups["small"].speed.value, speedups["small"].speed.error) == (1.0, 0.0)
+    assert speedups["big"].speed.low <= 1.7 <= speedups["big"].speed.high
+    assert (speedups["huge"].assumed, speedups["huge"].speed.value) == (True, 4.0)
+    assert "huge" not in pool_speeds(fitted())
+    types = put_speeds(Infrastructure("own", DECLARED, 3.5), fitted()).types
+    assert [t.price for t in types] == [1.0, 2.0, 3.5]
+    assert types[1].speedup / types[0].speedup == pytest.approx(1.7, rel=0.03)
+    assert types[2].speedup == 4.0
+
+
+def test_the_simulator_replays_on_it() -> None:
+    application = build_application(fitted(), shape())
+    trace = Trace(np.full(500, 20.0), 60.0)
+    left = leave_for_queues(application, list_constants(fitted()), 5.0)
+    setting = Setting(application, Infrastructure("own", DECLARED[:2], 2.0), trace, "threshold-c", left)
+    run = simulate(setting, seed=0)
+    assert 0.0 <= run.violations <= 1.0
+    assert run.resources > 0.0

@@ -1,0 +1,95 @@
+"""Windows in order of time in; which are held out, and how far predictions are off on them, out.
+
+Held out are whole stretches of time, evenly spread and the last one among them: neighbouring windows resemble each
+other, and random ones would be predicted by their neighbours. Single windows scatter by chance (a minute at .9 load is
+no steady state), so errors are those of groups of about the same load; their interval comes from drawing stretches of
+the held-out windows again and again (moving-block bootstrap).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from scaler.problem import Floats, Integers
+from tuner.surrogate.estimate import CONFIDENCE, Estimate
+from tuner.surrogate.surrogate import Accuracy, Group
+from tuner.surrogate.windows import Flags
+
+STRETCHES = 20
+FOLDS = 4
+GROUPS, SMALLEST = 6, 4  # groups of equal load, and windows in one
+DRAWS = 400
+OFF = 1.0  # the error of a prediction that is infinite
+
+
+def hold_out(count: int, share: float) -> Flags:
+    """Which of so many windows are held out."""
+    stretches = max(2, min(STRETCHES, count // 2))
+    index = np.arange(stretches)
+    held = np.floor((index + 1) * share + 1e-9) > np.floor(index * share + 1e-9)
+    held[-1] |= not held.any()
+    return held[stretch_of(count, stretches)]
+
+
+def deal(count: int) -> Integers:
+    """Which of the folds each of so many windows is in: stretches of time, dealt out in turn."""
+    return stretch_of(count, max(FOLDS, min(3 * FOLDS, count // 2))) % FOLDS
+
+
+def stretch_of(count: int, stretches: int) -> Integers:
+    return np.arange(count, dtype=np.int64) * stretches // max(1, count)
+
+
+def relative(predicted: Floats, observed: Floats) -> Floats:
+    """Signed errors over what was observed."""
+    return np.where(np.isfinite(predicted), predicted / observed - 1.0, OFF)
+
+
+def assess(predicted: Floats, observed: Floats, utilisation: Floats, seed: int) -> Accuracy | None:
+    """None where no window is held out."""
+    if observed.size == 0:
+        return None
+    member = group_by_load(utilisation)
+    capped = np.where(np.isfinite(predicted), predicted, (1.0 + OFF) * observed)
+    error, bias = group_errors(capped, observed, member)
+    draws = draw_blocks(observed.size, seed)
+    drawn = np.array([group_errors(capped[i], observed[i], member[i])[0] for i in draws])
+    low, high = np.quantile(drawn, [(1.0 - CONFIDENCE) / 2.0, (1.0 + CONFIDENCE) / 2.0])
+    groups = tuple(sum_up(utilisation, observed, capped, member == g) for g in range(int(member.max()) + 1))
+    return Accuracy(
+        Estimate(error, min(float(low), error), max(float(high), error), float(drawn.std())),
+        bias,
+        float(np.mean(np.abs(relative(predicted, observed)))),
+        groups,
+    )
+
+
+def sum_up(utilisation: Floats, observed: Floats, predicted: Floats, which: Flags) -> Group:
+    load, seen, said = (float(column[which].mean()) for column in (utilisation, observed, predicted))
+    return Group(load, seen, said, int(which.sum()))
+
+
+def group_by_load(utilisation: Floats) -> Integers:
+    """Groups of equally many windows, from low load to high."""
+    count = max(1, min(GROUPS, utilisation.size // SMALLEST))
+    rank = np.empty(utilisation.size, dtype=np.int64)
+    rank[np.argsort(utilisation, kind="stable")] = np.arange(utilisation.size)
+    return rank * count // utilisation.size
+
+
+def group_errors(predicted: Floats, observed: Floats, member: Integers) -> tuple[float, float]:
+    seen = np.bincount(member, observed)
+    there = seen > 0.0
+    signed = np.bincount(member, predicted)[there] / seen[there] - 1.0
+    return float(np.mean(np.abs(signed))), float(np.mean(signed))
+
+
+def draw_blocks(count: int, seed: int) -> Integers:
+    """Indices [DRAWS, count] of stretches put one after another."""
+    rng = np.random.default_rng(seed)
+    length = max(1, round(count ** (1.0 / 3.0)))
+    starts = rng.integers(0, count - length + 1, size=(DRAWS, math.ceil(count / length)))
+    index = starts[:, :, None] + np.arange(length)
+    return index.reshape(DRAWS, -1)[:, :count]

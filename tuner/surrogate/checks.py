@@ -1,0 +1,253 @@
+"""One operator as fitted and the windows behind it in; a verdict and a sentence for every question out.
+
+Every sentence says what was seen, what was wanted and, where it is not there, what to do.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from scaler.problem import Floats
+from tuner.surrogate.answer import Answer
+from tuner.surrogate.drift import correlate, profile
+from tuner.surrogate.drift_check import weigh_changes
+from tuner.surrogate.service import Service
+from tuner.surrogate.surrogate import Calibration, Check, OperatorSurrogate, Point
+from tuner.surrogate.windows import Flags, Windows, take
+
+ENOUGH, FEWEST = 60, 20  # windows
+RESPONSES = 10.0  # that a window should be as long as
+FAR_ENOUGH, TOO_NEAR = 0.6, 0.3  # highest utilisation seen
+WIDE_ENOUGH = 0.2  # from the lowest to the highest
+GOOD_ERROR, BAD_ERROR = 0.15, 0.25
+NEAR_ONE, OFTEN_NEAR, OFTEN_BEYOND = 0.9, 0.05, 0.01
+BEHIND, OFTEN_BEHIND = 0.05, 0.2
+COVERED, HARDLY_COVERED = 0.95, 0.8
+BENT, VERY_BENT = 0.1, 0.3  # of the prediction, from low load to high
+OFTEN_UNKNOWN = 0.1
+CERTAIN = 3.0  # standard errors
+CARRIED_OVER = 0.5  # of a window's residual, into the next
+LATER = 0.3  # of the windows, that are compared with those before them
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Seen:
+    """What checks look at."""
+
+    operator: OperatorSurrogate
+    service: Service
+    windows: Windows
+    sound: Flags  # windows that were used to calibrate
+    backlog: Flags
+    loads: Floats  # utilisation of every window without a backlog or a change
+    points: tuple[Point, ...]  # of the sound windows, in order of time
+
+
+def check_operator(seen: Seen) -> list[Check]:
+    return [Check(name, seen.operator.operator, *ask(seen)) for name, ask in CHECKS.items()]
+
+
+def check_windows(seen: Seen) -> Answer:
+    count, all_of_them = int(seen.sound.sum()), seen.sound.size
+    said = f"{count} of {all_of_them} windows have a load below {NEAR_ONE}, a response time, no backlog and no change"
+    usual = float(np.median([point.observed for point in seen.points])) if seen.points else 0.0
+    length = float(np.median(seen.windows.length))
+    if length < RESPONSES * usual:
+        long = math.ceil(RESPONSES * usual)
+        said += f", each of {length:g} s, beside responses of {usual:.2g} s, whose load is partly that of other windows"
+        return Answer("warn" if count >= FEWEST else "fail", f"{said}: ingest with windows of {long} s or more.")
+    if count >= ENOUGH:
+        return Answer("pass", f"{said}; {ENOUGH} are enough.")
+    wanted = f"{said}, and {ENOUGH} are wanted ({FEWEST} at the least): ingest a longer time, or shorter windows."
+    return Answer("warn" if count >= FEWEST else "fail", wanted)
+
+
+def check_load(seen: Seen) -> Answer:
+    low, high = seen.operator.utilisation
+    said = f"utilisation was seen from {low:.2f} to {high:.2f} (5 to 95 % of the windows)"
+    if high >= FAR_ENOUGH and high - low >= WIDE_ENOUGH:
+        return Answer("pass", f"{said}, and a range of {WIDE_ENOUGH} that reaches {FAR_ENOUGH} is enough.")
+    do = f"wanted is a range of {WIDE_ENOUGH} that reaches {FAR_ENOUGH}: ingest a busier time, or run "
+    do += "with fewer replicas for a while."
+    return Answer("fail" if high < TOO_NEAR else "warn", f"{said}; {do}")
+
+
+def check_prediction(seen: Seen) -> Answer:
+    return judge_error(seen.operator.response, "what was predicted", "look at the residual pattern and the backlog")
+
+
+def check_replay(seen: Seen) -> Answer:
+    if seen.operator.replayed is None:
+        return Answer("fail", "there is nothing to replay, for no model was calibrated; see prediction.")
+    return judge_error(
+        seen.operator.replayed,
+        "what the simulator replays (M/G/1 and a constant)",
+        "scale only within the load that was seen",
+    )
+
+
+def judge_error(calibration: Calibration | None, what: str, do: str) -> Answer:
+    if calibration is None or calibration.accuracy is None:
+        return Answer(
+            "fail",
+            "no response time was predicted, for too few windows tell one: ingest what tells response times "
+            "(progress of the query, or a table with response_n and response_sum).",
+        )
+    accuracy = calibration.accuracy
+    off = max(accuracy.groups, key=lambda group: abs(group.predicted / group.observed - 1.0))
+    e = accuracy.error
+    said = (
+        f"on held-out windows {what} was off by {e.value:.1%} [{e.low:.1%}, {e.high:.1%}], most at utilisation "
+        f"{off.utilisation:.2f} ({1000 * off.predicted:.4g} ms for {1000 * off.observed:.4g} ms)"
+    )
+    if e.value <= GOOD_ERROR:
+        return Answer("pass", f"{said}; {GOOD_ERROR:.0%} is allowed.")
+    return Answer("warn" if e.value <= BAD_ERROR else "fail", f"{said}, and {GOOD_ERROR:.0%} is allowed: {do}.")
+
+
+def check_saturation(seen: Seen) -> Answer:
+    load = seen.loads
+    if load.size == 0:
+        return Answer("warn", "no window tells how near to saturation the operator ran; see windows.")
+    beyond, near = float(np.mean(load >= 1.0)), float(np.mean(load >= NEAR_ONE))
+    if beyond > OFTEN_BEYOND:
+        return Answer(
+            "fail",
+            f"{beyond:.0%} of the windows without a backlog have a utilisation of 1 or more, which cannot be: the mean "
+            "service time is too high or replicas are missing; check both at their source.",
+        )
+    said = f"{near:.0%} of the windows have a utilisation of {NEAR_ONE} or more"
+    if near > OFTEN_NEAR:
+        return Answer(
+            "warn",
+            f"{said}, where response times are luck and are left out, and {OFTEN_NEAR:.0%} is allowed: add replicas.",
+        )
+    return Answer("pass", f"{said}; {OFTEN_NEAR:.0%} is allowed.")
+
+
+def check_drift(seen: Seen) -> Answer:
+    """At the fit: the last windows against those before them."""
+    cut = math.ceil(seen.windows.start.size * (1.0 - LATER))
+    index = np.arange(seen.windows.start.size)
+    reference = seen.operator.reference
+    sides = [profile(take(seen.windows, side), reference) for side in (index < cut, index >= cut)]
+    return weigh_changes(sides[0], sides[1], f"in the last {LATER:.0%} of the windows")
+
+
+def check_backlog(seen: Seen) -> Answer:
+    share = float(np.mean(seen.backlog)) if seen.backlog.size else 0.0
+    said = f"{share:.0%} of the windows had a backlog and were left out"
+    if share <= BEHIND:
+        return Answer("pass", f"{said}; {BEHIND:.0%} is allowed.")
+    do = "fit on a time without an outage, or on more replicas"
+    return Answer("warn" if share <= OFTEN_BEHIND else "fail", f"{said}, and {BEHIND:.0%} is allowed: {do}.")
+
+
+def check_residuals(seen: Seen) -> Answer:
+    held = [point for point in seen.points if point.held_out and math.isfinite(point.predicted)]
+    if len(held) < FEWEST // 2:
+        return Answer(
+            "warn", f"{len(held)} held-out windows show no pattern, and {FEWEST // 2} would: ingest a longer time."
+        )
+    errors = np.log([point.observed / point.predicted for point in held])
+    bend, certain = find_bend(np.array([point.utilisation for point in held]), errors)
+    stays = correlate(errors)
+    said = f"from low load to high the observed changes by {bend:+.0%} against the predicted, and {stays:.0%} of a "
+    said += "residual is carried on to the next window"
+    if certain and abs(bend) > BENT:
+        do = f"{BENT:.0%} is allowed: this model has another shape than reality; do not rely on it beyond the load seen"
+        return Answer("fail" if abs(bend) > VERY_BENT else "warn", f"{said}; {do}.")
+    if stays > CARRIED_OVER and stays > CERTAIN / math.sqrt(len(held)):
+        return Answer(
+            "warn",
+            f"{said}; {CARRIED_OVER:.0%} is allowed: something slow is at work that the model does not know, such as "
+            "warm-up, a neighbour or state that grows; look for it.",
+        )
+    return Answer("pass", f"{said}; neither is beyond what is allowed ({BENT:.0%}, {CARRIED_OVER:.0%}).")
+
+
+def find_bend(load: Floats, errors: Floats) -> tuple[float, bool]:
+    """The trend of residuals over the load seen, and whether it is beyond chance (neighbours being alike)."""
+    low, high = np.quantile(load, [0.05, 0.95])
+    around = load - load.mean()
+    total = float(around @ around)
+    if total <= 0.0 or high - low < 1e-6:
+        return 0.0, False
+    slope = float(around @ errors) / total
+    rest = errors - errors.mean() - slope * around
+    near = min(0.9, max(0.0, correlate(rest)))
+    error = math.sqrt(float(np.sum((around * rest) ** 2)) * (1.0 + near) / (1.0 - near)) / total
+    return math.expm1(slope * float(high - low)), abs(slope) > CERTAIN * error
+
+
+def check_variance(seen: Seen) -> Answer:
+    if seen.service.variance is not None and seen.service.variance_trusted:
+        return Answer("pass", f"the variance of the service time comes from single records: {seen.service.says}")
+    rests = seen.operator.response is not None and seen.operator.response.model == "queue"
+    if seen.service.variance is None:
+        said = "no evidence tells the variance of the service time, which was taken as that of exponential times"
+    else:
+        said = f"the variance of the service time is not to be trusted: {seen.service.says[:-1]}"
+    told = "and predictions rest on it" if rests else "but predictions do not rest on it"
+    return Answer(
+        "fail" if rests and seen.service.variance is None else "warn", f"{said}, {told}: time records in the operator."
+    )
+
+
+def check_mean(seen: Seen) -> Answer:
+    mean = seen.operator.mean
+    said = f"the mean service time is {1000 * mean.value:.4g} ms [{1000 * mean.low:.4g}, {1000 * mean.high:.4g}]"
+    if seen.service.mean_trusted:
+        return Answer("pass", f"{said}.")
+    return Answer("warn", f"{said}, and not to be trusted: {seen.service.says}")
+
+
+def check_gaps(seen: Seen) -> Answer:
+    w = seen.windows
+    share = min(1.0, float(np.sum(w.length * w.completeness) / (w.end.max() - w.start.min())))
+    said = f"{share:.0%} of the time from the first window to the last is covered"
+    if share >= COVERED:
+        return Answer("pass", f"{said}; {COVERED:.0%} is wanted.")
+    return Answer(
+        "warn" if share >= HARDLY_COVERED else "fail",
+        f"{said}, and {COVERED:.0%} is wanted: find what is missing and ingest it.",
+    )
+
+
+def check_replicas(seen: Seen) -> Answer:
+    assumed = [s.node_type for s in seen.operator.speedups if s.assumed]
+    unknown = float(np.mean(seen.windows.replicas_unknown))
+    if unknown > OFTEN_UNKNOWN:
+        return Answer(
+            "warn",
+            f"replicas are unknown in {unknown:.0%} of the windows, and taken as before or as one: ingest an event "
+            "log, or a table with replicas.",
+        )
+    if assumed:
+        return Answer(
+            "warn",
+            f"the speed of {', '.join(assumed)} is as declared, and was not seen: run a replica on each for a while.",
+        )
+    return Answer(
+        "pass", f"replicas are known in {1.0 - unknown:.0%} of the windows, and every node type was seen at work."
+    )
+
+
+CHECKS: dict[str, Callable[[Seen], Answer]] = {
+    "windows": check_windows,
+    "gaps": check_gaps,
+    "backlog": check_backlog,
+    "load": check_load,
+    "saturation": check_saturation,
+    "mean": check_mean,
+    "variance": check_variance,
+    "replicas": check_replicas,
+    "prediction": check_prediction,
+    "replay": check_replay,
+    "residuals": check_residuals,
+    "drift": check_drift,
+}

@@ -1,0 +1,110 @@
+"""What was seen when a surrogate was fitted and what has been seen since in; which of it changed, beyond chance, out.
+
+One look asks three questions of every operator (mean and variance of the service time, distribution of rates), each on
+all windows since the fit together and never window by window, and raises a false alarm on any of them with probability
+ALARM at most (Bonferroni). Looks that overlap share their windows, so a daily look errs less often than once in 100.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from scaler.problem import Floats
+from tuner.surrogate.estimate import Estimate, scale, student
+from tuner.surrogate.service import list_services
+from tuner.surrogate.surrogate import OperatorSurrogate, Rates
+from tuner.surrogate.windows import Windows
+
+ALARM = 0.01
+QUESTIONS = 3
+FEWEST = 8  # windows on either side
+STEPS = 100
+
+
+class Change(NamedTuple):
+    """How many times as large something has become, and whether that is beyond chance."""
+
+    factor: float
+    certain: bool
+
+
+class Profile(NamedTuple):
+    """What is compared; moments on the node type's own speed."""
+
+    evidence: str
+    windows: int
+    mean: Estimate
+    variance: Estimate | None
+    rates: Rates
+
+
+def profile(windows: Windows, node_type: str) -> Profile | None:
+    """What these windows tell of a node type; None where that is nothing."""
+    services, _ = list_services(windows) if windows.start.size else ({}, "")
+    service = services.get(node_type)
+    if service is None:
+        return None
+    return Profile(service.evidence, service.windows, service.mean, service.variance, describe_rates(windows))
+
+
+def recall(fitted: OperatorSurrogate) -> Profile:
+    """What was seen at the fit."""
+    mean = scale(fitted.mean, 1.0 / fitted.reference_speed)
+    variance = None if fitted.variance is None else scale(fitted.variance, fitted.reference_speed**-2)
+    return Profile(fitted.evidence, fitted.windows, mean, variance, fitted.rates)
+
+
+def compare_figures(before: Estimate, after: Estimate, fewest: int) -> Change:
+    """Of two positive figures seen in at least `fewest` windows each; by the difference of their logarithms."""
+    if not (before.value > 0.0 and after.value > 0.0):
+        return Change(1.0 if before.value == after.value else math.inf, False)
+    error = math.hypot(before.error / before.value, after.error / after.value)
+    far = abs(math.log(after.value / before.value))
+    certain = fewest >= FEWEST and far > student(1.0 - ALARM / QUESTIONS / 2.0, fewest - 1) * error
+    return Change(after.value / before.value, certain)
+
+
+def compare_rates(before: Rates, after: Rates) -> tuple[float, bool]:
+    """The greatest distance between the two distributions (Kolmogorov and Smirnov), and whether it is beyond chance.
+
+    Neighbouring windows resemble each other, so each side counts as the fewer independent windows that tell as much.
+    """
+    if not before.quantiles or not after.quantiles:
+        return 0.0, False
+    sides = np.array(before.quantiles), np.array(after.quantiles)
+    places = np.concatenate(sides)
+    low, high = (share_below(side, places) for side in sides)
+    distance = float(np.max(np.abs(low - high)))
+    root = math.sqrt(before.effective * after.effective / (before.effective + after.effective))
+    chance = tail((root + 0.12 + 0.11 / root) * max(0.0, distance - 1.0 / STEPS))
+    return distance, bool(chance < ALARM / QUESTIONS)
+
+
+def share_below(quantiles: Floats, places: Floats) -> Floats:
+    return np.searchsorted(quantiles, places, side="right") / quantiles.size
+
+
+def tail(x: float) -> float:
+    """How likely Kolmogorov's distribution exceeds x."""
+    if x < 0.3:
+        return 1.0
+    return float(min(1.0, max(0.0, 2.0 * sum((-1.0) ** (k - 1) * math.exp(-2.0 * (k * x) ** 2) for k in range(1, 40)))))
+
+
+def describe_rates(windows: Windows) -> Rates:
+    rates = windows.rate[windows.rate >= 0.0]
+    if rates.size == 0:
+        return Rates((), 0.0)
+    near = min(0.99, max(0.0, correlate(rates)))
+    effective = max(1.0, rates.size * (1.0 - near) / (1.0 + near))
+    return Rates(tuple(map(float, np.quantile(rates, np.linspace(0.0, 1.0, STEPS + 1)))), effective)
+
+
+def correlate(values: Floats) -> float:
+    """With the value before, from -1 to 1."""
+    around = values - values.mean()
+    total = float(around @ around)
+    return float(around[1:] @ around[:-1]) / total if total > 1e-12 * float(values @ values) else 0.0

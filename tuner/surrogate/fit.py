@@ -1,0 +1,188 @@
+"""Folded samples of an application in; its surrogate, fitted, judged on held-out windows and checked, out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from scaler.errors import BadInput
+from scaler.nodes import NodeType
+from scaler.problem import Floats
+from tuner.pipeline.sample import Sample
+from tuner.surrogate.accuracy import hold_out
+from tuner.surrogate.backlog import find_backlog, find_changes, follows
+from tuner.surrogate.calibrate import Judged, calibrate
+from tuner.surrogate.checks import NEAR_ONE, Seen, check_operator
+from tuner.surrogate.drift import describe_rates
+from tuner.surrogate.drift_check import check_since
+from tuner.surrogate.estimate import Estimate, estimate_positive, scale
+from tuner.surrogate.load import Load, cut
+from tuner.surrogate.service import Service, list_services
+from tuner.surrogate.speedups import anchor, find_speedups
+from tuner.surrogate.surrogate import Check, OperatorSurrogate, Point, Speedup, Surrogate
+from tuner.surrogate.windows import UNNAMED, Flags, Windows, divide, gather, take
+
+HOLDOUT = 0.3
+COVERED = 0.5  # of a window, below which its rate and response time are not relied on
+MOST_POINTS = 400  # kept for a plot
+
+
+def fit(
+    samples: Iterable[Sample],
+    application: str,
+    holdout: float = HOLDOUT,
+    seed: int = 0,
+    node_types: Sequence[NodeType] = (),
+) -> Surrogate:
+    """`node_types` declares speeds for the types that were not seen, and the unit of speed for those that were."""
+    if not 0.0 < holdout < 1.0:
+        raise BadInput(f"the share of windows to hold out is {holdout}, and must lie between 0 and 1")
+    own = choose_length([sample for sample in samples if sample.application == application])
+    if not own:
+        raise BadInput(
+            f"there is no sample of application {application!r}; read some with: tuner ingest PATH --app {application}"
+        )
+    operators, checks = [], []
+    for windows in gather(own).values():
+        operator, found = fit_operator(windows, holdout, seed, node_types)
+        operators.append(operator)
+        checks += found
+    span = min(s.start for s in own), max(s.end for s in own)
+    return Surrogate(application, *span, own[0].end - own[0].start, holdout, seed, tuple(operators), tuple(checks))
+
+
+def choose_length(samples: list[Sample]) -> list[Sample]:
+    """Of windows of several lengths those of the length that covers most time."""
+    lengths: dict[float, float] = {}
+    for sample in samples:
+        length = round(sample.end - sample.start, 6)
+        lengths[length] = lengths.get(length, 0.0) + length
+    most = max(lengths, key=lambda length: lengths[length], default=0.0)
+    return [sample for sample in samples if round(sample.end - sample.start, 6) == most]
+
+
+def fit_operator(
+    windows: Windows, holdout: float, seed: int, node_types: Sequence[NodeType]
+) -> tuple[OperatorSurrogate, list[Check]]:
+    services, reference = list_services(windows)
+    if not services:
+        raise BadInput(
+            f"operator {windows.operator!r}: no sample tells a service time; ingest timed records, an event log with "
+            "its tasks, or a table with busy time and tuples"
+        )
+    reference = anchor(services, reference, node_types)
+    speedups = find_speedups(services, name_used(windows, reference), node_types, reference)
+    base = next(s.speed.value for s in speedups if s.node_type == reference)
+    service = services[reference]
+    after = make_load(windows, service, speedups, base)
+    backlog = find_backlog(windows)
+    calm = find_known(windows) & ~backlog & ~find_changes(windows)
+    sound = calm & (windows.response > 0.0) & (after.utilisation < NEAR_ONE)
+    held = np.zeros(sound.size, dtype=np.bool_)
+    held[np.flatnonzero(sound)] = hold_out(int(sound.sum()), holdout)
+    fewer = take(windows, ~held)
+    before = make_load(windows, list_services(fewer)[0].get(reference, service), speedups, base)
+    judged = judge(windows, before, after, sound, held, seed)
+    points = list_points(windows, before, judged, sound, held)
+    usable = after.utilisation[np.isfinite(after.utilisation) & find_known(windows)]
+    operator = OperatorSurrogate(
+        operator=windows.operator,
+        evidence=service.evidence,
+        reference=reference,
+        reference_speed=base,
+        windows=windows.start.size,
+        tuples=service.tuples,
+        mean=scale(service.mean, base),
+        variance=None if service.variance is None else scale(service.variance, base**2),
+        overhead=service.overhead,
+        selectivity=find_selectivity(windows),
+        speedups=speedups,
+        rates=describe_rates(windows),
+        utilisation=(float(np.quantile(usable, 0.05)), float(np.quantile(usable, 0.95))) if usable.size else (0.0, 0.0),
+        response=judged.response if judged else None,
+        replayed=judged.replayed if judged else None,
+        points=thin(points),
+    )
+    return operator, check_operator(Seen(operator, service, windows, sound, backlog, after.utilisation[calm], points))
+
+
+def name_used(windows: Windows, reference: str) -> list[str]:
+    names = [name for name in windows.node_types if name != UNNAMED]
+    return names if reference in names else [reference, *names]
+
+
+def find_known(windows: Windows) -> Flags:
+    """Windows whose load is known."""
+    return (windows.rate > 0.0) & (windows.completeness >= COVERED)
+
+
+def make_load(windows: Windows, service: Service, speedups: Sequence[Speedup], base: float) -> Load:
+    """Replicas of nobody knows which type are as fast as the reference; unknown replicas count as one."""
+    variance = service.mean.value**2 if service.variance is None else service.variance.value
+    speeds = {s.node_type: s.speed.value for s in speedups}
+    counts = np.nan_to_num(windows.replicas)
+    counts = np.where(counts.sum(axis=1, keepdims=True) > 0.0, counts, np.eye(1, counts.shape[1]))
+    sums = windows.batch_interval, windows.batch_time, windows.tuples_in
+    interval, duration, taken = (divide(total, windows.batches) for total in sums)
+    rate = windows.rate
+    return Load(
+        rate,
+        take_earlier(windows, rate),
+        counts,
+        np.array([speeds.get(name, base) for name in windows.node_types]),
+        service.mean.value * base,
+        variance * base**2,
+        np.where(interval > 0.0, interval, np.nan),
+        np.where(duration > 0.0, duration, np.nan),
+        np.where(taken > 0.0, taken, np.nan),
+        windows.batches,
+    )
+
+
+def take_earlier(windows: Windows, rate: Floats) -> Floats:
+    before = np.append(np.nan, rate[:-1])
+    return np.where(follows(windows) & (before > 0.0), before, rate)
+
+
+def judge(windows: Windows, before: Load, after: Load, sound: Flags, held: Flags, seed: int) -> Judged | None:
+    return calibrate(cut(before, sound), cut(after, sound), windows.response[sound], held[sound], seed)
+
+
+def list_points(windows: Windows, load: Load, judged: Judged | None, sound: Flags, held: Flags) -> tuple[Point, ...]:
+    if judged is None:
+        return ()
+    columns = windows.start[sound], load.utilisation[sound], windows.response[sound], judged.predicted
+    return tuple(
+        Point(float(t), float(rho), float(seen), float(said), bool(out))
+        for t, rho, seen, said, out in zip(*columns, held[sound], strict=True)
+    )
+
+
+def thin(points: tuple[Point, ...]) -> tuple[Point, ...]:
+    """At most so many, evenly over time."""
+    if len(points) <= MOST_POINTS:
+        return points
+    return tuple(points[i] for i in np.linspace(0, len(points) - 1, MOST_POINTS).astype(int))
+
+
+def find_selectivity(windows: Windows) -> Estimate | None:
+    """Tuples out per tuple in."""
+    came, went = windows.tuples_in, windows.tuples_out
+    known = (came > 0.0) & ~np.isnan(went)
+    if not known.any():
+        return None
+    total: float = came[known].sum()
+    ratio = float(went[known].sum() / total)
+    slips: Floats = (went[known] - ratio * came[known]) / total
+    return estimate_positive(ratio, slips)
+
+
+def check_again(surrogate: Surrogate, samples: Iterable[Sample]) -> Surrogate:
+    """The same with what samples since the fit say of drift."""
+    later = [s for s in samples if s.application == surrogate.application and s.start >= surrogate.end]
+    since = gather(choose_length(later))
+    known = {o.operator: check_since(o, since[o.operator]) for o in surrogate.operators if o.operator in since}
+    checks = tuple(known.get(c.operator, c) if c.name == "drift" else c for c in surrogate.checks)
+    return replace(surrogate, checks=checks)

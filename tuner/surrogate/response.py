@@ -1,0 +1,33 @@
+"""The models of response times, by name: each is fitted on loads and responses, and predicts responses from loads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from scaler.problem import Floats
+from tuner.surrogate.batches import fit_batches, predict_batches
+from tuner.surrogate.load import Load, remember
+from tuner.surrogate.queues import fit_bursty, fit_queue, predict_bursty, predict_queue
+
+
+class Model(NamedTuple):
+    says: str
+    fit: Callable[[Load, Floats], dict[str, float]]
+    predict: Callable[[Load, Mapping[str, float]], Floats]
+
+
+def fit_model(name: str, load: Load, observed: Floats, memory: float) -> dict[str, float]:
+    """The model's parameters, and the share of its load that is still felt in the window after."""
+    return {**MODELS[name].fit(remember(load, memory), observed), "memory": memory}
+
+
+def predict_model(name: str, load: Load, parameters: Mapping[str, float]) -> Floats:
+    return MODELS[name].predict(remember(load, parameters["memory"]), parameters)
+
+
+MODELS: dict[str, Model] = {  # the simpler before the richer
+    "queue": Model("M/G/1 and a constant", fit_queue, predict_queue),
+    "bursty": Model("M/G/1 with a variance fitted to the response times, and a constant", fit_bursty, predict_bursty),
+    "batches": Model("half the interval between triggers and the batch", fit_batches, predict_batches),
+}

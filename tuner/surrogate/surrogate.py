@@ -1,0 +1,171 @@
+"""What is known of an application: every operator's moments, speedups and calibrated response times; a plain record.
+
+All times in seconds at speedup 1, all rates in tuples per second. It goes to the database as a document and comes back.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, is_dataclass
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from scaler.errors import BadInput
+from tuner.surrogate.estimate import Estimate
+
+FORMAT = 1
+VERDICTS = ("pass", "warn", "fail")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Speedup:
+    """How fast a node type is; `assumed` where it was declared and not seen at work."""
+
+    node_type: str
+    speed: Estimate
+    tuples: float
+    assumed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Held-out windows of about the same load, together."""
+
+    utilisation: float
+    observed: float
+    predicted: float
+    windows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Accuracy:
+    """How far predictions are off on windows that neither the fit nor the choice of a model saw, as shares of 1."""
+
+    error: Estimate  # mean over groups of equal load of |predicted / observed - 1|
+    bias: float  # mean over those groups of predicted / observed - 1
+    per_window: float  # mean over single windows of |predicted / observed - 1|, with the luck of each window in it
+    groups: tuple[Group, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """One model of response times with its parameters, and how well it predicts."""
+
+    model: str
+    parameters: dict[str, float]
+    accuracy: Accuracy | None
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One window as it was, and as it was predicted."""
+
+    time: float
+    utilisation: float
+    observed: float
+    predicted: float
+    held_out: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """The distribution of arrival rates: quantiles at equal steps from least to greatest."""
+
+    quantiles: tuple[float, ...]
+    effective: float  # as many independent windows as those seen are worth
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorSurrogate:
+    operator: str
+    evidence: str  # of the moments: records, tasks, busy
+    reference: str  # the node type on which the moments were seen
+    reference_speed: float
+    windows: int
+    tuples: float
+    mean: Estimate
+    variance: Estimate | None  # None: unknown, and taken as that of an exponential service
+    overhead: Estimate | None  # of a task
+    selectivity: Estimate | None
+    speedups: tuple[Speedup, ...]
+    rates: Rates
+    utilisation: tuple[float, float]  # 5 and 95 % quantile
+    response: Calibration | None  # None: no response times were seen
+    replayed: Calibration | None  # what the simulator replays in its stead
+    points: tuple[Point, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One question that a surrogate must answer before anything is tuned on it."""
+
+    name: str
+    operator: str
+    verdict: str
+    says: str
+
+
+@dataclass(frozen=True, slots=True)
+class Surrogate:
+    application: str
+    start: float
+    end: float
+    window_s: float
+    holdout: float
+    seed: int
+    operators: tuple[OperatorSurrogate, ...]
+    checks: tuple[Check, ...] = ()
+
+
+def worst(checks: tuple[Check, ...]) -> str:
+    """The gravest verdict."""
+    return max((check.verdict for check in checks), key=VERDICTS.index, default="fail")
+
+
+def is_fit_for_tuning(checks: tuple[Check, ...]) -> bool:
+    """Whether anything may be tuned on it: it was checked, and nothing failed."""
+    return bool(checks) and worst(checks) != "fail"
+
+
+def find_operator(surrogate: Surrogate, name: str) -> OperatorSurrogate:
+    for operator in surrogate.operators:
+        if operator.operator == name:
+            return operator
+    known = ", ".join(operator.operator for operator in surrogate.operators)
+    raise BadInput(f"the surrogate of {surrogate.application!r} has no operator {name!r}; it has {known}")
+
+
+def to_document(surrogate: Surrogate) -> dict[str, Any]:
+    return {"format": FORMAT, **asdict(surrogate)}
+
+
+def from_document(document: Mapping[str, Any]) -> Surrogate:
+    """The surrogate that a document holds, or one sentence on why it holds none."""
+    if document.get("format") != FORMAT:
+        raise BadInput(
+            f"the surrogate has format {document.get('format')!r}, and this program reads {FORMAT}; fit it again"
+        )
+    try:
+        return build(Surrogate, document)
+    except (KeyError, TypeError, ValueError) as error:
+        raise BadInput(f"the surrogate's document is not whole ({error!r}); fit it again") from error
+
+
+def build(kind: type[T], value: Any) -> T:
+    """A value of this kind from plain mappings and lists."""
+    if is_dataclass(kind):
+        hints = get_type_hints(kind)
+        return kind(**{f.name: build(hints[f.name], value[f.name]) for f in fields(kind)})
+    origin, inner = get_origin(kind), get_args(kind)
+    made: Any = value
+    if origin in (Union, types.UnionType):
+        made = None if value is None else build(next(k for k in inner if k is not type(None)), value)
+    elif origin is tuple:
+        each = inner[:1] * len(value) if len(inner) == 2 and inner[1] is Ellipsis else inner
+        made = tuple(build(k, v) for k, v in zip(each, value, strict=True))
+    elif origin is dict:
+        made = {str(k): build(inner[1], v) for k, v in value.items()}
+    elif kind is float:
+        made = float(value)
+    return made

@@ -2,12 +2,13 @@
 
 Actions do not change arrivals, so every slot teaches about every threshold, whatever is deployed. Thresholds are the
 rates that so many replicas of a node type just answer. A situation says, relative to the threshold, how long ago the
-rate was last above it (age) and how high the smoothed rate stands (height). What happens at thresholds with little
-evidence is filled in from all thresholds together, and before any evidence from Laplace's rule of succession: what has
-not happened for g slots happens in the next with probability 1 / (g + 2).
+rate was last above it (age) and how high the load stands (height), which there are two views of: the smoothed rate, and
+where its trend will have led in a few slots (Holt's method). What happens at thresholds with little evidence is filled
+in from all thresholds together, and before any evidence from Laplace's rule of succession: what has not happened for g
+slots happens in the next with probability 1 / (g + 2).
 
-Notation: B thresholds, Y ages, X heights, F = Y X situations; from a situation the next slot is above the threshold
-(outcome 0), or below and in the same age class (1), or below and in the next (2), each with a new height.
+Notation: B thresholds, V views, Y ages, X heights, F = Y X situations; from a situation the next slot is above the
+threshold (outcome 0), or below and in the same age class (1), or below and in the next (2), each with a new height.
 """
 
 from __future__ import annotations
@@ -24,22 +25,26 @@ AGES = (0, 1, 2, 3, 5, 8, 12, 18, 27, 40, 60, 90, 135, 200, 300, 450, 700, 1000,
 HEIGHTS = (0.2, 0.4, 0.55, 0.65, 0.72, 0.78, 0.83, 0.87, 0.9, 0.93, 0.96, 0.98, 1.0, 1.03, 1.07)
 Y, X = len(AGES), len(HEIGHTS) + 1
 OUTCOMES = 3
+SMOOTHED, FORECAST = 0, 1  # the views
+V = 2
 SMOOTHING = 1.0 / 3.0
+LEVEL_GAIN, TREND_GAIN, LEAD = 0.2, 0.01, 8.0  # of the forecast, so many slots ahead
 FULL = 1 << 13  # at so many visits a situation's counts are halved: what was seen long ago fades
 POOL_FULL = 1 << 20
 
 
 class Workload(NamedTuple):
-    level: Floats  # [1] smoothed rate
+    load: Floats  # [V] the load as each view has it
+    trend: Floats  # [2] level and trend of the forecast
     age: Integers  # [B] slots since the rate was last above
     age_class: Integers  # [B]
-    situation: Integers  # [B] now
-    counts: NDArray[np.int32]  # [B, F, OUTCOMES X]
-    visits: NDArray[np.int32]  # [B, F]
+    situation: Integers  # [V, B] now
+    counts: NDArray[np.int32]  # [V, B, F, OUTCOMES X]
+    visits: NDArray[np.int32]  # [V, B, F]
     ages: Integers  # [B, Y, OUTCOMES] the same whatever the height
     age_pool: Integers  # [Y, OUTCOMES]
-    pool: Integers  # [F, OUTCOMES X] over all thresholds
-    pool_visits: Integers  # [F]
+    pool: Integers  # [V, F, OUTCOMES X] over all thresholds
+    pool_visits: Integers  # [V, F]
     hazard: Floats  # [F] chance to be above in the next slot, before any evidence
     age_edges: Integers  # [Y]
     width: Integers  # [Y] slots that an age class lasts
@@ -49,16 +54,17 @@ class Workload(NamedTuple):
 def make_workload(thresholds: int) -> Workload:
     """Nothing seen yet: every threshold is taken to be high above the load for long."""
     return Workload(
-        level=np.zeros(1),
+        load=np.zeros(V),
+        trend=np.zeros(2),
         age=np.full(thresholds, AGES[-1], np.int64),
         age_class=np.full(thresholds, Y - 1, np.int64),
-        situation=np.full(thresholds, (Y - 1) * X, np.int64),
-        counts=np.zeros((thresholds, Y * X, OUTCOMES * X), np.int32),
-        visits=np.zeros((thresholds, Y * X), np.int32),
+        situation=np.full((V, thresholds), (Y - 1) * X, np.int64),
+        counts=np.zeros((V, thresholds, Y * X, OUTCOMES * X), np.int32),
+        visits=np.zeros((V, thresholds, Y * X), np.int32),
         ages=np.zeros((thresholds, Y, OUTCOMES), np.int64),
         age_pool=np.zeros((Y, OUTCOMES), np.int64),
-        pool=np.zeros((Y * X, OUTCOMES * X), np.int64),
-        pool_visits=np.zeros(Y * X, np.int64),
+        pool=np.zeros((V, Y * X, OUTCOMES * X), np.int64),
+        pool_visits=np.zeros((V, Y * X), np.int64),
         hazard=first_hazard(),
         age_edges=np.array(AGES, np.int64),
         width=np.diff((*AGES, 2 * AGES[-1])),
@@ -75,13 +81,26 @@ def first_hazard() -> Floats:
 
 
 @jit
+def begin(w: Workload, rate: float) -> None:
+    """The first rate is where the load is taken to have stood."""
+    w.trend[0] = rate
+    for v in range(w.load.shape[0]):
+        w.load[v] = rate
+
+
+@jit
+def advance(w: Workload, rate: float) -> None:
+    """Take one slot's rate in, whatever the threshold."""
+    w.load[SMOOTHED] += SMOOTHING * (rate - w.load[SMOOTHED])
+    off = rate - w.trend[0] - w.trend[1]
+    w.trend[0] += w.trend[1] + LEVEL_GAIN * off
+    w.trend[1] += TREND_GAIN * off
+    w.load[FORECAST] = w.trend[0] + LEAD * w.trend[1]
+
+
+@jit
 def observe(w: Workload, b: int, threshold: float, rate: float) -> None:
-    """Take one slot's rate in at one threshold; the smoothed rate has been brought up to date."""
-    height = 0
-    for edge in w.height_edges:
-        if w.level[0] >= edge * threshold:
-            height += 1
-    came_from = w.situation[b]
+    """Take the same slot's rate in at one threshold."""
     age_from = w.age_class[b]
     outcome = 1
     if rate > threshold:
@@ -93,19 +112,31 @@ def observe(w: Workload, b: int, threshold: float, rate: float) -> None:
         if w.age_class[b] + 1 < w.age_edges.shape[0] and w.age[b] >= w.age_edges[w.age_class[b] + 1]:
             outcome = 2
             w.age_class[b] += 1
-    heights = w.height_edges.shape[0] + 1
-    w.situation[b] = w.age_class[b] * heights + height
-    to = outcome * heights + height
     w.ages[b, age_from, outcome] += 1
     w.age_pool[age_from, outcome] += 1
-    w.counts[b, came_from, to] += 1
-    w.visits[b, came_from] += 1
-    w.pool[came_from, to] += 1
-    w.pool_visits[came_from] += 1
-    if w.visits[b, came_from] >= FULL:
-        w.visits[b, came_from] = fade(w.counts[b, came_from])
-    if w.pool_visits[came_from] >= POOL_FULL:
-        w.pool_visits[came_from] = fade(w.pool[came_from])
+    for v in range(w.load.shape[0]):
+        height = 0
+        for edge in w.height_edges:
+            if w.load[v] >= edge * threshold:
+                height += 1
+        count(w, v, b, outcome, height)
+
+
+@jit
+def count(w: Workload, v: int, b: int, outcome: int, height: int) -> None:
+    """One step from the situation of the slot before to that of this one."""
+    heights = w.height_edges.shape[0] + 1
+    came_from = w.situation[v, b]
+    to = outcome * heights + height
+    w.situation[v, b] = w.age_class[b] * heights + height
+    w.counts[v, b, came_from, to] += 1
+    w.visits[v, b, came_from] += 1
+    w.pool[v, came_from, to] += 1
+    w.pool_visits[v, came_from] += 1
+    if w.visits[v, b, came_from] >= FULL:
+        w.visits[v, b, came_from] = fade(w.counts[v, b, came_from])
+    if w.pool_visits[v, came_from] >= POOL_FULL:
+        w.pool_visits[v, came_from] = fade(w.pool[v, came_from])
 
 
 @jit

@@ -8,10 +8,10 @@ have it is a choice between on and off, and in situation f (see scaler/workload.
 the cost of being off minus that of being on. Beyond the next slot the two differ by no more than a change, because one
 can always change: hence the clip, and no discount is needed. Off turns on at d > w_rcf, on turns off at d < -w_rcf.
 
-Three models give d: by age and height; by age alone, which needs less evidence; and one that knows nothing and keeps a
-replica until its rent has come to the price of doing without it once and changing twice (rent or buy, as with skis:
-never worse than twice the clairvoyant). Each keeps account of what it would have paid at a threshold; the cheapest
-speaks there.
+Four models give d: by age and height, in each of the two views; by age alone, which needs less evidence; and one that
+knows nothing and keeps a replica until its rent has come to the price of doing without it once and changing twice (rent
+or buy, as with skis: never worse than twice the clairvoyant). Each keeps account of what it would have paid at a
+threshold; the cheapest speaks there.
 """
 
 from __future__ import annotations
@@ -22,17 +22,18 @@ import numpy as np
 
 from scaler.jit import jit
 from scaler.problem import Floats, Integers, Problem
-from scaler.workload import Workload
+from scaler.workload import V, Workload
 
-MODELS = 3
-HANDICAP = 1.0  # in slot costs: what the two that learn must first make good
+BY_AGE = V  # the model after those by age and height
+MODELS = V + 2
+HANDICAP = 1.0  # in slot costs: what those that learn must first make good
 PRIOR = 10.0  # visits at one threshold that what all thresholds show stands for
 POOL_PRIOR = 2.0  # visits, and at least one pass, that Laplace's rule stands for among all thresholds
 AGE_PRIOR = 1.0  # passes through an age class, likewise
 
 
 class Worth(NamedTuple):
-    by_situation: Floats  # [B, F] d
+    by_situation: Floats  # [V, B, F] d
     by_age: Floats  # [B, Y] d
     held: Integers  # [B, MODELS] whether each model would hold the replica now
     spent: Floats  # [B, MODELS] what each would have paid, fading
@@ -40,21 +41,21 @@ class Worth(NamedTuple):
 
 def make_worth(w: Workload) -> Worth:
     """Nothing is worth a change yet."""
-    thresholds, situations = w.visits.shape
+    thresholds = len(w.age)
     return Worth(
-        by_situation=np.zeros((thresholds, situations)),
+        by_situation=np.zeros(w.visits.shape),
         by_age=np.zeros((thresholds, len(w.age_edges))),
         held=np.zeros((thresholds, MODELS), np.int64),
-        spent=np.tile([HANDICAP, HANDICAP, 0.0], (thresholds, 1)),
+        spent=np.tile([HANDICAP] * (MODELS - 1) + [0.0], (thresholds, 1)),
     )
 
 
 @jit
 def worth_by(p: Problem, v: Worth, w: Workload, b: int, price: float, model: int) -> float:
     """Worth of the replica beyond threshold b now, as one of the models has it."""
-    if model == 0:
-        return v.by_situation[b, w.situation[b]]
-    if model == 1:
+    if model < BY_AGE:
+        return v.by_situation[model, b, w.situation[model, b]]
+    if model == BY_AGE:
         return v.by_age[b, w.age_class[b]]
     if w.age[b] == 0:
         return 2.0 * p.w_rcf
@@ -92,8 +93,8 @@ def keep_account(p: Problem, v: Worth, w: Workload, b: int, price: float, above:
 
 
 @jit
-def appraise(p: Problem, v: Worth, w: Workload, b: int, price: float) -> None:
-    """One sweep over every situation, old ages first; staying in a situation is solved for, not iterated."""
+def appraise(p: Problem, v: Worth, w: Workload, view: int, b: int, price: float) -> None:
+    """One sweep over every situation of a view, old ages first; staying in a situation is solved for, not iterated."""
     heights = w.height_edges.shape[0] + 1
     ages = w.age_edges.shape[0]
     rent = p.w_res * price
@@ -101,17 +102,17 @@ def appraise(p: Problem, v: Worth, w: Workload, b: int, price: float) -> None:
         for x in range(heights):
             f = y * heights + x
             pool_prior = max(POOL_PRIOR, float(w.width[y]))
-            scale = PRIOR / (w.pool_visits[f] + pool_prior)
+            scale = PRIOR / (w.pool_visits[view, f] + pool_prior)
             above = scale * pool_prior * w.hazard[f]
             loop = scale * pool_prior - above
-            rest = above * clip(v.by_situation[b, x], p.w_rcf)
+            rest = above * clip(v.by_situation[view, b, x], p.w_rcf)
             for outcome in range(3):
                 base = 0
                 if outcome > 0:
                     base = min(y + outcome - 1, ages - 1) * heights
                 for x2 in range(heights):
                     to = outcome * heights + x2
-                    weight = w.counts[b, f, to] + scale * w.pool[f, to]
+                    weight = w.counts[view, b, f, to] + scale * w.pool[view, f, to]
                     if weight == 0.0:
                         continue
                     if outcome == 0:
@@ -119,9 +120,9 @@ def appraise(p: Problem, v: Worth, w: Workload, b: int, price: float) -> None:
                     if base + x2 == f:
                         loop += weight
                     else:
-                        rest += weight * clip(v.by_situation[b, base + x2], p.w_rcf)
-            total = w.visits[b, f] + PRIOR
-            v.by_situation[b, f] = (p.w_perf * above - rent * total + rest) / (total - loop)
+                        rest += weight * clip(v.by_situation[view, b, base + x2], p.w_rcf)
+            total = w.visits[view, b, f] + PRIOR
+            v.by_situation[view, b, f] = (p.w_perf * above - rent * total + rest) / (total - loop)
 
 
 @jit

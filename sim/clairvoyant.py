@@ -28,7 +28,7 @@ from scaler.jit import jit
 from scaler.problem import Floats, Integers, Problem, Task, lay_out
 from scaler.queueing import mg1_response
 
-MOST_STATES = 25_000  # a minute or so for half a million slots
+MOST_STATES = 50_000  # some minutes for half a million slots
 
 Replicas = tuple[int, ...]
 Named = tuple[tuple[int, int], ...]  # rank and replicas of the slowest types present, slowest first
@@ -60,7 +60,7 @@ class Graph(NamedTuple):
 def floor(task: Task, rates: Floats, with_plan: bool = False, depth: int | None = None) -> Bound:
     """The least average slot cost over these rates; `with_plan` also encloses it from above where it is a bound.
 
-    `depth` is how many types a state names; None: as many as a minute or so allows.
+    `depth` is how many types a state names; None: as many as some minutes allow.
     """
     p = lay_out(task)
     types = len(p.price)

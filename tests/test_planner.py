@@ -17,7 +17,7 @@ from scaler.policies.planner import PLANNER, State
 from scaler.policies.threshold import THRESHOLD_C, THRESHOLD_S
 from scaler.policy import Kernel, KernelPolicy, flatten
 from scaler.problem import Floats, Integers, Task, Weights, lay_out
-from scaler.workload import X, Y, make_workload, observe
+from scaler.workload import V, X, Y, advance, make_workload, observe
 from scaler.worth import appraise, appraise_ages
 from sim.clairvoyant import floor
 from sim.plain import walk
@@ -69,10 +69,11 @@ def settle(price: float, above: Integers, weights: Weights) -> State:
     task = make_task(types=1, k_max=2, weights=weights, normaliser=1.0)
     p, state = lay_out(task), PLANNER.prepare(task, 0, {})
     for rate in np.where(above == 1, 2.0, 0.5).tolist():
-        state.workload.level[0] = rate
+        advance(state.workload, rate)
         observe(state.workload, 0, 1.0, rate)
     for _ in range(300):
-        appraise(p, state.worth, state.workload, 0, price)
+        for view in range(V):
+            appraise(p, state.worth, state.workload, view, 0, price)
         appraise_ages(p, state.worth, state.workload, 0, price)
     return state
 
@@ -104,13 +105,14 @@ def test_ages_and_counts_follow_the_load() -> None:
     rng = np.random.default_rng(3)
     last = None
     for t, rate in enumerate(rng.uniform(0.0, 2.0, 500).tolist()):
-        w.level[0] = rate
+        advance(w, rate)
         observe(w, 0, 1.5, rate)
         last = t if rate > 1.5 else last
         if last is not None:
             assert w.age[0] == t - last
-    assert w.visits.sum() == w.counts.sum() == w.ages.sum() == w.pool.sum() == 500
-    assert 0 <= w.situation[0] < Y * X
+    assert w.visits.sum() == w.counts.sum() == w.pool.sum() == V * 500
+    assert w.ages.sum() == 500
+    assert ((w.situation >= 0) & (w.situation < Y * X)).all()
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""What a floor depends on in; the floor out, computed once and kept on disk as long as the sources stay as they are.
+"""What a floor depends on in; the floor out, computed once and kept on disk as long as what computes it stays the same.
 
 One operator that starts on the first type of a memoryless plant has a floor; several, or a backlog, have none.
 """
@@ -17,13 +17,16 @@ from pathlib import Path
 
 import numpy as np
 
+from scaler import nodes, problem, queueing
 from scaler.errors import BadInput
-from scaler.jit import digest_sources
 from scaler.problem import Floats, Task
+from sim import clairvoyant, shifted_floor
 from sim.clairvoyant import Bound, floor
 from sim.setting import Setting, tasks
 from sim.shifted_floor import Stretch, floors
 from tuner.whole_file import write_whole
+
+COMPUTED_BY = (clairvoyant, shifted_floor, problem, queueing, nodes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,9 +94,12 @@ def name_question(question: Question) -> str:
 
 @cache
 def find_folder() -> Path:
-    """Where answers are kept: beside the kernels compiled from the same sources."""
+    """Where answers are kept: under a name for the present state of the modules that compute them."""
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return home / "stream-scaler" / digest_sources() / "floors"
+    digest = hashlib.sha256()
+    for module in COMPUTED_BY:
+        digest.update(Path(str(module.__file__)).read_bytes())
+    return home / "stream-scaler" / "floors" / digest.hexdigest()[:16]
 
 
 def recall(folder: Path, name: str) -> Floor | None:

@@ -22,7 +22,7 @@ from scaler.capacity import Capacity, believe_capacity, hoped, trusted, witness
 from scaler.jit import jit
 from scaler.policy import Kernel, flatten
 from scaler.problem import Floats, Integers, Problem, Seen, Task, lay_out
-from scaler.workload import SMOOTHING, Workload, make_workload, observe
+from scaler.workload import SMOOTHED, V, Workload, advance, begin, make_workload, observe
 from scaler.worth import Worth, appraise, appraise_ages, keep_account, make_worth, worth_now
 
 SWEEPS = 2  # thresholds planned for in a slot that plans
@@ -137,10 +137,10 @@ def worth(p: Problem, s: State, k: Integers, seen: Seen, action: int) -> float:
 def learn(p: Problem, s: State, k: Integers, before: Seen, action: int, seen: Seen) -> None:
     w = s.workload
     if s.clock[0] == 0:
-        w.level[0] = before.rate
+        begin(w, before.rate)
         witness(p, s.capacity, before)
     first = witness(p, s.capacity, seen)
-    w.level[0] += SMOOTHING * (seen.rate - w.level[0])
+    advance(w, seen.rate)
     s.peak[0] = max(seen.rate, PEAK_DECAY * s.peak[0])
     memory = 1.0 - 1.0 / min(HORIZON, EARLY + s.clock[0])
     for i in range(k.shape[0]):
@@ -214,14 +214,15 @@ def plan(p: Problem, s: State) -> None:
             if b < 0:
                 if n % 2 == 0:
                     b = s.clock[1]
-                    s.clock[1] = (b + 1) % s.workload.situation.shape[0]
+                    s.clock[1] = (b + 1) % s.workload.situation.shape[1]
                 else:
                     b = s.kind[0] * steps(p) + s.clock[2]
                     s.clock[2] = (s.clock[2] + 1) % steps(p)
-                if s.workload.situation[b] == far:
+                if s.workload.situation[SMOOTHED, b] == far:
                     b = -1
         if b >= 0:
-            appraise(p, s.worth, s.workload, b, p.price[b // steps(p)])
+            for v in range(V):
+                appraise(p, s.worth, s.workload, v, b, p.price[b // steps(p)])
             appraise_ages(p, s.worth, s.workload, b, p.price[b // steps(p)])
 
 

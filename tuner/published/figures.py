@@ -203,7 +203,7 @@ def shifted(
 ) -> Study:
     """Cost in eighths of the run; the world changes after the fourth."""
     jobs = []
-    for policy in ("TB-C", "TB-S", *LEARNERS):
+    for policy in ("TB-C", "TB-S", *LEARNERS, "planner"):
         setting = prepare(taxi(folder, policy))
         many = tuple(range(1 if policy.startswith("TB") else seeds))
         jobs.append(StudyJob((policy,), setting, many, 8, None if shift is None else shift(setting)))

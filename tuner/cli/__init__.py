@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from scaler.errors import BadInput
+from scaler.errors import BadInput, Retry
 
 REFUSED = 2
 INTERRUPTED = 130
@@ -27,6 +27,11 @@ COMMANDS: dict[str, Entry] = {
     "simulate": Entry("tuner.cli.simulate:simulate", "Replay a trace under one or more policies and compare them."),
     "compare": Entry("tuner.cli.compare:compare", "Compare policies over many settings, against the floor."),
     "reproduce": Entry("tuner.cli.reproduce:reproduce", "Compute the published tables again."),
+    "ingest": Entry("tuner.cli.ingest:ingest", "Read what a stream's monitoring left: samples, moments, traces."),
+    "samples": Entry("tuner.cli.samples:samples", "List what each operator did, window by window."),
+    "trace": Entry("tuner.cli.trace:trace", "Export or plot the arrivals of an application."),
+    "surrogate": Entry("tuner.cli.surrogate:surrogate", "Fit an application's model, and say whether to trust it."),
+    "db": Entry("tuner.cli.db:db", "Look after the database of samples, trials and decisions."),
 }
 
 
@@ -59,6 +64,8 @@ class LazyGroup(click.Group):
             return super().invoke(ctx)
         except BadInput as error:
             raise Refusal(str(error)) from error
+        except Retry as error:
+            raise click.ClickException(str(error)) from error
         except KeyboardInterrupt:
             echoed = "\n" if sys.stderr.isatty() else ""  # the terminal's own ^C stands on the line
             click.echo(f"{echoed}Interrupted.", err=True)

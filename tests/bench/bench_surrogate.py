@@ -1,6 +1,6 @@
 """The folder of a finished test bed in; how far predictions of response times that were not fitted on are off, out.
 
-python -m tests.surrogate.bed_figures FOLDER --window 15
+python -m tests.bench.bench_surrogate FOLDER --window 15
 
 True response times, timed records and the progress of the queries become windows; every window is predicted by a model
 chosen and fitted on other stretches of time, and windows of about the same utilisation are compared together.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,7 @@ def start_session(master: str = "local[*]", settings: Mapping[str, str] | None =
     provide_java(os.environ)
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else the first python3 on PATH, which knows nothing
     builder = SparkSession.builder.master(master).appName("stream-scaler")
     for key, value in {**DEFAULTS, **(settings or {})}.items():
         builder = builder.config(key, value)

@@ -1,0 +1,176 @@
+"""The user's loop or function flows in; the same, timed, flows out, and its sums go to the accumulator of the task.
+
+This is the part of a timer that travels to the executors. It adds to the accumulator once a loop or call, not once a
+record, so that a record costs two readings of the clock and little else.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from typing import Any, Protocol, TypeVar
+
+from scaler.timing.tally import Tally
+
+NODE_RESOURCE = "node_"  # a custom resource "node_fast" that the task's profile asks for names the node type "fast"
+NODE_TYPE = "SPARK_EXECUTOR_ATTRIBUTE_NODE_TYPE"  # else this does, in the executor's environment; event logs hold both
+
+Row = TypeVar("Row")
+Batch = TypeVar("Batch", bound=Sized)
+Result = TypeVar("Result")
+Clock = Callable[[], float]
+
+
+class Sums(Protocol):
+    """What we need of Spark's accumulator."""
+
+    def add(self, term: Tally, /) -> None: ...
+
+
+class Stopwatch:
+    """Times what runs in a task."""
+
+    def __init__(self, sums: Sums, clock: Clock = time.perf_counter, now: Clock = time.time) -> None:
+        self.sums = sums
+        self.clock = clock  # for durations: it never jumps
+        self.now = now  # for moments
+
+    def each(self, rows: Iterable[Row], arrived: Callable[[Row], float | None] | None = None) -> Iterator[Row]:
+        """The rows, each timed from its handing out to the asking for the next; getting them is not timed.
+
+        `arrived` tells a row's arrival, in seconds since 1970, where its response time is to be known too. A row at
+        which the loop is left is not counted.
+        """
+        clock, tally, begun = self.clock, new_tally(), self.now()
+        n, total, squares = 0, 0.0, 0.0
+        try:
+            for row in rows:
+                handed = clock()
+                yield row
+                spent = clock() - handed
+                n += 1
+                total += spent
+                squares += spent * spent
+                if arrived is not None and (stamp := arrived(row)) is not None:
+                    tally.response_n += 1.0
+                    tally.response_sum += self.now() - stamp
+        finally:
+            if n:
+                tally.service_n, tally.service_sum, tally.service_squares = float(n), total, squares
+                tally.cover(begun, self.now())
+                self.sums.add(tally)
+
+    def whole(
+        self, function: Callable[[Iterator[Batch]], Iterable[Result]]
+    ) -> Callable[[Iterator[Batch]], Iterator[Result]]:
+        """A function for mapInPandas or mapInArrow with every batch that it takes in timed as a whole.
+
+        Waiting for input and what happens to its output downstream are not timed. What it does before its first batch
+        counts to the first, what it does after the last to the last.
+        """
+
+        @functools.wraps(function)
+        def timed(batches: Iterator[Batch]) -> Iterator[Result]:
+            lap, begun = Lap(self.clock), self.now()
+            try:
+                results = iter(function(lap.feed(batches)))
+                while True:
+                    lap.resume()
+                    try:
+                        result = next(results)
+                    except StopIteration:
+                        return
+                    finally:
+                        lap.pause()
+                    yield result
+            finally:
+                lap.settle()
+                if lap.tally.task_n:
+                    lap.tally.cover(begun, self.now())
+                    self.sums.add(lap.tally)
+
+        return timed
+
+    def each_batch(
+        self, function: Callable[[Any, int], Any], records: Callable[[Any], int] | None = None
+    ) -> Callable[[Any, int], None]:
+        """A function for foreachBatch, timed call by call; it runs in the driver, so the node type stays unknown.
+
+        How many records there were is what `records` says of the frame, asked after the function and not timed, or
+        what the function itself returns if that is an integer. Else the number of calls and their time alone are kept.
+        """
+
+        @functools.wraps(function)
+        def timed(frame: Any, batch: int) -> None:
+            begun, started = self.now(), self.clock()
+            n = function(frame, batch)
+            spent, tally = self.clock() - started, Tally(batches=1.0)
+            tally.batch_time = spent
+            tally.cover(begun, begun + spent)
+            n = n if records is None else records(frame)
+            if isinstance(n, int) and not isinstance(n, bool):
+                tally.add_batch(n, spent)
+            self.sums.add(tally)
+
+        return timed
+
+
+class Lap:
+    """A clock that runs only while the user's function does, read off at every batch."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self.since: float | None = None
+        self.spent = 0.0
+        self.records = 0
+        self.tally = new_tally()
+
+    def resume(self) -> None:
+        self.since = self.clock()
+
+    def pause(self) -> None:
+        if self.since is not None:
+            self.spent += self.clock() - self.since
+            self.since = None
+
+    def settle(self) -> None:
+        """The batch handed out last is done; time before the first one is kept for it."""
+        if self.records:
+            self.tally.add_batch(self.records, self.spent)
+            self.spent, self.records = 0.0, 0
+
+    def feed(self, batches: Iterable[Batch]) -> Iterator[Batch]:
+        self.pause()
+        for batch in batches:
+            self.settle()
+            self.records = len(batch)
+            self.resume()
+            yield batch
+            self.pause()
+        self.resume()
+
+
+def new_tally() -> Tally:
+    return Tally(find_node_type(os.environ, list_resources()), find_host(os.environ))
+
+
+def find_host(environ: Mapping[str, str]) -> str:
+    """The name Spark knows the node by, where it was told one; one machine may be several nodes."""
+    return environ.get("SPARK_LOCAL_HOSTNAME") or environ.get("SPARK_LOCAL_IP") or socket.gethostname()
+
+
+def find_node_type(environ: Mapping[str, str], resources: Iterable[str]) -> str | None:
+    """What the resources of the task say, else what the environment does; None where neither tells."""
+    named = sorted(name.removeprefix(NODE_RESOURCE) for name in resources if name.startswith(NODE_RESOURCE))
+    return next(filter(None, named), None) or environ.get(NODE_TYPE) or None
+
+
+def list_resources() -> list[str]:
+    """The custom resources of the task that runs here, none outside of one; in a task Spark has loaded the module."""
+    module = sys.modules.get("pyspark.taskcontext")
+    context = module.TaskContext.get() if module else None
+    return list(context.resources()) if context else []

@@ -1,0 +1,31 @@
+"""The plainest source there is: a file with a fine sample as JSON on each line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tuner.pipeline.sample import Sample
+from tuner.pipeline.sources.found import Found
+from tuner.pipeline.sources.reading import Reading, no_links
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def write_lines(path: Path, samples: Sequence[Sample]) -> Path:
+    path.write_text("".join(f"{json.dumps(asdict(sample))}\n" for sample in samples))
+    return path
+
+
+def find(*paths: Path) -> list[Found]:
+    return [Found(str(path), "lines", "lines") for path in paths]
+
+
+def read_lines(spark: SparkSession, found: Sequence[Found]) -> Reading:
+    from tuner.pipeline.shape import schema
+
+    return Reading(spark.read.schema(schema()).json([file.path for file in found]), no_links(spark))

@@ -1,0 +1,136 @@
+"""A real stream of two operators on a real cluster, and what can be known of it from what it left."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.bed.plan import LINES, SPEEDS, Plan, read_plan
+from tests.bed.run import run_bed
+from tests.bed.truth import Served, read_truth
+from tuner.pipeline.fold import fold
+from tuner.pipeline.merge import whole
+from tuner.pipeline.moments import estimate_moments, estimate_moments_of
+from tuner.pipeline.sample import Sample
+from tuner.pipeline.sources import detect, examine
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # tasks run in this Python, whatever `python3` is
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("spark")]
+
+PLAN = Plan(loads=(0.2, 0.5, 0.8), seconds=14.0, swapped=(0.4,), rest=8.0)
+FIRST = [("split", "small"), ("count", "large")]  # where the operators spend most of the run
+
+
+@pytest.fixture(scope="module")
+def bed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("bed") / "run"
+    run_bed(folder, PLAN)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def truth(bed: Path) -> list[Served]:
+    return read_truth(bed)
+
+
+def read_timings(folder: Path) -> Iterator[Sample]:
+    names = {field.name for field in fields(Sample)}
+    for path in sorted((folder / "timings").iterdir()):
+        for line in path.read_text().splitlines():
+            yield Sample(**{name: value for name, value in json.loads(line).items() if name in names})
+
+
+def hide_records(sample: Sample) -> Sample:
+    """What would be known had no record been timed by itself."""
+    return replace(sample, service_n=None, service_sum=None, service_squares=None)
+
+
+def choose(truth: list[Served], operator: str, node_type: str) -> list[Served]:
+    return [record for record in truth if (record.operator, record.speed) == (operator, SPEEDS[node_type])]
+
+
+def measure(values: list[float]) -> tuple[float, float]:
+    """Mean and variance."""
+    mean = sum(values) / len(values)
+    return mean, sum((value - mean) ** 2 for value in values) / (len(values) - 1)
+
+
+def test_every_line_and_word_goes_through_both_operators_once(bed: Path, truth: list[Served]) -> None:
+    import pyarrow.parquet as pq
+
+    lines = len(read_plan(bed / "plan.json").arrivals())
+    assert sorted(record.record for record in truth if record.operator == "split") == list(range(lines))
+    expected = Counter(word for line in range(lines) for word in LINES[line % len(LINES)].split())
+    assert sorted(record.record for record in truth if record.operator == "count") == list(range(expected.total()))
+    counted = Counter[str]()
+    for batch in (bed / "channel" / "count" / "_spark_metadata").iterdir():
+        for entry in batch.read_text().splitlines()[1:] if batch.name.isdigit() else ():
+            for row in pq.read_table(json.loads(entry)["path"].removeprefix("file://")).to_pylist():
+                counted[row["word"]] += row["n"]
+    assert counted == expected
+
+
+@pytest.mark.parametrize(("operator", "node_type"), [*FIRST, ("count", "small")])
+def test_timed_records_give_the_known_mean_and_variance(
+    operator: str, node_type: str, bed: Path, truth: list[Served]
+) -> None:
+    found = {(one.operator, one.node_type): one for one in estimate_moments_of(read_timings(bed))}
+    one, served = found[operator, node_type], choose(truth, operator, node_type)
+    for values in ([record.cost for record in served], [record.spent for record in served]):
+        mean, variance = measure(values)
+        assert one.mean == pytest.approx(mean, rel=0.03)
+        assert one.variance == pytest.approx(variance, rel=0.15)
+    assert one.evidence == "records"
+    assert one.n >= len(served)  # records of a batch that was stopped before its commit were served too
+
+
+@pytest.mark.parametrize(("operator", "node_type"), FIRST)
+def test_whole_batches_timed_give_the_known_mean(operator: str, node_type: str, bed: Path, truth: list[Served]) -> None:
+    found = estimate_moments_of(hide_records(sample) for sample in read_timings(bed))
+    (one,) = [one for one in found if (one.operator, one.node_type) == (operator, node_type)]
+    mean, _ = measure([record.cost for record in choose(truth, operator, node_type)])
+    assert one.mean == pytest.approx(mean, rel=0.08)
+    assert (one.evidence, one.variance_trusted) == ("tasks", False)
+
+
+@pytest.mark.parametrize(("operator", "node_type"), FIRST)
+def test_event_logs_alone_give_the_known_mean_and_no_variance_to_trust(
+    operator: str, node_type: str, bed: Path, truth: list[Served], spark: SparkSession
+) -> None:
+    found = estimate_moments(examine(spark, detect(bed / "eventlog")).samples)
+    (one,) = [one for one in found if (one.operator, one.node_type) == (operator, node_type)]
+    mean, _ = measure([record.cost for record in choose(truth, operator, node_type)])
+    error = 0.0 if one.mean_trusted else 4.0 * (one.mean_error or 0.0)  # how long the run is decides which
+    assert one.mean == pytest.approx(mean, abs=max(0.08 * mean, error))
+    assert (one.application, one.evidence, one.variance_trusted) == ("bed", "tasks", False)
+
+
+def test_all_that_it_left_reads_together(bed: Path, truth: list[Served], spark: SparkSession) -> None:
+    reading = examine(spark, detect(bed / "eventlog", bed / "progress", bed / "timings"), "bed")
+    assert reading.notes == ()
+    assert [row.asDict() for row in reading.links.distinct().collect()] == [
+        {"application": "bed", "upstream": "split", "downstream": "count"}
+    ]
+    folded = fold(reading.samples, 10.0).persist()
+    sums = whole(folded).groupBy("operator").sum("tuples_in").collect()
+    served = Counter(record.operator for record in truth)  # a batch that was stopped by the swap counts in full or part
+    assert dict(map(tuple, sums)) == pytest.approx(served, rel=0.05)
+    for one in estimate_moments(folded):
+        if (one.operator, one.node_type) in FIRST:
+            mean, variance = measure([record.cost for record in choose(truth, one.operator, str(one.node_type))])
+            assert one.evidence == "records"
+            assert one.mean == pytest.approx(mean, rel=0.03)
+            assert one.variance == pytest.approx(variance, rel=0.15)
+    folded.unpersist()

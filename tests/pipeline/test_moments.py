@@ -1,0 +1,184 @@
+"""Times of records and tasks that we drew ourselves in; their moments, within the stated errors, out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from tuner.pipeline.moments import MomentEstimate, estimate_moments_of, fit_tasks
+from tuner.pipeline.sample import Sample
+from tuner.pipeline.shape import make_frame
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
+    from pyspark.sql import SparkSession
+
+    from scaler.problem import Floats
+
+MEAN, OVERHEAD = 0.01, 0.2
+
+
+def window(i: int, **figures: Any) -> Sample:
+    return Sample("shop", "parse", 60.0 * i, 60.0 * i + 60.0, "tasks", None, "fast", **figures)
+
+
+def timed(times: Floats) -> dict[str, float]:
+    return {
+        "service_n": float(times.size),
+        "service_sum": float(times.sum()),
+        "service_squares": float(times @ times),
+    }
+
+
+def tasks(n: Floats, t: Floats) -> dict[str, float]:
+    return {
+        "task_n": float(n.size),
+        "task_records": float(n.sum()),
+        "task_time": float(t.sum()),
+        "task_inverse": float((1.0 / n).sum()),
+        "task_rates": float((t / n).sum()),
+        "task_squares": float((t * t / n).sum()),
+    }
+
+
+def draw_tasks(rng: Generator, count: int, least: int = 10, most: int = 400) -> tuple[Floats, Floats]:
+    """Tasks of so many records, whose times are gamma with twice as much variance as exponential ones would have."""
+    n = rng.integers(least, most + 1, count).astype(np.float64)
+    return n, OVERHEAD + rng.gamma(n / 2.0, 2.0 * MEAN)
+
+
+def only(estimates: list[MomentEstimate]) -> MomentEstimate:
+    assert len(estimates) == 1
+    return estimates[0]
+
+
+def test_timed_records_give_their_own_mean_and_variance() -> None:
+    rng = np.random.default_rng(0)
+    drawn = [rng.exponential(MEAN, rng.integers(50, 150)) for _ in range(40)]
+    found = only(estimate_moments_of(window(i, **timed(times)) for i, times in enumerate(drawn)))
+    together = np.concatenate(drawn)
+    assert (found.evidence, found.n, found.windows) == ("records", together.size, 40)
+    assert found.mean == pytest.approx(together.mean(), rel=1e-12)
+    assert found.variance == pytest.approx(together.var(ddof=1), rel=1e-9)
+    assert found.mean_trusted
+    assert found.variance_trusted
+    assert found.overhead is None
+
+
+def test_records_go_before_tasks() -> None:
+    both = window(0, **timed(np.full(200, 0.5)), **tasks(np.arange(1.0, 9.0), np.arange(1.0, 9.0)))
+    assert only(estimate_moments_of([both])).evidence == "records"
+
+
+def test_the_errors_of_timed_records_cover_the_truth() -> None:
+    """95 % intervals of 400 worlds; windows whose load sways their times are what independent records would miss."""
+    rng = np.random.default_rng(1)
+    inside_mean = inside_variance = 0
+    for _ in range(400):
+        levels = MEAN * rng.uniform(0.8, 1.2, 60)
+        found = only(
+            estimate_moments_of(window(i, **timed(rng.exponential(level, 100))) for i, level in enumerate(levels))
+        )
+        truth = MEAN**2 * (2.0 * (1.0 + 0.4**2 / 12.0) - 1.0)
+        assert found.mean_error is not None
+        assert found.variance is not None
+        assert found.variance_error is not None
+        inside_mean += abs(found.mean - MEAN) <= 1.96 * found.mean_error
+        inside_variance += abs(found.variance - truth) <= 1.96 * found.variance_error
+    assert inside_mean >= 400 * 0.90
+    assert inside_variance >= 400 * 0.88  # skewed, so that the interval is a little short on one side
+
+
+def test_least_squares_are_those_of_numpy() -> None:
+    n, t = draw_tasks(np.random.default_rng(2), 300)
+    fitted = fit_tasks(list(tasks(n, t).values()))
+    weight = 1.0 / np.sqrt(n)
+    design = np.column_stack([np.ones_like(n), n]) * weight[:, None]
+    (overhead, mean), (rest,), *_ = np.linalg.lstsq(design, t * weight, rcond=None)
+    covariance = np.linalg.inv(design.T @ design) * rest / (n.size - 2)
+    assert (fitted.overhead, fitted.mean) == pytest.approx((overhead, mean), rel=1e-9)
+    assert fitted.variance == pytest.approx(rest / (n.size - 2), rel=1e-6)
+    assert (fitted.overhead_error, fitted.mean_error) == pytest.approx(np.sqrt(np.diag(covariance)), rel=1e-6)
+
+
+def test_the_errors_of_tasks_cover_the_truth() -> None:
+    rng = np.random.default_rng(3)
+    inside = 0
+    for _ in range(500):
+        fitted = fit_tasks(list(tasks(*draw_tasks(rng, 200)).values()))
+        assert fitted.mean_error is not None
+        inside += abs(fitted.mean - MEAN) <= 1.96 * fitted.mean_error
+    assert 500 * 0.92 <= inside <= 500 * 0.98
+
+
+def test_tasks_tell_mean_and_overhead_and_distrust_their_variance() -> None:
+    n, t = draw_tasks(np.random.default_rng(4), 2000)
+    found = only(estimate_moments_of(window(i, **tasks(n[i::20], t[i::20])) for i in range(20)))
+    assert (found.mean, found.overhead) == pytest.approx((MEAN, OVERHEAD), rel=0.05)
+    assert (found.mean_trusted, found.variance_trusted) == (True, False)
+    assert found.sentence == "From the times of 2,000 whole tasks; their spread understates that of single records."
+
+
+@pytest.mark.parametrize(
+    ("n", "t", "mean", "doubt"),
+    [
+        (np.full(50, 100.0), np.full(50, 1.2), 0.012, "all tasks have about as many records"),
+        (np.full(5, 100.0), np.full(5, 1.2), 0.012, "there are fewer than 30 of them"),
+        (np.arange(1.0, 11.0), 0.2 + 0.01 * np.arange(1.0, 11.0), 0.01, "there are fewer than 30 of them"),
+        (np.arange(1.0, 51.0), 1e-4 * np.arange(1.0, 51.0) ** 2, None, "larger tasks take more time a record"),
+        (np.arange(1.0, 51.0), np.full(50, 1.0), None, ""),
+        (np.arange(1.0, 51.0), 2.0 - 0.01 * np.arange(1.0, 51.0), None, "does not grow with their records"),
+    ],
+)
+def test_what_tasks_cannot_tell_is_said(n: Floats, t: Floats, mean: float | None, doubt: str) -> None:
+    fitted = fit_tasks(list(tasks(n, t).values()))
+    assert doubt in fitted.doubt
+    assert mean is None or fitted.mean == pytest.approx(mean)
+
+
+def test_noise_around_no_overhead_at_all_is_no_doubt() -> None:
+    rng = np.random.default_rng(5)
+    doubts = []
+    for _ in range(50):
+        n = rng.integers(10, 400, 400).astype(np.float64)
+        doubts.append(fit_tasks(list(tasks(n, rng.gamma(n, MEAN)).values())).doubt)
+    assert not any(doubts)
+
+
+@pytest.mark.parametrize(
+    ("times", "trusted", "said"),
+    [
+        (np.full(50, 0.1), False, "50 records were timed one by one, fewer than 100: let more run through."),
+        (np.zeros(500), False, "took no time that could be measured"),
+        (np.random.default_rng(6).exponential(1.0, 400), False, "their mean is known to within"),
+        (np.full(500, 0.1), True, "500 records were timed one by one."),
+    ],
+)
+def test_what_few_records_cannot_tell_is_said(times: Floats, trusted: bool, said: str) -> None:
+    found = only(estimate_moments_of([window(0, **timed(times))]))
+    assert (found.mean_trusted, said in found.sentence) == (trusted, True)
+
+
+def test_nothing_known_gives_no_estimate() -> None:
+    assert estimate_moments_of([window(0, tuples_in=5.0), window(1, **timed(np.zeros(0)))]) == []
+
+
+@pytest.mark.xdist_group("spark")
+def test_spark_finds_the_same_as_python(spark: SparkSession) -> None:
+    from tuner.pipeline.moments import estimate_moments
+
+    rng = np.random.default_rng(7)
+    rows = [window(i, **timed(rng.exponential(MEAN, 40))) for i in range(12)]
+    rows += [replace(window(i, **tasks(*draw_tasks(rng, 30))), node_type=None) for i in range(5)]
+    rows += [replace(window(i, **tasks(*draw_tasks(rng, 30))), operator="count") for i in range(5)]
+    found = estimate_moments(make_frame(spark, rows))
+    wanted = estimate_moments_of(rows)
+    assert [(one.operator, one.node_type) for one in found] == [("count", "fast"), ("parse", None), ("parse", "fast")]
+    for one, other in zip(found, wanted, strict=True):
+        assert one.sentence == other.sentence
+        for name in ("n", "windows", "mean", "mean_error", "variance", "variance_error", "overhead", "overhead_error"):
+            value, right = getattr(one, name), getattr(other, name)
+            assert value == (right if right is None else pytest.approx(right, rel=1e-6)), name

@@ -1,0 +1,151 @@
+"""Fine samples of any length flow in; one sample per operator, node type and window of an equal grid flows out.
+
+A window in which nothing was seen has no row: missing is not zero. Zeros come from sources that say zero. Sources that
+saw the same window are never added up: each block of columns comes whole from one kind of evidence, the most exact; for
+what counts everything that happened, from one that saw (in tenths) as much of the window as any.
+
+The rows of node types and the one without a type (of sources that cannot tell) stay apart, and overlap: `whole` in
+`merge` makes one of them.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812
+
+from scaler.errors import BadInput
+from tuner.pipeline.blocks import AT_THE_END, BLOCKS, MEASURED, SPREAD, SUMS
+from tuner.pipeline.sample import EVIDENCE
+
+WINDOW_S = 60.0
+INGEST = "ingest"  # a column of the history: which reading a row came from; a later one knows better
+
+
+def fold(samples: DataFrame, window_s: float = WINDOW_S, touched: DataFrame | None = None) -> DataFrame:
+    """Put sound samples on the grid of windows that begin at multiples of `window_s` since 1970.
+
+    `touched`, from `find_touched`, leaves out all other windows.
+    """
+    check_window(window_s)
+    pieces = cut(drop_repeated(samples), window_s)
+    if touched is not None:
+        pieces = pieces.join(touched, ["operator", "slot"], "left_semi")
+    merged = merge_evidence(add_up(measure_cover(pieces), window_s))
+    start = F.col("slot") * F.lit(window_s)
+    return merged.select(
+        "application",
+        "operator",
+        start.alias("start"),
+        ((F.col("slot") + 1) * F.lit(window_s)).alias("end"),
+        "evidence",
+        F.lit(None).cast("string").alias("key"),
+        "node_type",
+        *MEASURED,
+        "completeness",
+    )
+
+
+def drop_repeated(samples: DataFrame, keep_ingest: bool = False) -> DataFrame:
+    """One row per key: the most complete, of these the last read, and then by value, so that order never matters."""
+    order = ["completeness", *([INGEST] if INGEST in samples.columns else []), "end", "start", "node_type", *MEASURED]
+    same = Window.partitionBy("application", "operator", "evidence", "same").orderBy(
+        *(F.col(column).desc_nulls_last() for column in order)
+    )
+    ranked = samples.withColumn("same", identify()).withColumn("rank", F.row_number().over(same))
+    return ranked.where("rank = 1").drop("rank", "same", *([] if keep_ingest else [INGEST]))
+
+
+def check_window(window_s: float) -> None:
+    if not 1.0 <= window_s <= 31 * 86_400.0:
+        raise BadInput(f"the window is {window_s} s, and must be from 1 s to 31 days")
+
+
+def find_touched(samples: DataFrame, ingest: str, window_s: float) -> DataFrame:
+    """Operator and slot of every window in which a sample of this reading lies, or did in an earlier version of it."""
+    same = ["operator", "evidence", "same"]
+    keyed = samples.withColumn("same", identify())
+    fresh = keyed.where(F.col(INGEST) == ingest).select(*same).distinct()
+    return cut(keyed.join(fresh, same, "left_semi"), window_s).select("operator", "slot").distinct()
+
+
+def identify() -> Column:
+    """The key, or where there is none what tells samples of one kind of evidence apart."""
+    return F.coalesce("key", F.concat_ws(" ", F.coalesce("node_type", F.lit("")), F.col("start"), F.col("end")))
+
+
+def cut(samples: DataFrame, window_s: float) -> DataFrame:
+    """Each sample's part in each window that it touches: sums in proportion to time, levels whole."""
+    start, end, width = F.col("start"), F.col("end"), F.lit(window_s)
+    first = F.floor(start / width).cast("long")
+    last = F.greatest(first, F.ceil(end / width).cast("long") - 1)
+    pieces = samples.withColumns({"first": first, "last": last})
+    pieces = pieces.withColumn("slot", F.explode(F.sequence("first", "last")))
+    begin = F.greatest(start, F.col("slot") * width)
+    finish = F.least(end, (F.col("slot") + 1) * width)
+    share = F.when(F.col("first") == F.col("last"), 1.0).otherwise((finish - begin) / (end - start))
+    at_the_end = F.col("slot") == F.col("last")
+    parts: dict[str, Column] = {column: F.col(column) * share for column in SPREAD}
+    parts |= {column: F.when(at_the_end, F.col(column)) for column in (*AT_THE_END, "backlog")}
+    return pieces.withColumns({**parts, "begin": begin, "finish": F.greatest(begin, finish), "until": end})
+
+
+def measure_cover(pieces: DataFrame) -> DataFrame:
+    """What each piece is the first to cover of its window, in order of time: in all, and where replicas are known."""
+    whole = Window.partitionBy("application", "operator", "slot", "node_type", "evidence")
+    before = whole.orderBy("begin", F.desc("completeness"), "finish").rowsBetween(Window.unboundedPreceding, -1)
+    begin, finish = F.col("begin"), F.col("finish")
+    known = F.col("replicas").isNotNull()
+    told = F.when(F.col("backlog").isNotNull(), F.col("until"))
+
+    def fresh(seen: Column) -> Column:
+        return F.greatest(F.lit(0.0), finish - F.greatest(begin, F.coalesce(F.max(seen).over(before), begin)))
+
+    placed = pieces.repartition("application", "operator", "slot")  # all that follows is grouped by these and more
+    return placed.withColumns(
+        {
+            "cover": fresh(finish) * F.col("completeness"),
+            "replica_cover": F.when(known, fresh(F.when(known, finish))),
+            "replica_seconds": F.col("replicas") * (finish - begin),
+            "backlog": F.when(told == F.max(told).over(whole), F.col("backlog")),
+        }
+    )
+
+
+def add_up(pieces: DataFrame, window_s: float) -> DataFrame:
+    """One row per window and kind of evidence; `completeness` is the share of the window that it covers."""
+    covered = F.sum("replica_cover")
+    replicas = F.when(covered > 0.0, F.sum("replica_seconds") / covered).otherwise(F.max("replicas"))
+    return pieces.groupBy("application", "operator", "slot", "node_type", "evidence").agg(
+        *(F.sum(column).alias(column) for column in SUMS),
+        F.max("backlog").alias("backlog"),
+        replicas.alias("replicas"),
+        F.least(F.lit(1.0), F.sum("cover") / F.lit(window_s)).alias("completeness"),
+    )
+
+
+def merge_evidence(rows: DataFrame) -> DataFrame:
+    """One row per window: each block of columns from the kind of evidence that knows it best."""
+    rank = rank_evidence()
+    picks = pick_blocks(rank, F.col("completeness"))
+    return rows.groupBy("application", "operator", "slot", "node_type").agg(
+        *picks, F.min_by("evidence", rank).alias("evidence"), F.max("completeness").alias("completeness")
+    )
+
+
+def rank_evidence() -> Column:
+    """0 for the most exact kind."""
+    rank = F.lit(len(EVIDENCE))
+    for i, name in enumerate(EVIDENCE):
+        rank = F.when(F.col("evidence") == name, i).otherwise(rank)
+    return rank
+
+
+def pick_blocks(rank: Column, completeness: Column) -> list[Column]:
+    """For every column its value in the row that knows its block best."""
+    fuller = rank - F.round(completeness * 10.0) * 10.0
+    picks = []
+    for block in BLOCKS:
+        known = F.coalesce(*block.columns).isNotNull()
+        order = F.when(known, fuller if block.total else rank)
+        picks += [F.min_by(column, order).alias(column) for column in block.columns]
+    return picks

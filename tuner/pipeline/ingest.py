@@ -1,0 +1,252 @@
+"""Files of monitoring and the database flow in; what is new of them, in history and database, and a summary flow out.
+
+The order makes a kill harmless at any moment: the database names the part that is begun, the part is written, windows
+that it touches are folded anew from all parts and saved, and with the last of them the marks and the part's name are
+committed. Whatever was not committed is read again, and comes to the same.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from scaler.errors import Retry
+from tuner.pipeline.fold import WINDOW_S, drop_repeated, find_touched, fold
+from tuner.pipeline.history import (
+    DAY_S,
+    choose_small,
+    join_parts,
+    leave_out,
+    locked,
+    name_part,
+    place_history,
+    read_parts,
+    sweep,
+    write_part,
+)
+from tuner.pipeline.judge import judge
+from tuner.pipeline.ledger import HISTORY, Edge, Ledger, Part, read_ledger
+from tuner.pipeline.marks import FileState, choose_fresh, look_at, mark_file
+from tuner.pipeline.sources.found import Found
+from tuner.pipeline.sources.reading import Reading
+from tuner.pipeline.windows import count_windows, save_windows, write_windows
+from tuner.store.connection import Store
+from tuner.store.marks import delete_marks, load_marks, save_marks
+from tuner.store.records import Mark
+from tuner.store.samples import delete_samples
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from sqlalchemy.orm import Session
+
+Read = Callable[["SparkSession", Sequence[Found]], Reading]
+Report = Callable[[str, int], None]  # what is being done, and how many of STEPS are done
+STEPS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Ingested:
+    """What one ingest came to."""
+
+    files: tuple[FileState, ...]  # all that were looked at
+    read: tuple[Found, ...]
+    samples: int
+    windows: int
+    seconds: float
+    faults: dict[str, int] = field(default_factory=dict)
+    first: float | None = None  # of the samples read
+    last: float | None = None
+    notes: tuple[str, ...] = ()  # a sentence for everything that was amiss
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an application's samples go."""
+
+    store: Store
+    application: str
+    history: Path
+    window_s: float = WINDOW_S
+
+
+def keep_silent(doing: str, done: int) -> None:
+    """A report to nobody."""
+
+
+def ingest(
+    start: Callable[[], SparkSession],
+    place: Place,
+    found: Sequence[Found],
+    read: Read,
+    again: bool = False,
+    clock: Callable[[], float] = time.time,
+    report: Report = keep_silent,
+) -> Ingested:
+    """Read what is new of the files; `again`: what was read before too. Spark is started if there is anything."""
+    began = clock()
+    folder = place_history(place.history, place.application)
+    with locked(folder):
+        ledger, marks = open_ledger(place, folder, again)
+        report("Looking at files", 0)
+        states = tuple(look_at(found, marks))
+        fresh = choose_fresh(found, states)
+        rebuilt = not ledger.parts or ledger.window_s != place.window_s
+        if not fresh and not (rebuilt and ledger.parts):
+            return Ingested(states, (), 0, 0, clock() - began)
+        spark = start()
+        id = name_part(began, ledger.parts)
+        begun = replace(ledger, begun=(id,))
+        commit(place, ledger, begun, [])
+        report("Reading", 1)
+        known = recall(spark, folder, ledger, marks, fresh)
+        taken = take(read(spark, fresh) if fresh else None, known, folder, id, began)
+        done = Ledger(place.window_s, (*ledger.parts, *taken.parts), (), join_links(ledger.links, taken.links))
+        scratch = folder / f".windows-{id}"
+        try:
+            report("Folding", 2)
+            windows = fold_windows(spark, folder, done, taken.parts, rebuilt, scratch)
+            report("Saving", 3)
+            if rebuilt:
+                place.store.write(lambda session: delete_samples(session, place.application))
+            save_windows(place.store, place.application, scratch)
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+        commit(place, begun, done, mark_files(place.application, states, fresh, marks, taken.parts, began))
+        report("Tidying", 4)
+        tidy(spark, place, folder, done)
+    part = taken.parts[0] if taken.parts else None
+    return Ingested(
+        states, tuple(fresh), part.rows if part else 0, windows, clock() - began,
+        taken.faults, part.first if part else None, part.last if part else None, taken.notes,
+    )  # fmt: skip
+
+
+class Taken(NamedTuple):
+    """What a reading added."""
+
+    parts: tuple[Part, ...] = ()
+    links: tuple[Edge, ...] = ()
+    faults: dict[str, int] = {}  # noqa: RUF012  never changed
+    notes: tuple[str, ...] = ()
+
+
+def recall(
+    spark: SparkSession, folder: Path, ledger: Ledger, marks: Mapping[str, Mark], fresh: Sequence[Found]
+) -> DataFrame | None:
+    """What the history has of files that are read a second time, as far back as they reach; None if nothing."""
+    firsts = [marks[file.path].detail.get("first") for file in fresh if file.path in marks]
+    reach = [float(first) for first in firsts if first is not None]
+    return drop_repeated(read_parts(spark, folder, ledger.parts, min(reach))) if reach and ledger.parts else None
+
+
+def take(reading: Reading | None, known: DataFrame | None, folder: Path, id: str, now: float) -> Taken:
+    """Write what the files say, and the history does not know, as a part of it, if there is anything."""
+    if reading is None:
+        return Taken()
+    samples = reading.samples if known is None else leave_out(reading.samples, known)
+    written = write_part(judge(samples, now), folder, id)
+    links = {(row["upstream"], row["downstream"]) for row in reading.links.collect()}
+    return Taken((written.part,) if written.part else (), tuple(sorted(links)), written.faults, reading.notes)
+
+
+def mark_files(
+    application: str,
+    states: Sequence[FileState],
+    fresh: Sequence[Found],
+    marks: Mapping[str, Mark],
+    added: Sequence[Part],
+    now: float,
+) -> list[Mark]:
+    """A mark for each file that was read; it keeps when the earliest sample began of the readings that had the file."""
+    read = {file.path for file in fresh}
+    made = []
+    for state in states:
+        if state.path in read and "://" not in state.path:
+            before = marks[state.path].detail.get("first") if state.path in marks else None
+            firsts = [float(first) for first in (before, *(part.first for part in added)) if first is not None]
+            made.append(mark_file(application, state, now, min(firsts, default=None)))
+    return made
+
+
+def join_links(known: Sequence[Edge], more: Sequence[Edge]) -> tuple[Edge, ...]:
+    return tuple(sorted({*known, *more}))
+
+
+def fold_windows(
+    spark: SparkSession, folder: Path, ledger: Ledger, added: Sequence[Part], rebuilt: bool, scratch: Path
+) -> int:
+    """Write the windows that changed, also those that are empty now, to a scratch folder; how many hold samples."""
+    window_s = ledger.window_s
+    if rebuilt:
+        write_windows(fold(read_parts(spark, folder, ledger.parts), window_s), None, window_s, scratch)
+        return count_windows(scratch)
+    if not added:
+        return 0
+    part = added[0]
+    reach = max(p.longest for p in ledger.parts) + window_s + DAY_S
+    rows = read_parts(spark, folder, ledger.parts, part.first - reach, part.last + reach)
+    touched = find_touched(rows, part.id, window_s).persist()
+    try:
+        write_windows(fold(rows, window_s, touched), touched, window_s, scratch)
+    finally:
+        touched.unpersist()
+    return count_windows(scratch)
+
+
+def open_ledger(place: Place, folder: Path, again: bool) -> tuple[Ledger, dict[str, Mark]]:
+    """The ledger and the marks, after what a killed ingest left has been swept away."""
+    with place.store.read() as session:
+        marks = load_marks(session, place.application)
+    mark = marks.pop(HISTORY, None)
+    ledger = Ledger(place.window_s) if mark is None else read_ledger(mark)
+    sweep(folder, ledger.begun)
+    for left in folder.glob(".windows-*"):
+        shutil.rmtree(left, ignore_errors=True)
+    return ledger, {} if again else marks
+
+
+def forget(place: Place) -> None:
+    """Drop all that was ever read of the application: its marks, its samples and its history."""
+    folder = place_history(place.history, place.application)
+
+    def drop(session: Session) -> None:
+        delete_marks(session, place.application)
+        delete_samples(session, place.application)
+
+    with locked(folder):
+        ledger, _ = open_ledger(place, folder, False)
+        place.store.write(drop)
+        sweep(folder, [part.id for part in ledger.parts])
+
+
+def commit(place: Place, before: Ledger, after: Ledger, marks: Sequence[Mark]) -> None:
+    """Put the ledger in the place of the one that was read, if that is still there."""
+
+    def write(session: Session) -> None:
+        mark = load_marks(session, place.application).get(HISTORY)
+        now = Ledger(place.window_s) if mark is None else read_ledger(mark)
+        if now not in (before, after):
+            raise Retry(f"another machine has ingested {place.application!r} meanwhile; run this again")
+        rows = sum(part.rows for part in after.parts)
+        save_marks(session, [*marks, Mark(place.application, HISTORY, rows, time.time(), asdict(after))])
+
+    place.store.write(write)
+
+
+def tidy(spark: SparkSession, place: Place, folder: Path, ledger: Ledger) -> None:
+    """Where there are many small parts, write them anew as one."""
+    small = choose_small(ledger.parts)
+    if not small:
+        return
+    id = name_part(time.time(), ledger.parts)
+    begun = replace(ledger, begun=(id,))
+    commit(place, ledger, begun, [])
+    joined = join_parts(spark, folder, small, id)
+    kept = tuple(part for part in ledger.parts if part not in small)
+    gone = tuple(part.id for part in small)
+    commit(place, begun, replace(ledger, parts=(*kept, joined), begun=gone), [])
+    sweep(folder, gone)

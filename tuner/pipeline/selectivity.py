@@ -1,0 +1,156 @@
+"""Folded samples flow in; how many tuples an operator puts out for each that it takes in, and how many of those arrive
+at the next one, flow out with their errors.
+
+A ratio r = sum y / sum x over windows has the standard error sqrt(W / (W - 1) sum (y - r x)^2) / sum x, windows being
+independent: only sums of x, y and their products are needed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from scaler.problem import Floats
+from tuner.pipeline.merge import merge_types
+from tuner.pipeline.sample import Sample
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+Edge = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Selectivity:
+    """Of an operator where `downstream` is None: tuples out per tuple in; else of the edge: arrivals per tuple out."""
+
+    application: str
+    operator: str
+    downstream: str | None
+    value: float
+    error: float | None  # standard error; None where one window alone speaks
+    windows: int
+
+
+class Ratio(NamedTuple):
+    """Sums over windows in which x and y are both known."""
+
+    windows: int
+    x: float
+    y: float
+    xx: float
+    xy: float
+    yy: float
+
+
+def divide(sums: Ratio) -> tuple[float, float | None]:
+    value = sums.y / sums.x
+    if sums.windows < 2:
+        return value, None
+    rest = max(0.0, sums.yy - 2.0 * value * sums.xy + value * value * sums.xx)
+    return value, math.sqrt(rest * sums.windows / (sums.windows - 1.0)) / sums.x
+
+
+def estimate_selectivities(folded: DataFrame) -> list[Selectivity]:
+    """Of every operator: sums in Spark, one row each comes back."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    from tuner.pipeline.merge import whole
+
+    x, y = F.col("tuples_in"), F.col("tuples_out")
+    both = whole(folded).where(x.isNotNull() & y.isNotNull())
+    rows = both.groupBy("application", "operator").agg(
+        F.count(x).alias("windows"),
+        F.sum(x).alias("x"),
+        F.sum(y).alias("y"),
+        F.sum(x * x).alias("xx"),
+        F.sum(x * y).alias("xy"),
+        F.sum(y * y).alias("yy"),
+    )
+    found = []
+    for row in rows.where("x > 0").orderBy("application", "operator").toLocalIterator():
+        sums = Ratio(*(row[name] for name in Ratio._fields))
+        found.append(Selectivity(row["application"], row["operator"], None, *divide(sums), sums.windows))
+    return found
+
+
+def estimate_selectivities_of(samples: Iterable[Sample]) -> list[Selectivity]:
+    """The same of one application's samples at hand."""
+    pairs: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for sample in merge_types(samples):
+        if sample.tuples_in is not None and sample.tuples_out is not None:
+            pairs.setdefault((sample.application, sample.operator), []).append((sample.tuples_in, sample.tuples_out))
+    return [
+        Selectivity(*place, None, *divide(sums), sums.windows)
+        for place, of in sorted(pairs.items())
+        if (sums := add_pairs(of)).x > 0.0
+    ]
+
+
+def add_pairs(pairs: Sequence[tuple[float, float]]) -> Ratio:
+    return Ratio(
+        len(pairs),
+        math.fsum(x for x, _ in pairs),
+        math.fsum(y for _, y in pairs),
+        math.fsum(x * x for x, _ in pairs),
+        math.fsum(x * y for x, y in pairs),
+        math.fsum(y * y for _, y in pairs),
+    )
+
+
+def estimate_edges(samples: Iterable[Sample], edges: Sequence[Edge]) -> list[Selectivity]:
+    """Of every edge of one application; where several streams meet, least squares tell what each contributes."""
+    by_operator: dict[str, dict[float, Sample]] = {}
+    for sample in merge_types(samples):
+        by_operator.setdefault(sample.operator, {})[sample.start] = sample
+    found: dict[Edge, Selectivity] = {}
+    for downstream in dict.fromkeys(down for _, down in edges):
+        feeders = [up for up, down in edges if down == downstream]
+        found |= {(one.operator, downstream): one for one in part_arrivals(by_operator, feeders, downstream)}
+    return [found[edge] for edge in edges if edge in found]
+
+
+def part_arrivals(
+    by_operator: dict[str, dict[float, Sample]], feeders: Sequence[str], downstream: str
+) -> list[Selectivity]:
+    rows, arrivals = [], []
+    for start, sample in by_operator.get(downstream, {}).items():
+        arrived = sample.tuples_in if sample.arrived is None else sample.arrived
+        put_out = [get_output(by_operator.get(name, {}).get(start)) for name in feeders]
+        if arrived is not None and all(value is not None for value in put_out):
+            rows.append(put_out)
+            arrivals.append(arrived)
+    if not rows:
+        return []
+    application = next(iter(by_operator[downstream].values())).application
+    if len(feeders) == 1:
+        sums = add_pairs([(row[0], y) for row, y in zip(rows, arrivals, strict=True)])  # type: ignore[misc]
+        return [Selectivity(application, feeders[0], downstream, *divide(sums), sums.windows)] if sums.x > 0.0 else []
+    return regress(application, feeders, downstream, np.array(rows, np.float64), np.array(arrivals))
+
+
+def get_output(sample: Sample | None) -> float | None:
+    """What it put out, or what it took in where that is not known: then the edge's selectivity is that of both."""
+    if sample is None:
+        return None
+    return sample.tuples_in if sample.tuples_out is None else sample.tuples_out
+
+
+def regress(application: str, feeders: Sequence[str], downstream: str, x: Floats, y: Floats) -> list[Selectivity]:
+    """Least squares weighted by one over the arrivals, as counts scatter; nothing where streams rise and fall alike."""
+    weight = 1.0 / np.sqrt(np.maximum(y, 1.0))
+    a, b = x * weight[:, None], y * weight
+    scale = np.linalg.norm(a, axis=0)
+    if len(y) <= len(feeders) or not scale.all() or np.linalg.cond(a / scale) > 1e3:
+        return []
+    values = np.linalg.lstsq(a, b, rcond=None)[0]
+    rest = float(np.sum((b - a @ values) ** 2)) / (len(y) - len(feeders))
+    errors = np.sqrt(rest * np.diag(np.linalg.inv(a.T @ a)))
+    return [
+        Selectivity(application, name, downstream, max(0.0, float(value)), float(error), len(y))
+        for name, value, error in zip(feeders, values, errors, strict=True)
+    ]

@@ -1,0 +1,58 @@
+"""What `detect` found at a path flows in; samples, links between operators and notes of what was amiss flow out.
+
+Each kind of source is one function, (spark, files, application, strict) -> Reading, found by its name in SOURCES.
+Samples are fine ones with a key: the same thing has the same key whenever it is read, and never changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from tuner.pipeline.sources.found import Found, detect
+from tuner.pipeline.sources.reading import Reading
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["SOURCES", "Found", "Reading", "detect", "examine", "read", "read_links"]
+
+SOURCES = {
+    "event-log": "tuner.pipeline.sources.event_log:read_event_log",
+    "progress": "tuner.pipeline.sources.progress:read_progress",
+    "records": "tuner.pipeline.sources.records:read_records",
+    "table": "tuner.pipeline.sources.table:read_table",
+}
+
+
+def examine(
+    spark: SparkSession, found: Sequence[Found], application: str | None = None, strict: bool = True
+) -> Reading:
+    """All that the files say, and notes of what they lack.
+
+    `application` is the name that the samples get; None is each log's own. Files that say nothing of a stream are
+    refused if `strict`, and else noted: of a folder that is watched a new file may not say anything yet.
+    """
+    readings = []
+    for kind, place in SOURCES.items():
+        files = [file for file in found if file.kind == kind]
+        if files:
+            module, _, name = place.partition(":")
+            readings.append(getattr(import_module(module), name)(spark, files, application, strict))
+    return Reading(
+        reduce(lambda one, other: one.unionByName(other), [reading.samples for reading in readings]),
+        reduce(lambda one, other: one.unionByName(other), [reading.links for reading in readings]),
+        tuple(note for reading in readings for note in reading.notes),
+    )
+
+
+def read(spark: SparkSession, found: Sequence[Found], application: str | None = None, strict: bool = True) -> DataFrame:
+    """The samples alone."""
+    return examine(spark, found, application, strict).samples
+
+
+def read_links(spark: SparkSession, found: Sequence[Found], application: str | None = None) -> DataFrame:
+    """Edges between operators: application, upstream, downstream."""
+    return examine(spark, found, application).links

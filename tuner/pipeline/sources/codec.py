@@ -1,0 +1,115 @@
+"""A file and the way it is compressed flow in; its text flows out in chunks, as far as there is any.
+
+Spark has three ways of its own to compress an event log, none of which a common tool reads but zstd:
+
+    zstd     plain Zstandard frames, one after the other; the last one lacks its end while the log is being written
+    lz4      blocks of lz4-java: "LZ4Block", a token (16 stored, 32 compressed, plus the level), the sizes compressed
+             and not and a checksum, each of 4 bytes, the lowest first; a block of size 0 ends a stream, another may
+             follow
+    snappy   the stream of snappy-java: 16 bytes that begin with 0x82 "SNAPPY" 0, then raw blocks, each behind its size
+             in 4 bytes, the highest first; the header may come again
+
+What ends in the middle yields what was whole before it, for so does a log that is still being written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import BinaryIO
+
+from scaler.errors import BadInput
+
+CHUNK = 512 << 10  # small enough to stay in the cache
+LZ4_MAGIC = b"LZ4Block"
+SNAPPY_MAGIC = b"\x82SNAPPY\x00"
+STORED = 0x10
+LARGEST = 256 << 20  # no writer makes blocks so large: a larger size is damage
+
+
+class Torn(Exception):
+    """The rest of the stream is missing or wrong."""
+
+
+def read_chunks(path: str, codec: str, start: int = 0) -> Iterator[bytes]:
+    """The text of a file, from byte `start` where it is not compressed; `Torn` where it breaks off."""
+    with open(path, "rb") as file:
+        file.seek(start)
+        yield from CODECS[codec](file)
+
+
+def read_plain(file: BinaryIO) -> Iterator[bytes]:
+    while data := file.read(CHUNK):
+        yield data
+
+
+def read_zstd(file: BinaryIO) -> Iterator[bytes]:
+    import zstandard
+
+    frame = zstandard.ZstdDecompressor().decompressobj(read_across_frames=True)
+    try:
+        while data := file.read(CHUNK):
+            if text := frame.decompress(data):
+                yield text
+    except zstandard.ZstdError as error:
+        raise Torn(str(error)) from error
+
+
+def read_lz4(file: BinaryIO) -> Iterator[bytes]:
+    import cramjam
+
+    while head := file.read(21):
+        if len(head) < 21:
+            raise Torn("a block header is cut")
+        if head[:8] != LZ4_MAGIC:
+            raise Torn("a block does not begin with LZ4Block")
+        packed, whole = int.from_bytes(head[9:13], "little"), int.from_bytes(head[13:17], "little")
+        if not whole:
+            continue
+        data = file.read(min(packed, LARGEST))
+        if len(data) < packed or whole > LARGEST:
+            raise Torn("a block is cut")
+        if head[8] & 0xF0 == STORED:
+            yield data
+            continue
+        try:
+            yield bytes(cramjam.lz4.decompress_block(data, output_len=whole))
+        except cramjam.DecompressionError as error:
+            raise Torn(str(error)) from error
+
+
+def read_snappy(file: BinaryIO) -> Iterator[bytes]:
+    import cramjam
+
+    if file.read(16)[:8] != SNAPPY_MAGIC:
+        raise Torn("it does not begin with the header of snappy-java")
+    while size := file.read(4):
+        if size == SNAPPY_MAGIC[:4]:
+            file.read(12)
+            continue
+        length = int.from_bytes(size, "big")
+        data = file.read(min(length, LARGEST))
+        if len(size) < 4 or len(data) < length:
+            raise Torn("a block is cut")
+        try:
+            if cramjam.snappy.decompress_raw_len(data) > LARGEST:
+                raise Torn("a block is damaged")
+            yield bytes(cramjam.snappy.decompress_raw(data))
+        except cramjam.DecompressionError as error:
+            raise Torn(str(error)) from error
+
+
+CODECS: dict[str, Callable[[BinaryIO], Iterator[bytes]]] = {
+    "none": read_plain,
+    "zstd": read_zstd,
+    "lz4": read_lz4,
+    "snappy": read_snappy,
+}
+
+
+def find_codec(name: str) -> str:
+    """The way a log of this name is compressed."""
+    stem = name.removesuffix(".compact").removesuffix(".inprogress")
+    suffix = stem.rsplit(".", 1)[-1] if "." in stem else ""
+    if suffix == "lzf":
+        raise BadInput(f"{name} is compressed with lzf, which is not read; set spark.eventLog.compression.codec=zstd")
+    return suffix if suffix in CODECS else "none"

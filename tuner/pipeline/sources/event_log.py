@@ -1,0 +1,50 @@
+"""Spark's event logs flow in, in whatever form; samples of tasks, replicas and batches, and links, flow out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from scaler.errors import BadInput
+from tuner.pipeline.sources.batches import make_batch_samples, make_links
+from tuner.pipeline.sources.context import find_context
+from tuner.pipeline.sources.events import cut_pieces, read_events
+from tuner.pipeline.sources.found import Found, find_gaps
+from tuner.pipeline.sources.log_file import read_piece
+from tuner.pipeline.sources.notes import Counts, count_kinds, note_damage
+from tuner.pipeline.sources.reading import Reading
+from tuner.pipeline.sources.replicas import make_replica_samples
+from tuner.pipeline.sources.tasks import make_task_samples
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+STREAMING = {"stage", "progress", "query"}
+
+
+def read_event_log(spark: SparkSession, found: Sequence[Found], application: str | None, strict: bool) -> Reading:
+    """Of a rolling log all files are needed, for one explains the next."""
+    events = read_events(spark, cut_pieces(found), read_piece)
+    counts = count_kinds(events)
+    logs = {file.log for file in found}
+    streaming = [log for log, kinds in counts.items() if STREAMING & kinds.keys()]
+    if not streaming and strict:
+        raise BadInput(refuse(found, counts))
+    context = find_context(events, application)
+    samples = make_task_samples(events, context)
+    samples = samples.unionByName(make_replica_samples(events, context))
+    samples = samples.unionByName(make_batch_samples(events, context.queries))
+    if any(file.compact for file in found):  # it repeats what its originals hold, where these are still there
+        samples = samples.dropDuplicates(["operator", "key"])
+    rest = len(logs) - len(streaming)
+    idle = [f"{rest} of {len(logs)} event logs ran no streaming query and say nothing"] if rest else []
+    return Reading(samples, make_links(events, context.queries), (*note_damage(counts), *find_gaps(found), *idle))
+
+
+def refuse(files: Sequence[Found], counts: Counts) -> str:
+    """Why nothing can be read from these logs."""
+    name = files[0].path if len(files) == 1 else f"{files[0].log} and {len({f.log for f in files}) - 1} more"
+    damage = note_damage(counts)
+    if damage and not any({"application", "task", "executor"} & kinds.keys() for kinds in counts.values()):
+        return f"{damage[0]}, and nothing else is in it; give the log as Spark wrote it"
+    return f"{name}: the application ran no streaming query; give the event log of a Structured Streaming application"

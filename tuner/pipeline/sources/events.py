@@ -1,0 +1,64 @@
+"""Files of event logs or of progress flow in; one frame of their events flows out, after a single pass over them.
+
+Python tasks read the files where they are, a large plain one in stretches; only a few numbers an event leave them, and
+these are kept on the executors, so that samples, links and what was wrong come from the same pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from tuner.pipeline.sources.event import ddl
+from tuner.pipeline.sources.found import Found
+from tuner.pipeline.sources.log_file import Piece
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+STRETCH = 32 << 20  # bytes of a plain log a task reads at a time
+EXPANDS = 12  # times, about, that Spark's compressed logs grow; decides only how files are shared out
+
+Reader = Callable[[Piece], Iterator["pa.RecordBatch"]]
+
+
+def cut_pieces(found: Iterable[Found], split: bool = True) -> list[list[Piece]]:
+    """Bundles of about equal work: stretches of large files, many small files together."""
+    pieces: list[tuple[int, Piece]] = []
+    for file in found:
+        whole = Piece(file.log, file.path, file.codec)
+        if file.codec != "none" or file.size <= STRETCH or not split:
+            pieces.append((file.size * (1 if file.codec == "none" else EXPANDS), whole))
+            continue
+        pieces += [
+            (STRETCH, Piece(file.log, file.path, "none", start, min(start + STRETCH, file.size)))
+            for start in range(0, file.size, STRETCH)
+        ]
+    bundles: list[list[Piece]] = []
+    room = 0
+    for size, piece in sorted(pieces, key=lambda each: -each[0]):
+        if room < size or not bundles:
+            bundles.append([])
+            room = STRETCH
+        bundles[-1].append(piece)
+        room -= size
+    return bundles
+
+
+def read_events(spark: SparkSession, bundles: list[list[Piece]], read: Reader) -> DataFrame:
+    """The events of all pieces, read now and kept until the frame is no longer used."""
+    return map_pieces(spark, bundles, read).localCheckpoint(eager=True)
+
+
+def map_pieces(spark: SparkSession, bundles: list[list[Piece]], read: Reader) -> DataFrame:
+    """The same, read each time that it is asked for."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for index in batch.column(0).to_pylist():
+                for piece in bundles[index]:
+                    yield from read(piece)
+
+    tasks = spark.range(0, len(bundles), 1, len(bundles))
+    return tasks.mapInArrow(run, ddl())

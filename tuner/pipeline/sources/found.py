@@ -1,0 +1,137 @@
+"""A path or an address flows in; the files there that say something of a stream, and what each is, flow out.
+
+A file is known by what it begins with; only compressed logs and tables are known by their suffix.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from scaler.errors import BadInput
+from tuner.pipeline.sources.codec import find_codec
+
+ROLLING = re.compile(r"events_(?P<part>\d+)_.+")
+PEEK = 4096
+TABLES = (".csv", ".csv.gz", ".parquet")
+SKIPPED = re.compile(r"[._].*|appstatus_.*|.*\.crc")
+REMOTE = re.compile(r"(?!https?:)[a-z][a-z0-9+.-]+://")
+WANTED = "an event log, StreamingQueryProgress as JSON, lines of a timer, or a table in CSV or Parquet"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One file; `log` is what files of one application's log, or of one kind, have in common."""
+
+    path: str
+    kind: str  # a name in SOURCES
+    log: str
+    codec: str = "none"
+    size: int = 0
+    part: int | None = None  # of a rolling log
+    compact: bool = False
+
+
+def detect(*paths: str | Path) -> list[Found]:
+    """The files at these paths, in folders and below; refused where there is none."""
+    empty: list[str] = []
+    found = [file for path in paths for file in search(path, empty)]
+    names = ", ".join(map(str, paths[:3])) + (" and others" if len(paths) > 3 else "")
+    if not found and empty:
+        raise BadInput(f"{empty[0]} is empty; name {WANTED}")
+    if not found:
+        raise BadInput(f"{names}: nothing there is known; name {WANTED}")
+    return drop_twins(found)
+
+
+def search(path: str | Path, empty: list[str]) -> list[Found]:
+    name = str(path)
+    if name.startswith(("http://", "https://")):
+        return [Found(name, "progress", name)]
+    if REMOTE.match(name):
+        raise BadInput(f"{name} is not on this machine; mount or copy it, and name the folder")
+    place = Path(path).absolute()
+    if not place.exists():
+        raise BadInput(f"{name} does not exist; name {WANTED}")
+    return [file for each in list_files(place) if (file := look(each, empty)) is not None]
+
+
+def list_files(place: Path) -> Iterator[Path]:
+    if not place.is_dir():
+        yield place
+        return
+    for folder, inner, names in os.walk(place):
+        inner[:] = sorted(each for each in inner if not SKIPPED.fullmatch(each))
+        yield from (Path(folder, name) for name in sorted(names) if not SKIPPED.fullmatch(name))
+
+
+def look(path: Path, empty: list[str]) -> Found | None:
+    """What a file is; None where it is nothing of ours."""
+    try:
+        size = path.stat().st_size
+        with path.open("rb") as file:
+            head = file.read(PEEK)
+    except OSError as error:
+        raise BadInput(f"{path} cannot be read ({error.strerror}); make it readable, or leave it out") from error
+    if not head:
+        empty.append(str(path))
+        return None
+    rolling = ROLLING.fullmatch(path.name) if path.parent.name.startswith("eventlog_v2_") else None
+    codec = find_codec(str(path))
+    kind = "event-log" if rolling or codec != "none" else recognise(path.name, head)
+    if kind is None:
+        return None
+    log = str(path.parent if rolling else path.with_name(strip(path.name, codec))) if kind == "event-log" else kind
+    part = int(rolling["part"]) if rolling else None
+    return Found(str(path), kind, log, codec, size, part, path.name.endswith(".compact"))
+
+
+def strip(name: str, codec: str) -> str:
+    return name.removesuffix(".inprogress").removesuffix(f".{codec}")
+
+
+def recognise(name: str, head: bytes) -> str | None:
+    """The kind of a file that begins so."""
+    if name.lower().endswith(TABLES) or head.startswith(b"PAR1"):
+        return "table"
+    text = head.decode("utf-8-sig", errors="replace").lstrip()
+    if text.startswith('{"Event":'):
+        return "event-log"
+    if not text.startswith(("{", "[")):
+        return None
+    try:
+        line = json.loads(text.splitlines()[0])
+    except (ValueError, RecursionError):
+        line = None
+    if isinstance(line, dict) and "Event" in line:
+        return "event-log"
+    if isinstance(line, dict) and "operator" in line:
+        return "records"
+    return "progress" if '"runId"' in text or '"progress"' in text else None
+
+
+def drop_twins(found: list[Found]) -> list[Found]:
+    """Without logs in progress of which the finished one is there too."""
+    finished = {file.log for file in found if not file.path.endswith(".inprogress")}
+    return [file for file in found if not (file.path.endswith(".inprogress") and file.log in finished)]
+
+
+def find_gaps(found: Iterable[Found]) -> list[str]:
+    """A sentence for every rolling log that lacks parts; a compacted part stands for all up to it."""
+    parts: dict[str, set[int]] = {}
+    compacted: dict[str, int] = {}
+    for file in found:
+        if file.part is not None:
+            parts.setdefault(file.log, set()).add(file.part)
+            if file.compact:
+                compacted[file.log] = max(compacted.get(file.log, 0), file.part)
+    sentences = []
+    for log, seen in sorted(parts.items()):
+        missing = sorted(set(range(compacted.get(log, 0) + 1, max(seen) + 1)) - seen)
+        if missing:
+            sentences.append(f"{log} lacks part {', '.join(map(str, missing[:5]))}: what it held is not known")
+    return sentences

@@ -1,0 +1,188 @@
+"""A file of an event log, or a stretch of a large one, flows in; batches of its few interesting events flow out.
+
+Runs in Spark's Python tasks and holds one chunk at a time. Nothing that a file can contain raises: lines that are no
+events are counted, and a stream that breaks off ends there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tuner.pipeline.sources import task_end
+from tuner.pipeline.sources.codec import Torn, read_chunks
+from tuner.pipeline.sources.event import BATCH, arrow_schema, pack
+from tuner.pipeline.sources.executor import parse_executor, parse_profile, parse_removed
+from tuner.pipeline.sources.job import parse_job
+from tuner.pipeline.sources.task_end import Damaged, cut, load, pack_tasks, part, whole
+from tuner.pipeline.sources.trigger import read_time, read_trigger
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+LONGEST = 256 << 20  # bytes without the end of a line: no event is so large
+STREAMING = b"org.apache.spark.sql.streaming.StreamingQueryListener$"
+OPENING = b'{"Event":"'
+CLOSING = ord("}")
+TASK = task_end.PREFIX
+Parse = Callable[[bytes], Iterable[dict[str, Any]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What one Python task reads at a time."""
+
+    log: str
+    path: str
+    codec: str = "none"
+    start: int = 0
+    end: int = 1 << 62
+
+
+@dataclass(slots=True)
+class Catch:
+    """What has been seen of a piece and not yet handed on."""
+
+    tasks: list[tuple[bytes, ...]] = field(default_factory=list)
+    rare: list[dict[str, Any]] = field(default_factory=list)
+    damaged: int = 0
+
+
+def read_piece(piece: Piece) -> Iterator[pa.RecordBatch]:
+    shape = arrow_schema()
+    found = Catch()
+    try:
+        for block in read_blocks(piece):
+            scan(block, found)
+            if len(found.tasks) + len(found.rare) >= BATCH:
+                yield from hand_on(found, piece.log, shape)
+    except Torn:
+        found.rare.append({"kind": "cut"})
+    except OSError as error:
+        found.rare.append({"kind": "unreadable", "name": error.strerror})
+    if found.damaged:
+        found.rare.append({"kind": "corrupt", "number": found.damaged})
+    yield from hand_on(found, piece.log, shape)
+
+
+def hand_on(found: Catch, log: str, shape: pa.Schema) -> Iterator[pa.RecordBatch]:
+    if found.tasks:
+        yield pack_tasks(found.tasks, log, shape)
+    yield from pack(({"log": log} | event for event in found.rare), shape)
+    found.tasks.clear()
+    found.rare.clear()
+
+
+def scan(block: bytes, found: Catch) -> None:
+    """The events of a block of lines. No line is copied that need not be: most say nothing of interest."""
+    start, size, keep = 0, len(block), found.tasks.append
+    while start < size:
+        end = block.find(b"\n", start)
+        end = size if end < 0 else end
+        if block.startswith(TASK, start):
+            if values := cut(block, start, end):
+                keep(values)
+            else:
+                note(block[start:end], parse_task, found)
+        elif not block.startswith(OPENING, start):
+            note(block[start:end], parse_other, found)
+        elif parse := EVENTS.get(block[start + 10 : block.find(b'"', start + 10, end)]):
+            note(block[start:end], parse, found)
+        elif block[end - 1] != CLOSING:
+            note(block[start:end], parse_other, found)
+        start = end + 1
+
+
+def note(line: bytes, parse: Parse, found: Catch) -> None:
+    try:
+        found.rare.extend(parse(line))
+    except Damaged:
+        found.damaged += 1
+
+
+def read_blocks(piece: Piece) -> Iterator[bytes]:
+    """Whole lines, some MB at a time; a stretch begins behind the first end of a line at or after `start` - 1."""
+    position = max(piece.start - 1, 0)
+    rest = b""
+    skipping = piece.start > 0
+    for chunk in read_chunks(piece.path, piece.codec, position):
+        data = rest + chunk
+        if skipping:
+            first = data.find(b"\n") + 1
+            if not first:
+                position += len(data)
+                continue
+            data, position, skipping = data[first:], position + first, False
+        if position >= piece.end:
+            return
+        last = data.find(b"\n", piece.end - 1 - position) if position + len(data) >= piece.end else -1
+        if last >= 0:
+            yield data[:last]
+            return
+        last = data.rfind(b"\n")
+        if last < 0 and len(data) > LONGEST:
+            raise Torn("a line has no end")
+        if last >= 0:
+            yield data[:last]
+            position += last + 1
+        rest = data[last + 1 :]
+    if rest:
+        yield rest
+
+
+def parse_other(line: bytes) -> Iterable[dict[str, Any]]:
+    """A line that does not begin or end as Spark's do: blank, another's layout, or damaged."""
+    if not line.strip():
+        return ()
+    parse = EVENTS.get(str(load(line).get("Event")).encode())
+    return () if parse is None else parse(line)
+
+
+def parse_task(line: bytes) -> Iterator[dict[str, Any]]:
+    yield task_end.parse(line)
+
+
+def parse_start(line: bytes) -> Iterator[dict[str, Any]]:
+    event = load(line)
+    attempt = event.get("App Attempt ID")
+    identity = "_".join(str(value) for value in (event.get("App ID"), attempt) if value)
+    yield {
+        "kind": "application",
+        "time": whole(event.get("Timestamp")),
+        "name": str(event["App Name"]) if event.get("App Name") else None,
+        "run": identity or None,
+    }
+
+
+def parse_end(line: bytes) -> Iterator[dict[str, Any]]:
+    yield {"kind": "end", "time": whole(load(line).get("Timestamp"))}
+
+
+def parse_query(line: bytes) -> Iterator[dict[str, Any]]:
+    event = load(line)
+    name = event.get("name")
+    yield {
+        "kind": "query",
+        "query": str(event.get("id")),
+        "run": str(event.get("runId")),
+        "time": read_time(event.get("timestamp")),
+        "name": name if isinstance(name, str) and name else None,
+    }
+
+
+def parse_progress(line: bytes) -> Iterator[dict[str, Any]]:
+    yield read_trigger(part(load(line), "progress"))
+
+
+EVENTS: dict[bytes, Parse] = {
+    b"SparkListenerTaskEnd": parse_task,
+    b"SparkListenerJobStart": parse_job,
+    b"SparkListenerExecutorAdded": parse_executor,
+    b"SparkListenerExecutorRemoved": parse_removed,
+    b"SparkListenerResourceProfileAdded": parse_profile,
+    b"SparkListenerApplicationStart": parse_start,
+    b"SparkListenerApplicationEnd": parse_end,
+    STREAMING + b"QueryStartedEvent": parse_query,
+    STREAMING + b"QueryProgressEvent": parse_progress,
+}

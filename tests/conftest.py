@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """A real session on two local cores; mark what uses it `xdist_group("spark")`, so that one worker starts one JVM."""
+    """A real session on two local cores; mark what uses it `xdist_group("spark")`, so that one worker has the JVM."""
     from tuner.pipeline.session import start_session
 
     scratch = tmp_path_factory.mktemp("spark")

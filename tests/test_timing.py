@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import pickle
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import fields
@@ -23,8 +22,6 @@ from tuner.pipeline.sample import Sample
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # tasks run in this Python, whatever `python3` is
 
 
 class Context:

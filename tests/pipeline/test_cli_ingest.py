@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parents[2]
-os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # tasks run in this Python, whatever `python3` is
 START = 1_777_636_800.0  # 2026-05-01T12:00:00Z
 
 

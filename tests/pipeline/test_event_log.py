@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.xdist_group("spark")
-os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 ROOT = Path(__file__).parents[2]
 Samples = list[dict[str, Any]]
 

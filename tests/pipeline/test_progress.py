@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -26,7 +24,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.xdist_group("spark")
-os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 MIDNIGHT = 1_700_006_400.0
 Document = dict[str, Any]
 

@@ -1,11 +1,11 @@
 """The one shape in which every source says what an operator did between two moments.
 
-A source emits samples as fine as it knows: one a task, a micro-batch, a flush of a timer, a line of a table. `fold` puts
-them on a grid of equal windows; everything that can be added up is a sum, so that windows add up too. None means that
-the source does not know, and is never read as zero.
+A source emits samples as fine as it knows: one a task, a micro-batch, a flush of a timer, a line of a table. `fold`
+puts them on a grid of equal windows; everything that can be added up is a sum, so that windows add up too. None means
+that the source does not know, and is never read as zero.
 
-Notation, of the tasks or batches that ran in the window: n_i records took t_i seconds, t_i = overhead + n_i s + noise of
-variance n_i v. The weights of the least squares are 1 / n_i, so these sums are all that a fit needs.
+Notation, of the tasks or batches that ran in the window: n_i records took t_i seconds, t_i = overhead + n_i s + noise
+of variance n_i v. The weights of the least squares are 1 / n_i, so these sums are all that a fit needs.
 """
 
 from __future__ import annotations

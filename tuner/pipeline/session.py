@@ -1,4 +1,4 @@
-"""A master's address and settings flow in; a Spark session that stays on this machine unless told otherwise flows out."""
+"""A master's address and settings flow in; a Spark session, on loopback alone where it is local, flows out."""
 
 from __future__ import annotations
 

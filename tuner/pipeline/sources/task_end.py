@@ -86,13 +86,22 @@ def parse(line: bytes) -> dict[str, Any]:
 
 def load(line: bytes) -> dict[str, Any]:
     """The line as an object of JSON."""
+    import orjson
+
     try:
-        event = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise Damaged("no JSON") from error
+        event = orjson.loads(line)
+    except ValueError:  # Java writes NaN, and numbers of any length
+        event = load_lenient(line)
     if not isinstance(event, dict):
         raise Damaged("no object")
     return event
+
+
+def load_lenient(line: bytes) -> object:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise Damaged("no JSON") from error
 
 
 def part(of: dict[str, Any], name: str) -> dict[str, Any]:

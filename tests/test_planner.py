@@ -20,10 +20,19 @@ from scaler.problem import Floats, Integers, Task, Weights, lay_out
 from scaler.workload import V, X, Y, advance, make_workload, observe
 from scaler.worth import appraise, appraise_ages
 from sim.clairvoyant import floor
+from sim.graphs import single
+from sim.infrastructure import find_infrastructure
 from sim.plain import walk
 from sim.plant import Inertia, fresh_plant
 from sim.replay import RECONFIGURATIONS, RESOURCES, VIOLATIONS, Record, fresh_baton, loop_for
+from sim.setting import Setting
+from sim.simulate import simulate
+from sim.trace import Trace
 from tests.examples import make_rates, make_task
+from tuner.contest import ask
+from tuner.floors import solve
+from tuner.report.course import replay_costs
+from tuner.shifts import SHIFTS, apply_shift
 
 ROOT = Path(__file__).parents[1]
 
@@ -191,3 +200,23 @@ def test_its_memory_does_not_grow() -> None:
     sizes = [sum(a.nbytes for a in flatten(state).values()) for state in (short, long)]
     assert sizes[0] == sizes[1]
     assert PLANNER.measure(long) <= sizes[1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("infrastructure", ["A", "B"])
+@pytest.mark.parametrize("shift", SHIFTS)
+def test_it_recovers_from_a_change(shift: str, infrastructure: str) -> None:
+    """Near the floor over the whole run, and nearer again two thousand slots after the world has changed."""
+    nodes = find_infrastructure(infrastructure, 3)
+    trace = Trace(daily(60_000, 1440, seed=1))
+    world = apply_shift(shift, Setting(single(180.0, 10), nodes, trace, "planner", 0.05, highest_rate=650.0))
+    question = ask(world)
+    assert question is not None
+    least = solve(question)
+    assert least.tail is not None
+    shifts = () if world.shift is None else (world.shift,)
+    run = simulate(world.setting, 0, record=True, shifts=shifts)
+    assert run.timeline is not None
+    late = replay_costs(world.late, run.timeline).cost[world.tail :]
+    assert least.whole.multiple(run.cost) < 1.25
+    assert least.tail.multiple(float(late.mean())) < 1.15

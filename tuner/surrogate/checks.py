@@ -167,7 +167,8 @@ def check_residuals(seen: Seen) -> Answer:
             f"{said}; {CARRIED_OVER:.0%} is allowed: something slow is at work that the model does not know, such as "
             "warm-up, a neighbour or state that grows; look for it.",
         )
-    return Answer("pass", f"{said}; neither is beyond what is allowed ({BENT:.0%}, {CARRIED_OVER:.0%}).")
+    allowed = f"{BENT:.0%}, {CARRIED_OVER:.0%}"
+    return Answer("pass", f"{said}; neither is beyond what is allowed ({allowed}) by more than chance.")
 
 
 def find_bend(load: Floats, errors: Floats) -> tuple[float, bool]:

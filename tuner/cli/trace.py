@@ -28,7 +28,7 @@ since_option = click.option("--since", metavar="TIME", callback=parse_moment, he
 until_option = click.option("--until", metavar="TIME", callback=parse_moment, help="Up to here.")
 
 
-@click.group()
+@click.group(epilog="\b\nExamples:\n  tuner trace export shop rates.csv\n  tuner trace plot shop --html arrivals.html")
 def trace() -> None:
     """Put an application's arrivals into a file, or draw them."""
 

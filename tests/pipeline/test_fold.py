@@ -227,6 +227,8 @@ def merge_plainly(rows: list[Sample]) -> Sample:
         knowing = [row for row in rows if any(getattr(row, c) is not None for c in block.columns)]
         if block.total:
             knowing.sort(key=lambda row: -math.floor(row.completeness * 10.0 + 0.5))
+        if block.columns[0] == "response_n":  # of a progress it is only worked out
+            knowing.sort(key=lambda row: row.evidence == "progress")
         figures |= {column: getattr(knowing[0], column) if knowing else None for column in block.columns}
     return replace(rows[0], **figures, completeness=max(row.completeness for row in rows))
 

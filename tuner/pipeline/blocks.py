@@ -12,6 +12,7 @@ class Block(NamedTuple):
 
     columns: tuple[str, ...]
     total: bool  # of everything that happened, so that who saw more of a window knows it better
+    guess: str | None = None  # the kind of evidence that only works it out: whoever measured it knows it better
 
 
 BLOCKS = (
@@ -24,7 +25,7 @@ BLOCKS = (
     Block(("busy",), True),
     Block(("replicas",), True),
     Block(("batches", "batch_time", "batch_interval"), True),
-    Block(("response_n", "response_sum"), False),
+    Block(("response_n", "response_sum"), False, "progress"),
 )
 LEVELS = ("backlog", "replicas")  # of a moment or a mean; all others add up
 AT_THE_END = ("batches", "batch_time", "batch_interval")  # count where the sample ends, however long it took

@@ -10,11 +10,13 @@ The rows of node types and the one without a type (of sources that cannot tell) 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from scaler.errors import BadInput
-from tuner.pipeline.blocks import AT_THE_END, BLOCKS, MEASURED, SPREAD, SUMS
+from tuner.pipeline.blocks import AT_THE_END, BLOCKS, MEASURED, SPREAD, SUMS, Block
 from tuner.pipeline.sample import EVIDENCE
 
 WINDOW_S = 60.0
@@ -126,7 +128,12 @@ def add_up(pieces: DataFrame, window_s: float) -> DataFrame:
 def merge_evidence(rows: DataFrame) -> DataFrame:
     """One row per window: each block of columns from the kind of evidence that knows it best."""
     rank = rank_evidence()
-    picks = pick_blocks(rank, F.col("completeness"))
+
+    def rank_for(block: Block) -> Column:
+        guessed = F.lit(0) if block.guess is None else (F.col("evidence") == block.guess).cast("int")
+        return rank + guessed * len(EVIDENCE)
+
+    picks = pick_blocks(rank_for, F.col("completeness"))
     return rows.groupBy("application", "operator", "slot", "node_type").agg(
         *picks, F.min_by("evidence", rank).alias("evidence"), F.max("completeness").alias("completeness")
     )
@@ -140,12 +147,12 @@ def rank_evidence() -> Column:
     return rank
 
 
-def pick_blocks(rank: Column, completeness: Column) -> list[Column]:
+def pick_blocks(rank_for: Callable[[Block], Column], completeness: Column) -> list[Column]:
     """For every column its value in the row that knows its block best."""
-    fuller = rank - F.round(completeness * 10.0) * 10.0
     picks = []
     for block in BLOCKS:
+        rank = rank_for(block)
         known = F.coalesce(*block.columns).isNotNull()
-        order = F.when(known, fuller if block.total else rank)
+        order = F.when(known, rank - F.round(completeness * 10.0) * 10.0 if block.total else rank)
         picks += [F.min_by(column, order).alias(column) for column in block.columns]
     return picks

@@ -36,7 +36,7 @@ def whole(folded: DataFrame) -> DataFrame:
     )
     order = rank * 2 + F.col("typed").cast("int")
     merged = sides.groupBy(*window).agg(
-        *pick_blocks(order, F.col("completeness")),
+        *pick_blocks(lambda _: order, F.col("completeness")),
         F.min_by("evidence", order).alias("evidence"),
         F.max("completeness").alias("completeness"),
     )

@@ -48,7 +48,8 @@ def read_tasks(spark: SparkSession, path: str) -> DataFrame:
     from tuner.pipeline.sources.found import detect
     from tuner.pipeline.sources.log_file import read_piece
 
-    return map_pieces(spark, cut_pieces(detect(path)), read_piece).where("kind = 'task'")
+    bundles = cut_pieces(detect(path), spark.sparkContext.defaultParallelism)
+    return map_pieces(spark, bundles, read_piece).where("kind = 'task'")
 
 
 def read_samples(spark: SparkSession, path: str) -> DataFrame:

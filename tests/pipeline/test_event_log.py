@@ -273,9 +273,10 @@ def test_stretches_of_a_file_hold_every_line_once(tmp_path: Path) -> None:
 
 def test_files_are_shared_out_in_bundles() -> None:
     small = [Found(f"/l/{i}", "event-log", f"/l/{i}", "none", 1000) for i in range(5000)]
-    bundles = cut_pieces([*small, Found("/l/big", "event-log", "/l/big", "none", 200 << 20)])
-    assert len(bundles) == 8
-    assert sum(len(bundle) for bundle in bundles) == 5007
+    bundles = cut_pieces([*small, Found("/l/big", "event-log", "/l/big", "none", 200 << 20)], slots=8)
+    assert len(bundles) == 9  # eight stretches of the large one, and all of the small ones together
+    assert sum(len(bundle) for bundle in bundles) == 5008
+    assert {piece.path for piece in bundles[-1]} == {file.path for file in small}
 
 
 def rolling(folder: Path, parts: dict[int, Sequence[str]], compact: dict[int, Sequence[str]] | None = None) -> Path:

@@ -24,7 +24,7 @@ STREAMING = {"stage", "progress", "query"}
 
 def read_event_log(spark: SparkSession, found: Sequence[Found], application: str | None, strict: bool) -> Reading:
     """Of a rolling log all files are needed, for one explains the next."""
-    events = read_events(spark, cut_pieces(found), read_piece)
+    events = read_events(spark, cut_pieces(found, spark.sparkContext.defaultParallelism), read_piece)
     counts = count_kinds(events)
     logs = {file.log for file in found}
     streaming = [log for log, kinds in counts.items() if STREAMING & kinds.keys()]

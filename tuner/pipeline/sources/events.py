@@ -6,7 +6,7 @@ these are kept on the executors, so that samples, links and what was wrong come 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from tuner.pipeline.sources.event import ddl
@@ -17,33 +17,38 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-STRETCH = 32 << 20  # bytes of a plain log a task reads at a time
+LEAST, MOST = 16 << 20, 128 << 20  # bytes of a plain log that a task reads: starting one costs as much as some MB
 EXPANDS = 12  # times, about, that Spark's compressed logs grow; decides only how files are shared out
 
 Reader = Callable[[Piece], Iterator["pa.RecordBatch"]]
 
 
-def cut_pieces(found: Iterable[Found], split: bool = True) -> list[list[Piece]]:
-    """Bundles of about equal work: stretches of large files, many small files together."""
+def cut_pieces(found: Sequence[Found], slots: int, split: bool = True) -> list[list[Piece]]:
+    """Bundles of about equal work for so many tasks at a time: stretches of large files, many small files together."""
+    stretch = min(max(LEAST, sum(map(weigh, found)) // slots + 1), MOST)
     pieces: list[tuple[int, Piece]] = []
     for file in found:
-        whole = Piece(file.log, file.path, file.codec)
-        if file.codec != "none" or file.size <= STRETCH or not split:
-            pieces.append((file.size * (1 if file.codec == "none" else EXPANDS), whole))
+        if file.codec != "none" or file.size <= stretch or not split:
+            pieces.append((weigh(file), Piece(file.log, file.path, file.codec)))
             continue
         pieces += [
-            (STRETCH, Piece(file.log, file.path, "none", start, min(start + STRETCH, file.size)))
-            for start in range(0, file.size, STRETCH)
+            (stretch, Piece(file.log, file.path, "none", start, min(start + stretch, file.size)))
+            for start in range(0, file.size, stretch)
         ]
     bundles: list[list[Piece]] = []
     room = 0
     for size, piece in sorted(pieces, key=lambda each: -each[0]):
         if room < size or not bundles:
             bundles.append([])
-            room = STRETCH
+            room = stretch
         bundles[-1].append(piece)
         room -= size
     return bundles
+
+
+def weigh(file: Found) -> int:
+    """Bytes of text in a file, about."""
+    return file.size * (1 if file.codec == "none" else EXPANDS)
 
 
 def read_events(spark: SparkSession, bundles: list[list[Piece]], read: Reader) -> DataFrame:

@@ -40,7 +40,8 @@ def read_progress(spark: SparkSession, found: Sequence[Found], application: str 
     if not application:
         raise BadInput(f"{found[0].path} does not say which application it is of; name the application")
     local = [file for file in found if not is_address(file)]
-    frames = [read_events(spark, cut_pieces(local, split=False), read_file)] if local else []
+    slots = spark.sparkContext.defaultParallelism
+    frames = [read_events(spark, cut_pieces(local, slots, split=False), read_file)] if local else []
     for file in found:
         if is_address(file):
             rows = parse_text(fetch(file.path), file.log)

@@ -25,9 +25,9 @@ from scaler.problem import Floats, Integers, Problem, Seen, Task, lay_out
 from scaler.workload import SMOOTHED, V, Workload, advance, begin, make_workload, observe
 from scaler.worth import Worth, appraise, appraise_ages, keep_account, make_worth, worth_now
 
-SWEEPS = 2  # thresholds planned for in a slot that plans
-LOOK = 12  # thresholds passed over, at most, to find one that the load comes near
-UNHURRIED, SELDOM = 4096, 12  # after each so many slots, planning skips one slot more, up to so many
+SWEEPS = 2  # sweeps in a slot that plans, each of one threshold in one view
+LOOK = 24  # of these passed over, at most, to find one that the load comes near
+UNHURRIED, SELDOM = 4096, 6  # after each so many slots, planning skips one slot more, up to so many
 HORIZON = 50_000.0  # slots over which what was paid fades; early on, as long as there were slots
 EARLY = 300.0
 PATIENCE = 2.0  # times the price of moving by which another type must have been cheaper
@@ -44,7 +44,7 @@ class State(NamedTuple):
     paid: Floats  # [N] what each shadow paid, fading
     kind: Integers  # [2] node type in use, and the one before
     peak: Floats  # [1] highest rate of late
-    clock: Integers  # [3] slots seen, next threshold to plan for of all, and of the type in use
+    clock: Integers  # [3] slots seen; next threshold and view to plan for of all, and of the type in use
 
 
 def prepare(task: Task, seed: int, options: Mapping[str, Any]) -> State:
@@ -209,21 +209,22 @@ def plan(p: Problem, s: State) -> None:
         return
     far = s.workload.hazard.shape[0] - s.workload.height_edges.shape[0] - 1  # the oldest age, the least height
     for n in range(SWEEPS):
-        b = -1
+        at = -1
         for _ in range(LOOK):
-            if b < 0:
+            if at < 0:
                 if n % 2 == 0:
-                    b = s.clock[1]
-                    s.clock[1] = (b + 1) % s.workload.situation.shape[1]
+                    at = s.clock[1]
+                    s.clock[1] = (at + 1) % (V * s.workload.age.shape[0])
                 else:
-                    b = s.kind[0] * steps(p) + s.clock[2]
-                    s.clock[2] = (s.clock[2] + 1) % steps(p)
-                if s.workload.situation[SMOOTHED, b] == far:
-                    b = -1
-        if b >= 0:
-            for v in range(V):
-                appraise(p, s.worth, s.workload, v, b, p.price[b // steps(p)])
-            appraise_ages(p, s.worth, s.workload, b, p.price[b // steps(p)])
+                    at = V * s.kind[0] * steps(p) + s.clock[2]
+                    s.clock[2] = (s.clock[2] + 1) % (V * steps(p))
+                if s.workload.situation[SMOOTHED, at // V] == far:
+                    at = -1
+        if at >= 0:
+            b = at // V
+            appraise(p, s.worth, s.workload, at % V, b, p.price[b // steps(p)])
+            if at % V == SMOOTHED:
+                appraise_ages(p, s.worth, s.workload, b, p.price[b // steps(p)])
 
 
 def measure(state: State) -> int:

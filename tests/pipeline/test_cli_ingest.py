@@ -71,6 +71,12 @@ def refuse(command: click.Command, *arguments: object, db: Path) -> str:
     return str(result.exception)
 
 
+def test_without_spark_a_sentence_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    said = refuse(ingest, tmp_path, "--app", "shop", db=tmp_path / "t.db")
+    assert said.endswith("install it with: pip install 'stream-scaler[spark]'")
+
+
 def test_samples_are_a_table_that_lines_up(db: Path) -> None:
     head, rule, *rows = succeed(samples, "shop", "--limit", 4, db=db).splitlines()
     assert len(rows) == 4

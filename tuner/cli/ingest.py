@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextlib import closing
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -63,6 +64,8 @@ def ingest(
     PATH is a file or a folder with any number of them; what was read before and has not grown is left alone. A second
     run over more files comes to the same as one run over all of them.
     """
+    if find_spec("pyspark") is None:
+        raise BadInput("reading monitoring needs Spark; install it with: pip install 'stream-scaler[spark]'")
     from tuner.pipeline.fold import check_window
     from tuner.pipeline.ingest import Place
     from tuner.pipeline.ingest import forget as forget_all

@@ -122,7 +122,6 @@ def peak_heap(spark: SparkSession) -> float:
 def main(sizes: list[int]) -> None:
     from tuner.pipeline.session import start_session
 
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     with tempfile.TemporaryDirectory() as folder:
         spark = start_session("local[2]", {"spark.driver.memory": "2g", "spark.local.dir": folder})
         costs: dict[int, dict[str, Cost]] = {}

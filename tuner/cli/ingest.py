@@ -28,7 +28,7 @@ SETTINGS = {"spark.driver.memory": "2g", "spark.sql.shuffle.partitions": "64"}
     epilog="\b\nExamples:\n"
     "  tuner ingest /var/log/spark-events --app shop\n"
     "  tuner ingest eventlog_v2_app-1 progress.jsonl --app shop --window 30\n"
-    "  tuner ingest http://driver:4040/progress --app shop --watch --every 60\n"
+    "  tuner ingest http://driver:8000/progress.json --app shop --watch --every 60\n"
     "  tuner ingest measured.csv --app shop && tuner samples shop"
 )
 @click.argument("paths", nargs=-1, required=True, metavar="PATH|URL...")
@@ -77,15 +77,12 @@ def ingest(
         detect(*paths)  # refused before Spark is started
     with closing(open_store(address)) as store:
         place = Place(store, app, (history or beside(store)).absolute(), window_s)
-        try:
-            if forget:
-                forget_all(place)
-            if watch:
-                keep_watching(place, paths, again, master, every)
-            else:
-                say(place, run_once(place, paths, again, master, True))
-        except Retry as error:
-            raise click.ClickException(str(error)) from error
+        if forget:
+            forget_all(place)
+        if watch:
+            keep_watching(place, paths, again, master, every)
+        else:
+            say(place, run_once(place, paths, again, master, True))
 
 
 def beside(store: Store) -> Path:

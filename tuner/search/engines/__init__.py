@@ -1,0 +1,63 @@
+"""The engines by name: each file has one `ask`, a pure function of what is searched, the history and a seed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any, NamedTuple, Protocol
+
+from scaler.errors import BadInput
+from tuner.search.history import History
+from tuner.search.parameters import Parameters
+from tuner.search.qos import QoS
+from tuner.search.space import Space
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What an engine searches: the space, and what is demanded; `budget` evaluations in all."""
+
+    space: Space
+    qos: QoS
+    budget: int
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """What to try next; the note is kept with the trial, and is the only memory that an engine has."""
+
+    parameters: Parameters
+    note: Mapping[str, Any] = field(default_factory=dict)  # of plain numbers, texts and lists
+
+
+class Ask(Protocol):
+    """Suggest `count` things to try next, fewer or none where the engine has done all that it does."""
+
+    def __call__(self, question: Question, history: History, seed: int, count: int = 1) -> list[Suggestion]: ...
+
+
+class Entry(NamedTuple):
+    """Where an engine lives, so that none is imported that is not used, and what it is."""
+
+    where: str
+    summary: str
+
+
+ENGINES: dict[str, Entry] = {
+    "gp": Entry("tuner.search.engines.gp:ask", "Gaussian processes of cost and constraints (GPyTorch), jointly"),
+    "skopt": Entry("tuner.search.engines.skopt:ask", "the paper's Algorithm 4, on scikit-optimize"),
+    "optuna": Entry("tuner.search.engines.optuna:ask_tpe", "Optuna's tree-structured Parzen estimators"),
+    "optuna-cmaes": Entry("tuner.search.engines.optuna:ask_cmaes", "Optuna's evolution strategy"),
+    "optuna-gp": Entry("tuner.search.engines.optuna:ask_gp", "Optuna's Gaussian processes"),
+    "random": Entry("tuner.search.engines.random:ask", "a Sobol sequence"),
+    "naive": Entry("tuner.search.engines.naive:ask", "the paper's Algorithm 5: equal shares and weights, once"),
+}
+
+
+def find_engine(name: str) -> Ask:
+    if name not in ENGINES:
+        raise BadInput(f"there is no engine {name!r}; choose one of {', '.join(ENGINES)}")
+    module, _, attribute = ENGINES[name].where.partition(":")
+    ask: Ask = getattr(import_module(module), attribute)
+    return ask

@@ -1,0 +1,158 @@
+"""Where a search may look: an application and a QoS in; shares that fit every path, and weights, out.
+
+Notation: n operators, P paths; x [n] shares of R_max; A [P, n] is 1 where the path has the operator. Allowed is
+`low <= A x <= high` and `x >= least`. A sum along a path is scaled to its limit by scaling all its shares alike, which
+is the projection in the sense of Kullback and Leibler; doing so for path after path ends inside all limits (Bregman).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scaler.errors import BadInput
+from scaler.problem import Floats, Weights
+from sim.application import Application, paths
+from sim.infrastructure import Infrastructure
+from sim.setting import gains
+from tuner.search.parameters import Parameters
+from tuner.search.qos import QoS
+
+Flags = NDArray[np.bool_]
+EPS = 0.05  # how far the shares along a path may sum to less or more than its whole bound
+IDLE = 1.05  # a bound is at least so many times what a tuple takes where nothing else is
+ROUNDS = 500
+WITHIN = 1e-9
+LEAST_WEIGHT = 1e-3  # of a weight: with none at all, a scaler has nothing to weigh against
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Space:
+    """The shares and weights among which a search chooses."""
+
+    operators: tuple[str, ...]
+    paths: tuple[str, ...]
+    incidence: Floats  # [P, n]
+    low: Floats  # [P]
+    high: Floats  # [P]
+    least: Floats  # [n]
+    work: Floats  # [n] seconds of service that a tuple of the external stream causes; where good shares are near
+    r_max: float
+
+    @property
+    def size(self) -> int:
+        """Coordinates of the unit cube that box-minded engines search: a score per operator, two for the weights."""
+        return len(self.operators) + 2
+
+
+def make_space(application: Application, infrastructure: Infrastructure, qos: QoS, eps: float = EPS) -> Space:
+    """The space of an application; refused where no shares fit all paths."""
+    if not 0.0 < eps < 1.0:
+        raise BadInput(f"eps is {eps}, and must lie between 0 and 1")
+    names = tuple(operator.name for operator in application.operators)
+    routes = paths(application)
+    titles = tuple(" -> ".join(names[i] for i in route) for route in routes)
+    for title in qos.paths:
+        if title not in titles:
+            known = ", ".join(titles[:5]) + (", ..." if len(titles) > 5 else "")
+            raise BadInput(f"a bound is given for the path {title!r}; the paths are {known}")
+    budget = np.array([qos.paths.get(title, qos.r_max) / qos.r_max for title in titles])
+    incidence = np.zeros((len(routes), len(names)))
+    for row, route in zip(incidence, routes, strict=True):
+        row[list(route)] = 1.0
+    fastest = max(node.speedup for node in infrastructure.types)
+    idle = np.array([operator.moments.mean for operator in application.operators]) / fastest
+    space = Space(
+        operators=names,
+        paths=titles,
+        incidence=incidence,
+        low=np.where(is_part(incidence, budget), 0.0, (1.0 - eps) * budget),
+        high=(1.0 + eps) * budget,
+        least=IDLE * idle / qos.r_max,
+        work=np.array([o.moments.mean * g for o, g in zip(application.operators, gains(application), strict=True)]),
+        r_max=qos.r_max,
+    )
+    check_idle(space, idle)
+    check_open(space)
+    return space
+
+
+def is_part(incidence: Floats, budget: Floats) -> Flags:
+    """Paths whose operators all lie on another one that is bound at least as tightly: these need not be used up."""
+    contained = incidence @ (1.0 - incidence).T == 0.0  # [P, P] the row's operators are all the column's
+    np.fill_diagonal(contained, False)
+    return np.asarray((contained & (budget[None, :] <= budget[:, None] + WITHIN)).any(axis=1))
+
+
+def check_idle(space: Space, idle: Floats) -> None:
+    """Refuse a path on which the service alone takes longer than the bound."""
+    for title, row, high in zip(space.paths, space.incidence, space.high, strict=True):
+        if row @ space.least >= high:
+            slowest = space.operators[int(np.argmax(row * idle))]
+            raise BadInput(
+                f"path {title}: its services alone take {row @ idle:.4g} s on the fastest node type, most of it at "
+                f"{slowest!r}, and the bound is {high * space.r_max:.4g} s; allow more, or add a faster type"
+            )
+
+
+def check_open(space: Space) -> None:
+    """Refuse limits that no shares can meet."""
+    if not fits(space, settle(space, np.ones((1, len(space.operators)))))[0]:
+        raise BadInput(
+            "no shares make every path add up to its own bound within eps; allow a larger eps, or bring the bounds of "
+            f"the paths nearer to each other: {', '.join(space.paths[:5])}"
+        )
+
+
+def fits(space: Space, shares: Floats, within: float = 1e-6) -> Flags:
+    """Which rows of shares [m, n] lie in the space."""
+    sums = shares @ space.incidence.T
+    along = (sums >= space.low - within) & (sums <= space.high + within)
+    return np.asarray(along.all(axis=1) & (shares >= space.least - within).all(axis=1))
+
+
+def settle(space: Space, scores: Floats) -> Floats:
+    """Shares in the space with the proportions of positive scores [m, n], as far as the paths let them keep these."""
+    sums = scores @ space.incidence.T
+    shares = np.asarray(scores / (sums / np.sqrt(space.low.clip(1e-3) * space.high)).max(axis=1, keepdims=True))
+    for _ in range(ROUNDS):
+        shares = np.maximum(shares, space.least)
+        for row, low, high in zip(space.incidence > 0.0, space.low, space.high, strict=True):
+            total = shares[:, row].sum(axis=1)
+            factor = np.clip(total, low, high) / total
+            if np.any(factor != 1.0):
+                shares[:, row] *= factor[:, None]
+        if np.all(fits(space, shares, WITHIN)):
+            break
+    return shares
+
+
+def from_cube(space: Space, points: Floats) -> list[Parameters]:
+    """Points [m, n + 2] of the open unit cube, spread evenly over the space where the application is one path.
+
+    A score is exponential, and scores over their sum are then even on the simplex; so are sticks broken off twice.
+    """
+    n = len(space.operators)
+    inner = np.clip(points, 1e-6, 1.0 - 1e-6)
+    shares = settle(space, -np.log1p(-inner[:, :n]))
+    first = 1.0 - np.sqrt(1.0 - inner[:, n])
+    rest = (1.0 - first) * inner[:, n + 1]
+    return gather(shares, np.stack([first, rest, 1.0 - first - rest], axis=1))
+
+
+def to_cube(space: Space, parameters: Parameters) -> Floats:
+    """A point of the cube that `from_cube` brings back to these parameters."""
+    shares = np.array(parameters.shares)
+    scores = -np.expm1(-shares * len(shares) / shares.sum())
+    w = parameters.weights
+    first = min(w.performance, 1.0 - 1e-9)
+    return np.array([*scores, 1.0 - (1.0 - first) ** 2, w.reconfiguration / (1.0 - first)]).clip(0.0, 1.0)
+
+
+def gather(shares: Floats, weights: Floats) -> list[Parameters]:
+    """Rows of shares [m, n] and of weights [m, 3] (performance, reconfiguration, resources) as parameters."""
+    floored = np.maximum(weights, LEAST_WEIGHT)
+    floored /= floored.sum(axis=1, keepdims=True)
+    return [Parameters(tuple(map(float, x)), Weights(*map(float, w))) for x, w in zip(shares, floored, strict=True)]

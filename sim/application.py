@@ -172,6 +172,11 @@ def paths(application: Application) -> tuple[tuple[int, ...], ...]:
     return tuple(path for i in range(len(before)) if not before[i] for path in onward[i])
 
 
+def name_path(application: Application, path: tuple[int, ...]) -> str:
+    """A path as people write it: "parse -> enrich -> count"."""
+    return " -> ".join(application.operators[i].name for i in path)
+
+
 def equal_shares(application: Application, r_max: float) -> dict[str, float]:
     """Each operator's latency bound when the operators of its longest path share R_max alike."""
     if not 0.0 < r_max < math.inf:

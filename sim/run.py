@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -47,6 +48,7 @@ class Run:
     policy_bytes: int  # held by the policies' tables at the end
     seconds: float
     timeline: Timeline | None = None
+    blocks: Mapping[str, Floats] = field(default_factory=dict)  # each measure's means, block by block
 
 
 def batch_error(values: Floats, slots: Floats) -> float:

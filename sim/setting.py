@@ -10,7 +10,7 @@ import numpy as np
 
 from scaler.errors import BadInput
 from scaler.problem import Integers, Task, Weights
-from sim.application import Application, equal_shares, order, upstream
+from sim.application import Application, equal_shares, name_path, order, paths, upstream
 from sim.infrastructure import Infrastructure
 from sim.plant import Inertia
 from sim.replay import PLANTS
@@ -35,6 +35,7 @@ class Setting:
     start: str | None = None  # node type of the first replica; None: the infrastructure's first
     plant: str = "memoryless"
     inertia: Inertia = field(default_factory=Inertia)
+    path_bounds: Mapping[str, float] = field(default_factory=dict)  # by path, "parse -> count"; others are due in R_max
 
     def __post_init__(self) -> None:
         if self.plant not in PLANTS:
@@ -51,6 +52,23 @@ class Setting:
             if name not in names:
                 known = f"{self.application.name} has {', '.join(names)}"
                 raise BadInput(f"a latency bound names operator {name!r}; {known}")
+        if self.path_bounds:
+            path_limits(self)
+
+
+def path_limits(setting: Setting) -> dict[tuple[int, ...], float]:
+    """Seconds in which an answer is due along every path."""
+    application, stated = setting.application, dict(setting.path_bounds)
+    limits = {path: stated.pop(name_path(application, path), setting.r_max) for path in paths(application)}
+    if stated:
+        known = [name_path(application, path) for path in limits]
+        raise BadInput(
+            f"a bound is given for the path {next(iter(stated))!r}; the paths are {', '.join(known[:5])}"
+            + (", ..." if len(known) > 5 else "")
+        )
+    if not min(limits.values()) > 0.0:
+        raise BadInput(f"the bound of a path is {min(limits.values())} s, and must be positive")
+    return limits
 
 
 def gains(application: Application) -> list[float]:

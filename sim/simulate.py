@@ -15,12 +15,12 @@ import numpy as np
 from scaler.policies import find_policy
 from scaler.policy import Kernel, build_policy, check_options
 from scaler.problem import Floats, Integers, Problem, Task, lay_out
-from sim.application import Application, order, paths, upstream
+from sim.application import Application, order, upstream
 from sim.plain import walk
 from sim.plant import fresh_plant
 from sim.replay import RECONFIGURATIONS, RESOURCES, SLOTS, VIOLATIONS, Record, fresh_baton, loop_for
 from sim.run import Run, Timeline, batch_error
-from sim.setting import Setting, first_deployment, tasks
+from sim.setting import Setting, first_deployment, path_limits, tasks
 from sim.shift import Shift, check_shifts, cut
 
 STRETCH = 1 << 16
@@ -82,7 +82,7 @@ def simulate(
     stated = tasks(setting)
     operations = [Operation(task, setting, operator_seed(seed, i)) for i, task in enumerate(stated)]
     n, block = len(rates), -(-len(rates) // BLOCKS)
-    alone = len(operations) == 1 and stated[0].bound == setting.r_max and not record
+    alone = len(operations) == 1 and stated[0].bound == setting.r_max and not setting.path_bounds and not record
     lines = [empty_record(n if record else 0) for _ in operations]
     parts = []
     for first, last, shift in cut(n, block, STRETCH, shifts):
@@ -134,8 +134,8 @@ def advance_all(
         operations[i].advance(inflow, block, own, records[i])
         sums[:, RESOURCES] += own[:, RESOURCES]
     slow = np.zeros(n, bool)
-    for path in paths(application):
-        slow |= sum_responses(records, path) > setting.r_max
+    for path, limit in path_limits(setting).items():
+        slow |= sum_responses(records, path) > limit
     moved = np.zeros(n, bool)
     for one in records:
         moved |= one.action != 0
@@ -189,6 +189,7 @@ def summarise(
         reconfigurations=means["reconfigurations"],
         resources=means["resources"],
         errors={name: batch_error(values, slots) for name, values in blocks.items()},
+        blocks={**{name: values / slots for name, values in blocks.items()}, "slots": slots},
         replicas=np.array([operation.held / slots.sum() for operation in operations]),
         policy_bytes=sum(operation.policy_bytes() for operation in operations),
         seconds=seconds,

@@ -30,9 +30,11 @@ from sim.trace import EPOCH, Trace, window
 from sim.trace_file import read_trace
 from tuner.rehearsal import check_policy
 from tuner.scenario_layout import DEFAULTS, KINDS, SOURCES, TWO_WEEKS, kinds_of, name_flag
+from tuner.search.qos import QoS
 from tuner.toml_table import TABLE, Table, check_table, suggest
 
 Document = Mapping[str, Table]
+DEEPER = ("options", "bounds", "paths")  # tables in tables, whose keys lie over each other one by one
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +50,22 @@ class Scenario:
 
 def read_scenario(path: Path | None = None, flags: Document | None = None) -> Scenario:
     """The scenario of a file, of flags over it, and of defaults under both."""
-    flags = flags or {}
-    stated = anchor(read_document(path), path.parent) if path is not None else {}
+    if path is None:
+        return build_scenario("scenario", {}, flags or {}, "")
+    return build_scenario(path.stem, anchor(read_document(path), path.parent), flags or {}, str(path))
+
+
+def build_scenario(name: str, stated: Document, flags: Document, source: str) -> Scenario:
+    """The scenario of tables stated in `source`, of flags over them, and of defaults under both."""
     check_layer(flags, name_flag)
-    document = lay_over(lay_over(DEFAULTS, stated), flags)
-    places = {name: name_place(path, stated, flags, name) for name in KINDS}
-    scenario = make_scenario(path.stem if path is not None else "scenario", fill(document), places, str(path or ""))
+    places = {table: name_place(source, stated, flags, table) for table in KINDS}
+    scenario = make_scenario(name, complete(stated, flags), places, source)
     return replace(scenario, document=anchor(scenario.document, Path.cwd()))
+
+
+def complete(stated: Document, flags: Document) -> Document:
+    """The tables with what nobody stated."""
+    return fill(lay_over(lay_over(DEFAULTS, stated), flags))
 
 
 def read_document(path: Path) -> Document:
@@ -89,7 +100,7 @@ def lay_over(lower: Document, upper: Document) -> Document:
         below = lower.get(name, {})
         if any(key in table and table[key] != below.get(key) for key in SOURCES.get(name, ())):
             below = {}
-        deeper = {key: {**below[key], **table[key]} for key in ("options", "bounds") if key in below and key in table}
+        deeper = {key: {**below[key], **table[key]} for key in DEEPER if key in below and key in table}
         laid[name] = {**below, **table, **deeper}
     return laid
 
@@ -105,10 +116,10 @@ def fill(document: Document) -> Document:
     return {**document, "trace": {**{k: v for k, v in (("slots", TWO_WEEKS), ("seed", 0)) if k in known}, **trace}}
 
 
-def name_place(path: Path | None, stated: Document, flags: Document, table: str) -> str:
+def name_place(source: str, stated: Document, flags: Document, table: str) -> str:
     """Where the user finds a table: in the file, by flags, or both."""
     given = " ".join(dict.fromkeys(name_flag(table, key) for key in flags.get(table, ())))
-    return " with ".join(filter(None, (f"{path}, [{table}]" if table in stated else "", given)))
+    return " with ".join(filter(None, (f"{source}, [{table}]" if table in stated else "", given)))
 
 
 @contextmanager
@@ -132,6 +143,8 @@ def make_scenario(name: str, document: Document, places: Mapping[str, str], whol
     with blame(places["weights"]):
         w = document["weights"]
         weights = Weights(w["perf"], w["rcf"], w["res"])
+    with blame(places["qos"]):
+        qos = make_qos(document["qos"])
     with blame(places["policy"]):
         options = spread_options(document["policy"])
     run = document["run"]
@@ -145,7 +158,7 @@ def make_scenario(name: str, document: Document, places: Mapping[str, str], whol
                 infrastructure=infrastructure,
                 trace=trace,
                 policy=policy,
-                r_max=document["qos"]["r_max"],
+                r_max=qos.r_max,
                 bounds=document["qos"].get("bounds", {}),
                 weights=weights,
                 highest_rate=highest,
@@ -155,6 +168,7 @@ def make_scenario(name: str, document: Document, places: Mapping[str, str], whol
                 start=document["infrastructure"].get("first"),
                 plant=run["plant"],
                 inertia=inertia,
+                path_bounds=qos.paths,
             )
             for policy, given in options.items()
         )
@@ -200,6 +214,10 @@ def take_highest(table: Table) -> float | None:
     if highest is not None and not highest > 0.0:
         raise BadInput(f"highest_rate is {highest}, and must be positive")
     return highest
+
+
+def make_qos(table: Table) -> QoS:
+    return QoS(table["r_max"], table["eta_v"], table["eta_r"], table.get("paths", {}))
 
 
 def make_infrastructure(table: Table) -> Infrastructure:

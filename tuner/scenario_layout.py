@@ -27,7 +27,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "application": {"builtin": "single", "service_rate": 180.0, "k_max": 10},
     "trace": {"generator": "diurnal", "low": 50.0, "high": 600.0, "start": date(2026, 1, 5)},
     "infrastructure": {"name": "A"},
-    "qos": {"r_max": 0.05},
+    "qos": {"r_max": 0.05, "eta_v": 0.05, "eta_r": 0.10},
     "weights": {"perf": 0.6, "rcf": 0.2, "res": 0.2},
     "policy": {"names": ["threshold-c", "ql", "ql-pds-plus"]},
     "run": {"seeds": [0], "plant": "memoryless", "levels": 30, "gamma": 0.99},
@@ -59,7 +59,7 @@ KINDS: dict[str, dict[str, Kind]] = {
         "n_res": WHOLE,
         "first": TEXT,
     },
-    "qos": {"r_max": NUMBER, "bounds": SHARES},
+    "qos": {"r_max": NUMBER, "bounds": SHARES, "paths": SHARES, "eta_v": NUMBER, "eta_r": NUMBER},
     "weights": {"perf": NUMBER, "rcf": NUMBER, "res": NUMBER},
     "policy": {"name": TEXT, "names": TEXTS, "options": TABLE},
     "run": {
@@ -112,4 +112,6 @@ def kinds_of(name: str, table: Table) -> dict[str, Kind]:
 def name_flag(table: str, key: str) -> str:
     if table == "weights":
         return "--weights"
+    if table == "qos" and key.startswith("eta"):  # of `tuner app add` and `tuner tune`
+        return f"--{key.replace('_', '-')}"
     return FLAGS.get((table, key), f"--parameter {key}" if table == "trace" else f"{table} {key}")

@@ -155,10 +155,10 @@ def test_a_trace_with_a_long_gap_is_refused_and_nothing_written(db: Path, tmp_pa
 
 def test_the_sources_are_those_of_the_application_as_it_is_described(db: Path, tmp_path: Path) -> None:
     operators = [{"name": name, "service_time": 0.01, "scv": 1.0} for name in ("parse", "count")]
-    document: dict[str, Any] = {"operator": operators, "edge": [{"from": "parse", "to": "count"}]}
+    graph: dict[str, Any] = {"operator": operators, "edge": [{"from": "parse", "to": "count"}]}
     store = open_store(db)
     with store.begin() as session:
-        add_application(session, "shop", {**document, "sources": {"parse": 0.5}}, START)
+        add_application(session, "shop", {"application": {**graph, "sources": {"parse": 0.5}}}, START)
     store.close()
     succeed(trace, "export", "shop", tmp_path / "r.csv", "--gap", 10, db=db)
     assert read_trace(tmp_path / "r.csv").rates[:3].tolist() == [2.0, 4.0, 6.0]

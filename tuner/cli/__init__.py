@@ -31,7 +31,14 @@ COMMANDS: dict[str, Entry] = {
     "samples": Entry("tuner.cli.samples:samples", "List what each operator did, window by window."),
     "trace": Entry("tuner.cli.trace:trace", "Export or plot the arrivals of an application."),
     "surrogate": Entry("tuner.cli.surrogate:surrogate", "Fit an application's model, and say whether to trust it."),
+    "app": Entry("tuner.cli.app:app", "Describe an application: its operators, its trace, what is demanded of it."),
+    "tune": Entry("tuner.cli.tune:tune", "Search an application's latency bounds and weights."),
+    "trials": Entry("tuner.cli.trials:trials", "List what searches tried."),
+    "trial": Entry("tuner.cli.trial:trial", "Show one trial in full."),
+    "report": Entry("tuner.cli.report:report", "Say what a search found, as a page if wanted."),
+    "compare-engines": Entry("tuner.cli.compare_engines:compare_engines", "Hold the engines against each other."),
     "db": Entry("tuner.cli.db:db", "Look after the database of samples, trials and decisions."),
+    "completion": Entry("tuner.cli.completion:completion", "Print what makes a shell complete these commands."),
 }
 
 

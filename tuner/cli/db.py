@@ -103,6 +103,34 @@ def export(file: Path, address: str | None) -> None:
     click.echo(f"{file} has " + describe_counts(counts, "all there was: nothing") + ".")
 
 
+@db.command(
+    epilog="\b\nExamples:\n  tuner db optuna studies.db\n"
+    "  tuner db optuna shop.db --app shop && optuna-dashboard sqlite:///shop.db"
+)
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--app", metavar="NAME", help="Only the runs of this application.")
+@store_option
+def optuna(file: Path, app: str | None, address: str | None) -> None:
+    """Write tuning runs and their trials to FILE, a new SQLite database of Optuna's own, for its dashboard.
+
+    A run is a study. Others may go on working meanwhile: the file shows one moment, and is there when it is whole.
+    """
+    from tuner.cli.progress import show_progress
+    from tuner.store.connection import open_store
+    from tuner.store.optuna_export import check_target, export_to_optuna
+    from tuner.store.trials import Chosen, count_trials
+
+    check_target(file)
+    with closing(open_store(address)) as store:
+        with store.read() as session:
+            total = count_trials(session, Chosen(app))
+        with show_progress(total, "Writing") as tell:
+            written = export_to_optuna(store, app, file, tell)
+    counts = {"runs": written.studies, "trials": written.trials}
+    click.echo(f"{file} has {describe_counts(counts, 'no study, for nothing was tuned yet')}.", err=True)
+    click.echo(f"optuna-dashboard sqlite:///{file}")
+
+
 @db.command(epilog="\b\nExamples:\n  tuner db prune --older-than 90d --dry-run\n  tuner db prune --older-than 26w")
 @click.option("--older-than", "age", metavar="AGE", required=True, help="As in 12h, 90d or 26w.")
 @click.option("--dry-run", is_flag=True, help="Only say what would go.")

@@ -152,12 +152,12 @@ def read_shape(session: Any, app: str) -> Any:
 
 
 def write_application(fitted: Surrogate, document: Any, samples: Sequence[Sample], toml: Path) -> None:
-    from sim.application import parse_application
+    from tuner.description import shape_of
     from tuner.pipeline.selectivity import estimate_edges
     from tuner.surrogate.application import build_application, format_application
     from tuner.whole_file import write_whole
 
-    shape = None if document is None else parse_application(document)
+    shape = None if document is None else shape_of(document)
     edges = [] if shape is None else [(edge.upstream, edge.downstream) for edge in shape.edges]
     write_whole(toml, format_application(build_application(fitted, shape, estimate_edges(samples, edges))))
 

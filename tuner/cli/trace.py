@@ -130,13 +130,13 @@ def load_one_length(session: Session, app: str, since: float | None, until: floa
 
 def read_sources(session: Session, app: str) -> dict[str, float] | None:
     """The sources as `tuner app add` described them, or as the monitoring's own links tell; None where neither does."""
-    from sim.application import parse_application
+    from tuner.description import shape_of
     from tuner.pipeline.ledger import load_links
     from tuner.store.applications import list_applications
 
     described = [version for version in list_applications(session) if version.application == app]
     if described:
-        return dict(parse_application(described[0].document).sources)
+        return dict(shape_of(described[0].document).sources)
     links = load_links(session, app)
     first = sorted({upstream for upstream, _ in links} - {downstream for _, downstream in links})
     return share_equally(first) if first else None

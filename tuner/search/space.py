@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from scaler.errors import BadInput
 from scaler.problem import Floats, Weights
-from sim.application import Application, paths
+from sim.application import Application, name_path, paths
 from sim.infrastructure import Infrastructure
-from sim.setting import gains
 from tuner.search.parameters import Parameters
 from tuner.search.qos import QoS
 
@@ -37,8 +36,9 @@ class Space:
     incidence: Floats  # [P, n]
     low: Floats  # [P]
     high: Floats  # [P]
-    least: Floats  # [n]
-    work: Floats  # [n] seconds of service that a tuple of the external stream causes; where good shares are near
+    least: Floats  # [n] shares, like `idle`
+    idle: Floats  # [n] what a tuple takes where nothing else is, on the fastest node type
+    scatter: Floats  # [n] second moment of the service time over its squared mean
     r_max: float
 
     @property
@@ -53,7 +53,7 @@ def make_space(application: Application, infrastructure: Infrastructure, qos: Qo
         raise BadInput(f"eps is {eps}, and must lie between 0 and 1")
     names = tuple(operator.name for operator in application.operators)
     routes = paths(application)
-    titles = tuple(" -> ".join(names[i] for i in route) for route in routes)
+    titles = tuple(name_path(application, route) for route in routes)
     for title in qos.paths:
         if title not in titles:
             known = ", ".join(titles[:5]) + (", ..." if len(titles) > 5 else "")
@@ -63,18 +63,20 @@ def make_space(application: Application, infrastructure: Infrastructure, qos: Qo
     for row, route in zip(incidence, routes, strict=True):
         row[list(route)] = 1.0
     fastest = max(node.speedup for node in infrastructure.types)
-    idle = np.array([operator.moments.mean for operator in application.operators]) / fastest
+    moments = [operator.moments for operator in application.operators]
+    idle = np.array([m.mean for m in moments]) / fastest / qos.r_max
     space = Space(
         operators=names,
         paths=titles,
         incidence=incidence,
         low=np.where(is_part(incidence, budget), 0.0, (1.0 - eps) * budget),
         high=(1.0 + eps) * budget,
-        least=IDLE * idle / qos.r_max,
-        work=np.array([o.moments.mean * g for o, g in zip(application.operators, gains(application), strict=True)]),
+        least=IDLE * idle,
+        idle=idle,
+        scatter=np.array([1.0 + m.variance / m.mean**2 for m in moments]),
         r_max=qos.r_max,
     )
-    check_idle(space, idle)
+    check_idle(space)
     check_open(space)
     return space
 
@@ -86,13 +88,14 @@ def is_part(incidence: Floats, budget: Floats) -> Flags:
     return np.asarray((contained & (budget[None, :] <= budget[:, None] + WITHIN)).any(axis=1))
 
 
-def check_idle(space: Space, idle: Floats) -> None:
+def check_idle(space: Space) -> None:
     """Refuse a path on which the service alone takes longer than the bound."""
     for title, row, high in zip(space.paths, space.incidence, space.high, strict=True):
         if row @ space.least >= high:
-            slowest = space.operators[int(np.argmax(row * idle))]
+            slowest = space.operators[int(np.argmax(row * space.idle))]
+            alone = row @ space.idle * space.r_max
             raise BadInput(
-                f"path {title}: its services alone take {row @ idle:.4g} s on the fastest node type, most of it at "
+                f"path {title}: its services alone take {alone:.4g} s on the fastest node type, most of it at "
                 f"{slowest!r}, and the bound is {high * space.r_max:.4g} s; allow more, or add a faster type"
             )
 
@@ -116,7 +119,10 @@ def fits(space: Space, shares: Floats, within: float = 1e-6) -> Flags:
 def settle(space: Space, scores: Floats) -> Floats:
     """Shares in the space with the proportions of positive scores [m, n], as far as the paths let them keep these."""
     sums = scores @ space.incidence.T
-    shares = np.asarray(scores / (sums / np.sqrt(space.low.clip(1e-3) * space.high)).max(axis=1, keepdims=True))
+    # scaled alike as far as all limits let them, to the middle of what these leave: what is settled then stays so
+    up = (space.high / sums).min(axis=1)
+    down = np.maximum((space.low / sums).max(axis=1), (space.least / scores).max(axis=1))
+    shares = np.asarray(scores * np.sqrt(up * down)[:, None])
     for _ in range(ROUNDS):
         shares = np.maximum(shares, space.least)
         for row, low, high in zip(space.incidence > 0.0, space.low, space.high, strict=True):

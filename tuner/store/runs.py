@@ -16,7 +16,7 @@ from typing import Any
 from sqlalchemy import Select, insert, or_, select, update
 from sqlalchemy.orm import Session
 
-from scaler.errors import BadInput
+from scaler.errors import BadInput, Retry
 from tuner.store.models import ApplicationRow, ApplicationVersionRow, RunRow
 from tuner.store.records import RUN_STATES, TuningRun, check_one_of
 from tuner.store.rows import columns_of, to_columns
@@ -25,7 +25,7 @@ COLUMNS = columns_of(RunRow, TuningRun)
 LEASE_S = 60.0
 
 
-class TakenOver(RuntimeError):
+class TakenOver(Retry):
     """Another process has the run now: stop working on it, and leave what it wrote."""
 
 

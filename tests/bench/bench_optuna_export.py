@@ -1,0 +1,89 @@
+"""A run of many trials in; how long its export to Optuna takes, beside Optuna's own way of adding trials, out.
+
+python -m tests.bench.bench_optuna_export [TRIALS] [TRIALS OF OPTUNA'S OWN WAY]
+
+Optuna's way counts the trials before each one: a trial takes the longer the more there are, so that figures of few
+trials flatter it. Both numbers are 50,000 unless given.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sqlalchemy import insert
+
+from tuner.store.applications import add_application
+from tuner.store.connection import Store, open_store
+from tuner.store.models import TrialRow
+from tuner.store.optuna_export import export_to_optuna, opened
+from tuner.store.optuna_trials import to_frozen
+from tuner.store.records import Trial, TuningRun
+from tuner.store.rows import to_columns
+from tuner.store.runs import start_run
+
+if TYPE_CHECKING:
+    from optuna.trial import FrozenTrial
+
+TRIALS = 50_000
+CHUNK = 2_500
+OPERATORS = 8
+
+
+def make_trial(run: TuningRun, i: int) -> Trial:
+    shares = {f"operator {j}": 1.0 / OPERATORS for j in range(OPERATORS)}
+    parameters = {"shares": shares, "weights": {"perf": 0.6, "rcf": 0.2, "res": 0.2}}
+    figures = {"cost": 10.0 + i % 997, "violations": 0.04, "reconfigurations": 0.02, "resources": 10.0}
+    errors = {"cost_error": 0.1, "violations_error": 0.001, "reconfigurations_error": 0.001, "resources_error": 0.1}
+    ended = {"feasible": i % 3 == 0, "slack": 0.2, "slots": 50_000, "seconds": 0.3, "detail": {"purpose": "search"}}
+    return Trial(run.id or 0, i, parameters, "complete", i, 1.7e9 + i, 1.7e9 + i + 1, **figures, **errors, **ended)  # type: ignore[arg-type]
+
+
+def fill(store: Store, trials: int) -> TuningRun:
+    with store.begin() as session:
+        version = add_application(session, "shop", {}, 0.0)
+        settings = {"qos": {"r_max": 0.05, "eta_v": 0.05, "eta_r": 0.1}}
+        run = start_run(session, TuningRun(version.id or 0, "gp", 1, trials, 0.0, settings), "me", 0.0)
+        session.connection().execute(insert(TrialRow), [to_columns(make_trial(run, i)) for i in range(trials)])
+    return run
+
+
+def add_one_by_one(path: Path, trials: Sequence[Trial], run: TuningRun) -> Iterator[tuple[int, float]]:
+    """How many are in, and after how many seconds."""
+    import optuna
+
+    frozen: list[FrozenTrial] = list(to_frozen(trials, run))
+    with opened(path) as storage:
+        study = optuna.create_study(storage=storage)
+        began = time.perf_counter()
+        for i in range(0, len(frozen), CHUNK):
+            study.add_trials(frozen[i : i + CHUNK])
+            yield min(i + CHUNK, len(frozen)), time.perf_counter() - began
+
+
+def main() -> None:
+    given = [int(text) for text in sys.argv[1:]]
+    ours, theirs = (given[0] if given else TRIALS), (given[1] if len(given) > 1 else TRIALS)
+    with tempfile.TemporaryDirectory() as name, closing(open_store(Path(name) / "tuner.db")) as store:
+        run = fill(store, ours)
+        import optuna  # its time is not the export's
+
+        began = time.perf_counter()
+        export_to_optuna(store, None, Path(name) / "bulk.db")
+        took = time.perf_counter() - began
+        print(f"export of {ours:,} trials: {took:.1f} s, {1e6 * took / ours:.0f} us a trial")
+        began = time.perf_counter()
+        study = optuna.load_study(study_name=f"shop, run {run.id}", storage=f"sqlite:///{name}/bulk.db")
+        print(f"read by Optuna: {len(study.trials):,} trials in {time.perf_counter() - began:.1f} s")
+        for done, slow in add_one_by_one(Path(name) / "slow.db", [make_trial(run, i) for i in range(theirs)], run):
+            ratio = (slow / done) / (took / ours)
+            print(f"study.add_trials of {done:,}: {slow:.1f} s, {1e6 * slow / done:.0f} us a trial, x {ratio:.0f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,100 @@
+"""The paper's Algorithm 4, the engine `skopt`: the rules of its phases and rounds."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from scaler.problem import Weights
+from sim.graphs import find_application
+from sim.infrastructure import find_infrastructure
+from tuner.search.engines import Question, Suggestion, find_engine
+from tuner.search.engines import skopt as paper
+from tuner.search.history import Outcome
+from tuner.search.parameters import Parameters
+from tuner.search.qos import QoS
+from tuner.search.space import make_space
+
+
+def answer(suggestion: Suggestion, cost: float) -> Outcome:
+    return Outcome(suggestion.parameters, cost, 0.03, 0.04, note=suggestion.note)
+
+
+@pytest.fixture(scope="module")
+def question() -> Question:
+    qos = QoS(0.05)
+    return Question(make_space(find_application("diamond"), find_infrastructure("A", n_res=3), qos), qos, 100)
+
+
+def make_phase(number: int, name: str, cost: float, count: int = paper.N_BO) -> list[Outcome]:
+    """Outcomes as the engine's own suggestions would have left them, all alike but for the first, the best."""
+    shares = (0.1, 0.3, 0.5, 0.2, 0.3)
+    point = list(shares) if name == "shares" else [0.5, 0.3, 0.2]
+    suggestion = Suggestion(
+        Parameters(shares, Weights(0.5, 0.3, 0.2)), {"round": number, "phase": name, "point": point}
+    )
+    return [answer(suggestion, cost + (i > 0)) for i in range(count)]
+
+
+def test_the_shares_come_first_with_equal_weights_and_use_up_the_bound(question: Question) -> None:
+    history: list[Outcome] = []
+    ask = find_engine("skopt")
+    for _ in range(8):
+        (suggestion,) = ask(question, history, 1)
+        sums = np.array(suggestion.parameters.shares) @ question.space.incidence.T
+        assert (sums >= 0.99 - 1e-6).all()
+        assert (sums <= 1.0 + 1e-6).all()
+        assert min(suggestion.parameters.shares) >= 0.01 - 1e-9
+        assert suggestion.parameters.weights == Weights(1 / 3, 1 / 3, 1 / 3)
+        history.append(answer(suggestion, 10.0 + suggestion.parameters.shares[0]))
+
+
+def test_the_weights_come_next_with_the_best_shares(question: Question) -> None:
+    history = make_phase(0, "shares", 10.0)
+    best = Parameters((0.2, 0.3, 0.4, 0.1, 0.4), Weights(1 / 3, 1 / 3, 1 / 3))
+    history[4] = replace(history[4], parameters=best, cost=9.0)
+    history[7] = replace(history[7], cost=1.0, violations=0.06)  # cheap, and breaks a constraint
+    for _ in range(5):
+        (suggestion,) = find_engine("skopt")(question, history, 1)
+        assert suggestion.parameters.shares == best.shares
+        assert 0.98 <= sum(suggestion.note["point"]) <= 1.02 + 1e-9
+        assert min(suggestion.note["point"]) >= 0.05 - 1e-9
+        history.append(answer(suggestion, 12.0))
+    assert history[-1].note["phase"] == "weights"
+
+
+def test_a_batch_does_not_reach_into_the_next_phase(question: Question) -> None:
+    history = make_phase(0, "shares", 10.0, count=23)
+    assert len(find_engine("skopt")(question, history, 1, 8)) == 2
+
+
+@pytest.mark.parametrize(
+    ("costs", "over"),
+    [
+        ([10.0], False),
+        ([10.0, 10.0], False),  # one round without gain
+        ([10.0, 10.0, 10.0], True),  # two in a row
+        ([10.0, 10.0, 9.0], False),
+        ([10.0, 10.0, 9.0, 9.5], False),
+        ([10.0, 9.0, 9.5, 9.0], True),
+        ([math.nan, math.nan], True),  # nothing ever succeeds
+    ],
+)
+def test_two_rounds_without_gain_end_it(question: Question, costs: list[float], over: bool) -> None:
+    history: list[Outcome] = []
+    for number, cost in enumerate(costs):
+        history += make_phase(number, "shares", cost) + make_phase(number, "weights", cost)
+    suggestions: list[Suggestion] = find_engine("skopt")(question, history, 1)
+    assert (suggestions == []) == over
+    if not over:
+        assert (suggestions[0].note["round"], suggestions[0].note["phase"]) == (len(costs), "shares")
+
+
+def test_a_broken_constraint_costs_a_hundred(question: Question) -> None:
+    (outcome,) = make_phase(0, "shares", 10.0, count=1)
+    broken = replace(outcome, violations=np.float64(0.06), reconfigurations=np.float64(0.11))
+    assert paper.penalise(outcome, question.qos) == 10.0
+    assert paper.penalise(broken, question.qos) == 210.0

@@ -1,0 +1,228 @@
+"""Trials of a database in; tables, CSV, JSON, the scenario that replays one, and refusals out."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from scaler.problem import Weights
+from tuner.cli import main
+from tuner.cli.grid import deal_out
+from tuner.cli.trials import SORTS as OFFERED
+from tuner.cli.trials import STATES
+from tuner.scenario import read_scenario
+from tuner.store.applications import add_application
+from tuner.store.connection import open_store
+from tuner.store.objectives import add_objective
+from tuner.store.records import TRIAL_STATES, Objective, Trial, TuningRun
+from tuner.store.runs import start_run
+from tuner.store.trials import SORTS, add_trial
+
+START = 1_777_636_800.0  # 2026-05-01T12:00:00Z
+SHARES = {"op1": 0.2, "op2": 0.5, "op3": 0.3}
+WEIGHTS = {"perf": 0.5, "rcf": 0.125, "res": 0.375}
+QOS = {"r_max": 0.06, "eta_v": 0.05, "eta_r": 0.1, "paths": {"op1 -> op2 -> op3": 0.058}}
+DOCUMENT: dict[str, Any] = {
+    "application": {"builtin": "pipeline"},
+    "trace": {"generator": "diurnal", "low": 20.0, "high": 200.0, "slots": 400, "start": "2026-01-05"},
+    "qos": {"r_max": 0.06},
+    "policy": {"names": ["static", "threshold-c"], "options": {"threshold": 0.6}},
+}
+FIGURES: dict[str, Any] = {
+    "cost": 9.5,
+    "violations": 0.03,
+    "reconfigurations": 0.02,
+    "resources": 9.5,
+    "cost_error": 0.25,
+    "violations_error": 0.001,
+    "feasible": True,
+    "slack": 0.4,
+    "slots": 40_000,
+    "seconds": 0.31,
+}
+
+
+def make_trial(run: TuningRun, i: int) -> Trial:
+    """Every fifth one fails, every fifth is given up; the third is a verification. The first is the dearest."""
+    state = {3: "failed", 4: "pruned"}.get(i % 5, "complete")
+    given = {} if state == "failed" else {**FIGURES, "cost": 20.0 - i, "feasible": i % 2 == 0}
+    detail = {
+        "purpose": "verify" if i == 2 else "search",
+        "of": 0 if i == 2 else None,
+        "note": {"expected": 9.0},
+        "policy": "threshold-c",
+        "seeds": [3, 4],
+        "replicas": {"op1": {"A1": 1.5, "A2": 0.0}, "op2": {"A1": 2.0, "A2": 0.25}},
+        "slots_saved": 1_000,
+    }
+    return Trial(
+        *(run.id or 0, i, {"shares": SHARES, "weights": WEIGHTS}, state, i, START + 60.0 * i, START + 60.0 * i + 30.0),
+        **given,
+        failure="no core left" if state == "failed" else None,
+        detail={key: value for key, value in detail.items() if value is not None},
+    )
+
+
+@pytest.fixture
+def db(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two runs of ten and two trials, and another application without any."""
+    path = tmp_path / "tuner.db"
+    monkeypatch.setenv("TUNER_STORE", str(path))
+    with closing(open_store(path)) as store, store.begin() as session:
+        version = add_application(session, "shop", DOCUMENT, START)
+        add_application(session, "clicks", DOCUMENT, START)
+        settings = {"document": version.document, "qos": QOS, "policy": "threshold-c", "seeds": [3, 4]}
+        for count in (10, 2):
+            run = start_run(session, TuningRun(version.id or 0, "gp", 7, 60, START, settings), "me", START)
+            for i in range(count):
+                add_trial(session, run, make_trial(run, i), START)
+        bounds = {name: 0.06 * share for name, share in SHARES.items()}
+        evidence = {"cost": 9.5, "cost_error": 0.25}
+        add_objective(session, Objective("shop", Weights(0.5, 0.25, 0.25), bounds, START, evidence=evidence))
+    return path
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(main, list(map(str, arguments)))
+
+
+def succeed(*arguments: object) -> str:
+    result = run(*arguments)
+    assert result.exit_code == 0, (result.output, result.exception)
+    return result.stdout
+
+
+def refuse(*arguments: object) -> str:
+    result = run(*arguments)
+    assert (result.exit_code, result.stdout) == (2, ""), (result.output, result.exception)
+    return result.stderr.removeprefix("Error: ").rstrip()
+
+
+def numbers(*arguments: object) -> list[int]:
+    return [trial["id"] for trial in json.loads(succeed("trials", "shop", *arguments, "--json"))]
+
+
+def test_what_is_offered_is_what_there_is() -> None:
+    assert tuple(SORTS) == OFFERED
+    assert STATES == TRIAL_STATES
+
+
+def test_trials_are_a_table_that_lines_up(db: Path) -> None:
+    result = run("trials", "shop", "--limit", 8)
+    head, rule, *rows = result.stdout.splitlines()
+    assert len(rows) == 8
+    assert {len(row) for row in rows} == {len(head), len(rule)}
+    for name in ("number", "cost/h", "violations %", "reconfigurations %", "seconds"):
+        end = head.index(name) + len(name)
+        assert all(row[end - 1] != " " and row[end] == " " for row in rows)
+    said = [" ".join(row.split()) for row in rows]
+    assert said[0] == "5 1 4 pruned search 16.000 0.250 3.00 2.00 yes 0.400 40,000 0.31 2026-05-01 12:04:30"
+    assert said[4] == "9 1 8 failed search - - - - - - - - 2026-05-01 12:08:30"
+    assert result.stderr == "8 of 12; --limit 0 shows all.\n"
+
+
+def test_trials_can_be_chosen_and_sorted(db: Path) -> None:
+    assert numbers() == list(range(1, 13))
+    assert numbers("--limit", 3) == [10, 11, 12]
+    assert numbers("--limit", 3, "--descending") == [12, 11, 10]
+    assert numbers("--run", 2) == [11, 12]
+    assert numbers("--feasible", "--sort", "cost") == [7, 5, 3, 1, 11]
+    assert numbers("--infeasible", "--sort", "cost", "--descending", "--limit", 2) == [2, 12]
+    assert numbers("--state", "failed") == [4, 9]
+    assert numbers("--run", 1, "--since", "2026-05-01T12:07", "--until", "2026-05-01T12:09") == [8, 9]
+    assert numbers("--sort", "cost", "--limit", 0)[-2:] == [4, 9]  # what has no cost comes last
+
+
+def test_csv_has_a_column_for_every_parameter(db: Path) -> None:
+    rows = list(csv.DictReader(io.StringIO(succeed("trials", "shop", "--csv", "--limit", 0))))
+    assert len(rows) == 12
+    assert (rows[0]["share op2"], rows[0]["weight res"], rows[2]["purpose"]) == ("0.5", "0.375", "verify")
+    assert (rows[3]["cost"], rows[3]["failure"]) == ("", "no core left")
+    empty = succeed("trials", "clicks", "--csv")
+    assert empty.startswith("id,")
+    assert len(empty.splitlines()) == 1
+
+
+def test_no_trials_are_told_from_no_application(db: Path) -> None:
+    result = run("trials", "clicks")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr == "There are no such trials of 'clicks'.\n"
+    assert json.loads(succeed("trials", "clicks", "--json")) == []
+    assert refuse("trials", "shap") == "there is no application 'shap'; there are clicks, shop"
+    assert refuse("trials", "shop", "--run", 3) == "application 'shop' has no run 3; its runs are 2, 1"
+    assert refuse("trials", "clicks", "--run", 1) == "application 'clicks' has no run 1; it was not tuned yet"
+    assert refuse("trials", "shop", "--json", "--csv").startswith("--json and --csv both say how to print")
+    assert "Choice" not in refuse("trials", "shop", "--sort", "coast")
+    assert refuse("trial", 99) == "there is no trial 99; `tuner trials APP` lists those that there are"
+
+
+def test_a_trial_is_shown_in_full(db: Path) -> None:
+    shown = succeed("trial", 3)
+    lines = [line.split() for line in shown.splitlines()]
+    assert shown.startswith(
+        "Trial 3: number 2 of run 1 (gp, seed 7) of shop, version 1, on the described service times."
+    )
+    assert "complete, for verify of number 0, ended 2026-05-01 12:02:30 UTC after 0.31 s of work." in shown
+    assert ["op2", "0.5000", "30"] in lines
+    assert "weights: perf 0.5000, rcf 0.1250, res 0.3750" in shown
+    assert ["cost/h", "18.000", "0.250", "-"] in lines
+    assert ["violations", "%", "3.000", "0.100", "5.000"] in lines
+    assert ["reconfigurations", "%", "2.000", "-", "10.000"] in lines
+    assert ["op2", "2.000", "0.250"] in lines
+    assert "Replayed 40,000 slots under threshold-c with seeds 3, 4; 1,000 slots saved." in shown
+    assert "It failed: no core left" in succeed("trial", 4)
+    known = json.loads(succeed("trial", 3, "--json"))
+    assert known["detail"]["note"] == {"expected": 9.0}
+    assert (known["application"], known["run"]["engine"], known["purpose"]) == ("shop", "gp", "verify")
+
+
+def test_a_trial_is_written_as_the_scenario_that_replays_it(db: Path, tmp_path: Path) -> None:
+    succeed("trial", 3, "--toml", tmp_path / "trial.toml")
+    scenario = read_scenario(tmp_path / "trial.toml")
+    (setting,) = scenario.settings
+    assert scenario.policies == ("threshold-c",)
+    assert scenario.seeds == (3, 4)
+    assert setting.options == {"threshold": 0.6}
+    assert setting.weights == Weights(0.5, 0.125, 0.375)
+    assert setting.bounds == {name: 0.06 * share for name, share in SHARES.items()}
+    assert (setting.r_max, dict(setting.path_bounds)) == (0.06, QOS["paths"])
+    assert setting.trace.rates.size == 400
+    replayed = json.loads(succeed("simulate", tmp_path / "trial.toml", "--json"))
+    assert [row["policy"] for row in replayed["policies"]] == ["threshold-c"]
+
+
+def test_a_trial_of_an_older_program_says_that_it_cannot_be_replayed(db: Path, tmp_path: Path) -> None:
+    with closing(open_store(db)) as store, store.begin() as session:
+        version = add_application(session, "old", DOCUMENT, START)
+        run = start_run(session, TuningRun(version.id or 0, "gp", 7, 60, START), "me", START)
+        old = add_trial(session, run, Trial(run.id or 0, 0, {"x": [0.25]}, "complete", 7, 5.0, 6.0, cost=0.5), START)
+    assert "Parameters: {'x': [0.25]}" in succeed("trial", old.id)
+    assert "has no shares and weights to replay" in refuse("trial", old.id, "--toml", tmp_path / "trial.toml")
+    assert not (tmp_path / "trial.toml").exists()
+    assert len(succeed("trials", "old", "--csv").splitlines()) == 2
+
+
+def test_an_application_knows_what_was_searched_for_it(db: Path) -> None:
+    rows = {row["name"]: row for row in json.loads(succeed("app", "list", "--json"))}
+    assert (rows["shop"]["runs"], rows["shop"]["trials"], rows["shop"]["best"]) == (2, 12, 14.0)
+    assert rows["shop"]["tuned"] == START + 60.0 * 9 + 30.0
+    assert (rows["clicks"]["runs"], rows["clicks"]["best"]) == (0, None)
+    shown = succeed("app", "show", "shop")
+    assert "Searched: 2 runs with 12 trials; the best feasible one costs 14 an hour." in shown
+    assert "No objective is in full use." in shown
+    assert "Objective 1, proposed since 2026-05-01 12:00:00 UTC, costs 9.500 an hour (standard error 0.250):" in shown
+    assert "bounds   op1 12 ms, op2 30 ms, op3 18 ms" in shown
+    assert json.loads(succeed("app", "show", "shop", "--json"))["proposed"]["weights"]["perf"] == 0.5
+
+
+def test_a_table_that_is_too_wide_comes_in_parts_that_each_begin_with_the_names() -> None:
+    assert deal_out([4, 6, 6, 6], 1, 80) == [[0, 1, 2, 3]]
+    assert deal_out([4, 6, 6, 6], 1, 22) == [[0, 1, 2], [0, 3]]
+    assert deal_out([4, 60, 6], 1, 22) == [[0, 1], [0, 2]]

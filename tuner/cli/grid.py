@@ -1,0 +1,68 @@
+"""Heads and rows of texts in; a table whose columns line up, in several parts where one would be too wide, out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+GAP = 2
+
+
+def print_grid(heads: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> None:
+    """The first so many columns, which are names, from the left and in every part; figures from the right."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    from tuner.cli.table import open_console, spell
+
+    console = open_console()
+    plain = console.options.ascii_only
+    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+    for part in deal_out(widths, left, console.width):
+        table = Table(box=SIMPLE_HEAD, padding=(0, GAP - 1, 0, 0), pad_edge=False, show_edge=False)
+        for i in part:
+            head = Text(spell(heads[i], plain))
+            table.add_column(head, justify="left" if i < left else "right", overflow="fold")
+        for row in rows:
+            table.add_row(*(Text(spell(row[i], plain)) for i in part))
+        console.print(table)
+
+
+def deal_out(widths: Sequence[int], left: int, room: int) -> list[list[int]]:
+    """Which columns each part has, so that it fits the room where it can."""
+    names = list(range(left))
+    parts, taken = [names], sum(widths[:left]) + GAP * left
+    for i in range(left, len(widths)):
+        if taken + widths[i] + GAP > room and len(parts[-1]) > left:
+            parts.append(names)
+            taken = sum(widths[:left]) + GAP * left
+        parts[-1] = [*parts[-1], i]
+        taken += widths[i] + GAP
+    return parts
+
+
+def show(value: float | None, digits: int = 4) -> str:
+    return "-" if value is None else f"{value:.{digits}g}"
+
+
+def show_fixed(value: float | None, decimals: int = 3) -> str:
+    """With so many decimals, so that points stand below each other."""
+    return "-" if value is None else f"{value:.{decimals}f}"
+
+
+def show_percent(share: float | None) -> str:
+    return show_fixed(None if share is None else 100.0 * share, 2)
+
+
+def show_flag(value: bool | None) -> str:
+    return "-" if value is None else "yes" if value else "no"
+
+
+def show_ms(seconds: float) -> str:
+    return f"{1000.0 * seconds:.4g}"
+
+
+def show_moment(seconds: float | None) -> str:
+    """In UTC."""
+    return "-" if seconds is None else f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}"

@@ -1,0 +1,232 @@
+"""A tuning run's rows in; what a report says of it, with None wherever old rows are silent, out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tuner.store.records import Objective, Trial, TuningRun
+
+KINDS = ("feasible", "infeasible", "pruned", "failed")
+WEIGHTS = {"perf": "weight of violations", "rcf": "weight of reconfigurations", "res": "weight of resources"}
+Replicas = Mapping[str, Mapping[str, float]]  # operator, node type, mean replicas
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A trial as charts need it."""
+
+    trial: Trial
+    kind: str  # one of KINDS
+    verifies: int | None  # the number of the trial that it repeats on fresh seeds
+    shares: Mapping[str, float]
+    weights: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What a choice of parameters comes to; shares, weights and replicas are empty where they are not known."""
+
+    cost: float | None = None
+    violations: float | None = None
+    reconfigurations: float | None = None
+    cost_error: float | None = None
+    shares: Mapping[str, float] | None = None
+    weights: Mapping[str, float] | None = None
+    replicas: Replicas | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What was demanded; None where the run does not say."""
+
+    r_max: float | None
+    eta_v: float | None
+    eta_r: float | None
+    paths: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """A run with what it found."""
+
+    application: str
+    run: TuningRun
+    document: Mapping[str, Any]
+    limits: Limits
+    operators: tuple[str, ...]
+    edges: tuple[tuple[str, str], ...]
+    points: tuple[Point, ...]  # in the order of their numbers
+    objective: Objective | None
+    chosen: Point | None  # what was recommended, else the cheapest feasible one so far
+    naive: Point | None
+    tuned: Figures | None  # of what was chosen, the verified ones where there are any
+    baseline: Figures | None
+
+
+def gather_tuning(
+    application: str,
+    run: TuningRun,
+    document: Mapping[str, Any],
+    trials: Sequence[Trial],
+    objective: Objective | None,
+) -> Tuning:
+    """Everything in one value; `document` is the application's, where the run's settings have none."""
+    stated = table(run.settings, "document") or document
+    points = tuple(map(to_point, trials))
+    recommended = None if objective is None else find_recommended(points, objective)
+    objective = None if recommended is None else objective
+    chosen = recommended or find_cheapest(points)
+    naive = next((p for p in points if table(p.trial.detail, "note").get("engine") == "naive"), None)
+    operators, edges = read_graph(stated, points)
+    return Tuning(
+        application=application,
+        run=run,
+        document=stated,
+        limits=read_limits(run, stated),
+        operators=operators,
+        edges=edges,
+        points=points,
+        objective=objective,
+        chosen=chosen,
+        naive=naive,
+        tuned=find_tuned(points, chosen, objective),
+        baseline=find_baseline(naive, objective),
+    )
+
+
+def to_point(trial: Trial) -> Point:
+    of = number(trial.detail, "of")
+    verifies = int(of) if trial.detail.get("purpose") == "verify" and of is not None else None
+    return Point(
+        trial, kind_of(trial), verifies, numbers(trial.parameters, "shares"), numbers(trial.parameters, "weights")
+    )
+
+
+def kind_of(trial: Trial) -> str:
+    if trial.state == "failed" or trial.cost is None or not math.isfinite(trial.cost):
+        return "failed"
+    if trial.state == "pruned":
+        return "pruned"
+    return "feasible" if trial.feasible else "infeasible"
+
+
+def is_searched(point: Point) -> bool:
+    return point.trial.detail.get("purpose") != "verify"
+
+
+def rank(points: Sequence[Point]) -> list[Point]:
+    """Searched trials with figures, the best first: feasible ones by cost, then those that break least."""
+    whole = [p for p in points if p.kind in ("feasible", "infeasible") and is_searched(p)]
+
+    def worth(point: Point) -> tuple[bool, float]:
+        trial = point.trial
+        if point.kind == "feasible":
+            return False, trial.cost or 0.0
+        return True, math.inf if trial.slack is None else -trial.slack
+
+    return sorted(whole, key=worth)
+
+
+def find_recommended(points: Sequence[Point], objective: Objective) -> Point | None:
+    """The searched trial that the objective is made of: by its id, and without one by its weights."""
+    by_number = {p.trial.number: p for p in points}
+    for point in points:
+        if point.trial.id is not None and point.trial.id == objective.trial_id:
+            return by_number.get(point.trial.number if point.verifies is None else point.verifies, point)
+    w = objective.weights
+    weights = {"perf": w.performance, "rcf": w.reconfiguration, "res": w.resources}
+    return next((p for p in points if p.weights == weights and is_searched(p)), None)
+
+
+def find_cheapest(points: Sequence[Point]) -> Point | None:
+    best = next(iter(rank(points)), None)
+    return best if best is not None and best.kind == "feasible" else None
+
+
+def find_tuned(points: Sequence[Point], chosen: Point | None, objective: Objective | None) -> Figures | None:
+    """The evidence's figures, else those of its verification, else the trial's own."""
+    if chosen is None:
+        return None
+    verified = [p for p in points if p.verifies == chosen.trial.number and p.kind != "failed"]
+    found = to_figures(verified[-1] if verified else chosen)
+    stated = None if objective is None else read_figures(objective.evidence)
+    if stated is None:
+        return found
+    return Figures(
+        stated.cost,
+        found.violations if stated.violations is None else stated.violations,
+        found.reconfigurations if stated.reconfigurations is None else stated.reconfigurations,
+        stated.cost_error,
+        chosen.shares,
+        chosen.weights,
+        found.replicas,
+    )
+
+
+def find_baseline(naive: Point | None, objective: Objective | None) -> Figures | None:
+    if naive is not None and naive.kind != "failed":
+        return to_figures(naive)
+    return None if objective is None else read_figures(table(objective.evidence, "baseline"))
+
+
+def to_figures(point: Point) -> Figures:
+    trial = point.trial
+    used = {name: numbers(table(trial.detail, "replicas"), name) for name in table(trial.detail, "replicas")}
+    return Figures(
+        trial.cost,
+        trial.violations,
+        trial.reconfigurations,
+        trial.cost_error,
+        point.shares,
+        point.weights,
+        used,
+    )
+
+
+def read_figures(stated: Mapping[str, Any]) -> Figures | None:
+    cost, violations, reconfigurations, error = (
+        number(stated, key) for key in ("cost", "violations", "reconfigurations", "cost_error")
+    )
+    return None if cost is None else Figures(cost, violations, reconfigurations, error)
+
+
+def read_limits(run: TuningRun, document: Mapping[str, Any]) -> Limits:
+    stated = {**table(document, "qos"), **table(run.settings, "qos")}
+    return Limits(number(stated, "r_max"), number(stated, "eta_v"), number(stated, "eta_r"), numbers(stated, "paths"))
+
+
+def read_graph(
+    document: Mapping[str, Any], points: Sequence[Point]
+) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
+    """Operators and edges by name; without a document, the operators that shares were given to."""
+    stated = table(document, "application") or document
+    names = tuple(str(each["name"]) for each in tables(stated, "operator") if "name" in each)
+    names = names or next((tuple(p.shares) for p in points if p.shares), ())
+    pairs = [(str(each.get("from")), str(each.get("to"))) for each in tables(stated, "edge")]
+    return names, tuple((a, b) for a, b in pairs if a in names and b in names)
+
+
+def table(stated: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    found = stated.get(key)
+    return found if isinstance(found, Mapping) else {}
+
+
+def tables(stated: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
+    found = stated.get(key)
+    return [each for each in found if isinstance(each, Mapping)] if isinstance(found, list) else []
+
+
+def number(stated: Mapping[str, Any], key: str) -> float | None:
+    found = stated.get(key)
+    known = isinstance(found, int | float) and not isinstance(found, bool) and math.isfinite(found)
+    return float(found) if known and found is not None else None
+
+
+def numbers(stated: Mapping[str, Any], key: str) -> dict[str, float]:
+    """The numbers of a table that are numbers."""
+    inner = table(stated, key)
+    found = {name: number(inner, name) for name in inner}
+    return {name: value for name, value in found.items() if value is not None}

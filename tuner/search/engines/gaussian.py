@@ -1,0 +1,143 @@
+"""Points and several figures of each in, with their noise; Gaussian processes of the figures out.
+
+One batched process of GPyTorch: a Matern 5/2 kernel with a length scale for every coordinate and figure, in float64.
+Priors: length scales Gamma(3, 6), a half in the mean, on coordinates that span about one; the scale of the figures,
+which come standardised, Gamma(2, .15) is GPyTorch's usual one and weak.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import gpytorch
+import numpy as np
+import torch
+from torch import Tensor
+
+from scaler.problem import Floats
+
+FIRST_STEPS, LATER_STEPS = 60, 15
+LEAST_NOISE = 1e-5
+
+
+class Processes(gpytorch.models.ExactGP):  # type: ignore[misc]
+    """Independent processes over the same points."""
+
+    def __init__(self, x: Tensor, y: Tensor, noise: Tensor) -> None:
+        batch = torch.Size([len(y)])
+        likelihood = gpytorch.likelihoods.FixedNoiseGaussianLikelihood(
+            noise, learn_additional_noise=True, batch_shape=batch
+        )
+        super().__init__(x, y, likelihood)
+        self.mean_module = gpytorch.means.ConstantMean(batch_shape=batch)
+        kernel = gpytorch.kernels.MaternKernel(
+            nu=2.5, ard_num_dims=x.shape[-1], batch_shape=batch, lengthscale_prior=gpytorch.priors.GammaPrior(3.0, 6.0)
+        )
+        self.covar_module = gpytorch.kernels.ScaleKernel(
+            kernel, batch_shape=batch, outputscale_prior=gpytorch.priors.GammaPrior(2.0, 0.15)
+        )
+
+    def forward(self, x: Tensor) -> gpytorch.distributions.MultivariateNormal:
+        return gpytorch.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fitted:
+    """Processes given their points; `solved` and `root` are what every prediction needs."""
+
+    model: Processes
+    x: Tensor  # [n, d]
+    y: Tensor  # [figures, n]
+    noise: Tensor  # [figures, n]
+    root: Tensor  # [figures, n, n] Cholesky
+    solved: Tensor  # [figures, n]
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """One thread, and exact algebra: these matrices are too small for anything else to pay."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    exact = gpytorch.settings.fast_computations(False, False, False)
+    try:
+        with exact, gpytorch.settings.max_cholesky_size(100_000), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def fit(x: Floats, y: Floats, noise: Floats, before: Sequence[float] | None = None) -> Fitted:
+    """Processes of figures y [figures, n] at points x [n, d], begun where an earlier fit ended."""
+    points, figures = torch.from_numpy(x), torch.from_numpy(y)
+    spread = torch.from_numpy(np.maximum(noise, LEAST_NOISE))
+    model = Processes(points, figures, spread).double()
+    warm = before is not None and load(model, before)
+    climb(model, LATER_STEPS if warm else FIRST_STEPS)
+    model.eval()
+    return condition(model, points, figures, spread)
+
+
+def climb(model: Processes, steps: int) -> None:
+    """Raise the marginal likelihood, times the priors."""
+    model.train()
+    likelihood = gpytorch.mlls.ExactMarginalLogLikelihood(model.likelihood, model)
+    optimiser = torch.optim.Adam(model.parameters(), lr=0.1, betas=(0.8, 0.95))
+    (x,) = model.train_inputs
+    for _ in range(steps):
+        optimiser.zero_grad()
+        loss = -likelihood(model(x), model.train_targets).sum()
+        loss.backward()
+        optimiser.step()
+
+
+def save(model: Processes) -> list[float]:
+    """The hyperparameters as plain numbers."""
+    return [float(v) for parameter in model.parameters() for v in parameter.detach().reshape(-1)]
+
+
+def load(model: Processes, values: Sequence[float]) -> bool:
+    """Set the hyperparameters that `save` gave; False where they are of other processes."""
+    parameters = list(model.parameters())
+    if sum(parameter.numel() for parameter in parameters) != len(values):
+        return False
+    rest = iter(values)
+    with torch.no_grad():
+        for parameter in parameters:
+            part = torch.tensor([next(rest) for _ in range(parameter.numel())], dtype=torch.float64)
+            parameter.copy_(part.reshape(parameter.shape))
+    return True
+
+
+def condition(model: Processes, x: Tensor, y: Tensor, noise: Tensor) -> Fitted:
+    """The same processes on these points."""
+    with torch.no_grad():
+        own = model.likelihood.second_noise.reshape(-1, 1)
+        covariance = model.covar_module(x).to_dense() + torch.diag_embed(noise + own)
+        root = torch.linalg.cholesky(covariance)
+        centred = (y - model.mean_module(x)).unsqueeze(-1)
+        solved = torch.cholesky_solve(centred, root).squeeze(-1)
+    return Fitted(model, x, y, noise, root, solved)
+
+
+def predict(fitted: Fitted, x: Floats) -> tuple[Floats, Floats]:
+    """Means and standard deviations [figures, m] of the figures themselves, without noise."""
+    points = torch.from_numpy(x)
+    with torch.no_grad():
+        across = fitted.model.covar_module(points, fitted.x).to_dense()  # [figures, m, n]
+        mean = fitted.model.mean_module(points) + (across @ fitted.solved.unsqueeze(-1)).squeeze(-1)
+        explained = torch.linalg.solve_triangular(fitted.root, across.mT, upper=False).square().sum(dim=-2)
+        variance = fitted.model.covar_module.outputscale.unsqueeze(-1) - explained
+    return mean.numpy(), variance.clamp_min(1e-12).sqrt().numpy()
+
+
+def imagine(fitted: Fitted, x: Floats) -> Fitted:
+    """The processes as if the points had been tried and had come out as predicted."""
+    mean, _ = predict(fitted, x)
+    points = torch.cat([fitted.x, torch.from_numpy(x)])
+    figures = torch.cat([fitted.y, torch.from_numpy(mean)], dim=1)
+    spread = torch.cat([fitted.noise, torch.full(mean.shape, LEAST_NOISE, dtype=torch.float64)], dim=1)
+    return condition(fitted.model, points, figures, spread)

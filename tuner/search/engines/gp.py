@@ -1,0 +1,170 @@
+"""The default engine: a history in; where Gaussian processes of cost and constraints expect the most, out.
+
+Modelled are log cost and, of each constraint, log((share + small) / (allowed + small)), squashed: it is met where this
+is negative, and how badly it is broken ceases to matter. What is suggested has the greatest expected improvement of
+cost over the best point believed feasible, times the probability of feasibility (in logarithms, the latter with a
+floor), over a pool of points of the space, the best of which are perturbed again. Several at a time: each is imagined
+to come out as predicted before the next is chosen.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.special import log_ndtr
+
+from scaler.problem import Floats
+from tuner.search.engines import Question, Suggestion
+from tuner.search.engines.gaussian import Fitted, alone, fit, imagine, predict, save
+from tuner.search.engines.pool import design, perturb, put_together, spread, take_apart, to_coordinates
+from tuner.search.history import History, Outcome, meets
+from tuner.search.parameters import Parameters
+from tuner.search.qos import QoS
+from tuner.search.space import Space
+
+LEAST_START, MOST_START = 6, 12
+AGAIN_FIRST = 3  # parameters of earlier runs that are tried first
+SMALL = 0.1  # of what is allowed
+SQUASH = 2.0
+GIVEN_UP = 0.3  # standard error of the log cost of an evaluation that was given up early
+USUAL = 0.01  # standard error of the log cost of a single seed, where no several say better
+AGEING = 0.3  # standard error that an outcome of an earlier run gets for each unit of its age
+FLOOR = math.log(1e-4)  # of the probability of feasibility
+POOL, AROUND, BEST, AGAIN = 768, 96, 8, 32
+
+
+def ask(question: Question, history: History, seed: int, count: int = 1) -> list[Suggestion]:
+    """The start design first, then what the processes expect the most of."""
+    own = sum(1 for outcome in history if outcome.age == 0.0)
+    known = [outcome for outcome in history if not math.isnan(outcome.cost)]
+    begun = [Suggestion(parameters) for parameters in begin(question, history, seed)[own : own + count]]
+    left = count - len(begun)
+    if left == 0 or not known:
+        return begun
+    rng = np.random.default_rng([seed, own])
+    with alone():
+        return begun + choose(question, known, left, rng)
+
+
+def begin(question: Question, history: History, seed: int) -> list[Parameters]:
+    """What is tried before the processes are asked: the best of earlier runs, then a design for what is left."""
+    wanted = min(MOST_START, LEAST_START + len(question.space.operators) // 2, max(2, question.budget // 4))
+    earlier = [outcome for outcome in history if outcome.age > 0.0 and not math.isnan(outcome.cost)]
+    promising = sorted((o for o in earlier if meets(o, question.qos)), key=lambda o: (o.age > 0.5, o.cost))
+    again = list(dict.fromkeys(outcome.parameters for outcome in promising))[:AGAIN_FIRST]
+    left = max(0, wanted - len(earlier)) if again else wanted
+    return again + (design(question.space, left, seed) if left > 0 else [])
+
+
+def choose(question: Question, known: list[Outcome], count: int, rng: np.random.Generator) -> list[Suggestion]:
+    space = question.space
+    shares, ratios = separate(known)
+    fitted, limits, _ = model(space, question.qos, known)
+    note = {"processes": save(fitted.model)}
+    suggestions: list[Suggestion] = []
+    for _ in range(count):
+        x, r = search_pool(question, fitted, limits, shares, ratios, rng)
+        suggestions.append(Suggestion(put_together(x[None], r[None])[0], note))
+        if len(suggestions) < count:
+            fitted = imagine(fitted, to_coordinates(space, x[None], r[None]))
+    return suggestions
+
+
+def separate(known: Sequence[Outcome]) -> tuple[Floats, Floats]:
+    """Shares [m, n] and logarithms of the weights' ratios [m, 2]."""
+    parts = [take_apart(outcome.parameters) for outcome in known]
+    return np.array([x for x, _ in parts]), np.array([r for _, r in parts])
+
+
+def model(space: Space, qos: QoS, known: Sequence[Outcome]) -> tuple[Fitted, Floats, tuple[float, float]]:
+    """Processes of the standardised figures, what both constraints are to stay under there, and the cost's scaling."""
+    figures, noise = list_targets(known, qos)
+    middle, scale = figures.mean(axis=1, keepdims=True), figures.std(axis=1, keepdims=True).clip(1e-3)
+    before = next((o.note["processes"] for o in reversed(known) if "processes" in o.note), None)
+    points = to_coordinates(space, *separate(known))
+    fitted = fit(points, (figures - middle) / scale, (noise / scale) ** 2, before)
+    return fitted, ((0.0 - middle) / scale)[1:, 0], (float(middle[0, 0]), float(scale[0, 0]))
+
+
+def judge(space: Space, qos: QoS, known: Sequence[Outcome]) -> list[tuple[float, float]]:
+    """What the processes believe of points that were tried: their cost, and how likely they are feasible."""
+    with alone():
+        fitted, limits, (middle, scale) = model(space, qos, known)
+        mean, deviation = predict(fitted, fitted.x.numpy())
+    costs, likely = np.exp(middle + scale * mean[0]), np.exp(feasibility(mean, deviation, limits))
+    return [(float(cost), float(p)) for cost, p in zip(costs, likely, strict=True)]
+
+
+def search_pool(
+    question: Question, fitted: Fitted, limits: Floats, shares: Floats, ratios: Floats, rng: np.random.Generator
+) -> tuple[Floats, Floats]:
+    """The point of greatest acquisition: of a pool, then of the neighbourhoods of its best."""
+    space = question.space
+    mean, deviation = predict(fitted, fitted.x.numpy())
+    likely = feasibility(mean, deviation, limits)
+    incumbent = find_incumbent(mean[0], likely)
+    standing = np.argsort(mean[0, : len(shares)] - 2.0 * likely[: len(shares)].clip(FLOOR))[:4]
+    far, near = spread(space, POOL, rng), perturb(space, shares[standing], ratios[standing], AROUND, rng)
+    x, r = np.concatenate([far[0], near[0]]), np.concatenate([far[1], near[1]])
+    for _ in range(2):
+        worth = acquire(*predict(fitted, to_coordinates(space, x, r)), limits, incumbent)
+        best = np.argsort(-worth)[:BEST]
+        again = perturb(space, x[best], r[best], AGAIN, rng)
+        x, r = np.concatenate([x[best], again[0]]), np.concatenate([r[best], again[1]])
+    worth = acquire(*predict(fitted, to_coordinates(space, x, r)), limits, incumbent)
+    top = int(np.argmax(worth))
+    return x[top], r[top]
+
+
+def find_incumbent(cost: Floats, likely: Floats) -> float:
+    """The least expected cost among the points tried that are more likely feasible than not; infinite for none."""
+    feasible = likely > math.log(0.5)
+    return float(cost[feasible].min()) if feasible.any() else math.inf
+
+
+def acquire(mean: Floats, deviation: Floats, limits: Floats, incumbent: float) -> Floats:
+    likely = feasibility(mean, deviation, limits)
+    if math.isinf(incumbent):
+        return likely - 0.1 * mean[0]
+    return log_improvement((incumbent - mean[0]) / deviation[0]) + np.log(deviation[0]) + likely.clip(FLOOR)
+
+
+def feasibility(mean: Floats, deviation: Floats, limits: Floats) -> Floats:
+    """Log probability that both constraints are met [m]."""
+    return np.asarray(log_ndtr((limits[:, None] - mean[1:]) / deviation[1:]).sum(axis=0))
+
+
+def log_improvement(z: Floats) -> Floats:
+    """log(phi(z) + z Phi(z)); far below zero by its expansion, in which the difference does not cancel."""
+    safe = np.maximum(z, -6.0)
+    density = np.exp(-0.5 * safe**2) / math.sqrt(2.0 * math.pi)
+    near = np.log(density + safe * np.exp(log_ndtr(safe)))
+    low = np.minimum(z, -6.0)
+    far = -0.5 * low**2 - 0.5 * math.log(2.0 * math.pi) - 2.0 * np.log(-low) + np.log1p(-3.0 / low**2)
+    return np.where(z > -6.0, near, far)
+
+
+def list_targets(known: Sequence[Outcome], qos: QoS) -> tuple[Floats, Floats]:
+    """Log cost and both squashed constraints [3, n], and their standard errors."""
+    cost = np.array([outcome.cost for outcome in known])
+    rows, errors = [np.log(np.maximum(cost, 1e-12))], [log_errors(known, cost)]
+    for name, allowed in (("violations", qos.eta_v), ("reconfigurations", qos.eta_r)):
+        share = np.array([getattr(outcome, name) for outcome in known])
+        error = np.array([getattr(outcome, f"{name}_error") for outcome in known])
+        raw = np.log((share + SMALL * allowed) / (allowed + SMALL * allowed))
+        relative = np.where(np.isnan(error), 0.1 * share, error) / (share + SMALL * allowed)
+        rows.append(SQUASH * np.tanh(raw / SQUASH))
+        errors.append(relative * (1.0 - np.tanh(raw / SQUASH) ** 2))
+    age = np.array([outcome.age for outcome in known])
+    return np.array(rows), np.hypot(np.array(errors), AGEING * age)
+
+
+def log_errors(known: Sequence[Outcome], cost: Floats) -> Floats:
+    """Of the log cost: stated where several seeds say it, else as usual here, or large where it was given up early."""
+    error = np.array([outcome.cost_error for outcome in known]) / np.maximum(cost, 1e-12)
+    several = error[~np.isnan(error) & (error > 0.0)]
+    usual = math.sqrt(3.0) * float(np.median(several)) if several.size >= 3 else USUAL
+    whole = np.array([outcome.whole for outcome in known])
+    return np.where(whole, np.where(np.isnan(error), usual, error), GIVEN_UP)

@@ -1,0 +1,184 @@
+"""The paper's Algorithm 4 on scikit-optimize, the yardstick: a history in; what the phase that it is in tries next out.
+
+A round is two phases of Bayesian optimisation: of the shares, with the best weights so far, and of the weights, with
+the best shares so far. Matern 5/2, learnt noise, expected improvement; a broken constraint costs a penalty. As in the
+paper, a phase knows its own evaluations alone, and nothing is known of earlier runs.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from skopt.acquisition import gaussian_ei
+from skopt.learning import GaussianProcessRegressor
+from skopt.learning.gaussian_process.kernels import ConstantKernel, Matern
+from threadpoolctl import ThreadpoolController
+
+from scaler.problem import Floats
+from tuner.search.engines import Question, Suggestion
+from tuner.search.engines.naive import EQUAL_WEIGHTS, bounds_of_paths, equal_shares
+from tuner.search.history import History, Outcome
+from tuner.search.parameters import Parameters
+from tuner.search.qos import QoS
+from tuner.search.space import Space, fits, gather, settle
+
+N_BO = 25  # evaluations in a phase, the random ones at its start included
+START = {"shares": 5, "weights": 3}  # of these random
+PENALTY = 100.0  # of each broken constraint
+LEAST_SHARE = 0.01
+SHARES_SUM = (0.99, 1.00)  # of a path's bound
+LEAST_WEIGHT = 0.05
+WEIGHTS_SUM = (0.98, 1.02)
+PATIENCE = 2  # rounds in a row without gain that end the search
+POOL = 1000  # random points of the domain among which the expected improvement is compared
+REFINED = 5  # the best of them that are then moved about
+STEPS = (0.2, 0.05, 0.0125)  # how far, as parts of a coordinate
+MOVES = 20  # tries for each of the refined at every step
+
+Draw = np.random.Generator
+THREADS = ThreadpoolController()  # finding the libraries takes 3 ms, and is done once
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """Where the search stands: the round from 0, which half of it, and what was tried in this half."""
+
+    round: int
+    name: str  # "shares" or "weights"
+    tried: tuple[Outcome, ...]
+
+
+def ask(question: Question, history: History, seed: int, count: int = 1) -> list[Suggestion]:
+    """The next points of the phase, no more of them than it has left; none after two rounds without gain."""
+    own = [outcome for outcome in history if outcome.age == 0.0]
+    phase = find_phase(own)
+    if is_over(own, phase, question.qos):
+        return []
+    domain = find_domain(question.space, phase.name)
+    points = [outcome.note["point"] for outcome in phase.tried]
+    values = [penalise(outcome, question.qos) for outcome in phase.tried]
+    suggestions: list[Suggestion] = []
+    for i in range(min(count, N_BO - len(phase.tried))):
+        rng = np.random.default_rng([seed, len(own) + i])
+        finite = np.isfinite(values)
+        if len(points) < START[phase.name] or not finite.any():
+            point, believed = sample(domain, rng, 1)[0], math.nan
+        else:
+            with THREADS.limit(limits=1, user_api="blas"):  # with matrices this small, more of them wait for each other
+                point, believed = improve(domain, np.array(points)[finite], np.array(values)[finite], rng)
+        suggestions.append(suggest(question, own, phase, point))
+        points.append(point.tolist())
+        values.append(believed)  # within a batch, what is predicted is taken for what will be seen
+    return suggestions
+
+
+def find_phase(own: Sequence[Outcome]) -> Phase:
+    """The phase that the last suggestion was for, or the one after it where that is complete."""
+    tried = [outcome for outcome in own if "phase" in outcome.note]
+    if not tried:
+        return Phase(0, "shares", ())
+    number, name = tried[-1].note["round"], tried[-1].note["phase"]
+    of_phase = tuple(o for o in tried if (o.note["round"], o.note["phase"]) == (number, name))
+    if len(of_phase) < N_BO:
+        return Phase(number, name, of_phase)
+    return Phase(number, "weights", ()) if name == "shares" else Phase(number + 1, "shares", ())
+
+
+def is_over(own: Sequence[Outcome], phase: Phase, qos: QoS) -> bool:
+    """Whether the last rounds that are complete have found nothing better than was known before them."""
+    if phase.round < PATIENCE:
+        return False
+    values = [(outcome.note.get("round", 0), penalise(outcome, qos)) for outcome in own]
+    late = min((v for r, v in values if phase.round - PATIENCE <= r < phase.round and v == v), default=math.inf)
+    early = min((v for r, v in values if r < phase.round - PATIENCE and v == v), default=math.inf)
+    return not late < early
+
+
+def penalise(outcome: Outcome, qos: QoS) -> float:
+    """What the paper minimises in either phase."""
+    broken = int(outcome.violations > qos.eta_v) + int(outcome.reconfigurations > qos.eta_r)
+    return outcome.cost + PENALTY * broken
+
+
+def suggest(question: Question, own: Sequence[Outcome], phase: Phase, point: Floats) -> Suggestion:
+    """A point of the phase's domain, with the other half of the parameters from the best found."""
+    best = find_best(question, own)
+    note = {"round": phase.round, "phase": phase.name, "point": point.tolist()}
+    if phase.name == "shares":
+        return Suggestion(Parameters(tuple(point.tolist()), best.weights), note)
+    return Suggestion(gather(np.array([best.shares]), point[None])[0], note)
+
+
+def find_best(question: Question, own: Sequence[Outcome]) -> Parameters:
+    known = [outcome for outcome in own if not math.isnan(outcome.cost)]
+    if known:
+        return min(known, key=lambda outcome: penalise(outcome, question.qos)).parameters
+    shares = settle(question.space, equal_shares(question.space)[None])
+    return gather(shares, np.array([EQUAL_WEIGHTS]))[0]
+
+
+def find_domain(space: Space, name: str) -> Space:
+    """What a phase chooses among, written as a space: the weights are one path of three operators."""
+    if name == "weights":
+        low, high = (np.array([end]) for end in WEIGHTS_SUM)
+        names = ("performance", "reconfiguration", "resources")
+        return replace(
+            space,
+            operators=names,
+            paths=(" + ".join(names),),
+            incidence=np.ones((1, 3)),
+            low=low,
+            high=high,
+            least=np.full(3, LEAST_WEIGHT),
+        )
+    bounds = bounds_of_paths(space)
+    tight = replace(
+        space,
+        low=np.where(space.low > 0.0, np.maximum(space.low, SHARES_SUM[0] * bounds), 0.0),
+        high=np.minimum(space.high, SHARES_SUM[1] * bounds),
+        least=np.maximum(space.least, LEAST_SHARE),
+    )
+    # bounds by path may leave no such shares: then the wider limits of the space are all there is
+    possible = fits(tight, settle(tight, equal_shares(space)[None]))[0]
+    return tight if possible else space
+
+
+def sample(domain: Space, rng: Draw, count: int) -> Floats:
+    """Random points [count, n] of the domain: even in their proportions, then in how much of the limits they use."""
+    points = settle(domain, rng.exponential(size=(count, len(domain.operators))))
+    sums = points @ domain.incidence.T
+    up = (domain.high / sums).min(axis=1)
+    down = np.maximum((domain.low / sums).max(axis=1), (domain.least / points).max(axis=1))
+    return np.asarray(points * rng.uniform(np.minimum(down, 1.0), np.maximum(up, 1.0))[:, None])
+
+
+def improve(domain: Space, points: Floats, values: Floats, rng: Draw) -> tuple[Floats, float]:
+    """The point of the greatest expected improvement on the values [m] at the points [m, n], and the value there."""
+    model = fit(points, values, rng)
+    best = values.min()
+    pool = sample(domain, rng, POOL)
+    gain = gaussian_ei(pool, model, best)
+    for step in STEPS:
+        chosen = np.argsort(-gain, kind="stable")[:REFINED]
+        around = np.repeat(pool[chosen], MOVES, axis=0)
+        moved = settle(domain, around * np.exp(step * rng.standard_normal(around.shape)))
+        pool = np.concatenate([pool[chosen], moved])
+        gain = np.concatenate([gain[chosen], gaussian_ei(moved, model, best)])
+    point = pool[int(np.argmax(gain))]
+    return point, float(model.predict(point[None])[0])
+
+
+def fit(points: Floats, values: Floats, rng: Draw) -> GaussianProcessRegressor:
+    """As scikit-optimize makes its own (`cook_estimator`), but for one restart less."""
+    n = points.shape[1]
+    kernel = ConstantKernel(1.0, (0.01, 1000.0)) * Matern(np.ones(n), [(0.01, 100.0)] * n, nu=2.5)
+    model = GaussianProcessRegressor(
+        kernel, normalize_y=True, noise="gaussian", n_restarts_optimizer=1, random_state=int(rng.integers(2**31))
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a hyperparameter at its bound, as with values that are all alike
+        return model.fit(points, values)

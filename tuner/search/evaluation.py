@@ -1,0 +1,158 @@
+"""Parameters in; what they cost and how often they break the constraints, by replaying the real policies, out.
+
+Every trial meets the same slots with the same seeds (common random numbers). A short look at the first slots comes
+first, and ends there where the constraints are broken far beyond all hope; then one seed over the whole trace; and the
+other seeds only where that one is about as cheap as the best so far, for these decide what is recommended.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from scaler.errors import BadInput
+from scaler.policies import find_policy
+from scaler.policy import Kernel
+from scaler.problem import Floats
+from sim.run import Run
+from sim.setting import Setting
+from sim.simulate import simulate
+from sim.trace import window
+from tuner.parallel import count_cores
+from tuner.search.history import Outcome
+from tuner.search.parameters import Parameters, to_bounds
+from tuner.search.qos import QoS
+
+MEASURES = ("resources", "violations", "reconfigurations")
+HOPELESS = 4.0  # times what is allowed, in the second half of a short look
+NEAR = 1.03  # of the best cost so far
+NEARLY = 1.25  # times what is allowed
+
+
+@dataclass(frozen=True, slots=True)
+class Exam:
+    """How parameters are tried; `setting` says everything else."""
+
+    setting: Setting
+    qos: QoS
+    seeds: tuple[int, ...] = (0, 1, 2)
+    short: int = 0  # slots of the first look; 0: none
+
+    @property
+    def slots(self) -> int:
+        return self.setting.trace.rates.size
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """An outcome and what it took."""
+
+    outcome: Outcome
+    seeds: tuple[int, ...]
+    slots: int
+    saved: int  # slots that all seeds over the whole trace would have taken more
+    seconds: float
+    replicas: Floats  # [operators, N] mean replicas by node type
+    failure: str | None = None
+
+
+def state(exam: Exam, parameters: Parameters) -> Setting:
+    """The setting in which these parameters are replayed."""
+    operators = [operator.name for operator in exam.setting.application.operators]
+    bounds = to_bounds(operators, parameters, exam.qos.r_max)
+    return replace(exam.setting, bounds=bounds, weights=parameters.weights, path_bounds=exam.qos.paths)
+
+
+def evaluate(exam: Exam, parameters: Parameters, ceiling: float = math.inf) -> Result:
+    """Try parameters; `ceiling` is the cost of the best feasible trial so far. A replay that fails is a result too."""
+    began = time.perf_counter()
+    try:
+        return replay(exam, parameters, ceiling)
+    except (BadInput, ValueError, ArithmeticError) as error:
+        nothing = Outcome(parameters, math.nan, math.nan, math.nan, math.nan, math.nan, math.nan, whole=False)
+        return Result(nothing, (), 0, 0, time.perf_counter() - began, np.zeros((0, 0)), str(error))
+
+
+def replay(exam: Exam, parameters: Parameters, ceiling: float) -> Result:
+    setting, began = state(exam, parameters), time.perf_counter()
+    looked = 0
+    if 0 < exam.short < exam.slots:
+        look = simulate(replace(setting, trace=window(setting.trace, 0, exam.short)), exam.seeds[0])
+        looked = look.slots
+        if is_hopeless(look, exam.qos):
+            return summarise(exam, parameters, [look], looked, time.perf_counter() - began)
+    runs = [simulate(setting, exam.seeds[0])]
+    if is_promising(runs[0], exam.qos, ceiling):
+        runs += replay_seeds(setting, exam.seeds[1:])
+    return summarise(exam, parameters, runs, looked + sum(run.slots for run in runs), time.perf_counter() - began)
+
+
+def replay_seeds(setting: Setting, seeds: Sequence[int]) -> list[Run]:
+    """One run a seed, on all cores where the policy compiles: its kernels let other threads run."""
+    if len(seeds) < 2 or not isinstance(find_policy(setting.policy), Kernel):
+        return [simulate(setting, seed) for seed in seeds]
+    with ThreadPoolExecutor(min(count_cores(), len(seeds))) as threads:
+        return list(threads.map(lambda seed: simulate(setting, seed), seeds))
+
+
+def is_hopeless(look: Run, qos: QoS) -> bool:
+    """Whether a constraint is broken many times over even after the scalers have had half the look to learn."""
+    _, violations, reconfigurations = tail(look, look.slots // 2)
+    return bool(violations > HOPELESS * qos.eta_v or reconfigurations > HOPELESS * qos.eta_r)
+
+
+def is_promising(run: Run, qos: QoS, ceiling: float) -> bool:
+    near = run.violations <= NEARLY * qos.eta_v and run.reconfigurations <= NEARLY * qos.eta_r
+    return near and run.resources <= NEAR * ceiling
+
+
+def tail(run: Run, last: int) -> Floats:
+    """Cost, violations and reconfigurations over the blocks that make up the last so many slots [3]; over all for 0."""
+    slots = run.blocks["slots"]
+    behind = np.cumsum(slots[::-1])[::-1]  # slots from each block to the end
+    kept = behind <= last if 0 < last < behind[0] else np.ones(len(slots), bool)
+    kept[-1] = True
+    return np.array([np.average(run.blocks[name][kept], weights=slots[kept]) for name in MEASURES])
+
+
+def average(parameters: Parameters, runs: Sequence[Run], whole: bool, last: int = 0) -> Outcome:
+    """The mean over runs of several seeds, with its standard error where there are several."""
+    figures = np.array([tail(run, last) for run in runs])  # [seeds, 3]
+    errors = figures.std(axis=0, ddof=1) / math.sqrt(len(runs)) if len(runs) > 1 else np.full(3, np.nan)
+    (cost, violations, moves), (cost_error, violations_error, moves_error) = figures.mean(axis=0), errors
+    return Outcome(
+        parameters,
+        cost=float(cost),
+        violations=float(violations),
+        reconfigurations=float(moves),
+        cost_error=float(cost_error),
+        violations_error=float(violations_error),
+        reconfigurations_error=float(moves_error),
+        whole=whole,
+    )
+
+
+def summarise(exam: Exam, parameters: Parameters, runs: Sequence[Run], slots: int, seconds: float) -> Result:
+    return Result(
+        outcome=average(parameters, runs, whole=runs[0].slots == exam.slots),
+        seeds=tuple(run.seed for run in runs),
+        slots=slots,
+        saved=exam.slots * len(exam.seeds) - slots,
+        seconds=seconds,
+        replicas=np.mean([run.replicas for run in runs], axis=0),
+    )
+
+
+def describe_replicas(setting: Setting, replicas: Floats) -> Mapping[str, Any]:
+    """Mean replicas by operator and node type."""
+    types = [node.name for node in setting.infrastructure.types]
+    return {
+        operator.name: dict(zip(types, map(float, row), strict=True))
+        for operator, row in zip(setting.application.operators, replicas, strict=True)
+    }

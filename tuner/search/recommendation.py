@@ -1,0 +1,102 @@
+"""A search's history in; the trial to recommend, proved on fresh seeds and on slots that the search never saw, out.
+
+The cheapest of what was observed is the luckiest. Candidates are therefore ordered by what Gaussian processes of the
+whole history expect of them, and the first few are replayed again, with seeds of their own and over the whole trace,
+its held-out end included. Recommended is the cheapest of those that keep both constraints there, with confidence.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import stdtr
+
+from scaler.problem import Floats
+from sim.setting import Setting
+from tuner.search.engines.gp import judge
+from tuner.search.evaluation import Exam, average, replay_seeds, state
+from tuner.search.history import Outcome, measure_slack
+from tuner.search.parameters import Parameters
+from tuner.search.qos import QoS
+from tuner.search.space import Space
+
+CONFIDENCE = 0.95
+PROVED = 4  # candidates that are replayed again, even where the first of them passes
+MOST_PROVED = 12  # where none does
+LIKELY = 0.2  # a candidate is at least so likely to be feasible
+SMALLEST_ERROR = 1e-4  # of a share of the slots, in the test of a constraint: seeds may agree by chance
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """A candidate replayed again: over all slots, and over those held out alone."""
+
+    whole: Outcome
+    held_out: Outcome
+    confidence: float  # that both constraints hold, over all slots
+
+    def passes(self, qos: QoS) -> bool:
+        kept = measure_slack(self.held_out, qos) >= 0.0
+        return kept and self.confidence >= CONFIDENCE and measure_slack(self.whole, qos) >= 0.0
+
+
+def list_candidates(space: Space, qos: QoS, history: Sequence[Outcome]) -> list[int]:
+    """Places in the history, the most promising first: by expected cost where feasibility is likely, then the rest."""
+    known = [i for i, outcome in enumerate(history) if outcome.age == 0.0 and outcome.whole and outcome.cost > 0.0]
+    if not known:
+        return []
+    expected = judge(space, qos, [history[i] for i in known])
+    keys = [(p < LIKELY, cost if p >= LIKELY else -p, i) for i, (cost, p) in zip(known, expected, strict=True)]
+    return [i for _, _, i in drop_repeated(sorted(keys), history)]
+
+
+def drop_repeated(keys: Sequence[tuple[bool, float, int]], history: Sequence[Outcome]) -> list[tuple[bool, float, int]]:
+    """Each parameters once, for the same proof twice tells nothing."""
+    first: dict[Parameters, tuple[bool, float, int]] = {}
+    for key in keys:
+        first.setdefault(history[key[2]].parameters, key)
+    return list(first.values())
+
+
+def prove(
+    setting: Setting, parameters: Parameters, seeds: Sequence[int], held_out: int, qos: QoS
+) -> tuple[Proof, Floats]:
+    """Replay the setting with fresh seeds; the proof, and the mean replicas by operator and node type."""
+    runs = replay_seeds(state(Exam(setting, qos, tuple(seeds)), parameters), seeds)
+    whole = average(parameters, runs, whole=True)
+    proof = Proof(whole, average(parameters, runs, True, held_out), be_confident(whole, qos, len(seeds)))
+    return proof, np.mean([run.replicas for run in runs], axis=0)
+
+
+def be_confident(outcome: Outcome, qos: QoS, seeds: int) -> float:
+    """The lesser of the confidences, by Student's t over seeds, with which each constraint is met."""
+    least = 1.0
+    for mean, error, allowed in (
+        (outcome.violations, outcome.violations_error, qos.eta_v),
+        (outcome.reconfigurations, outcome.reconfigurations_error, qos.eta_r),
+    ):
+        spread = max(SMALLEST_ERROR * allowed, 0.0 if math.isnan(error) else error)
+        least = min(least, float(stdtr(max(1, seeds - 1), (allowed - mean) / spread)))
+    return least
+
+
+def choose(proofs: Sequence[Proof], qos: QoS) -> int | None:
+    """The place of the cheapest that passes; None where none does."""
+    passing = [i for i, proof in enumerate(proofs) if proof.passes(qos)]
+    return min(passing, key=lambda i: proofs[i].whole.cost) if passing else None
+
+
+def needs_more(proofs: Sequence[Proof], qos: QoS) -> bool:
+    """Whether another candidate is worth a proof."""
+    return len(proofs) < PROVED or (len(proofs) < MOST_PROVED and choose(proofs, qos) is None)
+
+
+def find_least_infeasible(history: Sequence[Outcome], qos: QoS) -> int | None:
+    """The place of the outcome nearest to being feasible; of those that are, the cheapest."""
+    slacks = np.array([measure_slack(outcome, qos) if outcome.whole else -math.inf for outcome in history])
+    if not np.isfinite(slacks).any():
+        return None
+    return int(np.nanargmax(np.where(np.isfinite(slacks), np.minimum(slacks, 0.0), -math.inf)))

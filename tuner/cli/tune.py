@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,7 +58,7 @@ WIDTH = 46  # of what stands before the bar
 @store_option
 @click.pass_context
 def tune(
-    ctx: click.Context, app: str, resume: bool, seconds: float | None, master: str | None, html: Path | None,
+    ctx: click.Context, /, app: str, resume: bool, seconds: float | None, master: str | None, html: Path | None,
     as_json: bool, address: str | None, **asked: Any,
 ) -> None:  # fmt: skip
     """Search the latency bounds of APP's operators and the weights of its scalers.
@@ -141,9 +142,12 @@ def open_spread(master: str | None, asked: dict[str, Any]) -> Iterator[Spread]:
 
         yield spread_here
         return
+    if find_spec("pyspark") is None:
+        raise BadInput("--master needs Spark; install it with: pip install 'stream-scaler[spark]'")
+    from tuner.cli.quiet_spark import start_quietly
     from tuner.search.fleet import open_fleet
 
-    with open_fleet(master) as fleet:
+    with open_fleet(lambda: start_quietly(master, {})) as fleet:
         asked["batch"] = asked["batch"] or fleet.batch
         yield fleet.spread
 

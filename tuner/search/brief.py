@@ -6,7 +6,6 @@ search that is resumed, by whichever process, does the same.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -172,7 +171,7 @@ def read_arrivals(session: Session, app: str, application: Application, samples:
     from tuner.pipeline.trace import fill, find_sources, lay_out
     from tuner.store.samples import load_samples
 
-    found = load_samples(session, app, until=math.nextafter(samples["until"], math.inf))
+    found = load_samples(session, app, until=samples["until"])  # by when windows start: the next one starts then
     return fill(lay_out(found, find_sources(dict(application.sources), found, app)))
 
 

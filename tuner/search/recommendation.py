@@ -96,7 +96,7 @@ def needs_more(proofs: Sequence[Proof], qos: QoS) -> bool:
 
 def find_least_infeasible(history: Sequence[Outcome], qos: QoS) -> int | None:
     """The place of the outcome nearest to being feasible; of those that are, the cheapest."""
-    slacks = np.array([measure_slack(outcome, qos) if outcome.whole else -math.inf for outcome in history])
-    if not np.isfinite(slacks).any():
+    known = [(i, measure_slack(o, qos)) for i, o in enumerate(history) if o.whole and not math.isnan(o.cost)]
+    if not known:
         return None
-    return int(np.nanargmax(np.where(np.isfinite(slacks), np.minimum(slacks, 0.0), -math.inf)))
+    return max(known, key=lambda one: (min(one[1], 0.0), -history[one[0]].cost))[0]

@@ -39,9 +39,12 @@ def ask(question: Question, history: History, seed: int, count: int = 1) -> list
     """The start design first, then what the processes expect the most of."""
     own = sum(1 for outcome in history if outcome.age == 0.0)
     known = [outcome for outcome in history if not math.isnan(outcome.cost)]
-    begun = [Suggestion(parameters) for parameters in begin(question, history, seed)[own : own + count]]
+    first = begin(question, history, seed)
+    if not known:  # whatever was tried has failed
+        first += design(question.space, own + count, seed + 1)
+    begun = [Suggestion(parameters) for parameters in first[own : own + count]]
     left = count - len(begun)
-    if left == 0 or not known:
+    if left == 0:
         return begun
     rng = np.random.default_rng([seed, own])
     with alone():

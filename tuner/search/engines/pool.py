@@ -1,9 +1,10 @@
 """A space and points that did well in; many points of the space worth a look out, as the coordinates of a process.
 
-Coordinates: how busy a replica may be within the operator's bound, which is what a bound means to a scaler; and the
-logarithms of the weights of performance and of reconfiguration over that of resources, for weights count in ratios.
-On 1,200 random points of three applications these predicted cost from 40 of them with R2 .3 to .7, where shares as they
-are and sticks broken off the simplex had less than .3.
+Coordinates: half of how busy a replica may be within the operator's bound, which is what a bound means to a scaler,
+plus the share itself, which goes on telling bounds apart where that saturates; and the logarithms of the weights of
+performance and of reconfiguration over that of resources, drawn together at the ends, for weights count in ratios. On
+1,200 random points of three applications such coordinates predicted cost from 40 points with R2 .3 to .7, where shares
+with sticks broken off the simplex had less than .3.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from scaler.problem import Floats
 from tuner.search.parameters import Parameters
 from tuner.search.space import Space, gather, settle
 
-WEIGHT_SPAN = 4.0  # what the logarithms are divided by, so that coordinates span about one
+BENT = 3.0  # logarithm at which a weight's coordinate rises half as far as it did at 0
 WIDEST = 5.0  # of a weight's logarithm in the pool
 STEPS = (0.02, 0.06, 0.2, 0.6)  # of perturbations, in logarithms
 
@@ -23,10 +24,11 @@ STEPS = (0.02, 0.06, 0.2, 0.6)  # of perturbations, in logarithms
 def to_coordinates(space: Space, shares: Floats, ratios: Floats) -> Floats:
     """Shares [m, n] and logarithms of weights' ratios [m, 2] as coordinates [m, n + 2].
 
-    The utilisation at which the M/G/1 response time is the bound, on the fastest type (see `queueing.mg1_rate_within`).
+    Busy: the utilisation at which the M/G/1 response time is the bound, on the fastest type.
     """
     slack = 2.0 * (shares - space.idle)
-    return np.concatenate([slack / (space.scatter * space.idle + slack), ratios / WEIGHT_SPAN], axis=1)
+    busy = slack / (space.scatter * space.idle + slack)
+    return np.concatenate([0.5 * busy + shares, 0.5 * ratios / (1.0 + np.abs(ratios) / BENT)], axis=1)
 
 
 def take_apart(parameters: Parameters) -> tuple[Floats, Floats]:

@@ -239,7 +239,7 @@ def recommend(
     """What `tuner tune` would recommend, and the slots that its proofs took."""
     proofs: list[Proof] = []
     seeds = [FIRST_PROOF_SEED + PROOF_SEEDS * seed + i for i in range(PROOF_SEEDS)]
-    slots = setting.trace.rates.size
+    slots, taken = setting.trace.rates.size, 0
     for place in list_candidates(question.space, question.qos, history):
         if not needs_more(proofs, question.qos):
             break
@@ -247,7 +247,7 @@ def recommend(
             prove(setting, history[place].parameters, seeds, slots - count_searched(setting), question.qos)[0]
         )
     chosen = choose(proofs, question.qos)
-    return None if chosen is None else proofs[chosen].whole.parameters, slots * PROOF_SEEDS * len(proofs)
+    return None if chosen is None else proofs[chosen].whole.parameters, taken
 
 
 def judge(setting: Setting, qos: QoS, parameters: Parameters) -> Outcome:

@@ -23,7 +23,7 @@ class Entry(NamedTuple):
 
 
 COMMANDS: dict[str, Entry] = {
-    "demo": Entry("tuner.cli.demo:demo", "Replay a small bundled example under several policies."),
+    "demo": Entry("tuner.cli.demo:demo", "Replay a small bundled example, then tune it."),
     "simulate": Entry("tuner.cli.simulate:simulate", "Replay a trace under one or more policies and compare them."),
     "compare": Entry("tuner.cli.compare:compare", "Compare policies over many settings, against the floor."),
     "reproduce": Entry("tuner.cli.reproduce:reproduce", "Compute the published tables again."),

@@ -153,7 +153,9 @@ def print_lines(lines: Sequence[Any]) -> None:
         for line in lines
     ]
     print_grid(heads, table, 1)
-    click.echo("\nOver the settings in which anybody kept the constraints. Costs: geometric mean, where both engines did.")
+    click.echo(
+        "\nOver the settings in which anybody kept the constraints; costs by geometric mean, where both engines did."
+    )
 
 
 def say(value: float, form: str) -> str:

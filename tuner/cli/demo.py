@@ -1,27 +1,38 @@
-"""`tuner demo`: nothing in; a bundled example replayed under several policies, and how to read what comes out."""
+"""`tuner demo`: nothing in; a bundled example replayed under several policies, then tuned, out."""
 
 from __future__ import annotations
 
+import time
+from contextlib import closing
 from importlib.resources import as_file, files
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import click
 
 NEXT = """\
 Where to go next:
-  tuner demo --html demo.html     the same with charts, in one file for the browser
+  tuner demo --html demo.html     the same with charts, in two files for the browser
   tuner demo --save mine.toml     the example as a scenario file: put your own rates and operators into it,
-  tuner simulate mine.toml        and replay that
-  tuner simulate --help           every flag, each with a default"""
+  tuner simulate mine.toml        and replay that,
+  tuner app add mine mine.toml    or keep it in the database
+  tuner tune mine                 and tune it there"""
+APP = "clicks"
+BUDGET = 24
+WEEK = 10_080  # slots of the example that are tuned on
 
 
 @click.command(
     epilog="\b\nExamples:\n  tuner demo\n  tuner demo --html demo.html\n  tuner demo --save mine.toml",
 )
-@click.option("--html", type=click.Path(path_type=Path), help="Write a report with charts to this file.")
+@click.option(
+    "--html",
+    type=click.Path(path_type=Path),
+    help="Write charts of the replays to this file, and of the tuning beside it (demo.html, demo-tuning.html).",
+)
 @click.option("--save", type=click.Path(path_type=Path), help="Write the example's scenario file here and stop.")
 def demo(html: Path | None, save: Path | None) -> None:
-    """Replay a small bundled example under several policies.
+    """Replay a small bundled example under several policies, then tune it.
 
     Two weeks of a made-up click stream: three operators in a row, on a cloud with three kinds of machine.
     """
@@ -60,4 +71,26 @@ def play_example(example: Path, html: Path | None) -> None:
     print_table(comparison)
     click.echo("\nHow to read it:")
     print_readings(comparison)
+    click.echo("\nNow its first week tuned, with the policy `planner`: which latency bounds, which weights?\n")
+    tune_example(example, None if html is None else html.with_name(f"{html.stem}-tuning{html.suffix}"))
     click.echo(f"\n{NEXT}")
+
+
+def tune_example(example: Path, html: Path | None) -> None:
+    """Through a database as any application is, one that is gone afterwards."""
+    from tuner.cli.tune import carry_out, show_ended, show_search
+    from tuner.description import read_description
+    from tuner.interruptible import run_interruptibly
+    from tuner.search.brief import Wanted
+    from tuner.search.crowd import spread_here
+    from tuner.search.tuning import start_tuning
+    from tuner.store.applications import add_application
+    from tuner.store.connection import open_store
+
+    with TemporaryDirectory() as folder, closing(open_store(Path(folder, "demo.db"))) as store:
+        with store.begin() as session:
+            add_application(session, APP, read_description(example, APP, {}), time.time())
+        run = start_tuning(store, APP, {"trace": {"slots": WEEK}}, Wanted(budget=BUDGET))
+        with show_search(run) as on_trial:
+            ended = run_interruptibly(lambda: carry_out(store, APP, run, on_trial, None, spread_here))
+        show_ended(store, APP, ended, html, False)

@@ -29,7 +29,7 @@ WIDTH = 46  # of what stands before the bar
 @click.command(
     epilog="\b\nExamples:\n"
     "  tuner demo --save shop.toml && tuner app add shop shop.toml && tuner tune shop\n"
-    "  tuner tune shop --budget 100 --policy planner\n"
+    "  tuner tune shop --budget 100 --policy ql-pds-plus\n"
     "  tuner tune shop --seconds 30 --html tuning.html\n"
     "  tuner tune shop --resume\n\n"
     "Exit code 1: nothing kept the constraints; what came nearest and what would help is shown."
@@ -44,7 +44,7 @@ WIDTH = 46  # of what stands before the bar
 @click.option("--cold", is_flag=True, help="Learn nothing from earlier runs.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of all that is left to chance.")
 @click.option("--batch", type=click.IntRange(1), help="Evaluations asked for at a time (1; more with --master).")
-@click.option("--policy", metavar="NAME", help="What the scalers run (as described, else ql-pds-plus).")
+@click.option("--policy", metavar="NAME", help="What the scalers run (the one described, else planner).")
 @click.option("--trace", metavar="FILE", help="Arrival rates, instead of those described or monitored.")
 @click.option("--slots", type=click.IntRange(1), help="Only the first so many slots.")
 @click.option("--r-max", type=float, help="Seconds in which an answer is due, instead of those described.")
@@ -76,7 +76,7 @@ def tune(
     with closing(open_store(address)) as store, open_spread(master, asked) as spread:
         run = choose_run(ctx, store, app, resume, asked)
         try:
-            with show_search(run, seconds) as on_trial:
+            with show_search(run) as on_trial:
                 ended = run_interruptibly(lambda: carry_out(store, app, run, on_trial, seconds, spread))
         except KeyboardInterrupt:
             click.echo(f"\nWhat has ended is kept; go on with: tuner tune {app} --resume", err=True)
@@ -153,7 +153,7 @@ def open_spread(master: str | None, asked: dict[str, Any]) -> Iterator[Spread]:
 
 
 @contextmanager
-def show_search(run: TuningRun, seconds: float | None) -> Iterator[Callable[[Any, Any], None]]:
+def show_search(run: TuningRun) -> Iterator[Callable[[Any, Any], None]]:
     """A bar on the terminal, with the best feasible cost, what its constraints leave, and how many were evaluated."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn

@@ -11,13 +11,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 from scipy.special import stdtr
 
-from scaler.problem import Floats
+from sim.run import Run
 from sim.setting import Setting
 from tuner.search.engines.gp import judge
-from tuner.search.evaluation import Exam, average, replay_seeds, state
+from tuner.search.evaluation import Exam, agree, average, replay_seeds, state
 from tuner.search.history import Outcome, measure_slack
 from tuner.search.parameters import Parameters
 from tuner.search.qos import QoS
@@ -63,12 +62,15 @@ def drop_repeated(keys: Sequence[tuple[bool, float, int]], history: Sequence[Out
 
 def prove(
     setting: Setting, parameters: Parameters, seeds: Sequence[int], held_out: int, qos: QoS
-) -> tuple[Proof, Floats]:
-    """Replay the setting with fresh seeds; the proof, and the mean replicas by operator and node type."""
-    runs = replay_seeds(state(Exam(setting, qos, tuple(seeds)), parameters), seeds)
+) -> tuple[Proof, list[Run]]:
+    """Replay the setting with fresh seeds, with half of them where these agree; the proof, and the runs behind it."""
+    stated = state(Exam(setting, qos, tuple(seeds)), parameters)
+    half = max(2, len(seeds) // 2)
+    runs = replay_seeds(stated, seeds[:half])
+    if not agree(runs, qos):
+        runs += replay_seeds(stated, seeds[half:])
     whole = average(parameters, runs, whole=True)
-    proof = Proof(whole, average(parameters, runs, True, held_out), be_confident(whole, qos, len(seeds)))
-    return proof, np.mean([run.replicas for run in runs], axis=0)
+    return Proof(whole, average(parameters, runs, True, held_out), be_confident(whole, qos, len(runs))), runs
 
 
 def be_confident(outcome: Outcome, qos: QoS, seeds: int) -> float:

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from scaler.errors import BadInput
 from tuner.search.brief import Brief, Wanted, read_brief, settle
 from tuner.search.crowd import spread_here
@@ -136,9 +138,15 @@ def list_proofs(brief: Brief, run: TuningRun, trials: Sequence[Trial], clock: Cl
         if any(trial.detail.get("of") == of for trial in of_purpose(trials, VERIFY)):
             continue
         began, started = clock(), time.perf_counter()
-        proof, replicas = prove(brief.proof, history[place].parameters, brief.proof_seeds, brief.held_out, qos)
-        slots = brief.proof.trace.rates.size * len(brief.proof_seeds)
-        result = Result(proof.whole, brief.proof_seeds, slots, 0, time.perf_counter() - started, replicas)
+        proof, runs = prove(brief.proof, history[place].parameters, brief.proof_seeds, brief.held_out, qos)
+        result = Result(
+            outcome=proof.whole,
+            seeds=tuple(run.seed for run in runs),
+            slots=sum(run.slots for run in runs),
+            saved=0,
+            seconds=time.perf_counter() - started,
+            replicas=np.mean([run.replicas for run in runs], axis=0),
+        )
         held_out = {
             "cost": proof.held_out.cost,
             "violations": proof.held_out.violations,
@@ -194,7 +202,7 @@ def propose(brief: Brief, run: TuningRun, trials: Sequence[Trial], proof: Trial,
         **{name: getattr(proof, name) for name in (*figures, "cost_error", "violations_error")},
         "confidence": proof.detail["confidence"],
         "held_out": proof.detail["held_out"],
-        "verified_on": {"seeds": list(brief.proof_seeds), "slots": brief.proof.trace.rates.size},
+        "verified_on": {"seeds": list(proof.detail["seeds"]), "slots": brief.proof.trace.rates.size},
         "baseline": {} if baseline is None else {name: getattr(baseline, name) for name in figures},
     }
     return Objective(

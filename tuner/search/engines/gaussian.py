@@ -19,7 +19,9 @@ from torch import Tensor
 
 from scaler.problem import Floats
 
-FIRST_STEPS, LATER_STEPS = 60, 15
+FIRST_STEPS = 60
+LATER_STEPS, FEWEST_STEPS = 15, 4  # from where the last fit ended; fewer as points grow many and a step dear
+MANY = 100  # points
 LEAST_NOISE = 1e-5
 
 
@@ -76,9 +78,13 @@ def fit(x: Floats, y: Floats, noise: Floats, before: Sequence[float] | None = No
     spread = torch.from_numpy(np.maximum(noise, LEAST_NOISE))
     model = Processes(points, figures, spread).double()
     warm = before is not None and load(model, before)
-    climb(model, LATER_STEPS if warm else FIRST_STEPS)
+    climb(model, count_steps(len(x)) if warm else FIRST_STEPS)
     model.eval()
     return condition(model, points, figures, spread)
+
+
+def count_steps(points: int) -> int:
+    return max(FEWEST_STEPS, min(LATER_STEPS, LATER_STEPS * MANY // points))
 
 
 def climb(model: Processes, steps: int) -> None:

@@ -114,7 +114,7 @@ def hold_matches(
         known[match.cell] = match
         if kept is not None:
             with kept.open("a", encoding="utf-8") as file:
-                file.write(json.dumps({"rules": describe(rules), **asdict(match)}) + "\\n")
+                file.write(json.dumps({"rules": describe(rules), **asdict(match)}) + "\n")
         on_done(len(cells) - sum(1 for cell in missing if cell not in known))
 
     run_all(hold_match, [(rules, cell) for cell in missing], keep)

@@ -15,7 +15,6 @@ from scipy.special import stdtr
 
 from sim.run import Run
 from sim.setting import Setting
-from tuner.search.engines.gp import judge
 from tuner.search.evaluation import Exam, agree, average, replay_seeds, state
 from tuner.search.history import Outcome, measure_slack
 from tuner.search.parameters import Parameters
@@ -44,6 +43,8 @@ class Proof:
 
 def list_candidates(space: Space, qos: QoS, history: Sequence[Outcome]) -> list[int]:
     """Places in the history, the most promising first: by expected cost where feasibility is likely, then the rest."""
+    from tuner.search.engines.gp import judge  # late, for it brings torch along
+
     known = [i for i, outcome in enumerate(history) if outcome.age == 0.0 and outcome.whole and outcome.cost > 0.0]
     if not known:
         return []

@@ -1,0 +1,123 @@
+"""Engines held against each other: the yardstick's way is the paper's, the judge's seeds nobody's, figures add up."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from sim.arrivals import generate
+from sim.trace import window
+from tuner.cli import main
+from tuner.rivalry import (
+    FIRST_JUDGING_SEED,
+    FIRST_PROOF_SEED,
+    PAPER_SLOTS,
+    Cell,
+    Found,
+    Match,
+    Rules,
+    hold_matches,
+    list_cells,
+    make_exam,
+    make_paper_exam,
+    make_setting,
+    run_engine,
+)
+from tuner.search.qos import QoS
+from tuner.verdict import list_settings, sum_up
+
+TRACE = generate("diurnal", low=50.0, high=500.0, slots=60_000, seed=2)
+SHORT = replace(TRACE, rates=TRACE.rates[:4_000])
+CELL = Cell("pipeline", 1, 0.05, 0.2, 0.5, 0)
+
+
+def find(engine: str, cost: float, met: bool = True) -> Found:
+    return Found(engine, 10, 1000, 0.1, 1.0, cost, 0.0, 0.0, met)
+
+
+def test_the_papers_exam_is_one_seed_over_50_000_slots_and_ours_leaves_the_end_out() -> None:
+    setting, qos = make_setting(Rules(("gp",), TRACE), CELL), QoS(0.05)
+    paper, ours = make_paper_exam(setting, qos, 3), make_exam(setting, qos, 3)
+    assert (paper.slots, paper.seeds, paper.short) == (PAPER_SLOTS, (3,), 0)
+    assert ours.slots == 48_000
+    assert np.array_equal(ours.setting.trace.rates, window(TRACE, 0, 48_000).rates)
+    assert max(*paper.seeds, *ours.seeds) < FIRST_PROOF_SEED < FIRST_JUDGING_SEED
+
+
+def test_every_setting_comes_once_a_seed_and_seed_by_seed() -> None:
+    cells = list_cells(("pipeline", "diamond"), (1, 3), (0.04,), (0.01, 0.05), (0.1,), 2)
+    assert len(cells) == len(set(cells)) == 16
+    assert [cell.seed for cell in cells] == [0] * 8 + [1] * 8
+
+
+def test_an_engine_recommends_what_the_judge_finds_feasible() -> None:
+    found = run_engine(Rules(("random",), SHORT), CELL, "random", 6)
+    assert found.evaluations == 6
+    assert found.met
+    assert found.violations <= CELL.eta_v
+    assert found.slots > 6 * 3_200 // 8
+
+
+def test_matches_are_kept_and_not_held_again(tmp_path: Path) -> None:
+    rules, kept = Rules(("naive", "random"), SHORT, budget=3), tmp_path / "matches.jsonl"
+    first = hold_matches(rules, [CELL], print, kept)
+    line = kept.read_text()
+    assert len(line.splitlines()) == 1
+    changed = json.loads(line)
+    changed["found"][0]["cost"] = 123.0
+    kept.write_text(json.dumps(changed) + "\n" + line[:40])  # and one that was cut off
+    again = hold_matches(rules, [CELL], print, kept)
+    assert again[0].found[0].cost == 123.0
+    assert again[0].found[1] == first[0].found[1]
+    other = hold_matches(replace(rules, budget=2), [CELL], print, kept)
+    assert other[0].found[1].evaluations == 2
+
+
+def test_a_ratio_is_of_geometric_means_over_what_kept_the_constraints() -> None:
+    matches = [
+        Match(replace(CELL, seed=0), (find("skopt", 10.0), find("gp", 8.0))),
+        Match(replace(CELL, seed=1), (find("skopt", 40.0), find("gp", 2.0, met=False))),
+        Match(replace(CELL, n_res=3), (find("skopt", 10.0), find("gp", 10.0))),
+        Match(replace(CELL, n_res=4), (find("skopt", math.nan, met=False), find("gp", math.nan, met=False))),
+    ]
+    yardstick, gp = sum_up(matches)
+    assert (yardstick.engine, gp.engine) == ("skopt", "gp")
+    assert gp.searches == 3  # the setting in which nobody keeps the constraints does not count
+    assert gp.kept == pytest.approx(2 / 3)
+    assert gp.settings_kept == pytest.approx(1 / 2)
+    assert gp.ratio == pytest.approx(math.sqrt(8.0 / 20.0 * 1.0))
+    assert gp.worst == pytest.approx(1.0)
+    assert gp.no_higher == 1.0
+    assert yardstick.ratio == pytest.approx(1.0)
+    assert [row["gp"]["kept"] for row in list_settings(matches)] == [1, 1, 0]
+
+
+def test_the_command_prints_a_table_and_the_same_as_json() -> None:
+    flags = ["--engine", "random", "--engine", "naive", "--app", "pipeline", "--n-res", "1", "--r-max", "0.05"]
+    flags += ["--eta-v", "0.2", "--eta-r", "0.5", "--budget", "2"]
+    shown = CliRunner().invoke(main, ["compare-engines", *flags])
+    assert shown.exit_code == 0, shown.output
+    assert "random" in shown.output
+    document = json.loads(CliRunner().invoke(main, ["compare-engines", *flags, "--json"]).stdout)
+    assert {line["engine"] for line in document["engines"]} == {"random", "naive"}
+    assert document["matches"][0]["cell"]["eta_v"] == 0.2
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (["--engine", "foo"], "there is no engine"),
+        (["--r-max", "0.001"], "services alone"),
+        (["--app", "x"], "pipeline"),
+    ],
+)
+def test_what_cannot_be_searched_is_refused_at_once(flags: list[str], told: str) -> None:
+    result = CliRunner().invoke(main, ["compare-engines", *flags])
+    assert result.exit_code == 2
+    assert told in result.output

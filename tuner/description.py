@@ -7,7 +7,6 @@ edges, node types of a file as `node` tables, dates as ISO 8601 texts. Older one
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from datetime import date, datetime
@@ -30,7 +29,7 @@ from tuner.scenario import (
     read_document,
 )
 from tuner.scenario_layout import KINDS, SOURCES
-from tuner.surrogate.application import format_application
+from tuner.surrogate.application import describe_application
 from tuner.toml_table import MOMENT, TABLE, Table, check_table, format_document
 
 Stored = Mapping[str, Any]  # of an ApplicationVersion, or under "document" of a tuning run's settings
@@ -63,11 +62,6 @@ def read_tables(path: Path) -> Document:
 def is_alone(document: Stored) -> bool:
     """Whether operators stand at the top, where a scenario has its tables."""
     return "operator" in document or "edge" in document or "sources" in document
-
-
-def describe_application(application: Application) -> dict[str, Any]:
-    """The table that `sim.application.parse_application` reads."""
-    return tomllib.loads(format_application(application))
 
 
 def put_inline(table: Table) -> dict[str, Any]:

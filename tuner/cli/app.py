@@ -138,8 +138,9 @@ def lay_out(document: Mapping[str, Any]) -> dict[str, Any]:
 
     from sim.application import name_path, paths
     from sim.setting import gains
-    from tuner.description import describe_application, shape_of, tables_of
+    from tuner.description import shape_of, tables_of
     from tuner.scenario import make_infrastructure, make_qos
+    from tuner.surrogate.application import describe_application
 
     shape = shape_of(document)
     tables = tables_of(document)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from scaler.errors import BadInput
+from tuner.cli.completion import app_argument
 from tuner.cli.db import store_option
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     epilog="\b\nExamples:\n  tuner report shop\n  tuner report shop --html tuning.html\n"
     "  tuner report shop --run 7 --json"
 )
-@click.argument("app")
+@app_argument
 @click.option("--run", "number", type=click.IntRange(1), help="The tuning run of this number (the newest of APP).")
 @click.option("--html", type=click.Path(path_type=Path), help="Write a page with charts to this file.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import click
 
 from scaler.errors import BadInput
+from tuner.cli.completion import app_argument
 from tuner.cli.db import store_option
 from tuner.cli.moment import READING, parse_moment
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     "  tuner samples shop --operator parse --since 6h\n"
     "  tuner samples shop --limit 0 --csv > samples.csv"
 )
-@click.argument("app")
+@app_argument
 @click.option("--operator", metavar="NAME", multiple=True, help="Only this one; repeat it for several.")
 @click.option("--since", metavar="TIME", callback=parse_moment, help=f"From here on: {READING}.")
 @click.option("--until", metavar="TIME", callback=parse_moment, help="Up to here.")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from scaler.errors import BadInput
+from tuner.cli.completion import app_argument
 from tuner.cli.db import store_option
 from tuner.cli.moment import READING, parse_moment
 
@@ -40,7 +41,7 @@ def surrogate() -> None:
     "  tuner surrogate fit shop --since 7d --infrastructure nodes.toml --json\n\n"
     "Exit code 1: a check failed, and nothing should be tuned on the surrogate (it is kept all the same)."
 )
-@click.argument("app")
+@app_argument
 @click.option("--holdout", type=click.FloatRange(0.05, 0.9), default=0.3, show_default=True, help="Share to judge on.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the intervals of errors.")
 @click.option("--since", metavar="TIME", callback=parse_moment, help=f"Fit on samples from here on: {READING}.")
@@ -90,7 +91,7 @@ def fit(
     "  tuner surrogate show shop --toml shop.toml && tuner simulate --app shop.toml\n\n"
     "Exit code 1: a check failed, and nothing should be tuned on the surrogate."
 )
-@click.argument("app")
+@app_argument
 @click.option("--number", type=click.IntRange(1), help="The surrogate of this number (the newest).")
 @click.option("--toml", type=click.Path(path_type=Path), help="Write the application that is simulated to this file.")
 @html_option

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from scaler.errors import BadInput
+from tuner.cli.completion import app_argument
 from tuner.cli.db import store_option
 from tuner.cli.moment import READING, parse_moment
 from tuner.whole_file import check_place, write_whole
@@ -39,7 +40,7 @@ def trace() -> None:
     "  tuner trace export shop week.parquet --since 7d --gap 30\n"
     "  tuner trace export shop rates.csv && tuner simulate --trace rates.csv"
 )
-@click.argument("app")
+@app_argument
 @click.argument("file", type=click.Path(path_type=Path))
 @operator_option
 @since_option
@@ -78,7 +79,7 @@ def export(
 
 
 @trace.command(epilog="\b\nExample:\n  tuner trace plot shop --html arrivals.html")
-@click.argument("app")
+@app_argument
 @click.option("--html", required=True, type=click.Path(path_type=Path), help="The file to write.")
 @operator_option
 @since_option

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from importlib.util import find_spec
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from tuner.store.records import Trial, TuningRun
 
 INFEASIBLE = 1
+INTERRUPTED = 130
 WIDTH = 46  # of what stands before the bar
 
 
@@ -73,16 +76,30 @@ def tune(
 
     if html is not None:
         check_place(html)
-    with closing(open_store(address)) as store, open_spread(master, asked) as spread:
+    with ending_at_once(), closing(open_store(address)) as store, open_spread(master, asked) as spread:
         run = choose_run(ctx, store, app, resume, asked)
         try:
             with show_search(run) as on_trial:
                 ended = run_interruptibly(lambda: carry_out(store, app, run, on_trial, seconds, spread))
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, SystemExit):  # the latter: by a SIGTERM, or as the terminal closes
             click.echo(f"\nWhat has ended is kept; go on with: tuner tune {app} --resume", err=True)
             raise
         show_ended(store, app, ended, html, as_json)
     ctx.exit(0 if ended.objective is not None else INFEASIBLE)
+
+
+@contextmanager
+def ending_at_once() -> Iterator[None]:
+    """Once all is closed, an interruption ends the process without Python's own steps: these throw the thread that
+    still works out of whatever it is in, and PyTorch's C++, where it is in that, answers by aborting the process."""
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit) as end:
+        if isinstance(end, KeyboardInterrupt):
+            click.echo("Interrupted.", err=True)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(end.code if isinstance(end, SystemExit) and isinstance(end.code, int) else INTERRUPTED)
 
 
 def carry_out(

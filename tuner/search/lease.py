@@ -29,8 +29,7 @@ def staying_alive(store: Store, run: TuningRun, clock: Clock) -> Iterator[Callab
 
     def check() -> None:
         if lost.is_set():
-            with store.begin() as session:
-                renew_run(session, run, clock())
+            store.write(lambda session: renew_run(session, run, clock()))
             lost.clear()
 
     thread = threading.Thread(target=renew, daemon=True)

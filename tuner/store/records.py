@@ -30,7 +30,7 @@ def check_one_of(value: str, known: tuple[str, ...], what: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ApplicationVersion:
-    """An application as it was described at a time; `document` is what `sim.application.parse_application` reads."""
+    """An application as it was described at a time; `tuner.description` reads its document."""
 
     application: str
     number: int  # 1, 2, ... of this application

@@ -111,13 +111,18 @@ def put_speeds(infrastructure: Infrastructure, surrogate: Surrogate) -> Infrastr
 
 def format_application(application: Application) -> str:
     """The TOML text that `sim.application.read_application` reads back as the same application."""
+    return format_document(describe_application(application))
+
+
+def describe_application(application: Application) -> dict[str, Any]:
+    """The table that `sim.application.parse_application` reads."""
     document: dict[str, Any] = {
         "name": application.name,
         "operator": [format_operator(operator) for operator in application.operators],
         "edge": [{"from": e.upstream, "to": e.downstream, "selectivity": e.selectivity} for e in application.edges],
         "sources": dict(application.sources),
     }
-    return format_document({key: value for key, value in document.items() if value})
+    return {key: value for key, value in document.items() if value}
 
 
 def format_operator(operator: Operator) -> dict[str, Any]:

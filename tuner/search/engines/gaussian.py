@@ -121,8 +121,7 @@ def load(model: Processes, values: Sequence[float]) -> bool:
 def condition(model: Processes, x: Tensor, y: Tensor, noise: Tensor) -> Fitted:
     """The same processes on these points."""
     with torch.no_grad():
-        own = model.likelihood.second_noise.reshape(-1, 1)
-        covariance = model.covar_module(x).to_dense() + torch.diag_embed(noise + own)
+        covariance = model.covar_module(x).to_dense() + torch.diag_embed(noise + roughness(model))
         root = torch.linalg.cholesky(covariance)
         centred = (y - model.mean_module(x)).unsqueeze(-1)
         solved = torch.cholesky_solve(centred, root).squeeze(-1)
@@ -130,14 +129,31 @@ def condition(model: Processes, x: Tensor, y: Tensor, noise: Tensor) -> Fitted:
 
 
 def predict(fitted: Fitted, x: Floats) -> tuple[Floats, Floats]:
-    """Means and standard deviations [figures, m] of the figures themselves, without noise."""
+    """Means and standard deviations [figures, m] of the figures at new points, their roughness included."""
     points = torch.from_numpy(x)
     with torch.no_grad():
         across = fitted.model.covar_module(points, fitted.x).to_dense()  # [figures, m, n]
         mean = fitted.model.mean_module(points) + (across @ fitted.solved.unsqueeze(-1)).squeeze(-1)
         explained = torch.linalg.solve_triangular(fitted.root, across.mT, upper=False).square().sum(dim=-2)
-        variance = fitted.model.covar_module.outputscale.unsqueeze(-1) - explained
+        whole = fitted.model.covar_module.outputscale.unsqueeze(-1) + roughness(fitted.model)
+    return mean.numpy(), (whole - explained).clamp_min(1e-12).sqrt().numpy()
+
+
+def recall(fitted: Fitted) -> tuple[Floats, Floats]:
+    """The same at the points that were tried [figures, n]: what was seen, less what of it is thought to be noise."""
+    inverse = torch.cholesky_inverse(fitted.root).diagonal(dim1=-1, dim2=-2)
+    mean = fitted.y - fitted.noise * fitted.solved
+    variance = fitted.noise - fitted.noise.square() * inverse
     return mean.numpy(), variance.clamp_min(1e-12).sqrt().numpy()
+
+
+def roughness(model: Processes) -> Tensor:
+    """[figures, 1] Variance of what the smooth processes leave unexplained beyond the noise.
+
+    Scalers settle on one of many whole deployments, so the figures jump between neighbouring points, and jump there
+    again the next time: there is something to be found, and to be kept, that averaging would hide.
+    """
+    return model.likelihood.second_noise.detach().reshape(-1, 1)
 
 
 def imagine(fitted: Fitted, x: Floats) -> Fitted:

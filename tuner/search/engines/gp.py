@@ -17,7 +17,7 @@ from scipy.special import log_ndtr
 
 from scaler.problem import Floats
 from tuner.search.engines import Question, Suggestion
-from tuner.search.engines.gaussian import Fitted, alone, fit, imagine, predict, save
+from tuner.search.engines.gaussian import Fitted, alone, fit, imagine, predict, recall, save
 from tuner.search.engines.pool import design, perturb, put_together, spread, take_apart, to_coordinates
 from tuner.search.history import History, Outcome, meets
 from tuner.search.parameters import Parameters
@@ -32,6 +32,7 @@ GIVEN_UP = 0.3  # standard error of the log cost of an evaluation that was given
 USUAL = 0.01  # standard error of the log cost of a single seed, where no several say better
 AGEING = 0.3  # standard error that an outcome of an earlier run gets for each unit of its age
 FLOOR = math.log(1e-4)  # of the probability of feasibility
+GAINS = (0.002, 0.01, 0.03)  # in log cost, in turns: less is no improvement, so that a basin is left that gives no more
 POOL, AROUND, BEST, AGAIN = 768, 96, 8, 32
 
 
@@ -48,7 +49,7 @@ def ask(question: Question, history: History, seed: int, count: int = 1) -> list
         return begun
     rng = np.random.default_rng([seed, own])
     with alone():
-        return begun + choose(question, known, left, rng)
+        return begun + choose(question, known, left, GAINS[own % len(GAINS)], rng)
 
 
 def begin(question: Question, history: History, seed: int) -> list[Parameters]:
@@ -61,14 +62,16 @@ def begin(question: Question, history: History, seed: int) -> list[Parameters]:
     return again + (design(question.space, left, seed) if left > 0 else [])
 
 
-def choose(question: Question, known: list[Outcome], count: int, rng: np.random.Generator) -> list[Suggestion]:
+def choose(
+    question: Question, known: list[Outcome], count: int, gain: float, rng: np.random.Generator
+) -> list[Suggestion]:
     space = question.space
     shares, ratios = separate(known)
-    fitted, limits, _ = model(space, question.qos, known)
+    fitted, limits, (_, scale) = model(space, question.qos, known)
     note = {"processes": save(fitted.model)}
     suggestions: list[Suggestion] = []
     for _ in range(count):
-        x, r = search_pool(question, fitted, limits, shares, ratios, rng)
+        x, r = search_pool(question, fitted, limits, gain / scale, shares, ratios, rng)
         suggestions.append(Suggestion(put_together(x[None], r[None])[0], note))
         if len(suggestions) < count:
             fitted = imagine(fitted, to_coordinates(space, x[None], r[None]))
@@ -95,28 +98,34 @@ def judge(space: Space, qos: QoS, known: Sequence[Outcome]) -> list[tuple[float,
     """What the processes believe of points that were tried: their cost, and how likely they are feasible."""
     with alone():
         fitted, limits, (middle, scale) = model(space, qos, known)
-        mean, deviation = predict(fitted, fitted.x.numpy())
+        mean, deviation = recall(fitted)
     costs, likely = np.exp(middle + scale * mean[0]), np.exp(feasibility(mean, deviation, limits))
     return [(float(cost), float(p)) for cost, p in zip(costs, likely, strict=True)]
 
 
 def search_pool(
-    question: Question, fitted: Fitted, limits: Floats, shares: Floats, ratios: Floats, rng: np.random.Generator
+    question: Question,
+    fitted: Fitted,
+    limits: Floats,
+    gain: float,
+    shares: Floats,
+    ratios: Floats,
+    rng: np.random.Generator,
 ) -> tuple[Floats, Floats]:
     """The point of greatest acquisition: of a pool, then of the neighbourhoods of its best."""
     space = question.space
-    mean, deviation = predict(fitted, fitted.x.numpy())
+    mean, deviation = recall(fitted)
     likely = feasibility(mean, deviation, limits)
-    incumbent = find_incumbent(mean[0], likely)
+    goal = find_incumbent(mean[0], likely) - gain
     standing = np.argsort(mean[0, : len(shares)] - 2.0 * likely[: len(shares)].clip(FLOOR))[:4]
     far, near = spread(space, POOL, rng), perturb(space, shares[standing], ratios[standing], AROUND, rng)
     x, r = np.concatenate([far[0], near[0]]), np.concatenate([far[1], near[1]])
     for _ in range(2):
-        worth = acquire(*predict(fitted, to_coordinates(space, x, r)), limits, incumbent)
+        worth = acquire(*predict(fitted, to_coordinates(space, x, r)), limits, goal)
         best = np.argsort(-worth)[:BEST]
         again = perturb(space, x[best], r[best], AGAIN, rng)
         x, r = np.concatenate([x[best], again[0]]), np.concatenate([r[best], again[1]])
-    worth = acquire(*predict(fitted, to_coordinates(space, x, r)), limits, incumbent)
+    worth = acquire(*predict(fitted, to_coordinates(space, x, r)), limits, goal)
     top = int(np.argmax(worth))
     return x[top], r[top]
 
@@ -127,11 +136,11 @@ def find_incumbent(cost: Floats, likely: Floats) -> float:
     return float(cost[feasible].min()) if feasible.any() else math.inf
 
 
-def acquire(mean: Floats, deviation: Floats, limits: Floats, incumbent: float) -> Floats:
+def acquire(mean: Floats, deviation: Floats, limits: Floats, goal: float) -> Floats:
     likely = feasibility(mean, deviation, limits)
-    if math.isinf(incumbent):
+    if math.isinf(goal):
         return likely - 0.1 * mean[0]
-    return log_improvement((incumbent - mean[0]) / deviation[0]) + np.log(deviation[0]) + likely.clip(FLOOR)
+    return log_improvement((goal - mean[0]) / deviation[0]) + np.log(deviation[0]) + likely.clip(FLOOR)
 
 
 def feasibility(mean: Floats, deviation: Floats, limits: Floats) -> Floats:

@@ -18,6 +18,7 @@ from tuner.search.space import Space, gather, settle
 
 BENT = 3.0  # logarithm at which a weight's coordinate rises half as far as it did at 0
 WIDEST = 5.0  # of a weight's logarithm in the pool
+FIRST_RATIOS = np.array([[-2.5, -3.5], [3.5, 4.5]])  # between which the first weights' logarithms lie
 STEPS = (0.02, 0.06, 0.2, 0.6)  # of perturbations, in logarithms
 
 
@@ -73,4 +74,4 @@ def design(space: Space, count: int, seed: int) -> list[Parameters]:
     noise = 0.8 * (points[:count, 2:] - 0.5)
     noise[0] = 0.0
     shares = settle(space, space.idle * np.exp(noise))
-    return put_together(shares, 3.0 * (2.0 * points[:count, :2] - 1.0) + np.array([0.5, -0.5]))
+    return put_together(shares, FIRST_RATIOS[0] + points[:count, :2] * (FIRST_RATIOS[1] - FIRST_RATIOS[0]))

@@ -26,6 +26,7 @@ from tuner.store.trials import load_history
 
 DEMO = Path(str(files("tuner.example").joinpath("demo.toml")))
 APP = "clicks"
+POLICY = "ql-pds-plus"
 CHANGING = ("id", "run_id", "started", "ended", "seconds")  # of a trial, with the database and the clock
 
 
@@ -37,8 +38,9 @@ class Stop(Exception):
 
 
 def describe(name: str = APP, slots: int = 3000, **tables: Mapping[str, Any]) -> dict[str, Any]:
-    """The bundled example, shortened, with these tables over its own."""
-    return read_description(DEMO, name, {"trace": {"slots": slots}, **tables})  # type: ignore[dict-item]
+    """The bundled example, shortened and with a policy that takes little time, and these tables over its own."""
+    flags = {"trace": {"slots": slots}, "policy": {"name": POLICY}, **tables}
+    return read_description(DEMO, name, flags)
 
 
 def add(store: Store, name: str = APP, **described: Any) -> None:

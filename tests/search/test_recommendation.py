@@ -1,0 +1,163 @@
+"""What is recommended is neither lucky nor infeasible, and figures of a run's end are those of its last slots."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from scaler.errors import BadInput
+from scaler.problem import Weights
+from sim.arrivals import generate
+from sim.graphs import find_application
+from sim.infrastructure import find_infrastructure
+from sim.setting import Setting
+from sim.simulate import simulate
+from tuner.search.evaluation import Exam, agree, average, state, tail
+from tuner.search.history import Outcome, measure_slack, meets
+from tuner.search.parameters import Parameters
+from tuner.search.qos import QoS
+from tuner.search.reach import check_reach
+from tuner.search.recommendation import (
+    MOST_PROVED,
+    PROVED,
+    Proof,
+    be_confident,
+    choose,
+    find_least_infeasible,
+    list_candidates,
+    needs_more,
+    prove,
+)
+from tuner.search.space import from_cube, make_space
+
+QUALITY = QoS(0.05, 0.05, 0.10)
+POINT = Parameters((0.3, 0.35, 0.35), Weights(0.5, 0.3, 0.2))
+
+
+def make_setting(slots: int = 6_400, policy: str = "ql-pds-plus", r_max: float = 0.05) -> Setting:
+    trace = generate("diurnal", low=50.0, high=500.0, slots=slots, seed=4)
+    return Setting(find_application("pipeline"), find_infrastructure("A", 2), trace, policy, r_max)
+
+
+def make_outcome(cost: float, violations: float = 0.01, error: float = 0.0, parameters: Parameters = POINT) -> Outcome:
+    return Outcome(parameters, cost, violations, 0.02, cost_error=error)
+
+
+def make_proof(cost: float, violations: float = 0.01, held_out: float = 0.01, confidence: float = 0.99) -> Proof:
+    return Proof(make_outcome(cost, violations), make_outcome(cost, held_out), confidence)
+
+
+def test_the_tail_of_a_run_is_the_mean_over_its_last_slots() -> None:
+    run = simulate(make_setting(), 1, record=True)
+    assert run.timeline is not None
+    moved = (run.timeline.actions != 0).any(axis=0)
+    assert tail(run, 1_600)[2] == pytest.approx(moved[-1_600:].mean())
+    late = run.timeline.responses.sum(axis=0) > 0.05
+    assert tail(run, 1_600)[1] == pytest.approx(late[-1_600:].mean())
+    assert tail(run, 0) == pytest.approx([run.resources, run.violations, run.reconfigurations])
+
+
+def test_a_path_may_have_a_bound_of_its_own() -> None:
+    setting = replace(make_setting(), bounds={"op1": 0.01, "op2": 0.02, "op3": 0.02})
+    strict = simulate(replace(setting, r_max=0.03), 1)
+    by_path = simulate(replace(setting, path_bounds={"op1 -> op2 -> op3": 0.03}), 1)
+    assert (by_path.violations, by_path.resources) == (strict.violations, strict.resources)
+    assert by_path.violations > simulate(setting, 1).violations
+    with pytest.raises(BadInput, match="op1 -> op2 -> op3"):
+        replace(setting, path_bounds={"op1 -> op3": 0.03})
+
+
+def test_seeds_agree_where_nothing_is_left_to_chance() -> None:
+    still = [simulate(make_setting(policy="threshold-c"), seed) for seed in range(2)]
+    learning = [simulate(make_setting(policy="ql"), seed) for seed in range(2)]
+    assert agree(still, QUALITY)
+    assert not agree(learning, QUALITY)
+
+
+def test_the_luckiest_is_not_the_first_candidate() -> None:
+    """One of many points around the same cost looks 40 % cheaper, and says itself that it may be chance."""
+    setting = make_setting()
+    space = make_space(setting.application, setting.infrastructure, QUALITY)
+    rng = np.random.default_rng(0)
+    points = from_cube(space, rng.uniform(size=(24, space.size)))
+    history = [make_outcome(10.0 + rng.normal(0.0, 0.05), 0.01, 0.05, point) for point in points]
+    history[7] = make_outcome(6.0, 0.01, 4.0, points[7])
+    history[3] = make_outcome(9.0, 0.01, 0.01, points[3])
+    assert list_candidates(space, QUALITY, history)[0] == 3
+    certain = [*history[:7], replace(history[7], cost_error=0.01), *history[8:]]
+    assert list_candidates(space, QUALITY, certain)[0] == 7
+
+
+def test_what_is_likely_infeasible_comes_last_however_cheap() -> None:
+    setting = make_setting()
+    space = make_space(setting.application, setting.infrastructure, QUALITY)
+    points = from_cube(space, np.random.default_rng(1).uniform(size=(12, space.size)))
+    history = [make_outcome(10.0 + i, 0.01, 0.01, point) for i, point in enumerate(points)]
+    history[5] = make_outcome(2.0, 0.5, 0.01, points[5])
+    history[6] = replace(history[6], whole=False)
+    ranked = list_candidates(space, QUALITY, history)
+    assert ranked[-1] == 5
+    assert 6 not in ranked  # it was given up, so that nobody knows
+    assert ranked[0] == 0
+
+
+def test_only_what_passes_on_fresh_seeds_and_on_the_held_out_end_is_chosen() -> None:
+    proofs = [make_proof(5.0, violations=0.06), make_proof(6.0, held_out=0.06), make_proof(7.0, confidence=0.9)]
+    assert choose(proofs, QUALITY) is None
+    assert choose([*proofs, make_proof(9.0), make_proof(8.0)], QUALITY) == 4
+    assert needs_more([make_proof(5.0)] * (PROVED - 1), QUALITY)
+    assert not needs_more([make_proof(5.0)] * PROVED, QUALITY)
+    assert needs_more(proofs * 3, QUALITY)
+    assert not needs_more(proofs * (MOST_PROVED // 3), QUALITY)
+
+
+def test_confidence_is_students() -> None:
+    """Two standard errors below the limit with six seeds: t(5) = 2 has .949 below it."""
+    outcome = Outcome(POINT, 5.0, 0.03, 0.0, 0.0, 0.01, 0.0)
+    assert be_confident(outcome, QUALITY, 6) == pytest.approx(0.94903, abs=1e-4)
+    assert be_confident(replace(outcome, violations=0.05), QUALITY, 6) == pytest.approx(0.5)
+    assert be_confident(replace(outcome, violations_error=0.0), QUALITY, 6) == pytest.approx(1.0)
+
+
+def test_a_proof_is_a_replay_with_its_own_seeds() -> None:
+    setting = make_setting()
+    proof, runs = prove(setting, POINT, [50, 51, 52, 53], 1_600, QUALITY)
+    stated = state(Exam(setting, QUALITY), POINT)
+    again = [simulate(stated, run.seed) for run in runs]
+    assert [run.seed for run in runs] in ([50, 51], [50, 51, 52, 53])
+    assert proof.whole.cost == pytest.approx(np.mean([run.resources for run in again]))
+    assert proof.held_out == average(POINT, again, True, 1_600)
+
+
+def test_the_least_infeasible_has_most_slack() -> None:
+    history = [make_outcome(5.0, 0.2), make_outcome(9.0, 0.06), replace(make_outcome(1.0, 0.051), whole=False)]
+    assert find_least_infeasible(history, QUALITY) == 1
+    assert find_least_infeasible([replace(one, whole=False) for one in history], QUALITY) is None
+
+
+def test_slack_is_that_of_the_constraint_that_has_less() -> None:
+    outcome = Outcome(POINT, 5.0, 0.04, 0.01)
+    assert measure_slack(outcome, QUALITY) == pytest.approx(0.2)
+    assert measure_slack(replace(outcome, reconfigurations=0.2), QUALITY) == pytest.approx(-1.0)
+    assert not meets(replace(outcome, reconfigurations=0.2), QUALITY)
+    assert math.isnan(measure_slack(replace(outcome, cost=math.nan), QUALITY))
+
+
+def test_what_no_deployment_can_keep_names_the_operator_and_the_rate() -> None:
+    setting = make_setting(r_max=0.005)
+    with pytest.raises(BadInput, match=r"op1 -> op2 -> op3.*'op[23]' alone takes .* at \d+(\.\d+)? tuples/s"):
+        check_reach(setting, QoS(0.005))
+    check_reach(make_setting(), QUALITY)
+
+
+def test_a_peak_that_is_rarer_than_what_is_allowed_does_not_refuse() -> None:
+    setting = make_setting()
+    rates = setting.trace.rates.copy()
+    rates[:100] = 1e6
+    peaked = replace(setting, trace=replace(setting.trace, rates=rates))
+    check_reach(peaked, QUALITY)
+    with pytest.raises(BadInput, match="more than it can serve"):
+        check_reach(peaked, replace(QUALITY, eta_v=0.01))

@@ -107,10 +107,10 @@ class TestStages:
     def test_what_is_proposed_is_the_cheapest_that_was_proved(self, file: Store) -> None:
         add(file)
         ended = run(file, engine="random", budget=12)
-        proofs, searched = of(ended, "verify"), of(ended, "search")
+        proofs, candidates = of(ended, "verify"), [*of(ended, "baseline"), *of(ended, "search")]
         numbers = [proof.detail["of"] for proof in proofs]
         assert len(set(numbers)) == len(numbers)
-        assert set(numbers) <= {trial.number for trial in searched if trial.state == "complete"}
+        assert set(numbers) <= {trial.number for trial in candidates if trial.state == "complete"}
         assert all(proof.parameters == ended.trials[proof.detail["of"]].parameters for proof in proofs)
         passing = [
             proof
@@ -176,7 +176,7 @@ class TestNothingFeasible:
         assert (ended.objective, read_objectives(file)) == (None, [])
         assert ended.run.state == "done"
         assert ended.nearest is not None
-        assert {proof.detail["of"] for proof in of(ended, "verify")} == {1, 2, 3, 4}
+        assert {proof.detail["of"] for proof in of(ended, "verify")} == {0, 1, 2, 3, 4}
         assert all(trial.slack is not None and trial.slack < 0.0 for trial in ended.trials)
 
     def test_a_relief_is_the_first_step_that_meets_the_constraints(self, ended: Ended) -> None:
@@ -281,9 +281,9 @@ class TestTime:
         ticks = count(1_000)
         held = start_tuning(file, APP, {}, Wanted(engine="random", budget=5))
         ended = tune(file, APP, held, seconds=0.5, clock=lambda: float(next(ticks)))
-        assert [trial.detail["purpose"] for trial in ended.trials] == ["baseline"]
-        assert ended.objective is None
-        assert ended.nearest == ended.trials[0]
+        assert [trial.detail["purpose"] for trial in ended.trials] == ["baseline", "verify"]
+        assert ended.objective is not None  # which is feasible here, and proved like any other
+        assert ended.objective.trial_id == ended.trials[0].id
 
 
 class TestSameAgain:
@@ -361,7 +361,7 @@ class TestFailures:
         store.close()
         return ended
 
-    def test_where_all_fail_nothing_is_proposed(self, file: Store) -> None:
+    def test_where_all_fail_the_baseline_is_all_there_is(self, file: Store) -> None:
         add(file)
 
         def fail(exam: Exam, parameters: Sequence[Parameters], ceiling: float) -> Iterator[Result]:
@@ -373,9 +373,9 @@ class TestFailures:
         held = start_tuning(file, APP, {}, Wanted(budget=6))
         ended = tune(file, APP, held, spread=fail)
         assert [trial.state for trial in of(ended, "search")] == ["failed"] * 6
-        assert of(ended, "verify") == []
-        assert ended.objective is None
-        assert ended.nearest == ended.trials[0]
+        assert [trial.detail["of"] for trial in of(ended, "verify")] == [0]
+        assert ended.objective is not None
+        assert ended.objective.trial_id == ended.trials[0].id
 
 
 @pytest.fixture(scope="module")
@@ -538,3 +538,15 @@ def test_slack_of_a_trial_is_that_of_its_figures(file: Store) -> None:
         known = replace(outcome, violations=trial.violations, reconfigurations=trial.reconfigurations)
         assert trial.slack == measure_slack(known, brief.exam.qos)
         assert trial.feasible == (trial.slack >= 0.0)
+
+
+def test_a_run_whose_trace_has_changed_is_not_gone_on_with(file: Store, tmp_path: Path) -> None:
+    """Its trials would have been made on two different traces."""
+    trace = tmp_path / "rates.csv"
+    rates = [100.0 + slot % 300 for slot in range(3000)]
+    trace.write_text("rate\n" + "\n".join(map(str, rates)))
+    add(file)
+    begun = start_tuning(file, APP, {"trace": {"file": str(trace)}}, Wanted(budget=2))
+    trace.write_text("rate\n" + "\n".join(map(str, [*rates[:-1], 5000.0])))
+    with pytest.raises(BadInput, match="no longer those that run"):
+        tune(file, APP, begun)

@@ -6,9 +6,12 @@ search that is resumed, by whichever process, does the same.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from scaler.errors import BadInput
 from sim.application import Application
@@ -91,12 +94,28 @@ def settle(session: Session, app: str, version: Any, flags: Document, wanted: Wa
     }
     brief = brief_of(session, app, settings, wanted.engine, wanted.seed, wanted.budget)
     earlier = [] if wanted.cold else list_earlier(session, app, brief.exam.setting, brief.exam.qos)
-    return {**settings, "workload": describe_workload(brief.exam.setting, brief.exam.qos), "earlier": earlier}
+    return {
+        **settings,
+        "arrivals": digest(brief.proof.trace),
+        "workload": describe_workload(brief.exam.setting, brief.exam.qos),
+        "earlier": earlier,
+    }
+
+
+def digest(trace: Trace) -> str:
+    """What tells one trace from another."""
+    return hashlib.sha256(np.ascontiguousarray(trace.rates, dtype="<f8").tobytes()).hexdigest()[:32]
 
 
 def read_brief(session: Session, app: str, run: TuningRun) -> Brief:
-    """The brief of a run that was started, here or elsewhere."""
-    return brief_of(session, app, run.settings, run.engine, run.seed, run.budget)
+    """The brief of a run that was started, here or elsewhere; refused where its slots are no longer the same."""
+    brief = brief_of(session, app, run.settings, run.engine, run.seed, run.budget)
+    if run.settings.get("arrivals") != digest(brief.proof.trace):
+        raise BadInput(
+            f"the arrivals of {app!r} are no longer those that run {run.id} began with, so that its trials would not "
+            f"compare; put the trace back as it was, or start a new run with: tuner tune {app}"
+        )
+    return brief
 
 
 def brief_of(session: Session, app: str, settings: Mapping[str, Any], engine: str, seed: int, budget: int) -> Brief:

@@ -127,14 +127,14 @@ def list_steps(
 
 def list_proofs(brief: Brief, run: TuningRun, trials: Sequence[Trial], clock: Clock) -> Iterator[Trial]:
     """Candidates replayed again until enough of them were, or one passes."""
-    searched = of_purpose(trials, SEARCH)
-    history = [to_outcome(brief, trial) for trial in searched]
+    tried = [trial for trial in trials if trial.detail.get("purpose") in (BASELINE, SEARCH)]
+    history = [to_outcome(brief, trial) for trial in tried]
     qos = brief.question.qos
     for place in list_candidates(brief.question.space, qos, history):
         proofs = [to_proof(brief, trial) for trial in of_purpose(trials, VERIFY)]
         if not needs_more(proofs, qos):
             return
-        of = searched[place].number
+        of = tried[place].number
         if any(trial.detail.get("of") == of for trial in of_purpose(trials, VERIFY)):
             continue
         began, started = clock(), time.perf_counter()

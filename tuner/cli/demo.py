@@ -90,7 +90,7 @@ def tune_example(example: Path, html: Path | None) -> None:
     with TemporaryDirectory() as folder, closing(open_store(Path(folder, "demo.db"))) as store:
         with store.begin() as session:
             add_application(session, APP, read_description(example, APP, {}), time.time())
-        run = start_tuning(store, APP, {"trace": {"slots": WEEK}}, Wanted(budget=BUDGET))
+        run = start_tuning(store, APP, {"trace": {"slots": WEEK}}, Wanted(budget=BUDGET, batch=2))
         with show_search(run) as on_trial:
             ended = run_interruptibly(lambda: carry_out(store, APP, run, on_trial, None, spread_here))
         show_ended(store, APP, ended, html, False)

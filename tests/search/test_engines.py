@@ -169,7 +169,8 @@ def test_earlier_runs_are_taken_as_knowledge(engine: str, problem: Problem) -> N
     for _ in range(3):
         suggestions = ask(problem.question, history, 5, 2)
         check_fit(problem.question, suggestions)
-        assert not {s.parameters for s in suggestions} & {outcome.parameters for outcome in history}
+        known = {outcome.parameters for outcome in history if outcome.age == 0.0}  # older ones may be tried again
+        assert not {s.parameters for s in suggestions} & known
         history += [evaluate(problem, suggestion) for suggestion in suggestions]
     assert len(history) == len(aged) + (6 if engine != "naive" else 1)
     if engine in ("random", "naive", "skopt"):

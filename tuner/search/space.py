@@ -2,12 +2,13 @@
 
 Notation: n operators, P paths; x [n] shares of R_max; A [P, n] is 1 where the path has the operator. Allowed is
 `low <= A x <= high` and `x >= least`. A sum along a path is scaled to its limit by scaling all its shares alike, which
-is the projection in the sense of Kullback and Leibler; doing so for path after path ends inside all limits (Bregman).
+is the projection in the sense of Kullback and Leibler; doing so for path after path nears the inside of all limits
+(Bregman), and what is not there soon is drawn towards the middle of them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +23,7 @@ from tuner.search.qos import QoS
 Flags = NDArray[np.bool_]
 EPS = 0.05  # how far the shares along a path may sum to less or more than its whole bound
 IDLE = 1.05  # a bound is at least so many times what a tuple takes where nothing else is
-ROUNDS = 500
+ROUNDS = 100
 WITHIN = 1e-9
 LEAST_WEIGHT = 1e-3  # of a weight: with none at all, a scaler has nothing to weigh against
 
@@ -38,6 +39,7 @@ class Space:
     high: Floats  # [P]
     least: Floats  # [n] shares, like `idle`
     idle: Floats  # [n] what a tuple takes where nothing else is, on the fastest node type
+    centre: Floats  # [n] shares inside all limits, as far from the nearest as can be
     scatter: Floats  # [n] second moment of the service time over its squared mean
     r_max: float
 
@@ -73,12 +75,12 @@ def make_space(application: Application, infrastructure: Infrastructure, qos: Qo
         high=(1.0 + eps) * budget,
         least=IDLE * idle,
         idle=idle,
+        centre=np.full(len(names), np.nan),
         scatter=np.array([1.0 + m.variance / m.mean**2 for m in moments]),
         r_max=qos.r_max,
     )
     check_idle(space)
-    check_open(space)
-    return space
+    return check_open(space)
 
 
 def is_part(incidence: Floats, budget: Floats) -> Flags:
@@ -100,13 +102,33 @@ def check_idle(space: Space) -> None:
             )
 
 
-def check_open(space: Space) -> None:
-    """Refuse limits that no shares can meet."""
-    if not fits(space, settle(space, np.ones((1, len(space.operators)))))[0]:
+def check_open(space: Space) -> Space:
+    """The space with its centre; refused where no shares can meet its limits."""
+    centre = find_centre(space)
+    if centre is None:
         raise BadInput(
             "no shares make every path add up to its own bound within eps; allow a larger eps, or bring the bounds of "
             f"the paths nearer to each other: {', '.join(space.paths[:5])}"
         )
+    return replace(space, centre=centre)
+
+
+def find_centre(space: Space) -> Floats | None:
+    """The shares whose least slack is greatest, by linear programming; None where no shares fit."""
+    from scipy.optimize import linprog
+
+    rows, ends = list_limits(space)
+    n = rows.shape[1]
+    slack = np.append(np.zeros(n), -1.0)
+    found = linprog(slack, np.hstack([rows, np.ones((len(rows), 1))]), ends, bounds=[(0.0, None)] * n + [(None, None)])
+    return np.asarray(found.x[:n]) if found.status == 0 and found.x[n] > WITHIN else None
+
+
+def list_limits(space: Space) -> tuple[Floats, Floats]:
+    """All limits as rows [m, n] and ends [m]: shares fit where rows @ shares <= ends."""
+    used = space.low > 0.0
+    rows = np.concatenate([space.incidence, -space.incidence[used], -np.eye(space.incidence.shape[1])])
+    return rows, np.concatenate([space.high, -space.low[used], -space.least])
 
 
 def fits(space: Space, shares: Floats, within: float = 1e-6) -> Flags:
@@ -131,8 +153,16 @@ def settle(space: Space, scores: Floats) -> Floats:
             if np.any(factor != 1.0):
                 shares[:, row] *= factor[:, None]
         if np.all(fits(space, shares, WITHIN)):
-            break
-    return shares
+            return shares
+    return draw_in(space, shares)
+
+
+def draw_in(space: Space, shares: Floats) -> Floats:
+    """Rows that do not fit, moved towards the centre until they do."""
+    rows, ends = list_limits(space)
+    beyond, inside = shares @ rows.T - ends, rows @ space.centre - ends  # the latter is negative
+    needed = np.where(beyond > 0.0, beyond / (beyond - inside), 0.0).max(axis=1, keepdims=True)
+    return shares + needed * (space.centre - shares)
 
 
 def from_cube(space: Space, points: Floats) -> list[Parameters]:

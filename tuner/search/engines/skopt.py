@@ -24,7 +24,7 @@ from tuner.search.engines.naive import EQUAL_WEIGHTS, bounds_of_paths, equal_sha
 from tuner.search.history import History, Outcome
 from tuner.search.parameters import Parameters
 from tuner.search.qos import QoS
-from tuner.search.space import Space, fits, gather, settle
+from tuner.search.space import Space, find_centre, gather, settle
 
 N_BO = 25  # evaluations in a phase, the random ones at its start included
 START = {"shares": 5, "weights": 3}  # of these random
@@ -134,6 +134,7 @@ def find_domain(space: Space, name: str) -> Space:
             low=low,
             high=high,
             least=np.full(3, LEAST_WEIGHT),
+            centre=np.full(3, 1.0 / 3.0),
         )
     bounds = bounds_of_paths(space)
     tight = replace(
@@ -143,8 +144,8 @@ def find_domain(space: Space, name: str) -> Space:
         least=np.maximum(space.least, LEAST_SHARE),
     )
     # bounds by path may leave no such shares: then the wider limits of the space are all there is
-    possible = fits(tight, settle(tight, equal_shares(space)[None]))[0]
-    return tight if possible else space
+    centre = find_centre(tight)
+    return space if centre is None else replace(tight, centre=centre)
 
 
 def sample(domain: Space, rng: Draw, count: int) -> Floats:

@@ -34,7 +34,7 @@ from tuner.search.space import make_space
 YARDSTICK = "skopt"
 PAPER_SLOTS = 50_000
 MOST = 600  # evaluations of the yardstick, which ends by itself long before
-SEEDS, PROOF_SEEDS, JUDGING_SEEDS = 3, 6, 4
+SEEDS, PROOF_SEEDS, JUDGING_SEEDS = 3, 8, 4
 HELD_OUT = 0.2
 FIRST_PROOF_SEED, FIRST_JUDGING_SEED = 1_000, 50_000  # the latter are the same for all, and nobody else's
 SHORT = 8  # a short look takes an eighth

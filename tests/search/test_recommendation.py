@@ -114,20 +114,33 @@ def test_only_what_passes_on_fresh_seeds_and_on_the_held_out_end_is_chosen() -> 
     assert not needs_more(proofs * (MOST_PROVED // 3), QUALITY)
 
 
-def test_confidence_is_students() -> None:
-    """Two standard errors below the limit with six seeds: t(5) = 2 has .949 below it."""
-    outcome = Outcome(POINT, 5.0, 0.03, 0.0, 0.0, 0.01, 0.0)
+def test_confidence_is_students_for_one_more_run() -> None:
+    """The limit is two standard deviations of such a run above the mean of six: t(5) = 2 has .949 below it."""
+    single = 0.02 / 2.0 / math.sqrt(1.0 + 1.0 / 6.0)
+    outcome = Outcome(POINT, 5.0, 0.03, 0.0, 0.0, single / math.sqrt(6.0), 0.0)
     assert be_confident(outcome, QUALITY, 6) == pytest.approx(0.94903, abs=1e-4)
     assert be_confident(replace(outcome, violations=0.05), QUALITY, 6) == pytest.approx(0.5)
     assert be_confident(replace(outcome, violations_error=0.0), QUALITY, 6) == pytest.approx(1.0)
+
+
+def test_runs_that_the_confidence_lets_pass_are_followed_by_one_that_passes_as_often_as_it_says() -> None:
+    """Six runs and a seventh of the same normal law: of those with a confidence of 95 % or more, 95 % or more hold."""
+    rng = np.random.default_rng(5)
+    held = []
+    for runs in rng.normal(rng.uniform(0.03, 0.05, (20_000, 1)), 0.004, (20_000, 7)):
+        error = runs[:6].std(ddof=1) / math.sqrt(6.0)
+        if be_confident(Outcome(POINT, 5.0, runs[:6].mean(), 0.0, 0.0, error, 0.0), QUALITY, 6) >= 0.95:
+            held.append(runs[6] <= QUALITY.eta_v)
+    assert len(held) > 2_000
+    assert np.mean(held) > 0.95
 
 
 def test_a_proof_is_a_replay_with_its_own_seeds() -> None:
     setting = make_setting()
     proof, runs = prove(setting, POINT, [50, 51, 52, 53], 1_600, QUALITY)
     stated = state(Exam(setting, QUALITY), POINT)
-    again = [simulate(stated, run.seed) for run in runs]
-    assert [run.seed for run in runs] in ([50, 51], [50, 51, 52, 53])
+    again = [simulate(stated, seed) for seed in (50, 51, 52, 53)]
+    assert [run.seed for run in runs] == [50, 51, 52, 53]
     assert proof.whole.cost == pytest.approx(np.mean([run.resources for run in again]))
     assert proof.held_out == average(POINT, again, True, 1_600)
 

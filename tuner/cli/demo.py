@@ -78,7 +78,7 @@ def play_example(example: Path, html: Path | None) -> None:
 
 def tune_example(example: Path, html: Path | None) -> None:
     """Through a database as any application is, one that is gone afterwards."""
-    from tuner.cli.tune import carry_out, show_ended, show_search
+    from tuner.cli.tune import carry_out, ending_at_once, show_ended, show_search
     from tuner.description import read_description
     from tuner.interruptible import run_interruptibly
     from tuner.search.brief import Wanted
@@ -87,10 +87,14 @@ def tune_example(example: Path, html: Path | None) -> None:
     from tuner.store.applications import add_application
     from tuner.store.connection import open_store
 
-    with TemporaryDirectory() as folder, closing(open_store(Path(folder, "demo.db"))) as store:
+    with (
+        ending_at_once(),
+        TemporaryDirectory() as folder,
+        closing(open_store(Path(folder, "demo.db"))) as store,
+    ):
         with store.begin() as session:
             add_application(session, APP, read_description(example, APP, {}), time.time())
         run = start_tuning(store, APP, {"trace": {"slots": WEEK}}, Wanted(budget=BUDGET, batch=2))
         with show_search(run) as on_trial:
             ended = run_interruptibly(lambda: carry_out(store, APP, run, on_trial, None, spread_here))
-        show_ended(store, APP, ended, html, False)
+        show_ended(store, APP, ended, html, as_json=False)

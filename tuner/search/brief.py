@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 POLICY = "planner"  # where nobody states one: the cheapest that we have
 HELD_OUT = 0.2  # of the trace, at its end: what is recommended is proved there, and never searched
-SEEDS, PROOF_SEEDS = 3, 6
+SEEDS, PROOF_SEEDS = 3, 8
 FIRST_PROOF_SEED = 1_000
 SHORT, LONG_ENOUGH = 8, 80_000  # a look takes an eighth of a trace of so many slots or more
 

@@ -15,7 +15,7 @@ from scipy.special import stdtr
 
 from sim.run import Run
 from sim.setting import Setting
-from tuner.search.evaluation import Exam, agree, average, replay_seeds, state
+from tuner.search.evaluation import Exam, average, replay_seeds, state
 from tuner.search.history import Outcome, measure_slack
 from tuner.search.parameters import Parameters
 from tuner.search.qos import QoS
@@ -34,7 +34,7 @@ class Proof:
 
     whole: Outcome
     held_out: Outcome
-    confidence: float  # that both constraints hold, over all slots
+    confidence: float  # that both constraints hold in the next run, over all slots
 
     def passes(self, qos: QoS) -> bool:
         kept = measure_slack(self.held_out, qos) >= 0.0
@@ -64,24 +64,25 @@ def drop_repeated(keys: Sequence[tuple[bool, float, int]], history: Sequence[Out
 def prove(
     setting: Setting, parameters: Parameters, seeds: Sequence[int], held_out: int, qos: QoS
 ) -> tuple[Proof, list[Run]]:
-    """Replay the setting with fresh seeds, with half of them where these agree; the proof, and the runs behind it."""
-    stated = state(Exam(setting, qos, tuple(seeds)), parameters)
-    half = max(2, len(seeds) // 2)
-    runs = replay_seeds(stated, seeds[:half])
-    if not agree(runs, qos):
-        runs += replay_seeds(stated, seeds[half:])
+    """Replay the setting with fresh seeds; the proof, and the runs behind it."""
+    runs = replay_seeds(state(Exam(setting, qos, tuple(seeds)), parameters), seeds)
     whole = average(parameters, runs, whole=True)
     return Proof(whole, average(parameters, runs, True, held_out), be_confident(whole, qos, len(runs))), runs
 
 
 def be_confident(outcome: Outcome, qos: QoS, seeds: int) -> float:
-    """The lesser of the confidences, by Student's t over seeds, with which each constraint is met."""
+    """The lesser of the confidences with which each constraint is met by the next run, which has luck of its own.
+
+    A stream runs once: what has to stay within the limit is one more draw, not the mean of many. Its interval is
+    Student's, with the standard deviation of a single seed times the root of 1 + 1 / seeds.
+    """
     least = 1.0
     for mean, error, allowed in (
         (outcome.violations, outcome.violations_error, qos.eta_v),
         (outcome.reconfigurations, outcome.reconfigurations_error, qos.eta_r),
     ):
-        spread = max(SMALLEST_ERROR * allowed, 0.0 if math.isnan(error) else error)
+        single = 0.0 if math.isnan(error) else error * math.sqrt(seeds)
+        spread = max(SMALLEST_ERROR * allowed, single * math.sqrt(1.0 + 1.0 / seeds))
         least = min(least, float(stdtr(max(1, seeds - 1), (allowed - mean) / spread)))
     return least
 

@@ -161,7 +161,8 @@ def draw_in(space: Space, shares: Floats) -> Floats:
     """Rows that do not fit, moved towards the centre until they do."""
     rows, ends = list_limits(space)
     beyond, inside = shares @ rows.T - ends, rows @ space.centre - ends  # the latter is negative
-    needed = np.where(beyond > 0.0, beyond / (beyond - inside), 0.0).max(axis=1, keepdims=True)
+    out = beyond > 0.0
+    needed = np.where(out, beyond / np.where(out, beyond - inside, 1.0), 0.0).max(axis=1, keepdims=True)
     return shares + needed * (space.centre - shares)
 
 

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore", DeprecationWarning)  # linear_operator is behind PyTorch's latest
-    import gpytorch  # noqa: F401
+import numpy as np
 
-from tuner.description import read_description
-from tuner.search.brief import Wanted
+from sim.setting import Setting
+from sim.simulate import simulate
+from tuner.description import read_description, scenario_of
+from tuner.search.brief import Wanted, read_brief
+from tuner.search.parameters import Parameters
 from tuner.search.tuning import Ended, resume_tuning, start_tuning, tune
 from tuner.store.applications import add_application
 from tuner.store.connection import Store, open_store
@@ -27,6 +27,7 @@ from tuner.store.trials import load_history
 DEMO = Path(str(files("tuner.example").joinpath("demo.toml")))
 APP = "clicks"
 POLICY = "ql-pds-plus"
+OPERATORS = ("parse", "enrich", "count")
 CHANGING = ("id", "run_id", "started", "ended", "seconds")  # of a trial, with the database and the clock
 
 
@@ -117,3 +118,29 @@ def run_anew(path: Path, pieces: Sequence[int] = (), **wanted: Any) -> Ended:
     with closing(open_store(path)) as store:
         add(store)
         return run_in_pieces(store, pieces, **wanted)
+
+
+def of(ended: Ended, purpose: str) -> list[Trial]:
+    return [trial for trial in ended.trials if trial.detail["purpose"] == purpose]
+
+
+def setting_of(ended: Ended, parameters: Parameters, r_max: float) -> Setting:
+    """The setting in which a trial was replayed, from the run's document and the simulator's own words alone."""
+    document = ended.run.settings["document"]
+    setting = scenario_of(document).settings[0]
+    bounds = {name: share * r_max for name, share in zip(OPERATORS, parameters.shares, strict=True)}
+    highest = float(setting.trace.rates.max())
+    return replace(setting, r_max=r_max, bounds=bounds, weights=parameters.weights, highest_rate=highest)
+
+
+def replay(setting: Setting, seeds: Sequence[int]) -> tuple[float, float, float]:
+    """Cost, violations and reconfigurations, as means over seeds."""
+    runs = [simulate(setting, seed) for seed in seeds]
+    means = np.mean([(r.resources, r.violations, r.reconfigurations) for r in runs], axis=0)
+    return float(means[0]), float(means[1]), float(means[2])
+
+
+def read_brief_of(store: Store, app: str = APP, flags: Mapping[str, Any] | None = None, **wanted: Any) -> Any:
+    held = start_tuning(store, app, flags or {}, Wanted(**wanted))
+    with store.read() as session:
+        return read_brief(session, app, held)

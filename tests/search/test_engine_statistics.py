@@ -6,7 +6,6 @@ signed-rank test, one-sided, on the differences of its logarithm over all proble
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from functools import cache
 
@@ -14,10 +13,7 @@ import numpy as np
 import pytest
 from scipy.stats import wilcoxon
 
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore", DeprecationWarning)  # linear_operator is behind PyTorch's latest
-    from tests.search.problems import PROBLEMS, evaluate, find_regret, search
-
+from tests.search.problems import PROBLEMS, evaluate, find_regret, search
 from tuner.search.engines import Suggestion, find_engine
 from tuner.search.history import meets
 from tuner.search.space import from_cube

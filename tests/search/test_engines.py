@@ -5,22 +5,17 @@ from __future__ import annotations
 import json
 import math
 import random
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore", DeprecationWarning)  # linear_operator is behind PyTorch's latest
-    from tests.search.problems import Problem, ask_for, evaluate, quadratic, search, to_coordinates
-
 import torch
 
 from scaler.errors import BadInput
 from sim.application import equal_shares
 from sim.graphs import APPLICATIONS, find_application
+from tests.search.problems import Problem, ask_for, evaluate, quadratic, search, to_coordinates
 from tuner.search.engines import ENGINES, Ask, Question, Suggestion, find_engine
 from tuner.search.engines import random as sobol
 from tuner.search.history import Outcome

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import shutil
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.search.problems import evaluate, quadratic
 from tests.search.runs import APP, Stop, add, all_figures, describe, put, recommended, run, stop_after
 from tuner.search.brief import Wanted, read_brief
 from tuner.search.engines import Suggestion
@@ -24,18 +24,7 @@ from tuner.search.tuning import Ended, resume_tuning, start_tuning, tune
 from tuner.search.warm import EACH, MOST, OLDEST, STRANGER, YOUNGEST
 from tuner.store.connection import Store, open_store
 
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore", DeprecationWarning)
-    from tests.search.problems import evaluate, quadratic
-
 OTHER = "views"
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Iterator[Store]:
-    opened = open_store(tmp_path / "tuner.db")
-    yield opened
-    opened.close()
 
 
 def ages(store: Store, app: str = APP, flags: Mapping[str, Any] | None = None, **wanted: Any) -> list[float]:

@@ -93,20 +93,19 @@ class TestRivals:
     ) -> None:
         add(store, slots=SLOTS)
         first = tuners.start(*begin(address))
-        wait_for(store, 1, tuners, first)
+        wait_for(store, 3, tuners, first)
+        send_to_sleep(first, address)  # asleep, but alive: else it might end before the other has begun
         second = tuners.start(*begin(address, seed=5))
         wait_for(store, 1, tuners, second, 2)
-        wait_for(store, 3, tuners, first)
-        for child in (second, first):
-            send_to_sleep(child, address)  # asleep, but alive
+        send_to_sleep(second, address)
         assert tuners.run(*resume(address)) == 2
         assert f"no run of '{APP}' waits to be resumed" in tuners.said()
         assert tuners.kill(first) == -signal.SIGKILL
-        assert tuners.run(*resume(address)) in ENDED, tuners.said()
-        check_same(store, whole)
-        assert [run.state for run in read_runs(store)] == ["running", "done"]
+        third = tuners.start(*resume(address))
         os.kill(second, signal.SIGCONT)
-        assert tuners.wait(second) in ENDED, tuners.said()
+        for child in (third, second):  # at the same time, each on a run of its own
+            assert tuners.wait(child) in ENDED, tuners.said()
+        check_same(store, whole)
         other, mine = read_runs(store)
         assert (other.state, other.fence, other.seed, mine.fence) == ("done", 1, 5, 2)
         trials = read_run(store, 2)

@@ -85,6 +85,9 @@ def tune(
             click.echo(f"\nWhat has ended is kept; go on with: tuner tune {app} --resume", err=True)
             raise
         show_ended(store, app, ended, html, as_json)
+    if ended.objective is not None and not as_json:
+        kept = f"Kept as objective {ended.objective.version} of {app}, proposed."
+        click.echo(f"{kept} See more: tuner report {app} --html FILE")
     ctx.exit(0 if ended.objective is not None else INFEASIBLE)
 
 
@@ -224,11 +227,7 @@ def show_ended(store: Store, app: str, ended: Ended, html: Path | None, as_json:
         return
     print_tuning(tuning)
     click.echo(f"\n{used:,} slots were replayed; short looks and single seeds saved {saved:,} more.")
-    if ended.objective is not None:
-        click.echo(
-            f"Kept as objective {ended.objective.version} of {app}, proposed. See more: tuner report {app} --html FILE"
-        )
-    elif ended.relief:
+    if ended.relief:
         click.echo(f"What would have to give, by itself, with trial {ended.nearest.number if ended.nearest else '-'}:")
         for relief in ended.relief:
             click.echo(f"  {say_relief(relief)}")

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 from click.shell_completion import BashComplete
-from click.testing import CliRunner, Result
 
 from sim.application import parse_application
 from sim.setting import Setting
+from tests.commands import refuse, run, succeed
 from tuner.cli import main
 from tuner.description import describe_application, scenario_of, shape_of
 from tuner.scenario import Scenario, read_scenario
@@ -70,23 +70,6 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "rates.csv").write_text(RATES)
     monkeypatch.setenv("TUNER_STORE", str(tmp_path / "tuner.db"))
     return tmp_path
-
-
-def run(*arguments: object) -> Result:
-    return CliRunner().invoke(main, list(map(str, arguments)))
-
-
-def succeed(*arguments: object) -> str:
-    result = run(*arguments)
-    assert result.exit_code == 0, (result.output, result.exception)
-    return result.stdout
-
-
-def refuse(*arguments: object) -> str:
-    result = run(*arguments)
-    assert (result.exit_code, result.stdout) == (2, ""), (result.output, result.exception)
-    assert result.stderr.count("\n") == 1
-    return result.stderr.removeprefix("Error: ").rstrip()
 
 
 def write(folder: Path, text: str) -> Path:

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
 from scaler.problem import Weights
-from tuner.cli import main
+from tests.commands import refuse, run, succeed
 from tuner.cli.grid import deal_out
 from tuner.cli.trials import SORTS as OFFERED
 from tuner.cli.trials import STATES
@@ -89,22 +88,6 @@ def db(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def run(*arguments: object) -> Result:
-    return CliRunner().invoke(main, list(map(str, arguments)))
-
-
-def succeed(*arguments: object) -> str:
-    result = run(*arguments)
-    assert result.exit_code == 0, (result.output, result.exception)
-    return result.stdout
-
-
-def refuse(*arguments: object) -> str:
-    result = run(*arguments)
-    assert (result.exit_code, result.stdout) == (2, ""), (result.output, result.exception)
-    return result.stderr.removeprefix("Error: ").rstrip()
-
-
 def numbers(*arguments: object) -> list[int]:
     return [trial["id"] for trial in json.loads(succeed("trials", "shop", *arguments, "--json"))]
 
@@ -159,7 +142,9 @@ def test_no_trials_are_told_from_no_application(db: Path) -> None:
     assert refuse("trials", "shop", "--run", 3) == "application 'shop' has no run 3; its runs are 2, 1"
     assert refuse("trials", "clicks", "--run", 1) == "application 'clicks' has no run 1; it was not tuned yet"
     assert refuse("trials", "shop", "--json", "--csv").startswith("--json and --csv both say how to print")
-    assert "Choice" not in refuse("trials", "shop", "--sort", "coast")
+    wrong = run("trials", "shop", "--sort", "coast")
+    assert wrong.exit_code == 2
+    assert all(word in wrong.stderr for word in ("--sort", "'coast'", "'cost'"))
     assert refuse("trial", 99) == "there is no trial 99; `tuner trials APP` lists those that there are"
 
 

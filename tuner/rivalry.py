@@ -21,6 +21,7 @@ from sim.infrastructure import find_infrastructure
 from sim.setting import Setting
 from sim.trace import Trace, window
 from tuner.parallel import run_all
+from tuner.search.brief import FIRST_PROOF_SEED, HELD_OUT, PROOF_SEEDS, SEEDS, SHORT
 from tuner.search.crowd import spread_here
 from tuner.search.engines import Question, Suggestion, find_engine
 from tuner.search.evaluation import Exam, average, replay_seeds, state
@@ -34,10 +35,8 @@ from tuner.search.space import make_space
 YARDSTICK = "skopt"
 PAPER_SLOTS = 50_000
 MOST = 600  # evaluations of the yardstick, which ends by itself long before
-SEEDS, PROOF_SEEDS, JUDGING_SEEDS = 3, 8, 4
-HELD_OUT = 0.2
-FIRST_PROOF_SEED, FIRST_JUDGING_SEED = 1_000, 50_000  # the latter are the same for all, and nobody else's
-SHORT = 8  # a short look takes an eighth
+JUDGING_SEEDS = 4
+FIRST_JUDGING_SEED = 50_000  # the same for all engines, and no search's
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,9 +242,10 @@ def recommend(
     for place in list_candidates(question.space, question.qos, history):
         if not needs_more(proofs, question.qos):
             break
-        proofs.append(
-            prove(setting, history[place].parameters, seeds, slots - count_searched(setting), question.qos)[0]
-        )
+        held_out = slots - count_searched(setting)
+        proof, runs = prove(setting, history[place].parameters, seeds, held_out, question.qos)
+        proofs.append(proof)
+        taken += sum(run.slots for run in runs)
     chosen = choose(proofs, question.qos)
     return None if chosen is None else proofs[chosen].whole.parameters, taken
 

@@ -16,7 +16,6 @@ from sim.trace import window
 from tuner.cli import main
 from tuner.rivalry import (
     FIRST_JUDGING_SEED,
-    FIRST_PROOF_SEED,
     PAPER_SLOTS,
     Cell,
     Found,
@@ -29,7 +28,9 @@ from tuner.rivalry import (
     make_setting,
     run_engine,
 )
+from tuner.search.brief import FIRST_PROOF_SEED, PROOF_SEEDS
 from tuner.search.qos import QoS
+from tuner.search.recommendation import PROVED
 from tuner.verdict import list_settings, sum_up
 
 TRACE = generate("diurnal", low=50.0, high=500.0, slots=60_000, seed=2)
@@ -61,7 +62,7 @@ def test_an_engine_recommends_what_the_judge_finds_feasible() -> None:
     assert found.evaluations == 6
     assert found.met
     assert found.violations <= CELL.eta_v
-    assert found.slots > 6 * 3_200 // 8
+    assert found.slots >= PROVED * PROOF_SEEDS * 4_000 + 6 * 400  # its proofs, and a short look each at the least
 
 
 def test_matches_are_kept_and_not_held_again(tmp_path: Path) -> None:

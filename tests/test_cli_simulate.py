@@ -276,9 +276,14 @@ def test_a_signal_ends_the_workers_too(tmp_path: Path, number: int, raised: type
             time.sleep(0.05)
         os.kill(os.getpid(), number)
 
-    threading.Thread(target=interrupt, daemon=True).start()
-    with pytest.raises(raised):
-        run_interruptibly(lambda: run_all(sleep_after_a_sign, signs, workers=2))
+    usual = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
+    before = signal.signal(number, usual)  # it is ignored where the tests run under nohup, or in the background
+    try:
+        threading.Thread(target=interrupt, daemon=True).start()
+        with pytest.raises(raised):
+            run_interruptibly(lambda: run_all(sleep_after_a_sign, signs, workers=2))
+    finally:
+        signal.signal(number, before)
     for _ in range(600):  # the pool's own thread may reap them, and tells of it a moment later
         if not multiprocessing.active_children():
             break

@@ -17,15 +17,32 @@ from scaler.problem import Weights
 from tuner.pipeline.sample import Sample
 from tuner.store.applications import add_application
 from tuner.store.connection import Store, connect_unprepared
+from tuner.store.controls import set_control
 from tuner.store.decisions import save_decisions
+from tuner.store.events import add_event
 from tuner.store.marks import save_marks
 from tuner.store.objectives import add_objective, move_objective
-from tuner.store.records import Decision, Mark, Objective, Surrogate, Trial, TuningRun
+from tuner.store.orders import put_orders
+from tuner.store.records import (
+    Control,
+    Decision,
+    Event,
+    Mark,
+    Objective,
+    Scaler,
+    Surrogate,
+    Token,
+    Trial,
+    TuningRun,
+)
 from tuner.store.runs import start_run
 from tuner.store.samples import save_samples
+from tuner.store.scalers import save_scalers
 from tuner.store.schema import HEAD, upgrade
 from tuner.store.surrogates import save_surrogate
+from tuner.store.tokens import add_token
 from tuner.store.trials import add_trial
+from tuner.store.watches import put_watch
 
 FOLDER = Path(__file__).parent / "released"
 DOCUMENT = {"name": "clicks", "operator": [{"name": "parse", "service_rate": 500, "scv": 0.5}]}
@@ -37,6 +54,8 @@ def fill(store: Store, revision: str) -> None:
         fill_measured(session)
         if revision >= "0002":
             fill_tried(session)
+        if revision >= "0003":
+            fill_told(session)
 
 
 def fill_measured(session: Session) -> None:
@@ -56,6 +75,19 @@ def fill_tried(session: Session) -> None:
     add_objective(session, Objective("clicks", Weights(0.5, 0.25, 0.25), {"parse": 0.01}, 8.0, trial_id=1))
     move_objective(session, "clicks", 1, "proposed", "full", 9.0)
     save_decisions(session, [Decision("clicks", "parse", 60.0, "HELD", "no metrics", seen={"response": math.inf})])
+
+
+def fill_told(session: Session) -> None:
+    token = add_token(session, Token("driver", "0" * 64, "report", "somebody", 10.0))
+    add_token(session, Token("page of driver", "1" * 64, "read", "driver", 11.0, expires=20.0, parent_id=token.id))
+    set_control(session, Control("clicks", "", "direction_lock", {"only": "out"}, "somebody", 12.0, until=99.0))
+    put_orders(session, "clicks", {"objective": {"version": 1}}, 13.0)
+    save_scalers(session, [Scaler("clicks", "parse", "driver-1", 14.0, 15.0, revision=1, acknowledged=15.0)])
+    put_watch(session, "clicks", {"period_s": 3600.0}, 16.0)
+    add_event(session, Event("clicks", 17.0, "somebody", "pushed", "Objective 1 is in full use.", {"version": 1}))
+    figures = {"rate": 5.0, "response": 0.5, "bound": 0.01, "price": 1.5}
+    shadow = {"version": 2, "action": "+1 large"}
+    save_decisions(session, [Decision("clicks", "parse", 120.0, "SCALED", "it was time", **figures, shadow=shadow)])
 
 
 def dump(revision: str) -> Path:

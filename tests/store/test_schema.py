@@ -17,10 +17,12 @@ from tests.store.release import DOCUMENT, FOLDER
 from tuner.store.applications import list_versions, load_application
 from tuner.store.checkup import check_store, compare
 from tuner.store.connection import Store, connect_unprepared, open_store, upgrade_store
+from tuner.store.controls import list_controls
 from tuner.store.decisions import list_decisions
 from tuner.store.marks import load_marks
 from tuner.store.models import Base
 from tuner.store.objectives import standing_objective
+from tuner.store.orders import list_revisions
 from tuner.store.records import Trial, TuningRun
 from tuner.store.runs import claim_run, start_run
 from tuner.store.samples import load_samples, save_samples
@@ -89,7 +91,11 @@ def test_a_released_database_comes_up_and_goes_on_being_used(address: str, revis
             standing = standing_objective(session, "clicks")
             assert standing is not None
             assert standing.bounds == {"parse": 0.01}
-            assert [d.seen for d in list_decisions(session, "clicks")] == [{"response": float("inf")}]
+            assert list_decisions(session, "clicks")[-1].seen == {"response": float("inf")}
+        if revision >= "0003":
+            assert list_decisions(session, "clicks")[0].response == 0.5
+            assert [c.settings for c in list_controls(session, "clicks", 50.0)] == [{"only": "out"}]
+            assert list_revisions(session) == {"clicks": 1}
     use(store)
     store.close()
 

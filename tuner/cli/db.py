@@ -172,7 +172,7 @@ def describe_counts(counts: dict[str, int], none: str) -> str:
 
 def name_of(table: str, count: int) -> str:
     words = table.replace("_", " ")
-    return words.removesuffix("s") if count == 1 else words
+    return words.removesuffix("es" if words.endswith("ches") else "s") if count == 1 else words
 
 
 def describe_size(store: Store) -> str:

@@ -185,5 +185,100 @@ class DecisionRow(Base):
     reason: Mapped[str]
     action: Mapped[str | None]
     objective_version: Mapped[int | None]
+    rate: Mapped[float | None]
+    response: Mapped[float | None]
+    bound: Mapped[float | None]
+    price: Mapped[float | None]
     seen: Mapped[dict[str, Any]]
     alternatives: Mapped[dict[str, Any]]
+    shadow: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
+
+
+class TokenRow(Base):
+    """Who may do what; a page session is a token too, made from another and gone with it."""
+
+    __tablename__ = "tokens"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    name: Mapped[str] = mapped_column(unique=True)
+    digest: Mapped[str] = mapped_column(unique=True)
+    scopes: Mapped[str]
+    made_by: Mapped[str]
+    created: Mapped[float]
+    expires: Mapped[float | None]
+    revoked: Mapped[float | None]
+    used: Mapped[float | None]
+    parent_id: Mapped[int | None] = mapped_column(ForeignKey("tokens.id", ondelete="CASCADE"), index=True)
+
+
+class ControlRow(Base):
+    __tablename__ = "controls"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    application: Mapped[str] = mapped_column(index=True)
+    operator: Mapped[str]
+    kind: Mapped[str]
+    settings: Mapped[dict[str, Any]]
+    who: Mapped[str]
+    note: Mapped[str]
+    since: Mapped[float]
+    until: Mapped[float | None]
+    ended: Mapped[float | None]
+    ended_by: Mapped[str | None]
+
+
+class OrdersRow(Base):
+    """What the scalers of an application are told, whole, as it was made with what changed it."""
+
+    __tablename__ = "orders"
+
+    application: Mapped[str] = mapped_column(primary_key=True)
+    revision: Mapped[int]
+    issued: Mapped[float]
+    document: Mapped[dict[str, Any]]
+
+
+class ScalerRow(Base):
+    __tablename__ = "scalers"
+    __table_args__ = (CLUSTERED,)
+
+    application: Mapped[str] = mapped_column(primary_key=True)
+    operator: Mapped[str] = mapped_column(primary_key=True)
+    instance: Mapped[str] = mapped_column(primary_key=True)
+    first_seen: Mapped[float]
+    last_seen: Mapped[float]
+    revision: Mapped[int | None]
+    acknowledged: Mapped[float | None]
+    detail: Mapped[dict[str, Any]]
+
+
+class WatchRow(Base):
+    """What the daemons do about an application, and which of them has it in hand until when."""
+
+    __tablename__ = "watches"
+
+    application: Mapped[str] = mapped_column(primary_key=True)
+    settings: Mapped[dict[str, Any]]
+    phase: Mapped[str]
+    detail: Mapped[dict[str, Any]]
+    due: Mapped[float]
+    asked: Mapped[dict[str, Any]]
+    owner: Mapped[str | None]
+    heartbeat: Mapped[float | None]
+    lease_until: Mapped[float | None]
+    fence: Mapped[int]
+
+
+class EventRow(Base):
+    """What people and daemons did, and why, in the order in which they did it."""
+
+    __tablename__ = "events"
+    __table_args__ = (Index(None, "application", "time"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    application: Mapped[str]
+    time: Mapped[float]
+    who: Mapped[str]
+    what: Mapped[str]
+    says: Mapped[str]
+    detail: Mapped[dict[str, Any]]

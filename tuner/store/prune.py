@@ -1,7 +1,8 @@
 """A moment in; what is older and nothing refers to any more taken out, or counted.
 
-Objectives and marks stay: decisions name the former, and what the latter forget would be read again. So do runs that
-are still running, runs with a trial that became an objective, and every application's newest surrogate.
+Objectives and marks stay: decisions name the former, and what the latter forget would be read again. Events stay, for
+they say who did what. So do runs that are still running, runs with a trial that became an objective, and every
+application's newest surrogate.
 """
 
 from __future__ import annotations
@@ -9,7 +10,17 @@ from __future__ import annotations
 from sqlalchemy import ColumnElement, delete, func, select
 from sqlalchemy.orm import Session
 
-from tuner.store.models import Base, DecisionRow, ObjectiveRow, RunRow, SampleRow, SurrogateRow, TrialRow
+from tuner.store.models import (
+    Base,
+    DecisionRow,
+    ObjectiveRow,
+    RunRow,
+    SampleRow,
+    ScalerRow,
+    SurrogateRow,
+    TokenRow,
+    TrialRow,
+)
 from tuner.store.rows import count_changed
 
 
@@ -46,4 +57,6 @@ def conditions(before: float) -> list[tuple[type[Base], ColumnElement[bool]]]:
         (TrialRow, TrialRow.run_id.in_(old_runs)),
         (RunRow, old_run),
         (SurrogateRow, old_surrogate),
+        (ScalerRow, ScalerRow.last_seen < before),
+        (TokenRow, TokenRow.parent_id.is_not(None) & (TokenRow.expires < before)),
     ]

@@ -157,8 +157,99 @@ class Decision:
     reason: str
     action: str | None = None  # "+1 large"
     objective_version: int | None = None
-    seen: Document = field(default_factory=dict)
+    rate: float | None = None
+    response: float | None = None  # infinite where more came than could be served
+    bound: float | None = None  # on the response time, that the objective set
+    price: float | None = None  # of the deployment that met the slot, per hour
+    seen: Document = field(default_factory=dict)  # utilisation, deployment by node type, completeness, and so on
     alternatives: Document = field(default_factory=dict)  # what each was worth
+    shadow: Document | None = None  # what a candidate objective would have done, and what would have come of it
 
     def __post_init__(self) -> None:
         check_one_of(self.kind, DECISION_KINDS, "the decision's kind")
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A right to scopes; the secret itself is nowhere, only its digest."""
+
+    name: str
+    digest: str
+    scopes: str  # separated by spaces
+    made_by: str
+    created: float
+    expires: float | None = None
+    revoked: float | None = None
+    used: float | None = None
+    parent_id: int | None = None  # of a page session: the token that opened it
+    id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """A guard that a person put before the scalers of an application, or of one operator."""
+
+    application: str
+    operator: str  # "": all of them
+    kind: str  # a name in `scaler.guards.GUARDS`
+    settings: Document
+    who: str
+    since: float
+    note: str = ""
+    until: float | None = None
+    ended: float | None = None
+    ended_by: str | None = None
+    id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Orders:
+    """What the scalers of an application are told; `scaler.orders` reads the document."""
+
+    application: str
+    revision: int
+    issued: float
+    document: Document
+
+
+@dataclass(frozen=True, slots=True)
+class Scaler:
+    """One operator's scaler in one driver, as it last reported."""
+
+    application: str
+    operator: str
+    instance: str
+    first_seen: float
+    last_seen: float
+    revision: int | None = None  # of the orders that it acts under
+    acknowledged: float | None = None
+    detail: Document = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """What the daemons are to do about an application, how far they are, and which of them is at it."""
+
+    application: str
+    settings: Document = field(default_factory=dict)
+    phase: str = "idle"
+    detail: Document = field(default_factory=dict)
+    due: float = 0.0
+    asked: Document = field(default_factory=dict)  # by people, and not yet taken up
+    owner: str | None = None
+    heartbeat: float | None = None
+    lease_until: float | None = None
+    fence: int = 0  # how often it was claimed
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that was done, by whom, and why in one sentence."""
+
+    application: str
+    time: float
+    who: str
+    what: str  # a word: "pushed", "rolled back", "pinned"
+    says: str
+    detail: Document = field(default_factory=dict)
+    id: int | None = None

@@ -1,0 +1,37 @@
+"""What the scalers of an application are to be told in, under a revision of its own for each change; the newest out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from tuner.store.json_text import as_stored
+from tuner.store.models import OrdersRow
+from tuner.store.records import Orders
+from tuner.store.rows import columns_of, take_turns, to_columns, upsert_into
+
+COLUMNS = columns_of(OrdersRow, Orders)
+
+
+def put_orders(session: Session, application: str, document: Mapping[str, Any], now: float) -> Orders:
+    """The application's next orders, or the ones that stand where they say the same."""
+    take_turns(session, f"orders of {application}")
+    stated, before = as_stored(document), load_orders(session, application)
+    if before is not None and before.document == stated:
+        return before
+    orders = Orders(application, 1 if before is None else before.revision + 1, now, stated)
+    session.execute(upsert_into(session, OrdersRow).values(to_columns(orders)))
+    return orders
+
+
+def load_orders(session: Session, application: str) -> Orders | None:
+    row = session.execute(select(*COLUMNS).where(OrdersRow.application == application)).first()
+    return None if row is None else Orders(**row._mapping)
+
+
+def list_revisions(session: Session) -> dict[str, int]:
+    """The newest revision of every application that has orders."""
+    return dict(session.execute(select(OrdersRow.application, OrdersRow.revision)).all())

@@ -10,6 +10,7 @@ Notation: T slots of `slot_s` seconds, M operators of the application.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -85,16 +86,19 @@ def lay_out(rows: list[tuple[float, str, float, float, float, float, str, int | 
     place = {name: i for i, name in enumerate(operators)}
     m = np.array([place[name] for name in names], dtype=np.int64)
     shape = (slots.size, len(operators))
-    grids = []
-    for column in figures:
-        grid = np.full(shape, math.nan)
-        grid[t, m] = [math.nan if value is None else value for value in column]
-        grids.append(grid)
+    rate, response, bound, price = (put_in(column, shape, t, m) for column in figures)
     kind = np.full(shape, "", dtype="U16")
     kind[t, m] = kinds
     version = np.full(shape, UNKNOWN, dtype=np.int64)
     version[t, m] = [UNKNOWN if value is None else value for value in versions]
-    return Slots(operators, slot_s, slots * slot_s, *grids, kind, version)
+    return Slots(operators, slot_s, slots.astype(np.float64) * slot_s, rate, response, bound, price, kind, version)
+
+
+def put_in(column: Sequence[float | None], shape: tuple[int, int], t: Integers, m: Integers) -> Floats:
+    """A column of figures on the grid, NaN where there is none."""
+    grid = np.full(shape, math.nan)
+    grid[t, m] = [math.nan if value is None else value for value in column]
+    return grid
 
 
 def judge_slots(slots: Slots, application: Application, qos: QoS) -> Integers:

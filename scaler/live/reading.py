@@ -1,0 +1,32 @@
+"""What a sensor could tell of one operator over a slot; None where it could not, which is never zero."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One operator in [start, end), seconds since 1970 in UTC."""
+
+    operator: str
+    start: float
+    end: float
+    rate: float | None = None  # tuples per second that came to the operator's door
+    taken: float | None = None  # tuples worked on
+    put_out: float | None = None  # tuples written
+    backlog: float | None = None  # tuples waiting at the end
+    response: float | None = None  # seconds from a tuple's arrival to its result, mean
+    utilisation: float | None = None  # of the busiest node type's replicas
+    service: tuple[float, float, float] | None = None  # tuples timed one by one, sum and squares of their times
+    replicas: Mapping[str, float] | None = None  # mean over the slot by node type
+    batches: int | None = None  # that ended in the slot
+    batch_time: float | None = None  # sum of their durations
+    completeness: float = 1.0  # share of the slot that the evidence covers
+    notes: tuple[str, ...] = field(default_factory=tuple)  # "restarted", "catching up", "stalled": why to hold
+
+
+class Sensor(Protocol):
+    def read(self, operator: str, start: float, end: float) -> Reading: ...

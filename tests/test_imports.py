@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-HEAVY = ["torch", "pyspark", "pandas", "sqlalchemy", "scipy", "pyarrow", "click", "rich", "numba"]
+HEAVY = ["torch", "pyspark", "pandas", "sqlalchemy", "scipy", "pyarrow", "click", "rich", "numba", "fastapi"]
 
 
 def loaded_by(statement: str) -> set[str]:
@@ -30,6 +30,7 @@ def test_the_import_contracts_hold() -> None:
     [
         ("import scaler", set()),
         ("import scaler.policies, scaler.policy", {"numba", "scipy"}),
+        ("import scaler.link, scaler.pilot, scaler.live.attach", {"numba", "scipy"}),
         ("import sim.simulate, sim.trace", {"numba", "scipy"}),
         ("import tuner", set()),
     ],

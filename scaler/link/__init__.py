@@ -1,0 +1,13 @@
+"""The way to the Application Manager: reports in, orders out, whatever becomes of the network in between.
+
+link = Link("https://manager:8443", "orders", ["parse", "join"], token, Path("state"), instance="driver-1")
+link.start()
+link.orders()                                                   # the last known ones, at once; None before any came
+link.report("parse", decisions=[decision.document()], samples=[], detail={"spark": "4.3.0"})
+link.status().fault                                             # "" or one sentence
+link.stop(timeout=5.0)
+"""
+
+from scaler.link.link import Link, Status
+
+__all__ = ["Link", "Status"]

@@ -1,0 +1,204 @@
+"""A request to the manager in; its answer, bounded in size and time, or one sentence on why there is none, out.
+
+Nothing is sent by way of proxies, redirects are not followed (the token is for this manager alone), and the token shows
+up in no repr, log or message.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import ssl
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from scaler.errors import BadInput, Retry
+from scaler.link.wire import write_line
+
+LARGEST = 4 << 20  # bytes of an answer
+TIMEOUT_S = 10.0
+LONGEST_SENTENCE = 500
+LONGEST_RETRY_S = 600.0  # a manager may ask for patience, not for silence
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    secure: bool
+    host: str
+    port: int
+    prefix: str
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'https' if self.secure else 'http'}://{host}:{self.port}{self.prefix}"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    status: int
+    etag: str
+    retry_after: float | None  # seconds
+    body: bytes
+
+    def document(self) -> Any:
+        """What the body says in JSON; None where it is none."""
+        try:
+            return json.loads(self.body)
+        except (ValueError, RecursionError):
+            return None
+
+
+def read_address(url: str) -> Address:
+    """Where the manager is, by its URL."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise BadInput('the address of the manager cannot be read; write it like "https://manager:8443"') from None
+    if parts.scheme not in ("http", "https") or not parts.hostname or not url.isascii() or not url.isprintable():
+        raise BadInput(f'the address of the manager is {url!r}; write it like "https://manager:8443"')
+    if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
+        raise BadInput("the address of the manager holds a user, a query or a fragment; the token is given on its own")
+    secure = parts.scheme == "https"
+    return Address(secure, parts.hostname, port or (443 if secure else 80), parts.path.rstrip("/"))
+
+
+def read_token(token: str | None) -> str | None:
+    if token is not None and (not token or not token.isascii() or not token.isprintable() or " " in token):
+        raise BadInput("the token is not one: it must be printable ASCII without spaces (it is not shown here)")
+    return token
+
+
+class Caller:
+    """One connection to the manager, kept open between requests; for one thread, but `cut` may come from another."""
+
+    def __init__(self, address: Address, token: str | None, authority: Path | None = None) -> None:
+        self.address = address
+        self._token = read_token(token)
+        self.context = make_context(authority) if address.secure else None
+        self.connection: http.client.HTTPConnection | None = None
+        self.over = False
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        document: Any = None,
+        headers: Mapping[str, str] | None = None,
+        timeout: float = TIMEOUT_S,
+    ) -> Answer:
+        """The answer, whatever its status; Retry where there was none."""
+        body = None if document is None else write_line(document)
+        reused = self.connection is not None
+        try:
+            return self.exchange(method, path, body, headers or {}, timeout)
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            self.close()
+            if not reused or self.over or isinstance(error, TimeoutError):
+                raise self.explain(error) from None
+        try:  # the manager may have closed what was kept open; what is sent twice counts once
+            return self.exchange(method, path, body, headers or {}, timeout)
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            self.close()
+            raise self.explain(error) from None
+
+    def exchange(
+        self, method: str, path: str, body: bytes | None, headers: Mapping[str, str], timeout: float
+    ) -> Answer:
+        connection = self.connect(timeout)
+        sent = {"Accept": "application/json, application/problem+json", **headers}
+        if body is not None:
+            sent["Content-Type"] = "application/json"
+        if self._token is not None:
+            sent["Authorization"] = f"Bearer {self._token}"
+        deadline = time.monotonic() + timeout
+        connection.request(method, self.address.prefix + path, body=body, headers=sent)
+        response = connection.getresponse()
+        content = read_body(response, deadline)
+        if response.will_close:
+            self.close()
+        return Answer(response.status, response.headers.get("ETag", ""), read_seconds(response), content)
+
+    def connect(self, timeout: float) -> http.client.HTTPConnection:
+        if self.over:
+            raise ConnectionAbortedError("the link is stopping")
+        if self.connection is None:
+            host, port = self.address.host, self.address.port
+            self.connection = (
+                http.client.HTTPConnection(host, port, timeout=TIMEOUT_S)
+                if self.context is None
+                else http.client.HTTPSConnection(host, port, timeout=TIMEOUT_S, context=self.context)
+            )
+            self.connection.connect()
+        if self.connection.sock is not None:
+            self.connection.sock.settimeout(timeout)
+        return self.connection
+
+    def explain(self, error: Exception) -> Retry:
+        """A sentence without what was sent."""
+        if isinstance(error, TimeoutError):
+            what = "did not answer in time"
+        elif isinstance(error, ssl.SSLError):
+            what = f"cannot be trusted or spoken to by TLS ({error.reason or type(error).__name__})"
+        elif isinstance(error, OSError):
+            what = f"cannot be reached ({error.strerror or type(error).__name__})"
+        else:
+            what = f"answers something that is not HTTP ({type(error).__name__})"
+        return Retry(f"the manager at {self.address} {what}")
+
+    def sentence(self, answer: Answer) -> str:
+        """What a refusal says for itself."""
+        document = answer.document()
+        said = document.get("detail") or document.get("title") if isinstance(document, dict) else None
+        text = f"HTTP {answer.status}"
+        if isinstance(said, str):
+            text += ": " + "".join(c if c.isprintable() else " " for c in said[:LONGEST_SENTENCE])
+        return text if self._token is None else text.replace(self._token, "***")
+
+    def close(self) -> None:
+        if self.connection is not None:
+            self.connection.close()
+            self.connection = None
+
+    def cut(self) -> None:
+        """End a request that waits, from another thread; there will be no other."""
+        self.over = True
+        connection = self.connection
+        sock = None if connection is None else connection.sock
+        if sock is not None:
+            with suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
+
+
+def make_context(authority: Path | None) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=None if authority is None else str(authority))
+    except (OSError, ssl.SSLError) as error:
+        raise BadInput(f"{authority}: the certificates to trust cannot be read ({error})") from error
+
+
+def read_body(response: http.client.HTTPResponse, deadline: float) -> bytes:
+    """All of it, unless it is too long or too slow."""
+    pieces, size = [], 0
+    while piece := response.read1(1 << 16):
+        pieces.append(piece)
+        size += len(piece)
+        if size > LARGEST:
+            raise http.client.HTTPException(f"more than {LARGEST} bytes")
+        if time.monotonic() > deadline:
+            raise TimeoutError
+    if response.length:
+        raise ConnectionResetError("cut short")
+    response.close()  # read1 does not notice the end, and an open answer bars the next request
+    return b"".join(pieces)
+
+
+def read_seconds(response: http.client.HTTPResponse) -> float | None:
+    text = response.headers.get("Retry-After", "")
+    return min(float(text), LONGEST_RETRY_S) if text.isascii() and text.isdigit() and len(text) < 10 else None

@@ -1,0 +1,202 @@
+"""What waits for the manager: bounded, in order, one owner, and all of it there after a crash."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scaler.link import Link
+from scaler.link.kept import Kept, keep_orders, load_kept
+from scaler.link.outbox import CURSOR, DECISIONS, LANES, SAMPLES, Outbox, Record
+from scaler.orders import parse_orders
+from tests.link.manager import TOKEN, Manager, make_orders, serve, until
+
+ROOT = Path(__file__).parents[2]
+
+
+def make_record(number: int, lane: str = DECISIONS, length: int = 10) -> Record:
+    return Record(lane, json.dumps({"operator": "parse", "body": {"n": number, "pad": "x" * length}}).encode())
+
+
+def numbers_of(outbox: Outbox, most: int = 10**6) -> list[int]:
+    return [body["n"] for _, _, body in outbox.take(most, 1 << 30).records]
+
+
+@pytest.fixture
+def outbox(tmp_path: Path) -> Iterator[Outbox]:
+    made = Outbox(tmp_path, limit_bytes=1 << 20)
+    assert made.open()
+    yield made
+    made.release()
+
+
+def test_what_is_settled_is_gone_and_the_rest_is_there_after_a_restart(outbox: Outbox, tmp_path: Path) -> None:
+    outbox.add([make_record(n) for n in range(100)])
+    batch = outbox.take(30, 1 << 20)
+    assert outbox.take(30, 1 << 20) == batch
+    outbox.settle(batch)
+    assert outbox.waiting == 70
+    outbox.release()
+    again = Outbox(tmp_path)
+    assert again.open()
+    assert numbers_of(again) == list(range(30, 100))
+    again.settle(again.take(1000, 1 << 20))
+    again.add([make_record(7)])
+    again.release()
+    third = Outbox(tmp_path)
+    assert third.open()
+    assert numbers_of(third) == [7]
+    third.release()
+
+
+def test_the_oldest_samples_go_first_and_decisions_last(outbox: Outbox) -> None:
+    for n in range(40):
+        outbox.add([make_record(n, length=10_000), make_record(1000 + n, SAMPLES, 30_000)])
+    assert outbox.dropped[DECISIONS] == 0
+    assert outbox.dropped[SAMPLES] > 0
+    left = [n for n in numbers_of(outbox) if n >= 1000]
+    assert left == list(range(1000 + outbox.dropped[SAMPLES], 1040))
+    for n in range(40, 200):
+        outbox.add([make_record(n, length=10_000)])
+    assert outbox.dropped[SAMPLES] == 40
+    assert numbers_of(outbox) == list(range(outbox.dropped[DECISIONS], 200))
+    assert sum(path.stat().st_size for path in outbox.folder.glob("*.jsonl")) <= outbox.limit_bytes
+
+
+def test_a_batch_that_was_dropped_on_its_way_is_settled_all_the_same(outbox: Outbox) -> None:
+    outbox.add([make_record(n, SAMPLES, 30_000) for n in range(5)])
+    batch = outbox.take(3, 1 << 20)
+    for n in range(5, 100):
+        outbox.add([make_record(n, SAMPLES, 30_000)])
+    outbox.settle(batch)
+    assert numbers_of(outbox) == list(range(outbox.dropped[SAMPLES], 100))
+
+
+def test_a_second_owner_keeps_what_it_has_in_memory(outbox: Outbox, tmp_path: Path) -> None:
+    second = Outbox(tmp_path, memory_bytes=1000)
+    assert not second.open()
+    assert "another process owns" in second.fault
+    second.add([make_record(n, SAMPLES if n % 2 else DECISIONS) for n in range(100)])
+    assert second.dropped[SAMPLES] == 50
+    assert second.dropped[DECISIONS] > 0
+    outbox.release()
+    assert second.open()
+    second.add([])
+    assert second.waiting == 100 - sum(second.dropped.values())
+    assert not second.loose
+    second.release()
+
+
+def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    outbox = Outbox(tmp_path / "file")
+    assert not outbox.open()
+    outbox.add([make_record(1)])
+    assert "cannot be written" in outbox.fault
+    assert numbers_of(outbox) == [1]
+    outbox.settle(outbox.take(10, 1000))
+    assert outbox.waiting == 0
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(st.one_of(st.integers(1, 40), st.sampled_from(["send", "crash", "tear", "rot", "lose the cursor"]))),
+    st.integers(1, 50),
+)
+def test_nothing_is_lost_whatever_happens(
+    tmp_path_factory: pytest.TempPathFactory, script: list[int | str], most: int
+) -> None:
+    """Against a plain list: what was added is sent, in order, at least once; only a rotten line is missing."""
+    folder = tmp_path_factory.mktemp("outbox")
+    outbox, added, rotten = Outbox(folder), 0, False
+    sent: list[int] = []
+    assert outbox.open()
+    for event in script:
+        if isinstance(event, int):
+            outbox.add([make_record(added + i, LANES[(added + i) % 2]) for i in range(event)])
+            added += event
+        elif event == "send":
+            batch = outbox.take(most, 1 << 20)
+            sent += [body["n"] for _, _, body in batch.records]
+            outbox.settle(batch)
+        else:
+            outbox.release()  # closes files; nothing else is written then
+            if event == "tear":
+                for path in sorted(folder.glob("*-0*.jsonl"))[-1:]:
+                    path.write_bytes(path.read_bytes() + b'{"operator": "pa')
+            if event == "lose the cursor":
+                (folder / CURSOR).unlink(missing_ok=True)
+            if event == "rot" and not rotten:
+                for path in sorted(folder.glob("*-0*.jsonl"))[:1]:
+                    lines = path.read_bytes().split(b"\n")
+                    rotten = len(lines) > 1
+                    path.write_bytes(b"\n".join([lines[0].replace(b":", b"?"), *lines[1:]]))
+            outbox = Outbox(folder)
+            assert outbox.open()
+    while outbox.waiting:
+        batch = outbox.take(most, 1 << 20)
+        sent += [body["n"] for _, _, body in batch.records]
+        outbox.settle(batch)
+    outbox.release()
+    assert len(set(range(added)) - set(sent)) <= rotten
+    assert set(sent) <= set(range(added))
+
+
+def test_orders_are_kept_whole_or_not_at_all(tmp_path: Path) -> None:
+    document = make_orders(3, guards={"": {"pin": {}}})
+    keep_orders(tmp_path, Kept(parse_orders(document), document, 5.0))
+    whole = (tmp_path / "orders.json").read_bytes()
+    assert load_kept(tmp_path, "shop") == Kept(parse_orders(document), document, 5.0)
+    rng = random.Random(1)
+    for _ in range(100):
+        at = rng.randrange(len(whole))
+        damaged = whole[:at] + bytes([whole[at] ^ (1 << rng.randrange(7))]) + whole[at + 1 :]
+        (tmp_path / "orders.json").write_bytes(damaged)
+        kept = load_kept(tmp_path, "shop")
+        assert kept is None or kept.document == document  # the time alone may differ
+        (tmp_path / "orders.json").write_bytes(whole[:at])
+        assert load_kept(tmp_path, "shop") is None
+
+
+@pytest.mark.slow
+def test_a_driver_killed_at_random_moments_loses_nothing_that_was_on_disk(tmp_path: Path) -> None:
+    rng = random.Random(6)
+    manager = Manager(orders=make_orders(1))
+    first = 0
+    with serve(manager):
+        for life in range(8):
+            manager.say(mood=rng.choice(["", "", "forgetful", "error", "cut"]))
+            command = [sys.executable, "-m", "tests.link.driver", str(tmp_path), manager.url, str(first)]
+            driver = subprocess.Popen(command, cwd=ROOT)
+            progress = tmp_path / "written"
+            until(lambda: progress.exists() and read_last(progress) >= first)  # noqa: B023
+            time.sleep(rng.uniform(0.0, 0.3))
+            driver.send_signal(signal.SIGKILL)
+            driver.wait()
+            first = (life + 1) * 10_000_000
+        manager.say(mood="")
+        link = Link(manager.url, "shop", ["parse"], TOKEN, tmp_path / "link", "the last one")
+        link.start()
+        until(lambda: link.status().waiting == 0 and not link.sender.inbox and bool(link.outbox.lanes))
+        link.stop()
+    stored = {int(float(key[2])) for key in manager.rows}
+    for last in map(int, progress.read_text().split("\n")[:-1]):
+        begin = last // 10_000_000 * 10_000_000
+        missing = set(range(begin, last + 1)) - stored
+        assert not missing
+    assert manager.received >= len(manager.rows)
+
+
+def read_last(path: Path) -> int:
+    lines = path.read_text().split("\n")[:-1]
+    return int(lines[-1]) if lines else -1

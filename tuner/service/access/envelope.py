@@ -1,0 +1,184 @@
+"""A request in; the application's answer in an envelope that holds for all of them, or an early refusal, out.
+
+What is refused before the application sees it: a Host that is none of ours (a page of another site whose name was made
+to point here, "DNS rebinding"), a body that is too large or too slow. A body is read whole before it is passed on, for
+nothing here works on part of one, and its true length is known then, whatever its headers say.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from http import HTTPStatus
+from typing import Any
+
+from tuner.service.logs import say
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+LOGGER = logging.getLogger(__name__)
+LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+OPEN = ("/healthz", "/readyz")  # asked by address, by whatever watches over processes; they tell nothing
+LONGEST_PATH = 300  # of what is told
+OFTEN = ("/reports", "/acknowledgements")
+FAILED = "the service failed at this; what happened is in its log"
+HEADERS = {
+    b"content-security-policy": b"default-src 'none'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
+    b"script-src 'self'; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
+    b"x-content-type-options": b"nosniff",
+    b"x-frame-options": b"DENY",
+    # no-referrer would make browsers send `Origin: null` with our own forms
+    b"referrer-policy": b"same-origin",
+    b"cross-origin-resource-policy": b"same-origin",
+    b"cross-origin-opener-policy": b"same-origin",
+    b"cache-control": b"no-store",
+}
+
+
+class Refused(Exception):
+    """Answered here."""
+
+    def __init__(self, status: HTTPStatus, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status = status
+
+
+def wrap(
+    app: Application, max_body: int = 4 * 2**20, host_names: Iterable[str] = (), body_seconds: float = 30.0
+) -> Application:
+    """`host_names` besides those of the loopback. Goes around the whole application, so that no answer escapes it."""
+    names = frozenset(name.lower() for name in (*LOOPBACK, *host_names))
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await app(scope, receive, send)
+            return
+        begun = time.monotonic()
+        status, whole = 0, False
+
+        async def send_in_envelope(message: Message) -> None:
+            nonlocal status, whole
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = add_headers(message.get("headers", ()))
+            whole = message["type"] == "http.response.body" and not message.get("more_body", False)
+            await send(message)
+
+        try:
+            check_host(scope, names)
+            body = await read_body(scope, receive, max_body, body_seconds)
+            if body is not None:
+                await app(scope, replay(body, receive), send_in_envelope)
+        except Refused as refusal:
+            await refuse(send_in_envelope, refusal)
+        except Exception:
+            LOGGER.exception("%s %s failed", scope["method"], scope["path"][:LONGEST_PATH])
+            if not status:
+                await refuse(send_in_envelope, Refused(HTTPStatus.INTERNAL_SERVER_ERROR, FAILED))
+            elif not whole:
+                raise  # the server cuts the connection, for who reads could not tell that something is missing
+        finally:
+            note_request(scope, status, time.monotonic() - begun)
+
+    return answer
+
+
+def add_headers(given: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """Ours, where the application has not said something else of the same."""
+    headers = list(given)
+    named = {name.lower() for name, _ in headers}
+    return headers + [(name, value) for name, value in HEADERS.items() if name not in named]
+
+
+def find_header(scope: Scope, wanted: bytes) -> str | None:
+    return next((value.decode("latin-1") for name, value in scope["headers"] if name == wanted), None)
+
+
+def check_host(scope: Scope, names: frozenset[str]) -> None:
+    if scope["path"] in OPEN:
+        return
+    host = find_header(scope, b"host") or ""
+    name = host[: host.rfind("]") + 1] if host.startswith("[") else host.partition(":")[0]
+    if name.lower().rstrip(".") not in names:
+        raise Refused(
+            HTTPStatus.MISDIRECTED_REQUEST,
+            "the Host that was asked for is no name of this service; start it with `tuner serve --host-name NAME`",
+        )
+
+
+async def read_body(scope: Scope, receive: Receive, most: int, seconds: float) -> bytes | None:
+    """None where the client went away before it was whole."""
+    told = find_header(scope, b"content-length") or "0"
+    if not told.isdecimal() or len(told) > 20 or int(told) > most:
+        raise too_large(most)
+    parts, length = [], 0
+    try:
+        async with asyncio.timeout(seconds):
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    return None
+                parts.append(message.get("body", b""))
+                length += len(parts[-1])
+                if length > most:
+                    raise too_large(most)
+                if not message.get("more_body", False):
+                    return b"".join(parts)
+    except TimeoutError:
+        raise Refused(HTTPStatus.REQUEST_TIMEOUT, f"the body was not here within {seconds:g} s") from None
+
+
+def too_large(most: int) -> Refused:
+    return Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body may have {most:,} bytes; send it in smaller parts")
+
+
+def replay(body: bytes, receive: Receive) -> Receive:
+    """The body in one message, then whatever comes after it: that the client has gone."""
+    waiting = True
+
+    async def receive_again() -> Message:
+        nonlocal waiting
+        if not waiting:
+            return await receive()
+        waiting = False
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return receive_again
+
+
+async def refuse(send: Send, refusal: Refused) -> None:
+    """The rest of the request is not read, so the connection ends."""
+    status = refusal.status
+    problem = {"type": "about:blank", "title": status.phrase, "status": int(status), "detail": str(refusal)}
+    content = json.dumps(problem).encode()
+    headers = [
+        (b"content-type", b"application/problem+json"),
+        (b"content-length", str(len(content)).encode()),
+        (b"connection", b"close"),
+    ]
+    await send({"type": "http.response.start", "status": int(status), "headers": headers})
+    await send({"type": "http.response.body", "body": content})
+
+
+def note_request(scope: Scope, status: int, seconds: float) -> None:
+    """What only looks, or is a scaler's daily work, is told only to those who want to hear all."""
+    method, path = scope["method"], scope["path"][:LONGEST_PATH]
+    if not status:  # the client went away
+        return
+    daily = status < 400 and (method in ("GET", "HEAD") or path.endswith(OFTEN))
+    level = logging.DEBUG if daily else logging.INFO if status < 500 else logging.ERROR
+    if not LOGGER.isEnabledFor(level):
+        return
+    client = scope.get("client")
+    say(
+        LOGGER, level, "request", f"{method} {path} was answered with {status}", method=method, path=path,
+        status=status, ms=round(1000.0 * seconds, 1), address=client[0] if client else None,
+        who=scope.get("state", {}).get("caller"),
+    )  # fmt: skip

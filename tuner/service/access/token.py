@@ -1,0 +1,62 @@
+"""A name and scopes in; a token, and the secret that is shown once and kept nowhere, out.
+
+A secret has 256 random bits, so one round of SHA-256 is enough to keep it by: there is nothing to guess.
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+import secrets
+from collections.abc import Iterable
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+from scaler.errors import BadInput
+from tuner.service.access.scopes import join_scopes
+from tuner.store.records import Token
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+PREFIX = "ts_"
+PAGE_PREFIX = "tp_"  # of what a page session's cookie holds
+SECRET = re.compile(r"t[sp]_[A-Za-z0-9_-]{43}")
+LONGEST_NAME = 100
+
+
+def make_secret(prefix: str = PREFIX) -> str:
+    return prefix + secrets.token_urlsafe(32)
+
+
+def digest(secret: str) -> str:
+    return sha256(secret.encode()).hexdigest()
+
+
+def matches(secret: str, token: Token) -> bool:
+    """In the same time, however much of it is right."""
+    return hmac.compare_digest(digest(secret), token.digest)
+
+
+def is_live(token: Token, now: float) -> bool:
+    return token.revoked is None and (token.expires is None or now < token.expires)
+
+
+def make_token(
+    session: Session, name: str, scopes: Iterable[str], made_by: str, now: float, expires: float | None = None
+) -> tuple[Token, str]:
+    """Keep a new token; it and its secret."""
+    from tuner.store.tokens import add_token
+
+    check_name(name)
+    secret = make_secret()
+    token = Token(name, digest(secret), join_scopes(scopes), made_by, now, expires)
+    return add_token(session, token), secret
+
+
+def check_name(name: str) -> None:
+    if not name.strip() or name != name.strip() or not name.isprintable() or len(name) > LONGEST_NAME:
+        raise BadInput(
+            f"the token's name is {name[:LONGEST_NAME]!r}, and must be 1 to {LONGEST_NAME} visible characters "
+            "that neither begin nor end with a space"
+        )

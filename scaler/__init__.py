@@ -1,1 +1,24 @@
-"""The scaler: what a Spark driver embeds. Standard library and numpy; everything else is handed in."""
+"""The scaler: what a Spark driver embeds. Standard library and numpy; everything else is handed in.
+
+`scaler.attach` attaches scalers to the streams of a driver, `scaler.pin` gives an operator its executors.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from scaler.live.actuators.profiles import pin
+    from scaler.live.attach import attach
+
+__all__ = ["attach", "pin"]
+WHERE = {"attach": "scaler.live.attach", "pin": "scaler.live.actuators.profiles"}
+
+
+def __getattr__(name: str) -> Any:
+    """Loaded when asked for: whoever needs a policy alone need not load what drives a cluster."""
+    if name not in WHERE:
+        raise AttributeError(f"module 'scaler' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(WHERE[name]), name)

@@ -74,7 +74,7 @@ def load_slots(
         query = query.where(Row.time >= since)
     if until < math.inf:
         query = query.where(Row.time < until)
-    return lay_out(session.execute(query.order_by(Row.time)).all(), operators, slot_s)  # type: ignore[arg-type]
+    return lay_out(session.connection().execute(query.order_by(Row.time)).all(), operators, slot_s)  # type: ignore[arg-type]
 
 
 def lay_out(rows: list[tuple[float, str, float, float, float, float, str, int | None]], operators: tuple[str, ...],

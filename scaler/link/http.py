@@ -11,6 +11,7 @@ import json
 import socket
 import ssl
 import time
+import zlib
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -112,7 +113,7 @@ class Caller:
         self, method: str, path: str, body: bytes | None, headers: Mapping[str, str], timeout: float
     ) -> Answer:
         connection = self.connect(timeout)
-        sent = {"Accept": "application/json, application/problem+json", **headers}
+        sent = {"Accept": "application/json, application/problem+json", "Accept-Encoding": "gzip", **headers}
         if body is not None:
             sent["Content-Type"] = "application/json"
         if self._token is not None:
@@ -120,7 +121,7 @@ class Caller:
         deadline = time.monotonic() + timeout
         connection.request(method, self.address.prefix + path, body=body, headers=sent)
         response = connection.getresponse()
-        content = read_body(response, deadline)
+        content = unpack(response, read_body(response, deadline))
         if response.will_close:
             self.close()
         return Answer(response.status, response.headers.get("ETag", ""), read_seconds(response), content)
@@ -197,6 +198,20 @@ def read_body(response: http.client.HTTPResponse, deadline: float) -> bytes:
         raise ConnectionResetError("cut short")
     response.close()  # read1 does not notice the end, and an open answer bars the next request
     return b"".join(pieces)
+
+
+def unpack(response: http.client.HTTPResponse, content: bytes) -> bytes:
+    """Orders of a thousand operators are long, and pack well; what would unpack to too much is refused."""
+    if response.headers.get("Content-Encoding", "").lower() != "gzip":
+        return content
+    packed = zlib.decompressobj(16 + zlib.MAX_WBITS)
+    try:
+        whole = packed.decompress(content, LARGEST)
+    except zlib.error as error:
+        raise http.client.HTTPException("not gzip as it says") from error
+    if not packed.eof:
+        raise http.client.HTTPException(f"more than {LARGEST} bytes, or cut short")
+    return whole
 
 
 def read_seconds(response: http.client.HTTPResponse) -> float | None:

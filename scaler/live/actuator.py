@@ -1,7 +1,7 @@
 """What an actuator is: how many replicas of each node type an operator is to have in; what it really has out.
 
-Targets are absolute, so that asking twice is asking once. `ask` returns at once: replicas come and go in their own time,
-and whoever asked compares what was asked with what came.
+Targets are absolute, so that asking twice is asking once. `ask` returns at once: replicas come and go in their own
+time, and whoever asked compares what was asked with what came.
 """
 
 from __future__ import annotations

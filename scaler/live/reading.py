@@ -14,9 +14,9 @@ class Reading:
     operator: str
     start: float
     end: float
-    rate: float | None = None  # tuples per second that came to the operator's door
-    taken: float | None = None  # tuples worked on
-    put_out: float | None = None  # tuples written
+    rate: float | None = None  # tuples that came to the operator's door, per second that the evidence covers
+    taken: float | None = None  # tuples worked on, in all
+    put_out: float | None = None  # tuples written, in all
     backlog: float | None = None  # tuples waiting at the end
     response: float | None = None  # seconds from a tuple's arrival to its result, mean
     utilisation: float | None = None  # of the busiest node type's replicas

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import ssl
 import threading
@@ -14,6 +15,7 @@ from typing import Any
 
 TOKEN = "ts_" + "k" * 43
 LIMIT_S = 30.0
+PACKED = {"Content-Encoding": "gzip"}
 
 
 def make_orders(revision: int = 1, **changes: Any) -> dict[str, Any]:
@@ -94,6 +96,8 @@ class Handler(BaseHTTPRequestHandler):
             "garbage": lambda: self.answer(200, b"<html>welcome to the hotel"),
             "deep": lambda: self.answer(200, b"[" * 200_000),
             "huge": lambda: self.answer(200, b" " * (5 << 20)),
+            "packed garbage": lambda: self.answer(200, b"no gzip at all", PACKED),
+            "bomb": lambda: self.answer(200, gzip.compress(b" " * (5 << 20)), PACKED),
             "error": lambda: self.answer(500, {"title": "broken"}),
             "cut": self.cut,
             "half": self.halve,
@@ -169,6 +173,8 @@ class Handler(BaseHTTPRequestHandler):
         if not news() and manager.mood != "wrong etag":
             return self.answer(304)
         etag = '"nonsense"' if manager.mood == "wrong etag" else f'"{orders["revision"]}"'
+        if self.headers["Accept-Encoding"] == "gzip":
+            return self.answer(200, gzip.compress(json.dumps(orders).encode()), {"ETag": etag, **PACKED})
         return self.answer(200, orders, {"ETag": etag})
 
 

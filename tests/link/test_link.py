@@ -113,7 +113,8 @@ def test_days_without_a_manager_lose_nothing(join: Join, pace: Hurry) -> None:
 
 
 @pytest.mark.parametrize(
-    "mood", ["garbage", "deep", "huge", "error", "cut", "half", "not http", "elsewhere", "unknown"]
+    "mood",
+    ["garbage", "packed garbage", "bomb", "deep", "huge", "error", "cut", "half", "not http", "elsewhere", "unknown"],
 )
 def test_a_manager_that_misbehaves_is_waited_for(manager: Manager, join: Join, mood: str) -> None:
     manager.say(orders=make_orders(1))

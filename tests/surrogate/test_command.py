@@ -56,7 +56,7 @@ class Tags(HTMLParser):
         if tag != "meta":
             self.open.append(tag)
 
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:  # noqa: ARG002
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.classes += [value or "" for name, value in attrs if name == "class"]
 
     def handle_endtag(self, tag: str) -> None:

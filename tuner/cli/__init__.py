@@ -37,6 +37,11 @@ COMMANDS: dict[str, Entry] = {
     "trial": Entry("tuner.cli.trial:trial", "Show one trial in full."),
     "report": Entry("tuner.cli.report:report", "Say what a search found, as a page if wanted."),
     "compare-engines": Entry("tuner.cli.compare_engines:compare_engines", "Hold the engines against each other."),
+    "serve": Entry("tuner.cli.serve:serve", "Serve scalers and people: the API, the page, the retuning."),
+    "daemon": Entry("tuner.cli.daemon:daemon", "Retune applications in the background, without the service."),
+    "explain": Entry("tuner.cli.explain:explain", "Say why an application was scaled at a time, or not."),
+    "token": Entry("tuner.cli.token:token", "Make and revoke what scalers and people show to be let in."),
+    "dashboards": Entry("tuner.cli.dashboards:dashboards", "Write a Grafana dashboard and alert rules to a folder."),
     "db": Entry("tuner.cli.db:db", "Look after the database of samples, trials and decisions."),
     "completion": Entry("tuner.cli.completion:completion", "Print what makes a shell complete these commands."),
 }

@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, nullcontext
@@ -89,7 +90,7 @@ def serve(
         app, wrapped = build(store, listening, rate, max_body)
         offer_first_token(store)
         if not no_daemon:
-            stack.enter_context(retuning(store))
+            app.state.daemon = stack.enter_context(retuning(store))  # /readyz looks whether it lives
         run(app, wrapped, sock, listening)
 
 
@@ -165,7 +166,7 @@ def ending_at_once() -> Iterator[None]:
 
 
 @contextmanager
-def retuning(store: Store) -> Iterator[None]:
+def retuning(store: Store) -> Iterator[threading.Thread]:
     """The daemon on a thread that is deaf to Ctrl-C, as are the processes that it starts: none prints a traceback."""
     from tuner.service.daemon.loop import daemon_beside
 
@@ -173,10 +174,10 @@ def retuning(store: Store) -> Iterator[None]:
     with ExitStack() as stack:
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
-            stack.enter_context(daemon_beside(store))
+            thread = stack.enter_context(daemon_beside(store))
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        yield
+        yield thread
 
 
 def run(app: FastAPI, wrapped: Application, sock: socket.socket, listening: Listening) -> None:

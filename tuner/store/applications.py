@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Select, func, insert, select
 from sqlalchemy.orm import Session
 
-from scaler.errors import BadInput
+from tuner.store.faults import Missing
 from tuner.store.json_text import as_stored
 from tuner.store.models import ApplicationRow, ApplicationVersionRow
 from tuner.store.records import ApplicationVersion
@@ -48,7 +48,7 @@ def load_application(session: Session, name: str, number: int | None = None) -> 
     query = newest_of(name) if number is None else newest_of(name).where(ApplicationVersionRow.number == number)
     row = session.execute(query).first()
     if row is None:
-        raise BadInput(explain_missing(session, name, number))
+        raise Missing(explain_missing(session, name, number))
     return ApplicationVersion(**row._mapping)
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from sqlalchemy import ColumnElement, insert, or_, select, update
 from sqlalchemy.orm import Session
 
-from scaler.errors import BadInput
+from tuner.store.faults import Missing
 from tuner.store.models import ControlRow
 from tuner.store.records import Control
 from tuner.store.rows import columns_of, take_turns, to_columns
@@ -26,7 +26,7 @@ def lift_control(session: Session, application: str, operator: str, kind: str, w
     take_turns(session, f"controls of {application}")
     if not end_control(session, application, operator, kind, who, now):
         of = f"operator {operator!r} of {application!r}" if operator else f"application {application!r}"
-        raise BadInput(f"no {kind} stands for {of}, so that there is nothing to lift")
+        raise Missing(f"no {kind} stands for {of}, so that there is nothing to lift")
 
 
 def end_control(session: Session, application: str, operator: str, kind: str, who: str, now: float) -> bool:

@@ -48,6 +48,14 @@ REFUSED_WORDS = {
 LOST = "does not answer; see that it runs and can be reached, then try again"
 
 
+class Missing(BadInput):
+    """What the input names is not there."""
+
+
+class Outdated(BadInput):
+    """What the input takes for granted was so, and is not any more: look again, then decide anew."""
+
+
 class Passing(Retry):
     """A fault that is likely to be gone in a moment, so that the same transaction is worth running again at once."""
 

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Row, insert, select, update
 from sqlalchemy.orm import Session
 
-from scaler.errors import BadInput
+from tuner.store.faults import Missing, Outdated
 from tuner.store.models import ObjectiveRow
 from tuner.store.records import OBJECTIVE_STATES, Objective, check_one_of
 from tuner.store.rows import columns_of, next_number, take_turns, to_columns
@@ -42,7 +42,7 @@ def move_objective(
     take_turns(session, f"objectives of {application}")
     there = load_objective(session, application, version)
     if there.state != before:
-        raise BadInput(f"objective {version} of {application!r} is {there.state} by now, not {before}; look again")
+        raise Outdated(f"objective {version} of {application!r} is {there.state} by now, not {before}; look again")
     if after == "full":
         others = (
             ObjectiveRow.application == application,
@@ -60,7 +60,7 @@ def load_objective(session: Session, application: str, version: int) -> Objectiv
     same = (ObjectiveRow.application == application, ObjectiveRow.version == version)
     row = session.execute(select(*COLUMNS).where(*same)).first()
     if row is None:
-        raise BadInput(f"application {application!r} has no objective {version}")
+        raise Missing(f"application {application!r} has no objective {version}")
     return to_objective(row)
 
 

@@ -16,7 +16,8 @@ from typing import Any
 from sqlalchemy import Select, insert, or_, select, update
 from sqlalchemy.orm import Session
 
-from scaler.errors import BadInput, Retry
+from scaler.errors import Retry
+from tuner.store.faults import Missing
 from tuner.store.models import ApplicationRow, ApplicationVersionRow, RunRow
 from tuner.store.records import RUN_STATES, TuningRun, check_one_of
 from tuner.store.rows import columns_of, to_columns
@@ -117,7 +118,7 @@ def write_held(session: Session, run: TuningRun, values: Mapping[str, Any]) -> T
 def load_run(session: Session, run_id: int) -> TuningRun:
     row = session.execute(select(*COLUMNS).where(RunRow.id == run_id)).first()
     if row is None:
-        raise BadInput(f"there is no tuning run {run_id}")
+        raise Missing(f"there is no tuning run {run_id}")
     return TuningRun(**row._mapping)
 
 

@@ -14,15 +14,18 @@ from tuner.store.rows import columns_of, insert_into, to_columns
 COLUMNS = columns_of(ScalerRow, Scaler)
 
 
-def save_scalers(session: Session, scalers: Iterable[Scaler]) -> None:
-    """Write these over what was known; when each was first seen stays, and so does what it does not say anew."""
+def save_scalers(session: Session, scalers: Iterable[Scaler], keep_detail: bool = False) -> None:
+    """Write these over what was known; when each was first seen stays, and so does what it does not say anew.
+
+    `keep_detail` leaves the detail of a known scaler alone, too.
+    """
     statement = insert_into(session, ScalerRow)
     new = statement.excluded
     changed = {
         "last_seen": new.last_seen,
         "revision": func.coalesce(new.revision, ScalerRow.revision),
         "acknowledged": func.coalesce(new.acknowledged, ScalerRow.acknowledged),
-        "detail": new.detail,
+        **({} if keep_detail else {"detail": new.detail}),
     }
     keys = ["application", "operator", "instance"]
     rows = [to_columns(scaler) for scaler in scalers]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
-from scaler.errors import BadInput
+from tuner.store.faults import Missing
 from tuner.store.models import SurrogateRow
 from tuner.store.records import Surrogate
 from tuner.store.rows import columns_of, next_number, take_turns, to_columns
@@ -32,7 +32,7 @@ def load_surrogate(session: Session, application: str, number: int | None = None
     row = session.execute(query.order_by(SurrogateRow.number.desc()).limit(1)).first()
     if row is None:
         which = "no surrogate" if number is None else f"no surrogate number {number}"
-        raise BadInput(f"application {application!r} has {which}; fit one with: tuner surrogate fit {application}")
+        raise Missing(f"application {application!r} has {which}; fit one with: tuner surrogate fit {application}")
     return Surrogate(**row._mapping)
 
 

@@ -10,6 +10,7 @@ from sqlalchemy import Select, func, nulls_last, select
 from sqlalchemy.orm import Session
 
 from scaler.errors import BadInput
+from tuner.store.faults import Missing
 from tuner.store.json_text import as_stored
 from tuner.store.models import RunRow, TrialRow
 from tuner.store.records import Trial, TuningRun
@@ -71,7 +72,7 @@ def find_trial(session: Session, trial: Trial) -> Trial:
 def load_trial(session: Session, trial_id: int) -> Trial:
     row = session.execute(select(*COLUMNS).where(TrialRow.id == trial_id)).first()
     if row is None:
-        raise BadInput(f"there is no trial {trial_id}; `tuner trials APP` lists those that there are")
+        raise Missing(f"there is no trial {trial_id}; `tuner trials APP` lists those that there are")
     return Trial(**row._mapping)
 
 

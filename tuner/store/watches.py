@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import or_, select, update
 from sqlalchemy.orm import Session
 
-from scaler.errors import BadInput
+from tuner.store.faults import Missing
 from tuner.store.models import WatchRow
 from tuner.store.records import Watch
 from tuner.store.rows import columns_of, take_turns, to_columns, upsert_into
@@ -46,7 +46,7 @@ def ask_watch(session: Session, application: str, wish: Mapping[str, Any]) -> Wa
     take_turns(session, f"watch of {application}")
     watch = find_watch(session, application)
     if watch is None:
-        raise BadInput(f"application {application!r} is not watched; register it first")
+        raise Missing(f"application {application!r} is not watched; register it first")
     asked = {**watch.asked, **wish}
     session.execute(update(WatchRow).where(WatchRow.application == application).values(asked=asked))
     return replace(watch, asked=asked)

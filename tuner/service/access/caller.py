@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -68,6 +69,7 @@ class Callers:
         self.store = store
         self.ticks = ticks
         self.held: dict[tuple[str, bool], tuple[float, Caller]] = {}
+        self.asking: dict[tuple[str, bool], asyncio.Future[Caller | None]] = {}
         self.noted: dict[int, float] = {}
 
     async def find(self, secret: str, now: float, page: bool = False) -> Caller | None:
@@ -76,7 +78,10 @@ class Callers:
         asked = self.ticks()
         if held is not None and asked < until:
             return held
-        caller = await run_in_threadpool(look_up, self.store, secret, now, page)
+        if key not in self.asking:  # of a burst of requests one asks for all
+            self.asking[key] = asyncio.ensure_future(run_in_threadpool(look_up, self.store, secret, now, page))
+            self.asking[key].add_done_callback(lambda _: self.asking.pop(key))
+        caller = await asyncio.shield(self.asking[key])  # who hangs up leaves the others their answer
         if caller is None:
             self.held.pop(key, None)
             return None

@@ -1,0 +1,227 @@
+"""A session, an application's name and a manager or a file in; scalers at work beside its streams out.
+
+    live = scaler.attach(spark, app="orders", manager="https://manager:8443", token=token, pinned=[parse, count],
+                         enforce=True)
+    ...
+    live.detach()                                   # or: with scaler.attach(...) as live:
+
+One thread looks for operators as queries start and end; each operator has a thread and a slot clock of its own. Nothing
+that goes wrong in them reaches the driver's own code.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+from urllib.parse import quote
+
+from scaler.errors import BadInput
+from scaler.link import Link
+from scaler.live.actuator import Actuator
+from scaler.live.actuators.dry_run import DryRun
+from scaler.live.actuators.executors import Executors
+from scaler.live.actuators.gateway import Gateway
+from scaler.live.actuators.profiles import Pinned
+from scaler.live.checkpoint import name_file
+from scaler.live.gather import Gather
+from scaler.live.office import File
+from scaler.live.operation import Office, Operation
+from scaler.live.operators import Operator, find_operators
+from scaler.live.outcome import Patience
+from scaler.live.reading import Reading, Sensor
+from scaler.nodes import NodeType
+from scaler.pilot import Decision, Pilot
+
+LOG = logging.getLogger("scaler.live")
+LOOK_S = 2.0  # between two looks for operators
+SLOT_S = 60.0
+SETTLE_S = 1.0  # after a slot's end, in which Spark still tells of it
+OnDecision = Callable[[str, Decision, Reading], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What every operator's manager of an application is made with."""
+
+    nodes: tuple[NodeType, ...]
+    enforce: bool
+    policy: str | None
+    k_max: int | None
+    seed: int
+    slot_s: float
+    folder: Path
+    patience: Patience | None
+    on_decision: OnDecision | None
+
+
+def attach(
+    spark: Any,
+    app: str,
+    manager: str | None = None,
+    objective: str | Path | None = None,
+    *,
+    token: str | None = None,
+    policy: str | None = None,  # instead of the objective's
+    pinned: Sequence[Pinned] = (),  # what `scaler.pin` made of the operators
+    nodes: Sequence[NodeType] | None = None,  # None: the types of `pinned`, at the objective's speeds and prices
+    actuator: Actuator | None = None,  # None: executors by resource profile
+    timers: Mapping[str, Any] | None = None,  # ServiceTimers by operator
+    enforce: bool = False,  # False: decide and record, change nothing
+    folder: str | Path | None = None,  # for what is learned and what is yet to be sent
+    slot_s: float = SLOT_S,  # until orders tell
+    k_max: int | None = None,  # replicas of one operator, whatever the objective allows
+    seed: int = 0,
+    authority: str | Path | None = None,  # certificates to trust
+    patience: Patience | None = None,
+    on_decision: OnDecision | None = None,
+    clock: Callable[[], float] = time.time,
+) -> Attachment:
+    """Attach scalers to the streams of this driver; BadInput where what is stated cannot be meant."""
+    if (manager is None) == (objective is None):
+        raise BadInput("attach needs either the address of a manager or the file of an objective; give one of them")
+    place = Path(folder) if folder is not None else find_folder(app)
+    names = list(dict.fromkeys(name for one in pinned for name in one.types))
+    known = tuple(nodes) if nodes is not None else tuple(NodeType(name, 1.0, 1.0) for name in names)
+    if not known:
+        raise BadInput("attach does not know the node types; hand over what scaler.pin made, or nodes=[NodeType(...)]")
+    if actuator is None:
+        actuator = Executors(Gateway(spark), pinned) if pinned else DryRun()
+    if enforce and isinstance(actuator, DryRun):
+        raise BadInput("attach cannot enforce anything without an actuator; hand over pinned=[...] or actuator=...")
+    office: Link | File
+    if manager is not None:
+        operators = [one.operator for one in pinned]
+        trusted = None if authority is None else Path(authority)
+        office = Link(manager, app, operators, token, place / "link", name_instance(), clock, authority=trusted)
+    else:
+        place.mkdir(parents=True, exist_ok=True)
+        office = File(Path(str(objective)), app, slot_s, place / "decisions.jsonl")
+    terms = Terms(known, enforce, policy, k_max, seed, slot_s, place, patience, on_decision)
+    wanted = {one.operator for one in pinned}
+
+    def find() -> Sequence[Operator]:
+        return [one for one in find_operators(spark) if not wanted or one.name in wanted]
+
+    return Attachment(terms, Gather(spark, timers=timers), actuator, office, find, clock)
+
+
+class Attachment:
+    """Scalers at work; `detach` leaves the cluster as it stands."""
+
+    def __init__(
+        self,
+        terms: Terms,
+        sensor: Sensor,
+        actuator: Actuator,
+        office: Office,
+        find: Callable[[], Sequence[Operator]],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.terms, self.sensor, self.actuator, self.office = terms, sensor, actuator, office
+        self.find, self.clock = find, clock
+        self.ended = threading.Event()
+        self.threads: dict[str, threading.Thread] = {}
+        self.operations: dict[str, Operation] = {}
+        self.call(office, "start")
+        self.overseer = threading.Thread(target=self.oversee, name="scaler", daemon=True)
+        self.overseer.start()
+
+    def __enter__(self) -> Attachment:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.detach()
+
+    def detach(self, timeout: float = 10.0) -> None:
+        """End all scaling, say what is still to be said, and leave executors as they are."""
+        self.ended.set()
+        until = time.monotonic() + timeout
+        for thread in (self.overseer, *self.threads.values()):
+            thread.join(max(0.0, until - time.monotonic()))
+        for operation in list(self.operations.values()):
+            operation.kept_at = float("-inf")
+            operation.keep(self.clock())
+        self.call(self.office, "stop")
+        self.call(self.sensor, "close")
+        self.call(self.actuator, "close")
+
+    def call(self, thing: object, name: str) -> None:
+        """What an office, a sensor or an actuator may have and need not."""
+        method = getattr(thing, name, None)
+        try:
+            if method is not None:
+                method()
+        except Exception:
+            LOG.exception("%s of %s failed", name, type(thing).__name__)
+
+    def oversee(self) -> None:
+        """Start a manager for every operator that appears; those of queries that ended wait for them to come back."""
+        while not self.ended.is_set():
+            try:
+                for operator in self.find():
+                    self.call_watch(operator)
+                    if operator.name not in self.threads:
+                        self.begin(operator.name)
+            except Exception:  # Spark is stopping, or busy; the next look may find it well
+                LOG.debug("operators could not be looked for", exc_info=True)
+            self.ended.wait(LOOK_S)
+
+    def call_watch(self, operator: Operator) -> None:
+        watch = getattr(self.sensor, "watch", None)
+        if watch is not None:
+            watch(operator)
+
+    def begin(self, name: str) -> None:
+        terms = self.terms
+        pilot = Pilot(name, terms.nodes, terms.k_max, terms.seed, terms.slot_s)
+        operation = Operation(
+            name,
+            terms.nodes,
+            pilot,
+            self.sensor,
+            self.actuator,
+            self.office,
+            terms.enforce,
+            terms.policy,
+            terms.patience,
+            name_file(terms.folder, name),
+            terms.on_decision,
+        )
+        self.operations[name] = operation
+        self.threads[name] = threading.Thread(
+            target=self.run, args=(operation,), name=f"scaler-{name}"[:60], daemon=True
+        )
+        self.threads[name].start()
+        LOG.info("operator %r is watched, and %s", name, "scaled" if terms.enforce else "not touched (enforce=False)")
+
+    def run(self, operation: Operation) -> None:
+        """Slot after slot on a grid that all operators share, so that what they tell lies side by side."""
+        while not self.ended.is_set():
+            orders = self.office.orders()
+            length = self.terms.slot_s if orders is None else orders.slot_s
+            end = (self.clock() // length + 1.0) * length
+            if self.ended.wait(max(0.0, end + min(SETTLE_S, 0.1 * length) - self.clock())):
+                return
+            try:
+                operation.slot(end - length, end, self.clock())
+            except Exception:  # the stream goes on, and so does the scaler
+                LOG.exception("operator %r: a slot could not be decided", operation.operator)
+
+
+def find_folder(app: str) -> Path:
+    home = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
+    return home / "stream-scaler" / "scalers" / quote(app, safe="")
+
+
+def name_instance() -> str:
+    return f"{socket.gethostname()}-{os.getpid()}"

@@ -1,0 +1,249 @@
+"""What queries, executors and timers of a driver tell flows in; readings of its operators over slots flow out.
+
+It has no thread: Spark's listener bus brings the queries' reports, timers bring their sums, and the executors are asked
+for when a slot is read. Any thread may read.
+
+    rate, taken, put_out, backlog, batches, batch_time, completeness, notes: see `sensors.slots`. Of a query that is
+                 several operators the first has them; of the others, rate and taken are what timers saw
+    backlog      of a source of local files that tells none: see `sensors.files`
+    response     what timers saw of single records where they were told when these arrived; else see `sensors.slots`
+    service      sums of the operator's timers
+    replicas     of the operator's resource profiles, of all executors where it has none
+    utilisation  of the busiest node type: seconds of work a replica and second of the slot, by the operator's timers;
+                 by the time of all tasks on its executors where it has no timers; else the share of time that batches
+                 ran. Tasks that are not done count for as long as they have run
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from scaler.live.operators import Operator
+from scaler.live.reading import Reading
+from scaler.live.sensors.driver import Driver
+from scaler.live.sensors.executors import (
+    Executor,
+    TaskTimes,
+    choose,
+    count_replicas,
+    find_utilisation,
+    read_executors,
+)
+from scaler.live.sensors.files import RECENT, find_waiting
+from scaler.live.sensors.flight import add_flight, is_under_way
+from scaler.live.sensors.history import KEPT, STARTED, History, Past
+from scaler.live.sensors.jobs import Doing, find_doing
+from scaler.live.sensors.listener import Listener
+from scaler.live.sensors.progress import Sign, Trigger
+from scaler.live.sensors.records import Records, Timed, add_timed, listen
+from scaler.live.sensors.slots import read_slot
+from scaler.timing import ServiceTimer
+
+LOG = logging.getLogger("scaler.live")
+QUERIES = 256  # of which histories are kept
+FRESH_S = 0.5  # for which an answer of the JVM serves all operators
+PRESENT_S = 5.0  # after a slot's end, in which what Spark does now is what it did then
+Answer = TypeVar("Answer")
+
+
+class Gather:
+    """A `Sensor` over a session; `close` leaves Spark as it was."""
+
+    def __init__(
+        self,
+        spark: Any,
+        operators: Iterable[Operator] = (),
+        timers: Mapping[str, ServiceTimer | Sequence[ServiceTimer]] | None = None,
+        now: Callable[[], float] = time.time,
+        kept: int = KEPT,
+        driver: Driver | None = None,
+    ) -> None:
+        """`timers`: by operator."""
+        self.driver = driver or Driver(spark)
+        self.now, self.kept = now, kept
+        self.lock = threading.Lock()
+        self.asking = threading.Lock()
+        self.operators = {operator.name: operator for operator in operators}
+        self.histories: dict[str, History] = {}  # by query's id, the latest told last
+        self.names: dict[str, str] = {}  # ids by the queries' names
+        self.records: dict[str, Records] = {}
+        self.checkpoints: dict[str, str] = {}
+        self.tasks = TaskTimes()
+        self.executors: list[Executor] | None = None
+        self.asked = float("-inf")
+        self.leaving: list[Callable[[], None]] = []
+        for operator, told in (timers or {}).items():
+            for timer in [told] if isinstance(told, ServiceTimer) else told:
+                self.listen(operator, timer)
+        self.leaving.append(self.driver.add_listener(Listener(self, now)))
+
+    def watch(self, operator: Operator) -> None:
+        """Read this one from now on; one of the same name is replaced."""
+        with self.lock:
+            self.operators[operator.name] = operator
+
+    def listen(self, operator: str, timer: ServiceTimer) -> None:
+        """Have this timer's sums in the operator's readings, too."""
+        with self.lock:
+            records = self.records.setdefault(operator, Records())
+        self.leaving.append(listen(timer, records))
+
+    def add(self, trigger: Trigger) -> None:
+        with self.lock:
+            self.find_history(trigger.query, trigger.name).add(trigger)
+
+    def note(self, kind: str, sign: Sign) -> None:
+        with self.lock:
+            self.find_history(sign.query, sign.name if kind == STARTED else None).note(kind, sign)
+
+    def find_history(self, query: str, name: str | None) -> History:
+        history = self.histories.pop(query, None) or History(self.kept)
+        self.histories[query] = history
+        if name is not None:
+            self.names[name] = query
+        while len(self.histories) > QUERIES:
+            gone = next(iter(self.histories))
+            del self.histories[gone]
+            self.checkpoints.pop(gone, None)
+            self.names = {name: query for name, query in self.names.items() if query != gone}
+        return history
+
+    def read(self, operator: str, start: float, end: float) -> Reading:
+        """What is known by now; nothing is raised but for a slot that is none."""
+        if not end > start:
+            raise ValueError(f"a slot from {start} to {end} has no length")
+        query, past, profiles, entry, leaving = self.look_up(operator, start)
+        executors = self.find_executors()
+        past, doing = self.look_now(query, past, end)
+        reading = read_slot(operator, past, start, end, doing.running_since, doing.idle)
+        if not entry:
+            reading = replace(
+                reading, rate=None, taken=None, backlog=None, response=None, batches=None, batch_time=None
+            )
+        elif reading.backlog is None and self.now() - end <= PRESENT_S:
+            reading = add_files(reading, past, self.find_checkpoint(query, past))
+        if not leaving:
+            reading = replace(reading, put_out=None)
+        own = None if executors is None else choose(executors, profiles)
+        records = self.records.get(operator)
+        timed = None if records is None else records.read(start, end)
+        with self.asking:
+            spent = None if own is None else self.tasks.read(own, start, end)
+        return join(reading, entry, own, timed, spent, doing)
+
+    def look_up(self, operator: str, start: float) -> tuple[str | None, Past, tuple[int, ...], bool, bool]:
+        """By the id of the operator's query; by its name where a query of this id was never heard of."""
+        with self.lock:
+            known = self.operators.get(operator)
+            name = operator.rpartition("/profile")[0] or operator
+            query = self.names.get(name) if known is None else known.query
+            if query not in self.histories:
+                query = self.names.get(name, query)
+            past = self.histories[query].tell(start) if query in self.histories else Past()
+        if known is None:
+            return query, past, (), True, True
+        return query, past, known.profiles, known.entry, known.leaving
+
+    def find_executors(self) -> list[Executor] | None:
+        """As Spark has them now; None where it does not answer."""
+        with self.asking:
+            now = self.now()
+            if not 0.0 <= now - self.asked < FRESH_S:
+                found = attempt(lambda: read_executors(self.driver.list_executors()))
+                self.executors, self.asked = found, now
+                if found is not None:
+                    self.tasks.look(now, found)
+            return self.executors
+
+    def look_now(self, query: str | None, past: Past, end: float) -> tuple[Past, Doing]:
+        """What the query does, and what came before the batch that runs; nothing is asked of slots long over."""
+        if query is None or self.now() - end > PRESENT_S:
+            return past, Doing()
+        status = attempt(lambda: self.driver.ask_status(query))
+        flight = attempt(lambda: self.driver.ask_flight(query)) if status is not None and status.active else None
+        if status is not None and flight is not None and is_under_way(past, status.run, flight):
+            return add_flight(past, flight), Doing(running_since=flight.time)
+        return past, attempt(lambda: find_doing(status, self.driver.list_running_jobs)) or Doing()
+
+    def find_checkpoint(self, query: str | None, past: Past) -> str | None:
+        """Of a query that reads files; asked for once."""
+        if query is None or not past.triggers or past.triggers[-1].folder is None:
+            return None
+        if query not in self.checkpoints:
+            found = attempt(lambda: self.driver.find_checkpoint(query))
+            if found is None:
+                return None
+            self.checkpoints[query] = found
+        return self.checkpoints[query]
+
+    def close(self) -> None:
+        """Hear no more; what was heard can still be read."""
+        while self.leaving:
+            attempt(self.leaving.pop())
+
+
+def add_files(reading: Reading, past: Past, checkpoint: str | None) -> Reading:
+    """What a file source left to wait, by its own log; who was left behind has waited since it came."""
+    recent = [trigger for trigger in past.triggers if trigger.executed and trigger.time < reading.end]
+    rows = [trigger.rows for trigger in recent[-RECENT:] if trigger.rows]
+    folder = recent[-1].folder if recent else None
+    if checkpoint is None or folder is None or not rows or reading.completeness == 0.0:
+        return reading
+    waiting = find_waiting(folder, checkpoint, recent[-1].time)
+    if waiting is None:
+        return reading
+    backlog = waiting.files * sum(rows) / len(rows) / waiting.a_batch
+    if waiting.oldest is None or reading.response is None:
+        return replace(reading, backlog=backlog)
+    return replace(reading, backlog=backlog, response=max(reading.response, reading.end - waiting.oldest))
+
+
+def attempt(question: Callable[[], Answer]) -> Answer | None:
+    """What Spark answers; None where it does not."""
+    try:
+        return question()
+    except Exception as error:
+        LOG.debug("Spark did not answer a sensor", exc_info=error)
+        return None
+
+
+def join(
+    reading: Reading,
+    entry: bool,
+    executors: Sequence[Executor] | None,
+    timed: Mapping[str, Timed] | None,
+    spent: Mapping[str, float] | None,
+    doing: Doing,
+) -> Reading:
+    """The reading of the progress, with what executors and timers know better; `spent` by tasks, by node type."""
+    start, end = reading.start, reading.end
+    replicas = None if executors is None else count_replicas(executors, start, end)
+    total = add_timed(timed) if timed is not None else Timed()
+    if total.service_n:
+        reading = replace(reading, service=(total.service_n, total.service_sum, total.service_squares))
+    if total.response_n:
+        running_since = end if doing.running_since is None else doing.running_since
+        reading = replace(reading, response=max(total.response_sum / total.response_n, end - running_since))
+    if not entry and timed is not None and reading.completeness > 0.0:
+        reading = replace(reading, taken=total.tuples, rate=total.tuples / (end - start))
+    busy = {name: part.busy for name, part in timed.items()} if timed else spent
+    if busy is not None and replicas:
+        running = count_running(executors or (), doing, end)
+        used = find_utilisation(busy, replicas, end - start, running)
+        reading = replace(reading, utilisation=reading.utilisation if used is None else used)
+    return replace(reading, replicas=replicas)
+
+
+def count_running(executors: Iterable[Executor], doing: Doing, end: float) -> dict[str, float]:
+    """Seconds that tasks have run that are not done, by node type."""
+    running: dict[str, float] = {}
+    if doing.running_since is not None and doing.running_since < end:
+        for executor in executors:
+            spent = executor.active * (end - doing.running_since)
+            running[executor.node_type] = running.get(executor.node_type, 0.0) + spent
+    return running

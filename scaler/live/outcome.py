@@ -1,0 +1,154 @@
+"""What was asked of an actuator and what came flow in; arrived, waiting, or failed and to be given back, flows out.
+
+Values in, values out: a `Ledger` for each operator, the time from the caller's clock. A replica that does not arrive
+before the deadline of its node type is given back: the target falls to what is there, so that nothing comes and is paid
+long after it was needed. Then the type is not to be asked for again for a while, which doubles at each further miss.
+
+    ledger = ask(ledger, target, now)           # once the actuator took it
+    outcome = compare(ledger, actuator.deployed(operator), now)
+    if outcome.give_back is not None:           # ACTUATION_FAILED, because of outcome.says
+        actuator.ask(operator, outcome.give_back)   # on Retry keep the old ledger: the next slot says the same again
+    ledger = outcome.ledger
+    refuse(ledger, "large", now)                # why not to ask for one more now, or None
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+REACHED, WAITING, FAILED, UNKNOWN, NOTHING_ASKED = "reached", "waiting", "failed", "unknown", "nothing asked"
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """Seconds."""
+
+    arrival: Mapping[str, float] = field(default_factory=dict)  # by node type, from asking to serving
+    default: float = 120.0  # for types that it leaves out
+    back_off: float = 300.0  # after a first miss
+    longest: float = 3600.0
+
+    def until(self, node_type: str) -> float:
+        return self.arrival.get(node_type, self.default)
+
+    def pause(self, misses: int) -> float:
+        return min(self.longest, self.back_off * 2.0 ** min(misses - 1, 30))
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    target: Mapping[str, int]
+    since: float
+
+
+@dataclass(frozen=True, slots=True)
+class Short:
+    """A type of which replicas are missing: how many, and since when no further one came."""
+
+    missing: int
+    since: float
+
+
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """A type of which replicas never came: how often in a row, until when not to ask, how many there were."""
+
+    times: int
+    until: float
+    had: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """What is remembered of one operator."""
+
+    asked: Asked | None = None
+    short: Mapping[str, Short] = field(default_factory=dict)
+    met: frozenset[str] = frozenset()  # types that were once all there, so that what is missing was lost
+    missed: Mapping[str, Missed] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    state: str
+    says: str
+    ledger: Ledger
+    give_back: Mapping[str, int] | None = None  # the lowered target, to be asked for
+
+
+def ask(ledger: Ledger, target: Mapping[str, int], now: float) -> Ledger:
+    """The ledger once an actuator took the target; what is still awaited of the same number keeps its deadline."""
+    before = {} if ledger.asked is None else ledger.asked.target
+    if before == target and ledger.asked is not None:
+        return ledger
+    same = {name for name, count in target.items() if before.get(name) == count}
+    short = {name: one for name, one in ledger.short.items() if name in same}
+    return replace(ledger, asked=Asked(dict(target), now), short=short, met=ledger.met & same)
+
+
+def compare(
+    ledger: Ledger, came: Mapping[str, int] | None, now: float, patience: Patience | None = None
+) -> Outcome:  # fmt: skip
+    """`came` is None where it cannot be told, and then nothing is held against anyone: deadlines wait."""
+    patience = patience or Patience()
+    if ledger.asked is None:
+        return Outcome(NOTHING_ASKED, "nothing was asked for", ledger)
+    if came is None:
+        return Outcome(UNKNOWN, "how many replicas serve cannot be told now", ledger)
+    target = ledger.asked.target
+    short = {name: look(ledger, name, count - came.get(name, 0), now) for name, count in target.items()}
+    short = {name: one for name, one in short.items() if one.missing > 0}
+    late = {name: one for name, one in short.items() if now - one.since >= patience.until(name)}
+    met = ledger.met | {name for name in target if name not in short}
+    missed = {name: one for name, one in ledger.missed.items() if name in short or came.get(name, 0) <= one.had}
+    seen = replace(ledger, short=short, met=met, missed=missed)
+    if late:
+        return give_back(seen, came, late, now, patience)
+    if short:
+        return Outcome(WAITING, f"{tell_missing(seen, short)} to come", seen)
+    extra = {name: came[name] - target.get(name, 0) for name in came if came[name] > target.get(name, 0)}
+    if extra:
+        return Outcome(WAITING, f"{', '.join(f'{n} {name}' for name, n in extra.items())} still to go", seen)
+    return Outcome(REACHED, "all replicas that were asked for serve, and no others", seen)
+
+
+def look(ledger: Ledger, node_type: str, missing: int, now: float) -> Short:
+    """How short the type is; each replica that comes gives the others a deadline of their own."""
+    assert ledger.asked is not None
+    before = ledger.short.get(node_type)
+    if before is not None:
+        return Short(missing, now if missing < before.missing else before.since)
+    return Short(missing, now if node_type in ledger.met else ledger.asked.since)
+
+
+def give_back(
+    ledger: Ledger, came: Mapping[str, int], late: Mapping[str, Short], now: float, patience: Patience
+) -> Outcome:
+    assert ledger.asked is not None
+    missed = dict(ledger.missed)
+    for name in late:
+        times = missed[name].times + 1 if name in missed else 1
+        missed[name] = Missed(times, now + patience.pause(times), came.get(name, 0))
+    lowered = {name: came.get(name, 0) if name in late else count for name, count in ledger.asked.target.items()}
+    waits = ", ".join(f"{name} for {missed[name].until - now:.0f} s" for name in late)
+    longest = max(now - one.since for one in late.values())
+    says = f"{tell_missing(ledger, late)} did not come in {longest:.0f} s; given back, and no more {waits}"
+    short = {name: one for name, one in ledger.short.items() if name not in late}
+    after = replace(ledger, asked=Asked(lowered, now), short=short, met=ledger.met | set(late), missed=missed)
+    return Outcome(FAILED, says, after, lowered)
+
+
+def tell_missing(ledger: Ledger, short: Mapping[str, Short]) -> str:
+    return ", ".join(
+        f"{one.missing} {name}{' that was lost' if name in ledger.met else ''}" for name, one in short.items()
+    )
+
+
+def refuse(ledger: Ledger, node_type: str, now: float) -> str | None:
+    """Why one more of this type should not be asked for now, or None."""
+    missed = ledger.missed.get(node_type)
+    if missed is None or now >= missed.until:
+        return None
+    often = "once" if missed.times == 1 else f"{missed.times} times in a row"
+    return f"a replica of {node_type} was asked for and did not come, {often}; not again for {missed.until - now:.0f} s"

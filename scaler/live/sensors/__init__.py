@@ -1,0 +1,1 @@
+"""What a driver's streams tell of themselves flows in; readings of operators over slots flow out."""

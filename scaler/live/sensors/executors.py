@@ -1,0 +1,148 @@
+"""Spark's list of an application's executors flows in; replicas by node type over a slot, and how busy they were, out.
+
+A replica is a task slot of a registered executor, from its registration to its removal. The node type is, of these, the
+first that there is: a resource of the executor named as scaler.timing has it (node_fast is "fast"), its attribute
+NODE_TYPE (set by SPARK_EXECUTOR_ATTRIBUTE_NODE_TYPE), "profile N" of a profile that is not the default one, "" for
+unknown. The tuner's pipeline names them so, too.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from scaler.live.sensors.progress import count, part, read_time
+from scaler.live.sensors.spans import overlap
+from scaler.timing import NODE_RESOURCE
+
+DRIVER = "driver"  # in local mode it is the one executor, and else has no task slots
+ATTRIBUTE = "node_type"
+UNNAMED = ""
+SNAPSHOTS = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Executor:
+    name: str
+    node_type: str
+    profile: int
+    slots: int
+    since: float
+    until: float = math.inf
+    busy: float | None = None  # seconds of tasks that have ended; Spark tells the driver's uptime instead of its own
+    active: int = 0  # tasks that run now
+
+
+def read_executors(documents: Iterable[object]) -> list[Executor]:
+    """Those that can run tasks."""
+    read = (read_executor(document) for document in documents if isinstance(document, Mapping))
+    return [executor for executor in read if executor is not None and executor.slots > 0]
+
+
+def read_executor(document: Mapping[str, Any]) -> Executor | None:
+    name, since = document.get("id"), read_time(stamp(document.get("addTime")))
+    if not isinstance(name, str) or since is None:
+        return None
+    removed = read_time(stamp(document.get("removeTime")))
+    gone = removed if removed is not None else math.inf if document.get("isActive") is not False else since
+    slots = count(document.get("maxTasks"))
+    spent = count(document.get("totalDuration"))
+    return Executor(
+        name,
+        find_node_type(document),
+        count(document.get("resourceProfileId")) or 0,
+        (count(document.get("totalCores")) or 0) if slots is None else slots,
+        since,
+        gone,
+        None if spent is None or name == DRIVER else spent / 1000.0,
+        count(document.get("activeTasks")) or 0,
+    )
+
+
+def stamp(value: object) -> object:
+    """Spark's JSON writes "2026-11-18T21:21:01.665GMT"."""
+    return value.replace("GMT", "+00:00") if isinstance(value, str) else value
+
+
+def find_node_type(document: Mapping[str, Any]) -> str:
+    named = sorted(str(name) for name in part(document, "resources") if str(name).startswith(NODE_RESOURCE))
+    attributes = {str(name).lower(): value for name, value in part(document, "attributes").items()}
+    profile = count(document.get("resourceProfileId"))
+    marks = [*(name.removeprefix(NODE_RESOURCE) for name in named), str(attributes.get(ATTRIBUTE) or "")]
+    return next(filter(None, marks), f"profile {profile}" if profile else UNNAMED)
+
+
+def choose(executors: Iterable[Executor], profiles: Collection[int]) -> list[Executor]:
+    """Those of these profiles; of none that is known, all."""
+    return [executor for executor in executors if not profiles or executor.profile in profiles]
+
+
+def count_replicas(executors: Iterable[Executor], start: float, end: float) -> dict[str, float]:
+    """Mean over the slot by node type; types that had none are left out."""
+    counts: dict[str, float] = {}
+    for executor in executors:
+        part_of_slot = overlap(executor.since, executor.until, start, end) / (end - start)
+        if part_of_slot > 0.0:
+            counts[executor.node_type] = counts.get(executor.node_type, 0.0) + executor.slots * part_of_slot
+    return counts
+
+
+@dataclass(slots=True)
+class TaskTimes:
+    """What Spark has counted of each executor's work, at each look; what it did between two moments."""
+
+    looks: deque[tuple[float, dict[str, float]]] = field(default_factory=lambda: deque(maxlen=SNAPSHOTS))
+
+    def look(self, now: float, executors: Iterable[Executor]) -> None:
+        if not self.looks or now > self.looks[-1][0]:
+            self.looks.append((now, {e.name: e.busy for e in executors if e.busy is not None}))
+
+    def read(self, executors: Iterable[Executor], start: float, end: float) -> dict[str, float] | None:
+        """Seconds of work by node type; None where that of one of them is not known."""
+        total: dict[str, float] = {}
+        if not self.looks:
+            return None
+        for executor in executors:
+            if overlap(executor.since, executor.until, start, end) <= 0.0:
+                continue
+            before, after = self.spent(executor, start), self.spent(executor, end)
+            if before is None or after is None:
+                return None
+            total[executor.node_type] = total.get(executor.node_type, 0.0) + max(0.0, after - before)
+        return total or None
+
+    def spent(self, executor: Executor, moment: float) -> float | None:
+        """By then; between two looks as if it had grown evenly."""
+        if moment <= executor.since:
+            return 0.0
+        known = [(at, seen[executor.name]) for at, seen in self.looks if executor.name in seen]
+        if executor.since >= self.looks[0][0]:  # it came while we looked
+            known.insert(0, (executor.since, 0.0))
+        return interpolate(known, moment) if known and moment >= known[0][0] else None
+
+
+def interpolate(points: Sequence[tuple[float, float]], moment: float) -> float:
+    i = bisect_right([at for at, _ in points], moment)
+    if i == len(points):
+        return points[-1][1]
+    (early, low), (late, high) = points[i - 1], points[i]
+    return low + (high - low) * (moment - early) / (late - early) if late > early else high
+
+
+def find_utilisation(
+    busy: Mapping[str, float], replicas: Mapping[str, float], length: float, running: Mapping[str, float] | None = None
+) -> float | None:
+    """Of the busiest node type; of all together where the names of both do not match.
+
+    `running` holds the seconds that tasks have run that are not done, by node type: in `busy` they are not counted yet.
+    """
+    work = {name: busy.get(name, 0.0) + (running or {}).get(name, 0.0) for name in {*busy, *(running or {})}}
+    if not replicas or length <= 0.0:
+        return None
+    if not set(work) <= set(replicas):
+        work, replicas = {UNNAMED: sum(work.values())}, {UNNAMED: sum(replicas.values())}
+    return min(1.0, max((work.get(name, 0.0) / (count * length) for name, count in replicas.items()), default=0.0))

@@ -1,0 +1,77 @@
+"""A reading of a slot in; what a policy is shown of it, and the sample that the manager keeps of it, out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from scaler.live.reading import Reading
+from scaler.nodes import Deployment, NodeType
+from scaler.policy import Observation
+
+UNTRUSTED = ("restarted", "stopped", "stalled")  # what was measured then says nothing of what the operator can do
+
+
+def observe(reading: Reading, came: Mapping[str, int] | None, nodes: Sequence[NodeType]) -> Observation:
+    """NaN is what is not known; replicas that cannot be told by node type are no deployment."""
+    untrusted = any(note in UNTRUSTED for note in reading.notes)
+    known = came is not None and set(came) <= {node.name for node in nodes}
+    replicas = tuple(came.get(node.name, 0) for node in nodes) if known and came is not None else ()
+    return Observation(
+        time=reading.start,
+        rate=or_nan(reading.rate),
+        utilisation=or_nan(reading.utilisation),
+        response=or_nan(reading.response),
+        deployment=Deployment(replicas),
+        completeness=0.0 if untrusted else reading.completeness,
+    )
+
+
+def tell_more(reading: Reading) -> dict[str, Any]:
+    """What the decision's record has of a slot besides what the policy was shown."""
+    more: dict[str, Any] = {"backlog": reading.backlog} if reading.backlog is not None else {}
+    return more | ({"notes": list(reading.notes)} if reading.notes else {})
+
+
+def make_samples(reading: Reading) -> list[dict[str, Any]]:
+    """The slot as the tuner's pipeline has samples, without the application's name; none where nothing was seen.
+
+    Sums by node type are not told apart by the sensors, so a slot on mixed types names none.
+    """
+    if reading.completeness <= 0.0:
+        return []
+    length = reading.end - reading.start
+    replicas = None if reading.replicas is None else sum(reading.replicas.values())
+    types = [name for name, count in (reading.replicas or {}).items() if count > 0.0]
+    n, total, squares = reading.service or (None, None, None)
+    sample: dict[str, Any] = {
+        "operator": reading.operator,
+        "start": reading.start,
+        "end": reading.end,
+        "evidence": "records" if reading.service is not None else "progress",
+        "node_type": types[0] if len(types) == 1 else None,
+        "arrived": times(reading.rate, length * reading.completeness),
+        "tuples_in": reading.taken,
+        "tuples_out": reading.put_out,
+        "backlog": reading.backlog,
+        "service_n": n,
+        "service_sum": total,
+        "service_squares": squares,
+        "busy": times(times(reading.utilisation, length), replicas),
+        "replicas": replicas,
+        "batches": reading.batches,
+        "batch_time": reading.batch_time,
+        "response_n": None if reading.response is None or math.isinf(reading.response) else 1.0,
+        "response_sum": None if reading.response is None or math.isinf(reading.response) else reading.response,
+        "completeness": reading.completeness,
+    }
+    return [{key: value for key, value in sample.items() if value is not None}]
+
+
+def times(value: float | None, factor: float | None) -> float | None:
+    return None if value is None or factor is None else value * factor
+
+
+def or_nan(value: float | None) -> float:
+    return math.nan if value is None else value

@@ -1,0 +1,113 @@
+"""Rates and a speed flow in; a simulated operator, its sensor and its cluster in one, flows out: an M/G/1 queue."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from scaler.errors import Retry
+from scaler.live.reading import Reading
+from scaler.nodes import NodeType
+from scaler.orders import Orders, parse_orders
+from scaler.problem import Moments
+from scaler.queueing import mg1_response
+
+SLOT_S = 60.0
+NODES = (NodeType("small", 1.0, 1.0), NodeType("fast", 2.0, 2.2))
+MOMENTS = Moments(0.001, 1e-6)
+
+
+class Plant:
+    """Replicas come `delay` slots after they were asked for; `broken` and `full` make the cluster misbehave."""
+
+    def __init__(self, rate: Callable[[float], float], delay: float = 0.0) -> None:
+        self.rate, self.delay = rate, delay
+        self.target: dict[str, int] = {"small": 1, "fast": 0}
+        self.serving = dict(self.target)
+        self.asked: list[dict[str, int]] = []
+        self.since = -math.inf
+        self.now = 0.0
+        self.full = False  # nothing comes any more
+        self.refuses = ""
+        self.notes: tuple[str, ...] = ()
+        self.silent = False
+
+    def at(self, now: float) -> None:
+        self.now = now
+        if now - self.since >= self.delay:
+            grown = {name: min(n, self.serving[name]) if self.full else n for name, n in self.target.items()}
+            self.serving = grown
+
+    def read(self, operator: str, start: float, end: float) -> Reading:
+        if self.silent:
+            raise OSError("no sensor")
+        rate = self.rate(start)
+        speeds = [node.speedup for node in NODES if self.serving[node.name] > 0]
+        each = rate / sum(self.serving.values())
+        response = float(mg1_response(each, MOMENTS.mean, MOMENTS.variance, min(speeds)))
+        used = each * MOMENTS.mean / min(speeds)
+        return Reading(
+            operator,
+            start,
+            end,
+            rate=rate,
+            taken=rate * (end - start),
+            backlog=0.0,
+            response=response,
+            utilisation=used,
+            replicas={name: float(n) for name, n in self.serving.items()},
+            notes=self.notes,
+        )
+
+    def deployed(self, operator: str) -> Mapping[str, int]:
+        return dict(self.serving)
+
+    def room(self, operator: str, node_type: str) -> str | None:
+        return None
+
+    def ask(self, operator: str, target: Mapping[str, int]) -> None:
+        if self.refuses:
+            raise Retry(self.refuses)
+        self.asked.append(dict(target))
+        self.target, self.since = dict(target), self.now
+
+    def close(self) -> None:
+        pass
+
+
+class Desk:
+    """An office that records."""
+
+    def __init__(self, policy: str = "threshold-c", **guards: Any) -> None:
+        self.told: dict[float, dict[str, Any]] = {}  # by slot: what is told twice counts once
+        self.samples: list[dict[str, Any]] = []
+        self.orders_now: Orders | None = parse_orders(make_orders(policy, guards))
+
+    def orders(self) -> Orders | None:
+        return self.orders_now
+
+    def report(
+        self,
+        operator: str,
+        decisions: Sequence[Mapping[str, Any]] = (),
+        samples: Sequence[Mapping[str, Any]] = (),
+        detail: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.told |= {one["time"]: dict(one) for one in decisions}
+        self.samples += map(dict, samples)
+
+    def kinds(self) -> list[str]:
+        return [one["kind"] for one in self.told.values()]
+
+
+def make_orders(policy: str, guards: Mapping[str, Any]) -> dict[str, Any]:
+    target = {"bound": 0.005, "mean": MOMENTS.mean, "variance": MOMENTS.variance, "k_max": 8, "highest_rate": 4000.0}
+    objective = {
+        "version": 3,
+        "weights": {"perf": 0.6, "rcf": 0.1, "res": 0.3},
+        "policy": policy,
+        "nodes": [{"name": node.name, "speedup": node.speedup, "price": node.price} for node in NODES],
+        "operators": {"parse": target},
+    }
+    return {"application": "shop", "revision": 1, "slot_s": SLOT_S, "objective": objective, "guards": {"": guards}}

@@ -1,0 +1,124 @@
+"""Attached scalers: threads that come with operators and go with `detach`, and whose faults stay theirs."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import scaler
+from scaler.errors import BadInput
+from scaler.live.attach import Attachment, Terms
+from scaler.live.office import File
+from scaler.live.operators import Operator
+from tests.live.plant import NODES, Desk, Plant, make_orders
+
+PARSE, COUNT = Operator("parse", "1", "1"), Operator("count", "2", "2")
+
+
+def make_terms(folder: Path, **other: Any) -> Terms:
+    stated = {"enforce": True, "policy": None, "k_max": None, "seed": 0, "slot_s": 0.05, "patience": None}
+    return Terms(nodes=NODES, folder=folder, on_decision=None, **{**stated, **other})
+
+
+class Quick(Desk):
+    """Orders with slots of a twentieth of a second."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        from scaler.orders import parse_orders
+
+        self.orders_now = parse_orders({**make_orders("threshold-c", {}), "slot_s": 0.05})
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    limit = time.monotonic() + 30.0
+    while not condition():
+        assert time.monotonic() < limit, "it did not come to pass within 30 s"
+        time.sleep(0.01)
+
+
+def test_a_manager_for_each_operator_until_they_are_detached(tmp_path: Path) -> None:
+    plant, desk, found = Plant(lambda t: 900.0), Quick(), [PARSE]
+    before = threading.active_count()
+    with Attachment(make_terms(tmp_path), plant, plant, desk, lambda: found) as live:
+        wait_for(lambda: len(desk.told) >= 3)
+        found.append(COUNT)
+        wait_for(lambda: set(live.threads) == {"parse", "count"})
+    assert threading.active_count() == before
+    told = len(desk.told)
+    time.sleep(0.2)
+    assert len(desk.told) == told
+    assert (tmp_path / "parse.npz").exists()
+
+
+def test_a_fault_in_a_slot_ends_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    class Faulty(Quick):
+        def report(self, operator: str, decisions: Sequence[Any] = (), samples: Any = (), detail: Any = None) -> None:
+            super().report(operator, decisions)
+            if len(self.told) == 2:
+                raise RuntimeError("the disk is on fire")
+
+    plant, desk = Plant(lambda t: 900.0), Faulty()
+    with Attachment(make_terms(tmp_path), plant, plant, desk, lambda: [PARSE]):
+        wait_for(lambda: len(desk.told) >= 5)
+    assert "the disk is on fire" in caplog.text
+
+
+def test_spark_that_does_not_answer_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scaler.live.attach.LOOK_S", 0.01)
+    plant, desk, asked = Plant(lambda t: 900.0), Quick(), []
+
+    def find() -> list[Operator]:
+        asked.append(1)
+        if len(asked) < 3:
+            raise OSError("no JVM")
+        return [PARSE]
+
+    with Attachment(make_terms(tmp_path), plant, plant, desk, find):
+        wait_for(lambda: len(desk.told) >= 1)
+
+
+@pytest.mark.parametrize(
+    ("stated", "says"),
+    [
+        ({}, "either the address of a manager or the file"),
+        ({"manager": "http://127.0.0.1:1", "objective": "o.json"}, "give one of them"),
+        ({"objective": "o.json"}, "does not know the node types"),
+        ({"objective": "o.json", "nodes": NODES, "enforce": True}, "without an actuator"),
+        ({"objective": "missing.json", "nodes": NODES}, "missing.json cannot be read"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_at_once(tmp_path: Path, stated: dict[str, Any], says: str) -> None:
+    with pytest.raises(BadInput, match=says):
+        scaler.attach(None, "shop", folder=tmp_path, **stated)
+
+
+def test_an_objective_in_a_file_is_followed_when_it_changes(tmp_path: Path) -> None:
+    file, log = tmp_path / "objective.json", tmp_path / "decisions.jsonl"
+    document = make_orders("threshold-c", {})
+    file.write_text(json.dumps(document["objective"]))
+    office = File(file, "shop", 30.0, log)
+    first = office.orders()
+    assert first is not None
+    assert (first.slot_s, first.revision) == (30.0, 0)
+    file.write_text("{ not whole")
+    assert office.orders() == first
+    file.write_text(json.dumps({**document, "revision": 9}))
+    later = office.orders()
+    assert later is not None
+    assert later.revision == 9
+    office.report("parse", [{"time": 0.0, "response": float("inf")}])
+    assert json.loads(log.read_text()) == {"operator": "parse", "time": 0.0, "response": "Infinity"}
+
+
+def test_a_file_that_is_no_objective_is_refused(tmp_path: Path) -> None:
+    for text, says in (("", "no JSON"), ("[]", "not whole"), ('{"version": 1}', "not whole")):
+        (tmp_path / "o.json").write_text(text)
+        with pytest.raises(BadInput, match=says):
+            File(tmp_path / "o.json", "shop", 60.0)

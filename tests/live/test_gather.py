@@ -1,0 +1,190 @@
+"""Events, executors and timers as Spark tells of them in; readings out."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from scaler.live.operators import Operator
+from scaler.live.sensors.driver import Status
+from scaler.live.sensors.flight import Flight
+from scaler.live.sensors.records import Records, add_timed
+from scaler.timing import ServiceTimer, Tally
+from tests.live.streams import BEGAN, QUERY, Event, offsets, recorded
+
+if TYPE_CHECKING:
+    pass
+from tests.live.told import WORDS, Context, Told, executor, gather, steady, told_time
+
+
+@pytest.fixture
+def told() -> Told:
+    return Told()
+
+
+def test_events_become_a_reading(told: Told) -> None:
+    sensor = gather(told, WORDS)
+    told.say(*steady())
+    told.executors = [executor("1", BEGAN - 5), executor("2", BEGAN + 45), executor("9", BEGAN, resourceProfileId=0)]
+    seen = sensor.read("words", BEGAN + 30, BEGAN + 60)
+    assert seen.rate == pytest.approx(50.0, rel=0.01)
+    assert seen.replicas == pytest.approx({"small": 1.5})
+    assert seen.utilisation == pytest.approx(0.1, rel=0.1)  # batches run a tenth of the time
+    assert (seen.notes, seen.backlog) == ((), 0.0)
+    assert sensor.read("nobody", BEGAN, BEGAN + 1).completeness == 0.0
+    sensor.close()
+    assert told.listener is None
+    assert sensor.read("words", BEGAN + 30, BEGAN + 60).rate == seen.rate
+
+
+def test_a_jvm_that_does_not_answer_leaves_what_events_told() -> None:
+    class Gone(Told):
+        def list_executors(self) -> list[Event]:
+            raise ConnectionError("gone")
+
+        def ask_status(self, query: str) -> Status | None:
+            raise ConnectionError("gone")
+
+    told = Gone()
+    sensor = gather(told, WORDS)
+    told.say(*steady())
+    seen = sensor.read("words", BEGAN + 30, BEGAN + 60)
+    assert seen.rate == pytest.approx(50.0, rel=0.01)
+    assert seen.replicas is None
+    assert seen.completeness == 1.0
+
+
+def test_a_batch_that_runs_now_is_known_by_its_job(told: Told) -> None:
+    sensor = gather(told, WORDS)
+    told.say(*steady())
+    told.status = Status("run-1", active=True, idle=False)
+    told.jobs = [
+        {"jobGroup": "run-1", "submissionTime": told_time(BEGAN + 50)},
+        {"jobGroup": "other", "submissionTime": told_time(BEGAN + 1)},
+        {"submissionTime": None},
+    ]
+    told.executors = [executor("1", BEGAN - 5, activeTasks=1, totalDuration=0)]
+    sensor.now = lambda: BEGAN + 30.0
+    sensor.read("words", BEGAN, BEGAN + 30)
+    sensor.now = lambda: BEGAN + 60.0
+    seen = sensor.read("words", BEGAN + 30, BEGAN + 60)
+    assert seen.response == pytest.approx(10.0)
+    assert seen.utilisation == pytest.approx(10.0 / 30.0)
+    assert (sensor.read("words", BEGAN, BEGAN + 30).response or 0.0) < 2.0  # of a slot that is over it says nothing
+
+
+def test_what_came_before_a_long_batch_is_known_while_it_runs(told: Told) -> None:
+    sensor = gather(told, WORDS, now=BEGAN + 90.0)
+    told.say(*steady())
+    told.status = Status("run-1", active=True, idle=False)
+    last = sensor.histories[QUERY].triggers[-1]
+    latest = json.dumps(offsets((last.latest or 0) + 2000))
+    told.flight = Flight(last.batch + 1, BEGAN + 80.0, [latest], [latest])
+    seen = sensor.read("words", BEGAN + 70, BEGAN + 90)
+    assert seen.rate == pytest.approx(2000 / (80.0 - (last.time - BEGAN)))
+    assert seen.response == pytest.approx(10.0)
+    assert (seen.completeness, seen.batches, seen.taken) == (1.0, 0, 0.0)
+    for other in (
+        Flight(last.batch, last.time, [latest], [latest]),  # is done, and reported
+        Flight(last.batch + 2, BEGAN + 80.0, [latest], [latest]),  # a report is missing
+        Flight(last.batch + 1, BEGAN + 80.0, [latest], [None]),
+        Flight(last.batch + 1, BEGAN + 80.0, ["{"], [latest]),
+        Flight(last.batch + 1, BEGAN + 80.0, [], []),
+    ):
+        told.flight = other
+        assert sensor.read("words", BEGAN + 70, BEGAN + 90).rate is None
+
+
+def test_timers_say_better_how_busy_replicas_are(told: Told, tmp_path: Path) -> None:
+    timer = ServiceTimer(Context(), "shop", "words", tmp_path, period=3600.0)
+    sensor = gather(told, WORDS, timers={"words": timer})
+    told.say(*steady())
+    told.executors = [executor("1", BEGAN - 5), executor("2", BEGAN - 5, resources={"node_large": {}})]
+    for node_type, busy in (("small", 12.0), ("large", 6.0)):
+        tally = Tally(node_type, "h", BEGAN + 30, BEGAN + 60, service_n=600.0, service_sum=busy, service_squares=1.0)
+        timer.stopwatch.sums.add(tally)
+    seen = sensor.read("words", BEGAN + 30, BEGAN + 60)
+    assert seen.service == pytest.approx((1200.0, 18.0, 2.0))
+    assert seen.utilisation == pytest.approx(0.4)  # of the small one
+    half = sensor.read("words", BEGAN + 30, BEGAN + 45)
+    assert half.service == pytest.approx((600.0, 9.0, 1.0))
+    sensor.close()
+    timer.stopwatch.sums.add(Tally("small", "h", BEGAN + 30, BEGAN + 60, service_n=600.0))
+    assert sensor.read("words", BEGAN + 30, BEGAN + 60).service == seen.service
+    timer.close()
+    lines = [json.loads(line) for path in tmp_path.iterdir() for line in path.read_text().splitlines()]
+    assert sum(line["service_n"] for line in lines) == 1800.0  # nothing was taken away from the file
+
+
+def test_a_later_stage_has_what_its_timers_saw_and_no_more(told: Told, tmp_path: Path) -> None:
+    timer = ServiceTimer(Context(), "shop", "words/profile5", tmp_path, period=3600.0)
+    first = Operator("words/profile3", QUERY, "run-1", (3,), leaving=False)
+    last = Operator("words/profile5", QUERY, "run-1", (5,), entry=False)
+    sensor = gather(told, first, last, timers={"words/profile5": [timer]})
+    told.say(*steady())
+    timer.stopwatch.sums.add(Tally("small", "h", BEGAN + 30, BEGAN + 60, service_n=600.0, service_sum=3.0))
+    told.executors = [executor("1", BEGAN - 5), executor("2", BEGAN - 5, resourceProfileId=5)]
+    one, other = (sensor.read(operator.name, BEGAN + 30, BEGAN + 60) for operator in (first, last))
+    assert one.rate == pytest.approx(50.0, rel=0.01)
+    assert one.put_out is None
+    assert (other.rate, other.taken, other.response, other.backlog) == (pytest.approx(20.0), 600.0, None, None)
+    assert other.put_out is not None
+    assert other.utilisation == pytest.approx(0.1)
+    timer.close()
+
+
+def test_a_query_started_anew_under_another_id_is_found_by_its_name(told: Told) -> None:
+    sensor = gather(told, Operator("words", "another", "run-0"))
+    told.say(*steady())
+    assert sensor.read("words", BEGAN + 30, BEGAN + 60).rate == pytest.approx(50.0, rel=0.01)
+
+
+def test_memory_is_bounded_and_threads_do_not_disturb_each_other(told: Told) -> None:
+    sensor = gather(told, WORDS, kept=50)
+    errors: list[Exception] = []
+
+    def keep_reading() -> None:
+        try:
+            for _ in range(200):
+                sensor.read("words", BEGAN, BEGAN + 60)
+        except Exception as error:
+            errors.append(error)
+
+    readers = [threading.Thread(target=keep_reading) for _ in range(3)]
+    for reader in readers:
+        reader.start()
+    events = steady()
+    for i in range(300):
+        other = {**events[1]["document"], "id": f"query {i}", "name": f"q{i}"}
+        told.say({"event": "progress", "document": other}, *events[i % 60 : i % 60 + 2])
+    for reader in readers:
+        reader.join()
+    assert errors == []
+    assert len(sensor.histories) <= 256
+    assert len(sensor.names) <= 256
+    assert all(len(history.triggers) <= 50 for history in sensor.histories.values())
+    records = Records(kept_s=100)
+    for second in range(1000):
+        records.take(Tally("small", None, float(second), second + 1.0, service_n=1.0))
+    assert len(records.seconds) <= 102
+    assert add_timed(records.read(910.0, 960.0)).service_n == pytest.approx(50.0)
+
+
+def test_late_and_double_events_are_put_where_they_belong(told: Told) -> None:
+    sensor, orderly = gather(told, WORDS), gather(told_anew := Told(), WORDS)
+    events = steady()
+    told_anew.say(*events)
+    told.say(*events[:10], *events[5:8], *reversed(events[10:]), *events)
+    one, other = sensor.read("words", BEGAN + 10, BEGAN + 40), orderly.read("words", BEGAN + 10, BEGAN + 40)
+    assert (one.rate, one.response, one.completeness) == (other.rate, other.response, other.completeness)
+
+
+def test_recorded_events_are_told_as_they_came(told: Told) -> None:
+    sensor = gather(told)
+    told.say(*recorded("rate"))
+    times = [trigger.time for trigger in sensor.histories[recorded("rate")[0]["document"]["id"]].triggers]
+    assert sensor.read("rate", times[1], times[-1]).rate == pytest.approx(50.0, rel=0.01)

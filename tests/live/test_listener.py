@@ -1,0 +1,112 @@
+"""Events as Spark calls with them in; nothing raised, and a real stream of known arrivals read, out."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from scaler.live.gather import Gather
+from scaler.live.operators import Operator, find_operators
+from scaler.live.sensors.listener import Listener
+from scaler.live.sensors.progress import add_offsets
+from scaler.timing import ServiceTimer
+from tests.live.source import Ticks
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from pyspark.sql import SparkSession
+from tests.live.told import steady
+
+
+def test_nothing_is_raised_into_the_listener_bus() -> None:
+    class Full:
+        def add(self, trigger: object) -> None:
+            raise MemoryError("full")
+
+        def note(self, kind: str, sign: object) -> None:
+            raise KeyError(kind)
+
+    def fail() -> Any:
+        raise ConnectionError("the JVM is gone")
+
+    listener = Listener(Full())
+    good = json.dumps(steady()[1]["document"])
+    for text in (good, "{", "[]", "null", '{"id": 1}', "\ud800", "[" * 5000):
+        inner = SimpleNamespace(json=lambda text=text: text)
+        listener.onQueryProgress(SimpleNamespace(progress=lambda inner=inner: inner))
+        listener.onQueryStarted(inner)
+        listener.onQueryIdle(inner)
+        listener.onQueryTerminated(inner)
+    for method in (listener.onQueryProgress, listener.onQueryStarted, listener.onQueryIdle, listener.onQueryTerminated):
+        method(None)
+        method(SimpleNamespace(progress=fail, json=fail))
+    assert listener.unread == 7 * 4 + 8
+
+
+def serve(timer: ServiceTimer, seconds: float) -> Callable[[Iterator[pd.DataFrame]], Iterator[pd.DataFrame]]:
+    def work(batches: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+        for batch in batches:
+            for _ in timer.each(batch.itertuples(), arrived=lambda row: row.arrived):
+                time.sleep(seconds)
+            yield batch
+
+    return work
+
+
+def count_small(sensor: Gather, operator: Operator) -> int:
+    """Batches in a row, lately, that no more gathered for than for a usual one."""
+    history = sensor.histories.get(operator.query)
+    rows = [trigger.rows or 0 for trigger in history.triggers] if history else []
+    return next((i for i, number in enumerate(reversed(rows)) if number > 60), len(rows) - 1)
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("spark")
+def test_a_real_stream_gives_back_its_arrivals_and_its_times(spark: SparkSession, tmp_path: Path) -> None:
+    """Forty a second, each 5 ms of work."""
+    spark.dataSource.register(Ticks)
+    sensor = Gather(spark)
+    began = time.time() + 2.0
+    options = {"rate": "40", "began": repr(began)}
+    ticks = spark.readStream.format("ticks").options(**options).load()
+    timer = ServiceTimer(spark, "shop", "ticks", tmp_path / "timings", period=3600.0)
+    worked = ticks.mapInPandas(serve(timer, 0.005), "id long, arrived double")
+    writer = worked.writeStream.queryName("ticks").format("noop").trigger(processingTime="1 second")
+    query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    try:
+        (operator,) = [found for found in find_operators(spark) if found.name == "ticks"]
+        sensor.watch(operator)
+        sensor.listen("ticks", timer)
+        limit = time.time() + 60.0
+        while count_small(sensor, operator) < 3 and time.time() < limit:  # what gathered at the start is done
+            time.sleep(0.05)
+        start, end = time.time(), time.time() + 4.0
+        while time.time() < end + 0.5:
+            time.sleep(0.05)
+        seen = sensor.read("ticks", start, end)
+        flight, last = sensor.driver.ask_flight(operator.query), sensor.histories[operator.query].triggers[-1]
+    finally:
+        query.stop()
+        timer.close()
+        sensor.close()
+    assert flight is not None
+    assert flight.batch >= last.batch
+    assert flight.time >= last.time - 0.5
+    assert (add_offsets(flight.latest[0]) or 0) >= (add_offsets(flight.ended[0]) or 0) >= (last.ended or 0) > 0
+    assert seen.rate == pytest.approx(40.0, rel=0.05)
+    assert seen.completeness >= 0.9
+    assert seen.notes == ()
+    assert seen.service is not None
+    timed, spent, _ = seen.service
+    assert timed == pytest.approx(seen.taken, rel=0.25)
+    assert 0.005 <= spent / timed < 0.02
+    assert seen.replicas == {"": pytest.approx(2.0)}  # the two cores of the local session
+    assert seen.utilisation == pytest.approx(spent / 8.0, rel=0.3, abs=0.1)
+    assert seen.response is not None
+    assert 0.5 < seen.response < 3.0  # half a second for the trigger, and the batch

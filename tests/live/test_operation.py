@@ -1,0 +1,126 @@
+"""One operator's manager over a simulated operator: it scales, waits, gives back, holds, and remembers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scaler.live.operation import Operation
+from scaler.live.outcome import Patience
+from scaler.pilot import Decision, Pilot
+from tests.live.plant import NODES, SLOT_S, Desk, Plant
+
+
+def make(plant: Plant, desk: Desk, enforce: bool = True, checkpoint: Path | None = None) -> Operation:
+    patience = Patience(default=2.5 * SLOT_S, back_off=5 * SLOT_S)
+    return Operation("parse", NODES, Pilot("parse", NODES), plant, plant, desk, enforce, None, patience, checkpoint)
+
+
+def run(operation: Operation, plant: Plant, slots: int, first: int = 0) -> list[Decision]:
+    made = []
+    for t in range(first, first + slots):
+        plant.at((t + 1) * SLOT_S)
+        made.append(operation.slot(t * SLOT_S, (t + 1) * SLOT_S, (t + 1) * SLOT_S))
+    return made
+
+
+def test_it_follows_the_rate_out_and_in() -> None:
+    plant = Plant(lambda t: 2500.0 if 10 * SLOT_S <= t < 40 * SLOT_S else 300.0)
+    desk = Desk()
+    operation = make(plant, desk)
+    run(operation, plant, 40)
+    busy = sum(plant.serving.values())
+    run(operation, plant, 40, 40)
+    assert busy >= 3
+    assert sum(plant.serving.values()) < busy
+    assert len(desk.told) == 80
+    assert {"SCALED", "NO_CHANGE"} == set(desk.kinds())
+    assert [s["arrived"] for s in desk.samples[8:12]] == [300 * SLOT_S, 300 * SLOT_S, 2500 * SLOT_S, 2500 * SLOT_S]
+
+
+def test_while_a_replica_is_on_its_way_it_holds() -> None:
+    plant, desk = Plant(lambda t: 900.0, delay=1.5 * SLOT_S), Desk()
+    made = run(make(plant, desk), plant, 4)
+    assert [one.kind for one in made[:3]] == ["SCALED", "HELD", "NO_CHANGE"]
+    assert "on its way" in made[1].reason
+    assert len(plant.asked) == 1
+
+
+def test_a_replica_that_never_comes_is_given_back_and_told_as_failed() -> None:
+    plant, desk = Plant(lambda t: 900.0), Desk()
+    plant.full = True
+    made = run(make(plant, desk), plant, 5)
+    assert made[0].kind == "SCALED"  # as it looked then
+    assert desk.told[0.0]["kind"] == "ACTUATION_FAILED"  # as it is known now
+    assert "did not come" in desk.told[0.0]["reason"]
+    assert plant.asked == [{"small": 2, "fast": 0}, {"small": 1, "fast": 0}]
+    assert not any(one.kind == "SCALED" for one in made[1:])
+    plant.full = False
+    later = run(make(plant, desk), plant, 12, 5)
+    assert any(one.kind == "SCALED" for one in later)
+
+
+def test_what_the_cluster_refuses_has_failed_with_its_words() -> None:
+    plant, desk = Plant(lambda t: 900.0), Desk()
+    plant.refuses = "the cluster is being upgraded"
+    (made,) = run(make(plant, desk), plant, 1)
+    assert made.kind == "ACTUATION_FAILED"
+    assert "the cluster is being upgraded" in made.reason
+
+
+def test_without_enforce_nothing_is_asked_for_and_it_is_said_what_would_have_been() -> None:
+    plant, desk = Plant(lambda t: 900.0), Desk()
+    (made,) = run(make(plant, desk, enforce=False), plant, 1)
+    assert plant.asked == []
+    assert made.kind == "BLOCKED"
+    assert "would have been added" in made.reason
+
+
+@pytest.mark.parametrize("note", ["restarted", "stalled", "stopped"])
+def test_it_holds_on_what_a_restart_or_a_stall_measured(note: str) -> None:
+    plant, desk = Plant(lambda t: 2500.0), Desk()
+    plant.notes = (note,)
+    (made,) = run(make(plant, desk), plant, 1)
+    assert (made.kind, made.seen["notes"]) == ("HELD", [note])
+
+
+def test_a_sensor_that_fails_holds_and_is_heard_again() -> None:
+    plant, desk = Plant(lambda t: 900.0), Desk()
+    operation = make(plant, desk)
+    plant.silent = True
+    (made,) = run(operation, plant, 1)
+    assert (made.kind, made.rate, desk.samples) == ("HELD", None, [])
+    plant.silent = False
+    (made,) = run(operation, plant, 1, 1)
+    assert made.kind == "SCALED"
+
+
+def test_a_driver_that_starts_again_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
+    """The same decisions as an undisturbed one makes, the planner's memory included."""
+    file = tmp_path / "parse.npz"
+
+    def rate(t: float) -> float:
+        return 2200.0 if int(t / SLOT_S) % 20 < 8 else 300.0
+
+    whole, cut = Plant(rate), Plant(rate)
+    undisturbed = run(make(whole, Desk("planner")), whole, 200)
+    before = run(make(cut, Desk("planner"), checkpoint=file), cut, 120)
+    after = run(make(cut, Desk("planner"), checkpoint=file), cut, 80, 120)
+    assert [one.action for one in (*before, *after)] == [one.action for one in undisturbed]
+
+
+def test_a_damaged_checkpoint_is_left_aside(tmp_path: Path) -> None:
+    file = tmp_path / "parse.npz"
+    plant, desk = Plant(lambda t: 900.0), Desk()
+    run(make(plant, desk, checkpoint=file), plant, 3)
+    file.write_bytes(file.read_bytes()[:200])
+    (made,) = run(make(plant, desk, checkpoint=file), plant, 1, 3)
+    assert made.kind in ("SCALED", "NO_CHANGE")
+
+
+def test_a_policy_of_the_drivers_own_takes_the_place_of_the_objectives() -> None:
+    plant, desk = Plant(lambda t: 2500.0), Desk("threshold-c")
+    operation = make(plant, desk)
+    operation.policy = "static"
+    assert {one.kind for one in run(operation, plant, 5)} == {"NO_CHANGE"}

@@ -1,0 +1,97 @@
+"""Real queries and their plans in; the operators that they are, with their resource profiles, out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from scaler.errors import BadInput
+from scaler.live.operators import Operator, find_operators, find_profiles, name_operators
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+
+def pass_on(batches: Iterator[Any]) -> Iterator[Any]:
+    yield from batches
+
+
+def profile(node_type: str) -> Any:
+    from pyspark.resource import ExecutorResourceRequests, ResourceProfileBuilder, TaskResourceRequests
+
+    executor = ExecutorResourceRequests().cores(1).resource(f"node_{node_type}", 1)
+    return ResourceProfileBuilder().require(executor).require(TaskResourceRequests().cpus(1)).build
+
+
+def start(frame: DataFrame, name: str | None, folder: Path) -> StreamingQuery:
+    """From an empty folder, so that no batch is tried: a local session has no executors of other profiles."""
+    writer = frame.writeStream.format("noop").option("checkpointLocation", str(folder / "checkpoint" / str(name)))
+    return (writer if name is None else writer.queryName(name)).start()
+
+
+@pytest.fixture
+def lines(spark: SparkSession, tmp_path: Path) -> Iterator[DataFrame]:
+    (tmp_path / "in").mkdir()
+    yield spark.readStream.text(str(tmp_path / "in"))
+    for query in spark.streams.active:
+        query.stop()
+
+
+def test_a_query_is_an_operator_with_the_profile_of_its_stage(
+    spark: SparkSession, lines: DataFrame, tmp_path: Path
+) -> None:
+    heavy = profile("fast")
+    plain = start(lines, "plain", tmp_path)
+    nameless = start(lines, None, tmp_path)
+    own = start(lines.mapInPandas(pass_on, "value string", profile=heavy), "own", tmp_path)
+    found = {operator.name: operator for operator in find_operators(spark)}
+    assert found == {
+        "plain": Operator("plain", str(plain.id), str(plain.runId)),
+        "own": Operator("own", str(own.id), str(own.runId), (heavy.id,)),
+        str(nameless.id)[:8]: Operator(str(nameless.id)[:8], str(nameless.id), str(nameless.runId)),
+    }
+    assert find_operators(spark, [own, "plain"]) == (found["own"], found["plain"])
+    assert find_operators(spark, [str(own.id)]) == (found["own"],)
+    with pytest.raises(BadInput, match=r"no streaming query 'owm' is active; active are: .*own, plain"):
+        find_operators(spark, ["owm"])
+    with pytest.raises(BadInput, match=r"is no streaming query; hand over what writeStream\.start\(\) returned"):
+        find_operators(spark, [lines])
+
+
+def test_stages_with_profiles_of_their_own_are_operators_in_the_order_of_work(
+    spark: SparkSession, lines: DataFrame, tmp_path: Path
+) -> None:
+    first, second = profile("small"), profile("large")
+    parsed = lines.mapInPandas(pass_on, "value string", profile=first)
+    counted = parsed.groupBy("value").count().mapInArrow(pass_on, "value string, count long", profile=second)
+    again = counted.mapInPandas(pass_on, "value string, count long", profile=second)
+    writer = again.writeStream.outputMode("update").format("noop").queryName("words")
+    query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    identity = str(query.id), str(query.runId)
+    assert find_operators(spark, [query]) == (
+        Operator(f"words/profile{first.id}", *identity, (first.id,), leaving=False),
+        Operator(f"words/profile{second.id}", *identity, (second.id,), entry=False),
+    )
+    assert not query.exception()
+
+
+def test_three_stages_have_one_that_is_neither_first_nor_last() -> None:
+    found = name_operators("words", "q", "r", [4, 2, 7])
+    assert [operator.name for operator in found] == ["words/profile4", "words/profile2", "words/profile7"]
+    assert [(operator.entry, operator.leaving) for operator in found] == [(True, False), (False, False), (False, True)]
+
+
+def test_a_plan_that_cannot_be_read_has_no_profiles() -> None:
+    assert find_profiles(SimpleNamespace()) == []
+
+
+def test_a_session_without_a_driver_is_refused() -> None:
+    with pytest.raises(BadInput, match=r"needs a Spark session in its own driver, and SimpleNamespace has none"):
+        find_operators(SimpleNamespace())

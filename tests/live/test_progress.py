@@ -1,0 +1,91 @@
+"""What Spark really told, and everything like it, in; the same numbers as the pipeline takes from logs, out."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from scaler.live.sensors.progress import Trigger, read_progress, read_sign
+from tests.live.streams import BEGAN, offsets, progress, recorded, sign
+from tests.pipeline import logs
+from tests.pipeline.test_event_log import mutate
+from tuner.pipeline.sources.trigger import read_trigger
+
+
+def read(document: object) -> Trigger:
+    trigger = read_progress(document)
+    assert trigger is not None
+    return trigger
+
+
+def documents() -> list[dict[str, Any]]:
+    told = [e["document"] for name in ("files", "rate", "limited") for e in recorded(name) if e["event"] == "progress"]
+    kafka = [progress("r", i, BEGAN + i, 0.5, 50 * i, 50 * i + 50, 80 * i + 80)["document"] for i in range(3)]
+    as_text = json.loads(json.dumps(kafka[1]))
+    for place in ("startOffset", "endOffset", "latestOffset"):
+        as_text["sources"][0][place] = json.dumps(as_text["sources"][0][place])
+    return [*told, *kafka, as_text, logs.progress(4, "2023-11-15T00:00:00.000Z", 100)]
+
+
+@pytest.mark.parametrize("document", documents())
+def test_the_pipeline_reads_the_same(document: dict[str, Any]) -> None:
+    trigger, event = read(document), read_trigger(document)
+    assert (trigger.query, trigger.run, trigger.batch) == (event["query"], event["run"], event["batch"])
+    assert (trigger.name, trigger.rows, trigger.written) == (event["name"], event["records"], event["written"])
+    assert round(trigger.time * 1000) == event["time"]
+    assert trigger.duration == (None if event["run_ms"] is None else event["run_ms"] / 1000)
+    assert trigger.executed == event["executed"]
+    if trigger.rows:
+        assert (trigger.latest, trigger.backlog) == (event["latest"], event["backlog"])
+
+
+def test_offsets_of_a_real_limited_source_are_its_backlog() -> None:
+    triggers = [read(e["document"]) for e in recorded("limited") if e["event"] == "progress"]
+    assert [t.rows for t in triggers] == [60] * len(triggers)
+    assert triggers[0].backlog is None  # that it began at zero is not said
+    assert all(t.latest is not None and t.backlog == t.latest - (t.ended or 0) for t in triggers[1:])
+    grown = [(b.latest or 0) - (a.latest or 0) for a, b in pairwise(triggers[1:])]
+    seconds = [b.time - a.time for a, b in pairwise(triggers[1:])]
+    assert sum(grown) == pytest.approx(40.0 * sum(seconds), abs=2.0)  # the source makes 40 a second
+
+
+def test_seconds_of_a_rate_source_and_numbers_of_logs_count_no_tuples() -> None:
+    triggers = [read(e["document"]) for n in ("rate", "files") for e in recorded(n) if e["event"] == "progress"]
+    assert {(t.latest, t.ended, t.backlog) for t in triggers} == {(None, None, None)}
+    still = {"startOffset": 7, "endOffset": 7, "latestOffset": 9, "numInputRows": 0}
+    assert read(logs.progress(0, "2023-11-15T00:00:00Z", 0, sources=[still])).latest is None
+
+
+def test_a_lag_that_kafka_measures_is_the_backlog_where_latest_offsets_are_missing() -> None:
+    source = {"startOffset": offsets(0), "endOffset": offsets(4), "numInputRows": 4, "latestOffset": None}
+    source["metrics"] = {"avgOffsetsBehindLatest": "12.5", "maxOffsetsBehindLatest": "20"}
+    assert read(logs.progress(0, "2023-11-15T00:00:00Z", 4, sources=[source])).backlog == 25
+    del source["metrics"]["avgOffsetsBehindLatest"]
+    assert read(logs.progress(0, "2023-11-15T00:00:00Z", 4, sources=[source])).backlog == 20
+    source["metrics"] = {"maxOffsetsBehindLatest": "NaN"}
+    assert read(logs.progress(0, "2023-11-15T00:00:00Z", 4, sources=[source])).backlog is None
+
+
+def test_signs_are_read_and_time_is_taken_where_they_tell_none() -> None:
+    events = {e["event"]: e for e in reversed(recorded("files"))}
+    started, idle, ended = (read_sign(events[kind]["document"], 5.0) for kind in ("started", "idle", "ended"))
+    assert started is not None
+    assert idle is not None
+    assert ended is not None
+    assert (started.name, idle.name, ended.time, ended.failed) == ("files", None, 5.0, False)
+    assert started.time < idle.time
+    failed = read_sign(sign("r", 1.0, exception="java.lang.IllegalStateException: no"), 5.0)
+    assert failed is not None
+    assert failed.failed
+
+
+def test_no_document_raises() -> None:
+    odd: list[Any] = [None, [], {}, "", "x", -1, 1.5, 10**30, 1e400, True, [None], {"a": None}, {"t": {"0": []}}]
+    whole = progress("r", 1, BEGAN, 0.5, 0, 5, 9)["document"]
+    whole["sources"][0]["metrics"] = {"avgOffsetsBehindLatest": "1"}
+    found = [(read_progress(document), read_sign(document, 0.0)) for document in mutate(whole, odd)]
+    assert sum(trigger is not None for trigger, _ in found) > 100
+    assert read_progress([]) is read_progress(None) is read_sign("x", 0.0) is None

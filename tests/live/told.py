@@ -1,0 +1,87 @@
+"""What a test says in; a driver that answers with it, and a sensor on it, out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from scaler.live.gather import Gather
+from scaler.live.operators import Operator
+from scaler.live.sensors.driver import Status
+from scaler.live.sensors.flight import Flight
+from tests.live.streams import BEGAN, QUERY, Event, play, spread
+
+if TYPE_CHECKING:
+    pass
+from tests.live.streams import stamp
+
+WORDS = Operator("words", QUERY, "run-1", (3,))
+
+
+def executor(name: str, since: float, **extra: Any) -> Event:
+    told = {"id": name, "maxTasks": 1, "totalCores": 1, "addTime": told_time(since), "isActive": True}
+    return {**told, "resourceProfileId": 3, "resources": {"node_small": {}}, "attributes": {}, **extra}
+
+
+def told_time(time: float) -> str:
+    return stamp(time).replace("Z", "GMT")
+
+
+class Told:
+    """A driver whose answers are what a test says."""
+
+    def __init__(self) -> None:
+        self.executors: list[Event] = []
+        self.jobs: list[Event] = []
+        self.status: Status | None = None
+        self.flight: Flight | None = None
+        self.listener: Any = None
+
+    def list_executors(self) -> list[Event]:
+        return self.executors
+
+    def list_running_jobs(self) -> list[Event]:
+        return self.jobs
+
+    def ask_status(self, query: str) -> Status | None:
+        return self.status
+
+    def ask_flight(self, query: str) -> Flight | None:
+        return self.flight
+
+    def find_checkpoint(self, query: str) -> str | None:
+        return None
+
+    def add_listener(self, listener: Any) -> Callable[[], None]:
+        self.listener = listener
+        return lambda: setattr(self, "listener", None)
+
+    def say(self, *events: Event) -> None:
+        for event in events:
+            text = json.dumps(event["document"])
+            inner = SimpleNamespace(json=lambda text=text: text)
+            if event["event"] == "progress":
+                self.listener.onQueryProgress(SimpleNamespace(progress=lambda inner=inner: inner))
+            elif event["event"] == "started":
+                self.listener.onQueryStarted(inner)
+            elif event["event"] == "idle":
+                self.listener.onQueryIdle(inner)
+            else:
+                self.listener.onQueryTerminated(inner)
+
+
+class Context:
+    """A driver without Spark: an accumulator whose tasks run in this process."""
+
+    def accumulator(self, value: Any, param: Any) -> Any:
+        return SimpleNamespace(add=lambda term: param.addInPlace(value, term))
+
+
+def gather(told: Told, *operators: Operator, now: float = BEGAN + 60.0, **more: Any) -> Gather:
+    return Gather(None, operators, now=lambda: now, driver=told, **more)  # type: ignore[arg-type]
+
+
+def steady(rate: float = 50.0, seconds: float = 60.0) -> list[Event]:
+    return play(spread([(seconds, rate)]), 1.0, lambda rows: 0.002 * rows, BEGAN + seconds).events

@@ -1,0 +1,30 @@
+"""An application in; the address where it answers real HTTP, on a thread of this process, out."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from tuner.service.serving import Listening, bind, describe_address, make_server, serve
+
+PATIENCE = 30.0  # seconds
+
+
+@contextmanager
+def running(app: Any, listening: Listening | None = None, on_stop: Callable[[], None] = lambda: None) -> Iterator[str]:
+    listening = replace(listening or Listening(), port=0)
+    server, ready = make_server(app, listening), threading.Event()
+    with bind(listening) as sock:
+        url = describe_address(listening, sock)
+        thread = threading.Thread(target=serve, args=(server, sock, ready.set, on_stop))
+        thread.start()
+        try:
+            assert ready.wait(PATIENCE)
+            yield url
+        finally:
+            server.should_exit = True
+            thread.join(PATIENCE)
+            assert not thread.is_alive()

@@ -1,0 +1,74 @@
+"""A database in; a real `tuner serve` process on it, where it is heard, and a token of all scopes, out."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from tuner.service.access.scopes import SCOPES
+from tuner.service.access.token import make_token
+from tuner.store.connection import Store
+
+PATIENCE = 60.0  # seconds
+SERVE = [sys.executable, "-c", "from tuner.cli.serve import serve; serve()", "--port", "0", "--no-daemon"]
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    process: subprocess.Popen[str]
+    url: str
+    told: list[str]
+    reader: threading.Thread
+
+    @property
+    def port(self) -> int:
+        return int(self.url.rpartition(":")[2])
+
+    def kill(self) -> None:
+        """As kill -9 does."""
+        self.process.kill()
+        self.process.wait(PATIENCE)
+        self.reader.join(PATIENCE)
+        assert self.process.stderr is not None
+        self.process.stderr.close()
+
+
+def start_service(address: str, *arguments: str) -> Served:
+    process = subprocess.Popen([*SERVE, "--store", address, *arguments], stderr=subprocess.PIPE, text=True)
+    told: list[str] = []
+    heard = threading.Event()
+
+    def read() -> None:
+        assert process.stderr is not None
+        for line in process.stderr:
+            told.append(line)
+            if '"listening"' in line:
+                heard.set()
+        heard.set()
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    assert heard.wait(PATIENCE), told
+    urls = [json.loads(line)["url"] for line in told if '"listening"' in line]
+    assert urls, told
+    return Served(process, urls[0], told, reader)
+
+
+@contextmanager
+def service(address: str, *arguments: str) -> Iterator[Served]:
+    served = start_service(address, *arguments)
+    try:
+        yield served
+    finally:
+        served.kill()
+
+
+def add_secret(store: Store, name: str = "all", scopes: tuple[str, ...] = tuple(SCOPES)) -> str:
+    with store.begin() as session:
+        return make_token(session, name, scopes, "a test", time.time())[1]

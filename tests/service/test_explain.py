@@ -1,0 +1,290 @@
+"""Decisions, controls, objectives and scalers in; why a scaler did what it did, on both databases, out."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scaler.problem import Weights
+from tests.service.made_decisions import CLICKS, HOUR, NOW, SLOT
+from tests.service.showcase import furnish
+from tuner.cli.explain import explain as command
+from tuner.explain.lines import to_lines
+from tuner.explain.words import say_time, to_json
+from tuner.explain.worth import compare, rank_alternatives
+from tuner.explanation import Account, Explanation, explain, read_candidate, read_seen
+from tuner.store.applications import add_application
+from tuner.store.connection import Store, open_store
+from tuner.store.controls import set_control
+from tuner.store.decisions import list_decisions, save_decisions
+from tuner.store.objectives import add_objective
+from tuner.store.orders import put_orders
+from tuner.store.records import DECISION_KINDS, Control, Decision, Objective, Scaler
+from tuner.store.scalers import save_scalers
+
+WEIGHTS = Weights(0.5, 0.15, 0.35)
+STAY = Decision(
+    "shop", "parse", NOW, "NO_CHANGE", "At 412 tuples/s answers took 38 ms; planner proposed no change", None, 3, 412.0,
+    0.038, 0.042, 3.6, {"utilisation": 0.7, "deployment": {"small": 2, "large": 1}, "completeness": 1.0},
+    {"no change": 0.31, "+1 small": 0.35, "-1 large": 0.44},
+)  # fmt: skip
+BLOCKED = replace(
+    STAY, kind="BLOCKED", action="-1 small",
+    reason="At 412 tuples/s answers took 3 ms; planner under objective 3 proposed removing a replica on small, which "
+    "was blocked by direction_lock: it would scale in, and only is out; cooldown: the last change was 60 s ago, and "
+    "in_s is 600",
+    alternatives={"-1 small": 0.2, "no change": 0.31},
+)  # fmt: skip
+
+
+@pytest.fixture
+def ask(store: Store) -> Callable[..., Explanation]:
+    """Explain with the clock at NOW."""
+
+    def ask(app: str = "shop", at: float | None = None, operator: str | None = None) -> Explanation:
+        with store.read() as session:
+            return explain(session, app, at, operator, NOW)
+
+    return ask
+
+
+def keep(store: Store, *decisions: Decision) -> None:
+    with store.begin() as session:
+        save_decisions(session, decisions)
+
+
+def heard(store: Store, since: float = NOW - HOUR, last: float = NOW) -> None:
+    with store.begin() as session:
+        save_scalers(session, [Scaler("shop", "parse", "driver-1", since, last)])
+
+
+def only(explanation: Explanation) -> Account:
+    (account,) = explanation.operators
+    return account
+
+
+def text(explanation: Explanation) -> str:
+    return " ".join(" ".join(to_lines(explanation)).split())
+
+
+def test_no_change_says_why_nothing_was_better(store: Store, ask: Callable[..., Explanation]) -> None:
+    keep(store, STAY)
+    account = only(ask())
+    assert account.gap is None
+    assert account.compared == "Nothing was better than no change, worth 0.31; +1 small came next, worth 0.04 more."
+    assert [(a.action, a.done) for a in account.alternatives] == [
+        ("no change", True), ("+1 small", False), ("-1 large", False),
+    ]  # fmt: skip
+    assert "412 tuples/s, utilisation 70 %, response 38 ms of 42 ms allowed, 2 small + 1 large at 3.6/h" in text(ask())
+
+
+def test_no_change_is_explained_though_a_change_was_worth_more_or_nothing_was_valued() -> None:
+    better = replace(STAY, alternatives={"no change": 0.31, "+1 small": 0.3})
+    assert compare(better, rank_alternatives(better)) == (
+        "+1 small was worth 0.01 less than no change, which the policy did not find enough to change."
+    )
+    unvalued = replace(STAY, alternatives={})
+    assert "does not put a figure on alternatives" in compare(unvalued, rank_alternatives(unvalued))
+    equal = replace(STAY, alternatives={"no change": 0.3, "+1 small": 0.3})
+    assert compare(equal, rank_alternatives(equal)).endswith("+1 small was worth the same.")
+
+
+def test_a_block_names_the_guard_and_who_set_it(store: Store, ask: Callable[..., Explanation]) -> None:
+    lock = Control("shop", "", "direction_lock", {"only": "out"}, "ann", NOW - 600.0, "sale tonight", NOW + 600.0)
+    with store.begin() as session:
+        save_decisions(session, [BLOCKED])
+        set_control(session, lock)
+        set_control(session, replace(lock, kind="pin", operator="count", who="bob"))
+        set_control(session, replace(lock, kind="bounds", settings={"max": 3}, since=NOW + 1.0))  # after the slot
+    account = only(ask())
+    assert [(b.guard, [c.who for c in b.set_by]) for b in account.blocked] == [
+        ("direction_lock", ["ann"]),
+        ("cooldown", []),
+    ]
+    assert [c.kind for c in account.controls] == ["direction_lock"]
+    said = text(ask())
+    assert (
+        f"direction_lock: it would scale in, and only is out; set by ann for all operators at {say_time(NOW - 600)}"
+        in said
+    )
+    assert "sale tonight" in said
+    assert "in_s is 600; nobody's control" in said
+
+
+def test_what_was_held_failed_or_overloaded_has_its_words(store: Store, ask: Callable[..., Explanation]) -> None:
+    keep(
+        store,
+        replace(STAY, kind="HELD", reason="Held: the rate is not known", rate=None, response=None, alternatives={}),
+    )
+    assert "Nothing was weighed, for the scaler held." in text(ask())
+    keep(
+        store, replace(STAY, kind="ACTUATION_FAILED", action="+1 small", reason="no worker is free", response=math.inf)
+    )
+    said = text(ask())
+    assert "ACTUATION_FAILED +1 small" in said
+    assert "more than can be served" in said
+    assert json.loads(to_json(ask()))["operators"][0]["seen"]["response"] == "Infinity"
+
+
+def test_the_newest_slot_at_or_before_the_time_is_explained(store: Store, ask: Callable[..., Explanation]) -> None:
+    keep(store, *(replace(STAY, time=NOW - SLOT * i, reason=f"slot {i}") for i in range(5)))
+    assert only(ask()).reason == "slot 0"
+    assert (only(ask(at=NOW - SLOT)).reason, only(ask(at=NOW - SLOT)).age) == ("slot 1", 0.0)
+    assert (only(ask(at=NOW - SLOT - 1.0)).reason, only(ask(at=NOW - SLOT - 1.0)).age) == ("slot 2", SLOT - 1.0)
+
+
+def test_an_objective_is_followed_to_its_trial_and_its_stages(store: Store) -> None:
+    furnish(store, 400)
+    with store.read() as session:
+        slot = list_decisions(session, "payments", until=NOW - 4 * HOUR, limit=1)[0]
+        account = only(explain(session, "payments", slot.time, slot.operator, NOW))
+        whole = explain(session, "clicks", None, None, NOW)
+    pursued = account.objective
+    assert pursued is not None
+    assert (pursued.version, pursued.state) == (2, "reverted")
+    assert pursued.source is not None
+    assert (pursued.source.engine, pursued.source.surrogate) == ("gp", None)
+    assert pursued.before == {"cost": 4.4, "cost_error": None, "violations": 0.021, "reconfigurations": None}
+    said = text(Explanation("payments", slot.time, True, operators=(account,)))
+    assert "cost 3.1 ± 0.02/h instead of 4.4, violations 4 % instead of 2.1 %" in said
+    assert "Violations rose from 2.1 % to 11.4 % of 180 slots" in said
+    assert [one.operator for one in whole.operators] == list(CLICKS.rates)
+    assert all(one.candidate is not None and one.candidate.version == 3 for one in whole.operators)
+    assert "objective 3 would have made no change, with" in text(whole)
+
+
+def test_every_reason_to_have_no_decision_is_told_apart(store: Store, ask: Callable[..., Explanation]) -> None:
+    document = {"application": {"operator": [{"name": "parse", "service_rate": 100.0, "scv": 0.5}]}}
+    assert (ask().known, ask().says) == (
+        False,
+        "Application shop was never registered, and no scaler of it ever reported.",
+    )
+    with store.begin() as session:
+        add_application(session, "shop", document, NOW - HOUR)
+    assert gap_of(ask()) == "never reported"
+    heard(store)
+    assert gap_of(ask()) == "no objective"
+    with store.begin() as session:
+        add_objective(session, Objective("shop", WEIGHTS, {"parse": 0.04}, NOW - 1800.0, "full"))
+    assert gap_of(ask()) == "no decisions"
+    assert gap_of(ask(at=NOW - 2000.0)) == "no objective"  # it was not there yet
+    keep(store, replace(STAY, time=NOW - 900.0), replace(STAY, time=NOW - 100.0))
+    assert gap_of(ask(at=NOW - 1000.0)) == "before the first slot"
+    assert only(ask(at=NOW - 890.0)).gap is None
+    silent = only(ask(at=NOW - 300.0)).gap
+    assert silent is not None
+    assert (silent.kind, silent.since, silent.until) == ("silent", NOW - 840.0, NOW - 100.0)
+    assert gap_of(ask(at=NOW + HOUR)) == "to come"
+    assert all(account.gap is None or account.gap.do for account in ask().operators)
+    assert "has no operator count; it has parse." in ask(operator="count").says
+
+
+def test_a_slot_lasts_as_long_as_the_orders_say(store: Store, ask: Callable[..., Explanation]) -> None:
+    keep(store, replace(STAY, time=NOW - 1000.0))
+    assert gap_of(ask()) == "silent"
+    with store.begin() as session:
+        put_orders(session, "shop", {"slot_s": 600.0}, NOW)
+    assert only(ask()).gap is None
+
+
+def gap_of(explanation: Explanation) -> str | None:
+    gap = only(explanation).gap
+    return None if gap is None else gap.kind
+
+
+HOSTILE = ("'; DROP TABLE decisions; --", "\x1b[2J\a", "nul\0", "\ud800", "<script>", "a" * 5000, "\n\n", "", "{{7*7}}")
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_names_are_answered_and_move_no_cursor(
+    store: Store, ask: Callable[..., Explanation], name: str
+) -> None:
+    storable = "\0" not in name and name != "\ud800"
+    keep(store, STAY, *([replace(STAY, application=name, operator=name, reason=name, action=name)] if storable else []))
+    for explanation in (
+        ask(name),
+        ask(name, NOW, name),
+        ask("shop", NOW, name),
+        ask(name, math.inf),
+        ask(name, math.nan),
+    ):
+        assert all(line.isprintable() for line in to_lines(explanation))
+        json.loads(to_json(explanation))
+    assert ask(name).known == storable
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+KEYS = st.sampled_from(
+    ["utilisation", "deployment", "completeness", "asked", "version", "action", "response", "no change"]
+)
+TABLE = st.dictionaries(KEYS | st.text(max_size=5), JSON, max_size=5)
+
+
+@given(TABLE, TABLE, st.none() | TABLE, st.sampled_from(DECISION_KINDS), st.none() | st.text(max_size=9), st.text())
+def test_odd_documents_are_read_as_far_as_they_can_be(
+    seen: dict[str, Any], alternatives: dict[str, Any], shadow: Any, kind: str, action: str | None, reason: str
+) -> None:
+    decision = replace(
+        STAY, seen=seen, alternatives=alternatives, shadow=shadow, kind=kind, action=action, reason=reason
+    )
+    ranked = rank_alternatives(decision)
+    account = Account(
+        "parse", None, NOW, 0.0, kind, action, reason, read_seen(decision), ranked, compare(decision, ranked),
+        candidate=read_candidate(shadow),
+    )  # fmt: skip
+    lines = to_lines(Explanation("shop", NOW, True, operators=(account,)))
+    assert all(line.isprintable() for line in lines)
+    json.loads(to_json(account))
+
+
+def test_odd_evidence_is_read_as_far_as_it_can_be(store: Store, ask: Callable[..., Explanation]) -> None:
+    odd = {
+        "shadow": 7,
+        "canary": {"since": "x", "who": 3, "figures": [1]},
+        "reverted": {"why": 1},
+        "baseline": [],
+        "cost": "?",
+    }
+    with store.begin() as session:
+        made = add_objective(session, Objective("shop", WEIGHTS, {"parse": 0.04}, NOW, "full", evidence=odd))
+    keep(store, replace(STAY, objective_version=made.version), replace(STAY, operator="count", objective_version=99))
+    said = text(ask())
+    assert "99, which the database does not have" in said
+    assert "bound 40 ms on the queueing part" in said
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> str:
+    address = str(tmp_path / "tuner.db")
+    with closing(open_store(address)) as store:
+        keep(store, STAY, replace(STAY, operator="count", time=NOW - 120.0, reason="nothing to do"))
+    return address
+
+
+def test_the_command_prints_lines_that_fit_and_one_document(database: str) -> None:
+    def run(*arguments: str) -> str:
+        result = CliRunner().invoke(command, [*arguments, "--store", database])
+        assert result.exit_code == 0, (result.output, result.exception)
+        return result.stdout
+
+    said = run("shop", "--at", "2026-03-12T14:20:05")
+    assert max(map(len, said.splitlines())) <= 120
+    assert "parse at 2026-03-12 14:20:00 UTC, 5 s before: NO_CHANGE" in said
+    document = json.loads(run("shop", "--at", "2026-03-12T14:20:05", "--operator", "count", "--json"))
+    assert [(one["operator"], one["age"]) for one in document["operators"]] == [("count", 125.0)]
+    assert json.loads(run("nowhere", "--json"))["known"] is False
+    assert CliRunner().invoke(command, ["shop", "--at", "soon", "--store", database]).exit_code == 2

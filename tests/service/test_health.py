@@ -1,0 +1,112 @@
+"""A service whose parts work or fail in; what it tells whoever watches over it, without a token, out."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.service.heard import running
+from tuner.service.app import make_app
+from tuner.service.health import FRESH_S, SAYS, STARTING, Health, find_store_fault
+from tuner.store.connection import Store, open_store
+from tuner.store.schema import VERSION_TABLE
+
+
+@dataclass
+class Heard:
+    app: Any
+    url: str
+    store: Store
+
+    def ask(self, path: str) -> httpx.Response:
+        health = getattr(self.app.state, "health", None)
+        if health is not None:
+            health.until = float("-inf")  # as a second later
+        return httpx.get(self.url + path)
+
+
+@pytest.fixture
+def heard(tmp_path: Path) -> Iterator[Heard]:
+    store = open_store(tmp_path / "tuner.db")
+    app = make_app(store)
+    with running(app) as url:
+        yield Heard(app, url, store)
+    store.close()
+
+
+def test_a_service_that_works_is_alive_and_ready(heard: Heard) -> None:
+    for path, status in (("/healthz", "alive"), ("/readyz", "ready")):
+        answer = heard.ask(path)
+        assert (answer.status_code, answer.json()) == (200, {"status": status})
+
+
+def test_a_daemon_that_has_ended_makes_it_unready_and_alive(heard: Heard) -> None:
+    over = threading.Event()
+    heard.app.state.daemon = threading.Thread(target=over.wait)
+    heard.app.state.daemon.start()
+    assert heard.ask("/readyz").status_code == 200
+    over.set()
+    heard.app.state.daemon.join()
+    answer = heard.ask("/readyz")
+    assert (answer.status_code, answer.json()["reason"]) == (503, "daemon")
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert heard.ask("/healthz").status_code == 200
+
+
+def test_a_writer_that_has_ended_makes_it_unready(heard: Heard) -> None:
+    intake = heard.app.state.services.intake
+    with intake.arrival:
+        intake.closed = True
+        intake.arrival.notify()
+    intake.writer.join()
+    assert heard.ask("/readyz").json()["reason"] == "intake"
+
+
+def test_a_database_that_is_gone_is_told_in_one_word(heard: Heard) -> None:
+    heard.store.engine.dispose()
+    assert heard.store.address.path is not None
+    for part in heard.store.address.path.parent.iterdir():
+        part.unlink()
+    heard.store.address.path.mkdir()
+    answer = heard.ask("/readyz")
+    assert (answer.status_code, answer.json()["reason"]) == (503, "database")
+    assert answer.json()["detail"] == SAYS["database"]
+    assert str(heard.store.address.path) not in answer.text
+    heard.store.address.path.rmdir()
+
+
+def test_an_older_or_foreign_schema_is_told_apart_from_no_answer(store: Store) -> None:
+    assert find_store_fault(store) == ""
+    with store.begin() as session:
+        session.connection().exec_driver_sql(f"UPDATE {VERSION_TABLE} SET version_num = '0001'")
+    assert find_store_fault(store) == "schema"
+    with store.begin() as session:
+        session.connection().exec_driver_sql(f"UPDATE {VERSION_TABLE} SET version_num = 'x'")
+    assert find_store_fault(store) == "schema"
+
+
+def test_many_who_ask_cost_one_look_a_second() -> None:
+    looks, ticks = [0], [0.0]
+
+    def look() -> str:
+        looks[0] += 1
+        assert health.ask() == STARTING  # who comes meanwhile is told what was known, and does not wait
+        return ""
+
+    health = Health(look, lambda: ticks[0])
+    assert [health.ask() for _ in range(5)] == [""] * 5
+    assert looks == [1]
+
+
+def test_what_was_found_is_believed_for_a_second() -> None:
+    found, ticks = ["", "database"], [0.0]
+    health = Health(lambda: found.pop(0), lambda: ticks[0])
+    assert (health.ask(), health.ask()) == ("", "")
+    ticks[0] = FRESH_S
+    assert health.ask() == "database"

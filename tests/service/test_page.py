@@ -1,0 +1,254 @@
+"""The showcase in the database; pages that say what is in it, whatever it is called, and forms that change it, out."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from scaler.problem import Weights
+from tests.service.browsed import Seen, Site, browsing
+from tests.service.made_decisions import CLICKS, DAY, NOW
+from tests.service.showcase import WHY, furnish
+from tuner.observed import load_slots, observe
+from tuner.service.page.decisions import PAGE
+from tuner.service.page.links import link_explanation
+from tuner.service.page.overview import describe
+from tuner.service.page.window import SPANS
+from tuner.store.applications import add_application, load_application
+from tuner.store.connection import Store, open_store
+from tuner.store.decisions import list_decisions, save_decisions
+from tuner.store.events import add_event
+from tuner.store.objectives import add_objective
+from tuner.store.records import Decision, Event, Objective, Scaler
+from tuner.store.scalers import save_scalers
+
+PAGES = (
+    *("/", "/applications/clicks", "/applications/clicks?last=30d&kind=BLOCKED&kind=HELD", "/applications/payments"),
+    *("/applications/fraud%20scores?last=6h", "/objectives/2?app=payments", "/objectives/3?app=clicks", "/runs/1"),
+    *(
+        "/runs/1?sort=cost&way=down&page=2",
+        "/trials/7",
+        "/explain?app=clicks&operator=parse&at=1773325140",
+        "/explain?app=payments",
+        "/applications/clicks?since=2026-03-01&until=2026-03-02",
+    ),
+)
+MARKUP = "<script>alert(1)</script><img src=x onerror=alert(2)>"
+HOSTILE = (
+    *(MARKUP, "\"><svg onload='x'>", "../../etc/passwd", "a/b?c=d&e#f", "%2e%2e%2f", "..", "{{ 7*7 }}{% raw %}"),
+    *("';DROP TABLE decisions;--", "\u202eright to left\u202c שלום", "🙂" * 40, "long" * 200, "tab\tand\nline"),
+)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """What no test changes."""
+    store = open_store(tmp_path_factory.mktemp("page") / "tuner.db")
+    furnish(store, 36_000)  # back to before the first tuned objective
+    with browsing(store) as found:
+        yield found
+    store.close()
+
+
+@pytest.fixture
+def changed(store: Store) -> Iterator[Site]:
+    """Of each database, for tests that change something."""
+    furnish(store, 400)
+    with browsing(store) as found:
+        yield found
+
+
+def test_every_page_answers_on_every_database(changed: Site) -> None:
+    for path in PAGES:
+        changed.see(path)
+
+
+@pytest.mark.parametrize("path", [*PAGES, "/applications/nowhere", "/login"])
+def test_a_page_is_whole_and_usable_without_sight_mouse_or_scripts(site: Site, path: str) -> None:
+    answer = site.client.get(path)
+    page = Seen(answer.text)
+    assert "script-src 'self';" in answer.headers["content-security-policy"]
+    assert all(attrs["src"].startswith("/static/page.js") for attrs in page.all("script") if attrs.get("src"))
+    assert len(page.all("script")) == 1
+    assert not re.search(r"https?://|@import|url\(", page.text)
+    assert not any("nan" in (attrs.get("d") or "") or "inf" in (attrs.get("d") or "") for attrs in page.all("path"))
+    assert page.all("html")[0]["lang"] == "en"
+    assert len(page.all("h1")) == 1
+    ids = [attrs["id"] for _, attrs in page.tags if "id" in attrs]
+    assert len(ids) == len(set(ids))
+    own = re.sub(r"<table><thead>.*?</table>", "", page.text)  # those of the reports have heads of columns alone
+    assert all(attrs.get("scope") in ("row", "col") for attrs in Seen(own).all("th"))
+    assert all(attrs.get("aria-label") for attrs in page.all("svg") if attrs.get("role") == "img")
+    assert all(attrs.get("datetime") == attrs.get("title") for attrs in page.all("time"))
+    for form in re.findall(r'<form method="post" action="/(?:act|logout).*?</form>', page.text):
+        assert 'name="csrf"' in form
+    unlabelled = re.sub(r"<label.*?</label>", "", page.text, flags=re.S)
+    assert all(attrs.get("type") == "hidden" for attrs in Seen(unlabelled).all("input"))
+
+
+def test_the_overview_says_how_each_application_stands(site: Site) -> None:
+    page = site.see("/")
+    with site.store.read() as session:
+        described = describe(load_application(session, "fraud scores").document)
+        assert described.shape is not None
+        assert described.qos is not None
+        slots = load_slots(session, "fraud scores", ("features", "score"), NOW - DAY, NOW)
+        seen = observe(slots, described.shape, described.qos)
+    assert seen.violations is not None
+    assert f"{100 * seen.violations:.3g} % 5 % allowed" in page.said
+    for told in ("canary objective 3", "2 in full use", "rolled back objective 2", "1 of 2", "62 % off", WHY):
+        assert told in page.said
+    assert "before tuning" in page.said
+    assert "1 later than allowed" in page.said
+    assert "1 with silent scalers" in page.said
+
+
+def test_the_page_of_an_application_says_what_happened_and_why(site: Site) -> None:
+    page = site.see("/applications/payments")
+    assert page.said.count(WHY) == 2  # with the roll-out, and among the events
+    assert "rolled back" in page.said
+    assert page.text.count('class="box"') == 2
+    for name in ("validate", "book"):
+        assert f"Operator {name}" in page.said
+        assert f"Replicas of {name} by node type, recommended and there, on the arrival rate" in page.text
+    assert "the sink is being migrated" in site.see("/applications/clicks").said
+
+
+def test_decisions_are_filtered_and_every_link_keeps_the_filters(site: Site) -> None:
+    path = "/applications/clicks?kind=SCALED&kind=HELD&operator=parse&last=7d"
+    with site.store.read() as session:
+        window = (NOW - SPANS["7d"], NOW)
+        wanted = list_decisions(session, "clicks", ["parse"], ["SCALED", "HELD"], *window, limit=None)
+    found: list[str] = []
+    while path:
+        page = site.see(path)
+        found += page.links("/explain?")
+        assert {attrs["value"] for attrs in page.all("input") if "checked" in attrs} == {"SCALED", "HELD"}
+        older = page.links("after=")
+        asked = parse_qs(urlsplit(older[0]).query) if older else {}
+        assert not older or (asked["kind"], asked["operator"], asked["last"]) == (
+            *(["SCALED", "HELD"], ["parse"]),
+            ["7d"],
+        )
+        path = older[0] if older else ""
+    assert found == [link_explanation("clicks", "parse", decision.time) for decision in wanted]
+    assert len(found) > 2 * PAGE
+
+
+def test_decisions_of_one_objective_or_of_a_stretch_of_time(site: Site) -> None:
+    page = site.see("/applications/clicks?version=2&since=2026-03-12T08:00&until=2026-03-12T08:05")
+    assert len(page.links("/explain?")) == 5 * len(CLICKS.rates)
+    assert "No decision in this stretch fits" in site.see("/applications/clicks?version=7").said
+    times = {attrs["datetime"] for attrs in page.all("time") if (attrs["datetime"] or "").startswith("2026-03-12T08:0")}
+    assert times == {f"2026-03-12T08:0{minute}:00Z" for minute in range(6)}  # and the end of the stretch
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "says"),
+    [
+        ("/applications/nowhere", 404, "there is no application 'nowhere'"),
+        ("/applications/clicks?kind=SOME", 400, "kind is 'SOME', and must be one of SCALED"),
+        ("/applications/clicks?last=9d", 400, "last is '9d', and must be one of 6h"),
+        ("/applications/clicks?since=soon", 400, "since is 'soon', and must be a time like"),
+        ("/applications/clicks?since=2026-03-12&until=2026-03-11", 400, "since must lie before until"),
+        ("/applications/clicks?version=x", 400, "version is 'x'"),
+        ("/applications/clicks?after=x~parse", 400, "after is 'x~parse'"),
+        ("/applications/clicks?before=x", 400, "before is 'x'"),
+        ("/applications/a%00b", 400, "NUL"),
+        ("/runs/99", 404, "there is no tuning run 99"),
+        ("/runs/1?sort=seed", 400, "sort is 'seed', and must be one of number"),
+        ("/runs/1?page=0", 400, "page is '0'"),
+        ("/trials/99999999999999", 404, "there is no trial"),
+        ("/objectives/9?app=clicks", 404, "has no objective 9"),
+    ],
+)
+def test_a_wrong_link_gets_one_sentence(site: Site, path: str, status: int, says: str) -> None:
+    assert says in site.see(path, status).said
+
+
+def test_trials_are_sorted_and_paged_by_link(site: Site) -> None:
+    page = site.see("/runs/1?sort=cost&way=down")
+    first = [int(link.rpartition("/")[2]) for link in page.links("/trials/")]
+    assert len(first) == PAGE
+    (onward,) = page.links("page=2")
+    rest = [int(link.rpartition("/")[2]) for link in site.see(onward).links("/trials/")]
+    assert len({*first, *rest}) == 61
+    assert [attrs["aria-sort"] for attrs in page.all("th") if "aria-sort" in attrs] == ["descending"]
+    assert "/runs/1?sort=cost#trials" in page.links()  # the other way round
+    for head in ("The best so far", "Cost against violations", "All that was tried"):
+        assert head in page.said
+
+
+def test_a_run_without_trials_yet_has_a_page(changed: Site) -> None:
+    from tuner.store.records import TuningRun
+    from tuner.store.runs import start_run
+
+    with changed.store.begin() as session:
+        run = start_run(session, TuningRun(1, "gp", 0, 10, NOW), "me", NOW)
+    assert "no trial has ended" in changed.see(f"/runs/{run.id}").said
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_name_is_shown_and_does_nothing(name: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    store = open_store(tmp_path_factory.mktemp("hostile") / "tuner.db")
+    with store.begin() as session:
+        document = CLICKS.describe(name)
+        for operator in document["application"]["operator"]:
+            operator["name"] = f"{name}{operator['name']}"
+        document["application"].pop("edge")
+        operator = document["application"]["operator"][0]["name"]
+        add_application(session, name, document, NOW)
+        add_event(session, Event(name, NOW, name, name, name, {name: name}))
+        add_objective(
+            session,
+            Objective(name, Weights(0.5, 0.25, 0.25), {operator: 1.0}, NOW, provenance=name, evidence={name: name}),
+        )
+        save_scalers(session, [Scaler(name, operator, name, NOW, NOW)])
+        seen = {"deployment": {name: 1}, "utilisation": name}
+        one = Decision(name, operator, NOW - 60.0, "SCALED", name, f"+1 {name}", 1, 5.0, 0.01, 0.02, 1.0, seen)
+        save_decisions(
+            session, [one, replace(one, time=NOW - 120.0, rate=math.inf, response=-1e300, seen={"deployment": []})]
+        )
+    with browsing(store) as site:
+        page = site.see("/")
+        (link,) = page.links("/applications")
+        shown = site.see(link)
+        assert " ".join(name.split()) in shown.said
+        for seen_page in (
+            page,
+            shown,
+            *(site.see(to) for to in (*shown.links("/objectives/"), shown.links("/explain?")[0])),
+        ):
+            assert len(seen_page.all("script")) == 1
+            assert not seen_page.all("img")
+            assert "49" not in re.findall(r">([^<]*)<", seen_page.text)
+        assert len(shown.links("/explain?")) == 2
+        assert site.see(shown.links("last=6h")[0]).said.startswith(shown.said[:20])
+    store.close()
+
+
+def test_browsers_keep_the_style_for_as_long_as_it_stays_the_same(site: Site) -> None:
+    (link,) = [attrs["href"] for attrs in site.see("/").all("link") if attrs["rel"] == "stylesheet"]
+    answer = site.client.get(link or "")
+    assert "immutable" in answer.headers["cache-control"]
+    assert answer.text.count("prefers-color-scheme: dark") == 1
+    assert answer.headers["content-type"].startswith("text/css")
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_decisions_stay_a_small_page(tmp_path_factory: pytest.TempPathFactory) -> None:
+    store = open_store(tmp_path_factory.mktemp("large") / "tuner.db")
+    furnish(store, 100_000)
+    with browsing(store) as site:
+        for last in ("24h", "30d"):
+            page = site.see(f"/applications/clicks?last={last}")
+            assert len(page.text.encode()) < 600_000
+            assert len(page.links("/explain?")) == PAGE
+        rare = site.see("/applications/clicks?last=30d&kind=ACTUATION_FAILED")
+        assert len(rare.links("/explain?")) == 3
+    store.close()

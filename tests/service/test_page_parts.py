@@ -1,0 +1,74 @@
+"""What pages are made of in: links, times, thinned values; that they keep what they are given out."""
+
+from __future__ import annotations
+
+import math
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scaler.errors import BadInput
+from tests.service.made_decisions import DAY, NOW
+from tuner.service.page.charts import keep_peaks, thin
+from tuner.service.page.links import link_application
+from tuner.service.page.window import read_window
+from tuner.service.page.words import list_facts, say_ago, say_moment
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1))
+def test_a_link_leads_back_to_the_name(name: str) -> None:
+    parts = urlsplit(link_application(name, {"kind": ["A", "B"]}, "decisions"))
+    asked = parse_qs(parts.query, keep_blank_values=True)
+    last = parts.path.removeprefix("/applications").removeprefix("/")
+    assert (unquote(last) or asked["app"][0]) == name
+    assert "/" not in last
+    assert last not in (".", "..")
+    assert asked["kind"] == ["A", "B"]
+    assert parts.fragment == "decisions"
+
+
+@given(
+    st.lists(st.one_of(st.floats(0.0, 1e3), st.just(math.inf), st.just(math.nan)), min_size=1, max_size=300),
+    st.integers(1, 50),
+)
+def test_thinned_values_keep_their_peaks_and_miss_nothing_for_infinite(values: list[float], columns: int) -> None:
+    whole = np.array(values)
+    thinned = thin(whole, columns)
+    finite = whole[np.isfinite(whole)]
+    assert int(thinned.infinite.sum()) == int(np.isinf(whole).sum())
+    if finite.size:
+        assert np.nanmax(thinned.high) == finite.max()
+        assert np.nanmin(thinned.low) == finite.min()
+    else:
+        assert np.isnan(thinned.high).all()
+
+
+def test_the_busiest_slot_of_a_column_is_the_one_that_is_drawn() -> None:
+    replicas = np.ones((1000, 2))
+    replicas[777] = (3.0, 9.0)
+    replicas[10] = math.nan
+    drawn = keep_peaks(replicas, np.arange(0, 1000, 100))
+    assert drawn.tolist() == [[3.0, 9.0] if i == 7 else [1.0, 1.0] for i in range(10)]
+
+
+def test_times_are_utc_and_absurd_ones_do_not_fail() -> None:
+    assert str(say_moment(NOW)) == (
+        '<time datetime="2026-03-12T14:20:00Z" title="2026-03-12T14:20:00Z">2026-03-12 14:20 UTC</time>'
+    )
+    assert "2 h ago" in say_ago(NOW - 7200.0, NOW)
+    assert "in 3 d" in say_ago(NOW + 3 * DAY, NOW)
+    for absurd in (1e300, -1e300, math.inf, math.nan):
+        assert say_moment(absurd)
+        assert say_ago(absurd, NOW)
+    window = read_window({"since": "2026-03-12T10:00+02:00", "until": "2026-03-12T09:00"}, NOW)
+    assert window.query == {"since": "2026-03-12T08:00", "until": "2026-03-12T09:00"}
+    with pytest.raises(BadInput, match="at most 92 days"):
+        read_window({"since": "2020-01-01"}, NOW)
+
+
+def test_a_document_of_any_depth_is_told_flat() -> None:
+    told = dict(list_facts({"a": {"b": [1, 2], "c": [{"d": math.inf}]}, "when": NOW, "no": None, "yes": True}))
+    assert told == {"a · b": "1, 2", "a · c · 1 · d": "inf", "when": "2026-03-12 14:20 UTC", "no": "-", "yes": "yes"}

@@ -1,0 +1,259 @@
+"""The JSON of a request in; its fields, each of its type and within its limits, out."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import fields
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    WithJsonSchema,
+    create_model,
+    model_validator,
+)
+
+from tuner.pipeline.sample import Sample
+from tuner.service.api.documents import SPECIAL, shorten
+from tuner.store.json_text import SPELLED
+
+LONGEST_NAME = 200
+LATEST = 1e11  # seconds since 1970: the year 5138
+MOST_ROWS = 2_000  # samples, or decisions, of one report
+MOST_KEYS = 2_000  # of a document: its operators, its node types
+LARGEST_WHOLE = 2**31 - 1  # of a column for versions
+
+
+def check_name(name: str) -> str:
+    """Of an application, an operator, an instance."""
+    if not name.strip() or name != name.strip() or not name.isprintable() or len(name) > LONGEST_NAME:
+        limits = f"1 to {LONGEST_NAME} printable characters without space around them"
+        raise ValueError(f"must be {limits}, not {shorten(name)!a}")
+    return name
+
+
+def unspell(value: Any) -> Any:
+    return SPELLED.get(value, value) if isinstance(value, str) else value
+
+
+def refuse_nan(value: float) -> float:
+    if math.isnan(value):
+        raise ValueError("is NaN, and must be a number, or missing where it is not known")
+    return value
+
+
+Name = Annotated[str, AfterValidator(check_name), Field(min_length=1, max_length=LONGEST_NAME)]
+Label = Annotated[str, Field(max_length=LONGEST_NAME)]
+Text = Annotated[str, Field(max_length=2_000)]
+Sentence = Annotated[str, Field(min_length=1, max_length=2_000)]
+Moment = Annotated[float, Field(ge=0.0, le=LATEST, description="Seconds since 1970 in UTC.")]
+Amount = Annotated[float, Field(ge=0.0)]
+Positive = Annotated[float, Field(gt=0.0)]
+Spelled = Annotated[
+    float,
+    Field(allow_inf_nan=True),
+    AfterValidator(refuse_nan),
+    BeforeValidator(unspell),
+    WithJsonSchema({"anyOf": [{"type": "number"}, {"type": "string", "enum": list(SPECIAL[:2])}]}),
+]
+Duration = Annotated[
+    float,
+    Field(allow_inf_nan=True, ge=0.0),
+    BeforeValidator(unspell),
+    WithJsonSchema({"anyOf": [{"type": "number", "minimum": 0}, {"type": "string", "enum": [SPECIAL[0]]}]}),
+]
+Version = Annotated[int, Field(ge=1, le=LARGEST_WHOLE)]
+Document = Annotated[dict[str, Any], Field(max_length=MOST_KEYS)]
+Bounds = Annotated[dict[Name, Positive], Field(min_length=1, max_length=MOST_KEYS)]
+
+
+class Body(BaseModel):
+    """Nothing is taken for what it is not: no number in a text, no field that nobody reads."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+
+
+class Window(Body):
+    """What an operator did in [start, end); what is not known is left out, and is not 0."""
+
+    operator: Name | None = Field(None, description="The scaler's own operator where it is left out.")
+    start: Moment
+    end: Moment
+    evidence: Literal["records", "progress", "tasks", "table"]
+    node_type: Label | None = None
+    completeness: float = Field(1.0, ge=0.0, le=1.0)
+
+    @model_validator(mode="after")
+    def check_window(self) -> Self:
+        if not self.start < self.end:
+            raise ValueError(f"is from {self.start} to {self.end}, and must end after it starts")
+        return self
+
+
+FIGURES: dict[str, Any] = {
+    field.name: (Amount | None, None)
+    for field in fields(Sample)
+    if field.name not in {*Window.model_fields, "application", "key"}
+}
+SampleBody = create_model("SampleBody", __base__=Window, __doc__=Window.__doc__, **FIGURES)
+
+
+class DecisionBody(Body):
+    """What the operator's scaler did in the slot that starts at `time`, and why."""
+
+    time: Moment
+    kind: Literal["SCALED", "NO_CHANGE", "BLOCKED", "HELD", "ACTUATION_FAILED"]
+    reason: Text
+    action: Label | None = None
+    objective_version: Version | None = None
+    rate: Amount | None = None
+    response: Duration | None = None
+    bound: Duration | None = None
+    price: Amount | None = None
+    seen: Document = {}
+    alternatives: Annotated[dict[str, Spelled | None], Field(max_length=MOST_KEYS)] = {}
+    shadow: Document | None = None
+
+
+class ReportBody(Body):
+    """What one scaler saw and did since it last said so."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {
+                "instance": "driver-1",
+                "operator": "parse",
+                "revision": 7,
+                "samples": [{"start": 1.7e9, "end": 1.7e9 + 60, "evidence": "progress", "arrived": 5400.0}],
+                "decisions": [
+                    {
+                        "time": 1.7e9,
+                        "kind": "SCALED",
+                        "reason": "the rate is expected to rise",
+                        "action": "+1 small",
+                        "objective_version": 3,
+                        "rate": 90.0,
+                        "response": 0.031,
+                        "bound": 0.04,
+                        "price": 2.0,
+                        "seen": {"utilisation": 0.7, "deployment": {"small": 2}, "completeness": 1.0},
+                        "alternatives": {"no change": 0.31, "+1 small": 0.24},
+                    }
+                ],
+                "detail": {},
+            }
+        }
+    )
+    instance: Name
+    operator: Name
+    revision: Version | None = None
+    samples: Annotated[list[SampleBody], Field(max_length=MOST_ROWS)] = []  # type: ignore[valid-type]
+    decisions: Annotated[list[DecisionBody], Field(max_length=MOST_ROWS)] = []
+    detail: Document = {}
+
+
+class AcknowledgementBody(Body):
+    """That a scaler acts under these orders now."""
+
+    instance: Name
+    operator: Name
+    revision: Version
+
+
+class ApplicationBody(Body):
+    """An application as a scenario's tables, what is demanded of it included; no table may name a file."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {
+                "document": {
+                    "application": {"operator": [{"name": "parse", "service_rate": 180.0, "scv": 0.5, "k_max": 10}]},
+                    "infrastructure": {"node": [{"name": "small", "speedup": 1.0, "price": 1.0}]},
+                    "qos": {"r_max": 0.05, "eta_v": 0.05, "eta_r": 0.1},
+                    "policy": {"name": "planner"},
+                }
+            }
+        }
+    )
+    document: Document
+
+
+class TuningBody(Body):
+    """How to search, where it is not to be as the settings of the retuning have it."""
+
+    budget: Annotated[int, Field(ge=1, le=100_000, description="Evaluations.")] | None = None
+    engine: Label | None = None
+    seed: Annotated[int, Field(ge=0, le=2**63 - 1)] | None = None
+
+
+class RetuningBody(Body):
+    """When to tune again by itself, and how; what is left out goes back to its default."""
+
+    settings: Document
+
+
+class WeightsBody(Body):
+    """What a broken bound, a reconfiguration and the resources weigh; they add up to 1."""
+
+    perf: float = Field(ge=0.0, le=1.0)
+    rcf: float = Field(ge=0.0, le=1.0)
+    res: float = Field(ge=0.0, le=1.0)
+
+    @model_validator(mode="after")
+    def check_sum(self) -> Self:
+        total = self.perf + self.rcf + self.res
+        if not math.isclose(total, 1.0, abs_tol=1e-6):
+            raise ValueError(f"add up to {total:g}, and must add up to 1")
+        return self
+
+
+class ObjectiveBody(Body):
+    """An objective by hand: weights, and a latency bound in seconds for every operator."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {"weights": {"perf": 0.6, "rcf": 0.2, "res": 0.2}, "bounds": {"parse": 0.05}, "why": "a trial"}
+        }
+    )
+    weights: WeightsBody
+    bounds: Bounds
+    why: Text = ""
+
+
+class PushBody(Body):
+    """How far to let the objective in, and why."""
+
+    stage: Literal["shadow", "canary", "full"]
+    why: Sentence
+
+
+class RollbackBody(Body):
+    why: Sentence
+
+
+class ControlBody(Body):
+    """A guard's settings, until when, and a note for others."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"example": {"settings": {"only": "out"}, "until": 2.0e9, "note": "sale until Monday"}}
+    )
+    settings: Document = {}
+    until: Moment | None = None
+    note: Text = ""
+
+
+BODIES: tuple[type[Body], ...] = (
+    ReportBody,
+    AcknowledgementBody,
+    ApplicationBody,
+    TuningBody,
+    RetuningBody,
+    ObjectiveBody,
+    PushBody,
+    RollbackBody,
+    ControlBody,
+)

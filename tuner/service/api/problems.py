@@ -1,0 +1,130 @@
+"""Whatever went wrong in; an answer as application/problem+json with one clear sentence, and no insides, out."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+from scaler.errors import BadInput, NotReady, Retry
+from tuner.service.api.documents import shorten
+from tuner.store.faults import Missing, Outdated
+
+log = logging.getLogger(__name__)
+MEDIA = "application/problem+json"
+AGAIN_S = 2  # seconds after which a passing fault is worth another try
+SUBJECT = re.compile(r"^(Input|String|List|Dictionary|Value|Data) should ")
+BUSY = "the service has more to do than its database can take; try again in a moment"
+Error = Mapping[str, Any]
+
+
+class Unsupported(BadInput):
+    """A body that is not JSON by its own account."""
+
+
+def problem(status: int, detail: str, headers: Mapping[str, str] | None = None) -> Response:
+    title = HTTPStatus(status).phrase
+    body = {"type": "about:blank", "title": title, "status": status, "detail": detail}
+    return Response(json.dumps(body).encode(), status, dict(headers or {}), MEDIA)
+
+
+def add_handlers(app: FastAPI) -> None:
+    from sqlalchemy.exc import TimeoutError as PoolTimeout
+
+    app.add_exception_handler(BadInput, tell_bad_input)
+    app.add_exception_handler(NotReady, tell_bad_input)
+    app.add_exception_handler(Retry, tell_retry)
+    app.add_exception_handler(PoolTimeout, tell_busy)
+    app.add_exception_handler(RequestValidationError, tell_invalid)
+    app.add_exception_handler(HTTPException, tell_http)
+    app.add_exception_handler(Exception, tell_unexpected)
+
+
+async def tell_bad_input(request: Request, error: Exception) -> Response:
+    kinds = {Missing: 404, Outdated: 409, NotReady: 409, Unsupported: 415}
+    status = next((status for kind, status in kinds.items() if isinstance(error, kind)), 422)
+    return problem(status, one_line(str(error)))
+
+
+async def tell_retry(request: Request, error: Exception) -> Response:
+    return problem(503, one_line(str(error)), {"Retry-After": str(AGAIN_S)})
+
+
+async def tell_busy(request: Request, error: Exception) -> Response:
+    return problem(503, BUSY, {"Retry-After": str(AGAIN_S)})
+
+
+async def tell_invalid(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    return problem(422, explain_invalid(error.errors()))
+
+
+async def tell_http(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    if error.status_code < 400:  # a way to somewhere else
+        return Response(None, error.status_code, dict(error.headers or {}))
+    return problem(error.status_code, say_http(request, error), error.headers)
+
+
+def say_http(request: Request, error: HTTPException) -> str:
+    """The router's own words say less than a sentence should."""
+    if error.detail != HTTPStatus(error.status_code).phrase:
+        return one_line(str(error.detail))
+    if error.status_code == 404:
+        return f"there is nothing at {shorten(request.url.path)!a}; /v1/openapi.json says what there is"
+    if error.status_code == 405:
+        return f"{request.method} cannot be done at {shorten(request.url.path)!a}; see the header Allow for what can"
+    return f"{error.detail.lower()}; /v1/openapi.json says what is taken"
+
+
+async def tell_unexpected(request: Request, error: Exception) -> Response:
+    """What it was is for the log alone, which the server writes it to."""
+    return problem(500, "the service failed at this; what happened is in its log")
+
+
+def one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def explain_invalid(errors: Sequence[Error]) -> str:
+    """The first of pydantic's findings as a sentence, and how many more there are."""
+    first = explain_one(errors[0])
+    return one_line(first if len(errors) == 1 else f"{first} ({len(errors) - 1} more like it)")
+
+
+def explain_one(error: Error) -> str:
+    place, kind, message = name_place(error["loc"]), error["type"], str(error["msg"])
+    if kind == "missing":
+        return f"{place} is missing"
+    if kind == "extra_forbidden":
+        return f"{place} is not known here; leave it out or correct its name"
+    if kind == "value_error":
+        return f"{place} {message.removeprefix('Value error, ')}"
+    words, count = SUBJECT.subn("must ", message)
+    return f"{place} is {show(error.get('input'))}, and {words}" if count else f"{place}: {message}"
+
+
+def name_place(loc: Sequence[str | int]) -> str:
+    """`samples[3].arrived`; of the address: `limit in the query`."""
+    where = loc[0] if loc and loc[0] in ("query", "path", "header") else None
+    named = ""
+    for part in loc[1:] if where else loc:
+        named += f"[{part}]" if isinstance(part, int) else f".{shorten(part)}" if named else shorten(part)
+    if where is None:
+        return named or "the body"
+    return f"{named} in the {'address' if where == 'path' else where}"
+
+
+def show(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "an object"
+    if isinstance(value, list | tuple):
+        return "a list"
+    return shorten("null" if value is None else ascii(value))

@@ -1,0 +1,96 @@
+"""A person's word on which objective the scalers are to pursue in; the objective as it stands then out."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Response
+from sqlalchemy.orm import Session
+
+from scaler.errors import BadInput
+from tuner.service.api.bodies import ObjectiveBody, PushBody, RollbackBody
+from tuner.service.api.documents import schema_of, shorten
+from tuner.service.api.given import App, Given, Pushing, RowId, answer, change, gives, read_as, takes
+from tuner.store.records import Objective
+
+router = APIRouter(prefix="/v1/applications/{app}", tags=["objectives"])
+OBJECTIVE = schema_of(Objective)
+
+
+@router.post(
+    "/objectives",
+    status_code=201,
+    openapi_extra=takes(ObjectiveBody),
+    responses=gives(OBJECTIVE, "Kept under the next version; push it to use it.", 201, 404, 415),
+)
+async def propose(
+    app: App, caller: Pushing, body: Annotated[ObjectiveBody, Depends(read_as(ObjectiveBody))], given: Given
+) -> Response:
+    """Propose an objective by hand."""
+    made = await change(given, lambda session, now: keep(session, app, body, caller.name, now))
+    return answer(made, 201)
+
+
+def keep(session: Session, app: str, body: ObjectiveBody, who: str, now: float) -> Objective:
+    from scaler.problem import Weights
+    from tuner.store.events import add_event
+    from tuner.store.objectives import add_objective
+    from tuner.store.records import Event
+
+    check_bounds(session, app, body)
+    weights = Weights(body.weights.perf, body.weights.rcf, body.weights.res)
+    evidence = {"why": body.why} if body.why else {}
+    made = add_objective(session, Objective(app, weights, body.bounds, now, provenance=f"by {who}", evidence=evidence))
+    says = f"{who} proposed objective {made.version} by hand" + (f": {body.why}" if body.why else "")
+    add_event(session, Event(app, now, who, "proposed", says, {"version": made.version}))
+    return made
+
+
+def check_bounds(session: Session, app: str, body: ObjectiveBody) -> None:
+    """A bound for every operator, and for no other."""
+    from tuner.description import shape_of
+    from tuner.store.applications import load_application
+
+    operators = [operator.name for operator in shape_of(load_application(session, app).document).operators]
+    for name in body.bounds:
+        if name not in operators:
+            raise BadInput(f"bounds: {app!r} has no operator {shorten(name)!r}; it has {', '.join(operators[:20])}")
+    for name in operators:
+        if name not in body.bounds:
+            raise BadInput(f"bounds: operator {name!r} has none; give every operator one, in seconds")
+
+
+@router.post(
+    "/objectives/{version}/push",
+    openapi_extra=takes(PushBody),
+    responses=gives(OBJECTIVE, "In this stage now.", 200, 404, 409, 415),
+)
+async def push(
+    app: App, version: RowId, caller: Pushing, body: Annotated[PushBody, Depends(read_as(PushBody))], given: Given
+) -> Response:
+    """Let an objective in: beside the real one (shadow), in part (canary), or in full."""
+
+    def work(session: Session, now: float) -> Objective:
+        from tuner.service.rollout.push import push as push_to
+
+        return push_to(session, app, version, body.stage, caller.name, body.why, now)
+
+    return answer(await change(given, work))
+
+
+@router.post(
+    "/rollback",
+    openapi_extra=takes(RollbackBody),
+    responses=gives(OBJECTIVE, "The objective that was taken back.", 200, 404, 409, 415),
+)
+async def roll_back(
+    app: App, caller: Pushing, body: Annotated[RollbackBody, Depends(read_as(RollbackBody))], given: Given
+) -> Response:
+    """Take back the objective that is on its way in, or the one in full use for the one before it."""
+
+    def work(session: Session, now: float) -> Objective:
+        from tuner.service.rollout.push import roll_back as roll_back_now
+
+        return roll_back_now(session, app, caller.name, body.why, now)
+
+    return answer(await change(given, work))

@@ -1,0 +1,76 @@
+"""A store and settings in; the whole service as one ASGI application out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING
+
+from tuner.service.settings import Settings
+
+if TYPE_CHECKING:
+    from fastapi import APIRouter, FastAPI
+
+    from tuner.store.connection import Store
+
+TITLE = "Application Manager"
+SAYS = "Scalers report, and fetch what they are to pursue; people look on, tune and push. Times are seconds since 1970."
+
+
+def make_app(store: Store, settings: Settings | None = None) -> FastAPI:
+    """Everything under /v1, the page, and what watches over the service; the caller owns the store."""
+    from fastapi import FastAPI
+
+    from tuner.service.api.description import describe
+    from tuner.service.api.given import Services
+    from tuner.service.api.problems import add_handlers
+    from tuner.service.board import Board
+    from tuner.service.intake import open_intake
+
+    chosen = Settings() if settings is None else settings
+
+    @asynccontextmanager
+    async def live(app: FastAPI) -> AsyncIterator[None]:
+        from tuner.service.board import close_board, watch_orders
+        from tuner.service.intake import close_intake
+
+        board = Board(store, chosen)
+        intake = open_intake(store, chosen.largest_batch, chosen.largest_queue)
+        app.state.services = Services(store, chosen, board, intake)
+        watching = asyncio.create_task(watch_orders(board))
+        try:
+            yield
+        finally:
+            close_board(board)
+            watching.cancel()
+            with suppress(asyncio.CancelledError):
+                await watching
+            await asyncio.to_thread(close_intake, intake)
+
+    app = FastAPI(
+        title=TITLE, description=SAYS, version="1", lifespan=live, openapi_url=None, docs_url=None, redoc_url=None
+    )
+    app.state.store, app.state.clock = store, chosen.clock
+    add_handlers(app)
+    for router in list_routers():
+        app.include_router(router)
+    app.openapi = describe(app)  # type: ignore[method-assign]
+    return app
+
+
+def list_routers() -> Iterator[APIRouter]:
+    from tuner.service import health, metrics
+    from tuner.service.api import applications, controls, description, orders, pushing, reading, reports, tunings
+    from tuner.service.page import routes
+
+    rooms = (reports, orders, applications, reading, tunings, pushing, controls, description)
+    for room in (*rooms, health, metrics, routes):
+        yield room.router
+
+
+def release(app: FastAPI) -> None:
+    """Answer those who wait for orders, for the service is to stop; safe from within its loop alone."""
+    from tuner.service.board import close_board
+
+    close_board(app.state.services.board)

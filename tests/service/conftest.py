@@ -8,8 +8,10 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
+from tests.service.browsed import Site, browsing
 from tests.service.heard import running
 from tests.service.served import add_secret
+from tests.service.showcase import furnish
 from tests.store.conftest import address, postgres, server_store, store
 from tuner.service.access.gate import make_gate
 from tuner.service.access.limits import Limits
@@ -53,6 +55,14 @@ def client(url: str, store: Store) -> Iterator[httpx.Client]:
     headers = {"Authorization": f"Bearer {add_secret(store, 'ann')}"}
     with httpx.Client(base_url=url, headers=headers, timeout=60.0) as opened:
         yield opened
+
+
+@pytest.fixture
+def changed(store: Store) -> Iterator[Site]:
+    """The page over a story, on each database, for tests that change something."""
+    furnish(store, 400)
+    with browsing(store) as found:
+        yield found
 
 
 @pytest.fixture

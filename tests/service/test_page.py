@@ -20,7 +20,7 @@ from tuner.service.page.links import link_explanation
 from tuner.service.page.overview import describe
 from tuner.service.page.window import SPANS
 from tuner.store.applications import add_application, load_application
-from tuner.store.connection import Store, open_store
+from tuner.store.connection import open_store
 from tuner.store.decisions import list_decisions, save_decisions
 from tuner.store.events import add_event
 from tuner.store.objectives import add_objective
@@ -53,14 +53,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     with browsing(store) as found:
         yield found
     store.close()
-
-
-@pytest.fixture
-def changed(store: Store) -> Iterator[Site]:
-    """Of each database, for tests that change something."""
-    furnish(store, 400)
-    with browsing(store) as found:
-        yield found
 
 
 def test_every_page_answers_on_every_database(changed: Site) -> None:

@@ -11,7 +11,7 @@ from scaler.problem import Weights
 from tests.service.browsed import PERSON, Seen, Site, browsing
 from tests.service.made_decisions import DAY, NOW
 from tests.service.showcase import MODELS, furnish
-from tuner.store.connection import Store, open_store
+from tuner.store.connection import open_store
 from tuner.store.controls import list_controls
 from tuner.store.events import list_events
 from tuner.store.objectives import add_objective, list_objectives
@@ -28,14 +28,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     with browsing(store) as found:
         yield found
     store.close()
-
-
-@pytest.fixture
-def changed(store: Store) -> Iterator[Site]:
-    """Of each database, for tests that change something."""
-    furnish(store, 400)
-    with browsing(store) as found:
-        yield found
 
 
 def test_a_person_pins_lifts_and_asks_and_all_of_it_is_on_record(changed: Site) -> None:

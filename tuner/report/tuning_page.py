@@ -56,13 +56,7 @@ def write_tuning(tuning: Tuning) -> str:
     title = escape(say_title(tuning))
     style = "".join((write_style(), ROOMY, DOTS, SLICES, STRANDS, GRAPH, LOOKS))
     parts = (
-        ("Tuned beside equal shares", write_comparison(tuning)),
-        ("Bounds on the graph", draw_shares(tuning)),
-        ("Bounds and replicas by operator", write_operators(tuning)),
-        ("The best so far", draw_search(tuning)),
-        ("Cost against violations", draw_front(tuning)),
-        ("All that was tried", draw_strands(tuning)),
-        ("Cost against each share and weight", draw_slices(tuning)),
+        *draw_parts(tuning),
         (f"The best {min(BEST, len(rank(tuning.points)))} trials", write_best(tuning)),
         ("What was tuned", write_document(tuning)),
     )
@@ -73,6 +67,19 @@ def write_tuning(tuning: Tuning) -> str:
         f"<h1>{title}</h1>\n{write_headline(tuning)}"
         f"{''.join(f'<h2>{head}</h2>{part}' for head, part in parts if part)}</body></html>\n"
     )
+
+
+def draw_parts(tuning: Tuning) -> list[tuple[str, str]]:
+    """What is to be looked at, with its heading; the service's page of a run has it too."""
+    return [
+        ("Tuned beside equal shares", write_comparison(tuning)),
+        ("Bounds on the graph", draw_shares(tuning)),
+        ("Bounds and replicas by operator", write_operators(tuning)),
+        ("The best so far", draw_search(tuning)),
+        ("Cost against violations", draw_front(tuning)),
+        ("All that was tried", draw_strands(tuning)),
+        ("Cost against each share and weight", draw_slices(tuning)),
+    ]
 
 
 def write_headline(tuning: Tuning) -> str:

@@ -117,22 +117,10 @@ def write_nothing(run: TuningRun) -> Written:
 
 def write(tuning: Tuning) -> Written:
     """The parts of the report that `tuner report --html` writes."""
-    from tuner.report.search_charts import draw_front, draw_search, draw_slices
-    from tuner.report.shares_chart import draw_shares
-    from tuner.report.strands import draw_strands
-    from tuner.report.tuning_page import write_comparison, write_operators, write_tiles
+    from tuner.report.tuning_page import draw_parts, write_tiles
     from tuner.report.tuning_words import list_facts, say_found
 
-    parts = [
-        ("Tuned beside equal shares", write_comparison(tuning)),
-        ("Bounds on the graph", draw_shares(tuning)),
-        ("Bounds and replicas by operator", write_operators(tuning)),
-        ("The best so far", draw_search(tuning)),
-        ("Cost against violations", draw_front(tuning)),
-        ("All that was tried", draw_strands(tuning)),
-        ("Cost against each share and weight", draw_slices(tuning)),
-    ]
-    return write_tiles(tuning), say_found(tuning), list_facts(tuning), parts
+    return write_tiles(tuning), say_found(tuning), list_facts(tuning), draw_parts(tuning)
 
 
 def link_sorted(run_id: int, name: str, order: Order) -> str:

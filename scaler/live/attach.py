@@ -73,6 +73,7 @@ def attach(
     pinned: Sequence[Pinned] = (),  # what `scaler.pin` made of the operators
     nodes: Sequence[NodeType] | None = None,  # None: the types of `pinned`, at the objective's speeds and prices
     actuator: Actuator | None = None,  # None: executors by resource profile
+    master_page: str | None = None,  # URL of a standalone master's page, to know whether a worker has room
     timers: Mapping[str, Any] | None = None,  # ServiceTimers by operator
     enforce: bool = False,  # False: decide and record, change nothing
     folder: str | Path | None = None,  # for what is learned and what is yet to be sent
@@ -93,7 +94,7 @@ def attach(
     if not known:
         raise BadInput("attach does not know the node types; hand over what scaler.pin made, or nodes=[NodeType(...)]")
     if actuator is None:
-        actuator = Executors(Gateway(spark), pinned) if pinned else DryRun()
+        actuator = Executors(Gateway(spark), pinned, master_page) if pinned else DryRun()
     if enforce and isinstance(actuator, DryRun):
         raise BadInput("attach cannot enforce anything without an actuator; hand over pinned=[...] or actuator=...")
     office: Link | File

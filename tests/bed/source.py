@@ -24,7 +24,7 @@ class Replay(DataSource):
     def schema(self) -> str:
         return "id long, arrived double, line string"
 
-    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802, ARG002
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         return ReplayReader(self.options)
 
 
@@ -45,7 +45,7 @@ class ReplayReader(DataSourceStreamReader):
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
         return {"line": 0}
 
-    def latestOffset(self, start: dict[str, int], limit: object) -> dict[str, int]:  # noqa: N802, ARG002
+    def latestOffset(self, start: dict[str, int], limit: object) -> dict[str, int]:  # noqa: N802
         return {"line": int(np.searchsorted(self.stamps, time.time()))}
 
     def reportLatestOffset(self) -> dict[str, int]:  # noqa: N802

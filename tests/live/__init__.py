@@ -1,0 +1,1 @@
+"""Scalers that live in a driver: their parts alone, and on a real standalone cluster."""

@@ -1,0 +1,304 @@
+"""A program and an HTTP server of the user's, as actuators: real processes, real sockets on loopback."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scaler.errors import BadInput, Retry
+from scaler.live.actuators.calls import Calls, Order, read_replicas
+from scaler.live.actuators.command import LARGEST, Command, run_bounded
+from scaler.live.actuators.webhook import Webhook
+from tests.live.wait import await_true
+
+PROGRAM = str(Path(__file__).with_name("program.py"))
+
+
+def argv(folder: Path) -> list[str]:
+    return [sys.executable, PROGRAM, str(folder), "{verb}"]
+
+
+def orders(folder: Path) -> list[dict[str, Any]]:
+    path = folder / "orders.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def test_a_program_is_told_the_whole_order_and_says_what_there_is(tmp_path: Path) -> None:
+    command = Command("shop", argv(tmp_path))
+    assert command.deployed("count") == {}
+    command.ask("count", {"small": 2, "large": 1})
+    await_true(lambda: command.calls.idle("count"))
+    assert command.deployed("count") == {"small": 2, "large": 1}
+    asked, scale, _ = orders(tmp_path)
+    assert (asked["verb"], "target" in asked) == ("deployed", False)
+    assert scale["target"] == {"small": 2, "large": 1}
+    assert (scale["verb"], scale["application"], scale["operator"]) == ("scale", "shop", "count")
+    assert len(scale["key"]) == 32
+    command.close()
+    with pytest.raises(Retry, match="closed"):
+        command.ask("count", {"small": 1})
+
+
+def test_placeholders_are_filled_for_each_node_type_and_no_shell_reads_them(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    words = ["{application}", "{operator}/{node_type}", "{replicas}", "{key}", '{"not": "one"}', "$(touch no)"]
+    line = f"import sys; open({str(out)!r}, 'a').write(repr(sys.argv[1:]) + chr(10))"
+    command = Command("shop", [sys.executable, "-c", line, *words])
+    command.ask("{key}; rm", {"small": 2, "large": 0})
+    await_true(lambda: command.calls.idle("{key}; rm"))
+    key = command.calls.lines["{key}; rm"].order.key
+    assert out.read_text().splitlines() == [
+        repr(["shop", f"{{key}}; rm/{name}", str(count), key, '{"not": "one"}', "$(touch no)"])
+        for name, count in (("small", 2), ("large", 0))
+    ]
+    assert command.deployed("count") is None  # nobody told it how to ask
+    command.close()
+
+
+def test_asking_returns_at_once_and_the_newest_target_wins(tmp_path: Path) -> None:
+    (tmp_path / "sleep").write_text("0.5")
+    command = Command("shop", argv(tmp_path))
+    began = time.monotonic()
+    command.ask("count", {"small": 1})
+    await_true(lambda: len(orders(tmp_path)) == 1)  # under way
+    for count in range(2, 30):
+        command.ask("count", {"small": count})
+    command.ask("count", {"small": 29})  # the same again is no other order
+    assert time.monotonic() - began < 30.0
+    await_true(lambda: command.calls.idle("count"))
+    told = orders(tmp_path)
+    assert [order["target"] for order in told] == [{"small": 1}, {"small": 29}]
+    assert told[1]["time"] - told[0]["time"] >= 0.5  # one call at a time
+    command.close()
+
+
+def test_a_passing_fault_is_tried_again_with_the_same_key(tmp_path: Path) -> None:
+    (tmp_path / "exit").write_text("75")
+    command = Command("shop", argv(tmp_path), pause=0.05)
+    command.ask("count", {"small": 1})
+    await_true(lambda: len(orders(tmp_path)) >= 3)
+    said = command.room("count", "small")
+    assert said is not None
+    assert said.endswith("for operator 'count' exited with 75: the cloud says no")
+    assert command.deployed("count") is None
+    (tmp_path / "exit").unlink()
+    await_true(lambda: command.calls.idle("count"))
+    assert command.room("count", "small") is None
+    assert len({order["key"] for order in orders(tmp_path) if order["verb"] == "scale"}) == 1
+    command.close()
+
+
+def test_a_refusal_is_not_tried_again_until_another_order(tmp_path: Path) -> None:
+    (tmp_path / "exit").write_text("64")
+    command = Command("shop", argv(tmp_path), pause=0.01)
+    command.ask("count", {"small": 1})
+    await_true(lambda: command.calls.idle("count"))
+    assert "the order is refused" in str(command.calls.trouble("count"))
+    assert command.room("count", "small") is None  # for only another order can show that it is mended
+    (tmp_path / "exit").unlink()
+    command.ask("count", {"small": 1})
+    await_true(lambda: command.deployed("count") == {"small": 1})
+    first, second = [order["key"] for order in orders(tmp_path) if order["verb"] == "scale"]
+    assert first != second
+    command.close()
+
+
+def test_a_program_that_hangs_is_killed_with_its_children(tmp_path: Path) -> None:
+    line = "echo $$ > pid; sleep 60 & echo $! >> pid; wait"
+    began = time.monotonic()
+    code, _, _ = run_bounded(["sh", "-c", f"cd {tmp_path}; {line}"], b"", 1.0)
+    assert code is None
+    assert time.monotonic() - began < 30.0
+    numbers = (tmp_path / "pid").read_text().split()
+
+    def ended(number: str) -> bool:
+        try:
+            return Path("/proc", number, "stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+        except FileNotFoundError:
+            return True
+
+    assert len(numbers) == 2
+    await_true(lambda: all(ended(number) for number in numbers))
+
+
+def test_output_is_bounded_and_what_is_left_running_is_not_waited_for() -> None:
+    noise = f"import sys; sys.stdout.write('x' * {20 * LARGEST}); sys.stderr.write('y')"
+    code, out, err = run_bounded([sys.executable, "-c", noise], b"", 30.0)
+    assert (code, len(out), err) == (0, LARGEST, b"y")
+    code, out, _ = run_bounded(["sh", "-c", "sleep 20 & echo done"], b"", 15.0)
+    assert (code, out) == (0, b"done\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("scale {operator}", "argv must be a list of words"),
+        ([], "argv must be a list of words"),
+        (["scale", "{op}"], r"argv has \{op\}; known are \{verb\}"),
+    ],
+)
+def test_an_argv_that_cannot_work_is_refused(words: Any, said: str) -> None:
+    with pytest.raises(BadInput, match=said):
+        Command("shop", words)
+
+
+def test_a_program_that_is_not_there_is_a_refusal() -> None:
+    with pytest.raises(BadInput, match="/no/such cannot be started: No such file"):
+        run_bounded(["/no/such"], b"", 1.0)
+
+
+@pytest.mark.parametrize(
+    "told", [[], {"small": -1}, {"small": "2"}, {"small": True}, None, {"deployed": {"small": 1.0}}]
+)
+def test_an_answer_that_is_none_is_unknown_and_not_zero(told: Any) -> None:
+    assert read_replicas(told) is None
+
+
+def test_keys_differ_by_order_operator_and_run_and_not_by_attempt() -> None:
+    sent: list[Order] = []
+    calls = [Calls("shop", sent.append, run=run) for run in ("one", "one", "two")]
+    keys = [one.make_key(operator, n) for one in calls for operator in ("a", "b") for n in (1, 2)]
+    assert keys[:4] == keys[4:8]
+    assert len(set(keys)) == 8
+
+
+class Server(ThreadingHTTPServer):
+    """Answers with what `answers` holds, the last one for ever, and writes down what it was asked."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[dict[str, str], dict[str, Any]]] = []
+        self.answers: list[tuple[int, dict[str, str], bytes]] = [(200, {}, b'{"deployed": {"small": 2}}')]
+        super().__init__(("127.0.0.1", 0), Handler)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}/scale"
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Server
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.asked.append((dict(self.headers), json.loads(body)))
+        answers = self.server.answers
+        status, headers, content = answers.pop(0) if len(answers) > 1 else answers[0]
+        self.send_response(status)
+        for name, value in {**headers, "Content-Length": str(len(content))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with Server() as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def test_a_webhook_is_posted_the_order_with_its_key_and_token(server: Server, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("first\n")
+    webhook = Webhook("shop", server.url, str(token))
+    webhook.ask("count", {"small": 2})
+    await_true(lambda: webhook.calls.idle("count"))
+    token.write_text("second\n")
+    assert webhook.deployed("count") == {"small": 2}
+    (headers, order), (later, query) = server.asked
+    assert (headers["Authorization"], later["Authorization"]) == ("Bearer first", "Bearer second")
+    assert headers["Idempotency-Key"] == order["key"]
+    assert (order["verb"], order["target"], query["verb"]) == ("scale", {"small": 2}, "deployed")
+    webhook.close()
+
+
+def test_a_webhook_tries_again_with_the_same_key_until_it_is_taken(server: Server) -> None:
+    server.answers = [(503, {}, b""), (429, {"Retry-After": "0"}, b""), (500, {}, b"x" * 100), (204, {}, b"")]
+    webhook = Webhook("shop", server.url, pause=0.02)
+    webhook.ask("count", {"small": 1})
+    await_true(lambda: webhook.calls.idle("count"))
+    assert len(server.asked) == 4
+    assert len({headers["Idempotency-Key"] for headers, _ in server.asked}) == 1
+    webhook.close()
+
+
+def test_a_webhook_leaves_alone_whoever_asks_for_it(server: Server) -> None:
+    server.answers = [(503, {"Retry-After": "3600"}, b"")]
+    webhook = Webhook("shop", server.url, pause=0.01)
+    webhook.ask("count", {"small": 1})
+    await_true(lambda: webhook.room("count", "small") is not None)
+    webhook.ask("count", {"small": 2})  # another target need not wait
+    await_true(lambda: len(server.asked) == 2)
+    time.sleep(0.2)
+    assert [order["target"]["small"] for _, order in server.asked] == [1, 2]
+    webhook.close()
+
+
+@pytest.mark.parametrize("status", [301, 307, 400, 401, 404, 422])
+def test_a_webhook_that_refuses_or_sends_elsewhere_is_not_asked_again(server: Server, status: int) -> None:
+    server.answers = [(status, {"Location": server.url}, b"")]
+    webhook = Webhook("shop", server.url, pause=0.01)
+    webhook.ask("count", {"small": 1})
+    await_true(lambda: webhook.calls.idle("count"))
+    assert f"answered {status}" in str(webhook.calls.trouble("count"))
+    assert len(server.asked) == 1
+    assert webhook.deployed("count") is None
+    webhook.close()
+
+
+@pytest.mark.parametrize("content", [b"no json", b"[1]", b'{"deployed": {"small": -1}}', b"x" * (1 << 17)])
+def test_a_webhook_that_tells_nonsense_tells_nothing(server: Server, content: bytes) -> None:
+    server.answers = [(200, {}, content)]
+    webhook = Webhook("shop", server.url)
+    assert webhook.deployed("count") is None
+    webhook.close()
+
+
+def test_a_webhook_that_is_not_there_is_tried_again(server: Server) -> None:
+    gone = Server()
+    gone.server_close()
+    webhook = Webhook("shop", gone.url, pause=0.02)
+    webhook.ask("count", {"small": 1})
+    await_true(lambda: "did not answer: " in str(webhook.room("count", "small")))
+    webhook.close()
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("scaler.example/scale", "write it like"),
+        ("ftp://scaler.example", "write it like"),
+        ("http://127.0.0.1:99999/", "write it like"),
+        ("http://me:secret@scaler.example/", "holds a user or a password"),
+    ],
+)
+def test_a_url_that_is_none_is_refused(url: str, said: str) -> None:
+    with pytest.raises(BadInput, match=said) as refused:
+        Webhook("shop", url)
+    assert "secret" not in str(refused.value)
+
+
+def test_a_token_is_never_told(tmp_path: Path, server: Server) -> None:
+    path = tmp_path / "token"
+    with pytest.raises(BadInput, match="cannot be read"):
+        Webhook("shop", server.url, str(path))
+    path.write_text("very secret")
+    with pytest.raises(BadInput, match="is no token") as refused:
+        Webhook("shop", server.url, str(path))
+    assert "very" not in str(refused.value)

@@ -1,0 +1,250 @@
+"""Executors on a real standalone cluster: two operators, one of them on mixed types; scaled, drained, killed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+
+from scaler.errors import BadInput, Retry
+from scaler.live.actuators.executors import NEEDED, Executors, choose_going
+from scaler.live.actuators.gateway import Executor, Gateway
+from scaler.live.actuators.profiles import Pinned
+from scaler.live.actuators.quota import find_limit
+from tests.bed.cluster import ROOT, Worker, find_page, make_environment, start_cluster, stop
+from tests.bed.plan import SPEEDS
+from tests.live.wait import await_true
+
+WORKERS = (
+    Worker("127.0.0.2", "small", SPEEDS["small"], cores=3, memory="1600m"),
+    Worker("127.0.0.3", "large", SPEEDS["large"], cores=2, memory="1200m"),
+)
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    folder = tmp_path_factory.mktemp("live")
+    log = folder / "driver.log"
+    with start_cluster(folder / "cluster", WORKERS) as master, log.open("wb") as sink:
+        command = [sys.executable, "-m", "tests.live.drive", master, find_page(folder / "cluster"), str(folder)]
+        driver = subprocess.Popen(
+            command, cwd=ROOT, env=make_environment("127.0.0.1"), stdin=subprocess.DEVNULL, stdout=sink, stderr=sink,
+            start_new_session=True,
+        )  # fmt: skip
+        try:
+            code = driver.wait(170)
+        finally:
+            stop(driver)
+    assert code == 0, log.read_text(errors="replace")[-4000:]
+    read: dict[str, Any] = json.loads((folder / "told.json").read_text())
+    return read
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("spark")
+class TestOnACluster:
+    def test_operators_are_scaled_each_on_its_own(self, told: dict[str, Any]) -> None:
+        print(json.dumps(told["took"], indent=1))
+        assert told["at first"] == {"small": 0, "large": 0}
+        assert told["split beside it"] == {"small": 1}
+        assert told["split ran on"] == {"small": 4}
+
+    def test_an_operator_runs_on_mixed_types_at_once(self, told: dict[str, Any]) -> None:
+        assert set(told["count ran on"]) == {"small", "large"}
+
+    def test_what_has_no_room_does_not_come_and_is_known_before(self, told: dict[str, Any]) -> None:
+        assert told["three asked of two"] == {"small": 1, "large": 2}
+        assert told["room on small"] == "no worker of node type 'small' has 1 core and 512 MiB free"
+        assert told["room on large"] == "no worker of node type 'large' has 1 core and 512 MiB free"
+
+    def test_scale_in_and_a_killed_executor_lose_and_repeat_nothing(self, told: dict[str, Any]) -> None:
+        assert told["batches"] > 10
+        assert sum(told["written"].values()) > 1000
+        assert told["counted"] == told["written"]
+
+    def test_closing_leaves_the_cluster_as_it_stands(self, told: dict[str, Any]) -> None:
+        assert told["after closing"] == {"small": 1, "large": 0}
+        assert told["asked after closing"] == "the actuator is closed"
+
+
+def make_executor(name: str, profile: int = 1, running: int = 0, held: int = 0, since: float = 0.0) -> Executor:
+    return Executor(name, "host", profile, profile, 1, running, held, since)
+
+
+def test_the_idle_go_first_then_those_that_hold_the_least_then_the_newest() -> None:
+    there = [
+        make_executor("busy", running=1),
+        make_executor("full", held=9),
+        make_executor("old", since=1.0),
+        make_executor("new", since=2.0),
+        make_executor("another's", profile=2),
+    ]
+    assert choose_going(there, 1, 4) == []
+    assert choose_going(there, 1, 3) == ["new"]
+    assert choose_going(there, 1, 0) == ["new", "old", "full", "busy"]
+    assert choose_going(there, 1, 9) == []
+
+
+class Spark:
+    """Stands for the gateway: executors of any profile come and go at once, unless the master is `away`."""
+
+    def __init__(self) -> None:
+        self.asked: dict[int, int] = {0: 1, 9: 4}  # what others asked for
+        self.there: list[Executor] = []
+        self.away = threading.Event()
+        self.back = threading.Event()
+        self.refuses = False
+        self.frozen = False
+        self.gone: list[str] = []
+
+    def setting(self, name: str, default: str) -> str:
+        return "true" if name in NEEDED else default
+
+    def freeze_allocation(self) -> None:
+        self.frozen = True
+
+    def totals(self) -> dict[int, int]:
+        return dict(self.asked)
+
+    def ask_totals(self, totals: dict[int, int]) -> None:
+        self.asked = dict(totals)
+        if self.away.is_set():
+            self.back.wait(30)
+        if self.refuses:
+            raise Retry("the cluster manager did not take it")
+        for profile, total in totals.items():
+            have = sum(executor.made_for == profile for executor in self.there)
+            self.there += [make_executor(f"{profile}-{have + i}", profile) for i in range(total - have)]
+
+    def executors(self) -> list[Executor]:
+        return list(self.there)
+
+    def decommission(self, names: list[str]) -> list[str]:
+        self.gone += names
+        self.there = [executor for executor in self.there if executor.id not in names]
+        return names
+
+    def hand_over(self, name: str, profile: int) -> bool:
+        self.there = [replace(one, serves=profile) if one.id == name else one for one in self.there]
+        return True
+
+
+COUNT, SPLIT = Pinned("count", 1, {"small": 1, "large": 2}), Pinned("split", 3, {"small": 3})
+
+
+@contextmanager
+def steer(spark: Any, patience: float = 30.0) -> Iterator[Executors]:
+    actuator = Executors(spark, [COUNT, SPLIT], period=0.02, patience=patience)
+    try:
+        yield actuator
+    finally:
+        actuator.close()
+
+
+def test_nothing_is_touched_before_the_first_order() -> None:
+    spark = Spark()
+    with steer(spark) as actuator:
+        assert actuator.deployed("count") == {"small": 0, "large": 0}
+        assert actuator.room("count", "large") is None
+    assert (spark.frozen, spark.asked) == (False, {0: 1, 9: 4})
+
+
+def test_totals_of_others_stay_and_mixed_types_serve_one_stage() -> None:
+    spark = Spark()
+    with steer(spark) as actuator:
+        actuator.ask("split", {"small": 2})
+        actuator.ask("count", {"small": 1, "large": 2})
+        await_true(lambda: actuator.deployed("count") == {"small": 1, "large": 2})
+        assert spark.asked == {0: 1, 9: 4, 1: 1, 2: 2, 3: 2}
+        assert {one.serves for one in spark.there if one.made_for == 2} == {1}
+        actuator.ask("count", {"large": 1})
+        await_true(lambda: actuator.deployed("count") == {"small": 0, "large": 1})
+        assert actuator.deployed("split") == {"small": 2}
+        assert spark.asked == {0: 1, 9: 4, 1: 0, 2: 1, 3: 2}
+
+
+def test_one_that_comes_after_it_was_given_up_is_sent_away_and_foreign_totals_are_set_right() -> None:
+    spark = Spark()
+    with steer(spark) as actuator:
+        actuator.ask("count", {"small": 1})
+        spark.there.append(make_executor("late", 2))
+        await_true(lambda: spark.gone == ["late"])
+        spark.asked[1] = 7
+        await_true(lambda: spark.asked[1] == 1)
+
+
+def test_a_refused_order_leaves_the_target_as_it_was() -> None:
+    spark = Spark()
+    with steer(spark) as actuator:
+        spark.refuses = True
+        with pytest.raises(Retry, match="did not take it"):
+            actuator.ask("split", {"small": 5})
+        spark.refuses = False
+        await_true(lambda: spark.asked == {0: 1, 9: 4, 3: 0})
+        actuator.ask("count", {"small": 2})
+        spark.refuses = True
+        with pytest.raises(Retry, match="did not take it"):
+            actuator.ask("count", {"small": 0})
+        spark.refuses = False
+        await_true(lambda: spark.asked[1] == 2)
+        assert spark.gone == []
+
+
+def test_an_order_that_was_given_up_is_not_carried_out_when_the_master_is_back() -> None:
+    spark = Spark()
+    with steer(spark, patience=0.3) as actuator:
+        actuator.ask("count", {"small": 1, "large": 1})
+        spark.away.set()
+        with pytest.raises(Retry, match=r"took no order within 0\.3 s"):
+            actuator.ask("count", {"small": 2})
+        spark.away.clear()
+        spark.back.set()
+        await_true(lambda: spark.asked == {0: 1, 9: 4, 1: 1, 2: 1})
+        await_true(lambda: actuator.deployed("count") == {"small": 1, "large": 1})
+        assert "2-0" not in spark.gone  # the large one was never sent away
+
+
+@pytest.mark.parametrize(
+    ("operator", "target", "said"),
+    [
+        ("sum", {"small": 1}, "operator 'sum' is not pinned"),
+        ("count", {"huge": 1}, "operator 'count' has no node type 'huge', only small, large"),
+        ("count", {"small": -1}, "cannot have -1 replicas"),
+    ],
+)
+def test_targets_that_cannot_be_are_refused(operator: str, target: dict[str, int], said: str) -> None:
+    with steer(Spark()) as actuator, pytest.raises(BadInput, match=said):
+        actuator.ask(operator, target)
+
+
+def test_settings_that_spark_needs_are_named() -> None:
+    spark: Any = Spark()
+    spark.setting = lambda name, default: default
+    with pytest.raises(BadInput, match=r"--conf spark\.dynamicAllocation\.enabled=true"):
+        Executors(spark, [COUNT])
+    with pytest.raises(BadInput, match="two operators share a resource profile"):
+        Executors(cast(Any, Spark()), [COUNT, Pinned("sum", 1, {"small": 1})])
+
+
+def test_limits_of_spark_are_named() -> None:
+    limits = {"spark.dynamicAllocation.maxExecutors": "2", "spark.cores.max": "5"}
+
+    def setting(name: str, default: str) -> str:
+        return limits.get(name, default)
+
+    assert find_limit(setting, 1, 4, 1) is None
+    assert find_limit(setting, 2, 4, 1) == "spark.dynamicAllocation.maxExecutors is 2"
+    assert find_limit(setting, 1, 5, 1) == "spark.cores.max is 5, and 5 cores are taken"
+    assert find_limit(lambda _, default: default, 99, 99, 1) is None
+
+
+def test_a_session_without_a_driver_is_refused() -> None:
+    with pytest.raises(BadInput, match="neither one of Spark Connect nor"):
+        Gateway(object())

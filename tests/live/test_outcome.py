@@ -1,0 +1,114 @@
+"""Asked against came, by a clock of the test's own."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scaler.live.outcome import FAILED, NOTHING_ASKED, REACHED, UNKNOWN, WAITING, Ledger, Patience, ask, compare, refuse
+
+PATIENCE = Patience(arrival={"large": 30.0}, default=10.0, back_off=100.0, longest=250.0)
+
+
+def test_what_arrives_in_time_is_reached_and_costs_nothing() -> None:
+    ledger = ask(Ledger(), {"small": 2}, 0.0)
+    waiting = compare(ledger, {"small": 1}, 9.0, PATIENCE)
+    assert (waiting.state, waiting.says) == (WAITING, "1 small to come")
+    reached = compare(waiting.ledger, {"small": 2}, 11.0, PATIENCE)
+    assert reached.state == REACHED
+    assert refuse(reached.ledger, "small", 11.0) is None
+
+
+def test_what_never_arrives_is_given_back_at_the_deadline_of_its_type() -> None:
+    ledger = compare(ask(Ledger(), {"small": 1, "large": 2}, 0.0), {"small": 1, "large": 1}, 1.0, PATIENCE).ledger
+    assert compare(ledger, {"small": 1, "large": 1}, 29.0, PATIENCE).state == WAITING
+    failed = compare(ledger, {"small": 1, "large": 1}, 31.0, PATIENCE)
+    assert failed.state == FAILED
+    assert failed.give_back == {"small": 1, "large": 1}
+    assert failed.says == "1 large did not come in 31 s; given back, and no more large for 100 s"
+    assert compare(failed.ledger, {"small": 1, "large": 1}, 32.0, PATIENCE).state == REACHED
+    said = "a replica of large was asked for and did not come, once; not again for 99 s"
+    assert refuse(failed.ledger, "large", 32.0) == said
+    assert refuse(failed.ledger, "small", 32.0) is None
+    assert refuse(failed.ledger, "large", 131.0) is None
+
+
+def test_the_pause_doubles_up_to_its_longest_and_is_forgotten_once_one_arrives() -> None:
+    ledger, now, pauses = Ledger(), 0.0, []
+    for _ in range(4):
+        failed = compare(ask(ledger, {"small": 1}, now), {}, now + 10.0, PATIENCE)
+        pauses.append(failed.ledger.missed["small"].until - now - 10.0)
+        ledger, now = failed.ledger, now + 1000.0
+    assert pauses == [100.0, 200.0, 250.0, 250.0]
+    ledger = compare(ask(ledger, {"small": 1}, now), {"small": 1}, now + 1.0, PATIENCE).ledger
+    assert ledger.missed == {}
+
+
+def test_staying_small_does_not_forgive() -> None:
+    failed = compare(ask(Ledger(), {"small": 2}, 0.0), {"small": 1}, 10.0, PATIENCE)
+    down = compare(ask(failed.ledger, {"small": 0}, 11.0), {"small": 0}, 12.0, PATIENCE)
+    assert down.state == REACHED
+    assert refuse(down.ledger, "small", 12.0) is not None
+
+
+def test_each_one_that_comes_gives_the_others_a_deadline_of_their_own() -> None:
+    ledger = ask(Ledger(), {"small": 3}, 0.0)
+    for now, came in ((0.0, 0), (9.0, 1), (18.0, 2)):
+        outcome = compare(ledger, {"small": came}, now, PATIENCE)
+        assert outcome.state == WAITING
+        ledger = outcome.ledger
+    failed = compare(ledger, {"small": 2}, 28.0, PATIENCE)
+    assert failed.give_back == {"small": 2}
+
+
+def test_one_that_is_lost_has_the_deadline_from_when_it_was_missed() -> None:
+    ledger = compare(ask(Ledger(), {"small": 2}, 0.0), {"small": 2}, 1.0, PATIENCE).ledger
+    lost = compare(ledger, {"small": 1}, 500.0, PATIENCE)
+    assert (lost.state, lost.says) == (WAITING, "1 small that was lost to come")
+    assert compare(lost.ledger, {"small": 2}, 505.0, PATIENCE).state == REACHED
+    assert compare(lost.ledger, {"small": 1}, 510.0, PATIENCE).give_back == {"small": 1}
+
+
+def test_asking_the_same_again_moves_no_deadline() -> None:
+    ledger = ask(Ledger(), {"small": 1}, 0.0)
+    for now in (4.0, 8.0):
+        ledger = ask(ledger, {"small": 1}, now)
+    assert compare(ledger, {}, 10.0, PATIENCE).state == FAILED
+
+
+def test_what_cannot_be_told_is_held_against_nobody() -> None:
+    ledger = ask(Ledger(), {"small": 1}, 0.0)
+    assert compare(ledger, None, 1000.0, PATIENCE).state == UNKNOWN
+    assert compare(Ledger(), None, 0.0, PATIENCE).state == NOTHING_ASKED
+
+
+def test_replicas_that_have_not_gone_yet_are_awaited_and_never_given_back() -> None:
+    outcome = compare(ask(Ledger(), {"small": 1}, 0.0), {"small": 2, "large": 1}, 1000.0, PATIENCE)
+    assert (outcome.state, outcome.says, outcome.give_back) == (WAITING, "1 small, 1 large still to go", None)
+
+
+counts = st.dictionaries(st.sampled_from(["small", "large"]), st.integers(0, 4))
+
+
+@given(st.lists(st.tuples(counts, st.none() | counts, st.floats(0.0, 50.0)), max_size=12))
+def test_given_back_is_never_more_than_asked_and_is_what_is_there(
+    story: list[tuple[dict[str, int], dict[str, int] | None, float]],
+) -> None:
+    ledger, now = Ledger(), 0.0
+    for target, came, pause in story:
+        ledger = ask(ledger, target, now)
+        now += pause
+        outcome = compare(ledger, came, now, PATIENCE)
+        if outcome.give_back is not None:
+            assert came is not None
+            assert outcome.give_back != target
+            assert all(outcome.give_back[name] in (count, came.get(name, 0)) for name, count in target.items())
+            assert all(outcome.give_back[name] <= count for name, count in target.items())
+            assert compare(outcome.ledger, came, now, PATIENCE).state != FAILED
+        ledger = outcome.ledger
+
+
+@pytest.mark.parametrize("misses", [1, 31, 5000])
+def test_pauses_stay_finite(misses: int) -> None:
+    assert PATIENCE.pause(misses) <= 250.0

@@ -12,6 +12,18 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--long", action="store_true", help="run the tests that take minutes, too")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """CI has a quarter of an hour; what would take more of it than it tells there is run by hand."""
+    if not config.getoption("--long"):
+        for item in items:
+            if item.get_closest_marker("long"):
+                item.add_marker(pytest.mark.skip(reason="takes minutes: pytest --long runs it"))
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A real session on two local cores; mark what uses it `xdist_group("spark")`, so that one worker has the JVM."""

@@ -17,7 +17,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -106,10 +106,12 @@ def attach(
         place.mkdir(parents=True, exist_ok=True)
         office = File(Path(str(objective)), app, slot_s, place / "decisions.jsonl")
     terms = Terms(known, enforce, policy, k_max, seed, slot_s, place, patience, on_decision)
-    wanted = {one.operator for one in pinned}
+    profiles = {one.operator: tuple(one.types.values()) for one in pinned}
 
     def find() -> Sequence[Operator]:
-        return [one for one in find_operators(spark) if not wanted or one.name in wanted]
+        """Executors of all its node types are an operator's, not those alone that its stage is pinned to."""
+        found = [one for one in find_operators(spark) if not profiles or one.name in profiles]
+        return [replace(one, profiles=profiles.get(one.name, one.profiles)) for one in found]
 
     return Attachment(terms, Gather(spark, timers=timers), actuator, office, find, clock)
 

@@ -79,12 +79,14 @@ def test_tpe_beats_random_search() -> None:
     assert find_chance("optuna", {"quadratic": 50, "gramacy": 50, "hartmann": 50, "branin": 50}, seeds=5) < LEVEL
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_cmaes_beats_random_search() -> None:
     budgets = {"quadratic": 50, "gramacy": 50, "hartmann": 50, "branin": 50}
     assert find_chance("optuna-cmaes", budgets, seeds=4) < LEVEL
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_optunas_gp_beats_random_search() -> None:
     assert find_chance("optuna-gp", {"quadratic": 14}, seeds=8) < LEVEL

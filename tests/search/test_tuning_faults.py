@@ -389,7 +389,9 @@ def address_of_server(postgres: str, server_store: Store) -> str:
 
 @pytest.mark.slow
 class TestSignals:
-    @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+    @pytest.mark.parametrize(
+        ("number", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.long)]
+    )
     def test_interrupted_again_and_again_it_ends_the_same(
         self, number: int, code: int, store: Store, address: str, tuners: Tuners, whole: Ended
     ) -> None:

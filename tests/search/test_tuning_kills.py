@@ -20,7 +20,6 @@ from tuner.store.connection import Store, open_store
 from tuner.store.records import Objective, Trial
 
 pytestmark = pytest.mark.slow
-KILLS = 20
 ENDED = (0, 1)  # exit codes: with a recommendation, and without one
 SLOTS, BUDGET = 20_000, 14
 SOON = 0.15  # seconds within which a kill follows the trial that it waited for
@@ -48,15 +47,16 @@ def resume(address: object) -> list[object]:
     return ["tune", APP, "--store", address, "--resume"]
 
 
-def test_twenty_kills_at_random_moments(store: Store, address: str, tuners: Tuners, tmp_path: Path) -> None:
+@pytest.mark.parametrize("wanted", [4, pytest.param(20, marks=pytest.mark.long)])
+def test_kills_at_random_moments(store: Store, address: str, tuners: Tuners, tmp_path: Path, wanted: int) -> None:
     """On the server in batches. A run that ends before so many processes were killed is followed by another."""
     batch, seed = (1, 1) if store.address.path is not None else (3, 2)
     whole = run_undisturbed(tmp_path / "whole.db", tuners, batch)
     chance = random.Random(seed)
     add(store, slots=SLOTS)
     kills = 0
-    while kills < KILLS:
-        kills += end_by_kills(store, address, tuners, batch, chance, KILLS - kills)
+    while kills < wanted:
+        kills += end_by_kills(store, address, tuners, batch, chance, wanted - kills)
         run = read_runs(store)[0]
         trials = read_run(store, run.id or 0)
         assert [trial.number for trial in trials] == list(range(len(whole.trials)))

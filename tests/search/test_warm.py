@@ -205,6 +205,7 @@ class TestSearch:
             tune(store, APP, held, stop_after(6))
         return tune(store, APP, resume_tuning(store, APP))
 
+    @pytest.mark.long
     @pytest.mark.slow
     def test_what_took_many_evaluations_takes_few_the_next_time(self, tmp_path: Path) -> None:
         """How many evaluations until a feasible trial is as cheap as the best of a cold run of fourteen; by chance

@@ -36,6 +36,7 @@ class Told:
     revisions: list[int] = field(default_factory=list)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_twenty_kills_lose_nothing(store: Store, address: str) -> None:
     """Ten on each database."""

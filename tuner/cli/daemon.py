@@ -46,7 +46,7 @@ def daemon(once: bool, every: float, as_json: bool, address: str | None) -> None
     from tuner.store.connection import open_store
 
     if as_json and not once:
-        raise click.UsageError("--json goes with --once; without it, read the books: tuner events, or the API")
+        raise click.UsageError("--json goes with --once; without it, the API and the page tell what is done")
     stop = threading.Event()
     with closing(open_store(address)) as store:
         if once:

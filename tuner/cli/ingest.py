@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from tuner.pipeline.ingest import Ingested, Place
     from tuner.pipeline.sources import Found, Reading
-    from tuner.store.connection import Store
 
 SETTINGS = {"spark.driver.memory": "2g", "spark.sql.shuffle.partitions": "64"}
 
@@ -70,27 +69,20 @@ def ingest(
     from tuner.pipeline.ingest import Place
     from tuner.pipeline.ingest import forget as forget_all
     from tuner.pipeline.sources import detect
+    from tuner.store.address import place_history
     from tuner.store.connection import open_store
 
     check_window(window_s)
     if not watch:
         detect(*paths)  # refused before Spark is started
     with closing(open_store(address)) as store:
-        place = Place(store, app, (history or beside(store)).absolute(), window_s)
+        place = Place(store, app, (history or place_history(store.address)).absolute(), window_s)
         if forget:
             forget_all(place)
         if watch:
             keep_watching(place, paths, again, master, every)
         else:
             say(place, run_once(place, paths, again, master, True))
-
-
-def beside(store: Store) -> Path:
-    """The folder of the history where none is named."""
-    from tuner.store.address import default_path
-
-    path = store.address.path
-    return default_path().parent / "history" if path is None else path.with_name(f"{path.stem}-history")
 
 
 def run_once(place: Place, paths: tuple[str, ...], again: bool, master: str, strict: bool) -> Ingested:

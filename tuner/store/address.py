@@ -33,6 +33,12 @@ def default_path() -> Path:
     return home / "stream-scaler" / "tuner.db"
 
 
+def place_history(address: Address) -> Path:
+    """The folder of the fine samples, where none is named: beside the database."""
+    path = address.path
+    return default_path().parent / "history" if path is None else path.with_name(f"{path.stem}-history")
+
+
 def parse_address(text: str | Path | None) -> Address:
     """None: the default file, whose folder is made; a text without "://" is a path."""
     if text is None:

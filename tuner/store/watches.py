@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import or_, select, update
+from sqlalchemy import insert, or_, select, update
 from sqlalchemy.orm import Session
 
 from tuner.store.faults import Missing
 from tuner.store.models import WatchRow
 from tuner.store.records import Watch
-from tuner.store.rows import columns_of, take_turns, to_columns, upsert_into
+from tuner.store.rows import columns_of, take_turns, to_columns
 from tuner.store.runs import TakenOver, is_gone
 
 COLUMNS = columns_of(WatchRow, Watch)
@@ -26,9 +26,13 @@ def put_watch(session: Session, application: str, settings: Mapping[str, Any], d
     """Watch an application, or go on with other settings; what is in hand stays in hand."""
     take_turns(session, f"watch of {application}")
     before = find_watch(session, application)
-    watch = Watch(application, settings, due=due) if before is None else replace(before, settings=settings, due=due)
-    session.execute(upsert_into(session, WatchRow).values(to_columns(watch)))
-    return watch
+    if before is None:
+        watch = Watch(application, settings, due=due)
+        session.execute(insert(WatchRow).values(to_columns(watch)))
+        return watch
+    changed = {"settings": dict(settings), "due": due}  # its holder writes the others, and takes no turns
+    session.execute(update(WatchRow).where(WatchRow.application == application).values(changed))
+    return replace(before, settings=settings, due=due)
 
 
 def find_watch(session: Session, application: str) -> Watch | None:

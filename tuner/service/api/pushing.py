@@ -7,9 +7,8 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Response
 from sqlalchemy.orm import Session
 
-from scaler.errors import BadInput
 from tuner.service.api.bodies import ObjectiveBody, PushBody, RollbackBody
-from tuner.service.api.documents import schema_of, shorten
+from tuner.service.api.documents import schema_of
 from tuner.service.api.given import App, Given, Pushing, RowId, answer, change, gives, read_as, takes
 from tuner.store.records import Objective
 
@@ -26,38 +25,16 @@ OBJECTIVE = schema_of(Objective)
 async def propose(
     app: App, caller: Pushing, body: Annotated[ObjectiveBody, Depends(read_as(ObjectiveBody))], given: Given
 ) -> Response:
-    """Propose an objective by hand."""
-    made = await change(given, lambda session, now: keep(session, app, body, caller.name, now))
-    return answer(made, 201)
+    """Propose an objective by hand; bounds are on what an answer takes besides triggers and scheduling."""
 
+    def work(session: Session, now: float) -> Objective:
+        from scaler.problem import Weights
+        from tuner.service.rollout.push import propose_by_hand
 
-def keep(session: Session, app: str, body: ObjectiveBody, who: str, now: float) -> Objective:
-    from scaler.problem import Weights
-    from tuner.store.events import add_event
-    from tuner.store.objectives import add_objective
-    from tuner.store.records import Event
+        weights = Weights(body.weights.perf, body.weights.rcf, body.weights.res)
+        return propose_by_hand(session, app, weights, body.bounds, caller.name, now, body.why)
 
-    check_bounds(session, app, body)
-    weights = Weights(body.weights.perf, body.weights.rcf, body.weights.res)
-    evidence = {"why": body.why} if body.why else {}
-    made = add_objective(session, Objective(app, weights, body.bounds, now, provenance=f"by {who}", evidence=evidence))
-    says = f"{who} proposed objective {made.version} by hand" + (f": {body.why}" if body.why else "")
-    add_event(session, Event(app, now, who, "proposed", says, {"version": made.version}))
-    return made
-
-
-def check_bounds(session: Session, app: str, body: ObjectiveBody) -> None:
-    """A bound for every operator, and for no other."""
-    from tuner.description import shape_of
-    from tuner.store.applications import load_application
-
-    operators = [operator.name for operator in shape_of(load_application(session, app).document).operators]
-    for name in body.bounds:
-        if name not in operators:
-            raise BadInput(f"bounds: {app!r} has no operator {shorten(name)!r}; it has {', '.join(operators[:20])}")
-    for name in operators:
-        if name not in body.bounds:
-            raise BadInput(f"bounds: operator {name!r} has none; give every operator one, in seconds")
+    return answer(await change(given, work), 201)
 
 
 @router.post(

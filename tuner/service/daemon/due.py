@@ -30,6 +30,8 @@ OFF = 0.25  # of a predicted response time, from which on a surrogate is not rel
 BLOCK, FEWEST_BLOCKS = 20, 3  # slots, and blocks of so many of them
 AGREE = 0.8  # of the blocks
 NEAR_ONE = 0.9  # utilisation beyond which response times are luck
+MOST_OFF = 10.0  # times the predicted response time, as which a longer one counts
+COMPLETE = 0.8  # share of a slot's metrics, below which its response time is not relied on
 WEEK_S = 7 * 86_400.0
 ROWS = 2_000  # decisions looked at
 
@@ -50,10 +52,11 @@ def find_reason(session: Session, settings: Retuning, watch: Watch, now: float) 
     if now - tuned >= settings.period_s:
         return Reason("period", f"it was tuned {(now - tuned) / 3600.0:.1f} h ago, and is to be every "
                       f"{settings.period_s / 3600.0:g} h")  # fmt: skip
+    since = max(tuned, detail.get("since", tuned), now - WEEK_S)  # under what stands now, on the surrogate of now
     return (
         find_drift(session, watch.application)
-        or find_missed(session, watch.application, max(tuned, now - WEEK_S), settings.alpha)
-        or find_wrong(session, watch.application, max(tuned, now - WEEK_S))
+        or find_missed(session, watch.application, since, settings.alpha)
+        or find_wrong(session, watch.application, since)
     )
 
 
@@ -146,8 +149,9 @@ def say_error(session: Session, app: str, record: Record, since: float, until: f
         for row in list_decisions(session, app, [operator.operator], None, since, until, ROWS):
             said = predict(operator, speeds, row.rate, row.seen.get("deployment"))
             seen = row.response
-            if said is not None and seen is not None and 0.0 < seen < math.inf and row.kind != "HELD":
-                pairs.append((said, seen))
+            whole = float(row.seen.get("completeness") or 0.0) >= COMPLETE
+            if whole and said is not None and seen is not None and seen > 0.0:
+                pairs.append((said, min(seen, MOST_OFF * said)))  # more came than could be served: off by a lot
         ratio = compare_blocks(pairs)
         if ratio is not None:
             return (

@@ -58,6 +58,8 @@ def watch_over(
                 make_pass(hand, desk)
             except (Retry, BadInput) as error:  # of the database
                 log.warning("%s", error)
+            except Exception:
+                log.exception("a pass over the applications failed; the next one follows")
             wait(every)
     finally:
         if desk.search is not None:

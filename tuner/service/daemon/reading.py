@@ -25,10 +25,9 @@ def read_sources(hand: Hand, app: str, sources: Sequence[str], window_s: float) 
     from tuner.pipeline.ingest import Place, ingest
     from tuner.pipeline.session import start_session
     from tuner.pipeline.sources import detect, examine
-    from tuner.store.address import default_path
+    from tuner.store.address import place_history
 
-    path = hand.store.address.path
-    history = default_path().parent / "history" if path is None else path.with_name(f"{path.stem}-history")
+    history = place_history(hand.store.address)
 
     def read(spark: SparkSession, fresh: Sequence[Found]) -> Reading:
         return examine(spark, fresh, app, False)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tuner.surrogate.windows import Windows
 
 PARTS = (0.5, 0.25, 0.125)  # of the stretch, its end: tried where the whole is of two minds
+LEAST = 30  # windows of a stretch, of whose last ones nothing could be told otherwise
 FITS = 6  # earlier fits, whose ends are tried as well: what had not drifted by then may have since
 
 
@@ -72,7 +73,7 @@ def fit_stretches(session: Session, app: str, samples: list[Sample], ends: Seque
 
 def is_steady(windows: Windows) -> bool:
     """Whether the last windows are like those before them: what is not may be of two minds, and right about neither."""
-    from tuner.surrogate.checks import FEWEST, LATER
+    from tuner.surrogate.checks import LATER
     from tuner.surrogate.drift import profile
     from tuner.surrogate.service import list_services
     from tuner.surrogate.windows import take
@@ -80,8 +81,8 @@ def is_steady(windows: Windows) -> bool:
     index, reference = np.arange(windows.start.size), list_services(windows)[1]
     cut = math.ceil(index.size * (1.0 - LATER))
     before, after = (profile(take(windows, side), reference) for side in (index < cut, index >= cut))
-    if index.size < FEWEST or before is None or after is None:
-        return index.size >= FEWEST  # what nobody can compare is left to the checks
+    if index.size < LEAST or before is None or after is None:
+        return index.size >= LEAST  # what nobody can compare is left to the checks
     return not have_moments_changed(before, after)
 
 

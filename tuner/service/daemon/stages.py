@@ -77,7 +77,8 @@ def act(hand: Hand, watch: Watch, objective: Objective, verdict: Verdict, slot_s
 
         return note(
             hand, watch, phase_of(watch, "idle"), now, None, back,
-            says=verdict.why, reverts=reverts, not_before=later, silent=None, tuned=watch.detail.get("tuned", now),
+            says=verdict.why, reverts=reverts, not_before=later, since=now, silent=None,
+            tuned=watch.detail.get("tuned", now),
         )  # fmt: skip
     silent = verdict.outcome == WAITS
     event = None
@@ -102,7 +103,7 @@ def settle(hand: Hand, watch: Watch, objective: Objective, verdict: Verdict) -> 
     event = ("settled", says, {"version": objective.version})
     return note(
         hand, watch, phase_of(watch, "idle"), now, event, work,
-        says=says, reverts=None, fails=None, silent=None, figures=None,
+        says=says, since=now, reverts=None, fails=None, silent=None, figures=None,
     )  # fmt: skip
 
 

@@ -23,7 +23,9 @@ from tuner.description import describe_application, scenario_of, shape_of
 from tuner.scenario import Scenario, read_scenario
 from tuner.store.applications import add_application, load_application
 from tuner.store.connection import open_store
+from tuner.store.events import list_events
 from tuner.store.records import ApplicationVersion
+from tuner.store.watches import find_watch, put_watch
 
 DEMO = files("tuner.example").joinpath("demo.toml").read_text()
 OPERATORS = """
@@ -115,6 +117,20 @@ def test_what_is_kept_is_written_as_a_file_that_says_the_same(place: Path, name:
     succeed("app", "add", "shop", write(place, FILES[name]))
     succeed("app", "show", "shop", "--toml", place / "again.toml")
     assert succeed("app", "add", "shop", place / "again.toml") == "shop: unchanged, version 1.\n"
+
+
+def test_what_is_described_is_retuned_as_it_was_set_to_be(place: Path) -> None:
+    path = write(place, DEMO)
+    succeed("app", "add", "shop", path)
+    with closing(open_store(place / "tuner.db")) as store, store.begin() as session:
+        watch = find_watch(session, "shop")
+        assert watch is not None
+        assert watch.settings["period_s"] == 86_400.0
+        put_watch(session, "shop", {**watch.settings, "period_s": 3600.0}, 0.0)
+    succeed("app", "add", "shop", path, "--r-max", 0.2)
+    with closing(open_store(place / "tuner.db")) as store, store.read() as session:
+        assert [event.what for event in list_events(session, "shop")] == ["registered", "registered"]
+        assert find_watch(session, "shop").settings["period_s"] == 3600.0  # type: ignore[union-attr]
 
 
 def test_only_a_change_makes_a_version_and_it_is_told(place: Path) -> None:

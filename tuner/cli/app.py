@@ -43,13 +43,15 @@ def app() -> None:
 def add(
     app: str, file: Path, r_max: float | None, eta_v: float | None, eta_r: float | None, address: str | None
 ) -> None:
-    """Keep FILE as the newest description of APP.
+    """Keep FILE as the newest description of APP, which `tuner serve` and `tuner daemon` retune from then on.
 
     FILE is a scenario, as `tuner demo --save` writes one, or an application alone: [[operator]] and [[edge]] tables.
     Files that it names are read now, but for its trace, which stays where it is. Earlier versions are kept.
     """
+    from tuner.cli.token import name_user
     from tuner.description import read_description
-    from tuner.store.applications import add_application, list_versions
+    from tuner.service.registration import keep_described
+    from tuner.store.applications import list_versions
     from tuner.store.connection import open_store
 
     check_name(app)
@@ -58,7 +60,7 @@ def add(
     document = read_description(file, app, {"qos": demanded} if demanded else {})
     with closing(open_store(address)) as store, store.begin() as session:
         earlier = list_versions(session, app)
-        kept = add_application(session, app, document, time.time())
+        kept = keep_described(session, app, document, name_user(), time.time())
     click.echo(f"{app}: {tell_change(earlier[-1] if earlier else None, kept)}")
 
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request, Response
-from sqlalchemy.orm import Session
 from starlette.concurrency import run_in_threadpool
 
 from scaler.errors import BadInput
@@ -26,7 +25,8 @@ from tuner.service.api.given import (
     read_as,
     takes,
 )
-from tuner.store.applications import add_application, list_applications, load_application
+from tuner.service.registration import keep_described
+from tuner.store.applications import list_applications, load_application
 from tuner.store.records import ApplicationVersion
 
 router = APIRouter(prefix="/v1/applications", tags=["applications"])
@@ -50,29 +50,7 @@ async def register(
 ) -> Response:
     """Describe an application and what is demanded of it; from now on it is watched."""
     document = await run_in_threadpool(describe, body.document, app)
-    return answer(await change(given, lambda session, now: keep(session, app, document, caller.name, now)))
-
-
-def keep(session: Session, app: str, document: Mapping[str, Any], who: str, now: float) -> ApplicationVersion:
-    from tuner.service.daemon.retuning import DEFAULTS
-    from tuner.service.orders import issue_orders
-    from tuner.store.applications import list_versions
-    from tuner.store.events import add_event
-    from tuner.store.orders import load_orders
-    from tuner.store.records import Event
-    from tuner.store.watches import find_watch, put_watch
-
-    before = len(list_versions(session, app))
-    version = add_application(session, app, document, now)
-    watch = find_watch(session, app)
-    if watch is not None and version.number == before:
-        return version
-    says = f"{who} registered {app} (version {version.number})"
-    add_event(session, Event(app, now, who, "registered", says, {"version": version.number}))
-    put_watch(session, app, DEFAULTS if watch is None else watch.settings, now)
-    if load_orders(session, app) is not None:
-        issue_orders(session, app, now)
-    return version
+    return answer(await change(given, lambda session, now: keep_described(session, app, document, caller.name, now)))
 
 
 def describe(tables: Mapping[str, Any], app: str) -> dict[str, Any]:

@@ -75,10 +75,10 @@ def read_file(path: Path, app: str, slot_s: float) -> Orders:
     except OSError as error:
         raise BadInput(f"the objective {path} cannot be read ({error.strerror}); name a file that is there") from error
     except ValueError as error:
-        raise BadInput(f"the objective {path} is no JSON ({error}); write it with: tuner objective {app}") from error
+        raise BadInput(f"the objective {path} is no JSON ({error}); write it with: tuner orders {app}") from error
     try:
         if isinstance(document, dict) and "revision" in document:
             return parse_orders(document)
         return Orders(app, 0, slot_s, parse_objective(document))
     except (BadInput, AttributeError, KeyError, TypeError, ValueError) as error:
-        raise BadInput(f"the objective {path} is not whole ({error}); write it with: tuner objective {app}") from error
+        raise BadInput(f"the objective {path} is not whole ({error}); write it with: tuner orders {app}") from error

@@ -47,6 +47,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return read
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.xdist_group("spark")
 class TestOnACluster:

@@ -260,6 +260,7 @@ def test_targets_of_all_operators_make_up_the_need_and_a_refused_one_does_not_co
         workers.ask("split", {"small": 1})
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.xdist_group("spark")
 def test_workers_of_a_real_cluster_come_with_their_executors_and_go_drained(tmp_path: Path) -> None:

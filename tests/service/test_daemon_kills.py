@@ -104,7 +104,7 @@ def kill_often(store: Store, address: str, start: Start, kills: int, seed: int) 
         if before[0] == "idle":  # all is done: once more
             with store.begin() as session:
                 ask_watch(session, world.app, {"tune": {"who": "a test"}})
-        until = time.monotonic() + 3.0
+        until = time.monotonic() + 20.0
         while how_far(store, world.app) == before and time.monotonic() < until:
             go_on()
         time.sleep(chance.uniform(0.0, 0.2))

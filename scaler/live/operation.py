@@ -17,7 +17,7 @@ from scaler.live.actuator import Actuator
 from scaler.live.checkpoint import read_checkpoint, write_checkpoint
 from scaler.live.outcome import FAILED, REACHED, Ledger, Patience, ask, compare, refuse
 from scaler.live.reading import Reading, Sensor
-from scaler.live.telling import make_samples, observe, tell_more
+from scaler.live.telling import carry_on, make_samples, observe, tell_more
 from scaler.nodes import NOTHING, Deployment, NodeType, Reconfiguration
 from scaler.orders import Orders
 from scaler.pilot import Decision, Pilot, Step
@@ -64,6 +64,7 @@ class Operation:
         self.ledger = Ledger()
         self.awaited: Step | None = None  # that asked for what has not come yet
         self.kept_at = float("-inf")
+        self.known: Reading | None = None  # the last one that was whole
         self.fault = ""  # what went wrong in the last slot that something did
         if checkpoint is not None:
             self.restore(checkpoint)
@@ -82,10 +83,14 @@ class Operation:
     def slot(self, start: float, end: float, now: float) -> Decision:
         """See, decide, act and tell, once."""
         reading = self.read(start, end)
+        shown = carry_on(reading, self.known, self.pilot.complete)
+        if reading.completeness >= self.pilot.complete:
+            self.known = reading
         came = self.count()
         told = self.settle(came, now)
+        self.ask_first(came, now)
         orders = self.take_orders()
-        step = self.pilot.step(observe(reading, came, self.nodes), orders, now, self.expect(came), tell_more(reading))
+        step = self.pilot.step(observe(shown, came, self.nodes), orders, now, self.expect(came), tell_more(shown))
         decision = self.pilot.acted(step, *self.act(step, came, now))
         self.office.report(self.operator, [one.document() for one in (*told, decision)], make_samples(reading))
         if self.on_decision is not None:
@@ -136,6 +141,18 @@ class Operation:
             self.awaited = None
         self.ledger = outcome.ledger
         return told
+
+    def ask_first(self, came: Mapping[str, int] | None, now: float) -> None:
+        """A stream that has no replica at all serves nothing and tells nothing; it gets one of the first type."""
+        if not self.enforce or came is None or any(came.values()) or self.ledger.asked is not None:
+            return
+        target = {node.name: int(i == 0) for i, node in enumerate(self.nodes)}
+        try:
+            self.actuator.ask(self.operator, target)
+        except Exception as error:  # the next slot tries again
+            self.note("a first replica could not be asked for", error)
+            return
+        self.ledger = ask(self.ledger, target, now)
 
     def expect(self, came: Mapping[str, int] | None) -> Deployment | None:
         """The deployment once all that was asked for has come; None where nothing is awaited."""

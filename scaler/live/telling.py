@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from scaler.live.reading import Reading
@@ -11,6 +12,44 @@ from scaler.nodes import Deployment, NodeType
 from scaler.policy import Observation
 
 UNTRUSTED = ("restarted", "stopped", "stalled")  # what was measured then says nothing of what the operator can do
+CATCHING_UP = "catching up"
+OUTLASTS = "a batch outlasts the slot: the rate of before is held"
+BUSY = 0.95  # of the replicas' time, from which on they are seen to work though no report tells of it
+OLDEST = 6.0  # slots, beyond which what was known says nothing of now
+
+
+def carry_on(reading: Reading, before: Reading | None, complete: float) -> Reading:
+    """What was known last, where a batch that outlasts the slot is all that keeps its report from coming.
+
+    An overloaded stream has the longest batches, so that it would be held just when it must not be. Its executors tell
+    that they work; the rate is the last one that was told, and answers take no less than they did.
+    """
+    if before is None or reading.completeness >= complete or any(note in UNTRUSTED for note in reading.notes):
+        return reading
+    known = None not in (before.rate, before.response) and reading.end - before.end <= OLDEST * (
+        before.end - before.start
+    )
+    if not known or reading.utilisation is None or reading.utilisation < BUSY:
+        return reading
+    rate = before.rate if reading.rate is None else reading.rate
+    response = max(before.response or 0.0, reading.response or 0.0)
+    notes = (*reading.notes, OUTLASTS)
+    return replace(reading, rate=rate, response=response, utilisation=1.0, completeness=complete, notes=notes)
+
+
+def offer(reading: Reading) -> float | None:
+    """The utilisation that what came asks for: of the slot's work alone, replicas may do less or more than that.
+
+    Where more came than was worked on, or what had waited is worked off, they are as busy as they can be; a policy
+    that held the work done against what came would take them for faster, or slower, than they are.
+    """
+    if reading.utilisation is None or CATCHING_UP in reading.notes:
+        return reading.utilisation if reading.utilisation is None else 1.0
+    replicas = sum((reading.replicas or {}).values())
+    if reading.service is None or reading.rate is None or reading.service[0] <= 0.0 or replicas <= 0.0:
+        return reading.utilisation
+    needed = reading.rate * reading.service[1] / reading.service[0] / replicas
+    return min(1.0, max(reading.utilisation, needed))
 
 
 def observe(reading: Reading, came: Mapping[str, int] | None, nodes: Sequence[NodeType]) -> Observation:
@@ -21,7 +60,7 @@ def observe(reading: Reading, came: Mapping[str, int] | None, nodes: Sequence[No
     return Observation(
         time=reading.start,
         rate=or_nan(reading.rate),
-        utilisation=or_nan(reading.utilisation),
+        utilisation=or_nan(offer(reading)),
         response=or_nan(reading.response),
         deployment=Deployment(replicas),
         completeness=0.0 if untrusted else reading.completeness,

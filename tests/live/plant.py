@@ -43,6 +43,8 @@ class Plant:
         if self.silent:
             raise OSError("no sensor")
         rate = self.rate(start)
+        if not any(self.serving.values()):
+            return Reading(operator, start, end, rate=rate)
         speeds = [node.speedup for node in NODES if self.serving[node.name] > 0]
         each = rate / sum(self.serving.values())
         response = float(mg1_response(each, MOMENTS.mean, MOMENTS.variance, min(speeds)))

@@ -69,6 +69,18 @@ def test_what_the_cluster_refuses_has_failed_with_its_words() -> None:
     assert "the cluster is being upgraded" in made.reason
 
 
+def test_a_stream_without_a_replica_is_given_its_first() -> None:
+    plant, desk = Plant(lambda t: 300.0), Desk()
+    plant.serving = {"small": 0, "fast": 0}
+    plant.target = dict(plant.serving)
+    operation = make(plant, desk)
+    made = [operation.slot(0.0, SLOT_S, SLOT_S)]
+    assert plant.asked == [{"small": 1, "fast": 0}]
+    made += run(operation, plant, 2, 1)
+    assert [one.kind for one in made] == ["HELD", "NO_CHANGE", "NO_CHANGE"]
+    assert len(plant.asked) == 1
+
+
 def test_without_enforce_nothing_is_asked_for_and_it_is_said_what_would_have_been() -> None:
     plant, desk = Plant(lambda t: 900.0), Desk()
     (made,) = run(make(plant, desk, enforce=False), plant, 1)

@@ -45,6 +45,7 @@ COMMANDS: dict[str, Entry] = {
     "explain": Entry("tuner.cli.explain:explain", "Say why an application was scaled at a time, or not."),
     "token": Entry("tuner.cli.token:token", "Make and revoke what scalers and people show to be let in."),
     "dashboards": Entry("tuner.cli.dashboards:dashboards", "Write a Grafana dashboard and alert rules to a folder."),
+    "live": Entry("tuner.cli.live:live", "Watch scalers at work: a demo on a real cluster, or an application's."),
     "db": Entry("tuner.cli.db:db", "Look after the database of samples, trials and decisions."),
     "completion": Entry("tuner.cli.completion:completion", "Print what makes a shell complete these commands."),
 }

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from html import escape
 from typing import Any
 
@@ -68,8 +69,8 @@ def write_operator(scene: Scene, operator: str) -> str:
     bound = next((m.bound for m in reversed(moments) if m.bound is not None), None)
     response = lay_out([m.response for m in moments])
     shown = draw_response(frame, at, response, bound, operator) if bound is not None and known(response) else ""
-    replicas = np.array([[(m.replicas or {}).get(name, 0) for name in scene.node_types] for m in moments], float)
-    rates = lay_out([m.rate for m in moments])
+    replicas = np.array([[held.get(name, 0) for name in scene.node_types] for held in carry_on(moments)], float)
+    rates = bound_all(lay_out([m.rate for m in moments]))
     return (
         f"<h2>{escape(operator)}</h2>{shown}"
         f"{draw_replicas(frame, at, replicas, rates, operator) if known(rates) else ''}"
@@ -81,6 +82,20 @@ def lay_out(values: Sequence[float | None]) -> Columns:
     infinite = np.array([value is not None and math.isinf(value) for value in values], dtype=np.int64)
     finite = np.array([math.nan if value is None or math.isinf(value) else value for value in values])
     return Columns(finite, finite, finite, infinite)
+
+
+def bound_all(columns: Columns) -> Columns:
+    """A line breaks where nothing is known; its band, which has no height here, makes the scale and must not."""
+    edges = np.nan_to_num(columns.mean)
+    return replace(columns, low=edges, high=edges)
+
+
+def carry_on(moments: Sequence[Moment]) -> Iterator[Mapping[str, int]]:
+    """Replicas of each; where they are not known, those that were last, or first."""
+    held: Mapping[str, int] = next((moment.replicas for moment in moments if moment.replicas is not None), {})
+    for moment in moments:
+        held = held if moment.replicas is None else moment.replicas
+        yield held
 
 
 def known(columns: Columns) -> bool:

@@ -20,11 +20,11 @@ from scaler.problem import Floats
 
 APP = "demo"
 PARSE, COUNT = OPERATORS = ("parse", "count")
-SMALL, LARGE = NODES = (NodeType("small", 1.0, 1.0), NodeType("large", 1.8, 1.7))
+SMALL, LARGE = NODES = (NodeType("small", 1.0, 1.0), NodeType("large", 1.8, 2.1))
 MEANS = {PARSE: 0.055, COUNT: 0.033}  # seconds
 SCV = 0.5  # squared coefficient of variation of what a record costs
 BOUNDS = {PARSE: 4.0, COUNT: 4.0}  # seconds, on the whole response time of each
-WEIGHTS = {"perf": 0.6, "rcf": 0.04, "res": 0.36}
+WEIGHTS = {"perf": 0.6, "rcf": 0.03, "res": 0.37}
 K_MAX = 4
 SLOT_S = 10.0
 CALM, TIMES = 5.0, 3.0  # lines per second, and by how much that rises

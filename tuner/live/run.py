@@ -26,7 +26,7 @@ WORKERS = (
 )
 LOOK_S = 0.5
 TOTALS = ("lines", "words", "counted", "exact")
-AFTER_S = 180.0  # that the driver may take beyond the replay
+AFTER_S = 300.0  # that the driver may take beyond the replay
 
 
 @dataclass(frozen=True, slots=True)

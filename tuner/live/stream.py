@@ -53,7 +53,7 @@ Batches = Iterator[pa.RecordBatch]
 LINES = "id long, arrived double, line string"
 PARTS = "word string, n long"
 FIRST = {"small": 1}  # replicas of each operator at the start
-PATIENCE_S = 90.0  # for what is left when the replay is over
+PATIENCE_S = 180.0  # for what is left when the replay is over
 LEAN = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 SPARK = {
     **SETTINGS,

@@ -1,0 +1,56 @@
+"""Readings of slots that batches outlast, and of slots in which more came than was worked on, in; what is shown out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from scaler.live.reading import Reading
+from scaler.live.telling import CATCHING_UP, OLDEST, OUTLASTS, carry_on, observe, offer
+from tests.live.plant import NODES
+
+WHOLE = Reading(
+    "count", 0.0, 5.0, rate=20.0, taken=90.0, response=6.0, utilisation=0.6, service=(90.0, 6.3, 0.5),
+    replicas={"small": 1.0},
+)  # fmt: skip
+BLIND = Reading("count", 5.0, 10.0, utilisation=1.0, replicas={"small": 1.0}, completeness=0.0)
+
+
+def test_a_batch_that_outlasts_the_slot_leaves_what_was_known_in_force() -> None:
+    shown = carry_on(BLIND, WHOLE, 0.8)
+    assert (shown.rate, shown.response, shown.utilisation) == (20.0, 6.0, 1.0)
+    assert shown.completeness == 0.8
+    assert OUTLASTS in shown.notes
+
+
+def test_what_the_slot_itself_tells_goes_before() -> None:
+    shown = carry_on(replace(BLIND, rate=31.0, response=9.0, completeness=0.4), WHOLE, 0.8)
+    assert (shown.rate, shown.response) == (31.0, 9.0)
+
+
+@pytest.mark.parametrize(
+    ("reading", "before"),
+    [
+        (BLIND, None),
+        (replace(BLIND, utilisation=0.5), WHOLE),  # nobody is seen to work
+        (replace(BLIND, utilisation=None), WHOLE),
+        (replace(BLIND, notes=("stalled",)), WHOLE),
+        (replace(BLIND, notes=("restarted",)), WHOLE),
+        (replace(BLIND, start=5.0 * (OLDEST + 1.0), end=5.0 * (OLDEST + 2.0)), WHOLE),  # long ago
+        (BLIND, replace(WHOLE, rate=None)),
+        (replace(BLIND, completeness=0.9), WHOLE),
+    ],
+)
+def test_else_what_is_missing_is_missing(reading: Reading, before: Reading | None) -> None:
+    assert carry_on(reading, before, 0.8) is reading
+
+
+def test_replicas_are_as_busy_as_what_came_asks_for() -> None:
+    assert offer(WHOLE) == 1.0  # 20/s of 70 ms each, whatever was worked on
+    assert offer(replace(WHOLE, rate=10.0)) == pytest.approx(0.7)
+    assert offer(replace(WHOLE, rate=5.0)) == 0.6  # they did more than that: what they did
+    assert offer(replace(WHOLE, rate=5.0, notes=(CATCHING_UP,))) == 1.0
+    assert offer(replace(WHOLE, utilisation=None)) is None
+    assert offer(replace(WHOLE, service=None)) == 0.6
+    assert observe(WHOLE, {"small": 1, "fast": 0}, NODES).utilisation == 1.0

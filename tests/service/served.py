@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -30,6 +31,12 @@ class Served:
     def port(self) -> int:
         return int(self.url.rpartition(":")[2])
 
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        self.process.send_signal(number)
+        code = self.process.wait(PATIENCE)
+        self.reader.join(PATIENCE)
+        return code
+
     def kill(self) -> None:
         """As kill -9 does."""
         self.process.kill()
@@ -40,7 +47,12 @@ class Served:
 
 
 def start_service(address: str, *arguments: str) -> Served:
-    process = subprocess.Popen([*SERVE, "--store", address, *arguments], stderr=subprocess.PIPE, text=True)
+    return hear([*SERVE, "--store", address, *arguments])
+
+
+def hear(command: Sequence[str], stdout: int | None = None) -> Served:
+    """The service once it listens; what it tells is read as it comes, for a full pipe would stop it."""
+    process = subprocess.Popen(command, stdout=stdout, stderr=subprocess.PIPE, text=True)
     told: list[str] = []
     heard = threading.Event()
 
@@ -54,10 +66,10 @@ def start_service(address: str, *arguments: str) -> Served:
 
     reader = threading.Thread(target=read)
     reader.start()
-    assert heard.wait(PATIENCE), told
+    assert heard.wait(PATIENCE), (told, process.poll())
     urls = [json.loads(line)["url"] for line in told if '"listening"' in line]
     assert urls, told
-    return Served(process, urls[0], told, reader)
+    return Served(process, str(urls[0]), told, reader)
 
 
 @contextmanager

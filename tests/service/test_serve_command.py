@@ -14,7 +14,6 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
@@ -24,6 +23,7 @@ from fastapi import FastAPI
 from scaler.errors import BadInput
 from tests.commands import refuse, run, succeed
 from tests.service.heard import PATIENCE, running
+from tests.service.served import Served, hear
 from tests.store.conftest import POSTGRES
 from tuner.service.access.token import SECRET
 from tuner.service.serving import Listening, check_listening, is_loopback, names_of
@@ -33,65 +33,16 @@ from tuner.store.tokens import list_tokens
 TUNER = [sys.executable, "-c", "from tuner.cli import main; main()"]
 
 
-@dataclass(frozen=True, slots=True)
-class Service:
-    """A running `tuner serve`; what it tells is read as it comes, for a full pipe would stop it."""
-
-    process: subprocess.Popen[str]
-    told: list[str]
-    url: str
-    reader: threading.Thread
-
-    def stop(self, number: int = signal.SIGTERM) -> int:
-        self.process.send_signal(number)
-        code = self.process.wait(PATIENCE)
-        self.reader.join(PATIENCE)
-        return code
-
-
-def find_url(told: list[str], heard: threading.Event, process: subprocess.Popen[str]) -> str:
-    assert heard.wait(PATIENCE), (told, process.poll())
-    found = [json.loads(line)["url"] for line in told if '"listening"' in line]
-    assert found, told
-    return str(found[0])
-
-
 @contextmanager
 def serving(
     store: object, *arguments: object, daemon: bool = False, stdout: int = subprocess.DEVNULL
-) -> Iterator[Service]:
-    command = [
-        *TUNER,
-        "serve",
-        "--port",
-        "0",
-        "--store",
-        str(store),
-        *map(str, arguments),
-        *([] if daemon else ["--no-daemon"]),
-    ]
-    process = subprocess.Popen(command, stdout=stdout, stderr=subprocess.PIPE, text=True)
-    told: list[str] = []
-    heard = threading.Event()
-
-    def read() -> None:
-        assert process.stderr is not None
-        for line in process.stderr:
-            told.append(line)
-            if '"listening"' in line:
-                heard.set()
-        heard.set()
-
-    reader = threading.Thread(target=read)
-    reader.start()
+) -> Iterator[Served]:
+    command = [*TUNER, "serve", "--port", "0", "--store", str(store), *map(str, arguments)]
+    served = hear(command if daemon else [*command, "--no-daemon"], stdout)
     try:
-        yield Service(process, told, find_url(told, heard, process), reader)
+        yield served
     finally:
-        process.kill()
-        process.wait(PATIENCE)
-        reader.join(PATIENCE)
-        assert process.stderr is not None
-        process.stderr.close()
+        served.kill()
 
 
 def make(store: object, name: str, *scopes: str) -> str:
@@ -195,7 +146,7 @@ def test_who_waits_for_orders_is_answered_when_it_ends(tmp_path: Path) -> None:
         assert {answer.result(PATIENCE).status_code for answer in answers} <= {304, 404, 503}
 
 
-def count_connections(service: Service) -> int:
+def count_connections(service: Served) -> int:
     """Of the service, as the system has them."""
     port = int(service.url.rpartition(":")[2])
     lines = Path("/proc/net/tcp").read_text().splitlines()[1:]

@@ -8,13 +8,14 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
 from tests.service.conftest import BOUNDS, SHOP, WEIGHTS
-from tests.service.served import Served, add_secret, start_service
+from tests.service.served import Served, add_secret, service, start_service
 from tuner.store.connection import Store
 from tuner.store.decisions import list_decisions
 from tuner.store.events import list_events
@@ -129,3 +130,19 @@ def check(store: Store, told: Told) -> None:
     if pushed:
         assert orders is not None
         assert [orders.document["objective"]["version"]] == full == [max(pushed)]
+
+
+@pytest.mark.parametrize("address", ["sqlite"], indirect=True)
+def test_a_database_that_was_away_for_a_while_is_gone_on_with(store: Store, address: str, tmp_path: Path) -> None:
+    headers = {"Authorization": f"Bearer {add_secret(store)}"}
+    path = Path(address)
+    store.close()
+    with service(address) as served, httpx.Client(base_url=served.url, headers=headers, timeout=60.0) as client:
+        assert client.put("/v1/applications/shop", json={"document": SHOP}).status_code == 200
+        path.rename(tmp_path / "aside.db")
+        statuses = {client.get(f"/v1/applications/{name}").status_code for name in ("shop", "till") for _ in range(20)}
+        assert 500 not in statuses
+        assert not path.exists()
+        (tmp_path / "aside.db").rename(path)
+        answer = client.get("/v1/applications/shop")
+        assert (answer.status_code, answer.json()["number"]) == (200, 1)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from sqlalchemy.orm import Session
 from scaler.errors import BadInput, Retry
 from tests.store.conftest import POSTGRES
 from tuner.pipeline.sample import Sample
-from tuner.store.applications import add_application
+from tuner.store.applications import add_application, load_application
 from tuner.store.checkup import check_store
 from tuner.store.connection import Store, open_store
 from tuner.store.faults import Passing
@@ -281,3 +282,18 @@ class TestServer:
         fail = text(f"DO $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = '{code}'; END $$")
         with pytest.raises(kind, match=sentence), server_store.begin() as session:
             session.execute(fail)
+
+
+def test_a_file_that_was_moved_away_is_waited_for_and_not_made_anew(tmp_path: Path) -> None:
+    path, aside = tmp_path / "tuner.db", tmp_path / "aside.db"
+    with closing(open_store(path)) as store:
+        with store.begin() as session:
+            add_application(session, "shop", {}, 1.0)
+        store.engine.dispose()  # so that the next one connects
+        path.rename(aside)
+        with pytest.raises(Retry, match="not there any more; put it back"), store.read() as session:
+            load_application(session, "shop")
+        assert not path.exists()
+        aside.rename(path)
+        with store.read() as session:
+            assert load_application(session, "shop").number == 1

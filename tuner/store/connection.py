@@ -13,13 +13,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.orm import Session
 
-from scaler.errors import BadInput
+from scaler.errors import BadInput, Retry
 from tuner.store.address import Address, parse_address
 from tuner.store.faults import Passing, explained
 from tuner.store.json_text import read_json, write_json
@@ -85,7 +86,15 @@ def open_store(text: str | Path | None = None, patience: float = PATIENCE) -> St
     except BaseException:
         store.close()
         raise
+    if address.path is not None:
+        event.listen(store.engine, "do_connect", partial(refuse_gone, address.path))
     return store
+
+
+def refuse_gone(path: Path, *_: object) -> None:
+    """A file that was moved away is waited for: SQLite would make an empty one in its place, and work on that."""
+    if not path.exists():
+        raise Retry(f"{path} is not there any more; put it back, nothing that was committed is lost")
 
 
 def prepare(store: Store) -> None:

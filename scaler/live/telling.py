@@ -37,14 +37,26 @@ def carry_on(reading: Reading, before: Reading | None, complete: float) -> Readi
     return replace(reading, rate=rate, response=response, utilisation=1.0, completeness=complete, notes=notes)
 
 
+def is_idle(reading: Reading) -> bool:
+    """Nothing came and nothing waits: there is no answer that could be late, and replicas can be given back."""
+    return reading.response is None and reading.rate == 0.0 and reading.backlog == 0.0 and not reading.taken
+
+
+def length(reading: Reading) -> float:
+    return reading.end - reading.start
+
+
 def offer(reading: Reading) -> float | None:
     """The utilisation that what came asks for: of the slot's work alone, replicas may do less or more than that.
 
-    Where more came than was worked on, or what had waited is worked off, they are as busy as they can be; a policy
-    that held the work done against what came would take them for faster, or slower, than they are.
+    Where more came than was worked on, where more waits than comes in a slot, or what had waited is worked off, they
+    are as busy as they can be. A policy that held the work done against what came would take them for faster, or
+    slower, than they are; and one that looks at their work alone would give them back while records wait.
     """
-    if reading.utilisation is None or CATCHING_UP in reading.notes:
-        return reading.utilisation if reading.utilisation is None else 1.0
+    if reading.utilisation is None:
+        return None
+    if CATCHING_UP in reading.notes or (reading.backlog or 0.0) > max(1.0, reading.rate or 0.0) * length(reading):
+        return 1.0
     replicas = sum((reading.replicas or {}).values())
     if reading.service is None or reading.rate is None or reading.service[0] <= 0.0 or replicas <= 0.0:
         return reading.utilisation
@@ -61,7 +73,7 @@ def observe(reading: Reading, came: Mapping[str, int] | None, nodes: Sequence[No
         time=reading.start,
         rate=or_nan(reading.rate),
         utilisation=or_nan(offer(reading)),
-        response=or_nan(reading.response),
+        response=0.0 if is_idle(reading) else or_nan(reading.response),
         deployment=Deployment(replicas),
         completeness=0.0 if untrusted else reading.completeness,
     )
@@ -80,7 +92,7 @@ def make_samples(reading: Reading) -> list[dict[str, Any]]:
     """
     if reading.completeness <= 0.0:
         return []
-    length = reading.end - reading.start
+    seconds = length(reading)
     replicas = None if reading.replicas is None else sum(reading.replicas.values())
     types = [name for name, count in (reading.replicas or {}).items() if count > 0.0]
     n, total, squares = reading.service or (None, None, None)
@@ -90,14 +102,14 @@ def make_samples(reading: Reading) -> list[dict[str, Any]]:
         "end": reading.end,
         "evidence": "records" if reading.service is not None else "progress",
         "node_type": types[0] if len(types) == 1 else None,
-        "arrived": times(reading.rate, length * reading.completeness),
+        "arrived": times(reading.rate, seconds * reading.completeness),
         "tuples_in": reading.taken,
         "tuples_out": reading.put_out,
         "backlog": reading.backlog,
         "service_n": n,
         "service_sum": total,
         "service_squares": squares,
-        "busy": times(times(reading.utilisation, length), replicas),
+        "busy": times(times(reading.utilisation, seconds), replicas),
         "replicas": replicas,
         "batches": reading.batches,
         "batch_time": reading.batch_time,

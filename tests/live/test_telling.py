@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -46,11 +47,21 @@ def test_else_what_is_missing_is_missing(reading: Reading, before: Reading | Non
     assert carry_on(reading, before, 0.8) is reading
 
 
+def test_answers_are_not_late_where_nothing_came() -> None:
+    idle = Reading("count", 0.0, 5.0, rate=0.0, taken=0.0, backlog=0.0, utilisation=0.0)
+    deployed = {"small": 1, "fast": 0}
+    assert observe(idle, deployed, NODES).response == 0.0
+    for more in ({"backlog": 3.0}, {"backlog": None}, {"rate": 1.0}, {"rate": None}, {"taken": 2.0}):
+        assert math.isnan(observe(replace(idle, **more), deployed, NODES).response)
+
+
 def test_replicas_are_as_busy_as_what_came_asks_for() -> None:
     assert offer(WHOLE) == 1.0  # 20/s of 70 ms each, whatever was worked on
     assert offer(replace(WHOLE, rate=10.0)) == pytest.approx(0.7)
     assert offer(replace(WHOLE, rate=5.0)) == 0.6  # they did more than that: what they did
     assert offer(replace(WHOLE, rate=5.0, notes=(CATCHING_UP,))) == 1.0
+    assert offer(replace(WHOLE, rate=5.0, backlog=26.0)) == 1.0  # more than comes in a slot
+    assert offer(replace(WHOLE, rate=5.0, backlog=24.0)) == 0.6
     assert offer(replace(WHOLE, utilisation=None)) is None
     assert offer(replace(WHOLE, service=None)) == 0.6
     assert observe(WHOLE, {"small": 1, "fast": 0}, NODES).utilisation == 1.0

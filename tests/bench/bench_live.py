@@ -1,0 +1,190 @@
+"""What a live scaler costs a stream, what it is worth beside Spark as it comes, and how near the simulator comes to it.
+
+python -m tests.bench.bench_live [overhead] [contest] [--folder FOLDER]
+
+All on a real standalone cluster on loopback, whose records are served by sleeping, so that two cores suffice. `contest`
+runs the same trace under static deployments, Spark's own dynamic allocation and our scaler, and then once more in the
+simulator, on a surrogate fitted from what our scaler's sensors told of that very run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import tempfile
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from scaler.live.reading import Reading
+from scaler.live.telling import make_samples
+from sim.application import Application, Operator
+from tests.live.proof_bed import Seen, await_state, draw, expect_totals, finish, make_objective, read_lines, running
+from tests.live.proof_forecast import forecast
+from tests.live.proof_source import Levels
+from tests.live.proof_stream import APP, OPERATOR, OURS, SPARKS, STATIC, Setup
+from tuner.live.cluster import Worker, find_page, start_cluster
+
+SMALL = ("small", 1.0, 1.0)
+PRICES = {"small": 1.0}
+COST, TASK_COST, K_MAX = 0.06, 0.02, 4
+BOUND, CONSTANT = 9.0, 5.0
+WEIGHTS = {"perf": 0.6, "rcf": 0.02, "res": 0.38}
+TRACE = ((25.0, 6.5), (35.0, 19.5), (40.0, 6.5))
+WORKER = Worker("127.0.0.2", "small", 1.0, K_MAX, f"{650 * K_MAX}m")
+TURNS = 8
+
+
+def play(setup: Setup, folder: Path) -> Seen:
+    folder.mkdir(parents=True)
+    objective = make_objective(setup, BOUND, CONSTANT, WEIGHTS, "planner", COST + TASK_COST)
+    (folder / "objective.json").write_text(json.dumps(objective))
+    with running(setup, folder) as driver:
+        return finish(driver, folder, setup)
+
+
+def find_overhead(setup: Setup, folder: Path) -> None:
+    """A stream that never has to wait for records, with and without a scaler in turn."""
+    busy = replace(
+        setup, levels=((1.0, 2_000_000.0), (1e6, 0.0)), mean=0.002, first={"small": 2}, k_max=2, most=1200, piece=300,
+        trigger_s=0.0, toggles=TURNS + 1, restful=0.0,
+    )  # fmt: skip
+    folder.mkdir(parents=True)
+    objective = make_objective(busy, BOUND, CONSTANT, WEIGHTS, "planner", busy.mean)
+    pinned = {"": {"pin": {}}}  # it decides whatever it would, and takes nothing away
+    orders = {"application": APP, "revision": 1, "slot_s": busy.slot_s, "objective": objective, "guards": pinned}
+    (folder / "objective.json").write_text(json.dumps(orders))
+    with running(busy, folder) as driver:
+        await_state(driver, folder, "streaming", 120.0)
+        await_state(driver, folder, "done", (TURNS + 2) * (2 * busy.toggle_s + 30.0))
+    toggles, batches = read_lines(folder / "toggles.jsonl"), read_lines(folder / "batches.jsonl")
+    rest = range(1, TURNS + 1)  # the first one warms up
+    logs = []
+    for turn in rest:
+        pace = {one["attached"]: find_pace(batches, one) for one in toggles if one["turn"] == turn}
+        logs.append(float(np.log(pace[True] / pace[False])))
+    mean, error = statistics.mean(logs), statistics.stdev(logs) / len(logs) ** 0.5
+    low, high = (float(np.exp(mean + sign * 2.36 * error)) for sign in (-1, 1))
+    print(f"throughput with a scaler attached (slots of {setup.slot_s:g} s) to that without, {TURNS} pairs in turn: "
+          f"{np.exp(mean):.4f} (95 % interval {low:.4f} to {high:.4f}); wanted 0.98 or more")  # fmt: skip
+    memory = {a: [one["mib"] for one in toggles if one["attached"] is a] for a in (True, False)}
+    start = next(one["mib"] for one in toggles if not one["attached"])
+    most = max(memory[True])
+    print(f"memory of the driver's Python: {start:.0f} MiB before a scaler was ever attached, {most:.0f} MiB at most "
+          f"with one ({most / start:.3f} times, {most - start:+.0f} MiB); wanted under 50 MiB more")  # fmt: skip
+
+
+def find_pace(batches: list[dict[str, Any]], during: Mapping[str, Any]) -> float:
+    """Records a second; a batch that ran only partly in this time counts in part."""
+    times, ends = [one["time"] for one in batches], [one["end"] for one in batches]
+    first, last = np.interp([during["began"], during["ended"]], times, ends)
+    return float((last - first) / (during["ended"] - during["began"]))
+
+
+def count_changes(seen: Seen) -> int:
+    """Times that the number of executors became another, during the trace."""
+    return len(seen.changes(seen.levels.seconds)) - 1
+
+
+def find_violations(seen: Seen) -> tuple[float, float]:
+    """Shares of records, and of slots by the mean of those that came in them, that broke the bound."""
+    took = np.array([(came, done - came) for came, done in seen.answered()])
+    slots = (took[:, 0] // 5.0).astype(int)
+    means = np.bincount(slots, took[:, 1]) / np.maximum(1, np.bincount(slots))
+    return float(np.mean(took[:, 1] > BOUND)), float(np.mean(means > BOUND))
+
+
+def contest(setup: Setup, folder: Path) -> None:
+    runs = {
+        "ours": replace(setup, scaled=OURS),
+        "Spark's dynamic allocation": replace(setup, scaled=SPARKS),
+        "static, one": replace(setup, scaled=STATIC, first={"small": 1}),
+        f"static, {K_MAX}": replace(setup, scaled=STATIC, first={"small": K_MAX}),
+        "Spark's, idle 10 s": replace(
+            setup, scaled=SPARKS, conf={"spark.dynamicAllocation.executorIdleTimeout": "10s"}
+        ),
+    }
+    print(f"{'who scales':28s} {'cost':>7s} {'violations: records':>20s} {'slots':>7s} {'changes':>8s} exact")
+    seen: dict[str, Seen] = {}
+    for name, one in runs.items():
+        seen[name] = told = play(one, folder / name.replace(" ", "-").replace(",", ""))
+        records, slots = find_violations(told)
+        exact = told.totals == expect_totals(told.levels)
+        print(
+            f"{name:28s} {told.paid(PRICES):7.0f} {records:20.1%} {slots:7.1%} {count_changes(told):8d} {exact}",
+            flush=True,
+        )
+    print(f"cost is price x replica-seconds over {Levels(setup.levels).seconds:g} s; a violation is an answer after "
+          f"more than {BOUND:g} s")  # fmt: skip
+    print(draw(seen["ours"]))
+    compare(setup, seen["ours"])
+
+
+def fit_application(seen: Seen) -> tuple[Application, float]:
+    """From the samples that our scaler told of this very run; with the constant part of response times."""
+    from tuner.pipeline.sample import Sample
+    from tuner.surrogate.application import build_application, list_constants
+    from tuner.surrogate.fit import fit
+
+    readings = [line["reading"] for line in seen.decisions]
+    for reading in readings:
+        reading["service"] = None if reading["service"] is None else tuple(reading["service"])
+    told = [one for reading in readings for one in make_samples(Reading(**reading))]
+    surrogate = fit([Sample(application=APP, **one) for one in told], APP)
+    fitted = surrogate.operators[0]
+    print(f"surrogate of {len(told)} samples: a record takes {1e3 * fitted.mean.value:.1f} ms (slept: {1e3 * COST:g}); "
+          f"checks: {', '.join(f'{c.name} {c.verdict}' for c in surrogate.checks)}")  # fmt: skip
+    constants = list_constants(surrogate)
+    operator = build_application(surrogate).operators[0]
+    return Application((Operator(OPERATOR, operator.moments, K_MAX, stateful=True),)), constants.get(OPERATOR, 0.0)
+
+
+def compare(setup: Setup, seen: Seen) -> None:
+    """The same trace in the simulator, slot by slot beside what happened."""
+    application, constant = fit_application(seen)
+    moments = application.operators[0].moments
+    objective = make_objective(setup, BOUND, min(constant, BOUND - 0.5), WEIGHTS, "planner", moments.mean)
+    starts = seen.starts()
+    took = statistics.mean(starts) if starts else 10.0
+    told = forecast(setup, objective, took, application=application)
+    slots = len(told.responses)
+    changes = seen.changes(seen.levels.seconds)
+    edges = (np.arange(slots) + 0.5) * setup.slot_s
+    real = np.array([[n.get("small", 0) for at, n in changes if at <= edge][-1] for edge in edges], float)
+    answered = np.array([(came, done - came) for came, done in seen.answered()])
+    member = (answered[:, 0] // setup.slot_s).astype(int)
+    means = np.bincount(member, answered[:, 1], slots)[:slots] / np.maximum(
+        1, np.bincount(member, minlength=slots)[:slots]
+    )
+    print(f"constant {constant:.2f} s, replicas came in {took:.1f} s")
+    print("slot, rate, replicas and response: cluster | simulator")
+    for slot, rate in enumerate(Levels(tuple(setup.levels)).rates(setup.slot_s)):
+        print(f"{slot * setup.slot_s:5.0f} {rate:6.1f}   {real[slot]:.0f} {means[slot]:6.1f} | "
+              f"{told.replicas[slot, 0]} {told.responses[slot]:6.1f}")  # fmt: skip
+    simulated, happened = float(np.mean(told.responses > BOUND)), float(np.mean(means > BOUND))
+    mean = float(told.replicas[:, 0].mean())
+    print(f"mean replicas: cluster {real.mean():.2f}, simulator {mean:.2f} (ratio {mean / real.mean():.2f}); slots "
+          f"that broke the bound: cluster {happened:.1%}, simulator {simulated:.1%}; replicas differ by "
+          f"{np.abs(real - told.replicas[:, 0]).mean():.2f} a slot")  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", nargs="*", default=["overhead", "contest"])
+    parser.add_argument("--folder", type=Path)
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as made:
+        folder = asked.folder or Path(made)
+        with start_cluster(folder / "cluster", [WORKER]) as master:
+            page = find_page(folder / "cluster")
+            setup = Setup(master, page, TRACE, COST, (SMALL,), {"small": 1}, k_max=K_MAX, most=96, piece=8)
+            for what in asked.what:
+                {"overhead": find_overhead, "contest": contest}[what](setup, folder / what)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+"""A setup, an objective and what change took flow in; what the simulator says will come of it flows out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from scaler.problem import Floats, Integers, Moments, Weights
+from sim.application import Application, Operator
+from sim.infrastructure import Infrastructure
+from sim.plant import Inertia
+from sim.setting import Setting
+from sim.simulate import simulate
+from sim.trace import Trace
+from tests.live.proof_source import Levels
+from tests.live.proof_stream import OPERATOR, Setup
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """Slot by slot."""
+
+    slot_s: float
+    bound: float  # on the whole response time
+    responses: Floats  # [T] whole, seconds
+    backlog: Floats  # [T] records that wait when the slot ends
+    replicas: Integers  # [T, N]
+
+    def recovered(self, since: float) -> float:
+        """Seconds from `since` to the end of the last slot that broke the bound, or left records waiting."""
+        late = np.flatnonzero((self.responses > self.bound) | (self.backlog > 1.0))
+        late = late[(late + 1) * self.slot_s > since]
+        ends = [] if late.size == 0 else np.split(late, np.flatnonzero(np.diff(late) > 1) + 1)
+        return 0.0 if len(ends) == 0 else float((ends[0][-1] + 1) * self.slot_s - since)
+
+
+def forecast(
+    setup: Setup, objective: Mapping[str, Any], start_s: float, pause_s: float = 0.0,
+    application: Application | None = None,
+) -> Forecast:  # fmt: skip
+    """The same policy on the same trace under the same bounds, replicas coming after `start_s`."""
+    target = objective["operators"][OPERATOR]
+    moments = Moments(target["mean"], target["variance"])
+    infrastructure = Infrastructure("proof", setup.node_types(), max(price for _, _, price in setup.nodes))
+    rates = np.array(Levels(tuple(setup.levels)).rates(setup.slot_s))
+    setting = Setting(
+        application=application or Application((Operator(OPERATOR, moments, setup.k_max, stateful=True),)),
+        infrastructure=infrastructure,
+        trace=Trace(rates, setup.slot_s),
+        policy=objective["policy"],
+        r_max=target["bound"],
+        weights=Weights(*(objective["weights"][name] for name in ("perf", "rcf", "res"))),
+        highest_rate=target["highest_rate"],
+        options=objective["options"],
+        plant="backlog",
+        inertia=Inertia(setup.slot_s, pause_s, start_s),
+    )
+    line = simulate(setting, seed=0, record=True).timeline
+    assert line is not None
+    mean = setting.application.operators[0].moments.mean
+    queue = fill(rates, line.replicas(0), [speedup for _, speedup, _ in setup.nodes], mean, setting.inertia)
+    constant = target["constant"]
+    return Forecast(setup.slot_s, target["bound"] + constant, line.responses[0] + constant, queue, line.replicas(0))
+
+
+def fill(rates: Floats, replicas: Integers, speedups: list[float], mean: float, inertia: Inertia) -> Floats:
+    """Records that wait at each slot's end, of a fluid: what the run's time line leaves out."""
+    steps, waiting, left = 100, 0.0, np.zeros(len(rates))
+    for slot, rate in enumerate(rates):
+        for step in range(steps):
+            before = max(0, slot - int(np.ceil((inertia.start_s - step * inertia.slot_s / steps) / inertia.slot_s)))
+            serving = np.minimum(replicas[slot], replicas[before : slot + 1].min(axis=0))
+            pace = serving.sum() * min((s for s, n in zip(speedups, serving, strict=True) if n), default=0.0) / mean
+            waiting = max(0.0, waiting + (rate - pace) * inertia.slot_s / steps)
+        left[slot] = waiting
+    return left

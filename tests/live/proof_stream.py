@@ -1,0 +1,337 @@
+"""A setup flows in; a stateful count of a rising stream, as that setup has it scaled, flows out with all that it did.
+
+The driver of the proofs, a process of its own:  python -m tests.live.proof_stream FOLDER
+
+FOLDER/setup.json says what to run (see `Setup`). It leaves at.json (what it is at), batches.jsonl (what each batch had
+answered by when), replicas.jsonl (executors that served, by node type), decisions.jsonl, totals.json. Started again on
+the same folder it goes on from its checkpoints.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, suppress
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+import scaler
+from scaler.link.wire import write_line
+from scaler.live.actuators.executors import SETTINGS, Executors
+from scaler.live.actuators.gateway import Gateway
+from scaler.nodes import NodeType
+from scaler.problem import Floats
+from scaler.timing import ServiceTimer
+from tests.live.proof_source import Levels, Rising
+from tuner.live.cluster import SPEED
+from tuner.pipeline.session import start_session
+from tuner.whole_file import write_whole
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from scaler.live.actuators.profiles import Pinned
+    from scaler.live.reading import Reading
+    from scaler.pilot import Decision
+
+Batches = Iterator[pd.DataFrame]
+APP, OPERATOR = "proof", "count"
+KEYS = 17
+SCV = 0.5  # of what a record costs
+TABLE = 1000  # costs repeat after so many records, so that their mean is known and not estimated
+PARTS = "key long, n long"
+OURS, STATIC, SPARKS = "ours", "static", "spark's"  # who scales
+SPARK = {
+    **SETTINGS,
+    "spark.app.name": APP,
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.memory": "768m",
+    "spark.executor.memory": "512m",
+    "spark.executor.cores": "1",
+    "spark.dynamicAllocation.minExecutors": "0",  # every stage is pinned, so nothing waits for the default profile
+    "spark.dynamicAllocation.initialExecutors": "0",
+    "spark.dynamicAllocation.schedulerBacklogTimeout": "600s",
+    "spark.locality.wait": "0s",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    "spark.task.maxFailures": "10",
+}
+SPARKS_OWN = {  # of dynamic allocation, as Spark has them where nobody says otherwise
+    "spark.dynamicAllocation.schedulerBacklogTimeout": "1s",
+    "spark.dynamicAllocation.executorIdleTimeout": "60s",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What one run is: the stream, its machines, and who scales it."""
+
+    master: str
+    page: str
+    levels: tuple[tuple[float, float], ...]  # seconds, records per second
+    mean: float  # seconds that a record costs on a node of speedup 1
+    nodes: tuple[tuple[str, float, float], ...]  # name, speedup, price
+    first: Mapping[str, int]  # replicas at the start
+    scaled: str = OURS
+    k_max: int = 4
+    slot_s: float = 5.0
+    trigger_s: float = 3.0
+    most: int = 2000  # records of a batch
+    piece: int = 8  # records of a task
+    manager: str | None = None
+    token: str | None = None
+    measured: bool = False  # how long a replica takes to come is measured before the stream begins
+    restful: float = 2.0  # seconds from the start of the query to the first record, at least
+    toggles: int = 0  # the scaler is attached and detached so often, and then the run is over
+    toggle_s: float = 15.0
+    linger_s: float = 0.0  # after the last record, at most, until one replica is left
+    conf: Mapping[str, str] = field(default_factory=dict)
+    types: tuple[str, ...] = ()  # of nodes that the operator may be on; none: all
+
+    def placed(self, master: str, page: str) -> Setup:
+        return replace(self, master=master, page=page)
+
+    def node_types(self) -> tuple[NodeType, ...]:
+        return tuple(NodeType(*node) for node in self.nodes)
+
+
+def write_setup(setup: Setup, folder: Path) -> None:
+    (folder / "setup.json").write_text(json.dumps(asdict(setup)))
+
+
+def read_setup(folder: Path) -> Setup:
+    told = json.loads((folder / "setup.json").read_text())
+    tables = {name: tuple(tuple(row) for row in told[name]) for name in ("levels", "nodes")}
+    return Setup(**{**told, **tables, "types": tuple(told["types"])})
+
+
+def list_costs(mean: float) -> Floats:
+    """Seconds on a node of speedup 1 of records 0, 1, ..., of exactly this mean."""
+    drawn = np.random.default_rng(7).gamma(1.0 / SCV, 1.0, TABLE)
+    costs: Floats = drawn * (mean / drawn.mean())
+    return costs
+
+
+def make_work(timer: ServiceTimer, mean: float) -> Callable[[Batches], Batches]:
+    """Sums of a part of a batch, each record served at its known cost; those of all so far are Spark's state."""
+
+    def work(batches: Batches) -> Batches:
+        costs = list_costs(mean) / float(os.environ[SPEED])
+        for batch in batches:
+            parts, deadline = Counter[int](), time.perf_counter()
+            for number in timer.each(batch["id"].tolist()):
+                deadline += float(costs[number % TABLE])  # what a sleep overshoots is taken off the next
+                time.sleep(max(0.0, deadline - time.perf_counter()))
+                parts[number % KEYS] += 1
+            yield pd.DataFrame(sorted(parts.items()), columns=["key", "n"])
+
+    return work
+
+
+def pass_on(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Pins the stage that keeps the state, too."""
+    yield from batches
+
+
+def append(path: Path, document: Mapping[str, Any]) -> None:
+    with path.open("ab") as file:
+        file.write(write_line(document) + b"\n")
+
+
+class Totals:
+    """What the stateful count put out last of each key; it outlives the driver."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.file = folder, folder / "totals.json"
+        self.counts: dict[str, int] = json.loads(self.file.read_text()) if self.file.exists() else {}
+
+    def keep(self, frame: DataFrame, batch: int) -> None:
+        self.counts.update({str(row.key): int(row.n) for row in frame.collect()})
+        write_whole(self.file, json.dumps(self.counts))
+        append(self.folder / "batches.jsonl", {"batch": batch, "end": self.sum(), "time": time.time()})
+
+    def sum(self) -> int:
+        return sum(self.counts.values())
+
+
+def start_query(
+    spark: SparkSession, setup: Setup, folder: Path, pinned: Pinned, timer: ServiceTimer, began: float, totals: Totals
+) -> StreamingQuery:
+    options = {"levels": json.dumps(setup.levels), "began": repr(began), "most": setup.most, "piece": setup.piece}
+    records = spark.readStream.format("rising").options(**options).load()
+    parts = records.mapInPandas(timer.whole(make_work(timer, setup.mean)), PARTS, profile=pinned.profile)
+    counts = parts.groupBy("key").sum("n").withColumnRenamed("sum(n)", "n")
+    counts = counts.mapInArrow(pass_on, PARTS, profile=pinned.profile)
+    writer = counts.writeStream.queryName(OPERATOR).outputMode("update").foreachBatch(totals.keep)
+    writer = writer.option("checkpointLocation", str(folder / "checkpoint"))
+    query: StreamingQuery = writer.trigger(processingTime=f"{setup.trigger_s} seconds").start()
+    return query
+
+
+def warm_up(spark: SparkSession, pinned: Pinned) -> None:
+    """Have the executor's Python, and Spark's code of such a plan, loaded before the first record comes."""
+
+    def idle(batches: Batches) -> Batches:
+        for batch in batches:
+            yield pd.DataFrame({"key": batch["id"] % KEYS, "n": 1})
+
+    parts = spark.range(0, 40, 1, 4).mapInPandas(idle, PARTS, profile=pinned.profile)
+    parts.groupBy("key").sum("n").mapInArrow(pass_on, "key long, n long", profile=pinned.profile).collect()
+
+
+def await_replicas(actuator: Executors, target: Mapping[str, int], seconds: float = 90.0) -> float:
+    """How long it took until these served."""
+    began = time.monotonic()
+    while {n: k for n, k in (actuator.deployed(OPERATOR) or {}).items() if k} != {n: k for n, k in target.items() if k}:
+        if time.monotonic() > began + seconds:
+            raise RuntimeError(f"{target} were asked for, and {actuator.deployed(OPERATOR)} are there")
+        time.sleep(0.1)
+    return time.monotonic() - began
+
+
+def measure_start(spark: SparkSession, actuator: Executors, pinned: Pinned, first: Mapping[str, int]) -> float:
+    """Seconds from asking for one more replica to its having run a first task."""
+    name = next(iter(pinned.types))
+    more = {**first, name: first.get(name, 0) + 1}
+    actuator.ask(OPERATOR, more)
+    took, began = await_replicas(actuator, more), time.monotonic()
+    spark.range(0, 8, 1, 4).mapInArrow(pass_on, "id long", profile=pinned.profile).collect()
+    took += time.monotonic() - began
+    actuator.ask(OPERATOR, first)
+    await_replicas(actuator, first)
+    return took
+
+
+class Watch:
+    """Once a second until closed: executors by node type, and the memory of this process."""
+
+    def __init__(self, spark: SparkSession, pinned: Pinned, folder: Path) -> None:
+        self.gateway, self.folder = Gateway(spark), folder
+        self.types = {profile: name for name, profile in pinned.types.items()}
+        self.over = threading.Event()
+        self.thread = threading.Thread(target=self.look_on, daemon=True)
+        self.thread.start()
+
+    def look_on(self) -> None:
+        while not self.over.wait(1.0):
+            with suppress(Exception):  # Spark is stopping
+                there = Counter(self.types[e.made_for] for e in self.gateway.executors() if e.made_for in self.types)
+                line = {"time": time.time(), "replicas": there, "rss_mib": find_memory()}
+                append(self.folder / "replicas.jsonl", line)
+
+    def close(self) -> None:
+        self.over.set()
+        self.thread.join()
+
+
+def find_beginning(setup: Setup, folder: Path) -> float:
+    """When the first record comes: at the start of a slot, and once for all runs of this folder."""
+    file = folder / "began"
+    if not file.exists():
+        file.write_text(repr(((time.time() + setup.restful) // setup.slot_s + 1.0) * setup.slot_s))
+    return float(file.read_text())
+
+
+def tell(folder: Path, what: str, **more: Any) -> None:
+    write_whole(folder / "at.json", json.dumps({"at": what, "time": time.time(), "pid": os.getpid(), **more}))
+
+
+def attach(
+    spark: SparkSession, setup: Setup, folder: Path, pinned: Pinned, actuator: Executors, timer: ServiceTimer
+) -> scaler.live.attach.Attachment:
+    def note(operator: str, decision: Decision, reading: Reading) -> None:
+        line = {"operator": operator, "decision": decision.document(), "reading": asdict(reading), "told": time.time()}
+        append(folder / "decisions.jsonl", line)
+
+    office: dict[str, Any] = {"manager": setup.manager, "token": setup.token}
+    if setup.manager is None:
+        office = {"objective": folder / "objective.json"}
+    return scaler.attach(
+        spark, app=APP, pinned=[pinned], nodes=setup.node_types(), actuator=actuator, timers={OPERATOR: timer},
+        enforce=True, folder=folder / "scalers", slot_s=setup.slot_s, on_decision=note, **office,
+    )  # fmt: skip
+
+
+def find_memory() -> float:
+    """MiB of this process that are in memory."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def toggle(spark: SparkSession, setup: Setup, folder: Path, pinned: Pinned, timer: ServiceTimer) -> None:
+    """Attached and detached in turn, so that a noisy machine disturbs both alike; whose turn is first changes, too."""
+    for turn in range(setup.toggles):
+        for attached in ((False, True), (True, False))[turn % 2]:
+            began = time.time()
+            with ExitStack() as stack:
+                if attached:
+                    actuator = Executors(Gateway(spark), [pinned], setup.page)
+                    stack.enter_context(attach(spark, setup, folder, pinned, actuator, timer))
+                time.sleep(setup.toggle_s)
+                line = {"turn": turn, "attached": attached, "began": began, "ended": time.time(), "mib": find_memory()}
+                append(folder / "toggles.jsonl", line)
+
+
+def run(spark: SparkSession, setup: Setup, folder: Path) -> dict[str, Any]:
+    spark.dataSource.register(Rising)
+    names = setup.types or tuple(name for name, _, _ in setup.nodes)
+    pinned = scaler.pin(spark, OPERATOR, names)
+    told: dict[str, Any] = {}
+    with ExitStack() as stack:
+        if setup.scaled != SPARKS:
+            actuator = Executors(Gateway(spark), [pinned], setup.page)
+            actuator.ask(OPERATOR, setup.first)
+            await_replicas(actuator, setup.first)
+        warm_up(spark, pinned)
+        if setup.measured:
+            told["start_s"] = measure_start(spark, actuator, pinned, setup.first)
+        timer = ServiceTimer(spark, APP, OPERATOR, folder / "timings", period=2.0)
+        stack.callback(timer.close)
+        stack.callback(Watch(spark, pinned, folder).close)
+        began, totals, levels = find_beginning(setup, folder), Totals(folder), Levels(setup.levels)
+        query = start_query(spark, setup, folder, pinned, timer, began, totals)
+        stack.callback(query.stop)
+        if setup.scaled == OURS and not setup.toggles:
+            stack.enter_context(attach(spark, setup, folder, pinned, actuator, timer))
+        tell(folder, "streaming", began=began, **told)
+        if setup.toggles:
+            toggle(spark, setup, folder, pinned, timer)
+            return {"began": began, **told}
+        while totals.sum() < levels.count(levels.seconds) or time.time() < began + levels.seconds:
+            if query.exception() is not None:
+                raise RuntimeError(f"the stream failed: {query.exception()}")
+            time.sleep(0.2)
+        limit = time.monotonic() + setup.linger_s
+        while time.monotonic() < limit and sum((actuator.deployed(OPERATOR) or {}).values()) > 1:
+            time.sleep(0.2)
+    return {"began": began, **told}
+
+
+def main(folder: Path) -> None:
+    setup = read_setup(folder)
+    tell(folder, "starting")
+    own = {**SPARKS_OWN, "spark.dynamicAllocation.maxExecutors": str(setup.k_max)} if setup.scaled == SPARKS else {}
+    spark = start_session(setup.master, {**SPARK, **own, **setup.conf})
+    try:
+        tell(folder, "done", **run(spark, setup, folder))
+    finally:
+        spark.stop()
+
+
+if __name__ == "__main__":
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    main(Path(sys.argv[1]))

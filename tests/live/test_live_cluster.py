@@ -1,0 +1,237 @@
+"""An attached scaler on a real standalone cluster: a rate that triples and falls back, and all that may break.
+
+What it is held against: the simulator's plant with a backlog, under the same policy, trace and bounds, replicas
+coming as late as they came here. What happened is read off the files of the run.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import ExitStack
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from scaler.problem import Moments
+from sim.application import Application, Operator
+from tests.live.proof_bed import (
+    Seen,
+    await_it,
+    await_state,
+    draw,
+    expect_totals,
+    finish,
+    make_objective,
+    read_lines,
+    read_state,
+    running,
+)  # fmt: skip
+from tests.live.proof_faults import Lock, killable_manager, killable_worker, move_away, move_back
+from tests.live.proof_forecast import Forecast, forecast
+from tests.live.proof_stream import APP, OPERATOR, Setup
+from tuner.live.cluster import Worker, find_page, start_cluster
+from tuner.live.manager import PEOPLE, SCALERS, Manager, name_token_file, pursue, read_token_file
+
+pytestmark = [pytest.mark.long, pytest.mark.slow, pytest.mark.xdist_group("spark")]
+SMALL = ("small", 1.0, 1.0)
+CALM, HIGH = 6.0, 18.0  # records per second
+LEVELS = ((30.0, CALM), (50.0, HIGH), (30.0, CALM))
+RISE, FALL = 30.0, 80.0
+COST, TASK_COST = 0.06, 0.02  # seconds of a record: slept, and what tasks take beside that
+BOUND, CONSTANT = 9.0, 5.0  # seconds of an answer; of these what micro-batches take though nothing waits
+WEIGHTS = {"perf": 0.6, "rcf": 0.02, "res": 0.38}
+SPARE = 1.3  # of what the simulator predicts
+
+
+@pytest.fixture(scope="module")
+def setup() -> Setup:
+    return Setup("", "", LEVELS, COST, (SMALL,), {"small": 1}, k_max=4, most=64, piece=8, linger_s=40.0)
+
+
+@pytest.fixture(scope="module")
+def objective(setup: Setup) -> dict[str, Any]:
+    return make_objective(setup, BOUND, CONSTANT, WEIGHTS, "threshold-c", COST + TASK_COST)
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory, setup: Setup, objective: dict[str, Any]) -> Seen:
+    folder = tmp_path_factory.mktemp("rising")
+    with start_cluster(folder / "cluster", [Worker("127.0.0.2", "small", 1.0, 4, "2600m")]) as master:
+        here = setup.placed(master, find_page(folder / "cluster"))
+        run = folder / "run"
+        run.mkdir()
+        (run / "objective.json").write_text(json.dumps(objective))
+        with running(here, run) as driver:
+            told = finish(driver, run, here)
+    print(draw(told))
+    return told
+
+
+@pytest.fixture(scope="module")
+def predicted(seen: Seen, setup: Setup, objective: dict[str, Any]) -> Forecast:
+    """With what replicas took to come, and records to be served, on this machine at this time."""
+    starts, cost = seen.starts(), seen.cost(setup.most) or COST + TASK_COST
+    print(f"replicas came in {starts} s; a record took {1e3 * cost:.1f} ms of a replica, {1e3 * COST:g} ms of it slept")
+    operator = Operator(OPERATOR, Moments(cost, 0.5 * cost**2), setup.k_max, stateful=True)
+    took = sum(starts) / len(starts) if starts else 10.0
+    return forecast(setup, objective, took, application=Application((operator,)))
+
+
+class TestARateThatTriples:
+    def test_a_count_with_state_is_exact(self, seen: Seen) -> None:
+        assert seen.totals == expect_totals(seen.levels)
+        assert sum(seen.totals.values()) == int(CALM * 60.0 + HIGH * 50.0)
+
+    def test_replicas_come_and_are_given_back(self, seen: Seen) -> None:
+        counts = [(one["time"] - seen.began, one["replicas"].get("small", 0)) for one in seen.replicas]
+        most = max(n for when, n in counts if RISE < when < FALL)
+        assert most > 1
+        assert min(n for when, n in counts if when > FALL) < most
+
+    def test_it_recovers_in_the_time_that_the_simulator_predicts(self, seen: Seen, predicted: Forecast) -> None:
+        answers, waiting = seen.recovered(RISE, BOUND), seen.drained(RISE, BOUND)
+        sooner = predicted.recovered(RISE)
+        print(f"response back after {answers:.1f} s, backlog gone after "
+              f"{waiting:.1f} s; predicted {sooner:.1f} s, with 30 % more {SPARE * sooner:.1f} s")  # fmt: skip
+        assert max(answers, waiting) <= SPARE * sooner
+
+    def test_every_slot_has_a_decision_with_a_reason(self, seen: Seen) -> None:
+        times = [line["decision"]["time"] for line in seen.decisions]
+        assert [b - a for a, b in pairwise(times)] == [5.0] * (len(times) - 1)
+        assert all(line["decision"]["reason"] for line in seen.decisions)
+
+
+STEADY = ((85.0, 12.0),)  # for two replicas
+
+
+def describe() -> dict[str, Any]:
+    """As the manager is told it."""
+    operator = {"name": OPERATOR, "service_time": COST + TASK_COST, "scv": 0.5, "k_max": 3, "stateful": True}
+    return {
+        "application": {"name": APP, "operator": [operator]},
+        "trace": {"generator": "step", "before": 12.0, "after": 12.0, "slots": 20, "at": 10, "step_s": 5.0},
+        "infrastructure": {"node": [{"name": "small", "speedup": 1.0, "price": 1.0}]},
+        "qos": {"r_max": BOUND, "eta_v": 0.1, "eta_r": 0.5},
+        "weights": WEIGHTS,
+        "policy": {"name": "planner"},
+        "run": {"slot_s": 5.0},
+    }
+
+
+@pytest.fixture(scope="module")
+def broken(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """A stream on which one after the other fails; when each did, and what was left at the end."""
+    folder = tmp_path_factory.mktemp("broken")
+    run, at = folder / "run", {}
+    with ExitStack() as stack:
+        master = stack.enter_context(start_cluster(folder / "cluster", [Worker("127.0.0.2", "small", 1.0, 2, "1400m")]))
+        other = Worker("127.0.0.3", "small", 1.0, 2, "1400m")
+        victim = stack.enter_context(killable_worker(folder / "cluster", other, master))
+        serving, url = stack.enter_context(killable_manager(folder))
+        lock = Lock(folder)
+        stack.callback(lock.release)
+        token = read_token_file(name_token_file(folder, SCALERS))
+        manager = Manager(url, read_token_file(name_token_file(folder, PEOPLE)), APP)
+        stack.callback(manager.close)
+        pursue(manager, describe(), WEIGHTS, {OPERATOR: BOUND}, "to be broken")
+        page = find_page(folder / "cluster")
+        setup = Setup(
+            master,
+            page,
+            STEADY,
+            COST,
+            (SMALL,),
+            {"small": 2},
+            k_max=3,
+            piece=8,
+            linger_s=15.0,
+            manager=url,
+            token=token,
+        )
+        with running(setup, run) as driver:
+            began = await_state(driver, run, "streaming", 90.0)["began"]
+
+            def wait(second: float) -> None:
+                await_it(driver, run, lambda: time.time() >= began + second, second + 60.0, f"second {second}")
+
+            for second, name, break_it in (
+                (12.0, "worker", victim.kill),
+                (20.0, "manager", serving.kill),
+                (20.5, "database", lambda: move_away(folder)),
+                (27.0, "database back", lambda: move_back(folder)),
+                (27.0, "manager back", serving.start),
+                (33.0, "database locked", lock.acquire),
+                (41.0, "database open", lock.release),
+                (45.0, "driver", lambda: None),
+            ):
+                wait(second)
+                break_it()
+                at[name] = time.time() - began
+            await_it(driver, run, lambda: len(read_lines(run / "batches.jsonl")) > 2, 60.0, "a third batch")
+            at["driver"] = time.time() - began
+            at["batches before"] = len(read_lines(run / "batches.jsonl"))
+            kill(read_state(run)["pid"])
+        with running(setup, run) as driver:
+            seen = finish(driver, run, setup)
+        print(draw(seen))
+        print(at)
+        kept = await_decisions(manager, len(seen.decisions))
+    return {"seen": seen, "at": at, "kept": kept, "logs": [p.read_text() for p in sorted(run.glob("driver*.log"))]}
+
+
+def kill(process: int) -> None:
+    import os
+    import signal
+
+    os.kill(process, signal.SIGKILL)
+
+
+def await_decisions(manager: Manager, count: int) -> list[dict[str, Any]]:
+    """The manager's record, once all is told or 20 s have passed."""
+    limit = time.monotonic() + 20.0
+    while len(rows := manager.list_all("decisions")) < count and time.monotonic() < limit:
+        time.sleep(0.5)
+    return rows
+
+
+class TestWhatBreaks:
+    def test_totals_are_exact_whatever_was_killed(self, broken: dict[str, Any]) -> None:
+        seen = broken["seen"]
+        assert broken["at"]["batches before"] > 2
+        assert len(broken["logs"]) == 2
+        assert seen.totals == expect_totals(seen.levels)
+
+    def test_a_killed_worker_is_made_up_for(self, broken: dict[str, Any]) -> None:
+        seen, at = broken["seen"], broken["at"]["worker"]
+        counts = [(one["time"] - seen.began, one["replicas"].get("small", 0)) for one in seen.replicas]
+        assert [n for when, n in counts if when < at][-1] == 2
+        assert min(n for when, n in counts if at < when < at + 25.0) == 1
+        assert [n for when, n in counts if at < when < broken["at"]["driver"]][-1] == 2
+
+    def test_nothing_that_was_decided_while_the_manager_or_its_database_was_away_is_lost(
+        self, broken: dict[str, Any]
+    ) -> None:
+        told = {(line["decision"]["time"], line["decision"]["kind"]) for line in broken["seen"].decisions}
+        kept = {(row["time"], row["kind"]) for row in broken["kept"]}
+        away = [
+            t for t, _ in told if broken["at"]["manager"] <= t - broken["seen"].began <= broken["at"]["database back"]
+        ]
+        assert away
+        assert told <= kept
+
+    def test_the_scaler_held_and_said_why_and_went_on(self, broken: dict[str, Any]) -> None:
+        seen, at = broken["seen"], broken["at"]
+        after = [line["decision"] for line in seen.decisions if line["decision"]["time"] - seen.began > at["driver"]]
+        held = [one for one in after if one["kind"] == "HELD"]
+        assert held
+        assert all(one["reason"].startswith("Held: ") for one in held)
+        assert any(one["kind"] != "HELD" for one in after)
+        assert after[-1]["objective_version"] == 1
+
+    def test_the_log_says_what_was_away_and_what_was_restored(self, broken: dict[str, Any]) -> None:
+        first, second = broken["logs"]
+        assert "cannot be reached" in first
+        assert "it is over that the manager" in first
+        assert "goes on from checkpoint" in second

@@ -45,12 +45,11 @@ def wait_for(condition: Callable[[], bool]) -> None:
 
 def test_a_manager_for_each_operator_until_they_are_detached(tmp_path: Path) -> None:
     plant, desk, found = Plant(lambda t: 900.0), Quick(), [PARSE]
-    before = threading.active_count()
     with Attachment(make_terms(tmp_path), plant, plant, desk, lambda: found) as live:
         wait_for(lambda: len(desk.told) >= 3)
         found.append(COUNT)
         wait_for(lambda: set(live.threads) == {"parse", "count"})
-    assert threading.active_count() == before
+    assert not any(thread.name.startswith("scaler") for thread in threading.enumerate())
     told = len(desk.told)
     time.sleep(0.2)
     assert len(desk.told) == told

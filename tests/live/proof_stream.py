@@ -28,13 +28,14 @@ import pyarrow as pa
 
 import scaler
 from scaler.link.wire import write_line
-from scaler.live.actuators.executors import SETTINGS, Executors
+from scaler.live.actuators.executors import Executors
 from scaler.live.actuators.gateway import Gateway
 from scaler.nodes import NodeType
 from scaler.problem import Floats
 from scaler.timing import ServiceTimer
 from tests.live.proof_source import Levels, Rising
 from tuner.live.cluster import SPEED
+from tuner.live.stream import PINNED
 from tuner.pipeline.session import start_session
 from tuner.whole_file import write_whole
 
@@ -54,19 +55,8 @@ TABLE = 1000  # costs repeat after so many records, so that their mean is known 
 PARTS = "key long, n long"
 OURS, STATIC, SPARKS = "ours", "static", "spark's"  # who scales
 SPARK = {
-    **SETTINGS,
+    **PINNED,
     "spark.app.name": APP,
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.memory": "768m",
-    "spark.executor.memory": "512m",
-    "spark.executor.cores": "1",
-    "spark.dynamicAllocation.minExecutors": "0",  # every stage is pinned, so nothing waits for the default profile
-    "spark.dynamicAllocation.initialExecutors": "0",
-    "spark.dynamicAllocation.schedulerBacklogTimeout": "600s",
-    "spark.locality.wait": "0s",
-    "spark.sql.shuffle.partitions": "2",
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     "spark.task.maxFailures": "10",
 }
 SPARKS_OWN = {  # of dynamic allocation, as Spark has them where nobody says otherwise

@@ -54,28 +54,31 @@ LINES = "id long, arrived double, line string"
 PARTS = "word string, n long"
 FIRST = {"small": 1}  # replicas of each operator at the start
 PATIENCE_S = 180.0  # for what is left when the replay is over
-LEAN = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-SPARK = {
+PINNED = {  # of a small application on loopback, every stage of which is pinned to an operator
     **SETTINGS,
-    "spark.app.name": APP,
     "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "768m",
     "spark.executor.memory": "512m",
     "spark.executor.cores": "1",
-    "spark.dynamicAllocation.minExecutors": "0",  # every stage is pinned, so nothing waits for the default profile
+    "spark.dynamicAllocation.minExecutors": "0",  # so that nothing waits for the default profile
     "spark.dynamicAllocation.initialExecutors": "0",
     "spark.dynamicAllocation.schedulerBacklogTimeout": "600s",
     "spark.locality.wait": "0s",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+}
+LEAN = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+SPARK = {
+    **PINNED,
+    "spark.app.name": APP,
     # A file is a task, and there are as many as a batch has files: replicas share them.
     "spark.sql.files.openCostInBytes": "1048576",
     "spark.sql.files.maxPartitionBytes": "1048576",
-    "spark.sql.shuffle.partitions": "2",
-    "spark.sql.adaptive.enabled": "false",
     # Batches are small and the run is short: compiling for long runs would take the cores from it.
     "spark.sql.codegen.wholeStage": "false",
     "spark.driver.extraJavaOptions": LEAN,
     "spark.executor.extraJavaOptions": LEAN,
-    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
 }
 
 

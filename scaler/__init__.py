@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["attach", "pin"]
 WHERE = {"attach": "scaler.live.attach", "pin": "scaler.live.actuators.profiles"}
+EMBEDDED = False  # in a driver that scales its streams: policies are interpreted there, see scaler/jit.py
 
 
 def __getattr__(name: str) -> Any:
@@ -21,4 +22,6 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'scaler' has no attribute {name!r}")
     from importlib import import_module
 
+    global EMBEDDED
+    EMBEDDED = True
     return getattr(import_module(WHERE[name]), name)

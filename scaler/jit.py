@@ -1,8 +1,10 @@
 """The one switch between interpreted and compiled: numba's jit where numba is installed, the identity where it is not.
 
-A policy's hot functions are decorated by `jit` once and run everywhere: plain Python in a Spark driver that carries
-numpy alone, machine code inside the simulator. Compiled code is kept on disk under a digest of the sources, because
-numba looks for staleness only in the file of the outermost function.
+A policy's hot functions are decorated by `jit` once and run everywhere: plain Python in a Spark driver, machine code
+inside the simulator. A driver is interpreted though numba be installed: one decision a minute is not worth the hundred
+megabytes that a compiler takes; unless kernels were loaded before `scaler.attach` was, by a simulation. Compiled code
+is kept on disk under a digest of the sources, because numba looks for staleness only in the file of the outermost
+function.
 """
 
 from __future__ import annotations
@@ -14,9 +16,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+import scaler
+
 F = TypeVar("F", bound=Callable[..., Any])
 
-COMPILED = importlib.util.find_spec("numba") is not None and os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
+WANTED = not scaler.EMBEDDED and os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
+COMPILED = WANTED and importlib.util.find_spec("numba") is not None
 
 
 def digest_sources() -> str:

@@ -29,6 +29,7 @@ def test_the_import_contracts_hold() -> None:
     ("statement", "allowed"),
     [
         ("import scaler", set()),
+        ("import scaler; scaler.pin; scaler.attach", set()),
         ("import scaler.policies, scaler.policy", {"numba", "scipy"}),
         ("import scaler.link, scaler.pilot, scaler.live.attach", {"numba", "scipy"}),
         ("import sim.simulate, sim.trace", {"numba", "scipy"}),

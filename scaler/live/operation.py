@@ -1,13 +1,14 @@
 """One operator's manager: slot after slot, what its sensor read in; a decision made, acted on, told and kept, out.
 
-What was asked for and has not come stands in a ledger (see outcome.py). While it is awaited the pilot holds; what never
-comes is given back, and the decision that asked for it is told once more, as one whose actuation failed.
+What was asked for and has not come stands in a ledger (see outcome.py). While it is awaited the pilot decides about the
+replicas that were asked for. What never comes is given back, and each decision that asked for it is told once more, as
+one whose actuation failed.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,7 +18,7 @@ from scaler.live.actuator import Actuator
 from scaler.live.checkpoint import read_checkpoint, write_checkpoint
 from scaler.live.outcome import FAILED, REACHED, Ledger, Patience, ask, compare, refuse
 from scaler.live.reading import Reading, Sensor
-from scaler.live.telling import carry_on, make_samples, observe, tell_more
+from scaler.live.telling import carry_on, find_doubt, make_samples, observe, tell_more
 from scaler.nodes import NOTHING, Deployment, NodeType, Reconfiguration
 from scaler.orders import Orders
 from scaler.pilot import Decision, Pilot, Step
@@ -62,7 +63,7 @@ class Operation:
         self.enforce, self.policy, self.patience, self.checkpoint = enforce, policy, patience, checkpoint
         self.on_decision = on_decision
         self.ledger = Ledger()
-        self.awaited: Step | None = None  # that asked for what has not come yet
+        self.awaited: tuple[Step, ...] = ()  # that asked for what has not come yet
         self.kept_at = float("-inf")
         self.known: Reading | None = None  # the last one that was whole
         self.fault = ""  # what went wrong in the last slot that something did
@@ -89,8 +90,8 @@ class Operation:
         came = self.count()
         told = self.settle(came, now)
         self.ask_first(came, now)
-        orders = self.take_orders()
-        step = self.pilot.step(observe(shown, came, self.nodes), orders, now, self.expect(came), tell_more(shown))
+        orders, seen, unsure = self.take_orders(), observe(shown, came, self.nodes), find_doubt(shown)
+        step = self.pilot.step(seen, orders, now, self.expect(came), tell_more(shown), unsure)
         decision = self.pilot.acted(step, *self.act(step, came, now))
         self.office.report(self.operator, [one.document() for one in (*told, decision)], make_samples(reading))
         if self.on_decision is not None:
@@ -127,7 +128,7 @@ class Operation:
     def settle(self, came: Mapping[str, int] | None, now: float) -> list[Decision]:
         """Hold what came against what was asked for; the decision that came to nothing, if one did."""
         outcome = compare(self.ledger, came, now, self.patience)
-        told = []
+        told: list[Decision] = []
         if outcome.state == FAILED and outcome.give_back is not None:
             try:
                 self.actuator.ask(self.operator, outcome.give_back)
@@ -135,12 +136,15 @@ class Operation:
                 self.note("what did not come could not be given back", error)
                 return []
             LOG.warning("operator %r: %s", self.operator, outcome.says)
-            if self.awaited is not None:
-                told.append(self.pilot.acted(self.awaited, NOTHING, outcome.says))
+            late = {name for name, n in outcome.give_back.items() if n < self.ledger.target().get(name, 0)}
+            told = [self.pilot.acted(step, NOTHING, outcome.says) for step in self.awaited if self.adds(step, late)]
         if outcome.state in (FAILED, REACHED):
-            self.awaited = None
+            self.awaited = ()
         self.ledger = outcome.ledger
         return told
+
+    def adds(self, step: Step, types: Collection[str]) -> bool:
+        return step.change.delta > 0 and self.nodes[step.change.node_type].name in types
 
     def ask_first(self, came: Mapping[str, int] | None, now: float) -> None:
         """A stream that has no replica at all serves nothing and tells nothing; it gets one of the first type."""
@@ -156,9 +160,9 @@ class Operation:
 
     def expect(self, came: Mapping[str, int] | None) -> Deployment | None:
         """The deployment once all that was asked for has come; None where nothing is awaited."""
-        if self.awaited is None or self.ledger.asked is None or came is None:
+        if came is None or not (self.awaited or self.ledger.short):
             return None
-        return Deployment(tuple(self.ledger.asked.target.get(node.name, 0) for node in self.nodes))
+        return Deployment(tuple(self.ledger.target().get(node.name, 0) for node in self.nodes))
 
     def act(self, step: Step, came: Mapping[str, int] | None, now: float) -> tuple[Reconfiguration, str]:
         """What was done about a decision, and why where that is not what was decided."""
@@ -173,8 +177,10 @@ class Operation:
                 why = refuse(self.ledger, node_type, now) or self.actuator.room(self.operator, node_type)
                 if why is not None:
                     return NOTHING, why
-            target = {node.name: came.get(node.name, 0) for node in self.nodes}
-            target[node_type] += change.delta
+            counts = (self.expect(came) or Deployment(tuple(came.get(node.name, 0) for node in self.nodes))).after(
+                change
+            )
+            target = {node.name: n for node, n in zip(self.nodes, counts.replicas, strict=True)}
             self.actuator.ask(self.operator, target)
         except (BadInput, Retry) as error:
             return NOTHING, str(error)
@@ -182,7 +188,7 @@ class Operation:
             self.note("the actuator failed", error)
             return NOTHING, f"the actuator failed ({type(error).__name__}: {error})"
         self.ledger = ask(self.ledger, target, now)
-        self.awaited = step
+        self.awaited = (*self.awaited, step)
         return change, ""
 
     def keep(self, now: float) -> None:

@@ -68,6 +68,9 @@ class Ledger:
     met: frozenset[str] = frozenset()  # types that were once all there, so that what is missing was lost
     missed: Mapping[str, Missed] = field(default_factory=dict)
 
+    def target(self) -> Mapping[str, int]:
+        return {} if self.asked is None else self.asked.target
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -78,12 +81,13 @@ class Outcome:
 
 
 def ask(ledger: Ledger, target: Mapping[str, int], now: float) -> Ledger:
-    """The ledger once an actuator took the target; what is still awaited of the same number keeps its deadline."""
+    """The ledger once an actuator took the target; what is still awaited keeps its deadline, though more be asked."""
     before = {} if ledger.asked is None else ledger.asked.target
     if before == target and ledger.asked is not None:
         return ledger
     same = {name for name, count in target.items() if before.get(name) == count}
-    short = {name: one for name, one in ledger.short.items() if name in same}
+    more = {name for name, count in target.items() if name in before and before[name] < count}
+    short = {name: one for name, one in ledger.short.items() if name in same | more}
     return replace(ledger, asked=Asked(dict(target), now), short=short, met=ledger.met & same)
 
 

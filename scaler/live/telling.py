@@ -34,7 +34,12 @@ def carry_on(reading: Reading, before: Reading | None, complete: float) -> Readi
     rate = before.rate if reading.rate is None else reading.rate
     response = max(before.response or 0.0, reading.response or 0.0)
     notes = (*reading.notes, OUTLASTS)
-    return replace(reading, rate=rate, response=response, utilisation=1.0, completeness=complete, notes=notes)
+    return replace(reading, rate=rate, response=response, utilisation=1.0, notes=notes)
+
+
+def find_doubt(reading: Reading) -> str:
+    """Why nothing is to be taken away on what is known of the slot; "" where nothing is against it."""
+    return OUTLASTS if OUTLASTS in reading.notes else ""
 
 
 def is_idle(reading: Reading) -> bool:

@@ -20,10 +20,11 @@ from scaler.guards.decision import describe
 from scaler.guards.history import History, enter
 from scaler.nodes import NOTHING, Deployment, NodeType, Reconfiguration
 from scaler.orders import Objective, Orders
+from scaler.pilot.awaited import foresee, tell_awaited
 from scaler.pilot.checkpoint import Memory, pack, unpack
-from scaler.pilot.decision import ACTUATION_FAILED, HELD, Decision, Step, count_by_name
+from scaler.pilot.decision import ACTUATION_FAILED, HELD, Decision, Step
 from scaler.pilot.fallback import fall_back
-from scaler.pilot.reasons import find_gap, situate
+from scaler.pilot.reasons import find_gap
 from scaler.pilot.record import write_decision
 from scaler.pilot.rehearsal import rehearse
 from scaler.pilot.ruling import Court, Ruling, judge, weigh
@@ -77,24 +78,27 @@ class Pilot:
         now: float,
         asked: Deployment | None = None,
         more: Mapping[str, Any] | None = None,
+        unsure: str = "",
     ) -> Step:
         """Decide about a slot; nan is a rate, a response time or a utilisation that is not known.
 
-        `observation.time` is the start of the slot. `asked` is the deployment once everything asked for has come: while
-        it is another than the observed one, the pilot holds. `more` goes into what was seen ("backlog").
+        `observation.time` is the start of the slot. `asked` is the deployment once everything asked for has come: it is
+        what is decided about, and nothing is taken away before it is there. `unsure` says why nothing is to be taken
+        away otherwise ("the rate is that of before"). `more` goes into what was seen ("backlog").
         """
         if self.pending is not None:
             self.acted(self.pending, NOTHING, "nobody reported on it")
         self.latest = observation.time
         self.follow(orders)
-        gap = find_gap(observation, len(self.names), self.complete)
+        gap = find_gap(observation, len(self.names), 0.0 if unsure else self.complete)
+        awaited = None if asked == observation.deployment else asked
         shadow = None
         if gap:
             self.forget()
         else:
             shadow = self.teach(observation, orders, self.find_lead(orders, observation)[0])
         lead, why = self.find_lead(orders, observation)  # anew: one may have failed while it learned
-        ruling = self.rule(observation, orders, now, lead, why, gap, asked)
+        ruling = self.rule(observation, orders, now, lead, why, gap, awaited, unsure)
         if lead is not None and lead.fault:
             lead = None
         decision = write_decision(observation, ruling, lead, shadow, self.nodes, asked, more or {})
@@ -214,7 +218,8 @@ class Pilot:
         lead: Seat | None,
         why: str,
         gap: str,
-        asked: Deployment | None,
+        awaited: Deployment | None,
+        unsure: str,
     ) -> Ruling:
         """What to do about the slot."""
         if lead is not None:
@@ -223,21 +228,19 @@ class Pilot:
             self.since = now if self.since is None else min(self.since, now)
         if gap:
             return Ruling(HELD, f"Held: {gap}")
-        if asked is not None and asked != seen.deployment:
-            return Ruling(HELD, self.wait_for(seen, asked, lead))
-        court = Court(self.operator, self.names, orders, self.history, self.failed, self.again_s)
+        court = Court(self.operator, self.names, orders, self.history, self.failed, self.again_s, unsure)
+        coming = ""
+        if awaited is not None:
+            if len(awaited.replicas) != len(self.names):
+                return Ruling(HELD, "Held: what was asked for is on its way, and is not known by node type")
+            coming = f"what was asked for is on its way ({tell_awaited(seen.deployment, awaited, self.names)})"
+            court = replace(court, unsure=coming)
+            seen = foresee(seen, awaited, self.nodes if lead is None else lead.know_speeds(self.nodes))
         ruling = None if lead is None else judge(court, lead, seen)
-        if ruling is not None:
-            return ruling
-        return self.do_without(court, seen, now, why if lead is None else lead.fault)
-
-    def wait_for(self, seen: Observation, asked: Deployment, lead: Seat | None) -> str:
-        where = situate(seen, None if lead is None or lead.view is None else lead.view.bound)
-        if len(asked.replicas) != len(self.names):
-            return f"Held: {where}, and what was asked for is not known by node type"
-        come, wanted = (count_by_name(deployment, self.names) for deployment in (seen.deployment, asked))
-        late = ", ".join(f"{wanted[n]} on {n}, now {come[n]}" for n in self.names if wanted[n] != come[n])
-        return f"Held: {where}, and what was asked for is on its way ({late})"
+        if ruling is None:
+            ruling = self.do_without(court, seen, now, why if lead is None else lead.fault)
+        said = ruling.reason if coming in ruling.reason else f"{ruling.reason}; {coming}"
+        return replace(ruling, reason=said, judged=seen)
 
     def do_without(self, court: Court, seen: Observation, now: float, why: str) -> Ruling:
         """Hold, and after a while let the threshold policy decide."""

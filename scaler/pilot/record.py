@@ -46,7 +46,7 @@ def write_decision(
         bound=None if lead is None or lead.view is None else lead.view.bound,
         price=price(nodes, seen.deployment, lead) if known else None,
         seen=facts | dict(more),
-        alternatives={} if lead is None or ruling.kind == HELD else lead.value(seen, names),
+        alternatives={} if lead is None or ruling.kind == HELD else lead.value(ruling.judged or seen, names),
         shadow=shadow,
     )
 

@@ -26,6 +26,7 @@ class Ruling:
     reason: str
     proposed: Reconfiguration = NOTHING
     change: Reconfiguration = NOTHING
+    judged: Observation | None = None  # as it was decided about, with what was asked for; None where nothing was
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,7 @@ class Court:
     history: History
     failed: Mapping[Reconfiguration, float] = field(default_factory=dict)  # when each change failed last
     again_s: float = 0.0  # before such a change is made again
+    unsure: str = ""  # why nothing is to be taken away; "" where nothing is against it
 
 
 def judge(court: Court, seat: Seat, seen: Observation) -> Ruling | None:
@@ -74,6 +76,8 @@ def object_to(court: Court, seen: Observation, proposed: Reconfiguration, most: 
     count = after.parallelism
     if min(after.replicas) < 0 or count < 1 or (proposed.delta > 0 and count > most):
         objections.append(f"the limits: it would make {count} replicas, and 1 to {most} are allowed")
+    if proposed.delta < 0 and court.unsure:
+        objections.append(f"prudence: {court.unsure}")
     since = seen.time - court.failed.get(proposed, -math.inf)
     if since < court.again_s:
         objections.append(f"patience: the same failed {since:.0f} s ago, and is not tried within {court.again_s:g} s")

@@ -72,6 +72,11 @@ class Seat:
             return {}
         return {name_alternative(change, names): v for change, v in values.items() if not math.isnan(v)}
 
+    def know_speeds(self, nodes: Sequence[NodeType]) -> tuple[NodeType, ...]:
+        """The driver's node types as the objective knows them, where it does."""
+        told = {node.name: node for node in self.objective.nodes}
+        return tuple(told.get(node.name, node) for node in nodes)
+
     def break_down(self, error: Exception) -> None:
         what = str(error) if isinstance(error, BadInput) else f"{type(error).__name__}: {error}"
         self.fault = f"policy {self.objective.policy!r} of objective {self.objective.version} failed ({what[:300]})"

@@ -32,6 +32,7 @@ class Plant:
         self.refuses = ""
         self.notes: tuple[str, ...] = ()
         self.silent = False
+        self.dark = False  # a batch outlasts the slot: no report, and executors at work
 
     def at(self, now: float) -> None:
         self.now = now
@@ -42,6 +43,9 @@ class Plant:
     def read(self, operator: str, start: float, end: float) -> Reading:
         if self.silent:
             raise OSError("no sensor")
+        if self.dark:
+            replicas = {name: float(n) for name, n in self.serving.items()}
+            return Reading(operator, start, end, utilisation=1.0, replicas=replicas, completeness=0.0)
         rate = self.rate(start)
         if not any(self.serving.values()):
             return Reading(operator, start, end, rate=rate)

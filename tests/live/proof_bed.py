@@ -117,7 +117,7 @@ def running(setup: Setup, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
     write_setup(setup, folder)
     command = [sys.executable, "-m", "tests.live.proof_stream", str(folder)]
     number = len(list(folder.glob("driver*.log")))
-    environment = make_environment("127.0.0.1") | {"NUMBA_DISABLE_JIT": "1"}  # a driver has the base install, no numba
+    environment = make_environment("127.0.0.1")
     with guarded(command, environment, folder / f"driver{number}.log", ROOT) as process:
         yield process
 

@@ -27,11 +27,9 @@ import pandas as pd
 import pyarrow as pa
 
 import scaler
-from scaler.link.wire import write_line
 from scaler.live.actuators.executors import Executors
 from scaler.live.actuators.gateway import Gateway
 from scaler.nodes import NodeType
-from scaler.problem import Floats
 from scaler.timing import ServiceTimer
 from tests.live.proof_source import Levels, Rising
 from tuner.live.cluster import SPEED
@@ -46,6 +44,7 @@ if TYPE_CHECKING:
     from scaler.live.actuators.profiles import Pinned
     from scaler.live.reading import Reading
     from scaler.pilot import Decision
+    from scaler.problem import Floats
 
 Batches = Iterator[pd.DataFrame]
 APP, OPERATOR = "proof", "count"
@@ -137,6 +136,8 @@ def pass_on(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def append(path: Path, document: Mapping[str, Any]) -> None:
+    from scaler.link.wire import write_line  # not before `scaler.pin`: a driver's kernels are interpreted from then on
+
     with path.open("ab") as file:
         file.write(write_line(document) + b"\n")
 

@@ -12,8 +12,11 @@ from scaler.pilot import Decision, Pilot
 from tests.live.plant import NODES, SLOT_S, Desk, Plant
 
 
-def make(plant: Plant, desk: Desk, enforce: bool = True, checkpoint: Path | None = None) -> Operation:
-    patience = Patience(default=2.5 * SLOT_S, back_off=5 * SLOT_S)
+def make(
+    plant: Plant, desk: Desk, enforce: bool = True, checkpoint: Path | None = None, slots: float = 2.5
+) -> Operation:
+    """`slots`: after which a replica that has not come is given back."""
+    patience = Patience(default=slots * SLOT_S, back_off=5 * SLOT_S)
     return Operation("parse", NODES, Pilot("parse", NODES), plant, plant, desk, enforce, None, patience, checkpoint)
 
 
@@ -39,12 +42,37 @@ def test_it_follows_the_rate_out_and_in() -> None:
     assert [s["arrived"] for s in desk.samples[8:12]] == [300 * SLOT_S, 300 * SLOT_S, 2500 * SLOT_S, 2500 * SLOT_S]
 
 
-def test_while_a_replica_is_on_its_way_it_holds() -> None:
-    plant, desk = Plant(lambda t: 900.0, delay=1.5 * SLOT_S), Desk()
-    made = run(make(plant, desk), plant, 4)
-    assert [one.kind for one in made[:3]] == ["SCALED", "HELD", "NO_CHANGE"]
-    assert "on its way" in made[1].reason
-    assert len(plant.asked) == 1
+def test_what_is_on_its_way_counts_as_there() -> None:
+    """As many are asked for as are needed, one a slot, though none has come; and no more than that."""
+    plant, desk = Plant(lambda t: 2500.0, delay=4.5 * SLOT_S), Desk()
+    made = run(make(plant, desk, slots=9), plant, 6)
+    assert [one.kind for one in made] == ["SCALED"] * 3 + ["NO_CHANGE"] * 3
+    assert [target["small"] for target in plant.asked] == [2, 3, 4]
+    assert "on its way (3 on small, now 1)" in made[2].reason
+    assert made[2].seen["asked"] == {"small": 3, "fast": 0}
+
+
+def test_nothing_is_given_back_before_what_was_asked_for_has_come() -> None:
+    plant, desk = Plant(lambda t: 2500.0 if t < 2 * SLOT_S else 300.0, delay=2.5 * SLOT_S), Desk()
+    made = run(make(plant, desk, slots=9), plant, 7)
+    kinds = [one.kind for one in made]
+    assert kinds[:4] == ["SCALED", "SCALED", "BLOCKED", "BLOCKED"]
+    assert "prudence" in made[2].reason
+    assert plant.asked[-1]["small"] < 3
+
+
+def test_nothing_is_given_back_on_a_rate_of_before() -> None:
+    """A batch that outlasts the slot tells nothing of it; executors that work at full tilt do."""
+    plant, desk = Plant(lambda t: 300.0), Desk("drs-c")
+    plant.serving = plant.target = {"small": 3, "fast": 0}
+    operation = make(plant, desk)
+    operation.known = plant.read("parse", 0.0, SLOT_S)
+    plant.dark = True
+    made = run(operation, plant, 1, 1)
+    assert made[0].kind == "BLOCKED"
+    assert "a batch outlasts the slot" in made[0].reason
+    assert made[0].seen["completeness"] == 0.0
+    assert plant.asked == []
 
 
 def test_a_replica_that_never_comes_is_given_back_and_told_as_failed() -> None:

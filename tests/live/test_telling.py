@@ -21,7 +21,7 @@ BLIND = Reading("count", 5.0, 10.0, utilisation=1.0, replicas={"small": 1.0}, co
 def test_a_batch_that_outlasts_the_slot_leaves_what_was_known_in_force() -> None:
     shown = carry_on(BLIND, WHOLE, 0.8)
     assert (shown.rate, shown.response, shown.utilisation) == (20.0, 6.0, 1.0)
-    assert shown.completeness == 0.8
+    assert shown.completeness == 0.0
     assert OUTLASTS in shown.notes
 
 

@@ -11,12 +11,14 @@ The rate of lines triples a quarter of the way in, and falls back a good third b
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from scaler.nodes import NodeType
-from scaler.problem import Floats
+
+if TYPE_CHECKING:
+    from scaler.problem import Floats
 
 APP = "demo"
 PARSE, COUNT = OPERATORS = ("parse", "count")

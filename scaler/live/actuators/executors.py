@@ -48,6 +48,7 @@ class Executors:
         self.gateway, self.master_page, self.period, self.patience = gateway, master_page, period, patience
         self.pinned = {one.operator: one for one in pinned}
         self.stages = {profile: one.stage for one in pinned for profile in one.types.values()}
+        self.cores = {profile: one.cores for one in pinned for profile in one.types.values()}
         if len(self.stages) != sum(len(one.types) for one in pinned):
             raise BadInput("two operators share a resource profile; pin each stage to one of its own")
         self.wanted: dict[int, int] = {}  # by profile
@@ -77,9 +78,14 @@ class Executors:
             executors = self.gateway.executors()
         except (BadInput, Retry):
             return None
-        mine = sum(e.made_for == one.types[node_type] for e in executors)
-        limit = find_limit(self.gateway.setting, mine, sum(e.cores for e in executors), one.cores)
-        return limit or (find_worker(self.master_page, one, node_type) if self.master_page else None)
+        profile, there = one.types[node_type], Counter(executor.made_for for executor in executors)
+        with self.changed:
+            coming = {p: n - there[p] for p, n in self.wanted.items() if n > there[p]}
+        taken = sum(e.cores for e in executors) + sum(n * self.cores[p] for p, n in coming.items())
+        limit = find_limit(self.gateway.setting, there[profile] + coming.get(profile, 0), taken, one.cores)
+        if limit or self.master_page is None:
+            return limit
+        return find_worker(self.master_page, one, node_type, coming.get(profile, 0))
 
     def ask(self, operator: str, target: Mapping[str, int]) -> None:
         """Types that the target leaves out get none. What Spark refuses, or does not take in time, is taken back."""

@@ -14,7 +14,7 @@ LARGEST = 4 << 20  # bytes of the page
 
 
 def find_limit(setting: Callable[[str, str], str], executors: int, cores: int, more: int) -> str | None:
-    """`executors`: of this operator and type. Spark holds maxExecutors for each profile, and so do we."""
+    """`executors`: of this operator and type, with those to come. Spark holds maxExecutors for each profile, as we do."""
     most = setting("spark.dynamicAllocation.maxExecutors", "")
     if most.isdecimal() and executors >= int(most):
         return f"spark.dynamicAllocation.maxExecutors is {most}"
@@ -24,8 +24,11 @@ def find_limit(setting: Callable[[str, str], str], executors: int, cores: int, m
     return None
 
 
-def find_worker(page: str, pinned: Pinned, node_type: str) -> str | None:
-    """Ask the master; where it does not answer, nothing is known, and nothing stands against asking."""
+def find_worker(page: str, pinned: Pinned, node_type: str, coming: int = 0) -> str | None:
+    """Ask the master; where it does not answer, nothing is known, and nothing stands against asking.
+
+    `coming`: executors of this kind that were asked for, and for which there must be room besides.
+    """
     try:
         with build_opener(ProxyHandler({})).open(page.rstrip("/") + "/json/", timeout=3.0) as answer:
             workers = json.loads(answer.read(LARGEST))["workers"]
@@ -33,13 +36,16 @@ def find_worker(page: str, pinned: Pinned, node_type: str) -> str | None:
         offering = [worker for worker in alive if NODE_RESOURCE + node_type in worker["resources"]]
         if not offering:
             return f"no worker of node type {node_type!r} is registered"
-        if not any(has_room(worker, pinned, node_type) for worker in offering):
-            return f"no worker of node type {node_type!r} has {pinned.cores} core and {pinned.memory_mib} MiB free"
+        if sum(count_places(worker, pinned, node_type) for worker in offering) <= coming:
+            for_those = f" beside the {coming} to come" if coming else ""
+            need = f"{pinned.cores} core and {pinned.memory_mib} MiB free"
+            return f"no worker of node type {node_type!r} has {need}{for_those}"
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         pass
     return None
 
 
-def has_room(worker: Mapping[str, Any], pinned: Pinned, node_type: str) -> bool:
-    free = worker["resourcesfree"][NODE_RESOURCE + node_type]["addresses"]
-    return bool(free) and worker["coresfree"] >= pinned.cores and worker["memoryfree"] >= pinned.memory_mib
+def count_places(worker: Mapping[str, Any], pinned: Pinned, node_type: str) -> int:
+    """How many more executors of this kind it has room for."""
+    free = len(worker["resourcesfree"][NODE_RESOURCE + node_type]["addresses"])
+    return min(free, worker["coresfree"] // pinned.cores, worker["memoryfree"] // pinned.memory_mib)

@@ -25,17 +25,23 @@ from scaler.live.telling import make_samples
 from sim.application import Application, Operator
 from tests.live.proof_bed import Seen, await_state, draw, expect_totals, finish, make_objective, read_lines, running
 from tests.live.proof_forecast import forecast
+from tests.live.proof_scene import (
+    BOUND,
+    CONSTANT,
+    COST,
+    K_MAX,
+    SMALL,
+    TASK_COST,
+    WEIGHTS,
+    make_setup,
+    make_worker,
+)
 from tests.live.proof_source import Levels
 from tests.live.proof_stream import APP, OPERATOR, OURS, SPARKS, STATIC, Setup
-from tuner.live.cluster import Worker, find_page, start_cluster
+from tuner.live.cluster import find_page, start_cluster
 
-SMALL = ("small", 1.0, 1.0)
-PRICES = {"small": 1.0}
-COST, TASK_COST, K_MAX = 0.06, 0.02, 4
-BOUND, CONSTANT = 9.0, 5.0
-WEIGHTS = {"perf": 0.6, "rcf": 0.02, "res": 0.38}
-TRACE = ((25.0, 6.5), (35.0, 19.5), (40.0, 6.5))
-WORKER = Worker("127.0.0.2", "small", 1.0, K_MAX, f"{650 * K_MAX}m")
+PRICES = {SMALL[0]: SMALL[2]}
+TRACE = ((40.0, 5.0), (60.0, 15.0), (80.0, 5.0))
 TURNS = 8
 
 
@@ -179,9 +185,8 @@ def main() -> None:
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as made:
         folder = asked.folder or Path(made)
-        with start_cluster(folder / "cluster", [WORKER]) as master:
-            page = find_page(folder / "cluster")
-            setup = Setup(master, page, TRACE, COST, (SMALL,), {"small": 1}, k_max=K_MAX, most=96, piece=8)
+        with start_cluster(folder / "cluster", [make_worker()]) as master:
+            setup = make_setup(TRACE, master, find_page(folder / "cluster"))
             for what in asked.what:
                 {"overhead": find_overhead, "contest": contest}[what](setup, folder / what)
 

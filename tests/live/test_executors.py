@@ -17,7 +17,6 @@ from scaler.errors import BadInput, Retry
 from scaler.live.actuators.executors import NEEDED, Executors, choose_going
 from scaler.live.actuators.gateway import Executor, Gateway
 from scaler.live.actuators.profiles import Pinned
-from scaler.live.actuators.quota import find_limit
 from tests.bed.cluster import ROOT, Worker, find_page, make_environment, start_cluster, stop
 from tests.bed.plan import SPEEDS
 from tests.live.wait import await_true
@@ -232,18 +231,6 @@ def test_settings_that_spark_needs_are_named() -> None:
         Executors(spark, [COUNT])
     with pytest.raises(BadInput, match="two operators share a resource profile"):
         Executors(cast(Any, Spark()), [COUNT, Pinned("sum", 1, {"small": 1})])
-
-
-def test_limits_of_spark_are_named() -> None:
-    limits = {"spark.dynamicAllocation.maxExecutors": "2", "spark.cores.max": "5"}
-
-    def setting(name: str, default: str) -> str:
-        return limits.get(name, default)
-
-    assert find_limit(setting, 1, 4, 1) is None
-    assert find_limit(setting, 2, 4, 1) == "spark.dynamicAllocation.maxExecutors is 2"
-    assert find_limit(setting, 1, 5, 1) == "spark.cores.max is 5, and 5 cores are taken"
-    assert find_limit(lambda _, default: default, 99, 99, 1) is None
 
 
 def test_a_session_without_a_driver_is_refused() -> None:

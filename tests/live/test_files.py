@@ -12,7 +12,7 @@ import pytest
 
 from scaler.live.gather import Gather
 from scaler.live.operators import find_operators
-from scaler.live.sensors.files import LARGEST, find_waiting
+from scaler.live.sensors.files import LARGEST, Waiting, look_into
 from tests.live.record import drop_file
 
 if TYPE_CHECKING:
@@ -39,17 +39,23 @@ def log(folder: Path, number: int, files: list[tuple[Path, float]], compact: boo
     return path
 
 
-def test_what_came_before_the_last_trigger_and_was_not_taken_waits(tmp_path: Path) -> None:
-    files = {name: (put(tmp_path / "in", name, age), age) for name, age in (("a", 50), ("b", 40), ("c", 30), ("d", 9))}
+def find_waiting(folder: str, checkpoint: str, moment: float) -> Waiting | None:
+    found = look_into(folder, checkpoint)
+    return None if found is None else found.find_waiting(0.0, moment)
+
+
+def test_what_came_and_was_not_taken_waits(tmp_path: Path) -> None:
+    ages = (("a b", 50), ("b", 40), ("c", 30), ("d", 9))
+    files = {name: (put(tmp_path / "in", name, age), age) for name, age in ages}
     put(tmp_path / "in", ".hidden", 20)
     put(tmp_path / "in", "_meta", 20)
-    log(tmp_path, 8, [files["a"]])
+    log(tmp_path, 8, [files["a b"]])
     log(tmp_path, 9, [files["b"]], compact=True)
     (tmp_path / "sources" / "0" / ".9.crc").write_text("")
     place = (tmp_path / "in").as_uri(), tmp_path.as_uri()
     seen = find_waiting(*place, NOW - 10)
     assert seen is not None
-    assert (seen.files, seen.oldest, seen.a_batch) == (1, NOW - 30, 1.0)
+    assert (seen.files, seen.oldest) == (1, NOW - 30)
     later = find_waiting(str(tmp_path / "in"), str(tmp_path), NOW)
     assert later is not None
     assert later.files == 2
@@ -67,9 +73,10 @@ def test_of_another_querys_output_only_what_is_committed_waits(tmp_path: Path) -
     for i, path in enumerate(files[:2]):
         line = {"path": path.as_uri(), "modificationTime": round(path.stat().st_mtime * 1000), "action": "add"}
         (commits / str(i)).write_text("v1\n" + json.dumps(line))
+        os.utime(commits / str(i), (NOW - 35, NOW - 35))
     seen = find_waiting(str(tmp_path / "in"), str(tmp_path), NOW)
     assert seen is not None
-    assert (seen.files, seen.oldest) == (1, NOW - 40)
+    assert (seen.files, seen.oldest) == (1, NOW - 35)  # it came when it was committed
 
 
 def test_what_cannot_be_told_is_not_guessed(tmp_path: Path) -> None:

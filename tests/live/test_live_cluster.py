@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import time
 from contextlib import ExitStack
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -30,35 +31,42 @@ from tests.live.proof_bed import (
 )  # fmt: skip
 from tests.live.proof_faults import Lock, killable_manager, killable_worker, move_away, move_back
 from tests.live.proof_forecast import Forecast, forecast
+from tests.live.proof_scene import (
+    BOUND,
+    CALM,
+    CONSTANT,
+    COST,
+    FALL,
+    HIGH,
+    RISE,
+    SMALL,
+    TASK_COST,
+    WEIGHTS,
+    make_setup,
+    make_worker,
+)
 from tests.live.proof_stream import APP, OPERATOR, Setup
 from tuner.live.cluster import Worker, find_page, start_cluster
 from tuner.live.manager import PEOPLE, SCALERS, Manager, name_token_file, pursue, read_token_file
 
 pytestmark = [pytest.mark.long, pytest.mark.slow, pytest.mark.xdist_group("spark")]
-SMALL = ("small", 1.0, 1.0)
-CALM, HIGH = 6.0, 18.0  # records per second
-LEVELS = ((30.0, CALM), (50.0, HIGH), (30.0, CALM))
-RISE, FALL = 30.0, 80.0
-COST, TASK_COST = 0.06, 0.02  # seconds of a record: slept, and what tasks take beside that
-BOUND, CONSTANT = 9.0, 5.0  # seconds of an answer; of these what micro-batches take though nothing waits
-WEIGHTS = {"perf": 0.6, "rcf": 0.02, "res": 0.38}
 SPARE = 1.3  # of what the simulator predicts
 
 
 @pytest.fixture(scope="module")
 def setup() -> Setup:
-    return Setup("", "", LEVELS, COST, (SMALL,), {"small": 1}, k_max=4, most=64, piece=8, linger_s=40.0)
+    return replace(make_setup(), linger_s=30.0, measured=True)
 
 
 @pytest.fixture(scope="module")
 def objective(setup: Setup) -> dict[str, Any]:
-    return make_objective(setup, BOUND, CONSTANT, WEIGHTS, "threshold-c", COST + TASK_COST)
+    return make_objective(setup, BOUND, CONSTANT, WEIGHTS, "planner", COST + TASK_COST)
 
 
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory, setup: Setup, objective: dict[str, Any]) -> Seen:
     folder = tmp_path_factory.mktemp("rising")
-    with start_cluster(folder / "cluster", [Worker("127.0.0.2", "small", 1.0, 4, "2600m")]) as master:
+    with start_cluster(folder / "cluster", [make_worker()]) as master:
         here = setup.placed(master, find_page(folder / "cluster"))
         run = folder / "run"
         run.mkdir()
@@ -71,18 +79,19 @@ def seen(tmp_path_factory: pytest.TempPathFactory, setup: Setup, objective: dict
 
 @pytest.fixture(scope="module")
 def predicted(seen: Seen, setup: Setup, objective: dict[str, Any]) -> Forecast:
-    """With what replicas took to come, and records to be served, on this machine at this time."""
-    starts, cost = seen.starts(), seen.cost(setup.most) or COST + TASK_COST
-    print(f"replicas came in {starts} s; a record took {1e3 * cost:.1f} ms of a replica, {1e3 * COST:g} ms of it slept")
+    """With what a replica took to serve, and records to be served, on this machine at this time."""
+    cost = seen.cost(setup.most) or COST + TASK_COST
+    assert seen.start_s is not None
+    print(f"a replica served after {seen.start_s:.1f} s (those asked for came in {seen.starts()}); a record took "
+          f"{1e3 * cost:.1f} ms of a replica, {1e3 * COST:g} ms of it slept")  # fmt: skip
     operator = Operator(OPERATOR, Moments(cost, 0.5 * cost**2), setup.k_max, stateful=True)
-    took = sum(starts) / len(starts) if starts else 10.0
-    return forecast(setup, objective, took, application=Application((operator,)))
+    return forecast(setup, objective, seen.start_s, application=Application((operator,)))
 
 
 class TestARateThatTriples:
     def test_a_count_with_state_is_exact(self, seen: Seen) -> None:
         assert seen.totals == expect_totals(seen.levels)
-        assert sum(seen.totals.values()) == int(CALM * 60.0 + HIGH * 50.0)
+        assert sum(seen.totals.values()) == int(CALM * 70.0 + HIGH * 60.0)
 
     def test_replicas_come_and_are_given_back(self, seen: Seen) -> None:
         counts = [(one["time"] - seen.began, one["replicas"].get("small", 0)) for one in seen.replicas]
@@ -103,7 +112,7 @@ class TestARateThatTriples:
         assert all(line["decision"]["reason"] for line in seen.decisions)
 
 
-STEADY = ((85.0, 12.0),)  # for two replicas
+STEADY = ((85.0, 8.0),)  # for two replicas
 
 
 def describe() -> dict[str, Any]:
@@ -111,7 +120,7 @@ def describe() -> dict[str, Any]:
     operator = {"name": OPERATOR, "service_time": COST + TASK_COST, "scv": 0.5, "k_max": 3, "stateful": True}
     return {
         "application": {"name": APP, "operator": [operator]},
-        "trace": {"generator": "step", "before": 12.0, "after": 12.0, "slots": 20, "at": 10, "step_s": 5.0},
+        "trace": {"generator": "step", "before": 8.0, "after": 8.0, "slots": 20, "at": 10, "step_s": 5.0},
         "infrastructure": {"node": [{"name": "small", "speedup": 1.0, "price": 1.0}]},
         "qos": {"r_max": BOUND, "eta_v": 0.1, "eta_r": 0.5},
         "weights": WEIGHTS,

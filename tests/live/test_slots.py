@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scaler.live.reading import Reading
 from scaler.live.sensors.slots import read_slot
 from scaler.live.sensors.spans import find_spans
-from tests.live.streams import BEGAN, play, recorded, spread, tell
+from tests.live.streams import BEGAN, play, recorded, sign, spread, tell
 from tests.pipeline.logs import progress as log_progress
 
 SLOT = 60.0
@@ -148,7 +148,8 @@ def test_idleness_that_is_told_is_zero() -> None:
     assert seen.completeness == 1.0
     short = [e for e in played.events if e["event"] != "idle"]
     assert read(short, BEGAN + 95, BEGAN + 115).completeness < 0.6
-    assert read(short, BEGAN + 95, BEGAN + 115, idle=True).completeness == 1.0
+    looked = {"event": "idle", "document": sign("run-1", BEGAN + 114)}
+    assert read([*short, looked], BEGAN + 95, BEGAN + 115).completeness == 1.0
 
 
 def test_a_batch_under_way_is_no_hole_and_one_that_lasts_is_seen_before_it_ends() -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from scaler.live.reading import Reading
-from scaler.live.telling import CATCHING_UP, OLDEST, OUTLASTS, carry_on, observe, offer
+from scaler.live.telling import CATCHING_UP, OLDEST, OUTLASTS, carry_on, find_doubt, is_whole, observe, offer
 from tests.live.plant import NODES
 
 WHOLE = Reading(
@@ -45,6 +45,27 @@ def test_what_the_slot_itself_tells_goes_before() -> None:
 )
 def test_else_what_is_missing_is_missing(reading: Reading, before: Reading | None) -> None:
     assert carry_on(reading, before, 0.8) is reading
+
+
+def test_a_slot_of_which_all_is_known_but_the_answers_has_those_of_before() -> None:
+    """A batch runs all through it, and no longer than is usual."""
+    seen = replace(BLIND, rate=31.0, completeness=1.0)
+    shown = carry_on(seen, WHOLE, 0.8)
+    assert (shown.rate, shown.response, shown.completeness) == (31.0, 6.0, 1.0)
+    assert find_doubt(shown) == OUTLASTS
+    assert carry_on(replace(seen, utilisation=0.5), WHOLE, 0.8).response is None
+    assert not is_whole(seen, 0.8)
+    assert is_whole(WHOLE, 0.8)
+    assert not is_whole(replace(WHOLE, completeness=0.7), 0.8)
+
+
+def test_who_works_is_not_idle_though_nothing_comes() -> None:
+    idle = Reading("count", 0.0, 5.0, rate=0.0, taken=0.0, backlog=0.0, utilisation=0.0)
+    assert is_whole(idle, 0.8)
+    assert carry_on(idle, WHOLE, 0.8) is idle
+    busy = replace(idle, utilisation=1.0)
+    assert math.isnan(observe(busy, {"small": 1, "fast": 0}, NODES).response)
+    assert carry_on(busy, WHOLE, 0.8).response == 6.0
 
 
 def test_answers_are_not_late_where_nothing_came() -> None:

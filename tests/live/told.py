@@ -11,6 +11,7 @@ from scaler.live.gather import Gather
 from scaler.live.operators import Operator
 from scaler.live.sensors.driver import Status
 from scaler.live.sensors.flight import Flight
+from scaler.live.sensors.look import Look
 from tests.live.streams import BEGAN, QUERY, Event, play, spread
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ class Told:
         self.jobs: list[Event] = []
         self.status: Status | None = None
         self.flight: Flight | None = None
+        self.look: Look | None = None
+        self.checkpoint: str | None = None
         self.listener: Any = None
 
     def list_executors(self) -> list[Event]:
@@ -51,8 +54,11 @@ class Told:
     def ask_flight(self, query: str) -> Flight | None:
         return self.flight
 
+    def ask_look(self, query: str) -> Look | None:
+        return self.look
+
     def find_checkpoint(self, query: str) -> str | None:
-        return None
+        return self.checkpoint
 
     def add_listener(self, listener: Any) -> Callable[[], None]:
         self.listener = listener

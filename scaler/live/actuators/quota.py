@@ -14,7 +14,7 @@ LARGEST = 4 << 20  # bytes of the page
 
 
 def find_limit(setting: Callable[[str, str], str], executors: int, cores: int, more: int) -> str | None:
-    """`executors`: of this operator and type, with those to come. Spark holds maxExecutors for each profile, as we do."""
+    """`executors`: of this operator and type, with those to come. maxExecutors holds for each profile."""
     most = setting("spark.dynamicAllocation.maxExecutors", "")
     if most.isdecimal() and executors >= int(most):
         return f"spark.dynamicAllocation.maxExecutors is {most}"

@@ -1,0 +1,25 @@
+"""What the proofs and the bench run: one node type, records that cost sleep, a bound, and what matters how much."""
+
+from __future__ import annotations
+
+from tests.live.proof_stream import Setup
+from tuner.live.cluster import Worker
+
+SMALL = ("small", 1.0, 1.0)  # name, speedup, price
+K_MAX = 4
+COST = 0.12  # seconds of a record, slept
+TASK_COST = 0.015  # that tasks take of a replica beside that
+BOUND, CONSTANT = 10.0, 5.0  # seconds of an answer; of these what micro-batches take though nothing waits
+WEIGHTS = {"perf": 0.6, "rcf": 0.02, "res": 0.38}
+CALM, HIGH = 5.0, 15.0  # records per second: a replica serves about seven
+LEVELS = ((20.0, CALM), (60.0, HIGH), (50.0, CALM))
+RISE, FALL = 20.0, 80.0
+
+
+def make_setup(levels: tuple[tuple[float, float], ...] = LEVELS, master: str = "", page: str = "") -> Setup:
+    return Setup(master, page, levels, COST, (SMALL,), {"small": 1}, k_max=K_MAX, most=64, piece=8)
+
+
+def make_worker() -> Worker:
+    """With room for all replicas."""
+    return Worker("127.0.0.2", SMALL[0], SMALL[1], K_MAX, f"{650 * K_MAX}m")

@@ -16,7 +16,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -52,6 +52,7 @@ class Terms:
     """What every operator's manager of an application is made with."""
 
     nodes: tuple[NodeType, ...]
+    types: Mapping[str, Collection[str]]  # of nodes that an operator may be on; those left out may be on any
     enforce: bool
     policy: str | None
     k_max: int | None
@@ -93,6 +94,11 @@ def attach(
     known = tuple(nodes) if nodes is not None else tuple(NodeType(name, 1.0, 1.0) for name in names)
     if not known:
         raise BadInput("attach does not know the node types; hand over what scaler.pin made, or nodes=[NodeType(...)]")
+    strange = [name for name in names if name not in {node.name for node in known}]
+    if strange:
+        raise BadInput(
+            f"an operator is pinned to {', '.join(strange)}, and nodes= leaves that out; say its speed there"
+        )
     if actuator is None:
         actuator = Executors(Gateway(spark), pinned, master_page) if pinned else DryRun()
     if enforce and isinstance(actuator, DryRun):
@@ -105,7 +111,8 @@ def attach(
     else:
         place.mkdir(parents=True, exist_ok=True)
         office = File(Path(str(objective)), app, slot_s, place / "decisions.jsonl")
-    terms = Terms(known, enforce, policy, k_max, seed, slot_s, place, patience, on_decision)
+    types = {one.operator: set(one.types) for one in pinned}
+    terms = Terms(known, types, enforce, policy, k_max, seed, slot_s, place, patience, on_decision)
     profiles = {one.operator: tuple(one.types.values()) for one in pinned}
 
     def find() -> Sequence[Operator]:
@@ -186,10 +193,11 @@ class Attachment:
 
     def begin(self, name: str) -> None:
         terms = self.terms
-        pilot = Pilot(name, terms.nodes, terms.k_max, terms.seed, terms.slot_s)
+        nodes = tuple(node for node in terms.nodes if node.name in terms.types.get(name, {node.name}))
+        pilot = Pilot(name, nodes, terms.k_max, terms.seed, terms.slot_s)
         operation = Operation(
             name,
-            terms.nodes,
+            nodes,
             pilot,
             self.sensor,
             self.actuator,

@@ -49,7 +49,7 @@ class Plant:
         rate = self.rate(start)
         if not any(self.serving.values()):
             return Reading(operator, start, end, rate=rate)
-        speeds = [node.speedup for node in NODES if self.serving[node.name] > 0]
+        speeds = [node.speedup for node in NODES if self.serving.get(node.name)]
         each = rate / sum(self.serving.values())
         response = float(mg1_response(each, MOMENTS.mean, MOMENTS.variance, min(speeds)))
         used = each * MOMENTS.mean / min(speeds)

@@ -13,16 +13,19 @@ import pytest
 
 import scaler
 from scaler.errors import BadInput
+from scaler.live.actuators.profiles import Pinned
 from scaler.live.attach import Attachment, Terms
 from scaler.live.office import File
 from scaler.live.operators import Operator
+from scaler.orders import parse_orders
 from tests.live.plant import NODES, Desk, Plant, make_orders
 
+PINNED = Pinned("parse", 1, {"small": 1, "huge": 2})
 PARSE, COUNT = Operator("parse", "1", "1"), Operator("count", "2", "2")
 
 
 def make_terms(folder: Path, **other: Any) -> Terms:
-    stated = {"enforce": True, "policy": None, "k_max": None, "seed": 0, "slot_s": 0.05, "patience": None}
+    stated = {"types": {}, "enforce": True, "policy": None, "k_max": None, "seed": 0, "slot_s": 0.05, "patience": None}
     return Terms(nodes=NODES, folder=folder, on_decision=None, **{**stated, **other})
 
 
@@ -31,9 +34,10 @@ class Quick(Desk):
 
     def __init__(self) -> None:
         super().__init__()
-        from scaler.orders import parse_orders
-
-        self.orders_now = parse_orders({**make_orders("threshold-c", {}), "slot_s": 0.05})
+        document = make_orders("threshold-c", {})
+        targets = document["objective"]["operators"]
+        targets["count"] = targets["parse"]
+        self.orders_now = parse_orders({**document, "slot_s": 0.05})
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
@@ -54,6 +58,28 @@ def test_a_manager_for_each_operator_until_they_are_detached(tmp_path: Path) -> 
     time.sleep(0.2)
     assert len(desk.told) == told
     assert (tmp_path / "parse.npz").exists()
+
+
+def test_an_operator_is_scaled_on_the_node_types_that_it_was_pinned_to(tmp_path: Path) -> None:
+    plants, desk = {name: Plant(lambda t: 1900.0) for name in ("parse", "count")}, Quick()
+    plants["count"].serving = plants["count"].target = {"fast": 1}
+    plants["parse"].serving = plants["parse"].target = {"small": 1}
+
+    class Both:
+        """Each operator on a plant of its own."""
+
+        def __getattr__(self, name: str) -> Any:
+            if name not in ("read", "deployed", "room", "ask"):
+                raise AttributeError(name)
+            return lambda operator, *rest: getattr(plants[operator], name)(operator, *rest)
+
+    terms = make_terms(tmp_path, types={"parse": {"small"}, "count": {"fast"}})
+    both: Any = Both()
+    with Attachment(terms, both, both, desk, lambda: [PARSE, COUNT]) as live:
+        wait_for(lambda: all(plant.asked for plant in plants.values()))
+        assert [[node.name for node in live.operations[name].nodes] for name in plants] == [["small"], ["fast"]]
+    assert plants["parse"].asked[0] == {"small": 2}
+    assert plants["count"].asked[0] == {"fast": 2}
 
 
 def test_a_fault_in_a_slot_ends_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -91,6 +117,7 @@ def test_spark_that_does_not_answer_is_asked_again(tmp_path: Path, monkeypatch: 
         ({"objective": "o.json"}, "does not know the node types"),
         ({"objective": "o.json", "nodes": NODES, "enforce": True}, "without an actuator"),
         ({"objective": "missing.json", "nodes": NODES}, "missing.json cannot be read"),
+        ({"objective": "o.json", "nodes": NODES, "pinned": [PINNED]}, "is pinned to huge, and nodes= leaves that out"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_at_once(tmp_path: Path, stated: dict[str, Any], says: str) -> None:

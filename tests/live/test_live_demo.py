@@ -10,9 +10,14 @@ import sys
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+
+from tuner.store.connection import open_store
+from tuner.store.decisions import list_decisions
+from tuner.store.records import Decision
 
 pytestmark = [pytest.mark.long, pytest.mark.slow, pytest.mark.xdist_group("spark")]
 
@@ -65,6 +70,29 @@ def test_a_stream_scales_itself_and_counts_each_word_once(tmp_path: Path) -> Non
     assert "<td>SCALED -1 " in read  # and went
     assert "ts_" not in read + told + said + (tmp_path / "run" / "driver.log").read_text()
     await_true(lambda: not find_left(mark), f"left: {find_left(mark)}")
+
+
+def test_two_operators_on_different_node_types_are_scaled_at_the_same_time(tmp_path: Path) -> None:
+    """Each by its own scaler: replicas of both come while the rate is high, and neither gets the other's type."""
+    own = {"parse": "small", "count": "large"}
+    places = [word for operator, node_type in own.items() for word in ("--on", f"{operator}={node_type}")]
+    demo = start(uuid.uuid4().hex, tmp_path / "run", "--minutes", "1.5", "--json", *places)
+    told, said = demo.communicate(timeout=240)
+    assert demo.returncode == 0, (said, (tmp_path / "run" / "driver.log").read_text()[-3000:])
+    assert json.loads(told)["exact"] is True
+    rows = read_decisions(tmp_path / "run" / "manager.db")
+    most = {name: max(row.seen["deployment"].get(own[name], 0) for row in rows if row.operator == name) for name in own}
+    print(most, [(row.time, row.operator, row.action) for row in rows if row.action])
+    assert all(set(row.seen["deployment"]) <= {own[row.operator]} for row in rows)
+    assert min(most.values()) > 1
+    spans = {name: [row.time for row in rows if row.operator == name and row.kind == "SCALED"] for name in own}
+    assert max(map(min, spans.values())) <= min(map(max, spans.values()))  # neither waited for the other to be done
+
+
+def read_decisions(path: Path) -> list[Decision]:
+    """The oldest first."""
+    with closing(open_store(str(path))) as store, store.read() as session:
+        return list_decisions(session, "demo", limit=None)[::-1]
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])

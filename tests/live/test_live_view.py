@@ -246,4 +246,5 @@ def test_status_refuses_in_one_sentence(store: Path, tmp_path: Path) -> None:
 def test_demo_refuses_before_it_starts_anything(tmp_path: Path) -> None:
     (tmp_path / "x").touch()
     assert "not empty" in refuse("live", "demo", "--keep", tmp_path)
+    assert "the operators are parse, count, the node types small, large" in refuse("live", "demo", "--on", "parse=huge")
     assert "no folder" in refuse("live", "demo", "--html", tmp_path / "no" / "live.html")

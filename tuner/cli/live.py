@@ -21,6 +21,21 @@ if TYPE_CHECKING:
 file_type = click.Path(path_type=Path)
 
 
+def read_places(context: click.Context, option: click.Parameter, words: tuple[str, ...]) -> dict[str, str]:
+    """Node types by operator."""
+    from tuner.live.plan import NODES, OPERATORS
+
+    places = {}
+    for word in words:
+        operator, _, node_type = word.partition("=")
+        types = [node.name for node in NODES]
+        if operator not in OPERATORS or node_type not in types:
+            known = f"the operators are {', '.join(OPERATORS)}, the node types {', '.join(types)}"
+            raise BadInput(f"--on takes OPERATOR=TYPE and was given {word!r}; {known}")
+        places[operator] = node_type
+    return places
+
+
 @click.group(epilog="\b\nExamples:\n  tuner live demo --html live.html\n  tuner live status orders")
 def live() -> None:
     """Watch scalers at work: a demo on a real cluster of this machine, or those of an application."""
@@ -28,15 +43,23 @@ def live() -> None:
 
 @live.command(
     epilog="\b\nExamples:\n  tuner live demo\n  tuner live demo --minutes 5 --html live.html\n"
+    "  tuner live demo --on parse=small --on count=large\n"
     "  tuner live demo --keep run && tuner ingest run/progress run/timings --app demo"
 )
 @click.option(
     "--minutes", type=click.FloatRange(0.5, 60.0), default=3.0, show_default=True, help="How long the stream runs."
 )
+@click.option(
+    "--on",
+    multiple=True,
+    metavar="OPERATOR=TYPE",
+    callback=read_places,
+    help="Keep an operator on one node type; else it may be on any.",
+)
 @click.option("--html", type=file_type, help="Write charts and all decisions to this file.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
 @click.option("--keep", type=file_type, metavar="FOLDER", help="Leave logs, progress and the database in this folder.")
-def demo(minutes: float, html: Path | None, as_json: bool, keep: Path | None) -> None:
+def demo(minutes: float, on: Mapping[str, str], html: Path | None, as_json: bool, keep: Path | None) -> None:
     """Start a real Spark cluster on this machine, and a stream that scales itself on it.
 
     A master and a worker of each of two node types, a manager, and a stream of two operators, whose rate triples and
@@ -52,7 +75,7 @@ def demo(minutes: float, html: Path | None, as_json: bool, keep: Path | None) ->
     if html is not None:
         check_place(html)
     with hearing_termination(), workplace(keep) as folder, showing(open_view(as_json)) as show:
-        end = run_demo(folder, Plan(minutes), show)
+        end = run_demo(folder, Plan(minutes, on=on), show)
     scene = read_scene(end)
     if scene is None:
         raise BadInput(f"the replay was over before a slot of {SLOT_S:g} s was; give it more --minutes")

@@ -10,7 +10,8 @@ The rate of lines triples a quarter of the way in, and falls back a good third b
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -50,6 +51,11 @@ class Plan:
 
     minutes: float = 3.0
     seed: int = 1
+    on: Mapping[str, str] = field(default_factory=dict)  # operators that are kept on one node type, and on which
+
+    def node_types(self, operator: str) -> list[str]:
+        """Those that it may be on."""
+        return [self.on[operator]] if operator in self.on else [node.name for node in NODES]
 
     @property
     def seconds(self) -> float:

@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +65,7 @@ def run_demo(folder: Path, plan: Plan, show: Callable[[Progress], None]) -> Prog
 def start_driver(
     arguments: list[str], folder: Path, plan: Plan, environment: dict[str, str]
 ) -> Iterator[subprocess.Popen[bytes]]:
-    command = [sys.executable, "-m", "tuner.live.stream", *arguments, str(folder), str(plan.minutes)]
+    command = [sys.executable, "-m", "tuner.live.stream", *arguments, str(folder), json.dumps(asdict(plan))]
     with guarded(command, environment, folder / "driver.log", ROOT) as process:
         yield process
 

@@ -2,9 +2,9 @@
 
 The driver of the demo, a process of its own:
 
-    python -m tuner.live.stream MASTER PAGE MANAGER TOKEN_FILE FOLDER MINUTES
+    python -m tuner.live.stream MASTER PAGE MANAGER TOKEN_FILE FOLDER PLAN
 
-What it is at stands in FOLDER/at.json, and its totals at the end.
+PLAN is a `Plan` as JSON. What it is at stands in FOLDER/at.json, and its totals at the end.
 """
 
 from __future__ import annotations
@@ -52,7 +52,6 @@ if TYPE_CHECKING:
 Batches = Iterator[pa.RecordBatch]
 LINES = "id long, arrived double, line string"
 PARTS = "word string, n long"
-FIRST = {"small": 1}  # replicas of each operator at the start
 PATIENCE_S = 180.0  # for what is left when the replay is over
 PINNED = {  # of a small application on loopback, every stage of which is pinned to an operator
     **SETTINGS,
@@ -201,8 +200,8 @@ def warm_up(spark: SparkSession, pinned: Pinned) -> None:
 def await_first(actuator: Executors, seconds: float = 90.0) -> None:
     """The first replicas of all operators; scalers have nothing to go by before there are any."""
     limit = time.monotonic() + seconds
-    for operator in OPERATORS:
-        actuator.ask(operator, FIRST)
+    for operator, one in actuator.pinned.items():
+        actuator.ask(operator, {next(iter(one.types)): 1})
     while any(sum((actuator.deployed(operator) or {}).values()) < 1 for operator in OPERATORS):
         if time.monotonic() > limit:
             raise Retry(f"the first executors did not come in {seconds:g} s")
@@ -226,8 +225,7 @@ def keep_progress(query: StreamingQuery, folder: Path) -> None:
 
 
 def run(spark: SparkSession, plan: Plan, page: str, manager: str, token: str, folder: Path) -> dict[str, Any]:
-    node_types = [node.name for node in NODES]
-    pinned = {operator: scaler.pin(spark, operator, node_types) for operator in OPERATORS}
+    pinned = {operator: scaler.pin(spark, operator, plan.node_types(operator)) for operator in OPERATORS}
     actuator = Executors(Gateway(spark), list(pinned.values()), page)
     await_first(actuator)
     for one in pinned.values():
@@ -262,12 +260,12 @@ def tell(folder: Path, what: str, **more: Any) -> None:
     write_whole(folder / "at.json", json.dumps({"at": what, "time": time.time(), **more}))
 
 
-def main(master: str, page: str, manager: str, token_file: Path, folder: Path, minutes: float) -> None:
+def main(master: str, page: str, manager: str, token_file: Path, folder: Path, plan: Plan) -> None:
     tell(folder, "starting Spark")
     spark = start_session(master, SPARK)
     try:
         tell(folder, "starting the first executors")
-        totals = run(spark, Plan(minutes), page, manager, token_file.read_text().strip(), folder)
+        totals = run(spark, plan, page, manager, token_file.read_text().strip(), folder)
         tell(folder, "done", **totals)
     finally:
         spark.stop()
@@ -278,4 +276,5 @@ if __name__ == "__main__":
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     logging.getLogger("py4j").setLevel(logging.WARNING)
-    main(sys.argv[1], sys.argv[2], sys.argv[3], Path(sys.argv[4]), Path(sys.argv[5]), float(sys.argv[6]))
+    master, page, manager, token_file, folder, plan = sys.argv[1:]
+    main(master, page, manager, Path(token_file), Path(folder), Plan(**json.loads(plan)))

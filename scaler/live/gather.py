@@ -4,8 +4,9 @@ It has no thread: Spark's listener bus brings the queries' reports, timers bring
 for when a slot is read. Any thread may read.
 
     rate, taken, put_out, backlog, batches, batch_time, completeness, notes: see `sensors.slots`. Of a query that is
-                 several operators the first has them; of the others, rate and taken are what timers saw
-    backlog      of a source of local files that tells none: see `sensors.files`
+                 several operators the first has them; of the others, rate and taken are what timers saw. What files of
+                 a local folder have in them of which no report tells yet: see `sensors.inbox`; idleness between Spark's
+                 signs of it: see `sensors.look`
     response     what timers saw of single records where they were told when these arrived; else see `sensors.slots`
     service      sums of the operator's timers
     replicas     of the operator's resource profiles, of all executors where it has none
@@ -34,11 +35,13 @@ from scaler.live.sensors.executors import (
     find_utilisation,
     read_executors,
 )
-from scaler.live.sensors.files import RECENT, find_waiting
+from scaler.live.sensors.files import Folder, look_into
 from scaler.live.sensors.flight import add_flight, is_under_way
-from scaler.live.sensors.history import KEPT, STARTED, History, Past
+from scaler.live.sensors.history import IDLE, KEPT, STARTED, History, Past, by_time
+from scaler.live.sensors.inbox import add_files, find_unreported
 from scaler.live.sensors.jobs import Doing, find_doing
 from scaler.live.sensors.listener import Listener
+from scaler.live.sensors.look import find_sign
 from scaler.live.sensors.progress import Sign, Trigger
 from scaler.live.sensors.records import Records, Timed, add_timed, listen
 from scaler.live.sensors.slots import read_slot
@@ -68,11 +71,13 @@ class Gather:
         self.now, self.kept = now, kept
         self.lock = threading.Lock()
         self.asking = threading.Lock()
+        self.listing = threading.Lock()
         self.operators = {operator.name: operator for operator in operators}
         self.histories: dict[str, History] = {}  # by query's id, the latest told last
         self.names: dict[str, str] = {}  # ids by the queries' names
         self.records: dict[str, Records] = {}
         self.checkpoints: dict[str, str] = {}
+        self.folders: dict[str, tuple[float, Folder | None]] = {}  # as they were after the end of a slot
         self.tasks = TaskTimes()
         self.executors: list[Executor] | None = None
         self.asked = float("-inf")
@@ -110,6 +115,7 @@ class Gather:
             gone = next(iter(self.histories))
             del self.histories[gone]
             self.checkpoints.pop(gone, None)
+            self.folders.pop(gone, None)
             self.names = {name: query for name, query in self.names.items() if query != gone}
         return history
 
@@ -120,13 +126,15 @@ class Gather:
         query, past, profiles, entry, leaving = self.look_up(operator, start)
         executors = self.find_executors()
         past, doing = self.look_now(query, past, end)
-        reading = read_slot(operator, past, start, end, doing.running_since, doing.idle)
+        folder = self.find_folder(query, past, end)
+        unreported = find_unreported(past, folder, start, end, doing.run)
+        reading = read_slot(operator, past, start, end, doing.running_since, unreported)
         if not entry:
             reading = replace(
                 reading, rate=None, taken=None, backlog=None, response=None, batches=None, batch_time=None
             )
-        elif reading.backlog is None and self.now() - end <= PRESENT_S:
-            reading = add_files(reading, past, self.find_checkpoint(query, past))
+        else:
+            reading = add_files(reading, past, folder)
         if not leaving:
             reading = replace(reading, put_out=None)
         own = None if executors is None else choose(executors, profiles)
@@ -165,10 +173,33 @@ class Gather:
         if query is None or self.now() - end > PRESENT_S:
             return past, Doing()
         status = attempt(lambda: self.driver.ask_status(query))
+        if status is not None and status.idle:
+            return self.look_back(query, past), Doing(run=status.run)
         flight = attempt(lambda: self.driver.ask_flight(query)) if status is not None and status.active else None
         if status is not None and flight is not None and is_under_way(past, status.run, flight):
-            return add_flight(past, flight), Doing(running_since=flight.time)
+            return add_flight(past, flight), Doing(flight.time, status.run)
         return past, attempt(lambda: find_doing(status, self.driver.list_running_jobs)) or Doing()
+
+    def look_back(self, query: str, past: Past) -> Past:
+        """With what the last trigger of an idle query found, which is kept like the signs that Spark sends of it."""
+        look = attempt(lambda: self.driver.ask_look(query))
+        sign = None if look is None else find_sign(past, query, look)
+        if sign is None:
+            return past
+        self.note(IDLE, sign)
+        return replace(past, idle=tuple(sorted({*past.idle, sign}, key=by_time)))
+
+    def find_folder(self, query: str | None, past: Past, end: float) -> Folder | None:
+        """What a query that reads files has before it; looked at once for all operators of a slot."""
+        checkpoint = self.find_checkpoint(query, past) if self.now() - end <= PRESENT_S else None
+        folder = past.triggers[-1].folder if past.triggers else None
+        if query is None or checkpoint is None or folder is None:
+            return None
+        with self.listing:
+            seen = self.folders.get(query)
+            if seen is None or seen[0] != end:
+                seen = self.folders[query] = end, look_into(folder, checkpoint)
+            return seen[1]
 
     def find_checkpoint(self, query: str | None, past: Past) -> str | None:
         """Of a query that reads files; asked for once."""
@@ -185,22 +216,6 @@ class Gather:
         """Hear no more; what was heard can still be read."""
         while self.leaving:
             attempt(self.leaving.pop())
-
-
-def add_files(reading: Reading, past: Past, checkpoint: str | None) -> Reading:
-    """What a file source left to wait, by its own log; who was left behind has waited since it came."""
-    recent = [trigger for trigger in past.triggers if trigger.executed and trigger.time < reading.end]
-    rows = [trigger.rows for trigger in recent[-RECENT:] if trigger.rows]
-    folder = recent[-1].folder if recent else None
-    if checkpoint is None or folder is None or not rows or reading.completeness == 0.0:
-        return reading
-    waiting = find_waiting(folder, checkpoint, recent[-1].time)
-    if waiting is None:
-        return reading
-    backlog = waiting.files * sum(rows) / len(rows) / waiting.a_batch
-    if waiting.oldest is None or reading.response is None:
-        return replace(reading, backlog=backlog)
-    return replace(reading, backlog=backlog, response=max(reading.response, reading.end - waiting.oldest))
 
 
 def attempt(question: Callable[[], Answer]) -> Answer | None:

@@ -18,7 +18,7 @@ from scaler.live.actuator import Actuator
 from scaler.live.checkpoint import read_checkpoint, write_checkpoint
 from scaler.live.outcome import FAILED, REACHED, Ledger, Patience, ask, compare, refuse
 from scaler.live.reading import Reading, Sensor
-from scaler.live.telling import carry_on, find_doubt, make_samples, observe, tell_more
+from scaler.live.telling import carry_on, find_doubt, is_whole, make_samples, observe, tell_more
 from scaler.nodes import NOTHING, Deployment, NodeType, Reconfiguration
 from scaler.orders import Orders
 from scaler.pilot import Decision, Pilot, Step
@@ -85,7 +85,7 @@ class Operation:
         """See, decide, act and tell, once."""
         reading = self.read(start, end)
         shown = carry_on(reading, self.known, self.pilot.complete)
-        if reading.completeness >= self.pilot.complete:
+        if is_whole(reading, self.pilot.complete):
             self.known = reading
         came = self.count()
         told = self.settle(came, now)

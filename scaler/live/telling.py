@@ -13,8 +13,9 @@ from scaler.policy import Observation
 
 UNTRUSTED = ("restarted", "stopped", "stalled")  # what was measured then says nothing of what the operator can do
 CATCHING_UP = "catching up"
-OUTLASTS = "a batch outlasts the slot: the rate of before is held"
+OUTLASTS = "a batch outlasts the slot: what was known before is held"
 BUSY = 0.95  # of the replicas' time, from which on they are seen to work though no report tells of it
+QUIET = 0.05  # of it, up to which nobody is seen to work
 OLDEST = 6.0  # slots, beyond which what was known says nothing of now
 
 
@@ -24,7 +25,9 @@ def carry_on(reading: Reading, before: Reading | None, complete: float) -> Readi
     An overloaded stream has the longest batches, so that it would be held just when it must not be. Its executors tell
     that they work; the rate is the last one that was told, and answers take no less than they did.
     """
-    if before is None or reading.completeness >= complete or any(note in UNTRUSTED for note in reading.notes):
+    unanswered = reading.rate is not None and reading.response is None and not is_idle(reading)
+    missing = reading.completeness < complete or unanswered
+    if before is None or not missing or any(note in UNTRUSTED for note in reading.notes):
         return reading
     known = None not in (before.rate, before.response) and reading.end - before.end <= OLDEST * (
         before.end - before.start
@@ -37,6 +40,12 @@ def carry_on(reading: Reading, before: Reading | None, complete: float) -> Readi
     return replace(reading, rate=rate, response=response, utilisation=1.0, notes=notes)
 
 
+def is_whole(reading: Reading, complete: float) -> bool:
+    """Whether it can stand for slots after it."""
+    known = is_idle(reading) or None not in (reading.rate, reading.response)
+    return known and reading.completeness >= complete
+
+
 def find_doubt(reading: Reading) -> str:
     """Why nothing is to be taken away on what is known of the slot; "" where nothing is against it."""
     return OUTLASTS if OUTLASTS in reading.notes else ""
@@ -44,7 +53,8 @@ def find_doubt(reading: Reading) -> str:
 
 def is_idle(reading: Reading) -> bool:
     """Nothing came and nothing waits: there is no answer that could be late, and replicas can be given back."""
-    return reading.response is None and reading.rate == 0.0 and reading.backlog == 0.0 and not reading.taken
+    quiet = (reading.utilisation or 0.0) <= QUIET and not reading.taken
+    return quiet and reading.response is None and reading.rate == 0.0 and reading.backlog == 0.0
 
 
 def length(reading: Reading) -> float:

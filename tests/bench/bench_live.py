@@ -13,7 +13,7 @@ import argparse
 import json
 import statistics
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,7 @@ from tuner.live.cluster import find_page, start_cluster
 
 PRICES = {SMALL[0]: SMALL[2]}
 TRACE = ((40.0, 5.0), (60.0, 15.0), (80.0, 5.0))
-TURNS = 8
+TURNS = 12
 
 
 def play(setup: Setup, folder: Path) -> Seen:
@@ -67,21 +67,42 @@ def find_overhead(setup: Setup, folder: Path) -> None:
     with running(busy, folder) as driver:
         await_state(driver, folder, "streaming", 120.0)
         await_state(driver, folder, "done", (TURNS + 2) * (2 * busy.toggle_s + 30.0))
-    toggles, batches = read_lines(folder / "toggles.jsonl"), read_lines(folder / "batches.jsonl")
-    rest = range(1, TURNS + 1)  # the first one warms up
-    logs = []
-    for turn in rest:
-        pace = {one["attached"]: find_pace(batches, one) for one in toggles if one["turn"] == turn}
-        logs.append(float(np.log(pace[True] / pace[False])))
-    mean, error = statistics.mean(logs), statistics.stdev(logs) / len(logs) ** 0.5
-    low, high = (float(np.exp(mean + sign * 2.36 * error)) for sign in (-1, 1))
-    print(f"throughput with a scaler attached (slots of {setup.slot_s:g} s) to that without, {TURNS} pairs in turn: "
-          f"{np.exp(mean):.4f} (95 % interval {low:.4f} to {high:.4f}); wanted 0.98 or more")  # fmt: skip
-    memory = {a: [one["mib"] for one in toggles if one["attached"] is a] for a in (True, False)}
+    toggles = read_lines(folder / "toggles.jsonl")
+    print(f"slots of {busy.slot_s:g} s, {TURNS} pairs of {busy.toggle_s:g} s in turn, 95 % intervals")
+    tell_work([one for one in toggles if one["turn"] > 0], read_lines(folder / "batches.jsonl"))  # the first warms up
+    tell_memory(toggles)
+
+
+def tell_work(toggles: list[dict[str, Any]], batches: list[dict[str, Any]]) -> None:
+    pace, work = pair(toggles, lambda one: find_pace(batches, one)), pair(toggles, lambda one: float(one["cores"]))
+    mean, low, high = (float(np.exp(x)) for x in find_interval([np.log(a / b) for a, b in pace]))
+    print(f"throughput with a scaler to that without: {mean:.4f} ({low:.4f} to {high:.4f}); wanted 0.98 or more")
+    mean, low, high = find_interval([a - b for a, b in work])
+    before = statistics.mean(without for _, without in work)
+    print(f"the driver, Python and Java, takes {before:.3f} cores, and with a scaler {mean:+.4f} ({low:+.4f} to "
+          f"{high:+.4f})")  # fmt: skip
+
+
+def tell_memory(toggles: list[dict[str, Any]]) -> None:
     start = next(one["mib"] for one in toggles if not one["attached"])
-    most = max(memory[True])
+    most = max(one["mib"] for one in toggles if one["attached"])
     print(f"memory of the driver's Python: {start:.0f} MiB before a scaler was ever attached, {most:.0f} MiB at most "
           f"with one ({most / start:.3f} times, {most - start:+.0f} MiB); wanted under 50 MiB more")  # fmt: skip
+
+
+def pair(toggles: list[dict[str, Any]], ask: Callable[[dict[str, Any]], float]) -> list[tuple[float, float]]:
+    """With a scaler and without, turn by turn."""
+    told = {(one["turn"], one["attached"]): ask(one) for one in toggles}
+    return [(told[turn, True], told[turn, False]) for turn in sorted({turn for turn, _ in told})]
+
+
+def find_interval(values: list[float]) -> tuple[float, float, float]:
+    """Mean, and the 95 % interval of it by Student's t."""
+    from scipy.stats import t
+
+    half = float(t.ppf(0.975, len(values) - 1)) * statistics.stdev(values) / len(values) ** 0.5
+    mean = statistics.mean(values)
+    return mean, mean - half, mean + half
 
 
 def find_pace(batches: list[dict[str, Any]], during: Mapping[str, Any]) -> float:

@@ -85,7 +85,7 @@ class Setup:
     measured: bool = False  # how long a replica takes to come is measured before the stream begins
     restful: float = 2.0  # seconds from the start of the query to the first record, at least
     toggles: int = 0  # the scaler is attached and detached so often, and then the run is over
-    toggle_s: float = 15.0
+    toggle_s: float = 20.0
     linger_s: float = 0.0  # after the last record, at most, until one replica is left
     conf: Mapping[str, str] = field(default_factory=dict)
     types: tuple[str, ...] = ()  # of nodes that the operator may be on; none: all
@@ -262,18 +262,25 @@ def find_memory() -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
+def find_work(spark: SparkSession) -> float:
+    """Seconds of a core that this driver has taken, Python and Java."""
+    ticks = Path(f"/proc/{spark.sparkContext._gateway.proc.pid}/stat").read_text().rpartition(")")[2].split()
+    return time.process_time() + (int(ticks[11]) + int(ticks[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def toggle(spark: SparkSession, setup: Setup, folder: Path, pinned: Pinned, timer: ServiceTimer) -> None:
     """Attached and detached in turn, so that a noisy machine disturbs both alike; whose turn is first changes, too."""
     for turn in range(setup.toggles):
         for attached in ((False, True), (True, False))[turn % 2]:
-            began = time.time()
+            began, work = time.time(), find_work(spark)
             with ExitStack() as stack:
                 if attached:
                     actuator = Executors(Gateway(spark), [pinned], setup.page)
                     stack.enter_context(attach(spark, setup, folder, pinned, actuator, timer))
                 time.sleep(setup.toggle_s)
-                line = {"turn": turn, "attached": attached, "began": began, "ended": time.time(), "mib": find_memory()}
-                append(folder / "toggles.jsonl", line)
+                ended, took = time.time(), find_work(spark) - work
+                line = {"turn": turn, "attached": attached, "began": began, "ended": ended, "mib": find_memory()}
+                append(folder / "toggles.jsonl", {**line, "cores": took / (ended - began)})
 
 
 def run(spark: SparkSession, setup: Setup, folder: Path) -> dict[str, Any]:

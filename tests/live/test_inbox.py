@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 from scaler.live import gather as gathering
-from scaler.live.operators import Operator
+from scaler.live.gather import Gather
+from scaler.live.operators import Operator, find_operators
 from scaler.live.reading import Reading
 from scaler.live.sensors import files
 from scaler.live.sensors.driver import Status
@@ -20,14 +24,23 @@ from scaler.live.sensors.flight import Flight
 from scaler.live.sensors.look import Look
 from scaler.live.sensors.progress import Trigger, read_progress
 from scaler.live.telling import is_idle
+from tests.live.record import LINES_A_FILE, drop_files
 from tests.live.streams import BEGAN, QUERY, Event, play, spread
 from tests.live.told import WORDS, Told, gather
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 LINES = 20  # of a file
 CALM, HIGH = 2.0, 6.0  # files a second; 80 lines a second can be served
 RISE = 60.0
 SLOT = 5.0
 IDLE = Status("run-1", active=False, idle=True)
+
+
+def put(path: Path, came: float) -> None:
+    path.touch()
+    os.utime(path, (came, came))
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +61,9 @@ class Stream:
 
     def at(self, moment: float) -> Told:
         """Files that have come, and an entry of the log for each batch that has begun."""
-        for number, time in enumerate(self.times):
-            if time <= moment and not self.name(number).exists():
-                self.name(number).touch()
-                os.utime(self.name(number), (time, time))
+        for number, came in enumerate(self.times):
+            if came <= moment and not self.name(number).exists():
+                put(self.name(number), came)
         taken, told = 0, Told()
         for trigger in (trigger for trigger in self.triggers() if trigger.time <= moment):
             some = range(taken, taken + (trigger.rows or 0) // LINES)
@@ -82,13 +94,13 @@ class Stream:
     def waiting(self, moment: float) -> int:
         """Files that have come and no batch has taken."""
         taken = sum(trigger.rows or 0 for trigger in self.triggers() if trigger.time <= moment) // LINES
-        return sum(time <= moment for time in self.times) - taken
+        return sum(came <= moment for came in self.times) - taken
 
     def outlasted(self) -> list[float]:
         """Starts of slots in which no batch began."""
         began = [trigger.time for trigger in self.triggers()]
         starts = [BEGAN + RISE + SLOT * i for i in range(14)]
-        return [start for start in starts if not any(start <= time <= start + SLOT + 0.1 for time in began)]
+        return [start for start in starts if not any(start <= at <= start + SLOT + 0.1 for at in began)]
 
 
 def known_by(event: Event, last: Trigger) -> bool:
@@ -121,7 +133,7 @@ def test_what_comes_while_a_batch_outlasts_the_slot_is_counted_by_its_files(stre
 @pytest.mark.parametrize("start", range(20, 125, 5))
 def test_every_slot_has_the_rate_at_which_files_came(stream: Stream, start: int) -> None:
     seen = stream.read(BEGAN + start, BEGAN + start + SLOT)
-    came = sum(BEGAN + start < time <= BEGAN + start + SLOT for time in stream.times)
+    came = sum(BEGAN + start < at <= BEGAN + start + SLOT for at in stream.times)
     assert seen.rate == pytest.approx(came * LINES / SLOT, rel=0.25 if start == RISE else 0.1)
     assert seen.completeness == pytest.approx(1.0)
     assert seen.backlog is not None
@@ -183,11 +195,9 @@ def test_a_source_that_passes_files_over_is_not_measured_by_its_folder(stream: S
     start = stream.outlasted()[0]
 
     def mix(told: Told) -> None:
-        for number, time in enumerate(stream.times):
-            if time <= start + SLOT:
-                path = stream.folder / f"{number}.other"
-                path.touch()
-                os.utime(path, (time + 0.01, time + 0.01))
+        for number, came in enumerate(stream.times):
+            if came <= start + SLOT:
+                put(stream.folder / f"{number}.other", came + 0.01)
 
     assert stream.read(start, start + SLOT, mix).rate is None
 
@@ -198,7 +208,7 @@ def test_what_another_query_writes_came_when_it_was_committed(stream: Stream) ->
     commits.mkdir()
     start = stream.outlasted()[-1]
     for second in range(int(start + SLOT - BEGAN) + 1):
-        inside = [n for n, time in enumerate(stream.times) if second - 1 < time - BEGAN <= second]
+        inside = [n for n, at in enumerate(stream.times) if second - 1 < at - BEGAN <= second]
         lines = [
             json.dumps({"path": stream.name(n).as_uri(), "modificationTime": round(stream.times[n] * 1000)})
             for n in inside
@@ -218,12 +228,11 @@ def test_files_that_wait_for_a_trigger_far_away_are_no_idleness(stream: Stream) 
     start = BEGAN + 20.0
     done = [trigger for trigger in stream.triggers() if trigger.done < start - SLOT - 1.0]
     told = stream.at(start - SLOT - 1.0)
-    for number in range(sum(time < start - SLOT - 1.0 for time in stream.times), len(stream.times)):
+    for number in range(sum(came < start - SLOT - 1.0 for came in stream.times), len(stream.times)):
         stream.name(number).unlink(missing_ok=True)
     told.status, told.look = IDLE, Look("run-1", start - SLOT, done[-1].batch + 1)
     late = stream.folder / "late.txt"
-    late.touch()
-    os.utime(late, (start - 2.0, start - 2.0))
+    put(late, start - 2.0)
     sensor = gather(told, WORDS, now=start + SLOT)
     told.say(*(e for e in stream.heard(start - SLOT - 1.0) if e["event"] == "started" or known_by(e, done[-1])))
     seen = sensor.read("words", start, start + SLOT)
@@ -237,9 +246,7 @@ def test_files_that_wait_for_a_trigger_far_away_are_no_idleness(stream: Stream) 
 def test_what_was_there_when_the_query_had_nothing_to_do_does_not_wait_for_it(stream: Stream) -> None:
     start = BEGAN + 20.0
     told = stream.at(start)
-    stranger = stream.folder / "stranger.csv"
-    stranger.touch()
-    os.utime(stranger, (start + 0.1, start + 0.1))
+    put(stream.folder / "stranger.csv", start + 0.1)
     last = [trigger for trigger in stream.triggers() if trigger.time <= start][-1]
     told.status, told.look, told.flight = IDLE, Look("run-1", start + 3.0, last.batch + 1), None
     sensor = gather(told, WORDS, now=start + 2 * SLOT)
@@ -271,3 +278,44 @@ def test_a_folder_is_listed_once_for_all_operators_of_a_slot(stream: Stream, mon
     sensor.now = lambda: start + 10 * SLOT
     sensor.read("words/profile3", start + 2 * SLOT, start + 3 * SLOT)
     assert len(looks) == 2  # what is there now says nothing of a slot long over
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("spark")
+def test_a_real_batch_that_outlasts_the_slot_hides_no_files(spark: SparkSession, tmp_path: Path) -> None:
+    """A file comes each fifth of a second; the third batch waits for the end of the test."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    over = threading.Event()
+
+    def work(frame: DataFrame, batch: int) -> None:
+        frame.count()
+        if batch == 2:
+            over.wait(60.0)
+
+    sensor = Gather(spark)
+    writer = spark.readStream.text(str(folder)).writeStream.queryName("slow").foreachBatch(work)
+    writer = writer.trigger(processingTime="1 second").option("checkpointLocation", str(tmp_path / "checkpoint"))
+    drop_files(folder, 0, 0.1, 0.2)
+    query = writer.start()
+    try:
+        (operator,) = [found for found in find_operators(spark) if found.name == "slow"]
+        sensor.watch(operator)
+        limit, number, flight = time.time() + 60.0, 1, None
+        while (flight is None or flight.batch < 2) and time.time() < limit:
+            number = drop_files(folder, number, 0.1, 0.2)
+            flight = sensor.driver.ask_flight(operator.query)
+        time.sleep(0.5)
+        start, first = time.time(), number
+        number = drop_files(folder, number, 2.5, 0.2)
+        end = time.time()
+        seen = sensor.read("slow", start, end)
+    finally:
+        over.set()
+        query.stop()
+        sensor.close()
+    file = LINES_A_FILE / (end - start)
+    assert seen.rate == pytest.approx((number - first) * file, abs=1.1 * file)  # the first one's time may be earlier
+    assert seen.completeness == pytest.approx(1.0)
+    assert seen.backlog is not None
+    assert seen.backlog >= (number - first) * LINES_A_FILE

@@ -94,6 +94,21 @@ def test_a_query_that_looks_once_a_minute_is_idle_only_until_it_looked() -> None
     assert is_idle(seen[115])  # read after the trigger at 120
 
 
+def test_a_query_that_never_looks_again_has_stalled() -> None:
+    told = Told()
+    sensor = gather(told, WORDS)
+    told.say(*heard(quiet(), BEGAN + 39.0))
+    batch = tell(heard(quiet(), BEGAN + 39.0)).triggers[-1].batch
+    told.status, told.look = IDLE, Look("run-1", BEGAN + 40.0, batch + 1)
+    for start in range(40, 150, 5):
+        end = BEGAN + start + SLOT
+        sensor.now = lambda now=end: now + 0.5  # type: ignore[misc]
+        seen = sensor.read("words", end - SLOT, end)
+        assert (seen.rate, seen.completeness) == (None, 0.0)
+        assert not is_idle(seen)
+    assert "stalled" in seen.notes
+
+
 def test_a_batch_of_which_nobody_has_heard_is_no_idleness() -> None:
     told = Told()
     sensor = gather(told, WORDS, now=BEGAN + 45.5)

@@ -59,6 +59,18 @@ def test_seconds_of_a_rate_source_and_numbers_of_logs_count_no_tuples() -> None:
     assert read(logs.progress(0, "2023-11-15T00:00:00Z", 0, sources=[still])).latest is None
 
 
+def test_a_file_source_says_which_entry_of_its_log_its_batch_took() -> None:
+    documents = [e["document"] for e in recorded("files") if e["event"] == "progress"]
+    assert [read(document).entry for document in documents] == [document["batchId"] for document in documents]
+    source = documents[1]["sources"][0]
+    for before, after in (({"logOffset": 3}, {"logOffset": 3}), (None, None), (None, "{"), (None, {"logOffset": -1})):
+        again = {**documents[1], "sources": [{**source, "startOffset": before, "endOffset": after}]}
+        assert read(again).entry is None
+    again = {**documents[1], "sources": [{**source, "startOffset": None, "endOffset": '{"logOffset":0}'}]}
+    assert read(again).entry == 0
+    assert all(read(e["document"]).entry is None for e in recorded("rate") if e["event"] == "progress")
+
+
 def test_a_lag_that_kafka_measures_is_the_backlog_where_latest_offsets_are_missing() -> None:
     source = {"startOffset": offsets(0), "endOffset": offsets(4), "numInputRows": 4, "latestOffset": None}
     source["metrics"] = {"avgOffsetsBehindLatest": "12.5", "maxOffsetsBehindLatest": "20"}

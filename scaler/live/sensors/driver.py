@@ -2,8 +2,8 @@
 
 This is the one place where sensors touch Spark. Public there: the listener's events, a query's status. Internal, and
 tried with Spark 4.3: the status store, the mapper that writes its lists as JSON, a query's plan, its log of
-offsets. A list comes as
-one JSON text, for each call to the JVM costs about as much as reading a whole text.
+offsets, its last trigger. A list comes as one JSON text, for each call to the JVM costs about as much as reading a
+whole text.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 
 from scaler.errors import BadInput
 from scaler.live.sensors.flight import Flight
+from scaler.live.sensors.look import Look
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,7 @@ class Status:
 
     run: str
     active: bool  # a trigger runs
-    idle: bool  # it waits, and the last trigger found nothing to do
+    idle: bool  # it waits, and the last trigger found nothing to do: not now, but when it began
 
 
 class Driver:
@@ -71,6 +72,16 @@ class Driver:
         told = json.loads(found.status().json())
         active, waits = bool(told.get("isTriggerActive")), str(told.get("message")).startswith("Waiting")
         return Status(found.runId().toString(), active, waits and not active and told.get("isDataAvailable") is False)
+
+    def ask_look(self, query: str) -> Look | None:
+        """None where it is not idle."""
+        found = self.session.streams().get(query)
+        if found is None:
+            return None
+        latest = found.streamingQuery().getLatestExecutionContext()
+        time, batch = int(latest.currentTriggerStartTimestamp()) / 1000.0, int(latest.batchId())
+        status = self.ask_status(query)  # after the time, so that it is of no trigger that came later
+        return Look(status.run, time, batch) if status is not None and status.idle and time > 0.0 else None
 
     def ask_flight(self, query: str) -> Flight | None:
         """The batch that was planned last."""

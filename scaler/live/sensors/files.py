@@ -1,59 +1,97 @@
-"""A file source's own log and the folder that it reads flow in; the files that it left to wait flow out.
+"""A file source's own log and the folder that it reads flow in; its files, and which of them each batch took, flow out.
 
-A batch that takes no more than so many files leaves others behind, and progress does not tell of them. The log in the
-checkpoint (sources/0/N) names the files that each batch took, with the times of their last change; they are taken in
-this order. So a file waits that is no older than the newest one taken, is not among those taken last, and was there
-when the last trigger began. Of a folder that another query writes, the sink's log (_spark_metadata) says which files
-are there. Local folders alone are looked at, without subfolders; nothing is known of others.
+The log in the checkpoint (sources/0/N) names the files that each batch took, with the times of their last change; they
+are taken in this order. A batch's entry is there before it runs, so that of the batch under way is known, too, and what
+was deleted once it was taken still counts. Of a folder that another query writes, the sink's log (_spark_metadata) says
+which files are there; they came when they were committed. Local folders alone are looked at; nothing is known of one
+with others in it, nor where files are passed over, as filters and the option latestFirst do.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import unquote
 
 RECENT = 8  # entries of a log that are read
 LARGEST = 4_000_000  # bytes of one, beyond which it is left alone
 MANY = 50_000  # files of a folder, beyond which it is not listed
+FEW = 0.1  # of the files among those taken, that may have been passed over: they came late with an early time
 MARKS = "*?[{"
+HIDDEN = (".", "_")
 COMMITS = "_spark_metadata"
+COMPACT = ".compact"
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    path: Path
+    time: int  # of its last change, ms since 1970
+    came: float  # seconds since 1970
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
     files: int
     oldest: float | None  # when the one that waits longest came
-    a_batch: float  # files that a batch took lately
 
 
 @dataclass(frozen=True, slots=True)
-class File:
-    path: str
-    time: int  # of its last change, ms since 1970
+class Folder:
+    """`entries`: what batches took lately, by number of the log's entry; `there`: the files that are in the folder."""
+
+    entries: Mapping[int, Sequence[File]]
+    there: Mapping[Path, File]
+
+    def taken(self, upto: int | None = None) -> dict[Path, File]:
+        """By the entries read; only up to this one, if it is given."""
+        some = [entry for number, entry in self.entries.items() if upto is None or number <= upto]
+        return {file.path: file for entry in some for file in entry}
+
+    def left(self) -> list[File]:
+        """Those that are there, are not taken, and are no older than the newest one taken."""
+        taken = self.taken()
+        newest = max(file.time for file in taken.values())
+        return [file for file in self.there.values() if file.time >= newest and file.path not in taken]
+
+    def count_came(self, first: float, last: float, upto: int) -> int:
+        """In (first, last], but for those that a batch took by this entry."""
+        before, known = self.taken(upto), {**self.taken(), **self.there}
+        return sum(first < file.came <= last and path not in before for path, file in known.items())
+
+    def find_waiting(self, first: float, last: float) -> Waiting:
+        """Those that came in (first, last] and are not taken."""
+        left = [file.came for file in self.left() if first < file.came <= last]
+        return Waiting(len(left), min(left, default=None))
 
 
-def find_waiting(folder: str, checkpoint: str, before: float) -> Waiting | None:
-    """Files that came before this moment and are not taken; None where that cannot be told."""
+def look_into(folder: str, checkpoint: str) -> Folder | None:
+    """None where it cannot be told what is there, or nothing was ever taken."""
     source, log = local(folder), local(checkpoint)
     if source is None or log is None or any(mark in folder for mark in MARKS):
         return None
     try:
         entries = read_log(log / "sources" / "0")
-        taken = [file for entry in entries for file in entry]
+        taken = [file for entry in entries.values() for file in entry]
         if not taken:
             return None
-        newest, paths = max(file.time for file in taken), {local(file.path) for file in taken}
-        left = [
-            file.time
-            for file in list_files(source)
-            if newest <= file.time <= before * 1000.0 and local(file.path) not in paths
-        ]
+        since = min(file.time for file in taken)
+        found = Folder(entries, {file.path: file for file in list_files(source, since)})
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
-    return Waiting(len(left), min(left) / 1000.0 if left else None, len(taken) / len(entries))
+    return None if passes_over(found, since) else found
+
+
+def passes_over(folder: Folder, since: int) -> bool:
+    """Whether there are files that are older than some that were taken, and were not taken themselves."""
+    taken = folder.taken()
+    newest = max(file.time for file in taken.values())
+    over = sum(since < file.time < newest and path not in taken for path, file in folder.there.items())
+    return over > FEW * len(taken)
 
 
 def local(place: str) -> Path | None:
@@ -63,37 +101,58 @@ def local(place: str) -> Path | None:
     return Path(place) if place.startswith("/") else None
 
 
-def read_log(folder: Path) -> list[list[File]]:
-    """What the last entries name, an entry a batch; that a compacted one repeats of older ones is left out."""
-    entries = []
+def read_path(address: object) -> Path:
+    """As logs write it."""
+    found = local(unquote(str(address)))
+    if found is None:
+        raise ValueError(f"{address} is no local file")
+    return found
+
+
+def read_log(folder: Path) -> dict[int, list[File]]:
+    """What the last entries name; that a compacted one repeats of older ones is left out."""
+    entries = {}
     for number, path in list_entries(folder)[:RECENT]:
         lines = [json.loads(line) for line in read_lines(path)]
-        entries.append(
-            [File(str(at["path"]), int(at["timestamp"])) for at in lines if int(at.get("batchId", number)) == number]
-        )
-    return [entry for entry in entries if entry]
+        own = [at for at in lines if int(at.get("batchId", number)) == number]
+        times = [(read_path(at["path"]), int(at["timestamp"])) for at in own]
+        entries[number] = [File(file, time, time / 1000.0) for file, time in times]
+    return {number: entry for number, entry in entries.items() if entry}
 
 
-def list_files(folder: Path) -> Iterator[File]:
-    """Those that are whole."""
+def list_files(folder: Path, since: int) -> Iterator[File]:
+    """Those that are whole; of another query's, all from this time on."""
     commits = folder / COMMITS
     if commits.is_dir():
-        for _, path in list_entries(commits)[:RECENT]:
-            for line in read_lines(path):
-                file = json.loads(line)
-                yield File(str(file["path"]), int(file["modificationTime"]))
+        yield from list_committed(commits, since)
         return
     with os.scandir(folder) as found:
         for number, file in enumerate(found):
             if number >= MANY:
                 raise ValueError(f"{folder} holds too many files to be listed each slot")
-            if not file.name.startswith((".", "_")) and file.is_file():
-                yield File(file.path, file.stat().st_mtime_ns // 1_000_000)
+            if file.is_dir() and not file.name.startswith(HIDDEN):
+                raise ValueError(f"{folder} holds folders, and what is in them is not listed")
+            if not file.name.startswith(HIDDEN):
+                with suppress(FileNotFoundError):  # it was taken, and is deleted
+                    time = file.stat().st_mtime_ns // 1_000_000
+                    yield File(Path(file.path), time, time / 1000.0)
+
+
+def list_committed(commits: Path, since: int) -> Iterator[File]:
+    """From the last entry back to one in which all is older. A compacted one repeats those before it, and no times."""
+    for _, path in list_entries(commits):
+        files = [json.loads(line) for line in read_lines(path)]
+        times = [(read_path(file["path"]), int(file["modificationTime"])) for file in files]
+        compact = path.suffix == COMPACT
+        commit = path.stat().st_mtime
+        yield from (File(file, time, time / 1000.0 if compact else commit) for file, time in times)
+        if compact or max((time for _, time in times), default=since) < since:
+            return
 
 
 def list_entries(folder: Path) -> list[tuple[int, Path]]:
     """Numbered files, the last one first."""
-    names = [(path.name.removesuffix(".compact"), path) for path in folder.iterdir()]
+    names = [(path.name.removesuffix(COMPACT), path) for path in folder.iterdir()]
     return sorted(((int(name), path) for name, path in names if name.isdecimal()), reverse=True)
 
 

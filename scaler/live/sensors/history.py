@@ -54,7 +54,9 @@ class History:
             self.triggers.extend(whole)
 
     def note(self, kind: str, sign: Sign) -> None:
-        self.signs[kind].append(sign)
+        """One that is there already is not added."""
+        if sign not in self.signs[kind]:
+            self.signs[kind].append(sign)
 
     def tell(self, start: float = -math.inf) -> Past:
         """All from this moment on, and enough before it to know what is usual and since when tuples wait."""

@@ -13,7 +13,7 @@ from scaler.live.sensors.progress import read_time
 @dataclass(frozen=True, slots=True)
 class Doing:
     running_since: float | None = None  # since when its oldest running job runs; None where none does
-    idle: bool = False  # it runs, and found nothing to do
+    run: str | None = None  # of it that is there
 
 
 def find_doing(status: Status | None, jobs: Callable[[], Iterable[object]]) -> Doing:
@@ -21,7 +21,7 @@ def find_doing(status: Status | None, jobs: Callable[[], Iterable[object]]) -> D
     if status is None:
         return Doing()
     if not status.active:
-        return Doing(idle=status.idle)
+        return Doing(run=status.run)
     own = [job for job in jobs() if isinstance(job, Mapping) and job.get("jobGroup") == status.run]
     times = [time for job in own if (time := read_time(stamp(job.get("submissionTime")))) is not None]
-    return Doing(running_since=min(times, default=None))
+    return Doing(min(times, default=None), status.run)

@@ -37,6 +37,7 @@ class Trigger:
     ended: int | None = None  # offset up to which it took them
     backlog: int | None = None  # tuples that it left to wait
     folder: str | None = None  # that its one source reads files from
+    entry: int | None = None  # of that source's log, naming the files that its batch took
 
     @property
     def done(self) -> float:
@@ -70,6 +71,7 @@ def read_progress(document: object) -> Trigger | None:
     latest = add([add_offsets(source.get("latestOffset")) if counts_tuples(source) else None for source in sources])
     ended = add([add_offsets(source.get("endOffset")) if counts_tuples(source) else None for source in sources])
     name = document.get("name")
+    folder = find_folder(str(sources[0].get("description"))) if len(sources) == 1 else None
     return Trigger(
         query,
         run,
@@ -84,7 +86,8 @@ def read_progress(document: object) -> Trigger | None:
         latest=latest,
         ended=ended,
         backlog=find_backlog(sources) if latest is None or ended is None else max(latest - ended, 0),
-        folder=find_folder(str(sources[0].get("description"))) if len(sources) == 1 else None,
+        folder=folder,
+        entry=None if folder is None else find_entry(sources[0]),
     )
 
 
@@ -104,6 +107,12 @@ def read_sign(document: object, now: float) -> Sign | None:
 def find_folder(description: str) -> str | None:
     found = FILES.match(description)
     return found[1] if found else None
+
+
+def find_entry(source: Mapping[str, Any]) -> int | None:
+    """None where the batch took no file."""
+    before, after = (read_offsets(source.get(name)) for name in ("startOffset", "endOffset"))
+    return None if before == after or not isinstance(after, Mapping) else count(after.get("logOffset"))
 
 
 def part(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -2,13 +2,13 @@
 
 rate          tuples that came per second of the slot that reports cover; reports in part outside count in part
 taken         tuples of its batches; a batch that ran partly in the slot counts in part, as does what it wrote
-backlog       tuples that the last batch before the slot's end left to wait; 0 after idleness
+backlog       tuples that the last batch before the slot's end left to wait; 0 in idleness
 response      mean over the tuples taken, from coming to the end of their batch (see `spans`); no less than a batch
               has run by now that is not done and outlasts it
 utilisation   share of the time that batches ran: what there is where nobody times the replicas
-completeness  share of the slot that reports cover. What is under way counts with them for as long as a report
-              usually takes to come, and for no more than is known of the slot; idleness that the query states now
-              counts in full
+completeness  share of the slot that reports cover, and what else is known since the last one (see `inbox`). What is
+              under way counts with them for as long as a report usually takes to come, and for no more than is known of
+              the slot
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from scaler.live.reading import Reading
-from scaler.live.sensors.history import Past
+from scaler.live.sensors.history import IDLE, Past
 from scaler.live.sensors.progress import Trigger
 from scaler.live.sensors.spans import Batch, Span, cover, find_spans, overlap, share
 from scaler.live.sensors.states import IDLE_S, USUAL, find_states, first_heard, has_stopped, last_heard, usual_cycle
@@ -26,15 +26,20 @@ STEADY_S = 1.5 * IDLE_S
 
 
 def read_slot(
-    operator: str, past: Past, start: float, end: float, running_since: float | None = None, idle: bool = False
+    operator: str,
+    past: Past,
+    start: float,
+    end: float,
+    running_since: float | None = None,  # since when a batch runs that is not done
+    unreported: Span | None = None,  # what is known since the last report
 ) -> Reading:
-    """`running_since`: since when a batch runs that is not done; `idle`: the query says that it has nothing to do."""
     if running_since is not None and running_since >= end:
         running_since = None
     spans, batches = find_spans(past)
     known = [batch for batch in batches if batch.trigger.time < end]
     triggers = [batch.trigger for batch in known]
-    counted = [span for span in spans if span.came is not None and span.end > start and span.start < end]
+    told = spans if unreported is None else [*spans, unreported]
+    counted = [span for span in told if span.came is not None and span.end > start and span.start < end]
     covered = cover(counted, start, end)
     came = sum(share(span.start, span.end, start, end) * (span.came or 0.0) for span in counted)
     taken = add_up([(trigger, trigger.rows) for trigger in triggers], start, end)
@@ -51,7 +56,7 @@ def read_slot(
         utilisation=find_busy_share(past, triggers, start, end, running_since),
         batches=len(done) if covered > 0.0 or done else None,
         batch_time=sum(t.duration or 0.0 for t in done) if covered > 0.0 or done else None,
-        completeness=find_completeness(past, spans, triggers, covered, idle, start, end),
+        completeness=find_completeness(past, told, triggers, covered, start, end),
         notes=tuple(find_states(past, spans, batches, start, end)),
     )
 
@@ -86,6 +91,8 @@ def raise_response(
 
 def find_backlog(past: Past, triggers: Sequence[Trigger], end: float, patience: float) -> float | None:
     """None where the last word is too old to be of the slot's end."""
+    if found_nothing(past, end):
+        return 0.0
     last = triggers[-1] if triggers else None
     idle = next((sign.time for sign in reversed(past.idle) if sign.time < end), None)
     if idle is not None and (last is None or last.time <= idle):
@@ -93,6 +100,12 @@ def find_backlog(past: Past, triggers: Sequence[Trigger], end: float, patience: 
     if last is None or last.backlog is None or end - last.done > patience:
         return None
     return float(last.backlog)
+
+
+def found_nothing(past: Past, end: float) -> bool:
+    """Whether the first that the query said after this moment is that nothing had come; soon enough to be of it."""
+    kind, event = next(((kind, event) for kind, event in past.events() if event.time >= end), (None, None))
+    return kind == IDLE and event is not None and event.time - end <= IDLE_S
 
 
 def find_busy_share(
@@ -119,7 +132,6 @@ def find_completeness(
     spans: Sequence[Span],
     triggers: Sequence[Trigger],
     covered: float,
-    idle: bool,
     start: float,
     end: float,
 ) -> float:
@@ -127,4 +139,4 @@ def find_completeness(
     tail = 0.0 if told is None else max(0.0, end - max(told, start))
     if told is None or has_stopped(past, end) or tail > usual_wait(spans, triggers, end):
         tail = 0.0
-    return min(1.0, (covered + (tail if idle else min(tail, covered))) / (end - start))
+    return min(1.0, (covered + min(tail, covered)) / (end - start))

@@ -1,10 +1,10 @@
-"""What a live scaler costs a stream, what it is worth beside Spark as it comes, and how near the simulator comes to it.
+"""What a live scaler is worth beside Spark as it comes, and how near the simulator comes to it.
 
-python -m tests.bench.bench_live [overhead] [contest] [--folder FOLDER]
+python -m tests.bench.bench_live [--folder FOLDER]
 
-All on a real standalone cluster on loopback, whose records are served by sleeping, so that two cores suffice. `contest`
-runs the same trace under static deployments, Spark's own dynamic allocation and our scaler, and then once more in the
-simulator, on a surrogate fitted from what our scaler's sensors told of that very run.
+On a real standalone cluster on loopback, whose records are served by sleeping, so that two cores suffice: the same
+trace under static deployments, Spark's own dynamic allocation and our scaler, and then once more in the simulator, on a
+surrogate fitted from what our scaler's sensors told of that very run.
 """
 
 from __future__ import annotations
@@ -13,17 +13,15 @@ import argparse
 import json
 import statistics
 import tempfile
-from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from scaler.live.reading import Reading
 from scaler.live.telling import make_samples
 from sim.application import Application, Operator
-from tests.live.proof_bed import Seen, await_state, draw, expect_totals, finish, make_objective, read_lines, running
+from tests.live.proof_bed import Seen, draw, expect_totals, finish, make_objective, running
 from tests.live.proof_forecast import forecast
 from tests.live.proof_scene import (
     BOUND,
@@ -42,7 +40,6 @@ from tuner.live.cluster import find_page, start_cluster
 
 PRICES = {SMALL[0]: SMALL[2]}
 TRACE = ((40.0, 5.0), (60.0, 15.0), (80.0, 5.0))
-TURNS = 12
 
 
 def play(setup: Setup, folder: Path) -> Seen:
@@ -51,65 +48,6 @@ def play(setup: Setup, folder: Path) -> Seen:
     (folder / "objective.json").write_text(json.dumps(objective))
     with running(setup, folder) as driver:
         return finish(driver, folder, setup)
-
-
-def find_overhead(setup: Setup, folder: Path) -> None:
-    """A stream that never has to wait for records, with and without a scaler in turn."""
-    busy = replace(
-        setup, levels=((1.0, 2_000_000.0), (1e6, 0.0)), mean=0.002, first={"small": 2}, k_max=2, most=1200, piece=300,
-        trigger_s=0.0, toggles=TURNS + 1, restful=0.0,
-    )  # fmt: skip
-    folder.mkdir(parents=True)
-    objective = make_objective(busy, BOUND, CONSTANT, WEIGHTS, "planner", busy.mean)
-    pinned = {"": {"pin": {}}}  # it decides whatever it would, and takes nothing away
-    orders = {"application": APP, "revision": 1, "slot_s": busy.slot_s, "objective": objective, "guards": pinned}
-    (folder / "objective.json").write_text(json.dumps(orders))
-    with running(busy, folder) as driver:
-        await_state(driver, folder, "streaming", 120.0)
-        await_state(driver, folder, "done", (TURNS + 2) * (2 * busy.toggle_s + 30.0))
-    toggles = read_lines(folder / "toggles.jsonl")
-    print(f"slots of {busy.slot_s:g} s, {TURNS} pairs of {busy.toggle_s:g} s in turn, 95 % intervals")
-    tell_work([one for one in toggles if one["turn"] > 0], read_lines(folder / "batches.jsonl"))  # the first warms up
-    tell_memory(toggles)
-
-
-def tell_work(toggles: list[dict[str, Any]], batches: list[dict[str, Any]]) -> None:
-    pace, work = pair(toggles, lambda one: find_pace(batches, one)), pair(toggles, lambda one: float(one["cores"]))
-    mean, low, high = (float(np.exp(x)) for x in find_interval([np.log(a / b) for a, b in pace]))
-    print(f"throughput with a scaler to that without: {mean:.4f} ({low:.4f} to {high:.4f}); wanted 0.98 or more")
-    mean, low, high = find_interval([a - b for a, b in work])
-    before = statistics.mean(without for _, without in work)
-    print(f"the driver, Python and Java, takes {before:.3f} cores, and with a scaler {mean:+.4f} ({low:+.4f} to "
-          f"{high:+.4f})")  # fmt: skip
-
-
-def tell_memory(toggles: list[dict[str, Any]]) -> None:
-    start = next(one["mib"] for one in toggles if not one["attached"])
-    most = max(one["mib"] for one in toggles if one["attached"])
-    print(f"memory of the driver's Python: {start:.0f} MiB before a scaler was ever attached, {most:.0f} MiB at most "
-          f"with one ({most / start:.3f} times, {most - start:+.0f} MiB); wanted under 50 MiB more")  # fmt: skip
-
-
-def pair(toggles: list[dict[str, Any]], ask: Callable[[dict[str, Any]], float]) -> list[tuple[float, float]]:
-    """With a scaler and without, turn by turn."""
-    told = {(one["turn"], one["attached"]): ask(one) for one in toggles}
-    return [(told[turn, True], told[turn, False]) for turn in sorted({turn for turn, _ in told})]
-
-
-def find_interval(values: list[float]) -> tuple[float, float, float]:
-    """Mean, and the 95 % interval of it by Student's t."""
-    from scipy.stats import t
-
-    half = float(t.ppf(0.975, len(values) - 1)) * statistics.stdev(values) / len(values) ** 0.5
-    mean = statistics.mean(values)
-    return mean, mean - half, mean + half
-
-
-def find_pace(batches: list[dict[str, Any]], during: Mapping[str, Any]) -> float:
-    """Records a second; a batch that ran only partly in this time counts in part."""
-    times, ends = [one["time"] for one in batches], [one["end"] for one in batches]
-    first, last = np.interp([during["began"], during["ended"]], times, ends)
-    return float((last - first) / (during["ended"] - during["began"]))
 
 
 def count_changes(seen: Seen) -> int:
@@ -201,15 +139,12 @@ def compare(setup: Setup, seen: Seen) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", nargs="*", default=["overhead", "contest"])
-    parser.add_argument("--folder", type=Path)
+    parser.add_argument("--folder", type=Path, help="Leave everything in this new folder.")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as made:
         folder = asked.folder or Path(made)
         with start_cluster(folder / "cluster", [make_worker()]) as master:
-            setup = make_setup(TRACE, master, find_page(folder / "cluster"))
-            for what in asked.what:
-                {"overhead": find_overhead, "contest": contest}[what](setup, folder / what)
+            contest(make_setup(TRACE, master, find_page(folder / "cluster")), folder)
 
 
 if __name__ == "__main__":

@@ -55,10 +55,10 @@ def count_changes(seen: Seen) -> int:
     return len(seen.changes(seen.levels.seconds)) - 1
 
 
-def find_violations(seen: Seen) -> tuple[float, float]:
+def find_violations(seen: Seen, slot_s: float) -> tuple[float, float]:
     """Shares of records, and of slots by the mean of those that came in them, that broke the bound."""
     took = np.array([(came, done - came) for came, done in seen.answered()])
-    slots = (took[:, 0] // 5.0).astype(int)
+    slots = (took[:, 0] // slot_s).astype(int)
     means = np.bincount(slots, took[:, 1]) / np.maximum(1, np.bincount(slots))
     return float(np.mean(took[:, 1] > BOUND)), float(np.mean(means > BOUND))
 
@@ -77,7 +77,7 @@ def contest(setup: Setup, folder: Path) -> None:
     seen: dict[str, Seen] = {}
     for name, one in runs.items():
         seen[name] = told = play(one, folder / name.replace(" ", "-").replace(",", ""))
-        records, slots = find_violations(told)
+        records, slots = find_violations(told, setup.slot_s)
         exact = told.totals == expect_totals(told.levels)
         print(
             f"{name:28s} {told.paid(PRICES):7.0f} {records:20.1%} {slots:7.1%} {count_changes(told):8d} {exact}",

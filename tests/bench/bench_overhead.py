@@ -2,8 +2,8 @@
 
 python -m tests.bench.bench_overhead [--folder FOLDER]
 
-On a real standalone cluster on loopback: one stream, with a scaler attached and without in turn, so that a noisy machine
-disturbs both alike. Slots are of five seconds, where a minute is usual, so that a scaler works twelve times as often.
+On a real standalone cluster on loopback: one stream, with a scaler attached and without in turn, so that a noisy
+machine disturbs both alike. Slots are of five seconds, where a minute is usual: a scaler works twelve times as often.
 """
 
 from __future__ import annotations

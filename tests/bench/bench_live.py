@@ -2,9 +2,10 @@
 
 python -m tests.bench.bench_live [--folder FOLDER]
 
-On a real standalone cluster on loopback, whose records are served by sleeping, so that two cores suffice: the same
-trace under static deployments, Spark's own dynamic allocation and our scaler, and then once more in the simulator, on a
-surrogate fitted from what our scaler's sensors told of that very run.
+On a real standalone cluster on loopback, whose records are served by sleeping, so that two cores suffice. The stream is
+watched first, by a scaler that changes nothing; a surrogate is fitted from what its sensors told, and an objective made
+of that. Then the same trace under our scaler, Spark's own dynamic allocation and static deployments, and once more in
+the simulator, on that surrogate and under that objective.
 """
 
 from __future__ import annotations
@@ -13,41 +14,46 @@ import argparse
 import json
 import statistics
 import tempfile
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from scaler.live.reading import Reading
 from scaler.live.telling import make_samples
+from scaler.problem import Moments
 from sim.application import Application, Operator
 from tests.live.proof_bed import Seen, draw, expect_totals, finish, make_objective, running
 from tests.live.proof_forecast import forecast
-from tests.live.proof_scene import (
-    BOUND,
-    CONSTANT,
-    COST,
-    K_MAX,
-    SMALL,
-    TASK_COST,
-    WEIGHTS,
-    make_setup,
-    make_worker,
-)
+from tests.live.proof_scene import BELIEVED, BOUND, CONSTANT, COST, K_MAX, SMALL, WEIGHTS, make_setup, make_worker
 from tests.live.proof_source import Levels
-from tests.live.proof_stream import APP, OPERATOR, OURS, SPARKS, STATIC, Setup
+from tests.live.proof_stream import APP, OPERATOR, OURS, SPARKS, STATIC, WATCHED, Setup
 from tuner.live.cluster import find_page, start_cluster
 
 PRICES = {SMALL[0]: SMALL[2]}
 TRACE = ((40.0, 5.0), (60.0, 15.0), (80.0, 5.0))
+RAMP = tuple((25.0, rate) for rate in (4.0, 8.0, 12.0, 16.0, 14.0, 10.0, 6.0, 15.0, 5.0))  # while it is watched
+WATCHED_ON = 3  # replicas
+LEAST = 0.5  # seconds that are left to queueing, whatever micro-batches take
 
 
-def play(setup: Setup, folder: Path) -> Seen:
+def play(setup: Setup, folder: Path, objective: Mapping[str, Any]) -> Seen:
     folder.mkdir(parents=True)
-    objective = make_objective(setup, BOUND, CONSTANT, WEIGHTS, "planner", COST + TASK_COST)
     (folder / "objective.json").write_text(json.dumps(objective))
     with running(setup, folder) as driver:
         return finish(driver, folder, setup)
+
+
+def watch(setup: Setup, folder: Path) -> tuple[Application, float]:
+    """What a surrogate of the stream says of it, and the constant part of response times."""
+    watched = replace(setup, levels=RAMP, scaled=WATCHED, first={SMALL[0]: WATCHED_ON})
+    return fit_application(play(watched, folder, state(setup, BELIEVED, CONSTANT)))
+
+
+def state(setup: Setup, moments: Moments, constant: float) -> dict[str, Any]:
+    return make_objective(setup, BOUND, min(constant, BOUND - LEAST), WEIGHTS, "planner", moments)
 
 
 def count_changes(seen: Seen) -> int:
@@ -63,20 +69,24 @@ def find_violations(seen: Seen, slot_s: float) -> tuple[float, float]:
     return float(np.mean(took[:, 1] > BOUND)), float(np.mean(means > BOUND))
 
 
-def contest(setup: Setup, folder: Path) -> None:
-    runs = {
+def list_runs(setup: Setup) -> dict[str, Setup]:
+    idle = {"spark.dynamicAllocation.executorIdleTimeout": "10s"}
+    return {
         "ours": replace(setup, scaled=OURS),
         "Spark's dynamic allocation": replace(setup, scaled=SPARKS),
-        "static, one": replace(setup, scaled=STATIC, first={"small": 1}),
-        f"static, {K_MAX}": replace(setup, scaled=STATIC, first={"small": K_MAX}),
-        "Spark's, idle 10 s": replace(
-            setup, scaled=SPARKS, conf={"spark.dynamicAllocation.executorIdleTimeout": "10s"}
-        ),
+        "the same, idle 10 s": replace(setup, scaled=SPARKS, conf=idle),
+        "static, one": replace(setup, scaled=STATIC, first={SMALL[0]: 1}),
+        f"static, {K_MAX}": replace(setup, scaled=STATIC, first={SMALL[0]: K_MAX}),
     }
+
+
+def contest(setup: Setup, folder: Path) -> None:
+    application, constant = watch(setup, folder / "watched")
+    objective = state(setup, application.operators[0].moments, constant)
     print(f"{'who scales':28s} {'cost':>7s} {'violations: records':>20s} {'slots':>7s} {'changes':>8s} exact")
     seen: dict[str, Seen] = {}
-    for name, one in runs.items():
-        seen[name] = told = play(one, folder / name.replace(" ", "-").replace(",", ""))
+    for name, one in list_runs(setup).items():
+        seen[name] = told = play(one, folder / name.replace(" ", "-").replace(",", ""), objective)
         records, slots = find_violations(told, setup.slot_s)
         exact = told.totals == expect_totals(told.levels)
         print(
@@ -86,11 +96,11 @@ def contest(setup: Setup, folder: Path) -> None:
     print(f"cost is price x replica-seconds over {Levels(setup.levels).seconds:g} s; a violation is an answer after "
           f"more than {BOUND:g} s")  # fmt: skip
     print(draw(seen["ours"]))
-    compare(setup, seen["ours"])
+    compare(setup, seen["ours"], objective, application)
 
 
 def fit_application(seen: Seen) -> tuple[Application, float]:
-    """From the samples that our scaler told of this very run; with the constant part of response times."""
+    """From the samples that our scaler told of a run."""
     from tuner.pipeline.sample import Sample
     from tuner.surrogate.application import build_application, list_constants
     from tuner.surrogate.fit import fit
@@ -101,18 +111,16 @@ def fit_application(seen: Seen) -> tuple[Application, float]:
     told = [one for reading in readings for one in make_samples(Reading(**reading))]
     surrogate = fit([Sample(application=APP, **one) for one in told], APP)
     fitted = surrogate.operators[0]
-    print(f"surrogate of {len(told)} samples: a record takes {1e3 * fitted.mean.value:.1f} ms (slept: {1e3 * COST:g}); "
-          f"checks: {', '.join(f'{c.name} {c.verdict}' for c in surrogate.checks)}")  # fmt: skip
-    constants = list_constants(surrogate)
-    operator = build_application(surrogate).operators[0]
-    return Application((Operator(OPERATOR, operator.moments, K_MAX, stateful=True),)), constants.get(OPERATOR, 0.0)
+    constant, moments = list_constants(surrogate)[OPERATOR], build_application(surrogate).operators[0].moments
+    spread = moments.variance / moments.mean**2
+    print(f"surrogate of {len(told)} samples: a record takes {1e3 * fitted.mean.value:.1f} ms (slept: {1e3 * COST:g})")
+    print(f"in the simulator {1e3 * moments.mean:.1f} ms (scv {spread:.2f}) and {constant:.2f} s")
+    print(f"checks: {', '.join(f'{check.name} {check.verdict}' for check in surrogate.checks)}")
+    return Application((Operator(OPERATOR, moments, K_MAX, stateful=True),)), constant
 
 
-def compare(setup: Setup, seen: Seen) -> None:
+def compare(setup: Setup, seen: Seen, objective: Mapping[str, Any], application: Application) -> None:
     """The same trace in the simulator, slot by slot beside what happened."""
-    application, constant = fit_application(seen)
-    moments = application.operators[0].moments
-    objective = make_objective(setup, BOUND, min(constant, BOUND - 0.5), WEIGHTS, "planner", moments.mean)
     starts = seen.starts()
     took = statistics.mean(starts) if starts else 10.0
     told = forecast(setup, objective, took, application=application)
@@ -125,7 +133,7 @@ def compare(setup: Setup, seen: Seen) -> None:
     means = np.bincount(member, answered[:, 1], slots)[:slots] / np.maximum(
         1, np.bincount(member, minlength=slots)[:slots]
     )
-    print(f"constant {constant:.2f} s, replicas came in {took:.1f} s")
+    print(f"replicas came in {took:.1f} s")
     print("slot, rate, replicas and response: cluster | simulator")
     for slot, rate in enumerate(Levels(tuple(setup.levels)).rates(setup.slot_s)):
         print(f"{slot * setup.slot_s:5.0f} {rate:6.1f}   {real[slot]:.0f} {means[slot]:6.1f} | "

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from scaler.problem import Moments
 from tests.live.proof_bed import await_state, make_objective, read_lines, running
 from tests.live.proof_scene import BOUND, CONSTANT, LEVELS, WEIGHTS, make_setup, make_worker
 from tests.live.proof_stream import APP, Setup
@@ -34,7 +35,7 @@ def find_overhead(setup: Setup, folder: Path) -> None:
         trigger_s=0.0, toggles=TURNS + 1, restful=0.0,
     )  # fmt: skip
     folder.mkdir(parents=True)
-    objective = make_objective(busy, BOUND, CONSTANT, WEIGHTS, "planner", busy.mean)
+    objective = make_objective(busy, BOUND, CONSTANT, WEIGHTS, "planner", Moments(busy.mean, 0.5 * busy.mean**2))
     pinned = {"": {"pin": {}}}  # it decides whatever it would, and takes nothing away
     orders = {"application": APP, "revision": 1, "slot_s": busy.slot_s, "objective": objective, "guards": pinned}
     (folder / "objective.json").write_text(json.dumps(orders))

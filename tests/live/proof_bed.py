@@ -13,8 +13,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from scaler.problem import Moments
 from tests.live.proof_source import Levels
-from tests.live.proof_stream import KEYS, OPERATOR, SCV, Setup, write_setup
+from tests.live.proof_stream import KEYS, OPERATOR, Setup, write_setup
 from tuner.live.cluster import ROOT, make_environment
 from tuner.live.guard import guarded
 
@@ -171,14 +172,14 @@ def finish(process: subprocess.Popen[bytes], folder: Path, setup: Setup, more_s:
 
 
 def make_objective(
-    setup: Setup, bound: float, constant: float, weights: Mapping[str, float], policy: str, mean: float, **options: Any
+    setup: Setup, bound: float, constant: float, weights: Mapping[str, float], policy: str, moments: Moments
 ) -> dict[str, Any]:
     """The document of an objective; `bound` on the whole response time, of which `constant` is none of queueing's."""
     target = {
         "bound": bound - constant,
         "constant": constant,
-        "mean": mean,
-        "variance": SCV * mean**2,
+        "mean": moments.mean,
+        "variance": moments.variance,
         "k_max": setup.k_max,
         "highest_rate": max(rate for _, rate in setup.levels),
     }
@@ -186,7 +187,6 @@ def make_objective(
         "version": 1,
         "weights": dict(weights),
         "policy": policy,
-        "options": options,
         "nodes": [{"name": name, "speedup": speedup, "price": price} for name, speedup, price in setup.nodes],
         "operators": {OPERATOR: target},
     }

@@ -54,7 +54,6 @@ def forecast(
         r_max=target["bound"],
         weights=Weights(*(objective["weights"][name] for name in ("perf", "rcf", "res"))),
         highest_rate=target["highest_rate"],
-        options=objective["options"],
         plant="backlog",
         inertia=Inertia(setup.slot_s, pause_s, start_s),
     )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from scaler.problem import Moments
 from tests.live.proof_stream import Setup
 from tuner.live.cluster import Worker
 
 SMALL = ("small", 1.0, 1.0)  # name, speedup, price
 K_MAX = 4
 COST = 0.12  # seconds of a record, slept
-TASK_COST = 0.015  # that tasks take of a replica beside that
+BELIEVED = Moments(0.135, 0.5 * 0.135**2)  # of a record, with what tasks take of a replica beside that
 BOUND, CONSTANT = 10.0, 5.0  # seconds of an answer; of these what micro-batches take though nothing waits
 WEIGHTS = {"perf": 0.6, "rcf": 0.02, "res": 0.38}
 CALM, HIGH = 5.0, 15.0  # records per second: a replica serves about seven

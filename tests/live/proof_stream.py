@@ -52,7 +52,7 @@ KEYS = 17
 SCV = 0.5  # of what a record costs
 TABLE = 1000  # costs repeat after so many records, so that their mean is known and not estimated
 PARTS = "key long, n long"
-OURS, STATIC, SPARKS = "ours", "static", "spark's"  # who scales
+OURS, WATCHED, STATIC, SPARKS = "ours", "watched", "static", "spark's"  # who scales; watched by ours: nobody
 SPARK = {
     **PINNED,
     "spark.app.name": APP,
@@ -252,7 +252,7 @@ def attach(
         office = {"objective": folder / "objective.json"}
     return scaler.attach(
         spark, app=APP, pinned=[pinned], nodes=setup.node_types(), actuator=actuator, timers={OPERATOR: timer},
-        enforce=True, folder=folder / "scalers", slot_s=setup.slot_s, on_decision=note, **office,
+        enforce=setup.scaled == OURS, folder=folder / "scalers", slot_s=setup.slot_s, on_decision=note, **office,
     )  # fmt: skip
 
 
@@ -302,7 +302,7 @@ def run(spark: SparkSession, setup: Setup, folder: Path) -> dict[str, Any]:
         began, totals, levels = find_beginning(setup, folder), Totals(folder), Levels(setup.levels)
         query = start_query(spark, setup, folder, pinned, timer, began, totals)
         stack.callback(query.stop)
-        if setup.scaled == OURS and not setup.toggles:
+        if setup.scaled in (OURS, WATCHED) and not setup.toggles:
             stack.enter_context(attach(spark, setup, folder, pinned, actuator, timer))
         tell(folder, "streaming", began=began, **told)
         if setup.toggles:

@@ -32,6 +32,7 @@ from tests.live.proof_bed import (
 from tests.live.proof_faults import Lock, killable_manager, killable_worker, move_away, move_back
 from tests.live.proof_forecast import Forecast, forecast
 from tests.live.proof_scene import (
+    BELIEVED,
     BOUND,
     CALM,
     CONSTANT,
@@ -40,7 +41,6 @@ from tests.live.proof_scene import (
     HIGH,
     RISE,
     SMALL,
-    TASK_COST,
     WEIGHTS,
     make_setup,
     make_worker,
@@ -60,7 +60,7 @@ def setup() -> Setup:
 
 @pytest.fixture(scope="module")
 def objective(setup: Setup) -> dict[str, Any]:
-    return make_objective(setup, BOUND, CONSTANT, WEIGHTS, "planner", COST + TASK_COST)
+    return make_objective(setup, BOUND, CONSTANT, WEIGHTS, "planner", BELIEVED)
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +80,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory, setup: Setup, objective: dict
 @pytest.fixture(scope="module")
 def predicted(seen: Seen, setup: Setup, objective: dict[str, Any]) -> Forecast:
     """With what a replica took to serve, and records to be served, on this machine at this time."""
-    cost = seen.cost(setup.most) or COST + TASK_COST
+    cost = seen.cost(setup.most) or BELIEVED.mean
     assert seen.start_s is not None
     print(f"a replica served after {seen.start_s:.1f} s (those asked for came in {seen.starts()}); a record took "
           f"{1e3 * cost:.1f} ms of a replica, {1e3 * COST:g} ms of it slept")  # fmt: skip
@@ -117,7 +117,7 @@ STEADY = ((85.0, 8.0),)  # for two replicas
 
 def describe() -> dict[str, Any]:
     """As the manager is told it."""
-    operator = {"name": OPERATOR, "service_time": COST + TASK_COST, "scv": 0.5, "k_max": 3, "stateful": True}
+    operator = {"name": OPERATOR, "service_time": BELIEVED.mean, "scv": 0.5, "k_max": 3, "stateful": True}
     return {
         "application": {"name": APP, "operator": [operator]},
         "trace": {"generator": "step", "before": 8.0, "after": 8.0, "slots": 20, "at": 10, "step_s": 5.0},

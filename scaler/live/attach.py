@@ -12,12 +12,15 @@ that goes wrong in them reaches the driver's own code.
 from __future__ import annotations
 
 import logging
+import math
 import os
 import socket
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -34,7 +37,7 @@ from scaler.live.checkpoint import name_file
 from scaler.live.gather import Gather
 from scaler.live.office import File
 from scaler.live.operation import Office, Operation
-from scaler.live.operators import Operator, find_operators
+from scaler.live.operators import Operator, Roll, find_operators
 from scaler.live.outcome import Patience
 from scaler.live.reading import Reading, Sensor
 from scaler.nodes import NodeType
@@ -42,6 +45,8 @@ from scaler.pilot import Decision, Pilot
 
 LOG = logging.getLogger("scaler.live")
 LOOK_S = 2.0  # between two looks for operators
+HEARD = 30  # of faults in a row, the first and then each so-many-th are warned of
+PAUSE_S = 10.0  # at most, after a slot that failed, so that a fault that lasts does not spin
 SLOT_S = 60.0
 SETTLE_S = 1.0  # after a slot's end, in which Spark still tells of it
 OnDecision = Callable[[str, Decision, Reading], None]
@@ -89,6 +94,7 @@ def attach(
     """Attach scalers to the streams of this driver; BadInput where what is stated cannot be meant."""
     if (manager is None) == (objective is None):
         raise BadInput("attach needs either the address of a manager or the file of an objective; give one of them")
+    check(slot_s, k_max)
     place = Path(folder) if folder is not None else find_folder(app)
     names = list(dict.fromkeys(name for one in pinned for name in one.types))
     known = tuple(nodes) if nodes is not None else tuple(NodeType(name, 1.0, 1.0) for name in names)
@@ -113,14 +119,20 @@ def attach(
         office = File(Path(str(objective)), app, slot_s, place / "decisions.jsonl")
     types = {one.operator: set(one.types) for one in pinned}
     terms = Terms(known, types, enforce, policy, k_max, seed, slot_s, place, patience, on_decision)
-    profiles = {one.operator: tuple(one.types.values()) for one in pinned}
+    roll = Roll(pinned)
 
     def find() -> Sequence[Operator]:
-        """Executors of all its node types are an operator's, not those alone that its stage is pinned to."""
-        found = [one for one in find_operators(spark) if not profiles or one.name in profiles]
-        return [replace(one, profiles=profiles.get(one.name, one.profiles)) for one in found]
+        running = find_operators(spark)
+        return roll.call(running) if pinned else running
 
     return Attachment(terms, Gather(spark, timers=timers), actuator, office, find, clock)
+
+
+def check(slot_s: float, k_max: int | None) -> None:
+    if not 0.0 < slot_s < math.inf:
+        raise BadInput(f"slot_s is {slot_s}, and must be a positive number of seconds")
+    if k_max is not None and not k_max >= 1:
+        raise BadInput(f"k_max is {k_max}; say 1 or more, or None for as many replicas as the objective allows")
 
 
 class Attachment:
@@ -140,6 +152,7 @@ class Attachment:
         self.ended = threading.Event()
         self.threads: dict[str, threading.Thread] = {}
         self.operations: dict[str, Operation] = {}
+        self.failures = Counter[str]()  # in a row, by what failed
         self.call(office, "start")
         self.overseer = threading.Thread(target=self.oversee, name="scaler", daemon=True)
         self.overseer.start()
@@ -176,20 +189,32 @@ class Attachment:
 
     def oversee(self) -> None:
         """Start a manager for every operator that appears; those of queries that ended wait for them to come back."""
+        if self.terms.enforce:
+            self.call(self.actuator, "prepare")
         while not self.ended.is_set():
-            try:
-                for operator in self.find():
-                    self.call_watch(operator)
-                    if operator.name not in self.threads:
-                        self.begin(operator.name)
-            except Exception:  # Spark is stopping, or busy; the next look may find it well
-                LOG.debug("operators could not be looked for", exc_info=True)
+            self.attempt("operators cannot be looked for", self.look)
             self.ended.wait(LOOK_S)
 
-    def call_watch(self, operator: Operator) -> None:
+    def attempt(self, fault: str, step: Callable[[], None]) -> None:
+        """Spark may be stopping, or busy: the next look may find it well, and what lasts is heard of."""
+        try:
+            step()
+            del self.failures[fault]
+        except Exception:
+            self.failures[fault] += 1
+            loud = self.failures[fault] % HEARD == 1
+            LOG.log(logging.WARNING if loud else logging.DEBUG, "%s", fault, exc_info=True)
+
+    def look(self) -> None:
+        for operator in self.find():
+            self.attempt(f"operator {operator.name!r} cannot be begun", partial(self.take_up, operator))
+
+    def take_up(self, operator: Operator) -> None:
         watch = getattr(self.sensor, "watch", None)
         if watch is not None:
             watch(operator)
+        if operator.name not in self.threads:
+            self.begin(operator.name)
 
     def begin(self, name: str) -> None:
         terms = self.terms
@@ -208,25 +233,24 @@ class Attachment:
             name_file(terms.folder, name),
             terms.on_decision,
         )
-        self.operations[name] = operation
-        self.threads[name] = threading.Thread(
-            target=self.run, args=(operation,), name=f"scaler-{name}"[:60], daemon=True
-        )
-        self.threads[name].start()
+        thread = threading.Thread(target=self.run, args=(operation,), name=f"scaler-{name}"[:60], daemon=True)
+        thread.start()
+        self.operations[name], self.threads[name] = operation, thread
         LOG.info("operator %r is watched, and %s", name, "scaled" if terms.enforce else "not touched (enforce=False)")
 
     def run(self, operation: Operation) -> None:
         """Slot after slot on a grid that all operators share, so that what they tell lies side by side."""
         while not self.ended.is_set():
-            orders = self.office.orders()
-            length = self.terms.slot_s if orders is None else orders.slot_s
-            end = (self.clock() // length + 1.0) * length
-            if self.ended.wait(max(0.0, end + min(SETTLE_S, 0.1 * length) - self.clock())):
-                return
             try:
+                orders = self.office.orders()
+                length = self.terms.slot_s if orders is None else orders.slot_s
+                end = (self.clock() // length + 1.0) * length
+                if self.ended.wait(max(0.0, end + min(SETTLE_S, 0.1 * length) - self.clock())):
+                    return
                 operation.slot(end - length, end, self.clock())
             except Exception:  # the stream goes on, and so does the scaler
                 LOG.exception("operator %r: a slot could not be decided", operation.operator)
+                self.ended.wait(min(PAUSE_S, 0.5 * self.terms.slot_s))
 
 
 def find_folder(app: str) -> Path:

@@ -1,7 +1,11 @@
-"""Arrays that a pilot knows by in; a file that is whole or the one before, and the same arrays again, out."""
+"""Arrays that a pilot knows by in; a file that is whole or the one before, and the same arrays again, out.
+
+Beside them stand the replicas that were wanted, by node type.
+"""
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import zipfile
@@ -15,6 +19,7 @@ from numpy.typing import NDArray
 
 LOG = logging.getLogger("scaler.live")
 LONGEST_NAME = 200
+TARGET = "target"
 
 
 def name_file(folder: Path, operator: str) -> Path:
@@ -43,3 +48,15 @@ def read_checkpoint(path: Path) -> dict[str, NDArray[Any]] | None:
     except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
         LOG.warning("checkpoint %s cannot be read (%s); the scaler starts anew", path, error)
         return None
+
+
+def put_target(arrays: Mapping[str, NDArray[Any]], target: Mapping[str, int]) -> dict[str, NDArray[Any]]:
+    return {**arrays, TARGET: np.array(json.dumps(dict(target)))}
+
+
+def read_target(arrays: Mapping[str, NDArray[Any]]) -> dict[str, int]:
+    """Replicas by node type; none where the checkpoint does not say."""
+    try:
+        return {str(name): int(count) for name, count in json.loads(str(arrays[TARGET])).items()}
+    except (KeyError, ValueError, TypeError, AttributeError):
+        return {}

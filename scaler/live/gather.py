@@ -12,7 +12,8 @@ for when a slot is read. Any thread may read.
     replicas     of the operator's resource profiles, of all executors where it has none
     utilisation  of the busiest node type: seconds of work a replica and second of the slot, by the operator's timers;
                  by the time of all tasks on its executors where it has no timers; else the share of time that batches
-                 ran. Tasks that are not done count for as long as they have run
+                 ran. Tasks that are not done count for as long as they ran in the slot
+    notes        of `sensors.slots`, without "stalled" where executors worked through the batch that took so long
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from scaler.live.operators import Operator
-from scaler.live.reading import Reading
+from scaler.live.reading import BUSY, Reading
 from scaler.live.sensors.driver import Driver
 from scaler.live.sensors.executors import (
     Executor,
@@ -45,6 +46,7 @@ from scaler.live.sensors.look import find_sign
 from scaler.live.sensors.progress import Sign, Trigger
 from scaler.live.sensors.records import Records, Timed, add_timed, listen
 from scaler.live.sensors.slots import read_slot
+from scaler.live.sensors.states import STALLED
 from scaler.timing import ServiceTimer
 
 LOG = logging.getLogger("scaler.live")
@@ -140,9 +142,16 @@ class Gather:
         own = None if executors is None else choose(executors, profiles)
         records = self.records.get(operator)
         timed = None if records is None else records.read(start, end)
+        reading = join(reading, entry, own, timed, self.find_spent(own, doing, start, end), doing)
+        long = find_longest(past, doing, start, end) if STALLED in reading.notes else None
+        spent = None if long is None else self.find_spent(own, doing, *long)
+        return reading if long is None else clear_stall(reading, own, spent, *long)
+
+    def find_spent(
+        self, own: Sequence[Executor] | None, doing: Doing, start: float, end: float
+    ) -> dict[str, float] | None:
         with self.asking:
-            spent = None if own is None else self.tasks.read(own, start, end)
-        return join(reading, entry, own, timed, spent, doing)
+            return None if own is None else self.tasks.read(own, start, end, doing.running_since)
 
     def look_up(self, operator: str, start: float) -> tuple[str | None, Past, tuple[int, ...], bool, bool]:
         """By the id of the operator's query; by its name where a query of this id was never heard of."""
@@ -248,17 +257,40 @@ def join(
         reading = replace(reading, taken=total.tuples, rate=total.tuples / (end - start))
     busy = {name: part.busy for name, part in timed.items()} if timed else spent
     if busy is not None and replicas:
-        running = count_running(executors or (), doing, end)
+        running = count_running(executors or (), doing, start, end) if timed else {}
         used = find_utilisation(busy, replicas, end - start, running)
         reading = replace(reading, utilisation=reading.utilisation if used is None else used)
     return replace(reading, replicas=replicas)
 
 
-def count_running(executors: Iterable[Executor], doing: Doing, end: float) -> dict[str, float]:
-    """Seconds that tasks have run that are not done, by node type."""
+def count_running(executors: Iterable[Executor], doing: Doing, start: float, end: float) -> dict[str, float]:
+    """Seconds of the slot that tasks have run that are not done, by node type."""
     running: dict[str, float] = {}
     if doing.running_since is not None and doing.running_since < end:
         for executor in executors:
-            spent = executor.active * (end - doing.running_since)
+            spent = executor.active * (end - max(doing.running_since, executor.since, start))
             running[executor.node_type] = running.get(executor.node_type, 0.0) + spent
     return running
+
+
+def find_longest(past: Past, doing: Doing, start: float, end: float) -> tuple[float, float] | None:
+    """When the longest batch ran of those reported in the slot and the one that is not done: of that one, in the slot.
+
+    Work at the slot's end says whether a batch hangs by now; one that is done is judged by all of its time.
+    """
+    done = [(t.done - t.time, t.time, t.done) for t in past.triggers if t.executed and start <= t.done < end]
+    since = doing.running_since
+    running = [] if since is None or since >= end else [(end - since, max(since, start), end)]
+    longest = max([*done, *running], default=None)
+    return None if longest is None or longest[0] <= 0.0 else longest[1:]
+
+
+def clear_stall(
+    reading: Reading, executors: Sequence[Executor] | None, spent: Mapping[str, float] | None, start: float, end: float
+) -> Reading:
+    """Silence is no stall where executors worked through the batch; an overloaded stream has the longest ones."""
+    replicas = count_replicas(executors or (), start, end)
+    used = None if spent is None else find_utilisation(spent, replicas, end - start)
+    if used is None or used < BUSY:
+        return reading
+    return replace(reading, notes=tuple(note for note in reading.notes if note != STALLED))

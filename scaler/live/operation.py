@@ -8,14 +8,14 @@ one whose actuation failed.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
 from scaler.errors import BadInput, Retry
 from scaler.live.actuator import Actuator
-from scaler.live.checkpoint import read_checkpoint, write_checkpoint
+from scaler.live.checkpoint import put_target, read_checkpoint, read_target, write_checkpoint
 from scaler.live.outcome import FAILED, REACHED, Ledger, Patience, ask, compare, refuse
 from scaler.live.reading import Reading, Sensor
 from scaler.live.telling import carry_on, find_doubt, is_whole, make_samples, observe, tell_more
@@ -65,6 +65,7 @@ class Operation:
         self.ledger = Ledger()
         self.awaited: tuple[Step, ...] = ()  # that asked for what has not come yet
         self.kept_at = float("-inf")
+        self.had: Mapping[str, int] = {}  # replicas that served last, or that the driver before this one wanted
         self.known: Reading | None = None  # the last one that was whole
         self.fault = ""  # what went wrong in the last slot that something did
         if checkpoint is not None:
@@ -76,6 +77,7 @@ class Operation:
         if arrays is None:
             return
         try:
+            self.had = read_target(arrays)
             self.pilot.load(arrays)
             LOG.info("operator %r goes on from checkpoint %s", self.operator, path)
         except BadInput as error:
@@ -88,14 +90,15 @@ class Operation:
         if is_whole(reading, self.pilot.complete):
             self.known = reading
         came = self.count()
+        if came is not None and any(came.values()):
+            self.had = dict(came)
         told = self.settle(came, now)
         self.ask_first(came, now)
-        orders, seen, unsure = self.take_orders(), observe(shown, came, self.nodes), find_doubt(shown)
-        step = self.pilot.step(seen, orders, now, self.expect(came), tell_more(shown), unsure)
+        seen, expected, barred = observe(shown, came, self.nodes), self.expect(came), self.find_barred(now)
+        step = self.pilot.step(seen, self.take_orders(), now, expected, tell_more(shown), find_doubt(shown), barred)
         decision = self.pilot.acted(step, *self.act(step, came, now))
         self.office.report(self.operator, [one.document() for one in (*told, decision)], make_samples(reading))
-        if self.on_decision is not None:
-            self.on_decision(self.operator, decision, reading)
+        self.tell(decision, reading)
         self.keep(now)
         return decision
 
@@ -126,31 +129,42 @@ class Operation:
         return orders
 
     def settle(self, came: Mapping[str, int] | None, now: float) -> list[Decision]:
-        """Hold what came against what was asked for; the decision that came to nothing, if one did."""
+        """Hold what came against what was asked for; the decisions that came to nothing, if any did."""
         outcome = compare(self.ledger, came, now, self.patience)
-        told: list[Decision] = []
         if outcome.state == FAILED and outcome.give_back is not None:
             try:
                 self.actuator.ask(self.operator, outcome.give_back)
             except Exception as error:  # the next slot finds the same, and tries again
                 self.note("what did not come could not be given back", error)
                 return []
+        if outcome.failed:
             LOG.warning("operator %r: %s", self.operator, outcome.says)
-            late = {name for name, n in outcome.give_back.items() if n < self.ledger.target().get(name, 0)}
-            told = [self.pilot.acted(step, NOTHING, outcome.says) for step in self.awaited if self.adds(step, late)]
-        if outcome.state in (FAILED, REACHED):
-            self.awaited = ()
+        told = [step for name, count in outcome.failed.items() for step in self.find_steps(name, count)]
+        settled = set(outcome.failed) if outcome.state != REACHED else {node.name for node in self.nodes}
+        self.awaited = tuple(step for step in self.awaited if self.name_type(step) not in settled)
         self.ledger = outcome.ledger
-        return told
+        return [self.pilot.acted(step, NOTHING, outcome.says) for step in told]
 
-    def adds(self, step: Step, types: Collection[str]) -> bool:
-        return step.change.delta > 0 and self.nodes[step.change.node_type].name in types
+    def find_steps(self, node_type: str, count: int) -> list[Step]:
+        """The latest that asked for so many replicas of a type more, or less than 0: fewer."""
+        same = [one for one in self.awaited if self.name_type(one) == node_type and one.change.delta * count > 0]
+        return same[-abs(count) :]
+
+    def name_type(self, step: Step) -> str:
+        return self.nodes[step.change.node_type].name
+
+    def find_barred(self, now: float) -> dict[str, str]:
+        """Node types of which none came lately, and why they are not asked for."""
+        said = {node.name: refuse(self.ledger, node.name, now) for node in self.nodes}
+        return {name: why for name, why in said.items() if why is not None}
 
     def ask_first(self, came: Mapping[str, int] | None, now: float) -> None:
-        """A stream that has no replica at all serves nothing and tells nothing; it gets one of the first type."""
-        if not self.enforce or came is None or any(came.values()) or self.ledger.asked is not None:
+        """A stream that has no replica at all serves nothing and tells nothing; it gets those that it had, or one."""
+        if not self.enforce or came is None or any(came.values()) or any(self.ledger.target().values()):
             return
-        target = {node.name: int(i == 0) for i, node in enumerate(self.nodes)}
+        target = {node.name: self.had.get(node.name, 0) for node in self.nodes}
+        if not any(target.values()):
+            target[self.nodes[0].name] = 1
         try:
             self.actuator.ask(self.operator, target)
         except Exception as error:  # the next slot tries again
@@ -170,17 +184,17 @@ class Operation:
         if change.delta == 0:
             return NOTHING, ""
         node_type = self.nodes[change.node_type].name
+        if not self.enforce:
+            return NOTHING, "nothing is to be changed here (enforce=False)"
         if came is None:
             return NOTHING, "how many replicas serve cannot be told"
         try:
-            if change.delta > 0:
-                why = refuse(self.ledger, node_type, now) or self.actuator.room(self.operator, node_type)
-                if why is not None:
-                    return NOTHING, why
-            counts = (self.expect(came) or Deployment(tuple(came.get(node.name, 0) for node in self.nodes))).after(
-                change
-            )
-            target = {node.name: n for node, n in zip(self.nodes, counts.replicas, strict=True)}
+            why = self.actuator.room(self.operator, node_type) if change.delta > 0 else None
+            if why is not None:
+                return NOTHING, why
+            base = came if self.expect(came) is None else self.ledger.target()
+            target = {node.name: base.get(node.name, 0) for node in self.nodes}
+            target[node_type] += change.delta
             self.actuator.ask(self.operator, target)
         except (BadInput, Retry) as error:
             return NOTHING, str(error)
@@ -195,10 +209,18 @@ class Operation:
         if self.checkpoint is None or now - self.kept_at < CHECKPOINT_S:
             return
         try:
-            write_checkpoint(self.checkpoint, self.pilot.save())
+            wanted = self.ledger.target() or self.had
+            write_checkpoint(self.checkpoint, put_target(self.pilot.save(), wanted))
             self.kept_at = now
         except Exception as error:
             self.note("what was learned could not be kept", error)
+
+    def tell(self, decision: Decision, reading: Reading) -> None:
+        try:
+            if self.on_decision is not None:
+                self.on_decision(self.operator, decision, reading)
+        except Exception as error:  # the user's own
+            self.note("on_decision failed", error)
 
     def note(self, what: str, error: Exception) -> None:
         self.fault = f"{what} ({type(error).__name__}: {error})"

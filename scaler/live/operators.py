@@ -1,20 +1,24 @@
 """A session's streaming queries flow in; the operators that they are flow out.
 
 A query is an operator; one whose stages have several resource profiles of their own is an operator a profile, named
-query/profileN as the tuner's pipeline names them. Stages in the default profile beside others are nobody's.
+query/profileN as the tuner's pipeline names them. Stages in the default profile beside others are nobody's. What
+`scaler.pin` made of an operator is known by the profile of its stage, and gives it its name.
 """
 
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from scaler.errors import BadInput
+from scaler.live.actuators.profiles import Pinned
 from scaler.live.sensors.driver import Driver, walk
 
 LOG = logging.getLogger("scaler.live")
+LOOKS = 5  # without a pinned operator, while queries run, until that is said
 HOLDERS = ("MapInPandas", "MapInArrow", "PythonMapInArrow")  # nodes of plans that a resource profile can be given to
 
 
@@ -33,6 +37,44 @@ def find_operators(spark: Any, queries: Iterable[Any] | None = None) -> tuple[Op
     driver = Driver(spark)
     active = driver.list_queries() if queries is None else [pick(driver, query) for query in queries]
     return tuple(operator for query in active for operator in read_query(query))
+
+
+class Roll:
+    """Finds pinned operators among those that run, look after look, and says once which it never found."""
+
+    def __init__(self, pinned: Iterable[Pinned]) -> None:
+        self.pinned = tuple(pinned)
+        self.missed = Counter[str]()  # looks
+        self.seen: set[str] = set()
+
+    def call(self, running: Sequence[Operator]) -> list[Operator]:
+        """Those that are pinned, under the names that they were pinned by and with the executors of all their types."""
+        found = []
+        for one in self.pinned:
+            operator = match(one, running)
+            if operator is not None:
+                self.seen.add(one.operator)
+                found.append(replace(operator, name=one.operator, profiles=tuple(one.types.values())))
+            elif running and one.operator not in self.seen:
+                self.miss(one, running)
+        return found
+
+    def miss(self, one: Pinned, running: Sequence[Operator]) -> None:
+        self.missed[one.operator] += 1
+        if self.missed[one.operator] == LOOKS:
+            LOG.warning(
+                "operator %r is pinned and not scaled: no streaming query has a stage with its profile, number %d "
+                "(found: %s); give the stage profile=, or the query its name",
+                one.operator,
+                one.stage,
+                ", ".join(operator.name for operator in running),
+            )
+
+
+def match(one: Pinned, running: Iterable[Operator]) -> Operator | None:
+    """By the profile of its stage, whatever the query is called; by name where a query's profiles are not known."""
+    fits = [o for o in running if one.stage in o.profiles or (not o.profiles and o.name == one.operator)]
+    return min(fits, key=lambda operator: (not operator.profiles, operator.name != one.operator), default=None)
 
 
 def pick(driver: Driver, query: Any) -> Any:

@@ -2,11 +2,13 @@
 
 Values in, values out: a `Ledger` for each operator, the time from the caller's clock. A replica that does not arrive
 before the deadline of its node type is given back: the target falls to what is there, so that nothing comes and is paid
-long after it was needed. Then the type is not to be asked for again for a while, which doubles at each further miss.
+long after it was needed. Then the type is not to be asked for again for a while, which doubles at each further miss. An
+operator that has no replica at all never ends with a target of none: one is asked for, of each type in turn. What was
+to go and does not go in that time stays, and counts as wanted.
 
     ledger = ask(ledger, target, now)           # once the actuator took it
     outcome = compare(ledger, actuator.deployed(operator), now)
-    if outcome.give_back is not None:           # ACTUATION_FAILED, because of outcome.says
+    if outcome.state == FAILED:                     # ACTUATION_FAILED, because of outcome.says
         actuator.ask(operator, outcome.give_back)   # on Retry keep the old ledger: the next slot says the same again
     ledger = outcome.ledger
     refuse(ledger, "large", now)                # why not to ask for one more now, or None
@@ -17,7 +19,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-REACHED, WAITING, FAILED, UNKNOWN, NOTHING_ASKED = "reached", "waiting", "failed", "unknown", "nothing asked"
+REACHED, WAITING, FAILED, STAYED, UNKNOWN, NOTHING_ASKED = (
+    "reached", "waiting", "failed", "stayed", "unknown", "nothing asked",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +82,7 @@ class Outcome:
     says: str
     ledger: Ledger
     give_back: Mapping[str, int] | None = None  # the lowered target, to be asked for
+    failed: Mapping[str, int] = field(default_factory=dict)  # replicas that did not come (or go: less than 0), by type
 
 
 def ask(ledger: Ledger, target: Mapping[str, int], now: float) -> Ledger:
@@ -86,8 +91,11 @@ def ask(ledger: Ledger, target: Mapping[str, int], now: float) -> Ledger:
     if before == target and ledger.asked is not None:
         return ledger
     same = {name for name, count in target.items() if before.get(name) == count}
-    more = {name for name, count in target.items() if name in before and before[name] < count}
-    short = {name: one for name, one in ledger.short.items() if name in same | more}
+    short = {name: one for name, one in ledger.short.items() if name in same}
+    for name, count in target.items():
+        if name in ledger.short and count > before.get(name, 0):  # of those that come, each renews the deadline
+            one = ledger.short[name]
+            short[name] = Short(one.missing + count - before.get(name, 0), one.since)
     return replace(ledger, asked=Asked(dict(target), now), short=short, met=ledger.met & same)
 
 
@@ -113,7 +121,7 @@ def compare(
         return Outcome(WAITING, f"{tell_missing(seen, short)} to come", seen)
     extra = {name: came[name] - target.get(name, 0) for name in came if came[name] > target.get(name, 0)}
     if extra:
-        return Outcome(WAITING, f"{', '.join(f'{n} {name}' for name, n in extra.items())} still to go", seen)
+        return let_stay(seen, came, extra, now - ledger.asked.since, patience)
     return Outcome(REACHED, "all replicas that were asked for serve, and no others", seen)
 
 
@@ -126,21 +134,50 @@ def look(ledger: Ledger, node_type: str, missing: int, now: float) -> Short:
     return Short(missing, now if node_type in ledger.met else ledger.asked.since)
 
 
+def let_stay(
+    ledger: Ledger, came: Mapping[str, int], extra: Mapping[str, int], passed: float, patience: Patience
+) -> Outcome:
+    """Those that are still to go; once it has taken too long, they are wanted."""
+    assert ledger.asked is not None
+    who = ", ".join(f"{count} {name}" for name, count in extra.items())
+    if passed < max(patience.until(name) for name in extra):
+        return Outcome(WAITING, f"{who} still to go", ledger)
+    after = replace(
+        ledger, asked=Asked({**ledger.asked.target, **{name: came[name] for name in extra}}, ledger.asked.since)
+    )
+    stayed = {name: -count for name, count in extra.items()}
+    return Outcome(STAYED, f"{who} did not go in {passed:.0f} s", after, failed=stayed)
+
+
 def give_back(
     ledger: Ledger, came: Mapping[str, int], late: Mapping[str, Short], now: float, patience: Patience
 ) -> Outcome:
     assert ledger.asked is not None
+    target = ledger.asked.target
+    lowered = lower(target, came, late)
+    if lowered == target:
+        return Outcome(WAITING, f"{tell_missing(ledger, late)} to come, and nothing else could be asked for", ledger)
     missed = dict(ledger.missed)
     for name in late:
         times = missed[name].times + 1 if name in missed else 1
         missed[name] = Missed(times, now + patience.pause(times), came.get(name, 0))
-    lowered = {name: came.get(name, 0) if name in late else count for name, count in ledger.asked.target.items()}
     waits = ", ".join(f"{name} for {missed[name].until - now:.0f} s" for name in late)
     longest = max(now - one.since for one in late.values())
     says = f"{tell_missing(ledger, late)} did not come in {longest:.0f} s; given back, and no more {waits}"
     short = {name: one for name, one in ledger.short.items() if name not in late}
-    after = replace(ledger, asked=Asked(lowered, now), short=short, met=ledger.met | set(late), missed=missed)
-    return Outcome(FAILED, says, after, lowered)
+    met = (ledger.met | set(late)) - {name for name in lowered if lowered[name] > target.get(name, 0)}
+    after = replace(ledger, asked=Asked(lowered, now), short=short, met=met, missed=missed)
+    return Outcome(FAILED, says, after, lowered, {name: one.missing for name, one in late.items()})
+
+
+def lower(target: Mapping[str, int], came: Mapping[str, int], late: Mapping[str, Short]) -> dict[str, int]:
+    """To what is there of the types that are late; one of the next type where nothing would be left."""
+    lowered = {name: came.get(name, 0) if name in late else count for name, count in target.items()}
+    if not any(lowered.values()):
+        names = list(target)
+        after = names.index(next(iter(late))) + 1
+        lowered[names[after % len(names)]] = 1
+    return lowered
 
 
 def tell_missing(ledger: Ledger, short: Mapping[str, Short]) -> str:

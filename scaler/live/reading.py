@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+BUSY = 0.95  # of the replicas' time, from which on they are seen to work though no report tells of it
+
 
 @dataclass(frozen=True, slots=True)
 class Reading:

@@ -48,7 +48,15 @@ def is_whole(reading: Reading, complete: float) -> bool:
 
 def find_doubt(reading: Reading) -> str:
     """Why nothing is to be taken away on what is known of the slot; "" where nothing is against it."""
-    return OUTLASTS if OUTLASTS in reading.notes else ""
+    if OUTLASTS in reading.notes:
+        return OUTLASTS
+    late = reading.response is not None and math.isinf(reading.response)
+    return "what has waited is still to be worked off" if late or is_behind(reading) else ""
+
+
+def is_behind(reading: Reading) -> bool:
+    """More waits than comes in a slot, or what had waited is worked off."""
+    return CATCHING_UP in reading.notes or (reading.backlog or 0.0) > max(1.0, reading.rate or 0.0) * length(reading)
 
 
 def is_idle(reading: Reading) -> bool:
@@ -62,26 +70,28 @@ def length(reading: Reading) -> float:
 
 
 def offer(reading: Reading) -> float | None:
-    """The utilisation that what came asks for: of the slot's work alone, replicas may do less or more than that.
+    """The utilisation that what came asks for, which may be above 1: of the slot's work alone, replicas may do less.
 
     Where more came than was worked on, where more waits than comes in a slot, or what had waited is worked off, they
-    are as busy as they can be. A policy that held the work done against what came would take them for faster, or
-    slower, than they are; and one that looks at their work alone would give them back while records wait.
+    are as busy as they can be at least. A policy that held the work done against what came would take them for faster,
+    or slower, than they are; and one that looks at their work alone would give them back while records wait.
     """
     if reading.utilisation is None:
         return None
-    if CATCHING_UP in reading.notes or (reading.backlog or 0.0) > max(1.0, reading.rate or 0.0) * length(reading):
-        return 1.0
+    used = 1.0 if is_behind(reading) else reading.utilisation
     replicas = sum((reading.replicas or {}).values())
     if reading.service is None or reading.rate is None or reading.service[0] <= 0.0 or replicas <= 0.0:
-        return reading.utilisation
-    needed = reading.rate * reading.service[1] / reading.service[0] / replicas
-    return min(1.0, max(reading.utilisation, needed))
+        return used
+    return max(used, reading.rate * reading.service[1] / reading.service[0] / replicas)
 
 
 def observe(reading: Reading, came: Mapping[str, int] | None, nodes: Sequence[NodeType]) -> Observation:
-    """NaN is what is not known; replicas that cannot be told by node type are no deployment."""
+    """NaN is what is not known; replicas that cannot be told by node type are no deployment.
+
+    What is carried on is known as well as it can be; how much of the slot was seen is recorded beside it.
+    """
     untrusted = any(note in UNTRUSTED for note in reading.notes)
+    complete = 1.0 if OUTLASTS in reading.notes else reading.completeness
     known = came is not None and set(came) <= {node.name for node in nodes}
     replicas = tuple(came.get(node.name, 0) for node in nodes) if known and came is not None else ()
     return Observation(
@@ -90,13 +100,14 @@ def observe(reading: Reading, came: Mapping[str, int] | None, nodes: Sequence[No
         utilisation=or_nan(offer(reading)),
         response=0.0 if is_idle(reading) else or_nan(reading.response),
         deployment=Deployment(replicas),
-        completeness=0.0 if untrusted else reading.completeness,
+        completeness=0.0 if untrusted else complete,
     )
 
 
 def tell_more(reading: Reading) -> dict[str, Any]:
     """What the decision's record has of a slot besides what the policy was shown."""
-    more: dict[str, Any] = {"backlog": reading.backlog} if reading.backlog is not None else {}
+    more: dict[str, Any] = {"completeness": reading.completeness}
+    more |= {"backlog": reading.backlog} if reading.backlog is not None else {}
     return more | ({"notes": list(reading.notes)} if reading.notes else {})
 
 

@@ -13,12 +13,14 @@ from dataclasses import replace
 from scaler.nodes import Deployment, NodeType
 from scaler.policy import Observation
 
+SATURATED = 1.0
+
 
 def foresee(seen: Observation, asked: Deployment, nodes: Sequence[NodeType]) -> Observation:
     """As a policy is to see it; what serves more than was asked for is on its way out."""
     now, then = find_pace(seen.deployment, nodes), find_pace(asked, nodes)
-    utilisation = seen.utilisation * now / then if then > 0.0 else 1.0
-    return replace(seen, deployment=asked, utilisation=utilisation)
+    share = 1.0 if then <= 0.0 or (seen.utilisation == SATURATED and then > now) else now / then
+    return replace(seen, deployment=asked, utilisation=share * seen.utilisation)
 
 
 def find_pace(deployment: Deployment, nodes: Sequence[NodeType]) -> float:

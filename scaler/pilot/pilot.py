@@ -79,18 +79,20 @@ class Pilot:
         asked: Deployment | None = None,
         more: Mapping[str, Any] | None = None,
         unsure: str = "",
+        barred: Mapping[str, str] | None = None,
     ) -> Step:
         """Decide about a slot; nan is a rate, a response time or a utilisation that is not known.
 
         `observation.time` is the start of the slot. `asked` is the deployment once everything asked for has come: it is
         what is decided about, and nothing is taken away before it is there. `unsure` says why nothing is to be taken
-        away otherwise ("the rate is that of before"). `more` goes into what was seen ("backlog").
+        away otherwise ("the rate is that of before"), `barred` why none of a node type, by name, is to be added. `more`
+        goes into what was seen ("backlog").
         """
         if self.pending is not None:
             self.acted(self.pending, NOTHING, "nobody reported on it")
         self.latest = observation.time
         self.follow(orders)
-        gap = find_gap(observation, len(self.names), 0.0 if unsure else self.complete)
+        gap = find_gap(observation, len(self.names), self.complete)
         awaited = None if asked == observation.deployment else asked
         shadow = None
         if gap:
@@ -98,7 +100,8 @@ class Pilot:
         else:
             shadow = self.teach(observation, orders, self.find_lead(orders, observation)[0])
         lead, why = self.find_lead(orders, observation)  # anew: one may have failed while it learned
-        ruling = self.rule(observation, orders, now, lead, why, gap, awaited, unsure)
+        court = Court(self.operator, self.names, orders, self.history, self.failed, self.again_s, unsure, barred or {})
+        ruling = self.rule(court, observation, now, lead, why, gap, awaited)
         if lead is not None and lead.fault:
             lead = None
         decision = write_decision(observation, ruling, lead, shadow, self.nodes, asked, more or {})
@@ -212,14 +215,13 @@ class Pilot:
 
     def rule(
         self,
+        court: Court,
         seen: Observation,
-        orders: Orders | None,
         now: float,
         lead: Seat | None,
         why: str,
         gap: str,
         awaited: Deployment | None,
-        unsure: str,
     ) -> Ruling:
         """What to do about the slot."""
         if lead is not None:
@@ -228,7 +230,6 @@ class Pilot:
             self.since = now if self.since is None else min(self.since, now)
         if gap:
             return Ruling(HELD, f"Held: {gap}")
-        court = Court(self.operator, self.names, orders, self.history, self.failed, self.again_s, unsure)
         coming = ""
         if awaited is not None:
             if len(awaited.replicas) != len(self.names):

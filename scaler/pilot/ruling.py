@@ -40,6 +40,7 @@ class Court:
     failed: Mapping[Reconfiguration, float] = field(default_factory=dict)  # when each change failed last
     again_s: float = 0.0  # before such a change is made again
     unsure: str = ""  # why nothing is to be taken away; "" where nothing is against it
+    barred: Mapping[str, str] = field(default_factory=dict)  # why no replica of a node type is to be added, by its name
 
 
 def judge(court: Court, seat: Seat, seen: Observation) -> Ruling | None:
@@ -78,6 +79,8 @@ def object_to(court: Court, seen: Observation, proposed: Reconfiguration, most: 
         objections.append(f"the limits: it would make {count} replicas, and 1 to {most} are allowed")
     if proposed.delta < 0 and court.unsure:
         objections.append(f"prudence: {court.unsure}")
+    if proposed.delta > 0 and court.names[proposed.node_type] in court.barred:
+        objections.append(f"supply: {court.barred[court.names[proposed.node_type]]}")
     since = seen.time - court.failed.get(proposed, -math.inf)
     if since < court.again_s:
         objections.append(f"patience: the same failed {since:.0f} s ago, and is not tried within {court.again_s:g} s")

@@ -29,16 +29,23 @@ class Plant:
         self.since = -math.inf
         self.now = 0.0
         self.full = False  # nothing comes any more
+        self.stays = False  # nothing goes any more
+        self.lost = False  # no machine is there
         self.refuses = ""
         self.notes: tuple[str, ...] = ()
         self.silent = False
+        self.timed = True  # its records are timed one by one
         self.dark = False  # a batch outlasts the slot: no report, and executors at work
 
     def at(self, now: float) -> None:
         self.now = now
-        if now - self.since >= self.delay:
-            grown = {name: min(n, self.serving[name]) if self.full else n for name, n in self.target.items()}
-            self.serving = grown
+        if self.lost:
+            self.serving = dict.fromkeys(self.serving, 0)
+        elif now - self.since >= self.delay:
+            self.serving = {name: self.follow(n, self.serving[name]) for name, n in self.target.items()}
+
+    def follow(self, wanted: int, there: int) -> int:
+        return min(wanted, there) if self.full else max(wanted, there) if self.stays else wanted
 
     def read(self, operator: str, start: float, end: float) -> Reading:
         if self.silent:
@@ -53,6 +60,7 @@ class Plant:
         each = rate / sum(self.serving.values())
         response = float(mg1_response(each, MOMENTS.mean, MOMENTS.variance, min(speeds)))
         used = each * MOMENTS.mean / min(speeds)
+        n, one = rate * (end - start), MOMENTS.mean / min(speeds)
         return Reading(
             operator,
             start,
@@ -61,7 +69,8 @@ class Plant:
             taken=rate * (end - start),
             backlog=0.0,
             response=response,
-            utilisation=used,
+            utilisation=min(1.0, used),  # as sensors see it
+            service=(n, n * one, n * 2.0 * one * one) if self.timed else None,
             replicas={name: float(n) for name, n in self.serving.items()},
             notes=self.notes,
         )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -19,6 +20,9 @@ from scaler.live.office import File
 from scaler.live.operators import Operator
 from scaler.orders import parse_orders
 from tests.live.plant import NODES, Desk, Plant, make_orders
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 PINNED = Pinned("parse", 1, {"small": 1, "huge": 2})
 PARSE, COUNT = Operator("parse", "1", "1"), Operator("count", "2", "2")
@@ -109,9 +113,122 @@ def test_spark_that_does_not_answer_is_asked_again(tmp_path: Path, monkeypatch: 
         wait_for(lambda: len(desk.told) >= 1)
 
 
+@pytest.mark.xdist_group("spark")
+def test_a_pinned_stage_of_a_query_of_another_name_is_scaled(spark: SparkSession, tmp_path: Path) -> None:
+    from pyspark.resource import ExecutorResourceRequests, ResourceProfileBuilder
+
+    def pass_on(batches: Iterator[Any]) -> Iterator[Any]:
+        yield from batches
+
+    profile = ResourceProfileBuilder().require(ExecutorResourceRequests().cores(1).resource("node_small", 1)).build
+    (tmp_path / "in").mkdir()
+    lines = spark.readStream.text(str(tmp_path / "in")).mapInPandas(pass_on, "value string", profile=profile)
+    writer = lines.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint"))
+    query = writer.queryName("shop").start()
+    (tmp_path / "o.json").write_text(json.dumps(make_orders("threshold-c", {})["objective"]))
+    pinned, plant = Pinned("parse", profile.id, {"small": profile.id}), Plant(lambda t: 900.0)
+    try:
+        with scaler.attach(
+            spark, "shop", objective=tmp_path / "o.json", pinned=[pinned], nodes=NODES, actuator=plant, folder=tmp_path
+        ) as live:
+            wait_for(lambda: set(live.threads) == {"parse"})
+    finally:
+        query.stop()
+
+
+class Prepared(Plant):
+    """A plant that can be prepared, and fails at it."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda t: 900.0)
+        self.prepared_by: list[str] = []
+
+    def prepare(self) -> None:
+        self.prepared_by.append(threading.current_thread().name)
+        raise RuntimeError("the allocation does not stop")
+
+
+def test_an_actuator_is_prepared_beside_the_driver_before_any_operator_is_there(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    plant = Prepared()
+    with Attachment(make_terms(tmp_path), plant, plant, Quick(), list):
+        wait_for(lambda: "the allocation does not stop" in caplog.text)
+    assert plant.prepared_by == ["scaler"]
+
+
+def test_nothing_is_prepared_where_nothing_is_enforced(tmp_path: Path) -> None:
+    plant, desk = Prepared(), Quick()
+    with Attachment(make_terms(tmp_path, enforce=False), plant, plant, desk, lambda: [PARSE]):
+        wait_for(lambda: len(desk.told) >= 2)
+    assert (plant.prepared_by, plant.asked) == ([], [])
+
+
+def test_a_fault_that_lasts_is_heard_now_and_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("scaler.live.attach.LOOK_S", 0.001)
+    plant, asked = Plant(lambda t: 900.0), []
+
+    def find() -> list[Operator]:
+        asked.append(1)
+        raise OSError("no JVM")
+
+    with caplog.at_level(logging.DEBUG, "scaler.live"), Attachment(make_terms(tmp_path), plant, plant, Quick(), find):
+        wait_for(lambda: len(asked) > 62)
+    told = [one for one in caplog.records if one.getMessage() == "operators cannot be looked for"]
+    assert [i for i, one in enumerate(told) if one.levelno == logging.WARNING][:3] == [0, 30, 60]
+    assert told[0].exc_info is not None
+    assert str(told[0].exc_info[1]) == "no JVM"
+
+
+def test_an_operator_that_cannot_be_begun_keeps_no_other_from_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Picky(Plant):
+        def watch(self, operator: Operator) -> None:
+            if operator.name == "parse" and self.bad:
+                raise RuntimeError("its plan is a riddle")
+
+        bad = True
+
+    monkeypatch.setattr("scaler.live.attach.LOOK_S", 0.01)
+    plant = Picky(lambda t: 900.0)
+    with Attachment(make_terms(tmp_path), plant, plant, Quick(), lambda: [PARSE, COUNT]) as live:
+        wait_for(lambda: set(live.threads) == {"count"})
+        plant.bad = False
+        wait_for(lambda: set(live.threads) == {"parse", "count"})
+    assert "operator 'parse' cannot be begun" in caplog.text
+    assert "its plan is a riddle" in caplog.text
+
+
+def test_an_office_that_fails_ends_no_operator_and_is_not_asked_without_a_pause(tmp_path: Path) -> None:
+    class Closed(Quick):
+        asked = 0
+        closed = True
+
+        def orders(self) -> Any:
+            self.asked += 1
+            if self.closed:
+                raise OSError("the office is closed")
+            return super().orders()
+
+    plant, desk = Plant(lambda t: 900.0), Closed()
+    with Attachment(make_terms(tmp_path, slot_s=0.4), plant, plant, desk, lambda: [PARSE]):
+        wait_for(lambda: desk.asked >= 1)
+        time.sleep(0.5)
+        assert desk.asked < 10
+        desk.closed = False
+        wait_for(lambda: len(desk.told) >= 1)
+
+
 @pytest.mark.parametrize(
     ("stated", "says"),
     [
+        ({"objective": "o.json", "nodes": NODES, "k_max": 0}, "k_max is 0; say 1 or more, or None"),
+        ({"objective": "o.json", "nodes": NODES, "slot_s": 0.0}, "slot_s is 0.0, and must be a positive number"),
+        ({"objective": "o.json", "nodes": NODES, "slot_s": float("nan")}, "slot_s is nan, and must be a positive"),
+        ({"objective": "o.json", "nodes": NODES, "slot_s": float("inf")}, "slot_s is inf, and must be a positive"),
         ({}, "either the address of a manager or the file"),
         ({"manager": "http://127.0.0.1:1", "objective": "o.json"}, "give one of them"),
         ({"objective": "o.json"}, "does not know the node types"),

@@ -19,6 +19,7 @@ from scaler.live.actuators.gateway import Executor, Gateway
 from scaler.live.actuators.profiles import Pinned
 from tests.bed.cluster import ROOT, Worker, find_page, make_environment, start_cluster, stop
 from tests.bed.plan import SPEEDS
+from tests.live.test_quota import describe, serve
 from tests.live.wait import await_true
 
 WORKERS = (
@@ -101,14 +102,15 @@ class Spark:
         self.away = threading.Event()
         self.back = threading.Event()
         self.refuses = False
-        self.frozen = False
+        self.full = False  # nothing comes any more
+        self.frozen = 0
         self.gone: list[str] = []
 
     def setting(self, name: str, default: str) -> str:
         return "true" if name in NEEDED else default
 
     def freeze_allocation(self) -> None:
-        self.frozen = True
+        self.frozen += 1
 
     def totals(self) -> dict[int, int]:
         return dict(self.asked)
@@ -119,7 +121,7 @@ class Spark:
             self.back.wait(30)
         if self.refuses:
             raise Retry("the cluster manager did not take it")
-        for profile, total in totals.items():
+        for profile, total in totals.items() if not self.full else ():
             have = sum(executor.made_for == profile for executor in self.there)
             self.there += [make_executor(f"{profile}-{have + i}", profile) for i in range(total - have)]
 
@@ -140,8 +142,8 @@ COUNT, SPLIT = Pinned("count", 1, {"small": 1, "large": 2}), Pinned("split", 3, 
 
 
 @contextmanager
-def steer(spark: Any, patience: float = 30.0) -> Iterator[Executors]:
-    actuator = Executors(spark, [COUNT, SPLIT], period=0.02, patience=patience)
+def steer(spark: Any, patience: float = 30.0, page: str | None = None) -> Iterator[Executors]:
+    actuator = Executors(spark, [COUNT, SPLIT], page, period=0.02, patience=patience)
     try:
         yield actuator
     finally:
@@ -153,7 +155,39 @@ def test_nothing_is_touched_before_the_first_order() -> None:
     with steer(spark) as actuator:
         assert actuator.deployed("count") == {"small": 0, "large": 0}
         assert actuator.room("count", "large") is None
-    assert (spark.frozen, spark.asked) == (False, {0: 1, 9: 4})
+    assert (spark.frozen, spark.asked) == (0, {0: 1, 9: 4})
+
+
+def test_preparing_ends_sparks_own_allocation_and_nothing_else() -> None:
+    spark = Spark()
+    with steer(spark) as actuator:
+        actuator.prepare()
+        assert (spark.frozen, spark.asked) == (1, {0: 1, 9: 4})
+        actuator.ask("split", {"small": 1})
+        assert (spark.frozen, spark.asked) == (1, {0: 1, 9: 4, 3: 1})
+
+
+def test_the_last_place_of_a_type_is_not_for_two_operators() -> None:
+    spark = Spark()
+    with serve(describe(4, 4096, 4, taken=3)) as page, steer(spark, page=page) as actuator:
+        actuator.ask("split", {"small": 1})
+        actuator.ask("count", {"small": 2, "large": 1})
+        assert actuator.room("split", "small") is None
+        spark.full = True
+        actuator.ask("split", {"small": 2})
+        said = "no worker of node type 'small' has 1 core and 512 MiB free beside the 1 to come"
+        assert [actuator.room(operator, "small") for operator in ("count", "split")] == [said, said]
+        spark.there = [one for one in spark.there if one.made_for != 1]  # launched, and not there yet
+        assert actuator.room("split", "small") == said
+
+
+def test_a_place_that_the_master_has_taken_is_not_taken_again() -> None:
+    spark = Spark()
+    spark.full = True
+    with serve(describe(2, 4096, 2, taken=1)) as page, steer(spark, page=page) as actuator:
+        actuator.ask("split", {"small": 1})
+        assert actuator.room("count", "small") is None
+        assert actuator.room("split", "small") is None
 
 
 def test_totals_of_others_stay_and_mixed_types_serve_one_stage() -> None:

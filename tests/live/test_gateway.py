@@ -8,6 +8,7 @@ import pytest
 
 from scaler.errors import BadInput, Retry
 from scaler.live.actuators import ACTUATORS, Site, build_actuator
+from scaler.live.actuators.executors import SETTINGS
 from scaler.live.actuators.gateway import PINNED, Gateway, explain
 from scaler.live.actuators.profiles import copy_amounts, join
 
@@ -58,6 +59,21 @@ def test_what_spark_throws_may_succeed_later(spark: SparkSession) -> None:
     said = caught(lambda: jvm.java.lang.Integer.parseInt("x"), "4.3.0")  # one that PySpark makes its own of
     assert isinstance(said, Retry)
     assert str(said) == 'cannot do it (someMethod) on Spark 4.3.0: For input string: "x"'
+
+
+@pytest.mark.xdist_group("spark")
+def test_spark_that_is_started_as_told_adds_no_executors_of_its_own_accord(spark: SparkSession) -> None:
+    jvm: Any = spark._jvm
+    known = getattr(getattr(jvm.org.apache.spark.internal.config, "package$"), "MODULE$")
+    conf = jvm.org.apache.spark.SparkConf(False)
+    for name, value in SETTINGS.items():
+        conf.set(name, value)
+    day_s = 24 * 3600
+    assert conf.get(known.DYN_ALLOCATION_SCHEDULER_BACKLOG_TIMEOUT()) > day_s
+    assert conf.get(known.DYN_ALLOCATION_SUSTAINED_SCHEDULER_BACKLOG_TIMEOUT()) > day_s
+    assert conf.get(known.DYN_ALLOCATION_EXECUTOR_IDLE_TIMEOUT()) > day_s
+    assert conf.get(known.EXECUTOR_CORES()) == conf.get(known.DYN_ALLOCATION_MIN_EXECUTORS()) == 1
+    assert conf.contains("spark.executor.cores")  # where it is not set, a standalone worker's cores are all taken
 
 
 @pytest.mark.xdist_group("spark")

@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from scaler.live.gather import count_running
 from scaler.live.operators import Operator
 from scaler.live.sensors.driver import Status
+from scaler.live.sensors.executors import Executor
 from scaler.live.sensors.flight import Flight
+from scaler.live.sensors.jobs import Doing
 from scaler.live.sensors.records import Records, add_timed
 from scaler.timing import ServiceTimer, Tally
-from tests.live.streams import BEGAN, QUERY, Event, offsets, recorded
+from tests.live.streams import BEGAN, QUERY, Event, offsets, play, progress, recorded, spread
 
 if TYPE_CHECKING:
     pass
@@ -97,6 +100,51 @@ def test_what_came_before_a_long_batch_is_known_while_it_runs(told: Told) -> Non
     ):
         told.flight = other
         assert sensor.read("words", BEGAN + 70, BEGAN + 90).rate is None
+
+
+LONG = 178.0
+
+
+def burst(told: Told, busy: float) -> dict[int, tuple[str, ...]]:
+    """Notes by slot: two seconds of batch every five, then a long one in which executors work so much of the time."""
+    events = play(spread([(60.0, 50.0)]), 5.0, lambda rows: 2.0, BEGAN + 60).events
+    sensor = gather(told, WORDS)
+    told.say(*events)
+    last = sensor.histories[QUERY].triggers[-1]
+    offset, batch, began, ended = last.latest or 0, last.batch + 1, BEGAN + 60.0, BEGAN + 60.0 + LONG
+    notes = {}
+    for at in range(60, 250, 5):
+        now = BEGAN + at
+        runs = began <= now < ended
+        sensor.now = lambda now=now: now  # type: ignore[misc]
+        if now >= ended and (now - 5.0) < ended:
+            told.say(progress("run-1", batch, began, LONG, offset, offset + 9000, offset + 9000))
+        told.status = Status("run-1", active=runs, idle=False)
+        told.flight = Flight(batch, began, [json.dumps(offsets(offset + 9000))], [json.dumps(offsets(offset + 9000))])
+        spent = 24.0 + (LONG * busy if now >= ended else 0.0)
+        told.executors = [
+            executor("1", BEGAN - 5, totalDuration=1000.0 * spent, activeTasks=int(runs and busy > 0.0)),
+        ]
+        notes[at] = sensor.read("words", now - 5.0, now).notes
+    return notes
+
+
+def test_a_long_batch_through_which_executors_work_is_no_stall(told: Told) -> None:
+    notes = burst(told, 0.99)
+    assert not any("stalled" in each for each in notes.values())
+
+
+def test_a_long_batch_with_idle_executors_is_a_stall_until_it_has_reported(told: Told) -> None:
+    notes = burst(told, 0.0)
+    assert all("stalled" in each for at, each in notes.items() if 100 <= at <= 240)
+    assert "stalled" not in notes[245]
+
+
+def test_tasks_count_with_timers_for_what_they_ran_in_the_slot() -> None:
+    one = Executor("1", "small", 3, 2, BEGAN, active=2)
+    assert count_running([one], Doing(BEGAN + 10), BEGAN + 60, BEGAN + 65) == {"small": 10.0}
+    assert count_running([one], Doing(BEGAN + 62), BEGAN + 60, BEGAN + 65) == {"small": 6.0}
+    assert count_running([one], Doing(BEGAN + 65), BEGAN + 60, BEGAN + 65) == {}
 
 
 def test_timers_say_better_how_busy_replicas_are(told: Told, tmp_path: Path) -> None:

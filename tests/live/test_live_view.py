@@ -237,10 +237,24 @@ def test_status_refuses_in_one_sentence(store: Path, tmp_path: Path) -> None:
     assert "--manager" in refuse("live", "status", APP, "--token-file", tmp_path / "x", "--store", store)
     missing = refuse("live", "status", APP, "--manager", "http://127.0.0.1:1", "--token-file", tmp_path / "x")
     assert "cannot be read" in missing
+    (tmp_path / "empty").write_text("\n")
+    empty = refuse("live", "status", APP, "--manager", "http://127.0.0.1:1", "--token-file", tmp_path / "empty")
+    assert f"{tmp_path / 'empty'} is empty" in empty
     (tmp_path / "token").write_text("ts_x\n")
     gone = run("live", "status", APP, "--manager", "http://127.0.0.1:1", "--token-file", tmp_path / "token")
     assert gone.exit_code == 1
     assert "cannot be reached" in gone.stderr
+
+
+def test_a_manager_has_a_database_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The environment may name another: it is there for all commands."""
+    (tmp_path / "token").write_text("ts_x\n")
+    asked = ("live", "status", APP, "--manager", "http://127.0.0.1:1", "--token-file", tmp_path / "token")
+    both = refuse(*asked, "--store", tmp_path / "tuner.db")
+    assert "--store" in both
+    assert "--manager" in both
+    monkeypatch.setenv("TUNER_STORE", str(tmp_path / "tuner.db"))
+    assert "cannot be reached" in run(*asked).stderr
 
 
 def test_demo_refuses_before_it_starts_anything(tmp_path: Path) -> None:
@@ -248,3 +262,6 @@ def test_demo_refuses_before_it_starts_anything(tmp_path: Path) -> None:
     assert "not empty" in refuse("live", "demo", "--keep", tmp_path)
     assert "the operators are parse, count, the node types small, large" in refuse("live", "demo", "--on", "parse=huge")
     assert "no folder" in refuse("live", "demo", "--html", tmp_path / "no" / "live.html")
+    taken = ("live", "demo", "--keep", tmp_path)  # which is refused too, but later
+    assert "--minutes" in refuse(*taken, "--minutes", "nan")
+    assert "parse twice" in refuse(*taken, "--on", "parse=small", "--on", "parse=large")

@@ -8,6 +8,7 @@ import pytest
 
 from scaler.live.operation import Operation
 from scaler.live.outcome import Patience
+from scaler.live.reading import Reading
 from scaler.pilot import Decision, Pilot
 from tests.live.plant import NODES, SLOT_S, Desk, Plant
 
@@ -164,3 +165,98 @@ def test_a_policy_of_the_drivers_own_takes_the_place_of_the_objectives() -> None
     operation = make(plant, desk)
     operation.policy = "static"
     assert {one.kind for one in run(operation, plant, 5)} == {"NO_CHANGE"}
+
+
+def test_an_operator_whose_machines_all_go_and_come_back_is_served_again() -> None:
+    plant, desk = Plant(lambda t: 900.0), Desk()
+    operation = make(plant, desk)
+    run(operation, plant, 5)
+    served = sum(plant.serving.values())
+    plant.lost = True
+    run(operation, plant, 8, 5)
+    assert sum(plant.serving.values()) == 0
+    assert sum(plant.target.values()) >= 1  # so that whoever starts replicas goes on
+    plant.lost = False
+    run(operation, plant, 12, 13)
+    assert sum(plant.serving.values()) >= served > 1
+
+
+def test_a_driver_that_starts_again_on_an_empty_cluster_asks_for_what_it_had(tmp_path: Path) -> None:
+    file, plant, desk = tmp_path / "parse.npz", Plant(lambda t: 2500.0), Desk()
+    run(make(plant, desk, checkpoint=file), plant, 10)
+    had = dict(plant.serving)
+    assert had["small"] > 2
+    empty = Plant(lambda t: 2500.0)
+    empty.serving = empty.target = {"small": 0, "fast": 0}
+    run(make(empty, desk, checkpoint=file), empty, 1, 10)
+    assert empty.asked == [had]
+
+
+def test_without_enforce_nothing_is_asked_for_even_when_nobody_has_said_anything_for_hours() -> None:
+    plant, desk = Plant(lambda t: 2500.0), Desk()
+    desk.orders_now = None
+    operation = make(plant, desk, enforce=False)
+    operation.pilot.k_max, operation.pilot.away_s = 8, 3 * SLOT_S
+    made = run(operation, plant, 8)
+    assert made[0].kind == "HELD"
+    assert any("enforce=False" in one.reason for one in made)
+    assert plant.asked == []
+
+
+def test_what_did_not_come_is_blocked_and_told_once() -> None:
+    """Until the pause is over nothing is asked for, and that is no further failure."""
+    plant, desk = Plant(lambda t: 2500.0), Desk()
+    plant.full = True
+    operation = make(plant, desk)
+    operation.pilot.again_s = 0.0
+    made = run(operation, plant, 9)
+    after = next(i for i, one in enumerate(made) if "supply" in one.reason)
+    assert {one.kind for one in made[after : after + 4]} == {"BLOCKED"}
+    assert "was asked for and did not come, once; not again for" in made[after].reason
+
+
+def test_replicas_that_came_are_no_failure_of_those_that_did_not() -> None:
+    plant, desk = Plant(lambda t: 2500.0), Desk()
+    operation = make(plant, desk)
+    run(operation, plant, 2)
+    plant.full = True  # what was asked for in slot 1 has come already or never will
+    run(operation, plant, 6, 2)
+    failed = [time for time, one in desk.told.items() if one["kind"] == "ACTUATION_FAILED"]
+    assert failed
+    assert 0.0 not in failed
+
+
+def test_replicas_that_nobody_takes_away_are_wanted_in_the_end() -> None:
+    """A cluster that keeps a number of its own."""
+    plant, desk = Plant(lambda t: 300.0), Desk()
+    plant.serving = plant.target = {"small": 3, "fast": 0}
+    plant.stays = True
+    made = run(make(plant, desk), plant, 14)
+    assert desk.told[0.0]["kind"] == "ACTUATION_FAILED"
+    assert "did not go" in desk.told[0.0]["reason"]
+    assert "on its way" not in made[-1].reason
+
+
+def test_the_planner_gives_nothing_back_while_a_backlog_is_worked_off() -> None:
+    plant, desk = Plant(lambda t: 2500.0 if t < 60 * SLOT_S else 400.0), Desk("planner")
+    operation = make(plant, desk)
+    run(operation, plant, 60)
+    many = sum(plant.serving.values())
+    plant.notes = ("catching up",)
+    made = run(operation, plant, 60, 60)
+    assert sum(plant.serving.values()) == many > 1
+    assert any("still to be worked off" in one.reason for one in made)
+    plant.notes = ()
+    run(operation, plant, 60, 120)
+    assert sum(plant.serving.values()) < many
+
+
+def test_a_callback_of_the_users_that_fails_costs_no_checkpoint(tmp_path: Path) -> None:
+    def fail(operator: str, decision: Decision, reading: Reading) -> None:
+        raise RuntimeError("the user's own")
+
+    plant, desk = Plant(lambda t: 900.0), Desk()
+    operation = make(plant, desk, checkpoint=tmp_path / "parse.npz")
+    operation.on_decision = fail
+    run(operation, plant, 2)
+    assert (tmp_path / "parse.npz").exists()

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from scaler.errors import BadInput
-from scaler.live.operators import Operator, find_operators, find_profiles, name_operators
+from scaler.live.actuators.profiles import Pinned
+from scaler.live.operators import LOOKS, Operator, Roll, find_operators, find_profiles, name_operators
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -90,6 +91,51 @@ def test_three_stages_have_one_that_is_neither_first_nor_last() -> None:
 
 def test_a_plan_that_cannot_be_read_has_no_profiles() -> None:
     assert find_profiles(SimpleNamespace()) == []
+
+
+PARSE, COUNT = Pinned("parse", 3, {"small": 3, "large": 4}), Pinned("count", 5, {"small": 5})
+
+
+def test_stages_of_one_query_get_the_names_and_executors_that_they_were_pinned_with(
+    spark: SparkSession, lines: DataFrame, tmp_path: Path
+) -> None:
+    first, second, other = profile("small"), profile("large"), profile("fast")
+    parsed = lines.mapInPandas(pass_on, "value string", profile=first)
+    cleaned = parsed.mapInPandas(pass_on, "value string", profile=other)  # nobody's
+    counted = cleaned.mapInArrow(pass_on, "value string", profile=second)
+    query = start(counted, "shop", tmp_path)
+    pinned = [Pinned("count", second.id, {"large": second.id}), Pinned("parse", first.id, {"small": first.id, "x": 99})]
+    identity = str(query.id), str(query.runId)
+    assert Roll(pinned).call(find_operators(spark)) == [
+        Operator("count", *identity, (second.id,), entry=False),
+        Operator("parse", *identity, (first.id, 99), leaving=False),
+    ]
+
+
+def test_a_pinned_operator_is_found_whatever_its_query_is_called() -> None:
+    shop = Operator("shop", "q", "r", (3,))
+    assert Roll([PARSE]).call([Operator("parse", "p", "r"), shop]) == [Operator("parse", "q", "r", (3, 4))]
+
+
+def test_names_decide_where_profiles_are_not_known() -> None:
+    assert Roll([PARSE, COUNT]).call([Operator("parse", "q", "r"), Operator("count", "p", "r", (9,))]) == [
+        Operator("parse", "q", "r", (3, 4))
+    ]
+
+
+def test_a_pinned_operator_that_no_query_has_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    roll, shop = Roll([PARSE, COUNT]), Operator("shop", "q", "r", (3,))
+    for _ in range(LOOKS):
+        assert roll.call([]) == []  # no query has started yet
+    for look in range(3 * LOOKS):
+        assert ("'count'" in caplog.text) == (look >= LOOKS)
+        roll.call([shop])
+    for _ in range(LOOKS):
+        roll.call([Operator("other", "p", "r", (8,))])  # the query of `parse` has ended
+    assert [one.getMessage() for one in caplog.records] == [
+        "operator 'count' is pinned and not scaled: no streaming query has a stage with its profile, number 5 "
+        "(found: shop); give the stage profile=, or the query its name"
+    ]
 
 
 def test_a_session_without_a_driver_is_refused() -> None:

@@ -6,7 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scaler.live.outcome import FAILED, NOTHING_ASKED, REACHED, UNKNOWN, WAITING, Ledger, Patience, ask, compare, refuse
+from scaler.live.outcome import (
+    FAILED,
+    NOTHING_ASKED,
+    REACHED,
+    STAYED,
+    UNKNOWN,
+    WAITING,
+    Ledger,
+    Patience,
+    ask,
+    compare,
+    refuse,
+)
 
 PATIENCE = Patience(arrival={"large": 30.0}, default=10.0, back_off=100.0, longest=250.0)
 
@@ -37,11 +49,11 @@ def test_what_never_arrives_is_given_back_at_the_deadline_of_its_type() -> None:
 def test_the_pause_doubles_up_to_its_longest_and_is_forgotten_once_one_arrives() -> None:
     ledger, now, pauses = Ledger(), 0.0, []
     for _ in range(4):
-        failed = compare(ask(ledger, {"small": 1}, now), {}, now + 10.0, PATIENCE)
+        failed = compare(ask(ledger, {"small": 2}, now), {"small": 1}, now + 10.0, PATIENCE)
         pauses.append(failed.ledger.missed["small"].until - now - 10.0)
         ledger, now = failed.ledger, now + 1000.0
     assert pauses == [100.0, 200.0, 250.0, 250.0]
-    ledger = compare(ask(ledger, {"small": 1}, now), {"small": 1}, now + 1.0, PATIENCE).ledger
+    ledger = compare(ask(ledger, {"small": 2}, now), {"small": 2}, now + 1.0, PATIENCE).ledger
     assert ledger.missed == {}
 
 
@@ -71,10 +83,41 @@ def test_one_that_is_lost_has_the_deadline_from_when_it_was_missed() -> None:
 
 
 def test_asking_the_same_again_moves_no_deadline() -> None:
-    ledger = ask(Ledger(), {"small": 1}, 0.0)
+    ledger = ask(Ledger(), {"small": 2}, 0.0)
     for now in (4.0, 8.0):
-        ledger = ask(ledger, {"small": 1}, now)
-    assert compare(ledger, {}, 10.0, PATIENCE).state == FAILED
+        ledger = ask(ledger, {"small": 2}, now)
+    assert compare(ledger, {"small": 1}, 10.0, PATIENCE).state == FAILED
+
+
+def test_asking_for_more_leaves_the_deadline_of_those_before() -> None:
+    ledger = compare(ask(Ledger(), {"small": 2}, 0.0), {"small": 1}, 1.0, PATIENCE).ledger
+    ledger = compare(ask(ledger, {"small": 3}, 6.0), {"small": 1}, 6.0, PATIENCE).ledger
+    failed = compare(ledger, {"small": 1}, 10.0, PATIENCE)
+    assert (failed.give_back, failed.failed) == ({"small": 1}, {"small": 2})
+
+
+def test_one_asked_for_and_one_come_in_each_slot_fails_never() -> None:
+    """Each takes nine seconds, and may take ten; asked for every five."""
+    ledger = Ledger()
+    for slot in range(12):
+        now = 5.0 * slot
+        came = 1 + sum(5.0 * other + 9.0 <= now for other in range(slot))
+        outcome = compare(ledger, {"small": came}, now, PATIENCE)
+        assert outcome.state != FAILED, (slot, outcome.says)
+        ledger = ask(outcome.ledger, {"small": 2 + slot}, now)
+
+
+def test_an_operator_is_never_left_with_a_target_of_none() -> None:
+    """Of each type in turn; where there is but one, it is waited for."""
+    lost = compare(ask(Ledger(), {"small": 3, "large": 0}, 0.0), {"small": 0}, 20.0, PATIENCE)
+    assert lost.give_back == {"small": 0, "large": 1}
+    again = compare(lost.ledger, {}, 60.0, PATIENCE)
+    assert (again.state, again.give_back) == (FAILED, {"small": 1, "large": 0})
+    only = compare(ask(Ledger(), {"small": 4}, 0.0), {}, 20.0, PATIENCE)
+    assert only.give_back == {"small": 1}
+    later = compare(only.ledger, {}, 1000.0, PATIENCE)
+    assert (later.state, later.give_back) == (WAITING, None)
+    assert compare(later.ledger, {"small": 1}, 2000.0, PATIENCE).state == REACHED
 
 
 def test_what_cannot_be_told_is_held_against_nobody() -> None:
@@ -83,9 +126,13 @@ def test_what_cannot_be_told_is_held_against_nobody() -> None:
     assert compare(Ledger(), None, 0.0, PATIENCE).state == NOTHING_ASKED
 
 
-def test_replicas_that_have_not_gone_yet_are_awaited_and_never_given_back() -> None:
-    outcome = compare(ask(Ledger(), {"small": 1}, 0.0), {"small": 2, "large": 1}, 1000.0, PATIENCE)
+def test_replicas_that_do_not_go_are_awaited_and_then_wanted() -> None:
+    ledger = ask(Ledger(), {"small": 1}, 0.0)
+    outcome = compare(ledger, {"small": 2, "large": 1}, 29.0, PATIENCE)
     assert (outcome.state, outcome.says, outcome.give_back) == (WAITING, "1 small, 1 large still to go", None)
+    stayed = compare(ledger, {"small": 2, "large": 1}, 30.0, PATIENCE)
+    assert (stayed.state, stayed.give_back, stayed.failed) == (STAYED, None, {"small": -1, "large": -1})
+    assert compare(stayed.ledger, {"small": 2, "large": 1}, 31.0, PATIENCE).state == REACHED
 
 
 counts = st.dictionaries(st.sampled_from(["small", "large"]), st.integers(0, 4))
@@ -103,8 +150,10 @@ def test_given_back_is_never_more_than_asked_and_is_what_is_there(
         if outcome.give_back is not None:
             assert came is not None
             assert outcome.give_back != target
-            assert all(outcome.give_back[name] in (count, came.get(name, 0)) for name, count in target.items())
-            assert all(outcome.give_back[name] <= count for name, count in target.items())
+            assert sum(outcome.give_back.values()) >= 1
+            if sum(outcome.give_back.values()) > 1:
+                assert all(outcome.give_back[name] in (count, came.get(name, 0)) for name, count in target.items())
+                assert all(outcome.give_back[name] <= count for name, count in target.items())
             assert compare(outcome.ledger, came, now, PATIENCE).state != FAILED
         ledger = outcome.ledger
 

@@ -15,10 +15,16 @@ from scaler.live.actuators.quota import find_limit, find_worker
 COUNT = Pinned("count", 1, {"small": 1}, cores=1, memory_mib=512)
 
 
-def describe(cores: int, memory: int, units: int, state: str = "ALIVE") -> dict[str, Any]:
-    """A worker as the master's page has it, of node type small."""
-    unit = {"node_small": {"name": "node_small", "addresses": [str(i) for i in range(units)]}}
-    return {"state": state, "coresfree": cores, "memoryfree": memory, "resources": unit, "resourcesfree": unit}
+def describe(cores: int, memory: int, units: int, state: str = "ALIVE", taken: int = 0) -> dict[str, Any]:
+    """A worker as the master's page has it, of node type small; `taken`: executors of a core and 512 MiB on it."""
+    unit, free = (
+        {"node_small": {"name": "node_small", "addresses": [str(i) for i in range(first, units)]}}
+        for first in (0, taken)
+    )
+    return {
+        "state": state, "coresfree": cores - taken, "memoryfree": memory - 512 * taken, "resources": unit,
+        "resourcesfree": free,
+    }  # fmt: skip
 
 
 @contextmanager
@@ -64,6 +70,19 @@ def test_there_must_be_room_beside_those_that_are_still_to_come() -> None:
         said = "no worker of node type 'small' has 1 core and 512 MiB free beside the 3 to come"
         assert find_worker(page, COUNT, "small", 3) == said
         assert find_worker(page, COUNT, "large") == "no worker of node type 'large' is registered"
+
+
+def test_those_that_the_master_has_launched_have_their_places() -> None:
+    """`there` are registered, and what else is taken is held to be launched, or another application's."""
+    with serve(describe(4, 4096, 4, taken=3)) as page:
+        assert find_worker(page, COUNT, "small", coming=1, there=2) is None
+        assert find_worker(page, COUNT, "small", coming=5, there=0) == (
+            "no worker of node type 'small' has 1 core and 512 MiB free beside the 2 to come"
+        )
+        assert find_worker(page, COUNT, "small", coming=0, there=9) is None
+        assert find_worker(page, COUNT, "small", coming=1, there=9) == (
+            "no worker of node type 'small' has 1 core and 512 MiB free beside the 1 to come"
+        )
 
 
 def test_a_full_worker_and_a_silent_master() -> None:

@@ -50,6 +50,57 @@ def test_task_times_between_two_looks_are_how_busy_executors_were() -> None:
     assert times.read(now, BEGAN - 50, BEGAN) is None  # nobody looked
 
 
+def look_on(times: TaskTimes, began: float, ended: float, slots: int = 1) -> list[float]:
+    """Seconds of work in each slot of five, of one task from one moment to the other."""
+    told = []
+    for at in range(0, 205, 5):
+        runs, over = began <= at < ended, at >= ended
+        now = [Executor("1", "small", 3, slots, -100.0, busy=ended - began if over else 0.0, active=int(runs))]
+        times.look(float(at), now)
+        if at:
+            told.append((times.read(now, at - 5.0, float(at), began if runs else None) or {})["small"])
+    return told
+
+
+def test_a_task_counts_in_each_slot_for_what_it_ran_there_and_not_again_when_it_ends() -> None:
+    told = look_on(TaskTimes(), 10.0, 188.0)
+    assert told[:2] == [0.0, 0.0]
+    assert told[2:37] == pytest.approx([5.0] * 35)
+    assert told[37:] == pytest.approx([3.0, 0.0, 0.0])
+    told = look_on(TaskTimes(), 12.0, 188.0, slots=4)
+    assert told[2:36] == pytest.approx([3.0] + [5.0] * 33)
+    assert told[37] <= 3.0 + 3.0  # of the slot in which it began no look saw when that was
+    assert sum(told) <= 176.0 + 3.0
+
+
+def test_tasks_that_run_on_count_while_others_of_their_executor_end() -> None:
+    times, told = TaskTimes(), []
+    for at, ended, active in ((0, 0.0, 0), (5, 0.0, 4), (10, 0.0, 4), (15, 12.0, 3), (20, 12.0, 3), (25, 75.0, 0)):
+        now = [Executor("1", "small", 3, 4, -100.0, busy=ended, active=active)]
+        times.look(float(at), now)
+        told.append((times.read(now, at - 5.0, float(at), None) or {}).get("small"))
+    assert told[2] == pytest.approx(20.0)
+    assert told[3] == pytest.approx(15.0)
+    assert told[4] == pytest.approx(15.0)
+
+
+def test_short_tasks_count_by_what_has_ended() -> None:
+    times = TaskTimes()
+    for at in range(0, 60, 5):
+        now = [Executor("1", "small", 3, 1, -100.0, busy=0.5 * at, active=at // 5 % 2)]
+        times.look(float(at), now)
+        if at:
+            assert times.read(now, at - 5.0, float(at), -50.0) == pytest.approx({"small": 2.5})
+
+
+def test_what_ran_at_a_look_runs_on_until_the_slot_ends() -> None:
+    times = TaskTimes()
+    now = [Executor("1", "small", 3, 1, -100.0, busy=0.0, active=1)]
+    for at in (0.0, 4.7):
+        times.look(at, now)
+    assert times.read(now, 0.0, 5.0, -50.0) == pytest.approx({"small": 5.0})
+
+
 def test_what_a_timer_sends_and_cannot_be_read_does_not_stop_it(tmp_path: Path) -> None:
     class Broken(Records):
         def take(self, tally: Tally) -> None:

@@ -8,7 +8,17 @@ from dataclasses import replace
 import pytest
 
 from scaler.live.reading import Reading
-from scaler.live.telling import CATCHING_UP, OLDEST, OUTLASTS, carry_on, find_doubt, is_whole, observe, offer
+from scaler.live.telling import (
+    CATCHING_UP,
+    OLDEST,
+    OUTLASTS,
+    carry_on,
+    find_doubt,
+    is_whole,
+    observe,
+    offer,
+    tell_more,
+)
 from tests.live.plant import NODES
 
 WHOLE = Reading(
@@ -77,7 +87,7 @@ def test_answers_are_not_late_where_nothing_came() -> None:
 
 
 def test_replicas_are_as_busy_as_what_came_asks_for() -> None:
-    assert offer(WHOLE) == 1.0  # 20/s of 70 ms each, whatever was worked on
+    assert offer(WHOLE) == pytest.approx(1.4)  # 20/s of 70 ms each, whatever was worked on
     assert offer(replace(WHOLE, rate=10.0)) == pytest.approx(0.7)
     assert offer(replace(WHOLE, rate=5.0)) == 0.6  # they did more than that: what they did
     assert offer(replace(WHOLE, rate=5.0, notes=(CATCHING_UP,))) == 1.0
@@ -85,4 +95,17 @@ def test_replicas_are_as_busy_as_what_came_asks_for() -> None:
     assert offer(replace(WHOLE, rate=5.0, backlog=24.0)) == 0.6
     assert offer(replace(WHOLE, utilisation=None)) is None
     assert offer(replace(WHOLE, service=None)) == 0.6
-    assert observe(WHOLE, {"small": 1, "fast": 0}, NODES).utilisation == 1.0
+    assert observe(WHOLE, {"small": 1, "fast": 0}, NODES).utilisation == pytest.approx(1.4)
+
+
+def test_nothing_is_given_back_while_what_has_waited_is_worked_off() -> None:
+    assert find_doubt(WHOLE) == ""
+    for behind in ({"notes": (CATCHING_UP,)}, {"backlog": 120.0}, {"response": math.inf}):
+        assert "still to be worked off" in find_doubt(replace(WHOLE, **behind))
+    assert observe(replace(WHOLE, completeness=0.3), {"small": 1, "fast": 0}, NODES).completeness == 0.3
+
+
+def test_how_much_of_a_slot_was_seen_is_told_though_it_is_carried_on() -> None:
+    shown = carry_on(BLIND, WHOLE, 0.8)
+    assert observe(shown, {"small": 1, "fast": 0}, NODES).completeness == 1.0
+    assert tell_more(shown)["completeness"] == 0.0

@@ -245,7 +245,7 @@ def test_targets_of_all_operators_make_up_the_need_and_a_refused_one_does_not_co
         assert workers.room("count", "small") is None
         workers.ask("split", {"small": 1})
         workers.ask("count", {"small": 2, "large": 1})
-        assert workers.needed() == {"small": 2, "large": 1}
+        assert workers.count_wanted() == ({"small": 3, "large": 1}, True)
         assert workers.room("count", "small") is None
         assert workers.room("count", "large") == "all 1 workers of node type 'large' are taken"
         assert workers.room("count", "huge") == "no worker of node type 'huge' can be started"
@@ -255,7 +255,7 @@ def test_targets_of_all_operators_make_up_the_need_and_a_refused_one_does_not_co
         workers.inner = Refusing()
         with pytest.raises(Retry, match="the master is away"):
             workers.ask("count", {"small": 3})
-        assert workers.needed() == {"small": 1, "large": 0}
+        assert workers.count_wanted() == ({"small": 1, "large": 0}, True)
         workers.inner = None
         assert workers.deployed("split") == {"small": 1, "large": 0}
         workers.ask("split", {})
@@ -264,6 +264,58 @@ def test_targets_of_all_operators_make_up_the_need_and_a_refused_one_does_not_co
         workers.close()
     with pytest.raises(Retry, match="closed"):
         workers.ask("split", {"small": 1})
+
+
+class Standing(DryRun):
+    """Executors of two operators, as a test says; None: they cannot be counted."""
+
+    def __init__(self, stands: Mapping[str, int] | None) -> None:
+        super().__init__()
+        self.pinned, self.stands, self.counted = ("split", "count"), stands, 0
+
+    def deployed(self, operator: str) -> Mapping[str, int] | None:
+        self.counted += operator == "count"
+        return self.stands if operator == "count" else {}
+
+
+def test_after_a_restart_workers_stay_for_those_that_are_content_with_what_they_have(tmp_path: Path) -> None:
+    start = [sys.executable, PROGRAM, str(tmp_path), "{worker}"]
+
+    def begin(inner: DryRun) -> Workers:
+        kinds = {"small": Kind(start, slots=1, most=4)}
+        return Workers(kinds, str(tmp_path), inner, linger=0.0, patience=0.0, period=0.05)
+
+    def tend_on(inner: Standing) -> None:
+        before = inner.counted
+        await_true(lambda: inner.counted > before + 5)
+
+    workers = begin(DryRun())
+    try:
+        workers.ask("split", {"small": 1})
+        workers.ask("count", {"small": 2})
+        await_true(lambda: count(workers) == {"small": 3})
+        workers.close()
+        inner = Standing({"small": 2, "other": 1})
+        workers = begin(inner)
+        assert workers.room("split", "small") is None
+        workers.ask("split", {"small": 1})
+        tend_on(inner)
+        assert count(workers) == {"small": 3}
+        workers.ask("split", {"small": 2})  # more come beside those that stand
+        await_true(lambda: count(workers) == {"small": 4})
+        assert workers.room("split", "small") == "all 4 workers of node type 'small' are taken"
+        inner.stands = None
+        workers.ask("split", {})
+        tend_on(inner)
+        assert count(workers) == {"small": 4}
+        inner.stands = {"small": 1}
+        await_true(lambda: count(workers) == {"small": 1})
+        workers.ask("count", {})  # from now on its target counts, not what stands
+        await_true(lambda: not workers.fleet.owned)
+    finally:
+        workers.close()
+        for one in recall(tmp_path):
+            signal_process(one, "KILL")
 
 
 @pytest.mark.long

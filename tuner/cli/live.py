@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -25,15 +26,24 @@ def read_places(context: click.Context, option: click.Parameter, words: tuple[st
     """Node types by operator."""
     from tuner.live.plan import NODES, OPERATORS
 
-    places = {}
+    places: dict[str, str] = {}
     for word in words:
         operator, _, node_type = word.partition("=")
         types = [node.name for node in NODES]
         if operator not in OPERATORS or node_type not in types:
             known = f"the operators are {', '.join(OPERATORS)}, the node types {', '.join(types)}"
             raise BadInput(f"--on takes OPERATOR=TYPE and was given {word!r}; {known}")
+        if operator in places:
+            raise BadInput(f"--on names {operator} twice; an operator is kept on one node type, so name it once")
         places[operator] = node_type
     return places
+
+
+def read_minutes(context: click.Context, option: click.Parameter, minutes: float) -> float:
+    """A range of click's lets pass what is no number, for it is neither below nor above."""
+    if math.isnan(minutes):
+        raise BadInput("--minutes is nan, which is no number; write one from 0.5 to 60")
+    return minutes
 
 
 @click.group(epilog="\b\nExamples:\n  tuner live demo --html live.html\n  tuner live status orders")
@@ -47,7 +57,12 @@ def live() -> None:
     "  tuner live demo --keep run && tuner ingest run/progress run/timings --app demo"
 )
 @click.option(
-    "--minutes", type=click.FloatRange(0.5, 60.0), default=3.0, show_default=True, help="How long the stream runs."
+    "--minutes",
+    type=click.FloatRange(0.5, 60.0),
+    default=3.0,
+    show_default=True,
+    callback=read_minutes,
+    help="How long the stream runs.",
 )
 @click.option(
     "--on",
@@ -77,7 +92,7 @@ def demo(minutes: float, on: Mapping[str, str], html: Path | None, as_json: bool
     with hearing_termination(), workplace(keep) as folder, showing(open_view(as_json)) as show:
         end = run_demo(folder, Plan(minutes, on=on), show)
     scene = read_scene(end)
-    if scene is None:
+    if scene is None or not scene.moments:
         raise BadInput(f"the replay was over before a slot of {SLOT_S:g} s was; give it more --minutes")
     if html is not None:
         write_whole(html, draw_page(scene, end.totals))
@@ -162,13 +177,23 @@ def print_end(figures: Mapping[str, Any], html: Path | None) -> None:
 @click.option("--authority", type=file_type, metavar="FILE", help="Certificates to trust instead of the system's.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
 @store_option
+@click.pass_context
 def status(
-    app: str, manager: str | None, token_file: Path | None, authority: Path | None, as_json: bool, address: str | None
+    ctx: click.Context,
+    app: str,
+    manager: str | None,
+    token_file: Path | None,
+    authority: Path | None,
+    as_json: bool,
+    address: str | None,
 ) -> None:
     """Show the scalers of APP: which are alive, under which orders, on which replicas, and what each did last and why.
 
     The newest orders are not known from a manager whose token may read alone.
     """
+    # TUNER_STORE is there for all commands; with --manager it is no mistake
+    if manager is not None and ctx.get_parameter_source("address") is click.core.ParameterSource.COMMANDLINE:
+        raise BadInput("a manager has a database of its own; leave out --store, or else --manager")
     found = find_status(app, manager, token_file, authority, address)
     if as_json:
         click.echo(json.dumps(found, indent=2, allow_nan=False))

@@ -76,11 +76,12 @@ def follow(
     """Until the driver says that it is done."""
     limit = time.monotonic() + plan.seconds + AFTER_S
     since: dict[str, float] = {}
+    decisions: tuple[dict[str, Any], ...] = ()
     while time.monotonic() < limit:
         over = driver.poll() is not None
         at = read_state(folder)
         since |= {key: at[key] for key in ("began", "until") if key in at}
-        decisions = list_decisions(manager)
+        decisions = list_decisions(manager, decisions)
         totals: dict[str, Any] = {key: at[key] for key in TOTALS if key in at}
         progress = Progress(str(at["at"]), since.get("began"), since.get("until"), decisions, totals)
         show(progress)
@@ -93,12 +94,12 @@ def follow(
                 f"{read_last_line(folder / 'driver.log')}; run again with --keep FOLDER to see its log")  # fmt: skip
 
 
-def list_decisions(manager: Manager) -> tuple[dict[str, Any], ...]:
-    """None while the manager is being asked for the first, or is away: the stream goes on."""
+def list_decisions(manager: Manager, known: tuple[dict[str, Any], ...]) -> tuple[dict[str, Any], ...]:
+    """The oldest first; those known before while the manager is away, for the stream goes on."""
     try:
         rows = manager.list_all("decisions")
     except (BadInput, Retry):
-        return ()
+        return known
     return tuple(sorted(rows, key=lambda row: (row["time"], row["operator"])))
 
 

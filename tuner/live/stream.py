@@ -58,10 +58,8 @@ PINNED = {  # of a small application on loopback, every stage of which is pinned
     "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "768m",
     "spark.executor.memory": "512m",
-    "spark.executor.cores": "1",
     "spark.dynamicAllocation.minExecutors": "0",  # so that nothing waits for the default profile
     "spark.dynamicAllocation.initialExecutors": "0",
-    "spark.dynamicAllocation.schedulerBacklogTimeout": "600s",
     "spark.locality.wait": "0s",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.adaptive.enabled": "false",

@@ -21,10 +21,16 @@ LONGEST_S = 30.0  # between two tries while Spark refuses
 
 # What an application is started with, so that profiles get executors and those that go leave nothing behind.
 SETTINGS = {
-    "spark.dynamicAllocation.enabled": "true",  # else Spark refuses any profile but the default; its manager is stopped
+    "spark.dynamicAllocation.enabled": "true",  # else Spark refuses any profile but the default
     "spark.dynamicAllocation.shuffleTracking.enabled": "true",
-    "spark.dynamicAllocation.minExecutors": "1",  # for stages that no operator is pinned to; with 0 these would wait
+    # Spark's own allocation runs until a scaler that enforces is attached, and all the while beside one that does not.
+    # It starts an executor of a profile as the first stage of it is submitted (with 0, stages that no operator is
+    # pinned to would wait), and then neither adds nor takes away any for a day: sustainedSchedulerBacklogTimeout
+    # follows schedulerBacklogTimeout.
+    "spark.dynamicAllocation.minExecutors": "1",
+    "spark.dynamicAllocation.schedulerBacklogTimeout": "100000s",
     "spark.dynamicAllocation.executorIdleTimeout": "100000s",
+    "spark.executor.cores": "1",  # else one of the default profile takes a whole worker of a standalone cluster
     "spark.decommission.enabled": "true",
     "spark.storage.decommission.enabled": "true",
     "spark.storage.decommission.rddBlocks.enabled": "true",
@@ -54,11 +60,18 @@ class Executors:
         self.wanted: dict[int, int] = {}  # by profile
         self.found: dict[int, int] | None = None  # totals before anything was asked for
         self.told: dict[int, int] | None = None  # what Spark took last
+        self.frozen = False  # Spark's own allocation
         self.ticket = self.settled = self.failures = 0
         self.trouble: BadInput | Retry | None = None
         self.over = False
         self.changed = threading.Condition()
         self.thread: threading.Thread | None = None
+
+    def prepare(self) -> None:
+        """From now on Spark itself adds no executors; without this, from the first order on."""
+        if not self.frozen:
+            self.gateway.freeze_allocation()
+            self.frozen = True
 
     def deployed(self, operator: str) -> Mapping[str, int] | None:
         """Executors that take this operator's tasks now, by node type."""
@@ -85,7 +98,10 @@ class Executors:
         limit = find_limit(self.gateway.setting, there[profile] + coming.get(profile, 0), taken, one.cores)
         if limit or self.master_page is None:
             return limit
-        return find_worker(self.master_page, one, node_type, coming.get(profile, 0))
+        # Operators compete for the workers of a type: those to come of all of them need a place there.
+        alike = [other.types[node_type] for other in self.pinned.values() if node_type in other.types]
+        asked, here = sum(coming.get(p, 0) for p in alike), sum(there[p] for p in alike)
+        return find_worker(self.master_page, one, node_type, asked, here)
 
     def ask(self, operator: str, target: Mapping[str, int]) -> None:
         """Types that the target leaves out get none. What Spark refuses, or does not take in time, is taken back."""
@@ -168,8 +184,8 @@ class Executors:
 
     def tell(self, wanted: Mapping[int, int]) -> None:
         """Set all totals, unless Spark has taken these and still has them; those of others stay as they are."""
+        self.prepare()
         if self.found is None:
-            self.gateway.freeze_allocation()
             self.found = self.gateway.totals()
         totals = self.gateway.totals()
         if self.told == wanted and all(totals.get(profile) == count for profile, count in wanted.items()):

@@ -101,18 +101,18 @@ class Fleet:
                 LOG.warning("workers cannot be looked for: %s", error)
         return found
 
-    def tend(self, needed: Mapping[str, int], hasty: bool) -> None:
+    def tend(self, needed: Mapping[str, int], hasty: bool, drains: bool = True) -> None:
         """Once: forget those that ended, start what is missing, drain what is too much, go on with draining.
 
         Workers with executors are drained only after `patience`, unless `hasty`: whoever has the executors takes away
-        those to go, and what remains would have to move for nothing.
+        those to go, and what remains would have to move for nothing. Without `drains` it is not known what is too much.
         """
         found = self.look_around()
         self.forget_ended(found)
         now = self.clock()
         for name in self.kinds:
             spare = len(self.staying(name)) - needed.get(name, 0)
-            if spare <= 0:
+            if spare <= 0 or not drains:
                 self.spare_since.pop(name, None)
                 if name not in self.pauses or now >= self.pauses[name].until:
                     for _ in range(-spare):

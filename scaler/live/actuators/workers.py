@@ -4,6 +4,11 @@ It stands before another actuator (that of executors), as machines stand before 
 many workers as the targets of all operators need, `slots` executors each. Workers go once they are not needed: drained
 (SIGPWR: Spark gives it no more executors, and decommissions those that it has), then ended (SIGTERM, then SIGKILL).
 
+After a restart an operator that is content asks for nothing: until it asks, its executors are its target, as `inner`
+counts them; where it cannot, no worker is drained. So workers of one that is gone for good stay for as long as Spark
+leaves it its executors, which is until its application ends, and no longer. Without `inner` nobody can tell whose
+workers they are: all stay until every operator that was ever asked about has asked.
+
     start = ["/opt/spark/bin/spark-class", "org.apache.spark.deploy.worker.Worker", "--properties-file",
              "/etc/spark/{node_type}.properties", "spark://master:7077"]
 
@@ -44,25 +49,29 @@ class Workers:
         self.fleet = Fleet(kinds, Path(folder), clock, linger, patience)
         self.working = threading.Lock()  # for the fleet
         self.targets: dict[str, dict[str, int]] = {}
-        self.changed = threading.Condition()  # for targets
+        self.known: set[str] = set(getattr(inner, "pinned", ()))  # operators, of which some may never ask
+        self.changed = threading.Condition()  # for targets and known
         self.over = False
         self.thread: threading.Thread | None = None
 
     def deployed(self, operator: str) -> Mapping[str, int] | None:
         """Executors where there is an actuator of them; else workers, of which operators then have the same."""
         if self.inner is not None:
-            return self.inner.deployed(operator)
-        with self.working:
-            return self.fleet.count()
+            found = self.inner.deployed(operator)
+        else:
+            with self.working:
+                found = self.fleet.count()
+        with self.changed:
+            self.known.add(operator)
+        return found
 
     def room(self, operator: str, node_type: str) -> str | None:  # noqa: ARG002
         """What `inner` says of workers that are there now stands against nothing: one more can be started."""
         kind = self.kinds.get(node_type)
         if kind is None:
             return f"no worker of node type {node_type!r} can be started"
-        with self.changed:
-            used = sum(target.get(node_type, 0) for target in self.targets.values())
-        if used + 1 > kind.slots * kind.most:
+        wanted, _ = self.count_wanted()
+        if wanted[node_type] + 1 > kind.slots * kind.most:
             return f"all {kind.most} workers of node type {node_type!r} are taken"
         with self.working:
             return self.fleet.problem(node_type)
@@ -85,18 +94,26 @@ class Workers:
                 self.thread.start()
             self.changed.notify_all()
 
-    def needed(self) -> dict[str, int]:
-        """Workers by node type, for the targets of all operators."""
+    def count_wanted(self) -> tuple[dict[str, int], bool]:
+        """Replicas by node type, of those that have not asked as they stand; whether all of these could be counted."""
         with self.changed:
-            totals = {name: sum(target.get(name, 0) for target in self.targets.values()) for name in self.kinds}
-        return {name: kind.workers(totals[name]) for name, kind in self.kinds.items()}
+            wanted: list[Mapping[str, int]] = list(self.targets.values())
+            silent = sorted(self.known - set(self.targets))
+        standing = [None if self.inner is None else self.inner.deployed(operator) for operator in silent]
+        wanted += [counts for counts in standing if counts is not None]
+        return {name: sum(counts.get(name, 0) for counts in wanted) for name in self.kinds}, None not in standing
+
+    def tend(self) -> None:
+        wanted, whole = self.count_wanted()
+        needed = {name: kind.workers(wanted[name]) for name, kind in self.kinds.items()}
+        with self.working:
+            self.fleet.tend(needed, hasty=self.inner is None, drains=whole)
 
     def tend_on(self) -> None:
         """Until closed; nothing may end the thread."""
         while not self.over:
             try:
-                with self.working:
-                    self.fleet.tend(self.needed(), hasty=self.inner is None)
+                self.tend()
             except (BadInput, Retry) as error:
                 LOG.warning("%s", error)
             except Exception:

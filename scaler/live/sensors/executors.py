@@ -91,46 +91,82 @@ def count_replicas(executors: Iterable[Executor], start: float, end: float) -> d
     return counts
 
 
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Of one executor, as one look finds it. Spark counts a task when it ends, and then its whole life."""
+
+    ended: float = 0.0  # seconds of tasks that have ended
+    going: float = 0.0  # seconds that tasks which are not done are known to have run
+    active: int = 0  # of them
+
+
+def see(executor: Executor, before: Work | None, passed: float) -> Work:
+    """Tasks run on where none has ended since the look before, or less than ran then; else they are new ones."""
+    ended = executor.busy or 0.0
+    if before is None or not executor.active:
+        return Work(ended, 0.0, executor.active)
+    left = before.going - (ended - before.ended)
+    if ended > before.ended and left <= 0.0:
+        return Work(ended, 0.0, executor.active)
+    return Work(ended, max(0.0, left) + passed * min(before.active, executor.active), executor.active)
+
+
 @dataclass(slots=True)
 class TaskTimes:
     """What Spark has counted of each executor's work, at each look; what it did between two moments."""
 
-    looks: deque[tuple[float, dict[str, float]]] = field(default_factory=lambda: deque(maxlen=SNAPSHOTS))
+    looks: deque[tuple[float, dict[str, Work]]] = field(default_factory=lambda: deque(maxlen=SNAPSHOTS))
 
     def look(self, now: float, executors: Iterable[Executor]) -> None:
-        if not self.looks or now > self.looks[-1][0]:
-            self.looks.append((now, {e.name: e.busy for e in executors if e.busy is not None}))
+        at, before = self.looks[-1] if self.looks else (-math.inf, {})
+        if now > at:
+            seen = {e.name: see(e, before.get(e.name), now - at) for e in executors if e.busy is not None}
+            self.looks.append((now, seen))
 
-    def read(self, executors: Iterable[Executor], start: float, end: float) -> dict[str, float] | None:
-        """Seconds of work by node type; None where that of one of them is not known."""
+    def read(
+        self, executors: Iterable[Executor], start: float, end: float, running_since: float | None = None
+    ) -> dict[str, float] | None:
+        """Seconds of work by node type; None where that of one of them is not known.
+
+        Tasks that are not done count for as long as they ran in between, and what was counted of them then is not
+        counted again when they end: but for those of a batch that runs since after `start`, which the looks may not
+        have seen begin.
+        """
         total: dict[str, float] = {}
         if not self.looks:
             return None
         for executor in executors:
             if overlap(executor.since, executor.until, start, end) <= 0.0:
                 continue
-            before, after = self.spent(executor, start), self.spent(executor, end)
+            before, after = self.find_work(executor, start), self.find_work(executor, end)
             if before is None or after is None:
                 return None
-            total[executor.node_type] = total.get(executor.node_type, 0.0) + max(0.0, after - before)
+            going = after.going
+            if running_since is not None and start <= running_since < end:
+                going = executor.active * (end - max(running_since, executor.since))
+            done = max(0.0, after.ended + going - before.ended - before.going)
+            total[executor.node_type] = total.get(executor.node_type, 0.0) + done
         return total or None
 
-    def spent(self, executor: Executor, moment: float) -> float | None:
+    def find_work(self, executor: Executor, moment: float) -> Work | None:
         """By then; between two looks as if it had grown evenly."""
         if moment <= executor.since:
-            return 0.0
+            return Work()
         known = [(at, seen[executor.name]) for at, seen in self.looks if executor.name in seen]
         if executor.since >= self.looks[0][0]:  # it came while we looked
-            known.insert(0, (executor.since, 0.0))
-        return interpolate(known, moment) if known and moment >= known[0][0] else None
+            known.insert(0, (executor.since, Work()))
+        return interpolate(known, min(moment, executor.until)) if known and moment >= known[0][0] else None
 
 
-def interpolate(points: Sequence[tuple[float, float]], moment: float) -> float:
-    i = bisect_right([at for at, _ in points], moment)
-    if i == len(points):
-        return points[-1][1]
-    (early, low), (late, high) = points[i - 1], points[i]
-    return low + (high - low) * (moment - early) / (late - early) if late > early else high
+def interpolate(points: Sequence[tuple[float, Work]], moment: float) -> Work:
+    i = max(1, bisect_right([at for at, _ in points], moment))
+    early, low = points[i - 1]
+    if i == len(points):  # looks are shared for a moment: what ran then runs on until the slot's end
+        return Work(low.ended, low.going + low.active * max(0.0, moment - early), low.active)
+    late, high = points[i]
+    part = (moment - early) / (late - early) if late > early else 1.0
+    ended, going = low.ended + part * (high.ended - low.ended), low.going + part * (high.going - low.going)
+    return Work(ended, going, low.active)
 
 
 def find_utilisation(
@@ -138,7 +174,7 @@ def find_utilisation(
 ) -> float | None:
     """Of the busiest node type; of all together where the names of both do not match.
 
-    `running` holds the seconds that tasks have run that are not done, by node type: in `busy` they are not counted yet.
+    `running` holds the seconds that tasks have run that are not done, by node type, where `busy` does not count them.
     """
     work = {name: busy.get(name, 0.0) + (running or {}).get(name, 0.0) for name in {*busy, *(running or {})}}
     if not replicas or length <= 0.0:

@@ -7,14 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from scaler.live.reading import Reading
+from scaler.live.reading import BUSY, Reading
 from scaler.nodes import Deployment, NodeType
 from scaler.policy import Observation
 
 UNTRUSTED = ("restarted", "stopped", "stalled")  # what was measured then says nothing of what the operator can do
 CATCHING_UP = "catching up"
 OUTLASTS = "a batch outlasts the slot: what was known before is held"
-BUSY = 0.95  # of the replicas' time, from which on they are seen to work though no report tells of it
 QUIET = 0.05  # of it, up to which nobody is seen to work
 OLDEST = 6.0  # slots, beyond which what was known says nothing of now
 

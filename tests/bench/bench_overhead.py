@@ -43,7 +43,9 @@ def find_overhead(setup: Setup, folder: Path) -> None:
         await_state(driver, folder, "streaming", 120.0)
         await_state(driver, folder, "done", (TURNS + 2) * (2 * busy.toggle_s + 30.0))
     toggles = read_lines(folder / "toggles.jsonl")
-    print(f"slots of {busy.slot_s:g} s, {TURNS} pairs of {busy.toggle_s:g} s in turn, 95 % intervals")
+    print(
+        f"slots of {busy.slot_s:g} s, {TURNS} pairs of {busy.toggle_s:g} s, 95 % intervals; records are timed in both"
+    )
     tell_work([one for one in toggles if one["turn"] > 0], read_lines(folder / "batches.jsonl"))  # the first warms up
     tell_memory(toggles)
 

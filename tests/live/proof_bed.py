@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
@@ -19,10 +19,12 @@ from tests.live.proof_stream import KEYS, OPERATOR, Setup, write_setup
 from tuner.live.cluster import ROOT, make_environment
 from tuner.live.guard import guarded
 
+MERGED_S = 15.0  # after a rate rises, in which it may show that more waits
+
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a run left."""
+    """What a run left; seconds are those since the first record, but for `time` of the lines."""
 
     began: float
     start_s: float | None  # that a replica took to come, before the stream
@@ -72,22 +74,24 @@ class Seen:
                     served += batch["end"] - before["end"]
         return spent / served if served else None
 
-    def recovered(self, since: float, bound: float) -> float:
-        """Seconds from `since` until the last record that broke the bound was answered."""
-        late = [done for came, done in self.answered() if done > since and done - came > bound]
-        return max(late, default=since) - since
+    def means(self, slot_s: float) -> list[float]:
+        """Mean response time of the records of each slot, by when they came; 0 where none did."""
+        took: list[list[float]] = [[] for _ in range(round(self.levels.seconds / slot_s))]
+        for came, done in self.answered():
+            took[min(len(took) - 1, int(came / slot_s - 1e-9))].append(done - came)
+        return [sum(one) / len(one) if one else 0.0 for one in took]
 
-    def drained(self, since: float, bound: float) -> float:
-        """Seconds from `since` until no more waited than may, by Little's law, at the rate of the time."""
+    def drained(self, since: float) -> float:
+        """Seconds from `since` until a batch took all that had come when the one before it was done."""
+        behind = [
+            (before["time"] - self.began, batch["time"] - self.began)
+            for before, batch in pairwise(self.batches)
+            if self.levels.count(before["time"] - self.began) > batch["end"]
+        ]
         end = since
-        for batch in self.batches:
-            second = batch["time"] - self.began
-            rate = (self.levels.count(second) - self.levels.count(second - bound)) / bound
-            if (
-                since < second < since + 0.5 * self.levels.seconds
-                and self.levels.count(second) - batch["end"] > rate * bound
-            ):
-                end = second
+        for began, ended in behind:
+            if end <= ended and began <= max(end, since + MERGED_S):
+                end = ended
         return end - since
 
     def starts(self) -> list[float]:
@@ -97,7 +101,8 @@ class Seen:
             action = line["decision"]["action"] or ""
             if line["decision"]["kind"] == "SCALED" and action.startswith("+1 "):
                 name = action[3:]
-                before = line["decision"]["seen"]["deployment"][name]
+                seen = line["decision"]["seen"]
+                before = seen.get("asked", seen["deployment"])[name]
                 came = [
                     o["time"] for o in self.replicas if o["time"] > line["told"] and o["replicas"].get(name, 0) > before
                 ]
@@ -202,14 +207,3 @@ def draw(seen: Seen) -> str:
         rows.append(f"{d['time'] - seen.began:6.0f} {shown} {d['seen']['deployment']} {d['kind']} {d['action'] or ''} "
                     f"{d['reason'][:130]} {','.join(r['notes'])}")  # fmt: skip
     return "\n".join(rows)
-
-
-def tell_truth(seen: Seen, slot_s: float) -> Sequence[float]:
-    """Mean response time of the records of each slot, by when they came."""
-    answered = seen.answered()
-    slots = round(seen.levels.seconds / slot_s)
-    means = []
-    for slot in range(slots):
-        took = [done - came for came, done in answered if slot * slot_s < came <= (slot + 1) * slot_s]
-        means.append(sum(took) / len(took) if took else 0.0)
-    return means

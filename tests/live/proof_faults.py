@@ -79,7 +79,7 @@ def killable_manager(folder: Path) -> Iterator[tuple[Killable, str]]:
 
 
 class Lock:
-    """Keeps everybody else from reading and writing the database, as one that does not answer."""
+    """Keeps everybody else from writing to the database, as one that does not answer."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / STORE

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from scaler.problem import Floats, Integers, Moments, Weights
 from sim.application import Application, Operator
 from sim.infrastructure import Infrastructure
 from sim.plant import Inertia
 from sim.setting import Setting
+from sim.shift import Shift
 from sim.simulate import simulate
 from sim.trace import Trace
 from tests.live.proof_source import Levels
@@ -30,39 +32,52 @@ class Forecast:
     replicas: Integers  # [T, N]
 
     def recovered(self, since: float) -> float:
-        """Seconds from `since` to the end of the last slot that broke the bound, or left records waiting."""
-        late = np.flatnonzero((self.responses > self.bound) | (self.backlog > 1.0))
-        late = late[(late + 1) * self.slot_s > since]
-        ends = [] if late.size == 0 else np.split(late, np.flatnonzero(np.diff(late) > 1) + 1)
-        return 0.0 if len(ends) == 0 else float((ends[0][-1] + 1) * self.slot_s - since)
+        """Seconds from `since` until slots keep the bound again."""
+        return find_end(self.responses > self.bound, self.slot_s, since)
+
+    def drained(self, since: float) -> float:
+        """Seconds from `since` until nothing waits when a slot ends."""
+        return find_end(self.backlog > 1.0, self.slot_s, since)
 
 
-def forecast(
-    setup: Setup, objective: Mapping[str, Any], start_s: float, pause_s: float = 0.0,
-    application: Application | None = None,
-) -> Forecast:  # fmt: skip
-    """The same policy on the same trace under the same bounds, replicas coming after `start_s`."""
+def find_end(odd: NDArray[np.bool_], slot_s: float, since: float) -> float:
+    """Seconds from `since` to the end of the first run of odd slots that is not over by then; 0 if there is none."""
+    late = np.flatnonzero(odd)
+    late = late[(late + 1) * slot_s > since]
+    ends = [] if late.size == 0 else np.split(late, np.flatnonzero(np.diff(late) > 1) + 1)
+    return 0.0 if len(ends) == 0 else float((ends[0][-1] + 1) * slot_s - since)
+
+
+def forecast(setup: Setup, objective: Mapping[str, Any], start_s: float, truth: Moments | None = None) -> Forecast:
+    """The same policy on the same trace under the same objective, replicas coming after `start_s`.
+
+    `truth`: what a record really takes, where that is not what the objective believes.
+    """
     target = objective["operators"][OPERATOR]
-    moments = Moments(target["mean"], target["variance"])
-    infrastructure = Infrastructure("proof", setup.node_types(), max(price for _, _, price in setup.nodes))
+    believed = Moments(target["mean"], target["variance"])
+    moments = truth or believed
     rates = np.array(Levels(tuple(setup.levels)).rates(setup.slot_s))
     setting = Setting(
-        application=application or Application((Operator(OPERATOR, moments, setup.k_max, stateful=True),)),
-        infrastructure=infrastructure,
+        application=describe(setup, believed),
+        infrastructure=Infrastructure("proof", setup.node_types(), max(price for _, _, price in setup.nodes)),
         trace=Trace(rates, setup.slot_s),
         policy=objective["policy"],
         r_max=target["bound"],
         weights=Weights(*(objective["weights"][name] for name in ("perf", "rcf", "res"))),
         highest_rate=target["highest_rate"],
         plant="backlog",
-        inertia=Inertia(setup.slot_s, pause_s, start_s),
+        inertia=Inertia(setup.slot_s, 0.0, start_s),
     )
-    line = simulate(setting, seed=0, record=True).timeline
+    real = Shift(1, replace(setting, application=describe(setup, moments)), announced=False)
+    line = simulate(setting, seed=0, record=True, shifts=[real]).timeline
     assert line is not None
-    mean = setting.application.operators[0].moments.mean
-    queue = fill(rates, line.replicas(0), [speedup for _, speedup, _ in setup.nodes], mean, setting.inertia)
+    queue = fill(rates, line.replicas(0), [speedup for _, speedup, _ in setup.nodes], moments.mean, setting.inertia)
     constant = target["constant"]
     return Forecast(setup.slot_s, target["bound"] + constant, line.responses[0] + constant, queue, line.replicas(0))
+
+
+def describe(setup: Setup, moments: Moments) -> Application:
+    return Application((Operator(OPERATOR, moments, setup.k_max, stateful=True),))
 
 
 def fill(rates: Floats, replicas: Integers, speedups: list[float], mean: float, inertia: Inertia) -> Floats:

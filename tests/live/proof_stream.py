@@ -88,7 +88,6 @@ class Setup:
     toggle_s: float = 20.0
     linger_s: float = 0.0  # after the last record, at most, until one replica is left
     conf: Mapping[str, str] = field(default_factory=dict)
-    types: tuple[str, ...] = ()  # of nodes that the operator may be on; none: all
 
     def placed(self, master: str, page: str) -> Setup:
         return replace(self, master=master, page=page)
@@ -104,7 +103,7 @@ def write_setup(setup: Setup, folder: Path) -> None:
 def read_setup(folder: Path) -> Setup:
     told = json.loads((folder / "setup.json").read_text())
     tables = {name: tuple(tuple(row) for row in told[name]) for name in ("levels", "nodes")}
-    return Setup(**{**told, **tables, "types": tuple(told["types"])})
+    return Setup(**{**told, **tables})
 
 
 def list_costs(mean: float) -> Floats:
@@ -179,7 +178,7 @@ def warm_up(spark: SparkSession, pinned: Pinned) -> None:
         for batch in batches:
             yield pd.DataFrame({"key": batch["id"] % KEYS, "n": 1})
 
-    parts = spark.range(0, 40, 1, 4).mapInPandas(idle, PARTS, profile=pinned.profile)
+    parts = spark.range(0, 40, 1, 1).mapInPandas(idle, PARTS, profile=pinned.profile)
     parts.groupBy("key").sum("n").mapInArrow(pass_on, "key long, n long", profile=pinned.profile).collect()
 
 
@@ -276,6 +275,7 @@ def toggle(spark: SparkSession, setup: Setup, folder: Path, pinned: Pinned, time
             with ExitStack() as stack:
                 if attached:
                     actuator = Executors(Gateway(spark), [pinned], setup.page)
+                    actuator.ask(OPERATOR, setup.first)  # so that it tends what is there, as it would
                     stack.enter_context(attach(spark, setup, folder, pinned, actuator, timer))
                 time.sleep(setup.toggle_s)
                 ended, took = time.time(), find_work(spark) - work
@@ -285,8 +285,7 @@ def toggle(spark: SparkSession, setup: Setup, folder: Path, pinned: Pinned, time
 
 def run(spark: SparkSession, setup: Setup, folder: Path) -> dict[str, Any]:
     spark.dataSource.register(Rising)
-    names = setup.types or tuple(name for name, _, _ in setup.nodes)
-    pinned = scaler.pin(spark, OPERATOR, names)
+    pinned = scaler.pin(spark, OPERATOR, [name for name, _, _ in setup.nodes])
     told: dict[str, Any] = {}
     with ExitStack() as stack:
         if setup.scaled != SPARKS:
@@ -306,6 +305,7 @@ def run(spark: SparkSession, setup: Setup, folder: Path) -> dict[str, Any]:
             stack.enter_context(attach(spark, setup, folder, pinned, actuator, timer))
         tell(folder, "streaming", began=began, **told)
         if setup.toggles:
+            actuator.close()
             toggle(spark, setup, folder, pinned, timer)
             return {"began": began, **told}
         while totals.sum() < levels.count(levels.seconds) or time.time() < began + levels.seconds:

@@ -36,7 +36,6 @@ class Worker:
     speed: float
     cores: int = 2
     memory: str = "2g"
-    offers: tuple[str, ...] = ()  # resources beside that of its node type, one a core
 
 
 @contextmanager
@@ -98,10 +97,10 @@ def write_worker(folder: Path, worker: Worker, master: str) -> tuple[list[str], 
 
 
 def offer(worker: Worker) -> list[dict[str, object]]:
-    """What Spark's resources file says of it: one of each a core."""
+    """What Spark's resources file says of it: one a core."""
+    name = NODE_RESOURCE + worker.node_type
     addresses = [str(core) for core in range(worker.cores)]
-    names = (NODE_RESOURCE + worker.node_type, *worker.offers)
-    return [{"id": {"componentName": "spark.worker", "resourceName": name}, "addresses": addresses} for name in names]
+    return [{"id": {"componentName": "spark.worker", "resourceName": name}, "addresses": addresses}]
 
 
 def make_command(kind: str, options: Sequence[str], environment: Mapping[str, str]) -> list[str]:

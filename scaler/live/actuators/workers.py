@@ -54,6 +54,10 @@ class Workers:
         self.over = False
         self.thread: threading.Thread | None = None
 
+    def prepare(self) -> None:
+        """Whatever `inner` does before anything is asked for."""
+        getattr(self.inner, "prepare", lambda: None)()
+
     def deployed(self, operator: str) -> Mapping[str, int] | None:
         """Executors where there is an actuator of them; else workers, of which operators then have the same."""
         if self.inner is not None:

@@ -6,7 +6,7 @@ stopped       the query ended, and no run followed
 catching up   what waited is being worked off: batches that are much larger than usual and shrink, or a backlog of
               several batches that falls
 stalled       nothing was heard for far longer than ever, or a batch took far longer than ever; `gather` knows whether
-                  executors worked through it, and leaves the note out where they did
+              executors worked through it, and leaves the note out where they did
 """
 
 from __future__ import annotations

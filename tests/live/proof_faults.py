@@ -21,20 +21,26 @@ ASIDE = ("", "-wal", "-shm")  # files of the database
 
 
 class Killable:
-    """A process that leads a group of its own; `kill` is SIGKILL to it alone, `start` the same again."""
+    """A process that leads a group of its own; `kill` is SIGKILL to it alone, `start` the same again.
+
+    Each start has a log of its own, numbered from 0.
+    """
 
     def __init__(self, command: list[str], environment: dict[str, str], log: Path, says: str) -> None:
         self.command, self.environment, self.log, self.says = command, environment, log, says
+        self.starts = 0
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> str:
         """What it says once it is up."""
-        with self.log.open("wb") as sink:
+        log = self.log.with_stem(f"{self.log.stem}{self.starts}")
+        self.starts += 1
+        with log.open("wb") as sink:
             self.process = subprocess.Popen(
                 self.command, env=self.environment, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=sink, stderr=sink,
                 start_new_session=True,
             )  # fmt: skip
-        return wait_for(self.log, self.says, process=self.process)
+        return wait_for(log, self.says, process=self.process)
 
     def kill(self) -> None:
         assert self.process is not None

@@ -168,10 +168,10 @@ def broken(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
                 await_it(driver, run, lambda: time.time() >= began + second, second + 60.0, f"second {second}")
 
             for second, name, break_it in (
-                (10.0, "worker", victim.kill),
-                (17.0, "database", lambda: move_away(folder)),
-                (25.0, "database back", lambda: move_back(folder)),
-                (29.0, "manager", serving.kill),
+                (8.0, "worker", victim.kill),
+                (14.0, "database", lambda: move_away(folder)),
+                (27.0, "database back", lambda: move_back(folder)),
+                (30.0, "manager", serving.kill),
                 (36.0, "manager back", serving.start),
                 (39.0, "database locked", lock.acquire),
                 (52.0, "database open", lock.release),

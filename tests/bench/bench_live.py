@@ -10,11 +10,9 @@ the simulator, on that surrogate and under that objective.
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import statistics
-import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -27,10 +25,9 @@ from scaler.live.telling import make_samples
 from scaler.problem import Moments
 from tests.live.proof_bed import Seen, draw, expect_totals, finish, make_objective, running
 from tests.live.proof_forecast import forecast
-from tests.live.proof_scene import BELIEVED, BOUND, CONSTANT, COST, K_MAX, SMALL, WEIGHTS, make_setup, make_worker
+from tests.live.proof_scene import BELIEVED, BOUND, CONSTANT, COST, K_MAX, SMALL, WEIGHTS, run_bench
 from tests.live.proof_source import Levels
 from tests.live.proof_stream import APP, OPERATOR, OURS, SPARKS, STATIC, WATCHED, Setup
-from tuner.live.cluster import find_page, start_cluster
 
 PRICES = {SMALL[0]: SMALL[2]}
 DAY_S, LOW, PEAK = 240.0, 4.0, 15.0  # a day, as short as slots of five seconds make it, and its rates
@@ -140,15 +137,5 @@ def compare(setup: Setup, seen: Seen, objective: Mapping[str, Any]) -> None:
           f"{np.abs(real - told.replicas[:, 0]).mean():.2f} a slot")  # fmt: skip
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--folder", type=Path, help="Leave everything in this new folder.")
-    asked = parser.parse_args()
-    with tempfile.TemporaryDirectory() as made:
-        folder = asked.folder or Path(made)
-        with start_cluster(folder / "cluster", [make_worker()]) as master:
-            contest(make_setup(TRACE, master, find_page(folder / "cluster")), folder)
-
-
 if __name__ == "__main__":
-    main()
+    run_bench(__doc__, TRACE, contest)

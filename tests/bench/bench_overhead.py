@@ -8,10 +8,8 @@ machine disturbs both alike. Slots are of five seconds, where a minute is usual:
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -21,9 +19,8 @@ import numpy as np
 
 from scaler.problem import Moments
 from tests.live.proof_bed import await_state, make_objective, read_lines, running
-from tests.live.proof_scene import BOUND, CONSTANT, LEVELS, WEIGHTS, make_setup, make_worker
+from tests.live.proof_scene import BOUND, CONSTANT, LEVELS, WEIGHTS, run_bench
 from tests.live.proof_stream import APP, Setup
-from tuner.live.cluster import find_page, start_cluster
 
 TURNS = 12
 
@@ -34,6 +31,7 @@ def find_overhead(setup: Setup, folder: Path) -> None:
         setup, levels=((1.0, 2_000_000.0), (1e6, 0.0)), mean=0.002, first={"small": 2}, k_max=2, most=1200, piece=300,
         trigger_s=0.0, toggles=TURNS + 1, restful=0.0,
     )  # fmt: skip
+    folder = folder / "run"
     folder.mkdir(parents=True)
     objective = make_objective(busy, BOUND, CONSTANT, WEIGHTS, "planner", Moments(busy.mean, 0.5 * busy.mean**2))
     pinned = {"": {"pin": {}}}  # it decides whatever it would, and takes nothing away
@@ -89,15 +87,5 @@ def find_pace(batches: list[dict[str, Any]], during: Mapping[str, Any]) -> float
     return float((last - first) / (during["ended"] - during["began"]))
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--folder", type=Path, help="Leave everything in this new folder.")
-    asked = parser.parse_args()
-    with tempfile.TemporaryDirectory() as made:
-        folder = asked.folder or Path(made)
-        with start_cluster(folder / "cluster", [make_worker()]) as master:
-            find_overhead(make_setup(LEVELS, master, find_page(folder / "cluster")), folder / "run")
-
-
 if __name__ == "__main__":
-    main()
+    run_bench(__doc__, LEVELS, find_overhead)

@@ -18,6 +18,7 @@ from tests.live.proof_source import Levels
 from tests.live.proof_stream import KEYS, OPERATOR, Setup, write_setup
 from tuner.live.cluster import ROOT, make_environment
 from tuner.live.guard import guarded
+from tuner.live.run import read_state
 
 MERGED_S = 15.0  # after a rate rises, in which it may show that more waits
 
@@ -133,14 +134,6 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     if not path.exists():
         return []
     return [json.loads(line) for line in path.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
-
-
-def read_state(folder: Path) -> dict[str, Any]:
-    try:
-        told: dict[str, Any] = json.loads((folder / "at.json").read_text())
-    except FileNotFoundError:
-        return {"at": "not begun"}
-    return told
 
 
 def await_state(process: subprocess.Popen[bytes], folder: Path, state: str, seconds: float) -> dict[str, Any]:

@@ -1,10 +1,15 @@
-"""What the proofs and the bench run: one node type, records that cost sleep, a bound, and what matters how much."""
+"""What the proofs and the benches run: one node type, records that cost sleep, a bound, and what matters how much."""
 
 from __future__ import annotations
 
+import argparse
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
 from scaler.problem import Moments
 from tests.live.proof_stream import Setup
-from tuner.live.cluster import Worker
+from tuner.live.cluster import Worker, find_page, start_cluster
 
 SMALL = ("small", 1.0, 1.0)  # name, speedup, price
 K_MAX = 4
@@ -24,3 +29,14 @@ def make_setup(levels: tuple[tuple[float, float], ...] = LEVELS, master: str = "
 def make_worker() -> Worker:
     """With room for all replicas."""
     return Worker("127.0.0.2", SMALL[0], SMALL[1], K_MAX, f"{650 * K_MAX}m")
+
+
+def run_bench(says: str | None, levels: tuple[tuple[float, float], ...], run: Callable[[Setup, Path], None]) -> None:
+    """A bench on a cluster of its own, as its command line asks for."""
+    parser = argparse.ArgumentParser(description=says, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--folder", type=Path, help="leave everything in this new folder")
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as made:
+        folder = asked.folder or Path(made)
+        with start_cluster(folder / "cluster", [make_worker()]) as master:
+            run(make_setup(levels, master, find_page(folder / "cluster")), folder)

@@ -13,11 +13,10 @@ import json
 import logging
 import os
 import sys
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +31,7 @@ from scaler.live.actuators.gateway import Gateway
 from scaler.nodes import NodeType
 from scaler.timing import ServiceTimer
 from tests.live.proof_source import Levels, Rising
+from tests.live.proof_watch import Watch, append, find_memory, find_work
 from tuner.live.cluster import SPEED
 from tuner.live.stream import PINNED
 from tuner.pipeline.session import start_session
@@ -134,13 +134,6 @@ def pass_on(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield from batches
 
 
-def append(path: Path, document: Mapping[str, Any]) -> None:
-    from scaler.link.wire import write_line  # not before `scaler.pin`: a driver's kernels are interpreted from then on
-
-    with path.open("ab") as file:
-        file.write(write_line(document) + b"\n")
-
-
 class Totals:
     """What the stateful count put out last of each key; it outlives the driver."""
 
@@ -205,28 +198,6 @@ def measure_start(spark: SparkSession, actuator: Executors, pinned: Pinned, firs
     return took
 
 
-class Watch:
-    """Once a second until closed: executors by node type, and the memory of this process."""
-
-    def __init__(self, spark: SparkSession, pinned: Pinned, folder: Path) -> None:
-        self.gateway, self.folder = Gateway(spark), folder
-        self.types = {profile: name for name, profile in pinned.types.items()}
-        self.over = threading.Event()
-        self.thread = threading.Thread(target=self.look_on, daemon=True)
-        self.thread.start()
-
-    def look_on(self) -> None:
-        while not self.over.wait(1.0):
-            with suppress(Exception):  # Spark is stopping
-                there = Counter(self.types[e.made_for] for e in self.gateway.executors() if e.made_for in self.types)
-                line = {"time": time.time(), "replicas": there, "rss_mib": find_memory()}
-                append(self.folder / "replicas.jsonl", line)
-
-    def close(self) -> None:
-        self.over.set()
-        self.thread.join()
-
-
 def find_beginning(setup: Setup, folder: Path) -> float:
     """When the first record comes: at the start of a slot, and once for all runs of this folder."""
     file = folder / "began"
@@ -253,18 +224,6 @@ def attach(
         spark, app=APP, pinned=[pinned], nodes=setup.node_types(), actuator=actuator, timers={OPERATOR: timer},
         enforce=setup.scaled == OURS, folder=folder / "scalers", slot_s=setup.slot_s, on_decision=note, **office,
     )  # fmt: skip
-
-
-def find_memory() -> float:
-    """MiB of this process that are in memory."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
-
-
-def find_work(spark: SparkSession) -> float:
-    """Seconds of a core that this driver has taken, Python and Java."""
-    ticks = Path(f"/proc/{spark.sparkContext._gateway.proc.pid}/stat").read_text().rpartition(")")[2].split()
-    return time.process_time() + (int(ticks[11]) + int(ticks[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def toggle(spark: SparkSession, setup: Setup, folder: Path, pinned: Pinned, timer: ServiceTimer) -> None:

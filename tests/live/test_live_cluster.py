@@ -26,7 +26,6 @@ from tests.live.proof_bed import (
     finish,
     make_objective,
     read_lines,
-    read_state,
     running,
 )  # fmt: skip
 from tests.live.proof_faults import Lock, killable_manager, killable_worker, move_away, move_back
@@ -48,6 +47,7 @@ from tests.live.proof_scene import (
 from tests.live.proof_stream import APP, OPERATOR, Setup
 from tuner.live.cluster import Worker, find_page, start_cluster
 from tuner.live.manager import PEOPLE, SCALERS, Manager, name_token_file, pursue, read_token_file
+from tuner.live.run import read_state
 
 pytestmark = [pytest.mark.long, pytest.mark.slow, pytest.mark.xdist_group("spark")]
 SPARE = 1.3  # of what the simulator predicts

@@ -35,6 +35,12 @@ class Observation:
     response: float
     deployment: Deployment
     completeness: float = 1.0  # share of the metrics behind it that arrived
+    behind: float = 0.0  # tuples per second that have to be served besides, to work off what waits
+
+    @property
+    def demand(self) -> float:
+        """The rate that asks to be served, as kernels see it."""
+        return self.rate + self.behind
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +154,7 @@ class KernelPolicy:
     def read(self, observation: Observation) -> tuple[Integers, Seen]:
         """The observation as kernels see it."""
         k = np.array(observation.deployment.replicas, dtype=np.int64)
-        return k, look(self.problem, k, observation.rate, observation.utilisation, observation.response)
+        return k, look(self.problem, k, observation.demand, observation.utilisation, observation.response)
 
     def choose(self, k: Integers, seen: Seen) -> int:
         return int(self.kernel.decide(self.problem, self.state, k, seen))

@@ -1,8 +1,9 @@
 """How an operator really answers a slot's arrivals: deployment and rate in, utilisation, response time and output out.
 
 `memoryless` is the paper's plant: each slot stands alone and an overloaded operator is infinitely slow in it. `backlog`
-keeps what was not served: tuples queue and must be caught up with, a reconfiguration pauses the operator, a new replica
-is paid at once and serves after its start-up. Both split arrivals evenly, so that the slowest replica sets the pace.
+keeps what was not served: tuples queue, and policies see the rate at which these have to be worked off beside that of
+what comes; a reconfiguration pauses the operator, a new replica is paid at once and serves after its start-up. Both
+split arrivals evenly, so that the slowest replica sets the pace.
 
 Notation: C tuples per second that the serving replicas get through, Q tuples waiting, area the integral of Q over the
 slot. By Little's law the mean wait of the slot is area over the tuples that came through.
@@ -16,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from scaler.catch_up import catch_up
 from scaler.errors import BadInput
 from scaler.jit import jit
 from scaler.problem import Floats, Integers, Problem, two_slowest
@@ -140,6 +142,18 @@ def pass_time(plant: Plant, seconds: float) -> None:
         for j in range(plant.booting[0]):
             plant.boot_left[j] = plant.boot_left[j + 1]
             plant.boot_type[j] = plant.boot_type[j + 1]
+
+
+@jit
+def settled(plant: Plant) -> float:
+    """The memoryless plant keeps nothing that would wait."""
+    return 0.0
+
+
+@jit
+def owed(plant: Plant) -> float:
+    """Tuples per second that have to be served beside those that come."""
+    return catch_up(plant.queue[0], plant.slot_s)
 
 
 @jit

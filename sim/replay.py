@@ -1,7 +1,8 @@
 """The compiled loop: one operator, its policy and a stretch of arrival rates in; sums by block and a record out.
 
 Slot t: the new rate arrives; the current deployment answers it, may violate the bound and is charged; the policy learns
-from the slot before, sees the rate and decides; the change holds from slot t + 1.
+from the slot before, sees the rate (with what waits, where the plant keeps it) and decides; the change holds from slot
+t + 1.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from scaler.jit import jit
 from scaler.policy import Kernel, State
 from scaler.problem import Floats, Integers, Problem, Seen, key_of, price_of, rate_level, two_slowest
-from sim.plant import Plant, backlog, disturb, memoryless, unchanged
+from sim.plant import Plant, backlog, disturb, memoryless, owed, settled, unchanged
 from sim.stamp import stamp
 
 VIOLATIONS, RECONFIGURATIONS, RESOURCES, SLOTS = range(4)
@@ -79,6 +80,10 @@ def change(plant: Plant, action: int) -> None:  # stands for the plant's
     raise NotImplementedError
 
 
+def behind(plant: Plant) -> float:  # stands for the plant's
+    raise NotImplementedError
+
+
 def stretch(
     told: Problem,
     truth: Problem,
@@ -113,8 +118,9 @@ def stretch(
             rate = rates[t]
             utilisation, response, output = serve(truth, plant, k, count, slowest, rate)
             violated = response > truth.bound
-            level = rate_level(told, rate)
-            seen = Seen(rate, level, utilisation, response, violated, key, count, price, slowest, second)
+            demand = rate + behind(plant)
+            level = rate_level(told, demand)
+            seen = Seen(demand, level, utilisation, response, violated, key, count, price, slowest, second)
             if begun:
                 learn(told, s, k, before, action, seen)
             action = decide(told, s, k, seen)
@@ -148,8 +154,8 @@ def stretch(
 
 
 PLANTS: dict[str, dict[str, Any]] = {
-    "memoryless": {"serve": memoryless, "change": unchanged},
-    "backlog": {"serve": backlog, "change": disturb},
+    "memoryless": {"serve": memoryless, "change": unchanged, "behind": settled},
+    "backlog": {"serve": backlog, "change": disturb, "behind": owed},
 }
 
 

@@ -7,8 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scaler.catch_up import SLOTS
+from scaler.nodes import NodeType
 from scaler.problem import lay_out, two_slowest
-from sim.plant import Inertia, backlog, disturb, fresh_plant, memoryless
+from sim.application import Application, Operator
+from sim.infrastructure import Infrastructure
+from sim.plant import Inertia, backlog, disturb, fresh_plant, memoryless, owed, settled
+from sim.setting import Setting
+from sim.simulate import simulate
+from sim.trace import Trace
 from tests.examples import make_task
 from tests.oracles.fluid import Fluid
 from tests.oracles.slots import answer
@@ -90,3 +97,35 @@ def test_an_overload_must_be_caught_up_with() -> None:
     assert plant.queue[0] == pytest.approx(0.0, abs=1e-6)
     assert first[1] > TASK.bound
     assert serve(plant, k, 90.0)[1] < TASK.bound
+
+
+def test_what_waits_is_asked_for_beside_what_comes() -> None:
+    k = np.array([1, 0, 0])
+    plant = fresh_plant(P, k, Inertia(60.0, 0.0, 0.0))
+    assert owed(plant) == 0.0
+    serve(plant, k, 270.0)
+    assert owed(plant) == pytest.approx(90.0 / SLOTS)  # what 60 s left behind, in so many times 60 s
+    assert settled(plant) == 0.0
+
+
+@pytest.mark.parametrize("policy", ["planner", "drs-c", "lohrmann-c"])
+def test_an_outage_is_caught_up_with_by_replicas_that_go_again(policy: str) -> None:
+    """A replica serves 180 a second, and 150 come; in slots 200 to 209 they are ten times as many."""
+    rates = np.full(400, 150.0)
+    rates[200:210] = 1500.0
+    setting = Setting(
+        application=Application((Operator("count", TASK.moments, 6),)),
+        infrastructure=Infrastructure("one", (NodeType("small", 1.0, 1.0),), 1.0),
+        trace=Trace(rates, 60.0),
+        policy=policy,
+        r_max=TASK.bound,
+        highest_rate=1500.0,
+        plant="backlog",
+        inertia=Inertia(60.0, 0.0, 10.0),
+    )
+    line = simulate(setting, record=True).timeline
+    assert line is not None
+    k, late = line.replicas(0)[:, 0], line.responses[0] > TASK.bound
+    assert k[205:215].max() == 6
+    assert not late[230:].any()  # with those that 150 a second need, it would take more than a hundred slots
+    assert k[300:].max() <= 2

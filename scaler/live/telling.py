@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from scaler.catch_up import catch_up
 from scaler.live.reading import BUSY, Reading
 from scaler.nodes import Deployment, NodeType
 from scaler.policy import Observation
@@ -100,6 +101,7 @@ def observe(reading: Reading, came: Mapping[str, int] | None, nodes: Sequence[No
         response=0.0 if is_idle(reading) else or_nan(reading.response),
         deployment=Deployment(replicas),
         completeness=0.0 if untrusted else complete,
+        behind=catch_up(reading.backlog or 0.0, length(reading)),  # where it is not known, nothing is claimed
     )
 
 

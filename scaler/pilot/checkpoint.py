@@ -19,8 +19,8 @@ from scaler.pilot.seat import Seat, take_seat
 from scaler.pilot.shadow import Virtual
 from scaler.policy import Arrays, Observation, Transition
 
-FORMAT = 1
-FIGURES = ("time", "rate", "utilisation", "response", "completeness")
+FORMAT = 2
+FIGURES = ("time", "rate", "utilisation", "response", "completeness", "behind")
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ def fall_back(seen: Observation, nodes: tuple[NodeType, ...], k_max: int, view: 
         choice, deployment = usual, seen.deployment
     k = np.array(deployment.replicas, dtype=np.int64)
     p = lay_out(task)
-    shown = look(p, k, min(seen.rate, 1e6 * task.highest_rate), seen.utilisation, seen.response)
+    shown = look(p, k, min(seen.demand, 1e6 * task.highest_rate), seen.utilisation, seen.response)
     change = decode(int(decide(p, prepare(task, 0, {}, choice), k, shown)), len(task.types))
     placed = view is not None and not view.unknown(seen.deployment)
     return view.name_change(change) if placed and view is not None else change

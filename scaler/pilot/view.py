@@ -42,8 +42,11 @@ class View:
     def show(self, seen: Observation) -> Observation:
         """As the policy sees it: the queueing part of the response time, its own node types."""
         deployment = Deployment(tuple(seen.deployment.replicas[i] for i in self.places))
-        rate = min(seen.rate, HIGHEST * self.task.highest_rate)
-        return replace(seen, rate=rate, response=max(0.0, seen.response - self.constant), deployment=deployment)
+        most = HIGHEST * self.task.highest_rate
+        rate, behind = min(seen.rate, most), min(seen.behind, most)
+        return replace(
+            seen, rate=rate, behind=behind, response=max(0.0, seen.response - self.constant), deployment=deployment
+        )
 
     def show_change(self, change: Reconfiguration) -> Reconfiguration:
         return NOTHING if change.delta == 0 else replace(change, node_type=self.places.index(change.node_type))

@@ -11,7 +11,6 @@ the simulator, on that surrogate and under that objective.
 from __future__ import annotations
 
 import json
-import math
 import statistics
 from collections.abc import Mapping
 from dataclasses import replace
@@ -30,9 +29,10 @@ from tests.live.proof_source import Levels
 from tests.live.proof_stream import APP, OPERATOR, OURS, SPARKS, STATIC, WATCHED, Setup
 
 PRICES = {SMALL[0]: SMALL[2]}
-DAY_S, LOW, PEAK = 240.0, 4.0, 15.0  # a day, as short as slots of five seconds make it, and its rates
-TRACE = tuple((5.0, LOW + (PEAK - LOW) * (0.5 - 0.5 * math.cos(2 * math.pi * t / DAY_S))) for t in range(0, 240, 5))
-RAMP = tuple((25.0, rate) for rate in (4.0, 8.0, 12.0, 16.0, 14.0, 10.0, 6.0, 15.0, 5.0))  # while it is watched
+DAY_S, LOW, PEAK = 180.0, 4.0, 15.0  # a day, as short as slots of five seconds make it, and its rates
+STEPS = np.arange(0.0, DAY_S, 5.0)
+TRACE = tuple((5.0, float(rate)) for rate in LOW + (PEAK - LOW) * (0.5 - 0.5 * np.cos(2 * np.pi * STEPS / DAY_S)))
+RAMP = tuple((20.0, rate) for rate in (4.0, 8.0, 12.0, 16.0, 14.0, 10.0, 6.0, 15.0, 5.0))  # while it is watched
 WATCHED_ON = 3  # replicas
 LEAST = 0.5  # seconds that are left to queueing, whatever micro-batches take
 

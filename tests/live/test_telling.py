@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from scaler.catch_up import SLOTS
 from scaler.live.reading import Reading
 from scaler.live.telling import (
     CATCHING_UP,
@@ -19,6 +20,7 @@ from scaler.live.telling import (
     offer,
     tell_more,
 )
+from scaler.pilot.reasons import situate
 from tests.live.plant import NODES
 
 WHOLE = Reading(
@@ -109,3 +111,11 @@ def test_how_much_of_a_slot_was_seen_is_told_though_it_is_carried_on() -> None:
     shown = carry_on(BLIND, WHOLE, 0.8)
     assert observe(shown, {"small": 1, "fast": 0}, NODES).completeness == 1.0
     assert tell_more(shown)["completeness"] == 0.0
+
+
+def test_what_waits_is_asked_for_beside_what_comes() -> None:
+    deployed = {"small": 1, "fast": 0}
+    seen = observe(replace(WHOLE, backlog=100.0), deployed, NODES)
+    assert (seen.rate, seen.behind, seen.demand) == (20.0, 100.0 / (SLOTS * 5.0), 24.0)
+    assert "and 4 to catch up with" in situate(seen, None)
+    assert observe(replace(WHOLE, backlog=None), deployed, NODES).demand == 20.0

@@ -111,7 +111,7 @@ class DeepPolicy:
     def read(self, observation: Observation) -> tuple[Integers, Seen]:
         """The observation as kernels see it."""
         k = np.array(observation.deployment.replicas, dtype=np.int64)
-        return k, look(self.problem, k, observation.rate, observation.utilisation, observation.response)
+        return k, look(self.problem, k, observation.demand, observation.utilisation, observation.response)
 
     def choose(self, k: Integers, seen: Seen) -> int:
         seed, clock = int(self.seed[0]), int(self.clock[0])

@@ -3,7 +3,8 @@
 `memoryless` is the paper's plant: each slot stands alone and an overloaded operator is infinitely slow in it. `backlog`
 keeps what was not served: tuples queue, and policies see the rate at which these have to be worked off beside that of
 what comes; a reconfiguration pauses the operator, a new replica is paid at once and serves after its start-up. Both
-split arrivals evenly, so that the slowest replica sets the pace.
+split arrivals evenly, so that the slowest replica sets the pace. Utilisation is what is asked for: above 1 where that
+is more than the deployment can serve, exactly 1 where replicas only never rest.
 
 Notation: C tuples per second that the serving replicas get through, Q tuples waiting, area the integral of Q over the
 slot. By Little's law the mean wait of the slot is area over the tuples that came through.
@@ -119,6 +120,9 @@ def backlog(p: Problem, plant: Plant, k: Integers, count: int, slowest: int, rat
     served = before + rate * plant.slot_s - q
     waiting = area / served if served > 0.0 else (math.inf if area > 0.0 else 0.0)
     utilisation = min(1.0, served / possible) if possible > 0.0 else 1.0
+    if q > 0.0:
+        demand = rate + owed(plant)
+        utilisation = max(1.0, demand / count * p.mean / p.speedup[p.order[slowest]])
     s = p.speedup[p.order[two_slowest(p, plant.serving)[0]]]
     steady = mg1_response(rate / max(1, plant.serving.sum()), p.mean, p.variance, s)
     return utilisation, waiting + (steady if math.isfinite(steady) else p.mean / s), served / plant.slot_s

@@ -65,7 +65,8 @@ def test_no_tuple_is_lost_and_no_replica_either(slots) -> None:
         utilisation, response, output = serve(plant, k, rate)
         came += rate * inertia.slot_s
         went += output * inertia.slot_s
-        assert 0.0 <= utilisation <= 1.0
+        assert utilisation >= (1.0 if plant.queue[0] > 0.0 else 0.0)
+        assert utilisation <= 1.0 or plant.queue[0] > 0.0
         assert response > 0.0
         assert plant.serving.min() >= 0
         assert 1 <= plant.serving.sum() <= k.sum()
@@ -86,6 +87,16 @@ def test_without_inertia_or_overload_backlog_is_memoryless() -> None:
         now = serve(plant, k, rate)
         assert now == pytest.approx(memoryless(P, plant, k, 3, slowest, rate), rel=1e-9)
         assert now[:2] == pytest.approx(answer(TASK, (2, 1, 0), rate)[:2], rel=1e-9)
+
+
+def test_an_overload_asks_for_what_memoryless_says_of_all_that_is_to_be_served() -> None:
+    k = np.array([1, 1, 0])
+    plant = fresh_plant(P, k, Inertia(60.0, 0.0, 0.0))
+    slowest, _ = two_slowest(P, k)
+    for rate in (300.0, 500.0, 900.0):
+        used = serve(plant, k, rate)[0]
+        assert used > 1.0
+        assert used == pytest.approx(memoryless(P, plant, k, 2, slowest, rate + owed(plant))[0])
 
 
 def test_an_overload_must_be_caught_up_with() -> None:

@@ -13,7 +13,8 @@ for when a slot is read. Any thread may read.
     utilisation  of the busiest node type: seconds of work a replica and second of the slot, by the operator's timers;
                  by the time of all tasks on its executors where it has no timers; else the share of time that batches
                  ran. Tasks that are not done count for as long as they ran in the slot
-    notes        of `sensors.slots`, without "stalled" where executors worked through the batch that took so long
+    notes        of `sensors.slots`, without "stalled" where executors worked through the batch that took so long; and
+                 each replica that was lost in the slot
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from scaler.live.sensors.executors import (
     count_replicas,
     find_utilisation,
     read_executors,
+    tell_losses,
 )
 from scaler.live.sensors.files import Folder, look_into
 from scaler.live.sensors.flight import add_flight, is_under_way
@@ -133,7 +135,7 @@ class Gather:
         reading = read_slot(operator, past, start, end, doing.running_since, unreported)
         if not entry:
             reading = replace(
-                reading, rate=None, taken=None, backlog=None, response=None, batches=None, batch_time=None
+                reading, rate=None, taken=None, pace=None, backlog=None, response=None, batches=None, batch_time=None
             )
         else:
             reading = add_files(reading, past, folder)
@@ -260,7 +262,7 @@ def join(
         running = count_running(executors or (), doing, start, end) if timed else {}
         used = find_utilisation(busy, replicas, end - start, running)
         reading = replace(reading, utilisation=reading.utilisation if used is None else used)
-    return replace(reading, replicas=replicas)
+    return replace(reading, replicas=replicas, notes=(*reading.notes, *tell_losses(executors or (), start, end)))
 
 
 def count_running(executors: Iterable[Executor], doing: Doing, start: float, end: float) -> dict[str, float]:

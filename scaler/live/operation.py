@@ -8,6 +8,7 @@ one whose actuation failed.
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +19,8 @@ from scaler.live.actuator import Actuator
 from scaler.live.checkpoint import put_target, read_checkpoint, read_target, write_checkpoint
 from scaler.live.outcome import FAILED, REACHED, Ledger, Patience, ask, compare, refuse
 from scaler.live.reading import Reading, Sensor
-from scaler.live.telling import carry_on, find_doubt, is_whole, make_samples, observe, tell_more
+from scaler.live.sensors.executors import LOST
+from scaler.live.telling import OLDEST, carry_on, find_doubt, is_whole, make_samples, observe, tell_more
 from scaler.nodes import NOTHING, Deployment, NodeType, Reconfiguration
 from scaler.orders import Orders
 from scaler.pilot import Decision, Pilot, Step
@@ -67,6 +69,7 @@ class Operation:
         self.kept_at = float("-inf")
         self.had: Mapping[str, int] = {}  # replicas that served last, or that the driver before this one wanted
         self.known: Reading | None = None  # the last one that was whole
+        self.dark = deque[tuple[float, float]](maxlen=int(OLDEST))  # slots after it, of which too little is known
         self.fault = ""  # what went wrong in the last slot that something did
         if checkpoint is not None:
             self.restore(checkpoint)
@@ -86,9 +89,10 @@ class Operation:
     def slot(self, start: float, end: float, now: float) -> Decision:
         """See, decide, act and tell, once."""
         reading = self.read(start, end)
+        for lost in (note for note in reading.notes if note.startswith(LOST)):
+            LOG.warning("operator %r %s", self.operator, lost)
+        self.remember(reading)
         shown = carry_on(reading, self.known, self.pilot.complete)
-        if is_whole(reading, self.pilot.complete):
-            self.known = reading
         came = self.count()
         if came is not None and any(came.values()):
             self.had = dict(came)
@@ -108,6 +112,21 @@ class Operation:
         except Exception as error:  # nothing is known of the slot, and the stream goes on
             self.note("the sensor failed", error)
             return Reading(self.operator, start, end, completeness=0.0)
+
+    def remember(self, reading: Reading) -> None:
+        """Keep the newest slot that is known as a whole: of one that was dark, the reports may have come by now."""
+        if is_whole(reading, self.pilot.complete):
+            self.known = reading
+            self.dark.clear()
+            return
+        for slot in reversed(self.dark):
+            again = self.read(*slot)
+            if is_whole(again, self.pilot.complete):
+                self.known = again
+                while self.dark and self.dark[0] <= slot:
+                    self.dark.popleft()
+                break
+        self.dark.append((reading.start, reading.end))
 
     def count(self) -> Mapping[str, int] | None:
         try:

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-BUSY = 0.95  # of the replicas' time, from which on they are seen to work though no report tells of it
+BUSY = 0.5  # of the replicas' time, from which on they are seen to work though no report tells of it: a batch that is
+# overdue keeps those that are done with their share, or have just come, waiting for the others
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +20,7 @@ class Reading:
     rate: float | None = None  # tuples that came to the operator's door, per second that the evidence covers
     taken: float | None = None  # tuples worked on, in all
     put_out: float | None = None  # tuples written, in all
+    pace: float | None = None  # tuples per second while batches ran: what replicas that never rest get through
     backlog: float | None = None  # tuples waiting at the end
     response: float | None = None  # seconds from a tuple's arrival to its result, mean
     utilisation: float | None = None  # of the busiest node type's replicas
@@ -27,7 +29,7 @@ class Reading:
     batches: int | None = None  # that ended in the slot
     batch_time: float | None = None  # sum of their durations
     completeness: float = 1.0  # share of the slot that the evidence covers
-    notes: tuple[str, ...] = field(default_factory=tuple)  # "restarted", "catching up", "stalled": why to hold
+    notes: tuple[str, ...] = field(default_factory=tuple)  # "restarted", "stalled": why to hold; what was lost
 
 
 class Sensor(Protocol):

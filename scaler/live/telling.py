@@ -43,7 +43,7 @@ def carry_on(reading: Reading, before: Reading | None, complete: float) -> Readi
 def is_whole(reading: Reading, complete: float) -> bool:
     """Whether it can stand for slots after it."""
     known = is_idle(reading) or None not in (reading.rate, reading.response)
-    return known and reading.completeness >= complete
+    return known and reading.completeness >= complete and not any(note in UNTRUSTED for note in reading.notes)
 
 
 def find_doubt(reading: Reading) -> str:
@@ -69,20 +69,31 @@ def length(reading: Reading) -> float:
     return reading.end - reading.start
 
 
-def offer(reading: Reading) -> float | None:
+def offer(reading: Reading, serving: float | None = None) -> float | None:
     """The utilisation that what came asks for, which may be above 1: of the slot's work alone, replicas may do less.
 
     Where more came than was worked on, where more waits than comes in a slot, or what had waited is worked off, they
-    are as busy as they can be at least. A policy that held the work done against what came would take them for faster,
-    or slower, than they are; and one that looks at their work alone would give them back while records wait.
+    are as busy as they can be at least: exactly 1, which tells a policy no more than that, unless more is asked for
+    than batches that follow each other get through. A policy that held the work done against what came would take them
+    for faster, or slower, than they are; and one that looks at their work alone would give them back while records
+    wait. `serving`: replicas at the slot's end, which that is to be of; None where they were the same all the time.
     """
     if reading.utilisation is None:
         return None
-    used = 1.0 if is_behind(reading) else reading.utilisation
     replicas = sum((reading.replicas or {}).values())
+    used = reading.utilisation
+    if is_behind(reading):
+        used = max(1.0, crowd(reading) * (replicas / serving if serving and replicas > 0.0 else 1.0))
     if reading.service is None or reading.rate is None or reading.service[0] <= 0.0 or replicas <= 0.0:
         return used
     return max(used, reading.rate * reading.service[1] / reading.service[0] / replicas)
+
+
+def crowd(reading: Reading) -> float:
+    """What comes, and is to be caught up with, over what batches get through: with what Spark takes between tasks."""
+    if reading.pace is None or reading.rate is None:
+        return 1.0
+    return (reading.rate + catch_up(reading.backlog or 0.0, length(reading))) / reading.pace
 
 
 def observe(reading: Reading, came: Mapping[str, int] | None, nodes: Sequence[NodeType]) -> Observation:
@@ -97,7 +108,7 @@ def observe(reading: Reading, came: Mapping[str, int] | None, nodes: Sequence[No
     return Observation(
         time=reading.start,
         rate=or_nan(reading.rate),
-        utilisation=or_nan(offer(reading)),
+        utilisation=or_nan(offer(reading, None if came is None else sum(came.values()))),
         response=0.0 if is_idle(reading) else or_nan(reading.response),
         deployment=Deployment(replicas),
         completeness=0.0 if untrusted else complete,

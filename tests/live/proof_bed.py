@@ -20,7 +20,7 @@ from tuner.live.cluster import ROOT, make_environment
 from tuner.live.guard import guarded
 from tuner.live.run import read_state
 
-MERGED_S = 15.0  # after a rate rises, in which it may show that more waits
+MERGED_S = 25.0  # after a rate rises, in which it may show that more waits: a batch that was under way, and the next
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,20 +59,24 @@ class Seen:
         first = max((i for i, (at, _) in enumerate(edges) if at <= 0.0), default=0)
         return sum(price * (later - max(0.0, at)) for (at, price), (later, _) in pairwise([*edges[first:], (end, 0.0)]))
 
-    def cost(self, most: int) -> float | None:
-        """Replica-seconds that a record took, all told, in batches as large as they may be; None where there were none.
+    def cost_at_rest(self, until: float) -> float | None:
+        """Replica-seconds that a record took while batches were waited for, by what the sensors told of these slots."""
+        told = [line["reading"] for line in self.decisions if 0.0 <= line["reading"]["start"] - self.began < until]
+        known = [one for one in told if one["rate"] and one["replicas"] and one["utilisation"] is not None]
+        spent = sum(one["utilisation"] * sum(one["replicas"].values()) for one in known)
+        return spent / sum(one["rate"] for one in known) if known else None
 
-        Whoever shares the machine is in it, as he is in whatever came of the stream.
+    def cost_in_haste(self, most: int) -> float | None:
+        """Replica-seconds that a record took, all told, in batches as large as they may be, of replicas that stayed.
+
+        Batches follow each other then, and what Spark takes between two is in it; so is whoever shares the machine.
         """
         spent = served = 0.0
         for before, batch in pairwise(self.batches):
-            if batch["end"] - before["end"] >= most:
-                there = [
-                    sum(o["replicas"].values()) for o in self.replicas if before["time"] < o["time"] <= batch["time"]
-                ]
-                if there:
-                    spent += sum(there) / len(there) * (batch["time"] - before["time"])
-                    served += batch["end"] - before["end"]
+            there = [sum(o["replicas"].values()) for o in self.replicas if before["time"] < o["time"] <= batch["time"]]
+            if batch["end"] - before["end"] >= most and len(set(there)) == 1:
+                spent += there[0] * (batch["time"] - before["time"])
+                served += batch["end"] - before["end"]
         return spent / served if served else None
 
     def means(self, slot_s: float) -> list[float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from sim.shift import Shift
 from sim.simulate import simulate
 from sim.trace import Trace
 from tests.live.proof_source import Levels
-from tests.live.proof_stream import OPERATOR, Setup
+from tests.live.proof_stream import OPERATOR, SCV, Setup
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +48,19 @@ def find_end(odd: NDArray[np.bool_], slot_s: float, since: float) -> float:
     return 0.0 if len(ends) == 0 else float((ends[0][-1] + 1) * slot_s - since)
 
 
-def forecast(setup: Setup, objective: Mapping[str, Any], start_s: float, truth: Moments | None = None) -> Forecast:
+def make_moments(mean: float) -> Moments:
+    return Moments(mean, SCV * mean**2)
+
+
+def forecast(
+    setup: Setup, objective: Mapping[str, Any], start_s: float, truth: Sequence[tuple[float, Moments]] = ()
+) -> Forecast:
     """The same policy on the same trace under the same objective, replicas coming after `start_s`.
 
-    `truth`: what a record really takes, where that is not what the objective believes.
+    `truth`: what a record really takes from which second on, where that is not what the objective believes.
     """
     target = objective["operators"][OPERATOR]
     believed = Moments(target["mean"], target["variance"])
-    moments = truth or believed
     rates = np.array(Levels(tuple(setup.levels)).rates(setup.slot_s))
     setting = Setting(
         application=describe(setup, believed),
@@ -68,10 +73,16 @@ def forecast(setup: Setup, objective: Mapping[str, Any], start_s: float, truth: 
         plant="backlog",
         inertia=Inertia(setup.slot_s, 0.0, start_s),
     )
-    real = Shift(1, replace(setting, application=describe(setup, moments)), announced=False)
-    line = simulate(setting, seed=0, record=True, shifts=[real]).timeline
+    shifts = [
+        Shift(max(1, round(second / setup.slot_s)), replace(setting, application=describe(setup, real)), False)
+        for second, real in truth
+    ]
+    line = simulate(setting, seed=0, record=True, shifts=shifts).timeline
     assert line is not None
-    queue = fill(rates, line.replicas(0), [speedup for _, speedup, _ in setup.nodes], moments.mean, setting.inertia)
+    means = np.full(len(rates), believed.mean)
+    for second, real in truth:
+        means[round(second / setup.slot_s) :] = real.mean
+    queue = fill(rates, line.replicas(0), [speedup for _, speedup, _ in setup.nodes], means, setting.inertia)
     constant = target["constant"]
     return Forecast(setup.slot_s, target["bound"] + constant, line.responses[0] + constant, queue, line.replicas(0))
 
@@ -80,14 +91,16 @@ def describe(setup: Setup, moments: Moments) -> Application:
     return Application((Operator(OPERATOR, moments, setup.k_max, stateful=True),))
 
 
-def fill(rates: Floats, replicas: Integers, speedups: list[float], mean: float, inertia: Inertia) -> Floats:
+def fill(rates: Floats, replicas: Integers, speedups: list[float], means: Floats, inertia: Inertia) -> Floats:
     """Records that wait at each slot's end, of a fluid: what the run's time line leaves out."""
     steps, waiting, left = 100, 0.0, np.zeros(len(rates))
     for slot, rate in enumerate(rates):
         for step in range(steps):
             before = max(0, slot - int(np.ceil((inertia.start_s - step * inertia.slot_s / steps) / inertia.slot_s)))
             serving = np.minimum(replicas[slot], replicas[before : slot + 1].min(axis=0))
-            pace = serving.sum() * min((s for s, n in zip(speedups, serving, strict=True) if n), default=0.0) / mean
+            pace = (
+                serving.sum() * min((s for s, n in zip(speedups, serving, strict=True) if n), default=0.0) / means[slot]
+            )
             waiting = max(0.0, waiting + (rate - pace) * inertia.slot_s / steps)
         left[slot] = waiting
     return left

@@ -23,7 +23,7 @@ RISE, FALL = 20.0, 80.0
 
 
 def make_setup(levels: tuple[tuple[float, float], ...] = LEVELS, master: str = "", page: str = "") -> Setup:
-    return Setup(master, page, levels, COST, (SMALL,), {"small": 1}, k_max=K_MAX, most=64, piece=8)
+    return Setup(master, page, levels, COST, (SMALL,), {"small": 1}, k_max=K_MAX, most=72, piece=8)
 
 
 def make_worker() -> Worker:

@@ -33,7 +33,7 @@ from scaler.timing import ServiceTimer
 from tests.live.proof_source import Levels, Rising
 from tests.live.proof_watch import Watch, append, find_memory, find_work
 from tuner.live.cluster import SPEED
-from tuner.live.stream import PINNED
+from tuner.live.stream import BRIEF, PINNED
 from tuner.pipeline.session import start_session
 from tuner.whole_file import write_whole
 
@@ -55,6 +55,7 @@ PARTS = "key long, n long"
 OURS, WATCHED, STATIC, SPARKS = "ours", "watched", "static", "spark's"  # who scales; watched by ours: nobody
 SPARK = {
     **PINNED,
+    **BRIEF,
     "spark.app.name": APP,
     "spark.task.maxFailures": "10",
 }

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scaler.problem import Moments
 from tests.live.proof_bed import (
     Seen,
     await_it,
@@ -29,7 +28,7 @@ from tests.live.proof_bed import (
     running,
 )  # fmt: skip
 from tests.live.proof_faults import Lock, killable_manager, killable_worker, move_away, move_back
-from tests.live.proof_forecast import Forecast, find_end, forecast
+from tests.live.proof_forecast import Forecast, find_end, forecast, make_moments
 from tests.live.proof_scene import (
     BELIEVED,
     BOUND,
@@ -80,11 +79,14 @@ def seen(tmp_path_factory: pytest.TempPathFactory, setup: Setup, objective: dict
 @pytest.fixture(scope="module")
 def predicted(seen: Seen, setup: Setup, objective: dict[str, Any]) -> Forecast:
     """With what a replica took to serve, and records to be served, on this machine at this time."""
-    cost = seen.cost(setup.most) or BELIEVED.mean
+    calm, haste = seen.cost_at_rest(RISE), seen.cost_in_haste(setup.most)
     assert seen.start_s is not None
+    assert calm is not None
+    assert haste is not None
     print(f"a replica served after {seen.start_s:.1f} s (those asked for came in {seen.starts()}); a record took "
-          f"{1e3 * cost:.1f} ms of a replica, {1e3 * COST:g} ms of it slept")  # fmt: skip
-    return forecast(setup, objective, seen.start_s, Moments(cost, 0.5 * cost**2))
+          f"{1e3 * calm:.1f} ms of a replica, {1e3 * COST:g} ms of it slept, and {1e3 * haste:.1f} ms where batches "
+          f"followed each other")  # fmt: skip
+    return forecast(setup, objective, seen.start_s, [(0.0, make_moments(calm)), (RISE, make_moments(haste))])
 
 
 class TestARateThatTriples:
@@ -103,7 +105,7 @@ class TestARateThatTriples:
         answers, waiting = find_end(late, predicted.slot_s, RISE), seen.drained(RISE)
         print(f"response back after {answers:.1f} s, predicted {predicted.recovered(RISE):.1f} s; backlog gone after "
               f"{waiting:.1f} s, predicted {predicted.drained(RISE):.1f} s")  # fmt: skip
-        assert predicted.drained(RISE) > 0.0
+        assert min(waiting, predicted.drained(RISE)) > 0.0  # there was a backlog, here and there
         assert answers <= SPARE * predicted.recovered(RISE)
         assert waiting <= SPARE * predicted.drained(RISE)
 
@@ -221,9 +223,9 @@ class TestWhatBreaks:
         seen, at = broken["seen"], broken["at"]["worker"]
         counts = [(one["time"] - seen.began, one["replicas"].get("small", 0)) for one in seen.replicas]
         assert [n for when, n in counts if when < at][-1] == 2
-        shown = [line["decision"]["seen"]["deployment"] for line in seen.decisions if line["told"] - seen.began > at]
-        assert {"small": 1} in shown
-        assert {"small": 2} in shown[shown.index({"small": 1}) :]
+        told = [line["decision"]["seen"].get("notes", []) for line in seen.decisions if line["told"] - seen.began > at]
+        assert any(note.startswith("lost a replica on small") for notes in told for note in notes)
+        assert "operator 'count' lost a replica on small" in broken["logs"][0]
         assert min(n for when, n in counts if at < when < at + 25.0) == 1
         assert [n for when, n in counts if at < when < broken["at"]["driver"]][-1] == 2
 

@@ -76,6 +76,25 @@ def test_nothing_is_given_back_on_a_rate_of_before() -> None:
     assert plant.asked == []
 
 
+def test_a_stream_whose_every_batch_outlasts_its_slot_is_scaled_on_what_is_known_of_slots_before() -> None:
+    """No slot is known as a whole when it ends; the reports of it come later."""
+    plant, desk = Plant(lambda t: 900.0), Desk()
+    operation = make(plant, desk)
+    told = plant.read
+
+    def read(operator: str, start: float, end: float) -> Reading:
+        plant.dark = end > plant.now - SLOT_S
+        return told(operator, start, end)
+
+    plant.read = read  # type: ignore[method-assign]
+    made = run(operation, plant, 3)
+    assert [one.kind for one in made] == ["HELD", "SCALED", "SCALED"]
+    assert "900 tuples/s" in made[1].reason
+    plant.notes = ("restarted",)
+    operation.known = None
+    assert run(operation, plant, 1, 3)[0].kind == "HELD"
+
+
 def test_a_replica_that_never_comes_is_given_back_and_told_as_failed() -> None:
     plant, desk = Plant(lambda t: 900.0), Desk()
     plant.full = True

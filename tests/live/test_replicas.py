@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from scaler.live.sensors.executors import Executor, TaskTimes, count_replicas, find_utilisation, read_executors
+from scaler.live.sensors.executors import (
+    Executor,
+    TaskTimes,
+    count_replicas,
+    find_utilisation,
+    read_executors,
+    tell_losses,
+)
 from scaler.live.sensors.records import Records, listen
 from scaler.timing import ServiceTimer, Tally
 from tests.live.streams import BEGAN
@@ -31,6 +38,22 @@ def test_executors_are_replicas_of_their_node_type_while_they_are_registered() -
     )
     replicas = count_replicas(found, BEGAN, BEGAN + 60)
     assert replicas == pytest.approx({"small": 2.0, "fast": 0.5, "profile 3": 0.25, "": 1.0})
+
+
+def test_who_was_lost_is_told_and_who_was_told_to_go_is_not() -> None:
+    gone = {"isActive": False, "removeTime": told_time(BEGAN + 15)}
+    found = read_executors(
+        [
+            executor("1", BEGAN, **gone, removeReason="worker lost: Not receiving heartbeat for 60 seconds"),
+            executor("2", BEGAN, **gone, removeReason="Executor decommission: scaled in"),
+            executor("3", BEGAN, **{**gone, "removeTime": told_time(BEGAN + 60)}, removeReason="worker lost"),
+            executor("4", BEGAN, **gone),
+        ]
+    )
+    assert tell_losses(found, BEGAN, BEGAN + 60) == (
+        "lost a replica on small (worker lost: Not receiving heartbeat for 60 seconds)",
+        "lost a replica on small (nobody knows why)",
+    )
 
 
 def test_task_times_between_two_looks_are_how_busy_executors_were() -> None:

@@ -46,7 +46,7 @@ def test_what_the_slot_itself_tells_goes_before() -> None:
     ("reading", "before"),
     [
         (BLIND, None),
-        (replace(BLIND, utilisation=0.5), WHOLE),  # nobody is seen to work
+        (replace(BLIND, utilisation=0.4), WHOLE),  # nobody is seen to work
         (replace(BLIND, utilisation=None), WHOLE),
         (replace(BLIND, notes=("stalled",)), WHOLE),
         (replace(BLIND, notes=("restarted",)), WHOLE),
@@ -65,7 +65,7 @@ def test_a_slot_of_which_all_is_known_but_the_answers_has_those_of_before() -> N
     shown = carry_on(seen, WHOLE, 0.8)
     assert (shown.rate, shown.response, shown.completeness) == (31.0, 6.0, 1.0)
     assert find_doubt(shown) == OUTLASTS
-    assert carry_on(replace(seen, utilisation=0.5), WHOLE, 0.8).response is None
+    assert carry_on(replace(seen, utilisation=0.4), WHOLE, 0.8).response is None
     assert not is_whole(seen, 0.8)
     assert is_whole(WHOLE, 0.8)
     assert not is_whole(replace(WHOLE, completeness=0.7), 0.8)
@@ -98,6 +98,16 @@ def test_replicas_are_as_busy_as_what_came_asks_for() -> None:
     assert offer(replace(WHOLE, utilisation=None)) is None
     assert offer(replace(WHOLE, service=None)) == 0.6
     assert observe(WHOLE, {"small": 1, "fast": 0}, NODES).utilisation == pytest.approx(1.4)
+
+
+def test_who_is_behind_shows_what_replicas_that_never_rest_get_through() -> None:
+    """20 a second come, 6 are to be caught up with; batches get through 16."""
+    behind = replace(WHOLE, backlog=6.0 * SLOTS * 5.0, service=None, pace=16.0, replicas={"small": 2.0})
+    assert offer(behind) == pytest.approx(26.0 / 16.0)
+    assert offer(behind, serving=3.0) == pytest.approx(26.0 / 16.0 * 2.0 / 3.0)  # one came at the end
+    assert offer(replace(behind, pace=40.0)) == 1.0  # it catches up: they never rest, and no more is known
+    assert offer(replace(behind, pace=None)) == 1.0
+    assert offer(replace(behind, backlog=50.0)) == 0.6  # so many come in a slot anyway
 
 
 def test_nothing_is_given_back_while_what_has_waited_is_worked_off() -> None:

@@ -66,16 +66,18 @@ PINNED = {  # of a small application on loopback, every stage of which is pinned
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
 }
 LEAN = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+BRIEF = {  # batches are small and the run is short: compiling for long runs would take the cores from it
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.driver.extraJavaOptions": LEAN,
+    "spark.executor.extraJavaOptions": LEAN,
+}
 SPARK = {
     **PINNED,
+    **BRIEF,
     "spark.app.name": APP,
     # A file is a task, and there are as many as a batch has files: replicas share them.
     "spark.sql.files.openCostInBytes": "1048576",
     "spark.sql.files.maxPartitionBytes": "1048576",
-    # Batches are small and the run is short: compiling for long runs would take the cores from it.
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.driver.extraJavaOptions": LEAN,
-    "spark.executor.extraJavaOptions": LEAN,
 }
 
 

@@ -23,6 +23,9 @@ DRIVER = "driver"  # in local mode it is the one executor, and else has no task 
 ATTRIBUTE = "node_type"
 UNNAMED = ""
 SNAPSHOTS = 512
+LOST = "lost a replica"
+GOING = "decommission"  # in Spark's words on an executor that was told to go
+LONGEST_SENTENCE = 160
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,7 @@ class Executor:
     until: float = math.inf
     busy: float | None = None  # seconds of tasks that have ended; Spark tells the driver's uptime instead of its own
     active: int = 0  # tasks that run now
+    removed: str = ""  # why, in Spark's words
 
 
 def read_executors(documents: Iterable[object]) -> list[Executor]:
@@ -60,6 +64,7 @@ def read_executor(document: Mapping[str, Any]) -> Executor | None:
         gone,
         None if spent is None or name == DRIVER else spent / 1000.0,
         count(document.get("activeTasks")) or 0,
+        str(document.get("removeReason") or ""),
     )
 
 
@@ -89,6 +94,14 @@ def count_replicas(executors: Iterable[Executor], start: float, end: float) -> d
         if part_of_slot > 0.0:
             counts[executor.node_type] = counts.get(executor.node_type, 0.0) + executor.slots * part_of_slot
     return counts
+
+
+def tell_losses(executors: Iterable[Executor], start: float, end: float) -> tuple[str, ...]:
+    """A sentence for each that went in the slot and was not told to go."""
+    lost = [e for e in executors if start <= e.until < end and GOING not in e.removed.lower()]
+    return tuple(
+        f"{LOST} on {e.node_type or 'a node'} ({e.removed[:LONGEST_SENTENCE] or 'nobody knows why'})" for e in lost
+    )
 
 
 @dataclass(frozen=True, slots=True)

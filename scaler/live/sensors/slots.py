@@ -2,6 +2,7 @@
 
 rate          tuples that came per second of the slot that reports cover; reports in part outside count in part
 taken         tuples of its batches; a batch that ran partly in the slot counts in part, as does what it wrote
+pace          tuples of the slot's batches per second that they ran, each counting for its part in the slot
 backlog       tuples that the last batch before the slot's end left to wait; 0 in idleness
 response      mean over the tuples taken, from coming to the end of their batch (see `spans`); no less than a batch
               has run by now that is not done and outlasts it
@@ -51,6 +52,7 @@ def read_slot(
         rate=came / covered if covered > 0.0 else None,
         taken=taken if taken is not None else 0.0 if covered > 0.0 else None,
         put_out=add_up([(trigger, trigger.written) for trigger in triggers], start, end),
+        pace=find_pace(triggers, start, end),
         backlog=find_backlog(past, triggers, end, usual_wait(spans, triggers, end)),
         response=raise_response(find_mean_response(known, start, end), triggers, end, running_since),
         utilisation=find_busy_share(past, triggers, start, end, running_since),
@@ -66,6 +68,13 @@ def add_up(amounts: Sequence[tuple[Trigger, int | None]], start: float, end: flo
     parts = [(share(t.time, t.done, start, end), amount) for t, amount in amounts if amount is not None]
     within = [part * amount for part, amount in parts if part > 0.0]
     return sum(within) if within else None
+
+
+def find_pace(triggers: Sequence[Trigger], start: float, end: float) -> float | None:
+    """None where no batch that took anything ran."""
+    known = [(overlap(t.time, t.done, start, end), t) for t in triggers if t.executed and t.rows]
+    seconds = sum(ran for ran, _ in known)
+    return sum(share(t.time, t.done, start, end) * (t.rows or 0) for _, t in known) / seconds if seconds > 0.0 else None
 
 
 def find_mean_response(known: Sequence[Batch], start: float, end: float) -> float | None:

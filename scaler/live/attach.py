@@ -25,6 +25,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 from urllib.parse import quote
+from weakref import WeakValueDictionary
 
 from scaler.errors import BadInput
 from scaler.link import Link
@@ -33,6 +34,7 @@ from scaler.live.actuators.dry_run import DryRun
 from scaler.live.actuators.executors import Executors
 from scaler.live.actuators.gateway import Gateway
 from scaler.live.actuators.profiles import Pinned
+from scaler.live.beside import Beside, Copies
 from scaler.live.checkpoint import name_file
 from scaler.live.gather import Gather
 from scaler.live.office import File
@@ -40,6 +42,7 @@ from scaler.live.operation import Office, Operation
 from scaler.live.operators import Operator, Roll, find_operators
 from scaler.live.outcome import Patience
 from scaler.live.reading import Reading, Sensor
+from scaler.live.sensors.driver import Driver
 from scaler.nodes import NodeType
 from scaler.pilot import Decision, Pilot
 
@@ -49,7 +52,9 @@ HEARD = 30  # of faults in a row, the first and then each so-many-th are warned 
 PAUSE_S = 10.0  # at most, after a slot that failed, so that a fault that lasts does not spin
 SLOT_S = 60.0
 SETTLE_S = 1.0  # after a slot's end, in which Spark still tells of it
+GONE_S = 600.0  # without its query, or ten slots where that is longer, after which an operator is let go
 OnDecision = Callable[[str, Decision, Reading], None]
+ATTACHED: WeakValueDictionary[str, Attachment] = WeakValueDictionary()  # by application
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +71,7 @@ class Terms:
     folder: Path
     patience: Patience | None
     on_decision: OnDecision | None
+    copies: Callable[[str], Copies] | None = None  # of what is learned, by query
 
 
 def attach(
@@ -82,7 +88,7 @@ def attach(
     master_page: str | None = None,  # URL of a standalone master's page, to know whether a worker has room
     timers: Mapping[str, Any] | None = None,  # ServiceTimers by operator
     enforce: bool = False,  # False: decide and record, change nothing
-    folder: str | Path | None = None,  # for what is learned and what is yet to be sent
+    folder: str | Path | None = None,  # for what is learned and is yet to be sent; None: beside the stream's checkpoint
     slot_s: float = SLOT_S,  # until orders tell
     k_max: int | None = None,  # replicas of one operator, whatever the objective allows
     seed: int = 0,
@@ -95,7 +101,7 @@ def attach(
     if (manager is None) == (objective is None):
         raise BadInput("attach needs either the address of a manager or the file of an objective; give one of them")
     check(slot_s, k_max)
-    place = Path(folder) if folder is not None else find_folder(app)
+    place = make_folder(app, folder)
     names = list(dict.fromkeys(name for one in pinned for name in one.types))
     known = tuple(nodes) if nodes is not None else tuple(NodeType(name, 1.0, 1.0) for name in names)
     if not known:
@@ -109,23 +115,55 @@ def attach(
         actuator = Executors(Gateway(spark), pinned, master_page) if pinned else DryRun()
     if enforce and isinstance(actuator, DryRun):
         raise BadInput("attach cannot enforce anything without an actuator; hand over pinned=[...] or actuator=...")
+    if enforce and not getattr(actuator, "tells", True):
+        raise BadInput("the actuator cannot tell how many replicas there are; give its Command deployed=[...], too")
     office: Link | File
     if manager is not None:
         operators = [one.operator for one in pinned]
         trusted = None if authority is None else Path(authority)
         office = Link(manager, app, operators, token, place / "link", name_instance(), clock, authority=trusted)
     else:
-        place.mkdir(parents=True, exist_ok=True)
         office = File(Path(str(objective)), app, slot_s, place / "decisions.jsonl")
     types = {one.operator: set(one.types) for one in pinned}
-    terms = Terms(known, types, enforce, policy, k_max, seed, slot_s, place, patience, on_decision)
+    copies = partial(Beside, Driver(spark)) if folder is None else None
+    terms = Terms(known, types, enforce, policy, k_max, seed, slot_s, place, patience, on_decision, copies)
     roll = Roll(pinned)
 
     def find() -> Sequence[Operator]:
         running = find_operators(spark)
         return roll.call(running) if pinned else running
 
-    return Attachment(terms, Gather(spark, timers=timers), actuator, office, find, clock)
+    attached = Attachment(terms, listen(spark, timers), actuator, office, find, clock)
+    take_over(attached, f"{spark.sparkContext.applicationId}/{app}")
+    return attached
+
+
+def make_folder(app: str, folder: str | Path | None) -> Path:
+    try:
+        place = Path(folder) if folder is not None else find_folder(app)
+        place.mkdir(parents=True, exist_ok=True)
+    except (OSError, RuntimeError) as error:
+        raise BadInput(f"attach has no folder for what it is to remember ({error}); name one with folder=") from error
+    return place
+
+
+def listen(spark: Any, timers: Mapping[str, Any] | None) -> Gather:
+    try:
+        return Gather(spark, timers=timers)
+    except BadInput:
+        raise
+    except Exception as error:  # py4j's own, in a session that was stopped
+        said = str(error).strip().partition("\n")[0][:300]
+        raise BadInput(f"this session's streams cannot be listened to ({said}); attach to one that runs") from error
+
+
+def take_over(attached: Attachment, whose: str) -> None:
+    """A cell of a notebook that is run twice must not leave two that undo what the other did."""
+    before = ATTACHED.get(whose)
+    ATTACHED[whose] = attached
+    if before is not None and not before.ended.is_set():
+        LOG.warning("scalers were attached to %s before; they are detached, and these take over", whose)
+        before.detach()
 
 
 def check(slot_s: float, k_max: int | None) -> None:
@@ -152,6 +190,8 @@ class Attachment:
         self.ended = threading.Event()
         self.threads: dict[str, threading.Thread] = {}
         self.operations: dict[str, Operation] = {}
+        self.over: dict[str, threading.Event] = {}  # by operator
+        self.seen: dict[str, float] = {}  # when each was last found
         self.failures = Counter[str]()  # in a row, by what failed
         self.call(office, "start")
         self.overseer = threading.Thread(target=self.oversee, name="scaler", daemon=True)
@@ -168,12 +208,13 @@ class Attachment:
     def detach(self, timeout: float = 10.0) -> None:
         """End all scaling, say what is still to be said, and leave executors as they are."""
         self.ended.set()
+        for over in list(self.over.values()):
+            over.set()
         until = time.monotonic() + timeout
         for thread in (self.overseer, *self.threads.values()):
             thread.join(max(0.0, until - time.monotonic()))
         for operation in list(self.operations.values()):
-            operation.kept_at = float("-inf")
-            operation.keep(self.clock())
+            operation.close(self.clock(), max(0.0, until - time.monotonic()))
         self.call(self.office, "stop")
         self.call(self.sensor, "close")
         self.call(self.actuator, "close")
@@ -207,16 +248,29 @@ class Attachment:
 
     def look(self) -> None:
         for operator in self.find():
+            self.seen[operator.name] = self.clock()
             self.attempt(f"operator {operator.name!r} cannot be begun", partial(self.take_up, operator))
+        for name, seen in list(self.seen.items()):
+            if self.clock() - seen > max(GONE_S, 10.0 * self.find_length()):
+                self.let_go(name)
+
+    def let_go(self, name: str) -> None:
+        """Of an operator that is gone for long; it is begun again, from its checkpoint, should it come back."""
+        del self.seen[name]
+        if name in self.threads:
+            LOG.info("operator %r is gone, and watched no longer", name)
+            self.over.pop(name).set()
+            self.threads.pop(name).join()
+            self.operations.pop(name).close(self.clock())
 
     def take_up(self, operator: Operator) -> None:
         watch = getattr(self.sensor, "watch", None)
         if watch is not None:
             watch(operator)
         if operator.name not in self.threads:
-            self.begin(operator.name)
+            self.begin(operator.name, operator.query)
 
-    def begin(self, name: str) -> None:
+    def begin(self, name: str, query: str) -> None:
         terms = self.terms
         nodes = tuple(node for node in terms.nodes if node.name in terms.types.get(name, {node.name}))
         pilot = Pilot(name, nodes, terms.k_max, terms.seed, terms.slot_s)
@@ -232,25 +286,33 @@ class Attachment:
             terms.patience,
             name_file(terms.folder, name),
             terms.on_decision,
+            None if terms.copies is None else terms.copies(query),
         )
-        thread = threading.Thread(target=self.run, args=(operation,), name=f"scaler-{name}"[:60], daemon=True)
+        over = threading.Event()
+        thread = threading.Thread(target=self.run, args=(operation, over), name=f"scaler-{name}"[:60], daemon=True)
+        self.operations[name], self.threads[name], self.over[name] = operation, thread, over
+        if self.ended.is_set():  # meanwhile
+            over.set()
         thread.start()
-        self.operations[name], self.threads[name] = operation, thread
         LOG.info("operator %r is watched, and %s", name, "scaled" if terms.enforce else "not touched (enforce=False)")
 
-    def run(self, operation: Operation) -> None:
+    def find_length(self) -> float:
+        """Of a slot."""
+        orders = self.office.orders()
+        return self.terms.slot_s if orders is None else orders.slot_s
+
+    def run(self, operation: Operation, over: threading.Event) -> None:
         """Slot after slot on a grid that all operators share, so that what they tell lies side by side."""
-        while not self.ended.is_set():
+        while not over.is_set():
             try:
-                orders = self.office.orders()
-                length = self.terms.slot_s if orders is None else orders.slot_s
+                length = self.find_length()
                 end = (self.clock() // length + 1.0) * length
-                if self.ended.wait(max(0.0, end + min(SETTLE_S, 0.1 * length) - self.clock())):
+                if over.wait(max(0.0, end + min(SETTLE_S, 0.1 * length) - self.clock())):
                     return
                 operation.slot(end - length, end, self.clock())
             except Exception:  # the stream goes on, and so does the scaler
                 LOG.exception("operator %r: a slot could not be decided", operation.operator)
-                self.ended.wait(min(PAUSE_S, 0.5 * self.terms.slot_s))
+                over.wait(min(PAUSE_S, 0.5 * self.terms.slot_s))
 
 
 def find_folder(app: str) -> Path:

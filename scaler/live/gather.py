@@ -4,7 +4,8 @@ It has no thread: Spark's listener bus brings the queries' reports, timers bring
 for when a slot is read. Any thread may read.
 
     rate, taken, put_out, backlog, batches, batch_time, completeness, notes: see `sensors.slots`. Of a query that is
-                 several operators the first has them; of the others, rate and taken are what timers saw. What files of
+                 several operators the first has them; of the others, rate and taken are what timers saw, nothing
+                 waits, and answers take what they take in all where no timer knows when records arrived. What files of
                  a local folder have in them of which no report tells yet: see `sensors.inbox`; idleness between Spark's
                  signs of it: see `sensors.look`
     response     what timers saw of single records where they were told when these arrived; else see `sensors.slots`
@@ -30,10 +31,12 @@ from scaler.live.operators import Operator
 from scaler.live.reading import BUSY, Reading
 from scaler.live.sensors.driver import Driver
 from scaler.live.sensors.executors import (
+    UNNAMED,
     Executor,
     TaskTimes,
     choose,
     count_replicas,
+    find_going,
     find_utilisation,
     read_executors,
     tell_losses,
@@ -134,26 +137,28 @@ class Gather:
         unreported = find_unreported(past, folder, start, end, doing.run)
         reading = read_slot(operator, past, start, end, doing.running_since, unreported)
         if not entry:
-            reading = replace(
-                reading, rate=None, taken=None, pace=None, backlog=None, response=None, batches=None, batch_time=None
-            )
+            # What waits, waits before the first stage; an answer takes no longer here than it takes in all.
+            waits = None if reading.backlog is None else 0.0
+            reading = replace(reading, rate=None, taken=None, pace=None, backlog=waits, batches=None, batch_time=None)
         else:
             reading = add_files(reading, past, folder)
         if not leaving:
             reading = replace(reading, put_out=None)
+        if doing.running_since is not None and doing.running_since < end:
+            reading = replace(reading, running=end - doing.running_since)
         own = None if executors is None else choose(executors, profiles)
         records = self.records.get(operator)
-        timed = None if records is None else records.read(start, end)
-        reading = join(reading, entry, own, timed, self.find_spent(own, doing, start, end), doing)
+        reading = join(reading, entry, own, records, self.find_spent(own, past, doing, start, end), doing)
         long = find_longest(past, doing, start, end) if STALLED in reading.notes else None
-        spent = None if long is None else self.find_spent(own, doing, *long)
+        spent = None if long is None else self.find_spent(own, past, doing, *long)
         return reading if long is None else clear_stall(reading, own, spent, *long)
 
     def find_spent(
-        self, own: Sequence[Executor] | None, doing: Doing, start: float, end: float
+        self, own: Sequence[Executor] | None, past: Past, doing: Doing, start: float, end: float
     ) -> dict[str, float] | None:
+        batches = [(t.time, t.done) for t in past.triggers if t.executed and t.done > start]
         with self.asking:
-            return None if own is None else self.tasks.read(own, start, end, doing.running_since)
+            return None if own is None else self.tasks.read(own, start, end, doing.running_since, batches)
 
     def look_up(self, operator: str, start: float) -> tuple[str | None, Past, tuple[int, ...], bool, bool]:
         """By the id of the operator's query; by its name where a query of this id was never heard of."""
@@ -242,13 +247,14 @@ def join(
     reading: Reading,
     entry: bool,
     executors: Sequence[Executor] | None,
-    timed: Mapping[str, Timed] | None,
+    records: Records | None,
     spent: Mapping[str, float] | None,
     doing: Doing,
 ) -> Reading:
     """The reading of the progress, with what executors and timers know better; `spent` by tasks, by node type."""
     start, end = reading.start, reading.end
     replicas = None if executors is None else count_replicas(executors, start, end)
+    timed = None if records is None else records.read(start, end)
     total = add_timed(timed) if timed is not None else Timed()
     if total.service_n:
         reading = replace(reading, service=(total.service_n, total.service_sum, total.service_squares))
@@ -259,20 +265,28 @@ def join(
         reading = replace(reading, taken=total.tuples, rate=total.tuples / (end - start))
     busy = {name: part.busy for name, part in timed.items()} if timed else spent
     if busy is not None and replicas:
-        running = count_running(executors or (), doing, start, end) if timed else {}
+        running = count_running(executors or (), doing, start, end, records) if timed else {}
         used = find_utilisation(busy, replicas, end - start, running)
         reading = replace(reading, utilisation=reading.utilisation if used is None else used)
-    return replace(reading, replicas=replicas, notes=(*reading.notes, *tell_losses(executors or (), start, end)))
+    serving = None if executors is None else float(sum(e.slots for e in executors if e.since < end <= e.until))
+    notes = (*reading.notes, *tell_losses(executors or (), start, end))
+    return replace(reading, replicas=replicas, serving=serving, notes=notes)
 
 
-def count_running(executors: Iterable[Executor], doing: Doing, start: float, end: float) -> dict[str, float]:
-    """Seconds of the slot that tasks have run that are not done, by node type."""
-    running: dict[str, float] = {}
-    if doing.running_since is not None and doing.running_since < end:
-        for executor in executors:
-            spent = executor.active * (end - max(doing.running_since, executor.since, start))
-            running[executor.node_type] = running.get(executor.node_type, 0.0) + spent
-    return running
+def count_running(
+    executors: Iterable[Executor], doing: Doing, start: float, end: float, records: Records | None = None
+) -> dict[str, float]:
+    """Seconds of the slot that tasks have run that are not done, by node type; `records` has those that are."""
+    if doing.running_since is None or doing.running_since >= end:
+        return {}
+    since = max(doing.running_since, start)
+    ended = {} if records is None else {name: part.busy for name, part in records.read(since, end).items()}
+    known = list(executors)
+    groups = {name: [e for e in known if e.node_type == name] for name in {e.node_type for e in known}}
+    if not set(ended) <= set(groups):  # timers and Spark name them differently
+        groups, ended = {UNNAMED: known}, {UNNAMED: sum(ended.values())}
+    going = {name: find_going(group, since, end, ended.get(name, 0.0)) for name, group in groups.items()}
+    return {name: spent for name, spent in going.items() if spent > 0.0}
 
 
 def find_longest(past: Past, doing: Doing, start: float, end: float) -> tuple[float, float] | None:

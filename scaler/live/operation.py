@@ -16,11 +16,13 @@ from typing import Any, Protocol
 
 from scaler.errors import BadInput, Retry
 from scaler.live.actuator import Actuator
+from scaler.live.beside import Copies
 from scaler.live.checkpoint import put_target, read_checkpoint, read_target, write_checkpoint
 from scaler.live.outcome import FAILED, REACHED, Ledger, Patience, ask, compare, refuse
 from scaler.live.reading import Reading, Sensor
 from scaler.live.sensors.executors import LOST
-from scaler.live.telling import OLDEST, carry_on, find_doubt, is_whole, make_samples, observe, tell_more
+from scaler.live.sensors.states import STOPPED
+from scaler.live.telling import LATE, OLDEST, carry_on, find_doubt, is_whole, make_samples, observe, tell_more
 from scaler.nodes import NOTHING, Deployment, NodeType, Reconfiguration
 from scaler.orders import Orders
 from scaler.pilot import Decision, Pilot, Step
@@ -59,16 +61,19 @@ class Operation:
         patience: Patience | None = None,
         checkpoint: Path | None = None,
         on_decision: Callable[[str, Decision, Reading], None] | None = None,
+        copies: Copies | None = None,  # of the checkpoint
     ) -> None:
         self.operator, self.nodes = operator, tuple(nodes)
         self.pilot, self.sensor, self.actuator, self.office = pilot, sensor, actuator, office
         self.enforce, self.policy, self.patience, self.checkpoint = enforce, policy, patience, checkpoint
-        self.on_decision = on_decision
+        self.on_decision, self.copies = on_decision, copies
         self.ledger = Ledger()
         self.awaited: tuple[Step, ...] = ()  # that asked for what has not come yet
         self.kept_at = float("-inf")
-        self.had: Mapping[str, int] = {}  # replicas that served last, or that the driver before this one wanted
+        self.had: Mapping[str, int] = {}  # replicas that served last
+        self.restored: Mapping[str, int] = {}  # that the driver before this one wanted, until they are asked for
         self.known: Reading | None = None  # the last one that was whole
+        self.decided = float("-inf")  # the end of the last slot that was decided about as a whole
         self.dark = deque[tuple[float, float]](maxlen=int(OLDEST))  # slots after it, of which too little is known
         self.fault = ""  # what went wrong in the last slot that something did
         if checkpoint is not None:
@@ -76,12 +81,14 @@ class Operation:
 
     def restore(self, path: Path) -> None:
         """Go on where the driver was before."""
+        if self.copies is not None:
+            self.copies.fetch(path)
         arrays = read_checkpoint(path)
         if arrays is None:
             return
         try:
-            self.had = read_target(arrays)
             self.pilot.load(arrays)
+            self.restored = read_target(arrays)
             LOG.info("operator %r goes on from checkpoint %s", self.operator, path)
         except BadInput as error:
             LOG.warning("operator %r: checkpoint %s does not fit (%s); it starts anew", self.operator, path, error)
@@ -92,12 +99,14 @@ class Operation:
         for lost in (note for note in reading.notes if note.startswith(LOST)):
             LOG.warning("operator %r %s", self.operator, lost)
         self.remember(reading)
-        shown = carry_on(reading, self.known, self.pilot.complete)
-        came = self.count()
+        shown = carry_on(reading, self.known, self.pilot.complete, self.decided)
+        if self.known is not None and (LATE in shown.notes or shown is self.known):
+            self.decided = self.known.end
+        came = self.count(reading)
         if came is not None and any(came.values()):
             self.had = dict(came)
         told = self.settle(came, now)
-        self.ask_first(came, now)
+        self.ask_first(came, reading, now)
         seen, expected, barred = observe(shown, came, self.nodes), self.expect(came), self.find_barred(now)
         step = self.pilot.step(seen, self.take_orders(), now, expected, tell_more(shown), find_doubt(shown), barred)
         decision = self.pilot.acted(step, *self.act(step, came, now))
@@ -128,12 +137,16 @@ class Operation:
                 break
         self.dark.append((reading.start, reading.end))
 
-    def count(self) -> Mapping[str, int] | None:
+    def count(self, reading: Reading) -> Mapping[str, int] | None:
+        """By the actuator; where nothing is to be changed and none can tell, as the sensor has seen them."""
         try:
-            return self.actuator.deployed(self.operator)
+            found = self.actuator.deployed(self.operator)
         except Exception as error:
             self.note("the actuator cannot count replicas", error)
             return None
+        if found is not None or self.enforce or reading.replicas is None:
+            return found
+        return {name: round(n) for name, n in reading.replicas.items()}
 
     def take_orders(self) -> Orders | None:
         """As they came, but for what this driver was started with: its own policy, and whether it may act."""
@@ -177,19 +190,48 @@ class Operation:
         said = {node.name: refuse(self.ledger, node.name, now) for node in self.nodes}
         return {name: why for name, why in said.items() if why is not None}
 
-    def ask_first(self, came: Mapping[str, int] | None, now: float) -> None:
-        """A stream that has no replica at all serves nothing and tells nothing; it gets those that it had, or one."""
-        if not self.enforce or came is None or any(came.values()) or any(self.ledger.target().values()):
+    def ask_first(self, came: Mapping[str, int] | None, reading: Reading, now: float) -> None:
+        """A stream that has no replica at all serves nothing and tells nothing; it gets those that it had, or one.
+
+        One whose driver was started again gets those that were wanted before, whatever Spark has brought by itself.
+        """
+        if not self.enforce or came is None or any(self.ledger.target().values()) or STOPPED in reading.notes:
             return
-        target = {node.name: self.had.get(node.name, 0) for node in self.nodes}
-        if not any(target.values()):
-            target[self.nodes[0].name] = 1
+        wanted = self.restored or ({} if any(came.values()) else self.had or {self.nodes[0].name: 1})
+        there = {node.name: came.get(node.name, 0) for node in self.nodes}
+        free = {name: n for name, n in wanted.items() if self.is_free(name, n - there.get(name, 0))}
+        target = raise_to(there, free, self.find_most())
+        if target == there or self.is_dry():
+            return
         try:
             self.actuator.ask(self.operator, target)
         except Exception as error:  # the next slot tries again
-            self.note("a first replica could not be asked for", error)
+            self.note("first replicas could not be asked for", error)
             return
+        self.restored = {}
         self.ledger = ask(self.ledger, target, now)
+
+    def is_free(self, node_type: str, more: int) -> bool:
+        """Whether replicas may be asked for, as far as the actuator can tell."""
+        if more <= 0:
+            return True
+        why = self.actuator.room(self.operator, node_type)
+        if why is not None:
+            LOG.warning("operator %r: no first replica on %s is asked for: %s", self.operator, node_type, why)
+        return why is None
+
+    def find_most(self) -> float:
+        """Replicas at most, by the driver and by the objective."""
+        orders = self.office.orders()
+        targets = {} if orders is None or orders.objective is None else orders.objective.operators
+        limits = [self.pilot.k_max, targets[self.operator].k_max if self.operator in targets else None]
+        return min((k for k in limits if k is not None), default=float("inf"))
+
+    def is_dry(self) -> bool:
+        """Whether somebody has said that nothing is to be done, only told."""
+        orders = self.office.orders()
+        guards = {} if orders is None else orders.guards
+        return any("dry_run" in guards.get(whose, {}) for whose in ("", self.operator))
 
     def expect(self, came: Mapping[str, int] | None) -> Deployment | None:
         """The deployment once all that was asked for has come; None where nothing is awaited."""
@@ -231,8 +273,19 @@ class Operation:
             wanted = self.ledger.target() or self.had
             write_checkpoint(self.checkpoint, put_target(self.pilot.save(), wanted))
             self.kept_at = now
+            if self.copies is not None:
+                self.copies.put(self.checkpoint)
         except Exception as error:
             self.note("what was learned could not be kept", error)
+
+    def close(self, now: float, patience: float = 10.0) -> None:
+        """Keep what is known by now, and have it copied."""
+        if self.copies is not None:
+            self.copies.close(0.5 * patience)  # so that no copy under way is in the way of the last
+        self.kept_at = float("-inf")
+        self.keep(now)
+        if self.copies is not None:
+            self.copies.close(0.5 * patience)
 
     def tell(self, decision: Decision, reading: Reading) -> None:
         try:
@@ -244,3 +297,12 @@ class Operation:
     def note(self, what: str, error: Exception) -> None:
         self.fault = f"{what} ({type(error).__name__}: {error})"
         LOG.warning("operator %r: %s", self.operator, self.fault, exc_info=error)
+
+
+def raise_to(there: Mapping[str, int], wanted: Mapping[str, int], most: float) -> dict[str, int]:
+    """As many more as are wanted, type by type, and no more in all than there may be."""
+    target = dict(there)
+    for name in target:
+        more = max(0, wanted.get(name, 0) - target[name])
+        target[name] += int(max(0, min(more, most - sum(target.values()))))
+    return target

@@ -3,8 +3,9 @@
 Values in, values out: a `Ledger` for each operator, the time from the caller's clock. A replica that does not arrive
 before the deadline of its node type is given back: the target falls to what is there, so that nothing comes and is paid
 long after it was needed. Then the type is not to be asked for again for a while, which doubles at each further miss. An
-operator that has no replica at all never ends with a target of none: one is asked for, of each type in turn. What was
-to go and does not go in that time stays, and counts as wanted.
+operator that has no replica at all never ends with a target of none: one is asked for, of each type in turn, and where
+there is but one type, again and again, after pauses that double. What was to go and does not go in that time stays, and
+counts as wanted.
 
     ledger = ask(ledger, target, now)           # once the actuator took it
     outcome = compare(ledger, actuator.deployed(operator), now)
@@ -81,7 +82,7 @@ class Outcome:
     state: str
     says: str
     ledger: Ledger
-    give_back: Mapping[str, int] | None = None  # the lowered target, to be asked for
+    give_back: Mapping[str, int] | None = None  # to be asked for: the lowered target, or the same where none is lower
     failed: Mapping[str, int] = field(default_factory=dict)  # replicas that did not come (or go: less than 0), by type
 
 
@@ -156,7 +157,7 @@ def give_back(
     target = ledger.asked.target
     lowered = lower(target, came, late)
     if lowered == target:
-        return Outcome(WAITING, f"{tell_missing(ledger, late)} to come, and nothing else could be asked for", ledger)
+        return ask_again(ledger, late, now, patience)
     missed = dict(ledger.missed)
     for name in late:
         times = missed[name].times + 1 if name in missed else 1
@@ -168,6 +169,26 @@ def give_back(
     met = (ledger.met | set(late)) - {name for name in lowered if lowered[name] > target.get(name, 0)}
     after = replace(ledger, asked=Asked(lowered, now), short=short, met=met, missed=missed)
     return Outcome(FAILED, says, after, lowered, {name: one.missing for name, one in late.items()})
+
+
+def ask_again(ledger: Ledger, late: Mapping[str, Short], now: float, patience: Patience) -> Outcome:
+    """One replica of the only type there is: whoever took the order for it may not look whether it lives."""
+    ((name, one),) = late.items()
+    what = tell_missing(ledger, late)
+    before = ledger.missed.get(name)
+    times = (
+        0 if before is None or before.had else before.times
+    )  # what was missed beside others says nothing of the last
+    if before is not None and times and now < before.until:
+        return Outcome(WAITING, f"{what} to come, and asked for again in {before.until - now:.0f} s", ledger)
+    until = now + patience.pause(times + 1)
+    says = f"{what} did not come in {now - one.since:.0f} s; asked for again, and not once more for {until - now:.0f} s"
+    after = replace(
+        ledger,
+        short={**ledger.short, name: Short(one.missing, now)},
+        missed={**ledger.missed, name: Missed(times + 1, until, 0)},
+    )
+    return Outcome(FAILED, says, after, ledger.target(), {name: one.missing})
 
 
 def lower(target: Mapping[str, int], came: Mapping[str, int], late: Mapping[str, Short]) -> dict[str, int]:

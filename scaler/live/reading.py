@@ -26,8 +26,10 @@ class Reading:
     utilisation: float | None = None  # of the busiest node type's replicas
     service: tuple[float, float, float] | None = None  # tuples timed one by one, sum and squares of their times
     replicas: Mapping[str, float] | None = None  # mean over the slot by node type
+    serving: float | None = None  # of all types at the slot's end
     batches: int | None = None  # that ended in the slot
     batch_time: float | None = None  # sum of their durations
+    running: float | None = None  # seconds for which a batch that is not done has run by the slot's end; None: no such
     completeness: float = 1.0  # share of the slot that the evidence covers
     notes: tuple[str, ...] = field(default_factory=tuple)  # "restarted", "stalled": why to hold; what was lost
 

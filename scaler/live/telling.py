@@ -15,29 +15,47 @@ from scaler.policy import Observation
 UNTRUSTED = ("restarted", "stopped", "stalled")  # what was measured then says nothing of what the operator can do
 CATCHING_UP = "catching up"
 OUTLASTS = "a batch outlasts the slot: what was known before is held"
+LATE = "reports come after the slot: the one before is decided about"
+RESTLESS = 0.95  # of the slot, from which on batches follow each other
 QUIET = 0.05  # of it, up to which nobody is seen to work
 OLDEST = 6.0  # slots, beyond which what was known says nothing of now
 
 
-def carry_on(reading: Reading, before: Reading | None, complete: float) -> Reading:
-    """What was known last, where a batch that outlasts the slot is all that keeps its report from coming.
+def carry_on(reading: Reading, before: Reading | None, complete: float, decided: float = -math.inf) -> Reading:
+    """The newest that is known, where the slot itself is not; `before` is the last slot that is known as a whole.
 
-    An overloaded stream has the longest batches, so that it would be held just when it must not be. Its executors tell
-    that they work; the rate is the last one that was told, and answers take no less than they did.
+    An overloaded stream has the longest batches, so that it would be held just when it must not be: where a batch has
+    run all through the slot and executors tell that they work, the rate is the last one that was told, and answers take
+    no less than they did. A stream whose batches begin as seldom as slots end tells of each only in the next, and is
+    decided about a slot late, unless that slot was (`decided`: the end of the last that was).
     """
     unanswered = reading.rate is not None and reading.response is None and not is_idle(reading)
     missing = reading.completeness < complete or unanswered
     if before is None or not missing or any(note in UNTRUSTED for note in reading.notes):
         return reading
-    known = None not in (before.rate, before.response) and reading.end - before.end <= OLDEST * (
-        before.end - before.start
-    )
-    if not known or reading.utilisation is None or reading.utilisation < BUSY:
+    if is_outlasted(reading):
+        return hold_on(reading, before)
+    if decided < before.end and abs(before.end - reading.start) < 0.5 * length(reading):
+        notes = (*reading.notes, LATE)
+        return replace(
+            before, start=reading.start, end=reading.end, serving=reading.serving, completeness=reading.completeness,
+            notes=notes,
+        )  # fmt: skip
+    return reading
+
+
+def is_outlasted(reading: Reading) -> bool:
+    """Whether a batch ran all through the slot, and executors at work."""
+    used, running = reading.utilisation, reading.running
+    return running is not None and running >= length(reading) and used is not None and used >= BUSY
+
+
+def hold_on(reading: Reading, before: Reading) -> Reading:
+    if None in (before.rate, before.response) or reading.end - before.end > OLDEST * length(before):
         return reading
     rate = before.rate if reading.rate is None else reading.rate
     response = max(before.response or 0.0, reading.response or 0.0)
-    notes = (*reading.notes, OUTLASTS)
-    return replace(reading, rate=rate, response=response, utilisation=1.0, notes=notes)
+    return replace(reading, rate=rate, response=response, utilisation=1.0, notes=(*reading.notes, OUTLASTS))
 
 
 def is_whole(reading: Reading, complete: float) -> bool:
@@ -50,6 +68,8 @@ def find_doubt(reading: Reading) -> str:
     """Why nothing is to be taken away on what is known of the slot; "" where nothing is against it."""
     if OUTLASTS in reading.notes:
         return OUTLASTS
+    if reading.backlog is None and is_restless(reading) and (reading.utilisation or 0.0) >= BUSY:
+        return "how much waits is not known, and batches follow each other"
     late = reading.response is not None and math.isinf(reading.response)
     return "what has waited is still to be worked off" if late or is_behind(reading) else ""
 
@@ -57,6 +77,11 @@ def find_doubt(reading: Reading) -> str:
 def is_behind(reading: Reading) -> bool:
     """More waits than comes in a slot, or what had waited is worked off."""
     return CATCHING_UP in reading.notes or (reading.backlog or 0.0) > max(1.0, reading.rate or 0.0) * length(reading)
+
+
+def is_restless(reading: Reading) -> bool:
+    """Batches follow each other, as they do where more waits than one of them may take."""
+    return max(reading.batch_time or 0.0, reading.running or 0.0) >= RESTLESS * length(reading)
 
 
 def is_idle(reading: Reading) -> bool:
@@ -69,24 +94,24 @@ def length(reading: Reading) -> float:
     return reading.end - reading.start
 
 
-def offer(reading: Reading, serving: float | None = None) -> float | None:
+def offer(reading: Reading) -> float | None:
     """The utilisation that what came asks for, which may be above 1: of the slot's work alone, replicas may do less.
 
     Where more came than was worked on, where more waits than comes in a slot, or what had waited is worked off, they
     are as busy as they can be at least: exactly 1, which tells a policy no more than that, unless more is asked for
     than batches that follow each other get through. A policy that held the work done against what came would take them
     for faster, or slower, than they are; and one that looks at their work alone would give them back while records
-    wait. `serving`: replicas at the slot's end, which that is to be of; None where they were the same all the time.
+    wait. It is of the replicas at the slot's end, as the deployment is that a policy is shown.
     """
     if reading.utilisation is None:
         return None
     replicas = sum((reading.replicas or {}).values())
-    used = reading.utilisation
-    if is_behind(reading):
-        used = max(1.0, crowd(reading) * (replicas / serving if serving and replicas > 0.0 else 1.0))
+    serving = reading.serving or replicas
+    share = replicas / serving if replicas > 0.0 else 1.0
+    used = max(1.0, share * crowd(reading)) if is_behind(reading) else share * reading.utilisation
     if reading.service is None or reading.rate is None or reading.service[0] <= 0.0 or replicas <= 0.0:
         return used
-    return max(used, reading.rate * reading.service[1] / reading.service[0] / replicas)
+    return max(used, reading.rate * reading.service[1] / reading.service[0] / serving)
 
 
 def crowd(reading: Reading) -> float:
@@ -102,13 +127,13 @@ def observe(reading: Reading, came: Mapping[str, int] | None, nodes: Sequence[No
     What is carried on is known as well as it can be; how much of the slot was seen is recorded beside it.
     """
     untrusted = any(note in UNTRUSTED for note in reading.notes)
-    complete = 1.0 if OUTLASTS in reading.notes else reading.completeness
+    complete = 1.0 if {OUTLASTS, LATE} & set(reading.notes) else reading.completeness
     known = came is not None and set(came) <= {node.name for node in nodes}
     replicas = tuple(came.get(node.name, 0) for node in nodes) if known and came is not None else ()
     return Observation(
         time=reading.start,
         rate=or_nan(reading.rate),
-        utilisation=or_nan(offer(reading, None if came is None else sum(came.values()))),
+        utilisation=or_nan(offer(reading)),
         response=0.0 if is_idle(reading) else or_nan(reading.response),
         deployment=Deployment(replicas),
         completeness=0.0 if untrusted else complete,

@@ -12,7 +12,8 @@ Defaults are those of the operator (.7, .3, a window of 15 min, 5 min, 1 h, 30 m
 
 Deviations: one operator; one replica a slot, and a target is given up once a step towards it is refused; the lag is
 what Little's law gives for the response time beyond the service time, as queues are not seen, and none where that is
-infinite (a plant without memory keeps none); no allowance for a restart, which here takes seconds; ineffective scalings
+infinite (a plant without memory keeps none; the rate of one that queues has in it what is to be caught up with, and the
+lag comes on top); no allowance for a restart, which here takes seconds; ineffective scalings
 are not looked for (the operator does not act on them by default); the bounds are looked at when the delay is over.
 """
 

@@ -2,8 +2,8 @@
 
 It is the observed rate over the share of time that was useful. Kernels see arrivals and utilisation, not tuples
 processed, and these agree only where nothing waits. So three kinds of slot teach nothing about it, and the last known
-rate stands: saturated ones (utilisation at the cap of 1: a plant that queues gets through less than arrives), the one
-after (it catches up, and gets through more than arrives), and those within a warm-up after a change.
+rate stands: saturated ones (utilisation of exactly 1: replicas never rest, and no more is known), the first below that
+(it catches up, and gets through more than arrives), and those within a warm-up after a change.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def make_true_rate(window: int, warm_up: int) -> TrueRate:
 
 @jit
 def is_saturated(seen: Seen) -> bool:
-    """Whether utilisation stands at the cap of 1. Where nothing caps it, it says how much is missing, hardly ever 1."""
+    """Whether utilisation is exactly 1. Above it says how much is missing."""
     return abs(seen.utilisation - 1.0) < AT_THE_CAP
 
 
@@ -45,7 +45,8 @@ def gauge(t: TrueRate, before: Seen, action: int, seen: Seen) -> None:
     if t.rest[0] > 0:
         t.rest[0] -= 1
         return
-    if is_saturated(seen) or is_saturated(before) or seen.utilisation <= 0.0 or seen.rate <= 0.0:
+    catches_up = before.utilisation >= 1.0 - AT_THE_CAP and seen.utilisation < 1.0
+    if is_saturated(seen) or catches_up or seen.utilisation <= 0.0 or seen.rate <= 0.0:
         return
     push(t.share, seen.rate / seen.count)
     push(t.busy, seen.utilisation)

@@ -52,7 +52,7 @@ class Plant:
             raise OSError("no sensor")
         if self.dark:
             replicas = {name: float(n) for name, n in self.serving.items()}
-            return Reading(operator, start, end, utilisation=1.0, replicas=replicas, completeness=0.0)
+            return Reading(operator, start, end, utilisation=1.0, replicas=replicas, completeness=0.0, running=SLOT_S)
         rate = self.rate(start)
         if not any(self.serving.values()):
             return Reading(operator, start, end, rate=rate)

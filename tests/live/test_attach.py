@@ -14,6 +14,7 @@ import pytest
 
 import scaler
 from scaler.errors import BadInput
+from scaler.live.actuators.command import Command
 from scaler.live.actuators.profiles import Pinned
 from scaler.live.attach import Attachment, Terms
 from scaler.live.office import File
@@ -180,6 +181,52 @@ def test_a_fault_that_lasts_is_heard_now_and_again(
     assert [i for i, one in enumerate(told) if one.levelno == logging.WARNING][:3] == [0, 30, 60]
     assert told[0].exc_info is not None
     assert str(told[0].exc_info[1]) == "no JVM"
+
+
+def test_an_operator_that_is_gone_for_long_is_let_go_and_begun_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scaler.live.attach.LOOK_S", 0.01)
+    monkeypatch.setattr("scaler.live.attach.GONE_S", 0.1)
+    plant, desk, found = Plant(lambda t: 900.0), Quick(), [PARSE, COUNT]
+    with Attachment(make_terms(tmp_path), plant, plant, desk, lambda: found) as live:
+        wait_for(lambda: set(live.threads) == {"parse", "count"} and len(desk.told) >= 2)
+        gone = live.threads["count"]
+        found.remove(COUNT)
+        wait_for(lambda: set(live.threads) == {"parse"})
+        assert not gone.is_alive()
+        assert (tmp_path / "count.npz").exists()
+        assert set(live.operations) == set(live.over) == set(live.seen) == {"parse"}
+        found.append(COUNT)
+        wait_for(lambda: set(live.threads) == {"parse", "count"})
+
+
+@pytest.mark.xdist_group("spark")
+def test_who_attaches_twice_has_one_attachment(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "o.json").write_text(json.dumps(make_orders("threshold-c", {})["objective"]))
+
+    def attach(app: str) -> Attachment:
+        plant = Plant(lambda t: 900.0)
+        return scaler.attach(spark, app, objective=tmp_path / "o.json", nodes=NODES, actuator=plant, folder=tmp_path)
+
+    first, other, second = attach("shop"), attach("another"), attach("shop")
+    try:
+        assert [one.ended.is_set() for one in (first, other, second)] == [True, False, False]
+    finally:
+        other.detach()
+        second.detach()
+
+
+@pytest.mark.xdist_group("spark")
+def test_what_attach_cannot_do_is_one_sentence(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "o.json").write_text(json.dumps(make_orders("threshold-c", {})["objective"]))
+    stated: dict[str, Any] = {"objective": tmp_path / "o.json", "nodes": NODES}
+    with pytest.raises(BadInput, match="name one with folder="):
+        scaler.attach(spark, "shop", folder=tmp_path / "o.json" / "below", **stated)
+    blind = Command("shop", ["true", "{node_type}", "{replicas}"])
+    with pytest.raises(BadInput, match="cannot tell how many replicas there are"):
+        scaler.attach(spark, "shop", actuator=blind, enforce=True, folder=tmp_path, **stated)
+    blind.close()
 
 
 def test_an_operator_that_cannot_be_begun_keeps_no_other_from_it(

@@ -6,7 +6,7 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,10 @@ from scaler.errors import BadInput, Retry
 from scaler.live.actuators.calls import Calls, Order, read_replicas
 from scaler.live.actuators.command import LARGEST, Command, run_bounded
 from scaler.live.actuators.webhook import Webhook
+from scaler.live.operation import Operation
+from scaler.live.outcome import Patience
+from scaler.pilot import Pilot
+from tests.live.plant import NODES, SLOT_S, Desk, Plant
 from tests.live.wait import await_true
 
 PROGRAM = str(Path(__file__).with_name("program.py"))
@@ -150,6 +154,30 @@ def test_an_argv_that_cannot_work_is_refused(words: Any, said: str) -> None:
         Command("shop", words)
 
 
+@pytest.mark.parametrize(
+    ("words", "deployed", "tells"),
+    [
+        (["scale", "{operator}-{node_type}", "{replicas}"], None, False),
+        (["scale", "{verb}", "{operator}-{node_type}"], None, False),
+        (["scale", "{operator}"], None, False),
+        (["scale", "{operator}-{node_type}", "{replicas}"], ["count", "{operator}"], True),
+        (["scale", "{verb}", "{operator}"], None, True),
+    ],
+)
+def test_a_command_knows_whether_it_can_tell_and_says_once_what_to_add(
+    words: list[str], deployed: list[str] | None, tells: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    command = Command("shop", words, deployed)
+    if not tells:
+        assert command.deployed("count") is None
+    assert command.tells is tells
+    assert [record.getMessage() for record in caplog.records] == [
+        "scale cannot tell what is deployed, and without that no replicas change; "
+        'add deployed=["/opt/count-replicas", "{operator}"], a program that writes {"small": 2}'
+    ] * (not tells)
+    command.close()
+
+
 def test_a_program_that_is_not_there_is_a_refusal() -> None:
     with pytest.raises(BadInput, match="/no/such cannot be started: No such file"):
         run_bounded(["/no/such"], b"", 1.0)
@@ -168,6 +196,87 @@ def test_keys_differ_by_order_operator_and_run_and_not_by_attempt() -> None:
     keys = [one.make_key(operator, n) for one in calls for operator in ("a", "b") for n in (1, 2)]
     assert keys[:4] == keys[4:8]
     assert len(set(keys)) == 8
+
+
+def test_a_target_under_way_is_sent_once_and_one_that_was_taken_is_sent_anew() -> None:
+    sent: list[Order] = []
+    may = threading.Semaphore(0)
+
+    def send(order: Order) -> None:
+        sent.append(order)
+        may.acquire()
+
+    calls = Calls("shop", send)
+    for number in (1, 2):
+        for _ in range(3):
+            calls.put("count", {"small": 1})
+        await_true(lambda number=number: len(sent) == number)  # type: ignore[misc]
+        calls.put("count", {"small": 1})
+        may.release()
+        await_true(lambda: calls.idle("count"))
+    assert [order.target for order in sent] == [{"small": 1}] * 2
+    assert len({order.key for order in sent}) == 2
+    calls.close()
+
+
+class Site:
+    """What takes orders for a plant, carries each out once, and does not look after what it started."""
+
+    def __init__(self, plant: Plant) -> None:
+        self.plant = plant
+        self.calls = Calls("shop", lambda order: plant.ask(order.operator, order.target))
+
+    def deployed(self, operator: str) -> dict[str, int]:
+        return {"small": self.plant.serving["small"]}
+
+    def room(self, operator: str, node_type: str) -> str | None:
+        return self.calls.waiting(operator)
+
+    def ask(self, operator: str, target: Mapping[str, int]) -> None:
+        self.calls.put(operator, target)
+        await_true(lambda: self.calls.idle(operator))
+
+    def close(self) -> None:
+        self.calls.close()
+
+
+def run_slots(operation: Operation, plant: Plant, slots: range) -> None:
+    for t in slots:
+        plant.at((t + 1) * SLOT_S)
+        operation.slot(t * SLOT_S, (t + 1) * SLOT_S, (t + 1) * SLOT_S)
+
+
+def test_a_last_replica_that_dies_is_ordered_anew_and_no_order_is_sent_each_slot() -> None:
+    plant, desk = Plant(lambda t: 300.0), Desk()
+    plant.target = {"small": 0}
+    site, patience = Site(plant), Patience(default=2 * SLOT_S, back_off=8 * SLOT_S)
+    operation = Operation("parse", NODES[:1], Pilot("parse", NODES[:1]), plant, site, desk, True, patience=patience)
+    run_slots(operation, plant, range(6))
+    assert (plant.asked, plant.serving) == ([{"small": 1}], {"small": 1})
+    plant.target, plant.full = {"small": 0}, True  # it dies, and for a while no other can start
+    run_slots(operation, plant, range(6, 20))
+    assert plant.asked == [{"small": 1}] * 3
+    plant.full = False
+    run_slots(operation, plant, range(20, 40))
+    assert plant.serving == {"small": 1}
+    assert "ACTUATION_FAILED" not in desk.kinds()
+    site.close()
+
+
+def test_an_order_to_go_that_had_no_effect_is_sent_again_in_the_end() -> None:
+    plant, desk = Plant(lambda t: 300.0), Desk()
+    plant.serving = plant.target = {"small": 2}
+    plant.stays = True
+    site, patience = Site(plant), Patience(default=2 * SLOT_S)
+    operation = Operation("parse", NODES[:1], Pilot("parse", NODES[:1]), plant, site, desk, True, patience=patience)
+    run_slots(operation, plant, range(2))
+    assert plant.asked == [{"small": 1}]
+    run_slots(operation, plant, range(2, 40))
+    assert 1 < len(plant.asked) < 14
+    plant.stays = False
+    run_slots(operation, plant, range(40, 42))
+    assert plant.serving == {"small": 1}
+    site.close()
 
 
 class Server(ThreadingHTTPServer):
@@ -225,6 +334,16 @@ def test_a_webhook_is_posted_the_order_with_its_key_and_token(server: Server, tm
     assert (headers["Authorization"], later["Authorization"]) == ("Bearer first", "Bearer second")
     assert headers["Idempotency-Key"] == order["key"]
     assert (order["verb"], order["target"], query["verb"]) == ("scale", {"small": 2}, "deployed")
+    webhook.close()
+
+
+def test_a_webhook_is_told_anew_what_it_took_before(server: Server) -> None:
+    webhook = Webhook("shop", server.url)
+    for _ in range(2):
+        webhook.ask("count", {"small": 1})
+        await_true(lambda: webhook.calls.idle("count"))
+    first, second = (headers["Idempotency-Key"] for headers, _ in server.asked)
+    assert first != second
     webhook.close()
 
 

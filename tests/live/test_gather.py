@@ -147,6 +147,66 @@ def test_tasks_count_with_timers_for_what_they_ran_in_the_slot() -> None:
     assert count_running([one], Doing(BEGAN + 65), BEGAN + 60, BEGAN + 65) == {}
 
 
+def ended_waves(*node_types: str | None, number: int, since: float) -> Records:
+    """As a timer tells of so many tasks of ten seconds, one after another on each."""
+    records = Records()
+    for node_type in node_types:
+        for i in range(number):
+            at = since + 10.0 * i
+            records.take(Tally(node_type, "h", at, at + 10.0, service_n=100.0, service_sum=10.0))
+    return records
+
+
+def test_tasks_count_with_timers_for_what_those_before_them_left() -> None:
+    four = [Executor(name, "small" if name < "4" else "large", 3, 1, BEGAN, active=1) for name in "1234"]
+    types = ("small", "small", "small", "large")
+    half = ended_waves(*types, number=2, since=BEGAN + 30)
+    assert count_running(four, Doing(BEGAN + 30), BEGAN, BEGAN + 60, half) == pytest.approx({"small": 30, "large": 10})
+    full = ended_waves(*types, number=5, since=BEGAN)
+    assert count_running(four, Doing(BEGAN), BEGAN, BEGAN + 60, full) == pytest.approx({"small": 30, "large": 10})
+    assert count_running(four, Doing(BEGAN), BEGAN + 40, BEGAN + 60, full) == pytest.approx({"small": 30, "large": 10})
+    over = ended_waves(*types, number=6, since=BEGAN)
+    assert count_running(four, Doing(BEGAN), BEGAN, BEGAN + 60, over) == {}
+    before = ended_waves(*types, number=3, since=BEGAN)
+    assert count_running(four, Doing(BEGAN + 30), BEGAN, BEGAN + 60, before) == {"small": 90.0, "large": 30.0}
+    unnamed = ended_waves(None, None, None, None, number=2, since=BEGAN + 30)
+    assert count_running(four, Doing(BEGAN + 30), BEGAN, BEGAN + 60, unnamed) == pytest.approx({"": 40.0})
+
+
+def use_in_waves(earlier: float, ended: float, records: Records | None = None) -> float | None:
+    """Utilisation of a minute: a batch runs since half past, after one that took so many seconds."""
+    sensor = gather(told := Told(), WORDS)
+    sensor.records |= {} if records is None else {"words": records}
+    told.say(*steady())
+    last, began = sensor.histories[QUERY].triggers[-1], BEGAN + 60.0
+    offset, batch = last.latest or 0, last.batch + 1
+    if earlier:
+        told.say(progress("run-1", batch, began, earlier, offset, offset, offset))
+        batch += 1
+    latest = json.dumps(offsets(offset + 9000))
+    told.status = Status("run-1", active=True, idle=False)
+    for now, busy in ((began, 0.0), (began + 60.0, ended)):
+        told.executors = [executor(str(i), BEGAN - 5, activeTasks=1, totalDuration=1000 * busy) for i in range(4)]
+        told.flight = Flight(batch, began + 30.0, [latest], [latest]) if now > began else None
+        sensor.now = lambda now=now: now  # type: ignore[misc]
+        seen = sensor.read("words", now - 60.0, now)
+    return seen.utilisation
+
+
+def test_waves_of_a_batch_that_runs_count_once() -> None:
+    assert use_in_waves(0.0, ended=20.0) == pytest.approx(0.5)
+    assert use_in_waves(15.0, ended=35.0) == pytest.approx(0.75)
+    assert use_in_waves(30.0, ended=50.0) == pytest.approx(1.0)
+    assert use_in_waves(15.0, ended=15.0) == pytest.approx(0.75)  # one long task after another
+    assert use_in_waves(30.0, ended=30.0) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(("since", "number", "used"), [(90, 2, 0.5), (80, 3, 2 / 3), (60, 5, 1.0), (60, 3, 1.0)])
+def test_waves_that_timers_told_of_count_once(since: float, number: int, used: float) -> None:
+    records = ended_waves(*["small"] * 4, number=number, since=BEGAN + since)
+    assert use_in_waves(0.0, ended=0.0, records=records) == pytest.approx(used)
+
+
 def test_timers_say_better_how_busy_replicas_are(told: Told, tmp_path: Path) -> None:
     timer = ServiceTimer(Context(), "shop", "words", tmp_path, period=3600.0)
     sensor = gather(told, WORDS, timers={"words": timer})
@@ -179,7 +239,8 @@ def test_a_later_stage_has_what_its_timers_saw_and_no_more(told: Told, tmp_path:
     one, other = (sensor.read(operator.name, BEGAN + 30, BEGAN + 60) for operator in (first, last))
     assert one.rate == pytest.approx(50.0, rel=0.01)
     assert one.put_out is None
-    assert (other.rate, other.taken, other.response, other.backlog) == (pytest.approx(20.0), 600.0, None, None)
+    assert (other.rate, other.taken, other.backlog) == (pytest.approx(20.0), 600.0, 0.0)
+    assert other.response == one.response  # no longer than it takes in all
     assert other.put_out is not None
     assert other.utilisation == pytest.approx(0.1)
     timer.close()

@@ -211,6 +211,74 @@ def test_a_driver_that_starts_again_on_an_empty_cluster_asks_for_what_it_had(tmp
     assert empty.asked == [had]
 
 
+def test_what_spark_brings_by_itself_to_a_driver_that_starts_again_is_made_up_to_what_it_had(tmp_path: Path) -> None:
+    file, plant, desk = tmp_path / "parse.npz", Plant(lambda t: 2500.0), Desk()
+    run(make(plant, desk, checkpoint=file), plant, 10)
+    had = dict(plant.serving)
+    assert had["small"] > 2
+    begun = Plant(lambda t: 2500.0)  # one small is there
+    operation = make(begun, desk, checkpoint=file)
+    run(operation, begun, 1, 10)
+    assert begun.asked[0] == had
+    begun = Plant(lambda t: 2500.0)
+    operation = make(begun, desk, checkpoint=file)
+    operation.pilot.k_max = 2
+    run(operation, begun, 1, 10)
+    assert begun.asked[0] == {"small": 2, "fast": 0}
+
+
+def test_first_replicas_are_asked_for_within_the_limits_alone() -> None:
+    """Of a stream that has none: not where there is no room, nor of one that ended, nor where nothing is to be done."""
+
+    class Full(Plant):
+        def room(self, operator: str, node_type: str) -> str | None:
+            return "the quota is used up"
+
+    def ask(plant: Plant, desk: Desk, *notes: str) -> list[dict[str, int]]:
+        plant.serving = plant.target = {"small": 0, "fast": 0}
+        plant.notes = notes
+        operation = make(plant, desk)
+        operation.had = {"small": 20}
+        run(operation, plant, 1)
+        return plant.asked
+
+    assert ask(Plant(lambda t: 300.0), Desk()) == [{"small": 8, "fast": 0}]  # the objective's limit
+    assert ask(Full(lambda t: 300.0), Desk()) == []
+    assert ask(Plant(lambda t: 300.0), Desk(dry_run=True)) == []
+    empty = Plant(lambda t: 300.0)
+    empty.read = lambda operator, start, end: Reading(operator, start, end, notes=("stopped",))  # type: ignore[method-assign]
+    assert ask(empty, Desk()) == []
+
+
+def test_where_no_actuator_can_tell_replicas_are_those_that_were_seen_as_long_as_nothing_is_changed() -> None:
+    class Mute(Plant):
+        def deployed(self, operator: str) -> None:  # type: ignore[override]
+            return None
+
+    plant, desk = Mute(lambda t: 2500.0), Desk()
+    (made,) = run(make(plant, desk, enforce=False), plant, 1)
+    assert (made.kind, made.seen["deployment"]) == ("BLOCKED", {"small": 1, "fast": 0})
+    (made,) = run(make(plant, desk), plant, 1)
+    assert (made.kind, plant.asked) == ("HELD", [])
+
+
+def test_a_slot_whose_reports_come_in_the_next_is_decided_about_once_and_then() -> None:
+    plant, desk = Plant(lambda t: 900.0 if t < 3 * SLOT_S else 300.0), Desk()
+    operation = make(plant, desk)
+    told = plant.read
+
+    def read(operator: str, start: float, end: float) -> Reading:
+        if end > plant.now - 0.5 * SLOT_S:
+            return Reading(operator, start, end, utilisation=0.4, replicas={"small": 1.0}, completeness=0.0)
+        return told(operator, start, end)
+
+    plant.read = read  # type: ignore[method-assign]
+    made = run(operation, plant, 5)
+    assert [one.kind for one in made[:2]] == ["HELD", "SCALED"]
+    assert [one.rate for one in made] == [None, 900.0, 900.0, 900.0, 300.0]
+    assert all("reports come after the slot" in one.seen["notes"][0] for one in made[1:])
+
+
 def test_without_enforce_nothing_is_asked_for_even_when_nobody_has_said_anything_for_hours() -> None:
     plant, desk = Plant(lambda t: 2500.0), Desk()
     desk.orders_now = None

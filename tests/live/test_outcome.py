@@ -108,7 +108,7 @@ def test_one_asked_for_and_one_come_in_each_slot_fails_never() -> None:
 
 
 def test_an_operator_is_never_left_with_a_target_of_none() -> None:
-    """Of each type in turn; where there is but one, it is waited for."""
+    """Of each type in turn; where there is but one, of that one."""
     lost = compare(ask(Ledger(), {"small": 3, "large": 0}, 0.0), {"small": 0}, 20.0, PATIENCE)
     assert lost.give_back == {"small": 0, "large": 1}
     again = compare(lost.ledger, {}, 60.0, PATIENCE)
@@ -117,7 +117,46 @@ def test_an_operator_is_never_left_with_a_target_of_none() -> None:
     assert only.give_back == {"small": 1}
     later = compare(only.ledger, {}, 1000.0, PATIENCE)
     assert (later.state, later.give_back) == (WAITING, None)
+    assert compare(later.ledger, {}, 1010.0, PATIENCE).give_back == {"small": 1}
     assert compare(later.ledger, {"small": 1}, 2000.0, PATIENCE).state == REACHED
+
+
+def lose_the_last(ledger: Ledger) -> Ledger:
+    """Asked for, served for long, and missed from 500 s on."""
+    served = compare(ask(ledger, {"small": 1}, 400.0), {"small": 1}, 401.0, PATIENCE).ledger
+    return compare(served, {"small": 0}, 500.0, PATIENCE).ledger
+
+
+def test_the_last_replica_of_the_only_type_is_asked_for_again_ever_less_often() -> None:
+    ledger, asked = lose_the_last(Ledger()), []
+    for now in range(501, 1300):
+        outcome = compare(ledger, {"small": 0}, float(now), PATIENCE)
+        if outcome.give_back is not None:
+            assert (outcome.state, outcome.give_back, outcome.failed) == (FAILED, {"small": 1}, {"small": 1})
+            asked.append(now)
+        ledger = outcome.ledger
+    assert asked == [510, 610, 810, 1060]
+    waiting = compare(ledger, {"small": 0}, 1300.0, PATIENCE)
+    assert waiting.says == "1 small that was lost to come, and asked for again in 10 s"
+    back = compare(ledger, {"small": 1}, 1301.0, PATIENCE)
+    assert (back.state, back.ledger.missed) == (REACHED, {})
+
+
+def test_it_is_awaited_for_as_long_after_it_was_asked_for_again() -> None:
+    """Also where that is longer than the pause."""
+    slow = Patience(default=10.0, back_off=2.0)
+    first = compare(lose_the_last(Ledger()), {}, 510.0, slow)
+    assert first.says == "1 small that was lost did not come in 10 s; asked for again, and not once more for 2 s"
+    assert compare(first.ledger, {}, 519.0, slow).state == WAITING
+    assert compare(first.ledger, {}, 520.0, slow).give_back == {"small": 1}
+
+
+def test_what_was_missed_beside_others_does_not_delay_the_last() -> None:
+    patient = Patience(default=10.0, back_off=1000.0)
+    beside = compare(ask(Ledger(), {"small": 2}, 380.0), {"small": 1}, 395.0, patient).ledger
+    assert refuse(beside, "small", 510.0) is not None
+    outcome = compare(lose_the_last(beside), {"small": 0}, 510.0, PATIENCE)
+    assert (outcome.give_back, outcome.ledger.missed["small"].until) == ({"small": 1}, 610.0)
 
 
 def test_what_cannot_be_told_is_held_against_nobody() -> None:
@@ -149,7 +188,7 @@ def test_given_back_is_never_more_than_asked_and_is_what_is_there(
         outcome = compare(ledger, came, now, PATIENCE)
         if outcome.give_back is not None:
             assert came is not None
-            assert outcome.give_back != target
+            assert outcome.give_back != target or list(target.values()) == [1]
             assert sum(outcome.give_back.values()) >= 1
             if sum(outcome.give_back.values()) > 1:
                 assert all(outcome.give_back[name] in (count, came.get(name, 0)) for name, count in target.items())

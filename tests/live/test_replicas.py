@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -114,6 +115,46 @@ def test_short_tasks_count_by_what_has_ended() -> None:
         times.look(float(at), now)
         if at:
             assert times.read(now, at - 5.0, float(at), -50.0) == pytest.approx({"small": 2.5})
+
+
+def look_twice(ended: float, since: float, batches: Sequence[tuple[float, float]] = (), active: int = 1) -> float:
+    """Seconds of work in the minute between two looks at four executors; each ended that much of tasks in it."""
+    times = TaskTimes()
+    for at, busy in ((0.0, 0.0), (60.0, ended)):
+        now = [Executor(name, "small", 3, 1, -100.0, busy=busy, active=active) for name in "1234"]
+        times.look(at, now)
+    return (times.read(now, 0.0, 60.0, since, batches) or {})["small"]
+
+
+def test_waves_of_a_batch_that_runs_count_once() -> None:
+    assert look_twice(20.0, since=30.0) == pytest.approx(0.5 * 240.0)  # of ten seconds, and a third is on its way
+    assert look_twice(29.4, since=30.0) == pytest.approx(0.5 * 240.0)
+    assert look_twice(50.0, since=0.0) == pytest.approx(240.0)
+    assert look_twice(57.0, since=0.0, active=0) == pytest.approx(4 * 57.0)
+    assert look_twice(63.0, since=0.0) == pytest.approx(4 * 63.0)  # clocks differ: nothing is taken away
+
+
+def test_what_batches_before_had_takes_nothing_from_the_one_that_runs() -> None:
+    assert look_twice(30.0, 30.0, [(0.0, 30.0)]) == pytest.approx(240.0)  # one task after another
+    assert look_twice(15.0, 30.0, [(0.0, 15.0)]) == pytest.approx(0.75 * 240.0)
+    assert look_twice(50.0, 30.0, [(0.0, 30.0)]) == pytest.approx(240.0)  # both in waves of ten seconds
+    assert look_twice(35.0, 30.0, [(-60.0, -5.0), (0.0, 15.0)]) == pytest.approx(0.75 * 240.0)
+
+
+def test_looks_within_a_slot_tell_whose_task_ended() -> None:
+    times = TaskTimes()
+    for at, ended in ((0.0, 0.0), (30.0, 10.0), (60.0, 30.0)):
+        now = [Executor("1", "small", 3, 1, -100.0, busy=ended, active=int(at > 30.0))]
+        times.look(at, now)
+    assert times.read(now, 0.0, 60.0, 30.0, [(0.0, 20.0)]) == pytest.approx({"small": 40.0})
+
+
+def test_slots_that_stay_empty_leave_no_work_to_those_that_run() -> None:
+    times = TaskTimes()
+    for at, ended, active in ((0.0, 0.0, 0), (60.0, 3 * 12.0, 1)):
+        now = [Executor("1", "small", 3, 4, -100.0, busy=ended, active=active)]
+        times.look(at, now)
+    assert times.read(now, 0.0, 60.0, 45.0) == pytest.approx({"small": 36.0 + 15.0})
 
 
 def test_what_ran_at_a_look_runs_on_until_the_slot_ends() -> None:

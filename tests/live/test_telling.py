@@ -11,6 +11,7 @@ from scaler.catch_up import SLOTS
 from scaler.live.reading import Reading
 from scaler.live.telling import (
     CATCHING_UP,
+    LATE,
     OLDEST,
     OUTLASTS,
     carry_on,
@@ -27,7 +28,7 @@ WHOLE = Reading(
     "count", 0.0, 5.0, rate=20.0, taken=90.0, response=6.0, utilisation=0.6, service=(90.0, 6.3, 0.5),
     replicas={"small": 1.0},
 )  # fmt: skip
-BLIND = Reading("count", 5.0, 10.0, utilisation=1.0, replicas={"small": 1.0}, completeness=0.0)
+BLIND = Reading("count", 5.0, 10.0, utilisation=1.0, replicas={"small": 1.0}, completeness=0.0, running=7.0)
 
 
 def test_a_batch_that_outlasts_the_slot_leaves_what_was_known_in_force() -> None:
@@ -46,8 +47,10 @@ def test_what_the_slot_itself_tells_goes_before() -> None:
     ("reading", "before"),
     [
         (BLIND, None),
-        (replace(BLIND, utilisation=0.4), WHOLE),  # nobody is seen to work
-        (replace(BLIND, utilisation=None), WHOLE),
+        (replace(BLIND, start=10.0, end=15.0, utilisation=0.4), WHOLE),  # nobody is seen to work
+        (replace(BLIND, start=10.0, end=15.0, utilisation=None), WHOLE),
+        (replace(BLIND, start=10.0, end=15.0, running=4.0), WHOLE),  # the batch began in the slot
+        (replace(BLIND, start=10.0, end=15.0, running=None), WHOLE),
         (replace(BLIND, notes=("stalled",)), WHOLE),
         (replace(BLIND, notes=("restarted",)), WHOLE),
         (replace(BLIND, start=5.0 * (OLDEST + 1.0), end=5.0 * (OLDEST + 2.0)), WHOLE),  # long ago
@@ -65,10 +68,31 @@ def test_a_slot_of_which_all_is_known_but_the_answers_has_those_of_before() -> N
     shown = carry_on(seen, WHOLE, 0.8)
     assert (shown.rate, shown.response, shown.completeness) == (31.0, 6.0, 1.0)
     assert find_doubt(shown) == OUTLASTS
-    assert carry_on(replace(seen, utilisation=0.4), WHOLE, 0.8).response is None
+    assert carry_on(replace(seen, utilisation=0.4), WHOLE, 0.8, decided=WHOLE.end).response is None
     assert not is_whole(seen, 0.8)
     assert is_whole(WHOLE, 0.8)
     assert not is_whole(replace(WHOLE, completeness=0.7), 0.8)
+
+
+def test_a_slot_of_which_reports_come_later_is_decided_about_once_they_have() -> None:
+    """A trigger as long as a slot: of each batch, and of the slot that it covers, is told in the next one."""
+    dark = replace(BLIND, utilisation=0.7, running=0.4, serving=2.0)
+    shown = carry_on(dark, replace(WHOLE, rate=10.0), 0.8)
+    assert (shown.start, shown.end, shown.rate, shown.response, shown.utilisation) == (5.0, 10.0, 10.0, 6.0, 0.6)
+    assert LATE in shown.notes
+    assert find_doubt(shown) == ""
+    seen = observe(shown, {"small": 2, "fast": 0}, NODES)
+    assert (seen.completeness, seen.time) == (1.0, 5.0)
+    assert seen.utilisation == pytest.approx(0.35)  # the same work on the two that are there by now
+    assert carry_on(dark, WHOLE, 0.8, decided=WHOLE.end) is dark
+
+
+def test_nothing_is_given_back_where_batches_leave_no_rest_and_nobody_counts_what_waits() -> None:
+    full = replace(WHOLE, backlog=None, batch_time=4.9)
+    assert find_doubt(full) == "how much waits is not known, and batches follow each other"
+    assert find_doubt(replace(full, batch_time=None, running=5.0)) != ""
+    for rested in ({"batch_time": 3.0}, {"backlog": 0.0}, {"utilisation": 0.3}):
+        assert find_doubt(replace(full, **rested)) == ""
 
 
 def test_who_works_is_not_idle_though_nothing_comes() -> None:
@@ -77,7 +101,7 @@ def test_who_works_is_not_idle_though_nothing_comes() -> None:
     assert carry_on(idle, WHOLE, 0.8) is idle
     busy = replace(idle, utilisation=1.0)
     assert math.isnan(observe(busy, {"small": 1, "fast": 0}, NODES).response)
-    assert carry_on(busy, WHOLE, 0.8).response == 6.0
+    assert carry_on(replace(busy, running=6.0), WHOLE, 0.8).response == 6.0
 
 
 def test_answers_are_not_late_where_nothing_came() -> None:
@@ -104,7 +128,7 @@ def test_who_is_behind_shows_what_replicas_that_never_rest_get_through() -> None
     """20 a second come, 6 are to be caught up with; batches get through 16."""
     behind = replace(WHOLE, backlog=6.0 * SLOTS * 5.0, service=None, pace=16.0, replicas={"small": 2.0})
     assert offer(behind) == pytest.approx(26.0 / 16.0)
-    assert offer(behind, serving=3.0) == pytest.approx(26.0 / 16.0 * 2.0 / 3.0)  # one came at the end
+    assert offer(replace(behind, serving=3.0)) == pytest.approx(26.0 / 16.0 * 2.0 / 3.0)  # one came at the end
     assert offer(replace(behind, pace=40.0)) == 1.0  # it catches up: they never rest, and no more is known
     assert offer(replace(behind, pace=None)) == 1.0
     assert offer(replace(behind, backlog=50.0)) == 0.6  # so many come in a slot anyway

@@ -1,7 +1,8 @@
 """Targets by operator flow in; one call at a time for each operator, always for its newest target, flows out.
 
 What takes the calls may be slow, gone or wrong: a call that failed is made again with the same key, after a pause that
-doubles, until it is taken, refused, or overtaken by another target.
+doubles, until it is taken, refused, or overtaken by another target. Whoever took an order may lose what came of it: the
+same target put again then is a new order, with a key of its own.
 """
 
 from __future__ import annotations
@@ -49,7 +50,6 @@ class Line:
     thread: threading.Thread | None = None
     number: int = 0  # of the order
     taken: int = 0  # number of the last order that was taken or refused
-    refused: bool = False
     trouble: str | None = None
 
 
@@ -67,12 +67,12 @@ class Calls:
         self.over = False
 
     def put(self, operator: str, target: Mapping[str, int]) -> None:
-        """Returns at once; the target that is already sent for, or taken, is not sent again, one refused is."""
+        """Returns at once; the target that is under way is not sent twice, one that was taken or refused is anew."""
         with self.changed:
             if self.over:
                 raise Retry("the actuator is closed")
             line = self.lines.get(operator)
-            if line is not None and dict(line.order.target) == dict(target) and not line.refused:
+            if line is not None and line.taken < line.number and dict(line.order.target) == dict(target):
                 return
             number = 1 if line is None else line.number + 1
             order = Order(self.application, operator, dict(target), self.make_key(operator, number))
@@ -81,7 +81,7 @@ class Calls:
                 name = f"scaler-calls-{operator}"
                 line.thread = threading.Thread(target=self.run_line, args=(line,), name=name, daemon=True)
                 line.thread.start()
-            line.order, line.number, line.refused = order, number, False
+            line.order, line.number = order, number
             self.changed.notify_all()
 
     def make_key(self, operator: str, number: int) -> str:
@@ -123,8 +123,7 @@ class Calls:
             with self.changed:
                 if line.number == number:
                     line.trouble = None if failure is None else str(failure)
-                    line.refused = isinstance(failure, BadInput)
-                    if failure is None or line.refused:
+                    if failure is None or isinstance(failure, BadInput):
                         line.taken = number
                         return
                 wait = max(pause, failure.seconds if isinstance(failure, Later) else 0.0)

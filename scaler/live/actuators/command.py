@@ -11,7 +11,7 @@ standard input, as it may always do:
 It exits with 0 when it took the order (replicas may come later). 2, 64, 65, 77 and 78 (usage, data, no permission,
 configuration), and a program that cannot be started, mean that the order is refused: it is not sent again. Any other
 code, a signal and a timeout mean that it is sent again, with the same key. Run with {verb} "deployed" (or another argv)
-it writes `{"small": 2}` to its standard output.
+it writes `{"small": 2}` to its standard output; an argv for each node type, or without {verb}, needs that other one.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ EACH_TYPE = ("{node_type}", "{replicas}")
 REFUSED = (2, 64, 65, 77, 78)
 LARGEST = 64 << 10  # bytes that are read of what a program writes
 LONGEST_SENTENCE = 300
+ADD = 'add deployed=["/opt/count-replicas", "{operator}"], a program that writes {"small": 2}'
 PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
 
@@ -56,7 +57,14 @@ class Command:
             raise BadInput("deployed tells all node types at once; leave {node_type} and {replicas} out of it")
         if not timeout > 0:
             raise BadInput(f"timeout is {timeout:g}; it is a number of seconds above 0")
+        if not self.tells:
+            LOG.warning("%s cannot tell what is deployed, and without that no replicas change; %s", self.argv[0], ADD)
         self.calls = Calls(application, self.send, pause)
+
+    @property
+    def tells(self) -> bool:
+        """Whether there is an argv to ask what is deployed; without one `deployed` is always None."""
+        return self.query is not None
 
     def deployed(self, operator: str) -> Mapping[str, int] | None:
         if self.query is None:

@@ -137,13 +137,19 @@ class TaskTimes:
             self.looks.append((now, seen))
 
     def read(
-        self, executors: Iterable[Executor], start: float, end: float, running_since: float | None = None
+        self,
+        executors: Iterable[Executor],
+        start: float,
+        end: float,
+        running_since: float | None = None,
+        batches: Sequence[tuple[float, float]] = (),
     ) -> dict[str, float] | None:
         """Seconds of work by node type; None where that of one of them is not known.
 
         Tasks that are not done count for as long as they ran in between, and what was counted of them then is not
         counted again when they end: but for those of a batch that runs since after `start`, which the looks may not
-        have seen begin.
+        have seen begin. These count for all the time since then that no task which has ended had; `batches` tells
+        when those before it ran, to know which task is of which.
         """
         total: dict[str, float] = {}
         if not self.looks:
@@ -156,10 +162,27 @@ class TaskTimes:
                 return None
             going = after.going
             if running_since is not None and start <= running_since < end:
-                going = executor.active * (end - max(running_since, executor.since))
+                ended = self.find_ended(executor, start, running_since, end, batches)
+                going = find_going([executor], running_since, end, ended)
             done = max(0.0, after.ended + going - before.ended - before.going)
             total[executor.node_type] = total.get(executor.node_type, 0.0) + done
         return total or None
+
+    def find_ended(
+        self, executor: Executor, start: float, since: float, end: float, batches: Sequence[tuple[float, float]]
+    ) -> float:
+        """Seconds, until `end`, of tasks that have ended of a batch that runs since after `start`.
+
+        Looks seldom fall on the moment at which it began. Of what ended between the two around it, the batches before
+        had what they can have had in the time that they ran: so one long task after another counts in full, and so
+        does nothing twice after a time in which none ran.
+        """
+        seen = max((at for at, _ in self.looks if start <= at <= since), default=start)
+        before, after = self.find_work(executor, seen), self.find_work(executor, end)
+        if before is None or after is None:
+            return 0.0
+        ran = sum(overlap(max(began, executor.since), done, seen, since) for began, done in batches)
+        return max(0.0, after.ended - before.ended - before.going - executor.slots * ran)
 
     def find_work(self, executor: Executor, moment: float) -> Work | None:
         """By then; between two looks as if it had grown evenly."""
@@ -169,6 +192,17 @@ class TaskTimes:
         if executor.since >= self.looks[0][0]:  # it came while we looked
             known.insert(0, (executor.since, Work()))
         return interpolate(known, min(moment, executor.until)) if known and moment >= known[0][0] else None
+
+
+def find_going(executors: Iterable[Executor], since: float, end: float, ended: float) -> float:
+    """Seconds that tasks which are not done have run at most, beside those of tasks that ended since then.
+
+    A batch of more tasks than slots runs them in waves: those that run now had the slots only since others left them.
+    """
+    spans = [(executor, overlap(executor.since, executor.until, since, end)) for executor in executors]
+    running = sum(executor.active * span for executor, span in spans)
+    room = sum(executor.slots * span for executor, span in spans) - ended
+    return max(0.0, min(running, room))
 
 
 def interpolate(points: Sequence[tuple[float, Work]], moment: float) -> Work:

@@ -28,18 +28,13 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from scaler.live.operators import Operator
-from scaler.live.reading import BUSY, Reading
+from scaler.live.reading import Reading
 from scaler.live.sensors.driver import Driver
 from scaler.live.sensors.executors import (
-    UNNAMED,
     Executor,
     TaskTimes,
     choose,
-    count_replicas,
-    find_going,
-    find_utilisation,
     read_executors,
-    tell_losses,
 )
 from scaler.live.sensors.files import Folder, look_into
 from scaler.live.sensors.flight import add_flight, is_under_way
@@ -49,9 +44,10 @@ from scaler.live.sensors.jobs import Doing, find_doing
 from scaler.live.sensors.listener import Listener
 from scaler.live.sensors.look import find_sign
 from scaler.live.sensors.progress import Sign, Trigger
-from scaler.live.sensors.records import Records, Timed, add_timed, listen
+from scaler.live.sensors.records import Records, listen
 from scaler.live.sensors.slots import read_slot
 from scaler.live.sensors.states import STALLED
+from scaler.live.sensors.work import clear_stall, find_longest, join
 from scaler.timing import ServiceTimer
 
 LOG = logging.getLogger("scaler.live")
@@ -241,72 +237,3 @@ def attempt(question: Callable[[], Answer]) -> Answer | None:
     except Exception as error:
         LOG.debug("Spark did not answer a sensor", exc_info=error)
         return None
-
-
-def join(
-    reading: Reading,
-    entry: bool,
-    executors: Sequence[Executor] | None,
-    records: Records | None,
-    spent: Mapping[str, float] | None,
-    doing: Doing,
-) -> Reading:
-    """The reading of the progress, with what executors and timers know better; `spent` by tasks, by node type."""
-    start, end = reading.start, reading.end
-    replicas = None if executors is None else count_replicas(executors, start, end)
-    timed = None if records is None else records.read(start, end)
-    total = add_timed(timed) if timed is not None else Timed()
-    if total.service_n:
-        reading = replace(reading, service=(total.service_n, total.service_sum, total.service_squares))
-    if total.response_n:
-        running_since = end if doing.running_since is None else doing.running_since
-        reading = replace(reading, response=max(total.response_sum / total.response_n, end - running_since))
-    if not entry and timed is not None and reading.completeness > 0.0:
-        reading = replace(reading, taken=total.tuples, rate=total.tuples / (end - start))
-    busy = {name: part.busy for name, part in timed.items()} if timed else spent
-    if busy is not None and replicas:
-        running = count_running(executors or (), doing, start, end, records) if timed else {}
-        used = find_utilisation(busy, replicas, end - start, running)
-        reading = replace(reading, utilisation=reading.utilisation if used is None else used)
-    serving = None if executors is None else float(sum(e.slots for e in executors if e.since < end <= e.until))
-    notes = (*reading.notes, *tell_losses(executors or (), start, end))
-    return replace(reading, replicas=replicas, serving=serving, notes=notes)
-
-
-def count_running(
-    executors: Iterable[Executor], doing: Doing, start: float, end: float, records: Records | None = None
-) -> dict[str, float]:
-    """Seconds of the slot that tasks have run that are not done, by node type; `records` has those that are."""
-    if doing.running_since is None or doing.running_since >= end:
-        return {}
-    since = max(doing.running_since, start)
-    ended = {} if records is None else {name: part.busy for name, part in records.read(since, end).items()}
-    known = list(executors)
-    groups = {name: [e for e in known if e.node_type == name] for name in {e.node_type for e in known}}
-    if not set(ended) <= set(groups):  # timers and Spark name them differently
-        groups, ended = {UNNAMED: known}, {UNNAMED: sum(ended.values())}
-    going = {name: find_going(group, since, end, ended.get(name, 0.0)) for name, group in groups.items()}
-    return {name: spent for name, spent in going.items() if spent > 0.0}
-
-
-def find_longest(past: Past, doing: Doing, start: float, end: float) -> tuple[float, float] | None:
-    """When the longest batch ran of those reported in the slot and the one that is not done: of that one, in the slot.
-
-    Work at the slot's end says whether a batch hangs by now; one that is done is judged by all of its time.
-    """
-    done = [(t.done - t.time, t.time, t.done) for t in past.triggers if t.executed and start <= t.done < end]
-    since = doing.running_since
-    running = [] if since is None or since >= end else [(end - since, max(since, start), end)]
-    longest = max([*done, *running], default=None)
-    return None if longest is None or longest[0] <= 0.0 else longest[1:]
-
-
-def clear_stall(
-    reading: Reading, executors: Sequence[Executor] | None, spent: Mapping[str, float] | None, start: float, end: float
-) -> Reading:
-    """Silence is no stall where executors worked through the batch; an overloaded stream has the longest ones."""
-    replicas = count_replicas(executors or (), start, end)
-    used = None if spent is None else find_utilisation(spent, replicas, end - start)
-    if used is None or used < BUSY:
-        return reading
-    return replace(reading, notes=tuple(note for note in reading.notes if note != STALLED))

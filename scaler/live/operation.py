@@ -18,6 +18,7 @@ from scaler.errors import BadInput, Retry
 from scaler.live.actuator import Actuator
 from scaler.live.beside import Copies
 from scaler.live.checkpoint import put_target, read_checkpoint, read_target, write_checkpoint
+from scaler.live.first import choose_first, find_most, is_dry, raise_to
 from scaler.live.outcome import FAILED, REACHED, Ledger, Patience, ask, compare, refuse
 from scaler.live.reading import Reading, Sensor
 from scaler.live.sensors.executors import LOST
@@ -191,17 +192,15 @@ class Operation:
         return {name: why for name, why in said.items() if why is not None}
 
     def ask_first(self, came: Mapping[str, int] | None, reading: Reading, now: float) -> None:
-        """A stream that has no replica at all serves nothing and tells nothing; it gets those that it had, or one.
-
-        One whose driver was started again gets those that were wanted before, whatever Spark has brought by itself.
-        """
+        """Before anything else was asked for: what a stream needs to begin with (see first.py)."""
         if not self.enforce or came is None or any(self.ledger.target().values()) or STOPPED in reading.notes:
             return
-        wanted = self.restored or ({} if any(came.values()) else self.had or {self.nodes[0].name: 1})
+        orders = self.office.orders()
         there = {node.name: came.get(node.name, 0) for node in self.nodes}
-        free = {name: n for name, n in wanted.items() if self.is_free(name, n - there.get(name, 0))}
-        target = raise_to(there, free, self.find_most())
-        if target == there or self.is_dry():
+        wanted = choose_first(there, self.had, self.restored)
+        free = {name: n for name, n in wanted.items() if n <= there.get(name, 0) or self.is_free(name)}
+        target = raise_to(there, free, find_most(orders, self.operator, self.pilot.k_max))
+        if target == there or is_dry(orders, self.operator):
             return
         try:
             self.actuator.ask(self.operator, target)
@@ -211,27 +210,16 @@ class Operation:
         self.restored = {}
         self.ledger = ask(self.ledger, target, now)
 
-    def is_free(self, node_type: str, more: int) -> bool:
-        """Whether replicas may be asked for, as far as the actuator can tell."""
-        if more <= 0:
+    def is_free(self, node_type: str) -> bool:
+        """Whether there is room for replicas, as far as the actuator can tell."""
+        try:
+            why = self.actuator.room(self.operator, node_type)
+        except Exception as error:
+            self.note("the actuator cannot tell whether there is room", error)
             return True
-        why = self.actuator.room(self.operator, node_type)
         if why is not None:
             LOG.warning("operator %r: no first replica on %s is asked for: %s", self.operator, node_type, why)
         return why is None
-
-    def find_most(self) -> float:
-        """Replicas at most, by the driver and by the objective."""
-        orders = self.office.orders()
-        targets = {} if orders is None or orders.objective is None else orders.objective.operators
-        limits = [self.pilot.k_max, targets[self.operator].k_max if self.operator in targets else None]
-        return min((k for k in limits if k is not None), default=float("inf"))
-
-    def is_dry(self) -> bool:
-        """Whether somebody has said that nothing is to be done, only told."""
-        orders = self.office.orders()
-        guards = {} if orders is None else orders.guards
-        return any("dry_run" in guards.get(whose, {}) for whose in ("", self.operator))
 
     def expect(self, came: Mapping[str, int] | None) -> Deployment | None:
         """The deployment once all that was asked for has come; None where nothing is awaited."""
@@ -297,12 +285,3 @@ class Operation:
     def note(self, what: str, error: Exception) -> None:
         self.fault = f"{what} ({type(error).__name__}: {error})"
         LOG.warning("operator %r: %s", self.operator, self.fault, exc_info=error)
-
-
-def raise_to(there: Mapping[str, int], wanted: Mapping[str, int], most: float) -> dict[str, int]:
-    """As many more as are wanted, type by type, and no more in all than there may be."""
-    target = dict(there)
-    for name in target:
-        more = max(0, wanted.get(name, 0) - target[name])
-        target[name] += int(max(0, min(more, most - sum(target.values()))))
-    return target

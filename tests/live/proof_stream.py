@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from scaler.live.actuators.profiles import Pinned
+    from scaler.live.attachment import Attachment
     from scaler.live.reading import Reading
     from scaler.pilot import Decision
     from scaler.problem import Floats
@@ -213,7 +214,7 @@ def tell(folder: Path, what: str, **more: Any) -> None:
 
 def attach(
     spark: SparkSession, setup: Setup, folder: Path, pinned: Pinned, actuator: Executors, timer: ServiceTimer
-) -> scaler.live.attach.Attachment:
+) -> Attachment:
     def note(operator: str, decision: Decision, reading: Reading) -> None:
         line = {"operator": operator, "decision": decision.document(), "reading": asdict(reading), "told": time.time()}
         append(folder / "decisions.jsonl", line)

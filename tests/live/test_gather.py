@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from scaler.live.gather import count_running
 from scaler.live.operators import Operator
 from scaler.live.sensors.driver import Status
 from scaler.live.sensors.executors import Executor
 from scaler.live.sensors.flight import Flight
 from scaler.live.sensors.jobs import Doing
 from scaler.live.sensors.records import Records, add_timed
+from scaler.live.sensors.work import count_running
 from scaler.timing import ServiceTimer, Tally
 from tests.live.streams import BEGAN, QUERY, Event, offsets, play, progress, recorded, spread
 

@@ -135,7 +135,9 @@ class Gather:
         if not entry:
             # What waits, waits before the first stage; an answer takes no longer here than it takes in all.
             waits = None if reading.backlog is None else 0.0
-            reading = replace(reading, rate=None, taken=None, pace=None, backlog=waits, batches=None, batch_time=None)
+            reading = replace(
+                reading, rate=None, newest=None, taken=None, pace=None, backlog=waits, batches=None, batch_time=None
+            )
         else:
             reading = add_files(reading, past, folder)
         if not leaving:
@@ -181,16 +183,18 @@ class Gather:
             return self.executors
 
     def look_now(self, query: str | None, past: Past, end: float) -> tuple[Past, Doing]:
-        """What the query does, and what came before the batch that runs; nothing is asked of slots long over."""
-        if query is None or self.now() - end > PRESENT_S:
+        """What came before the batch that runs, and what the query does; the latter is nothing of slots long over."""
+        if query is None:
             return past, Doing()
+        present = self.now() - end <= PRESENT_S
         status = attempt(lambda: self.driver.ask_status(query))
         if status is not None and status.idle:
-            return self.look_back(query, past), Doing(run=status.run)
+            return (self.look_back(query, past), Doing(run=status.run)) if present else (past, Doing())
         flight = attempt(lambda: self.driver.ask_flight(query)) if status is not None and status.active else None
         if status is not None and flight is not None and is_under_way(past, status.run, flight):
-            return add_flight(past, flight), Doing(flight.time, status.run)
-        return past, attempt(lambda: find_doing(status, self.driver.list_running_jobs)) or Doing()
+            return add_flight(past, flight), Doing(flight.time, status.run) if present else Doing()
+        found = attempt(lambda: find_doing(status, self.driver.list_running_jobs)) if present else None
+        return past, found or Doing()
 
     def look_back(self, query: str, past: Past) -> Past:
         """With what the last trigger of an idle query found, which is kept like the signs that Spark sends of it."""

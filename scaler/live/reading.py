@@ -18,6 +18,7 @@ class Reading:
     start: float
     end: float
     rate: float | None = None  # tuples that came to the operator's door, per second that the evidence covers
+    newest: float | None = None  # the same over the last time of which it is known, in the slot or before
     taken: float | None = None  # tuples worked on, in all
     put_out: float | None = None  # tuples written, in all
     pace: float | None = None  # tuples per second while batches ran: what replicas that never rest get through
@@ -31,7 +32,7 @@ class Reading:
     batch_time: float | None = None  # sum of their durations
     running: float | None = None  # seconds for which a batch that is not done has run by the slot's end; None: no such
     completeness: float = 1.0  # share of the slot that the evidence covers
-    notes: tuple[str, ...] = field(default_factory=tuple)  # "restarted", "stalled": why to hold; what was lost
+    notes: tuple[str, ...] = field(default_factory=tuple)  # see `sensors.states`; what was lost
 
 
 class Sensor(Protocol):

@@ -9,11 +9,11 @@ from typing import Any
 
 from scaler.catch_up import catch_up
 from scaler.live.reading import BUSY, Reading
+from scaler.live.sensors.states import CATCHING_UP, FULL, RESTARTED, STALLED, STOPPED
 from scaler.nodes import Deployment, NodeType
 from scaler.policy import Observation
 
-UNTRUSTED = ("restarted", "stopped", "stalled")  # what was measured then says nothing of what the operator can do
-CATCHING_UP = "catching up"
+UNTRUSTED = (RESTARTED, STOPPED, STALLED)  # what was measured then says nothing of what the operator can do
 OUTLASTS = "a batch outlasts the slot: what was known before is held"
 LATE = "reports come after the slot: the one before is decided about"
 RESTLESS = 0.95  # of the slot, from which on batches follow each other
@@ -53,7 +53,7 @@ def is_outlasted(reading: Reading) -> bool:
 def hold_on(reading: Reading, before: Reading) -> Reading:
     if None in (before.rate, before.response) or reading.end - before.end > OLDEST * length(before):
         return reading
-    rate = before.rate if reading.rate is None else reading.rate
+    rate = next(rate for rate in (reading.rate, reading.newest, before.rate) if rate is not None)
     response = max(before.response or 0.0, reading.response or 0.0)
     return replace(reading, rate=rate, response=response, utilisation=1.0, notes=(*reading.notes, OUTLASTS))
 
@@ -75,8 +75,10 @@ def find_doubt(reading: Reading) -> str:
 
 
 def is_behind(reading: Reading) -> bool:
-    """More waits than comes in a slot, or what had waited is worked off."""
-    return CATCHING_UP in reading.notes or (reading.backlog or 0.0) > max(1.0, reading.rate or 0.0) * length(reading)
+    """More waits than comes in a slot, or than a batch may take, or what had waited is worked off."""
+    return bool({CATCHING_UP, FULL} & set(reading.notes)) or (reading.backlog or 0.0) > max(
+        1.0, reading.rate or 0.0
+    ) * length(reading)
 
 
 def is_restless(reading: Reading) -> bool:
@@ -97,7 +99,7 @@ def length(reading: Reading) -> float:
 def offer(reading: Reading) -> float | None:
     """The utilisation that what came asks for, which may be above 1: of the slot's work alone, replicas may do less.
 
-    Where more came than was worked on, where more waits than comes in a slot, or what had waited is worked off, they
+    Where more came than was worked on, where more waits than a batch may take, or what had waited is worked off, they
     are as busy as they can be at least: exactly 1, which tells a policy no more than that, unless more is asked for
     than batches that follow each other get through. A policy that held the work done against what came would take them
     for faster, or slower, than they are; and one that looks at their work alone would give them back while records

@@ -91,6 +91,11 @@ def test_what_came_before_a_long_batch_is_known_while_it_runs(told: Told) -> Non
     assert seen.rate == pytest.approx(2000 / (80.0 - (last.time - BEGAN)))
     assert seen.response == pytest.approx(10.0)
     assert (seen.completeness, seen.batches, seen.taken) == (1.0, 0, 0.0)
+    sensor.now = lambda: BEGAN + 120.0  # of a slot that is over it is known what came, and no more
+    seen = sensor.read("words", BEGAN + 62, BEGAN + 80)
+    assert (seen.rate, seen.completeness) == (pytest.approx(2000 / (80.0 - (last.time - BEGAN))), 1.0)
+    assert (seen.response, seen.running) == (None, None)
+    sensor.now = lambda: BEGAN + 90.0
     for other in (
         Flight(last.batch, last.time, [latest], [latest]),  # is done, and reported
         Flight(last.batch + 2, BEGAN + 80.0, [latest], [latest]),  # a report is missing

@@ -88,6 +88,9 @@ def test_a_limit_that_is_too_small_shows_as_backlog_and_as_waiting() -> None:
         assert seen.taken == pytest.approx(30.0 * 60, rel=0.02)
         assert seen.backlog == pytest.approx(20.0 * (end - BEGAN), rel=0.02, abs=60.0)
         assert seen.response == pytest.approx(played.response(start, end), rel=0.02)
+        assert seen.pace == pytest.approx(60.0)  # thirty in half a second
+        assert seen.newest == pytest.approx(50.0, rel=0.05)
+        assert "full" in seen.notes
     assert (seen.response or 0.0) > 60.0
 
 

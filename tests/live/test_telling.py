@@ -9,8 +9,8 @@ import pytest
 
 from scaler.catch_up import SLOTS
 from scaler.live.reading import Reading
+from scaler.live.sensors.states import CATCHING_UP, FULL
 from scaler.live.telling import (
-    CATCHING_UP,
     LATE,
     OLDEST,
     OUTLASTS,
@@ -36,6 +36,11 @@ def test_a_batch_that_outlasts_the_slot_leaves_what_was_known_in_force() -> None
     assert (shown.rate, shown.response, shown.utilisation) == (20.0, 6.0, 1.0)
     assert shown.completeness == 0.0
     assert OUTLASTS in shown.notes
+
+
+def test_the_newest_rate_goes_before_that_of_the_slot_before() -> None:
+    assert carry_on(replace(BLIND, newest=26.0), WHOLE, 0.8).rate == 26.0
+    assert carry_on(replace(BLIND, newest=26.0, rate=31.0), WHOLE, 0.8).rate == 31.0
 
 
 def test_what_the_slot_itself_tells_goes_before() -> None:
@@ -132,6 +137,9 @@ def test_who_is_behind_shows_what_replicas_that_never_rest_get_through() -> None
     assert offer(replace(behind, pace=40.0)) == 1.0  # it catches up: they never rest, and no more is known
     assert offer(replace(behind, pace=None)) == 1.0
     assert offer(replace(behind, backlog=50.0)) == 0.6  # so many come in a slot anyway
+    full = replace(behind, backlog=50.0, notes=(FULL,))
+    assert offer(full) == pytest.approx(22.0 / 16.0)  # but not where each batch leaves some
+    assert find_doubt(full) == "what has waited is still to be worked off"
 
 
 def test_nothing_is_given_back_while_what_has_waited_is_worked_off() -> None:

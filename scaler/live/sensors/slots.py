@@ -1,6 +1,7 @@
 """A query's past flows in; a reading of one slot flows out, of what progress alone can tell.
 
 rate          tuples that came per second of the slot that reports cover; reports in part outside count in part
+newest        the same between the last two that were reported, or planned, before the slot's end
 taken         tuples of its batches; a batch that ran partly in the slot counts in part, as does what it wrote
 pace          tuples of the slot's batches per second that they ran, each counting for its part in the slot
 backlog       tuples that the last batch before the slot's end left to wait; 0 in idleness
@@ -50,6 +51,7 @@ def read_slot(
         start,
         end,
         rate=came / covered if covered > 0.0 else None,
+        newest=find_newest(told, end),
         taken=taken if taken is not None else 0.0 if covered > 0.0 else None,
         put_out=add_up([(trigger, trigger.written) for trigger in triggers], start, end),
         pace=find_pace(triggers, start, end),
@@ -68,6 +70,13 @@ def add_up(amounts: Sequence[tuple[Trigger, int | None]], start: float, end: flo
     parts = [(share(t.time, t.done, start, end), amount) for t, amount in amounts if amount is not None]
     within = [part * amount for part, amount in parts if part > 0.0]
     return sum(within) if within else None
+
+
+def find_newest(spans: Sequence[Span], end: float) -> float | None:
+    """Tuples per second of the last span."""
+    known = [span for span in spans if span.came is not None and span.start < span.end <= end]
+    last = max(known, key=lambda span: span.end, default=None)
+    return None if last is None or last.came is None else last.came / (last.end - last.start)
 
 
 def find_pace(triggers: Sequence[Trigger], start: float, end: float) -> float | None:

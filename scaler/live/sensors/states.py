@@ -5,6 +5,7 @@ restarted     a run began in the slot, or by the slot's start it had neither don
 stopped       the query ended, and no run followed
 catching up   what waited is being worked off: batches that are much larger than usual and shrink, or a backlog of
               several batches that falls
+full          batches took as much as they may, and left some to wait
 stalled       nothing was heard for far longer than ever, or a batch took far longer than ever; `gather` knows whether
               executors worked through it, and leaves the note out where they did
 """
@@ -19,7 +20,7 @@ from scaler.live.sensors.history import Past
 from scaler.live.sensors.progress import Trigger
 from scaler.live.sensors.spans import Batch, Span
 
-RESTARTED, STOPPED, CATCHING_UP, STALLED = "restarted", "stopped", "catching up", "stalled"
+RESTARTED, STOPPED, CATCHING_UP, FULL, STALLED = "restarted", "stopped", "catching up", "full", "stalled"
 IDLE_S = 10.0  # between signs of idleness, by Spark's own settings
 STALL_S = 30.0  # of silence, below which nothing is stalled
 FAR = 5.0  # times the longest ever: far longer than ever
@@ -37,6 +38,7 @@ def find_states(past: Past, spans: Sequence[Span], batches: Sequence[Batch], sta
         RESTARTED: has_restarted(past, known, start, end),
         STOPPED: has_stopped(past, end),
         CATCHING_UP: catches_up([t for t in known if t.done >= start], [t for t in known if t.done < start]),
+        FULL: are_full([t for t in known if t.done >= start]),
         STALLED: has_stalled(past, spans, known, start, end),
     }
     return [state for state, whether in found.items() if whether]
@@ -75,6 +77,12 @@ def catches_up(now: Sequence[Trigger], earlier: Sequence[Trigger]) -> bool:
     backlogs = [trigger.backlog for trigger in recent if trigger.backlog is not None]
     most = max(backlogs, default=0)
     return most > WAITING * usual and backlogs[-1] <= FALLS * most
+
+
+def are_full(now: Sequence[Trigger]) -> bool:
+    """Each batch done in the slot, where the query's offsets count tuples."""
+    left = [trigger.backlog or 0 for trigger in now if trigger.rows]
+    return bool(left) and min(left) > 0
 
 
 def has_stalled(past: Past, spans: Sequence[Span], known: Sequence[Trigger], start: float, end: float) -> bool:

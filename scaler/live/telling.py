@@ -110,7 +110,8 @@ def offer(reading: Reading) -> float | None:
     replicas = sum((reading.replicas or {}).values())
     serving = reading.serving or replicas
     share = replicas / serving if replicas > 0.0 else 1.0
-    used = max(1.0, share * crowd(reading)) if is_behind(reading) else share * reading.utilisation
+    full = OUTLASTS in reading.notes or is_behind(reading)
+    used = max(1.0, share * crowd(reading)) if full else share * reading.utilisation
     if reading.service is None or reading.rate is None or reading.service[0] <= 0.0 or replicas <= 0.0:
         return used
     return max(used, reading.rate * reading.service[1] / reading.service[0] / serving)

@@ -61,7 +61,7 @@ class Seen:
 
     def cost_at_rest(self, until: float) -> float | None:
         """Replica-seconds that a record took while batches were waited for, by what the sensors told of these slots."""
-        told = [line["reading"] for line in self.decisions if 0.0 <= line["reading"]["start"] - self.began < until]
+        told = [line["reading"] for line in self.decisions if 0.0 < line["reading"]["start"] - self.began < until]
         known = [one for one in told if one["rate"] and one["replicas"] and one["utilisation"] is not None]
         spent = sum(one["utilisation"] * sum(one["replicas"].values()) for one in known)
         return spent / sum(one["rate"] for one in known) if known else None

@@ -18,8 +18,8 @@ BELIEVED = Moments(0.135, 0.5 * 0.135**2)  # of a record, with what tasks take o
 BOUND, CONSTANT = 8.0, 4.0  # seconds of an answer; of these what micro-batches take though nothing waits
 WEIGHTS = {"perf": 0.6, "rcf": 0.02, "res": 0.38}
 CALM, HIGH = 5.0, 15.0  # records per second: a replica serves about seven
-LEVELS = ((20.0, CALM), (60.0, HIGH), (50.0, CALM))
-RISE, FALL = 20.0, 80.0
+RISE, FALL, END = 20.0, 90.0, 140.0
+LEVELS = ((RISE, CALM), (FALL - RISE, HIGH), (END - FALL, CALM))
 
 
 def make_setup(levels: tuple[tuple[float, float], ...] = LEVELS, master: str = "", page: str = "") -> Setup:

@@ -91,6 +91,7 @@ def test_what_came_before_a_long_batch_is_known_while_it_runs(told: Told) -> Non
     assert seen.rate == pytest.approx(2000 / (80.0 - (last.time - BEGAN)))
     assert seen.response == pytest.approx(10.0)
     assert (seen.completeness, seen.batches, seen.taken) == (1.0, 0, 0.0)
+    assert (seen.running, seen.pace) == (10.0, pytest.approx(200.0))  # at most: it is not done
     sensor.now = lambda: BEGAN + 120.0  # of a slot that is over it is known what came, and no more
     seen = sensor.read("words", BEGAN + 62, BEGAN + 80)
     assert (seen.rate, seen.completeness) == (pytest.approx(2000 / (80.0 - (last.time - BEGAN))), 1.0)

@@ -137,6 +137,7 @@ def test_who_is_behind_shows_what_replicas_that_never_rest_get_through() -> None
     assert offer(replace(behind, pace=40.0)) == 1.0  # it catches up: they never rest, and no more is known
     assert offer(replace(behind, pace=None)) == 1.0
     assert offer(replace(behind, backlog=50.0)) == 0.6  # so many come in a slot anyway
+    assert offer(replace(behind, backlog=0.0, notes=(OUTLASTS,))) == pytest.approx(20.0 / 16.0)
     full = replace(behind, backlog=50.0, notes=(FULL,))
     assert offer(full) == pytest.approx(22.0 / 16.0)  # but not where each batch leaves some
     assert find_doubt(full) == "what has waited is still to be worked off"

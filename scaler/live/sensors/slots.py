@@ -3,7 +3,8 @@
 rate          tuples that came per second of the slot that reports cover; reports in part outside count in part
 newest        the same between the last two that were reported, or planned, before the slot's end
 taken         tuples of its batches; a batch that ran partly in the slot counts in part, as does what it wrote
-pace          tuples of the slot's batches per second that they ran, each counting for its part in the slot
+pace          tuples of the slot's batches per second that they ran, each counting for its part in the slot; no more
+              than those of one that is not done, over the time for which it has run
 backlog       tuples that the last batch before the slot's end left to wait; 0 in idleness
 response      mean over the tuples taken, from coming to the end of their batch (see `spans`); no less than a batch
               has run by now that is not done and outlasts it
@@ -54,7 +55,7 @@ def read_slot(
         newest=find_newest(told, end),
         taken=taken if taken is not None else 0.0 if covered > 0.0 else None,
         put_out=add_up([(trigger, trigger.written) for trigger in triggers], start, end),
-        pace=find_pace(triggers, start, end),
+        pace=find_pace(past, triggers, start, end, running_since),
         backlog=find_backlog(past, triggers, end, usual_wait(spans, triggers, end)),
         response=raise_response(find_mean_response(known, start, end), triggers, end, running_since),
         utilisation=find_busy_share(past, triggers, start, end, running_since),
@@ -79,11 +80,26 @@ def find_newest(spans: Sequence[Span], end: float) -> float | None:
     return None if last is None or last.came is None else last.came / (last.end - last.start)
 
 
-def find_pace(triggers: Sequence[Trigger], start: float, end: float) -> float | None:
-    """None where no batch that took anything ran."""
+def find_pace(
+    past: Past, triggers: Sequence[Trigger], start: float, end: float, running_since: float | None
+) -> float | None:
+    """Of batches that took anything, and no more than one gets through that is still not done; None without any."""
     known = [(overlap(t.time, t.done, start, end), t) for t in triggers if t.executed and t.rows]
     seconds = sum(ran for ran, _ in known)
-    return sum(share(t.time, t.done, start, end) * (t.rows or 0) for _, t in known) / seconds if seconds > 0.0 else None
+    rows = sum(share(t.time, t.done, start, end) * (t.rows or 0) for _, t in known)
+    paces = [rows / seconds] if seconds > 0.0 else []
+    under_way = find_rows(past, running_since)
+    if under_way is not None and running_since is not None:
+        paces.append(under_way / (end - running_since))
+    return min(paces, default=None)
+
+
+def find_rows(past: Past, running_since: float | None) -> int | None:
+    """Of the batch that is not done, where it is known by the offsets that were planned."""
+    before, last = past.triggers[-2:] if len(past.triggers) > 1 else (None, None)
+    if before is None or last is None or last.executed or last.time != running_since:
+        return None
+    return None if last.ended is None or before.ended is None else (last.ended - before.ended) or None
 
 
 def find_mean_response(known: Sequence[Batch], start: float, end: float) -> float | None:

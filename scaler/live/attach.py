@@ -67,29 +67,18 @@ def attach(
     if (manager is None) == (objective is None):
         raise BadInput("attach needs either the address of a manager or the file of an objective; give one of them")
     check(slot_s, k_max)
+    known = name_nodes(pinned, nodes)
+    actuator = check_actuator(actuator or choose_actuator(spark, pinned, master_page), enforce)
     place = make_folder(app, folder)
-    names = list(dict.fromkeys(name for one in pinned for name in one.types))
-    known = tuple(nodes) if nodes is not None else tuple(NodeType(name, 1.0, 1.0) for name in names)
-    if not known:
-        raise BadInput("attach does not know the node types; hand over what scaler.pin made, or nodes=[NodeType(...)]")
-    strange = [name for name in names if name not in {node.name for node in known}]
-    if strange:
-        raise BadInput(
-            f"an operator is pinned to {', '.join(strange)}, and nodes= leaves that out; say its speed there"
-        )
-    if actuator is None:
-        actuator = Executors(Gateway(spark), pinned, master_page) if pinned else DryRun()
-    if enforce and isinstance(actuator, DryRun):
-        raise BadInput("attach cannot enforce anything without an actuator; hand over pinned=[...] or actuator=...")
-    if enforce and not getattr(actuator, "tells", True):
-        raise BadInput("the actuator cannot tell how many replicas there are; give its Command deployed=[...], too")
-    office: Link | File
-    if manager is not None:
+    office: Link | File | None = None
+    if objective is not None:
+        office = File(Path(objective), app, slot_s, place / "decisions.jsonl")
+    whose = f"{getattr(getattr(spark, 'sparkContext', None), 'applicationId', '')}/{app}"
+    detach_earlier(whose)  # now that all that is stated can be meant, and before their folder is opened anew
+    if office is None:
         operators = [one.operator for one in pinned]
         trusted = None if authority is None else Path(authority)
-        office = Link(manager, app, operators, token, place / "link", name_instance(), clock, authority=trusted)
-    else:
-        office = File(Path(str(objective)), app, slot_s, place / "decisions.jsonl")
+        office = Link(str(manager), app, operators, token, place / "link", name_instance(), clock, authority=trusted)
     types = {one.operator: set(one.types) for one in pinned}
     copies = partial(Beside, Driver(spark)) if folder is None else None
     terms = Terms(known, types, enforce, policy, k_max, seed, slot_s, place, patience, on_decision, copies)
@@ -99,9 +88,34 @@ def attach(
         running = find_operators(spark)
         return roll.call(running) if pinned else running
 
-    attached = Attachment(terms, listen(spark, timers), actuator, office, find, clock)
-    take_over(attached, f"{spark.sparkContext.applicationId}/{app}")
+    ATTACHED[whose] = attached = Attachment(terms, listen(spark, timers), actuator, office, find, clock)
     return attached
+
+
+def name_nodes(pinned: Sequence[Pinned], nodes: Sequence[NodeType] | None) -> tuple[NodeType, ...]:
+    """All types that operators may be on; of those that nobody describes speed and price are the objective's."""
+    names = list(dict.fromkeys(name for one in pinned for name in one.types))
+    known = tuple(nodes) if nodes is not None else tuple(NodeType(name, 1.0, 1.0) for name in names)
+    if not known:
+        raise BadInput("attach does not know the node types; hand over what scaler.pin made, or nodes=[NodeType(...)]")
+    strange = [name for name in names if name not in {node.name for node in known}]
+    if strange:
+        raise BadInput(
+            f"an operator is pinned to {', '.join(strange)}, and nodes= leaves that out; say its speed there"
+        )
+    return known
+
+
+def choose_actuator(spark: Any, pinned: Sequence[Pinned], master_page: str | None) -> Actuator:
+    return Executors(Gateway(spark), pinned, master_page) if pinned else DryRun()
+
+
+def check_actuator(actuator: Actuator, enforce: bool) -> Actuator:
+    if enforce and isinstance(actuator, DryRun):
+        raise BadInput("attach cannot enforce anything without an actuator; hand over pinned=[...] or actuator=...")
+    if enforce and not getattr(actuator, "tells", True):
+        raise BadInput("the actuator cannot tell how many replicas there are; give its Command deployed=[...], too")
+    return actuator
 
 
 def make_folder(app: str, folder: str | Path | None) -> Path:
@@ -123,12 +137,11 @@ def listen(spark: Any, timers: Mapping[str, Any] | None) -> Gather:
         raise BadInput(f"this session's streams cannot be listened to ({said}); attach to one that runs") from error
 
 
-def take_over(attached: Attachment, whose: str) -> None:
+def detach_earlier(whose: str) -> None:
     """A cell of a notebook that is run twice must not leave two that undo what the other did."""
     before = ATTACHED.get(whose)
-    ATTACHED[whose] = attached
     if before is not None and not before.ended.is_set():
-        LOG.warning("scalers were attached to %s before; they are detached, and these take over", whose)
+        LOG.warning("scalers were attached to %s before; they are detached, and new ones take over", whose)
         before.detach()
 
 

@@ -1,8 +1,8 @@
 """A length in minutes flows in; the demo flows out: its made trace, what a record costs, its node types, its objective.
 
     operator  takes           does                                      a record costs, on a node of speedup 1
-    parse     lines of text   splits them into words                    55 ms
-    count     words           keeps how often each came (with state)    33 ms
+    parse     lines of text   splits them into words                   125 ms
+    count     words           keeps how often each came (with state)    75 ms
 
 Costs are slept, so that they are known and two cores suffice; the larger node type works faster by its environment.
 The rate of lines triples a quarter of the way in, and falls back a good third before the end.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 APP = "demo"
 PARSE, COUNT = OPERATORS = ("parse", "count")
 SMALL, LARGE = NODES = (NodeType("small", 1.0, 1.0), NodeType("large", 1.8, 2.1))
-MEANS = {PARSE: 0.055, COUNT: 0.033}  # seconds
+MEANS = {PARSE: 0.125, COUNT: 0.075}  # seconds
 SCV = 0.5  # squared coefficient of variation of what a record costs
 BOUNDS = {PARSE: 4.0, COUNT: 4.0}  # seconds, on the whole response time of each
 WEIGHTS = {"perf": 0.6, "rcf": 0.03, "res": 0.37}

@@ -13,7 +13,7 @@ from scaler.orders import Orders
 
 def choose_first(there: Mapping[str, int], had: Mapping[str, int], restored: Mapping[str, int]) -> Mapping[str, int]:
     """`had`: replicas that served last; `restored`: that the driver before this one wanted."""
-    if restored or any(there.values()):
+    if any((*restored.values(), *there.values())):
         return restored
     return had or {next(iter(there)): 1}
 

@@ -258,7 +258,7 @@ class Operation:
         if self.checkpoint is None or now - self.kept_at < CHECKPOINT_S:
             return
         try:
-            wanted = self.ledger.target() or self.had
+            wanted = self.ledger.target() or self.restored or self.had
             write_checkpoint(self.checkpoint, put_target(self.pilot.save(), wanted))
             self.kept_at = now
             if self.copies is not None:

@@ -14,6 +14,7 @@ from scaler.nodes import Deployment, NodeType
 from scaler.policy import Observation
 
 UNTRUSTED = (RESTARTED, STOPPED, STALLED)  # what was measured then says nothing of what the operator can do
+BEHIND = (CATCHING_UP, FULL)
 OUTLASTS = "a batch outlasts the slot: what was known before is held"
 LATE = "reports come after the slot: the one before is decided about"
 RESTLESS = 0.95  # of the slot, from which on batches follow each other
@@ -36,7 +37,7 @@ def carry_on(reading: Reading, before: Reading | None, complete: float, decided:
     if is_outlasted(reading):
         return hold_on(reading, before)
     if decided < before.end and abs(before.end - reading.start) < 0.5 * length(reading):
-        notes = (*reading.notes, LATE)
+        notes = (*(note for note in before.notes if note in BEHIND), *reading.notes, LATE)
         return replace(
             before, start=reading.start, end=reading.end, serving=reading.serving, completeness=reading.completeness,
             notes=notes,
@@ -76,7 +77,7 @@ def find_doubt(reading: Reading) -> str:
 
 def is_behind(reading: Reading) -> bool:
     """More waits than comes in a slot, or than a batch may take, or what had waited is worked off."""
-    return bool({CATCHING_UP, FULL} & set(reading.notes)) or (reading.backlog or 0.0) > max(
+    return any(note in BEHIND for note in reading.notes) or (reading.backlog or 0.0) > max(
         1.0, reading.rate or 0.0
     ) * length(reading)
 

@@ -90,6 +90,9 @@ def test_a_slot_of_which_reports_come_later_is_decided_about_once_they_have() ->
     assert (seen.completeness, seen.time) == (1.0, 5.0)
     assert seen.utilisation == pytest.approx(0.35)  # the same work on the two that are there by now
     assert carry_on(dark, WHOLE, 0.8, decided=WHOLE.end) is dark
+    full = carry_on(replace(dark, notes=("lost a replica",)), replace(WHOLE, notes=(FULL,)), 0.8)
+    assert full.notes == (FULL, "lost a replica", LATE)
+    assert find_doubt(full) != ""
 
 
 def test_nothing_is_given_back_where_batches_leave_no_rest_and_nobody_counts_what_waits() -> None:

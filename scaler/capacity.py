@@ -60,7 +60,10 @@ def witness(p: Problem, c: Capacity, seen: Seen) -> int:
     h = seen.utilisation / share
     c.sights[i] += 1
     usual = abs(h - c.service[i]) <= SHIFT * c.service[i]
-    c.service[i] += max(1.0 / c.sights[i], GAIN if usual else SHIFT_GAIN) * (h - c.service[i])
+    weight = max(1.0 / c.sights[i], GAIN if usual else SHIFT_GAIN)
+    if seen.utilisation > 1.0 and h > c.service[i]:
+        weight = 1.0  # what is there does not keep up, whatever was believed
+    c.service[i] += weight * (h - c.service[i])
     last = c.sights.shape[0] - 1
     if 0.1 < seen.utilisation < 0.95 and math.isfinite(seen.response):
         wait = max(0.0, seen.response - h)

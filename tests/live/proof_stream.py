@@ -276,6 +276,7 @@ def run(spark: SparkSession, setup: Setup, folder: Path) -> dict[str, Any]:
         limit = time.monotonic() + setup.linger_s
         while time.monotonic() < limit and sum((actuator.deployed(OPERATOR) or {}).values()) > 1:
             time.sleep(0.2)
+        time.sleep(1.5)  # so that the watch, which looks once a second, sees it
     return {"began": began, **told}
 
 

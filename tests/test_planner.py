@@ -12,11 +12,12 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from scaler.capacity import believe_capacity, witness
 from scaler.nodes import NodeType
 from scaler.policies.planner import PLANNER, State
 from scaler.policies.threshold import THRESHOLD_C, THRESHOLD_S
 from scaler.policy import Kernel, KernelPolicy, flatten
-from scaler.problem import Floats, Integers, Task, Weights, lay_out
+from scaler.problem import Floats, Integers, Task, Weights, lay_out, look
 from scaler.workload import V, X, Y, advance, make_workload, observe
 from scaler.worth import appraise, appraise_ages
 from sim.clairvoyant import floor
@@ -220,3 +221,18 @@ def test_it_recovers_from_a_change(shift: str, infrastructure: str) -> None:
     late = replay_costs(world.late, run.timeline).cost[world.tail :]
     assert least.whole.multiple(run.cost) < 1.25
     assert least.tail.multiple(float(late.mean())) < 1.15
+
+
+@pytest.mark.parametrize(("slower", "at_once"), [(1.3, True), (0.7, False)])
+def test_replicas_that_do_not_keep_up_are_believed_at_once_and_those_that_do_better_are_not(
+    slower: float, at_once: bool
+) -> None:
+    task = make_task(types=1, k_max=4)
+    p, k = lay_out(task), np.array([2])
+    capacity = believe_capacity(p, task)
+    h = task.moments.mean
+    for _ in range(10):
+        witness(p, capacity, look(p, k, 0.5 * 2 / h, 0.5, h))
+    asked = 1.5 * 2 / h  # of two replicas
+    witness(p, capacity, look(p, k, asked, slower * asked * h / 2, 1.0))
+    assert capacity.service[0] == pytest.approx(h * (slower if at_once else 1.0 + 0.3 * (slower - 1.0)))

@@ -176,9 +176,8 @@ def ask_again(ledger: Ledger, late: Mapping[str, Short], now: float, patience: P
     ((name, one),) = late.items()
     what = tell_missing(ledger, late)
     before = ledger.missed.get(name)
-    times = (
-        0 if before is None or before.had else before.times
-    )  # what was missed beside others says nothing of the last
+    # What was missed while others served says nothing of the last one.
+    times = 0 if before is None or before.had else before.times
     if before is not None and times and now < before.until:
         return Outcome(WAITING, f"{what} to come, and asked for again in {before.until - now:.0f} s", ledger)
     until = now + patience.pause(times + 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from alembic import context
 from sqlalchemy import Connection
 
-from scaler.errors import BadInput
+from scaler.model.errors import BadInput
 from tuner.store.connection import connect_unprepared
 from tuner.store.models import Base
 from tuner.store.schema import VERSION_TABLE

@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from scaler.live.actuators.profiles import pin
-    from scaler.live.attach import attach
+    from scaler.acting.profiles import pin
+    from scaler.agent.attach import attach
 
 __all__ = ["attach", "pin"]
-WHERE = {"attach": "scaler.live.attach", "pin": "scaler.live.actuators.profiles"}
-EMBEDDED = False  # in a driver that scales its streams: policies are interpreted there, see scaler/jit.py
+WHERE = {"attach": "scaler.agent.attach", "pin": "scaler.acting.profiles"}
+EMBEDDED = False  # in a driver that scales its streams: policies are interpreted there, see scaler/model/jit.py
 
 
 def __getattr__(name: str) -> Any:

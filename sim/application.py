@@ -9,9 +9,9 @@ from heapq import heappop, heappush
 from pathlib import Path
 from typing import Any
 
-from scaler.errors import BadInput
-from scaler.problem import Moments
-from sim.document import check_keys, read_toml, show, take_name, take_number, take_tables
+from scaler.model.errors import BadInput
+from scaler.model.task import Moments
+from sim.checks import check_keys, read_toml, show, take_name, take_number, take_tables
 
 MOST_PATHS = 10_000
 OPERATOR_KEYS = ("name", "service_time", "service_rate", "scv", "variance", "k_max", "selectivity", "stateful")

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scaler.errors import BadInput
+from scaler.model.errors import BadInput
 from sim.trace import EPOCH, Trace
 
 DAY_S = 86_400.0

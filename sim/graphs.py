@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from scaler.errors import BadInput
-from scaler.problem import Moments
+from scaler.model.errors import BadInput
+from scaler.model.task import Moments
 from sim.application import Application, Edge, Operator, read_application
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from scaler.errors import BadInput
-from scaler.nodes import NodeType
-from sim.document import check_keys, read_toml, take_name, take_number, take_tables
+from scaler.model.errors import BadInput
+from scaler.model.nodes import NodeType
+from sim.checks import check_keys, read_toml, take_name, take_number, take_tables
 
 SPEEDUPS_A = (1.0, 0.7, 1.3, 0.9, 1.7, 0.8, 1.8, 2.0, 1.65, 1.5)
 SPEEDUPS_B = (1.0, 0.05, 30.0, 0.1, 0.2, 0.4, 0.8, 2.0, 5.0, 7.0)

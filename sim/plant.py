@@ -18,11 +18,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scaler.catch_up import catch_up
-from scaler.errors import BadInput
-from scaler.jit import jit
-from scaler.problem import Floats, Integers, Problem, two_slowest
-from scaler.queueing import mg1_response
+from scaler.model.catch_up import catch_up
+from scaler.model.errors import BadInput
+from scaler.model.jit import jit
+from scaler.model.task import Floats, Integers, Problem, two_slowest
+from scaler.model.queueing import mg1_response
 
 Answer = tuple[float, float, float]  # utilisation, response time, output rate
 

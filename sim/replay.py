@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from scaler.jit import jit
-from scaler.policy import Kernel, State
-from scaler.problem import Floats, Integers, Problem, Seen, key_of, price_of, rate_level, two_slowest
+from scaler.model.jit import jit
+from scaler.model.policy import Kernel, State
+from scaler.model.task import Floats, Integers, Problem, Seen, key_of, price_of, rate_level, two_slowest
 from sim.plant import Plant, backlog, disturb, memoryless, owed, settled, unchanged
 from sim.stamp import stamp
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from scaler.errors import BadInput
-from scaler.problem import Integers, Task, Weights
+from scaler.model.errors import BadInput
+from scaler.model.task import Integers, Task, Weights
 from sim.application import Application, equal_shares, name_path, order, paths, upstream
 from sim.infrastructure import Infrastructure
 from sim.plant import Inertia

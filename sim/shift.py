@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from scaler.errors import BadInput
+from scaler.model.errors import BadInput
 from sim.setting import Setting
 
 

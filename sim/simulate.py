@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from scaler.policies import find_policy
-from scaler.policy import Kernel, build_policy, check_options
-from scaler.problem import Floats, Integers, Problem, Task, lay_out
+from scaler.model.policy import Kernel, build_policy, check_options
+from scaler.model.task import Floats, Integers, Problem, Task, lay_out
 from sim.application import Application, order, upstream
-from sim.plain import walk
+from sim.interpreted import walk
 from sim.plant import fresh_plant
 from sim.replay import RECONFIGURATIONS, RESOURCES, SLOTS, VIOLATIONS, Record, fresh_baton, loop_for
 from sim.run import Run, Timeline, batch_error

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from scaler.jit import jit
+from scaler.model.jit import jit
 
 
 @cache

@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from scaler.errors import BadInput
+from scaler.model.errors import BadInput
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 A_RATE = "and must be a number of tuples per second, 0 or more"

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from scaler.errors import BadInput
+from scaler.model.errors import BadInput
 from sim.trace import A_RATE, EPOCH, Trace, acceptable, time_of
 
 MICROSECOND = timedelta(microseconds=1)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from scaler.nodes import NodeType
-from scaler.problem import Floats, Moments, Task, Weights
+from scaler.model.nodes import NodeType
+from scaler.model.task import Floats, Moments, Task, Weights
 
 SPEEDS = (1.0, 0.7, 1.3, 0.9, 1.7)
 

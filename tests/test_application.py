@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scaler.errors import BadInput
-from scaler.problem import Moments
+from scaler.model.errors import BadInput
+from scaler.model.task import Moments
 from sim.application import (
     Application,
     Edge,

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from scaler.errors import BadInput
+from scaler.model.errors import BadInput
 from sim.arrivals import GENERATORS, diurnal, generate, mmpp, poisson, spike, step
 
 SIGMAS = 5.0  # a right generator fails once in 1.7 million

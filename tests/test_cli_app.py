@@ -19,15 +19,15 @@ from sim.application import parse_application
 from sim.setting import Setting
 from tests.commands import refuse, run, succeed
 from tuner.cli import main
-from tuner.description import describe_application, scenario_of, shape_of
-from tuner.scenario import Scenario, read_scenario
+from tuner.scenario.description import describe_application, scenario_of, shape_of
+from tuner.scenario.scenario import Scenario, read_scenario
 from tuner.store.applications import add_application, load_application
 from tuner.store.connection import open_store
 from tuner.store.events import list_events
 from tuner.store.records import ApplicationVersion
 from tuner.store.watches import find_watch, put_watch
 
-DEMO = files("tuner.example").joinpath("demo.toml").read_text()
+DEMO = files("tuner.demo").joinpath("demo.toml").read_text()
 OPERATORS = """
 [[operator]]
 name = "split"

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from scaler.live.office import File
-from scaler.orders import parse_orders
-from scaler.problem import Weights
+from scaler.agent.order_source import File
+from scaler.model.orders import parse_orders
+from scaler.model.task import Weights
 from tests.commands import refuse, succeed
 from tuner.store.connection import open_store
 from tuner.store.events import list_events
 from tuner.store.objectives import add_objective
 from tuner.store.records import Objective
 
-EXAMPLE = str(files("tuner.example").joinpath("demo.toml"))
+EXAMPLE = str(files("tuner.demo").joinpath("demo.toml"))
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from tuner.cli import main
-from tuner.cli.reproduce import sum_up
-from tuner.published.figures import FIGURES
+from tuner.cli.reproduce_command import sum_up
+from tuner.lab.published.figures import FIGURES
 
 TRACES = Path(__file__).parents[2] / "shared" / "traces"
 needs_traces = pytest.mark.skipif(not TRACES.exists(), reason=f"the traces folder {TRACES} is not there")

@@ -21,15 +21,15 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tuner.cli import COMMANDS, Entry, main
-from tuner.interruptible import run_interruptibly
-from tuner.parallel import run_all
-from tuner.scenario import read_scenario
-from tuner.scenario_layout import FLAGS
+from tuner.cli.interruptible import run_interruptibly
+from tuner.simulation.parallel import run_all
+from tuner.scenario.scenario import read_scenario
+from tuner.scenario.layout import FLAGS
 
 ROOT = Path(__file__).parents[1]
 QUICK = ["--slots", "200", "--policy", "static", "--policy", "threshold-c"]
 RUN = [sys.executable, "-c", "from tuner.cli import main; main(prog_name='tuner')"]
-HEAVY = ["torch", "numba", "pyspark", "numpy", "rich", "pyarrow", "sim", "tuner.scenario"]
+HEAVY = ["torch", "numba", "pyspark", "numpy", "rich", "pyarrow", "sim", "tuner.scenario.scenario"]
 
 
 def run(*arguments: str) -> Result:
@@ -235,8 +235,8 @@ def test_ctrl_c_in_the_middle_of_the_work_leaves_nothing_behind(tmp_path: Path) 
 INTERRUPTED_KERNELS = """
 import signal
 from sim.simulate import simulate
-from tuner.interruptible import run_interruptibly
-from tuner.scenario import read_scenario
+from tuner.cli.interruptible import run_interruptibly
+from tuner.scenario.scenario import read_scenario
 setting = read_scenario(None, {"trace": {"slots": 300_000}, "policy": {"names": ["threshold-c"]}}).settings[0]
 simulate(setting)
 signal.signal(signal.SIGALRM, signal.default_int_handler)
@@ -320,10 +320,10 @@ def test_the_demo_plays_and_says_how_to_read_it_and_where_to_go() -> None:
 
 def test_the_example_is_sound_and_travels_with_the_package() -> None:
     patterns = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]["*"]
-    for package, name in (("tuner.example", "demo.toml"), ("tuner.report", "style.css")):
+    for package, name in (("tuner.demo", "demo.toml"), ("tuner.views", "style.css")):
         assert files(package).joinpath(name).is_file()
         assert any(fnmatch(name, pattern) for pattern in patterns)
-    scenario = read_scenario(ROOT / "tuner/example/demo.toml")
+    scenario = read_scenario(ROOT / "tuner/demo/demo.toml")
     assert len(scenario.settings[0].application.operators) == 3
     assert len(scenario.settings[0].infrastructure.types) == 3
 

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from scaler.problem import Weights
+from scaler.model.task import Weights
 from tests.commands import refuse, run, succeed
 from tuner.cli.grid import deal_out
-from tuner.cli.trials import SORTS as OFFERED
-from tuner.cli.trials import STATES
-from tuner.scenario import read_scenario
+from tuner.cli.trials_command import SORTS as OFFERED
+from tuner.cli.trials_command import STATES
+from tuner.scenario.scenario import read_scenario
 from tuner.store.applications import add_application
 from tuner.store.connection import open_store
 from tuner.store.objectives import add_objective

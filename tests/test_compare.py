@@ -15,33 +15,33 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-import tuner.comparison
-from scaler.errors import BadInput
-from scaler.nodes import NodeType
+import tuner.simulation.comparison
+from scaler.model.errors import BadInput
+from scaler.model.nodes import NodeType
 from scaler.policies import POLICIES
-from scaler.problem import Floats, Task, Weights, lay_out
-from scaler.queueing import mg1_response
-from sim.clairvoyant import Bound, floor
+from scaler.model.task import Floats, Task, Weights, lay_out
+from scaler.model.queueing import mg1_response
+from sim.floors.clairvoyant import Bound, floor
 from sim.setting import Setting
-from sim.shifted_floor import Stretch, floors
+from sim.floors.shifted import Stretch, floors
 from tests.examples import make_rates, make_task
 from tests.test_cli_simulate import finish, open_once_read, piped
 from tests.test_report import Page
 from tuner.cli import main
-from tuner.cli.compare import EXAMPLE
-from tuner.cli.standings_table import print_standings
-from tuner.comparison import Figure
-from tuner.contest import Replay, hold, replay
-from tuner.floors import Floor, Question, find_out, keep, lone_task, name_question, recall, solve
-from tuner.plan import Plan
-from tuner.plan_file import read_plan
-from tuner.published.plan import list_published, plan_published
-from tuner.report.dots import DotRow, draw_dots
-from tuner.report.standings_page import write_standings
-from tuner.report.standings_plain import describe_standings
-from tuner.scenario import read_scenario
-from tuner.shifts import SETTLING, SHIFTS, World, apply_shift
-from tuner.standings import Standings, measure
+from tuner.cli.compare_command import EXAMPLE
+from tuner.cli.summary_grid import print_standings
+from tuner.simulation.comparison import Figure
+from tuner.lab.policy_benchmark import Replay, hold, replay
+from tuner.simulation.floor_cache import Floor, Question, find_out, keep, lone_task, name_question, recall, solve
+from tuner.lab.plan import Plan
+from tuner.lab.plan_file import read_plan
+from tuner.lab.published.published_plan import list_published, plan_published
+from tuner.views.dots import DotRow, draw_dots
+from tuner.lab.summary_page import write_standings
+from tuner.lab.summary_plain import describe_standings
+from tuner.scenario.scenario import read_scenario
+from tuner.lab.shifts import SETTLING, SHIFTS, World, apply_shift
+from tuner.lab.policy_summary import Standings, measure
 
 TRACES = Path(__file__).parents[2] / "shared" / "traces"
 needs_traces = pytest.mark.skipif(not TRACES.exists(), reason=f"the traces folder {TRACES} is not there")
@@ -75,7 +75,7 @@ trace = { generator = "diurnal", low = 50.0, high = 400.0, slots = 4400 }
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Floors of these tests are kept apart from a user's."""
     folder = tmp_path / "cache" / "floors"
-    monkeypatch.setattr("tuner.contest.find_folder", lambda: folder)
+    monkeypatch.setattr("tuner.lab.policy_benchmark.find_folder", lambda: folder)
     return folder
 
 
@@ -501,7 +501,7 @@ def test_the_published_threshold_is_reached_where_it_starts_as_ours_does() -> No
 def test_workers_find_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plan: Plan = read_plan(write(tmp_path))
     here = hold(plan, ignore, tmp_path / "a")
-    monkeypatch.setattr("tuner.contest.PATIENCE_S", 0.0)
+    monkeypatch.setattr("tuner.lab.policy_benchmark.PATIENCE_S", 0.0)
     shares: list[float] = []
     there = hold(plan, shares.append, tmp_path / "b")
     assert shares == sorted(shares)
@@ -533,6 +533,6 @@ def test_simulate_leaves_the_floor_out_when_told_or_when_it_would_take_long(monk
 
     assert "x floor" in heads()
     assert "x floor" not in heads("--no-bound")
-    monkeypatch.setattr(tuner.comparison, "QUICK_FLOOR", 199)
+    monkeypatch.setattr(tuner.simulation.comparison, "QUICK_FLOOR", 199)
     assert "x floor" not in heads()
     assert "x floor" in heads("--bound")

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 import torch
 
-from scaler.errors import BadInput
-from scaler.nodes import NOTHING, Deployment, Reconfiguration
-from scaler.policies.deep.encoding import ENCODINGS, Codes, find_encoding
-from scaler.policies.deep.memory import (
+from scaler.model.errors import BadInput
+from scaler.model.nodes import NOTHING, Deployment, Reconfiguration
+from scaler.policies.learning.deep.encoding import ENCODINGS, Codes, find_encoding
+from scaler.policies.learning.deep.replay_memory import (
     Lesson,
     draw,
     dump_sampler,
@@ -26,15 +26,15 @@ from scaler.policies.deep.memory import (
     restore_sampler,
     sampler,
 )
-from scaler.policies.deep.network import STEEPEST, Network, copy_network, draw_network, evaluate, fit, widths
-from scaler.policies.deep.pds_network import DQL_PDS, DQL_PDS_PLUS
-from scaler.policies.deep.policy import DeepPolicy
-from scaler.policies.deep.prospect import Prospect, own_state, post_states, replicas
-from scaler.policies.deep.q_network import DQL
-from scaler.policies.pds import PDS, PDS_PLUS
-from scaler.policy import Learner, Observation, Transition, build_policy
-from scaler.problem import Floats, Integers, Problem, Seen, Task, allowed, lay_out, look
-from scaler.queueing import mg1_response
+from scaler.policies.learning.deep.network import STEEPEST, Network, copy_network, draw_network, evaluate, fit, widths
+from scaler.policies.learning.deep.pds_network import DQL_PDS, DQL_PDS_PLUS
+from scaler.policies.learning.deep.deep_policy import DeepPolicy
+from scaler.policies.learning.deep.prospect import Prospect, own_state, post_states, replicas
+from scaler.policies.learning.deep.q_network import DQL
+from scaler.policies.learning.pds import PDS, PDS_PLUS
+from scaler.model.policy import Learner, Observation, Transition, build_policy
+from scaler.model.task import Floats, Integers, Problem, Seen, Task, allowed, lay_out, look
+from scaler.model.queueing import mg1_response
 from tests.examples import make_rates, make_task
 
 ROOT = Path(__file__).parents[1]
@@ -412,7 +412,7 @@ def test_the_network_comes_to_say_what_a_slot_costs() -> None:
 def test_targets_read_what_is_allowed(as_published: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a state where one output stands far below the others but its action is not allowed."""
     targets: list[Floats] = []
-    monkeypatch.setattr("scaler.policies.deep.policy.fit", lambda *args: targets.append(args[3]))
+    monkeypatch.setattr("scaler.policies.learning.deep.deep_policy.fit", lambda *args: targets.append(args[3]))
     policy = build(DQL, as_published=as_published)
     with torch.no_grad():
         policy.network.biases[-1][2] = -50.0  # to remove one of the second type
@@ -472,6 +472,6 @@ def learn_at_random(policy: DeepPolicy, rng: np.random.Generator, slots: int) ->
 
 
 def test_the_registry_loads_no_torch() -> None:
-    code = "import sys, scaler, scaler.policies, scaler.policy; assert 'torch' not in sys.modules"
+    code = "import sys, scaler, scaler.policies, scaler.model.policy; assert 'torch' not in sys.modules"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

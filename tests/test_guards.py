@@ -13,15 +13,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scaler.errors import BadInput
+from scaler.model.errors import BadInput
 from scaler.guards import GUARDS, parse_guards
 from scaler.guards.decision import Outcome
 from scaler.guards.guarded import Guarded, guard_kind
-from scaler.nodes import NOTHING, Deployment, Reconfiguration
+from scaler.model.nodes import NOTHING, Deployment, Reconfiguration
 from scaler.policies import POLICIES, find_policy
-from scaler.policy import Learner, Observation, Transition, build_policy
-from scaler.problem import Floats, lay_out
-from sim.plain import walk
+from scaler.model.policy import Learner, Observation, Transition, build_policy
+from scaler.model.task import Floats, lay_out
+from sim.interpreted import walk
 from sim.plant import Inertia, fresh_plant
 from sim.replay import Record, fresh_baton
 from tests.examples import make_rates, make_task

@@ -30,8 +30,8 @@ def test_the_import_contracts_hold() -> None:
     [
         ("import scaler", set()),
         ("import scaler; scaler.pin; scaler.attach", set()),
-        ("import scaler.policies, scaler.policy", {"numba", "scipy"}),
-        ("import scaler.link, scaler.pilot, scaler.live.attach", {"numba", "scipy"}),
+        ("import scaler.policies, scaler.model.policy", {"numba", "scipy"}),
+        ("import scaler.link, scaler.agent, scaler.agent.attach", {"numba", "scipy"}),
         ("import sim.simulate, sim.trace", {"numba", "scipy"}),
         ("import tuner", set()),
     ],

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scaler.errors import BadInput
-from scaler.nodes import NodeType
+from scaler.model.errors import BadInput
+from scaler.model.nodes import NodeType
 from sim.infrastructure import INFRASTRUCTURES, Infrastructure, find_infrastructure, read_infrastructure
 
 A = [1.0, 0.7, 1.3, 0.9, 1.7, 0.8, 1.8, 2.0, 1.65, 1.5]

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from scaler.errors import BadInput
-from tuner.java import find_java, provide_java, write_shim
+from scaler.model.errors import BadInput
+from tuner.pipeline.java import find_java, provide_java, write_shim
 
 STREAM = """
 import json, sys

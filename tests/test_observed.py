@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scaler.problem import Moments
+from scaler.model.task import Moments
 from sim.application import Application, Edge, Operator
 from tests.store.conftest import address, postgres, store  # noqa: F401  fixtures
-from tuner.observed import BROKEN, KEPT, UNKNOWN, Slots, judge_slots, lay_out, load_slots, observe
-from tuner.search.qos import QoS
+from tuner.history.qos_history import BROKEN, KEPT, UNKNOWN, Slots, judge_slots, lay_out, load_slots, observe
+from tuner.scenario.qos import QoS
 from tuner.store.connection import Store
 from tuner.store.decisions import save_decisions
 from tuner.store.records import Decision

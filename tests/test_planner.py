@@ -12,28 +12,28 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from scaler.capacity import believe_capacity, witness
-from scaler.nodes import NodeType
-from scaler.policies.planner import PLANNER, State
-from scaler.policies.threshold import THRESHOLD_C, THRESHOLD_S
-from scaler.policy import Kernel, KernelPolicy, flatten
-from scaler.problem import Floats, Integers, Task, Weights, lay_out, look
-from scaler.workload import V, X, Y, advance, make_workload, observe
-from scaler.worth import appraise, appraise_ages
-from sim.clairvoyant import floor
+from scaler.policies.planner.capacity import believe_capacity, witness
+from scaler.model.nodes import NodeType
+from scaler.policies.planner.planner import PLANNER, State
+from scaler.policies.rules.threshold import THRESHOLD_C, THRESHOLD_S
+from scaler.model.policy import Kernel, KernelPolicy, flatten
+from scaler.model.task import Floats, Integers, Task, Weights, lay_out, look
+from scaler.policies.planner.workload import V, X, Y, advance, make_workload, observe
+from scaler.policies.planner.replica_worth import appraise, appraise_ages
+from sim.floors.clairvoyant import floor
 from sim.graphs import single
 from sim.infrastructure import find_infrastructure
-from sim.plain import walk
+from sim.interpreted import walk
 from sim.plant import Inertia, fresh_plant
 from sim.replay import RECONFIGURATIONS, RESOURCES, VIOLATIONS, Record, fresh_baton, loop_for
 from sim.setting import Setting
 from sim.simulate import simulate
 from sim.trace import Trace
 from tests.examples import make_rates, make_task
-from tuner.contest import ask
-from tuner.floors import solve
-from tuner.report.course import replay_costs
-from tuner.shifts import SHIFTS, apply_shift
+from tuner.lab.policy_benchmark import ask
+from tuner.simulation.floor_cache import solve
+from tuner.simulation.course import replay_costs
+from tuner.lab.shifts import SHIFTS, apply_shift
 
 ROOT = Path(__file__).parents[1]
 
@@ -165,7 +165,7 @@ def test_a_backlog_does_not_derail_it() -> None:
 PLAIN = """
 import json, sys
 import numpy as np
-from scaler.jit import COMPILED
+from scaler.model.jit import COMPILED
 from tests.test_planner import plain_actions
 assert not COMPILED
 print(json.dumps(plain_actions(int(sys.argv[1]))))

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scaler.catch_up import SLOTS
-from scaler.nodes import NodeType
-from scaler.problem import lay_out, two_slowest
+from scaler.model.catch_up import SLOTS
+from scaler.model.nodes import NodeType
+from scaler.model.task import lay_out, two_slowest
 from sim.application import Application, Operator
 from sim.infrastructure import Infrastructure
 from sim.plant import Inertia, backlog, disturb, fresh_plant, memoryless, owed, settled

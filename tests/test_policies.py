@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scaler.errors import BadInput
-from scaler.nodes import NOTHING, Deployment
+from scaler.model.errors import BadInput
+from scaler.model.nodes import NOTHING, Deployment
 from scaler.policies import POLICIES, find_policy
-from scaler.policy import Kernel, Observation, Policy, Transition, build_policy
-from scaler.problem import lay_out, two_slowest
+from scaler.model.policy import Kernel, Observation, Policy, Transition, build_policy
+from scaler.model.task import lay_out, two_slowest
 from sim.plant import Inertia, fresh_plant, memoryless
 from tests.examples import make_rates, make_task
 
@@ -136,7 +136,7 @@ def test_unknown_policies_are_refused_by_name() -> None:
 
 
 def test_without_torch_a_deep_policy_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in [m for m in sys.modules if m.startswith("scaler.policies.deep")]:
+    for module in [m for m in sys.modules if m.startswith("scaler.policies.learning.deep")]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(BadInput, match="'dql' needs torch, which the extra 'deep' installs"):
@@ -146,9 +146,9 @@ def test_without_torch_a_deep_policy_says_what_to_install(monkeypatch: pytest.Mo
 INTERPRETED = """
 import json, sys
 from tests.test_policies import drive, TASK
-from scaler.jit import COMPILED
+from scaler.model.jit import COMPILED
 from scaler.policies import POLICIES, find_policy
-from scaler.policy import Kernel, build_policy
+from scaler.model.policy import Kernel, build_policy
 assert not COMPILED
 runs = {}
 for name in POLICIES:

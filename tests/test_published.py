@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scaler.errors import BadInput
+from scaler.model.errors import BadInput
 from sim.run import Run
 from sim.simulate import simulate
-from tuner.published.cells import EXACT, Cell, load_workload, read_cells, state
-from tuner.published.compare import HALF_DIGIT, compare
-from tuner.published.memory import count_deployments, encoding_lengths, weigh
-from tuner.published.tables import CellJob, run_cell, trace_in
+from tuner.lab.published.cells import EXACT, Cell, load_workload, read_cells, state
+from tuner.lab.published.compare import HALF_DIGIT, compare
+from tuner.lab.published.network_memory import count_deployments, encoding_lengths, weigh
+from tuner.lab.published.tables import CellJob, run_cell, trace_in
 
 TRACES = Path(__file__).parents[2] / "shared" / "traces"
 needs_traces = pytest.mark.skipif(not TRACES.exists(), reason=f"the traces folder {TRACES} is not there")

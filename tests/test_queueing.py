@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scaler.queueing import gg1_response, md1_response, mg1_rate_within, mg1_response, mgk_response
+from scaler.model.queueing import gg1_response, md1_response, mg1_rate_within, mg1_response, mgk_response
 
 loads = st.floats(0.01, 0.98)
 means = st.floats(1e-4, 1e2)

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from scaler.policies import find_policy
-from scaler.policy import build_policy
-from scaler.problem import Task, lay_out
-from sim.plain import walk
+from scaler.model.policy import build_policy
+from scaler.model.task import Task, lay_out
+from sim.interpreted import walk
 from sim.plant import Inertia, fresh_plant
 from sim.replay import RECONFIGURATIONS, RESOURCES, SLOTS, VIOLATIONS, Record, fresh_baton, loop_for
 from tests.examples import make_rates, make_task

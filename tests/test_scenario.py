@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scaler.errors import BadInput
+from scaler.model.errors import BadInput
 from sim.arrivals import GENERATORS
 from sim.setting import tasks
-from tuner.scenario import read_scenario
-from tuner.scenario_layout import ANNOTATED, DEFAULTS, FLAGS, KINDS, SOURCES
-from tuner.toml_table import format_document
+from tuner.scenario.scenario import read_scenario
+from tuner.scenario.layout import ANNOTATED, DEFAULTS, FLAGS, KINDS, SOURCES
+from tuner.scenario.toml_table import format_document
 
 SHORT: dict[str, dict[str, Any]] = {"trace": {"slots": 50}}
 NODES = """

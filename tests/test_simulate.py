@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from scaler.errors import BadInput
-from scaler.nodes import NodeType
-from scaler.problem import Moments
+from scaler.model.errors import BadInput
+from scaler.model.nodes import NodeType
+from scaler.model.task import Moments
 from sim.application import Application, Edge, Operator, order, paths
 from sim.graphs import find_application
 from sim.infrastructure import find_infrastructure

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import pytest
 
-from scaler.errors import BadInput
+from scaler.model.errors import BadInput
 from scaler.timing import NODE_TYPE, ServiceTimer, Stopwatch, Tally
 from scaler.timing.stopwatch import find_host, find_node_type
-from tuner.pipeline.sample import Sample
+from scaler.model.sample import Sample
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

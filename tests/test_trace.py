@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from scaler.errors import BadInput
+from scaler.model.errors import BadInput
 from sim.trace import Trace, resample, time_of, window
 from sim.trace_file import FORMATS, read_trace, write_trace
 

@@ -19,20 +19,20 @@ from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scaler.errors import BadInput
+from scaler.model.errors import BadInput
 from sim.application import parse_application
 from sim.infrastructure import find_infrastructure
 from tests.test_report import HOSTILE, Page
-from tuner.cli.report import report
-from tuner.report.graph import lay_out
-from tuner.report.search_charts import find_front
-from tuner.report.shares_chart import break_name
-from tuner.report.tuning import Tuning, gather_tuning
-from tuner.report.tuning_page import write_tuning
-from tuner.report.tuning_words import list_facts, list_measures, percent, say_found
-from tuner.search.parameters import Parameters, from_document, to_bounds, to_document
-from tuner.search.qos import QoS
-from tuner.search.space import from_cube, gather, make_space, settle
+from tuner.cli.report_command import report
+from tuner.views.graph import lay_out
+from tuner.views.search_charts import find_front
+from tuner.views.shares_chart import break_name
+from tuner.views.tuning import Tuning, gather_tuning
+from tuner.views.tuning_page import write_tuning
+from tuner.views.tuning_words import list_facts, list_measures, percent, say_found
+from tuner.search.space.parameters import Parameters, from_document, to_bounds, to_document
+from tuner.scenario.qos import QoS
+from tuner.search.space.space import from_cube, gather, make_space, settle
 from tuner.store.applications import add_application
 from tuner.store.connection import open_store
 from tuner.store.objectives import add_objective

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from scaler.errors import BadInput
+from scaler.model.errors import BadInput
 from scaler.guards.blocked_hours import read_blocked_hours
 from scaler.guards.bounds import read_bounds
 from scaler.guards.cooldown import read_cooldown
@@ -15,7 +15,7 @@ from scaler.guards.flap_budget import read_flap_budget
 from scaler.guards.guard import Guard, ReadGuard
 from scaler.guards.pin import read_pin
 from scaler.guards.stabilisation import read_stabilisation
-from scaler.guards.table import Table
+from scaler.guards.options import Table
 
 GUARDS: dict[str, ReadGuard] = {
     "bounds": read_bounds,

@@ -13,10 +13,10 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from scaler.guards.guard import ALLOWED, Guard, Verdict, block
-from scaler.guards.history import History
-from scaler.guards.table import Table
-from scaler.nodes import Reconfiguration
-from scaler.policy import Observation
+from scaler.guards.change_history import History
+from scaler.guards.options import Table
+from scaler.model.nodes import Reconfiguration
+from scaler.model.policy import Observation
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 DAY_MIN = 24 * 60

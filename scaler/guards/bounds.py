@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from scaler.errors import BadInput
+from scaler.model.errors import BadInput
 from scaler.guards.guard import ALLOWED, Guard, Verdict, block
-from scaler.guards.history import History
-from scaler.guards.table import Table
-from scaler.nodes import Reconfiguration
-from scaler.policy import Observation
+from scaler.guards.change_history import History
+from scaler.guards.options import Table
+from scaler.model.nodes import Reconfiguration
+from scaler.model.policy import Observation
 
 UNLIMITED = 1 << 30
 

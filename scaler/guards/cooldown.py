@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from functools import partial
 
 from scaler.guards.guard import ALLOWED, Guard, Verdict, block, direction
-from scaler.guards.history import History
-from scaler.guards.table import Table
-from scaler.nodes import Reconfiguration
-from scaler.policy import Observation
+from scaler.guards.change_history import History
+from scaler.guards.options import Table
+from scaler.model.nodes import Reconfiguration
+from scaler.model.policy import Observation
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from scaler.nodes import NOTHING, Reconfiguration
+from scaler.model.nodes import NOTHING, Reconfiguration
 
 
 class Outcome(StrEnum):

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from scaler.guards.history import History
-from scaler.guards.table import Table
-from scaler.nodes import Reconfiguration
-from scaler.policy import Observation
+from scaler.guards.change_history import History
+from scaler.guards.options import Table
+from scaler.model.nodes import Reconfiguration
+from scaler.model.policy import Observation
 
 
 @dataclass(frozen=True, slots=True)

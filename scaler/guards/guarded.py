@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scaler.errors import BadInput
+from scaler.model.errors import BadInput
 from scaler.guards.decision import Decision, Judgement, Outcome, conclude
 from scaler.guards.guard import Guard
-from scaler.guards.history import History, enter
-from scaler.nodes import Deployment, Reconfiguration, decode
-from scaler.policy import Arrays, Kind, Learner, Observation, Policy, Transition, build_policy
-from scaler.problem import Integers, Seen, Task
+from scaler.guards.change_history import History, enter
+from scaler.model.nodes import Deployment, Reconfiguration, decode
+from scaler.model.policy import Arrays, Kind, Learner, Observation, Policy, Transition, build_policy
+from scaler.model.task import Integers, Seen, Task
 
 KEPT = 500  # decisions on record
 REASON_BYTES = 200  # of memory that one of them is taken to hold

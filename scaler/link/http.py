@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from scaler.errors import BadInput, Retry
-from scaler.link.wire import write_line
+from scaler.model.errors import BadInput, Retry
+from scaler.model.wire import write_line
 
 LARGEST = 4 << 20  # bytes of an answer
 TIMEOUT_S = 10.0

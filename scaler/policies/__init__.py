@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from scaler.errors import BadInput
+from scaler.model.errors import BadInput
 
 POLICIES: dict[str, str] = {
     "static": "static:STATIC",

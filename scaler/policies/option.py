@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from scaler.errors import BadInput
+from scaler.model.errors import BadInput
 
 SLOTS = (1, 100_000)  # range of options that count slots
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from scaler.errors import BadInput
+from scaler.model.errors import BadInput
 from scaler.timing.stopwatch import Batch, Result, Row, Stopwatch
 from scaler.timing.tally import Tally
 

@@ -10,8 +10,8 @@ from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
 from tests.bed.plan import SPEEDS
-from tuner.live import cluster
-from tuner.live.cluster import (
+from tuner.demo import cluster
+from tuner.demo.cluster import (
     ROOT,
     SPEED,
     Worker,

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuner.pipeline.session import start_session
-from tuner.pipeline.shape import shape_frame
+from tuner.pipeline.sources.sample_schema import shape_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -78,9 +78,9 @@ def make_samples(spark: SparkSession, operators: int, minutes: int) -> DataFrame
 def measure(spark: SparkSession, samples: Path, windows: Path) -> tuple[float, float, int, int]:
     """Seconds of the fold, of the moments and traces of its windows; how many of each came out."""
     from tuner.pipeline.fold import fold
-    from tuner.pipeline.judge import judge, keep_sound
+    from tuner.pipeline.sample_checks import judge, keep_sound
     from tuner.pipeline.moments import estimate_moments
-    from tuner.pipeline.trace import stream_arrivals
+    from tuner.pipeline.arrival_trace import stream_arrivals
 
     began = time.perf_counter()
     fold(keep_sound(judge(spark.read.parquet(str(samples)), time.time()))).write.parquet(str(windows))

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from scaler.problem import Moments
+from scaler.model.task import Moments
 from tests.live.proof_bed import await_state, make_objective, read_lines, running
 from tests.live.proof_scene import BOUND, CONSTANT, LEVELS, WEIGHTS, run_bench
 from tests.live.proof_stream import APP, Setup

@@ -47,9 +47,9 @@ def search_once(engine: str, slots: int) -> dict[str, float]:
     from sim.setting import Setting
     from tuner.search.engines import Question, find_engine
     from tuner.search.evaluation import Exam, evaluate
-    from tuner.search.history import Outcome
-    from tuner.search.qos import QoS
-    from tuner.search.space import make_space
+    from tuner.search.space.evaluated import Outcome
+    from tuner.scenario.qos import QoS
+    from tuner.search.space.space import make_space
 
     trace = generate("diurnal", low=50.0, high=600.0, slots=slots, seed=0, noise=50.0)
     qos = QoS(0.04)
@@ -80,13 +80,13 @@ def time_suggestion(trials: int = 100, repeats: int = 10) -> float:
     """Milliseconds: eight operators and two weights, from where the last suggestion left its processes."""
     import numpy as np
 
-    from scaler.problem import Moments
+    from scaler.model.task import Moments
     from sim.application import Application, Edge, Operator
     from sim.infrastructure import find_infrastructure
     from tuner.search.engines import Question, find_engine
-    from tuner.search.history import Outcome
-    from tuner.search.qos import QoS
-    from tuner.search.space import from_cube, make_space
+    from tuner.search.space.evaluated import Outcome
+    from tuner.scenario.qos import QoS
+    from tuner.search.space.space import from_cube, make_space
 
     names = [f"op{i}" for i in range(8)]
     operators = tuple(Operator(name, Moments(0.002, 4e-6)) for name in names)

@@ -17,9 +17,9 @@ from typing import Any
 
 from sqlalchemy import insert
 
-from scaler.errors import BadInput
+from scaler.model.errors import BadInput
 from tests.store.test_contract import sample
-from tuner.pipeline.sample import Sample
+from scaler.model.sample import Sample
 from tuner.store.applications import add_application
 from tuner.store.connection import Store, open_store
 from tuner.store.decisions import list_decisions, save_decisions

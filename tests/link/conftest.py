@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from scaler.link import Link
-from scaler.link.desk import Pace
+from scaler.link.link_state import Pace
 from tests.link.manager import TOKEN, Manager, serve
 
 

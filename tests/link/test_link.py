@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from scaler.errors import BadInput
+from scaler.model.errors import BadInput
 from scaler.link import Link
-from scaler.link.kept import NAME
+from scaler.link.saved_orders import NAME
 from tests.link.conftest import Hurry
 from tests.link.manager import TOKEN, Manager, make_orders, serve, until
 
@@ -220,7 +220,7 @@ def test_an_address_that_is_none_is_refused(url: str, tmp_path: Path) -> None:
 
 def test_the_link_loads_the_standard_library_and_numpy() -> None:
     code = (
-        "import sys, json, numpy, scaler.orders; before = set(sys.modules); import scaler.link; "
+        "import sys, json, numpy, scaler.model.orders; before = set(sys.modules); import scaler.link; "
         "tops = {m.partition('.')[0] for m in set(sys.modules) - before} - set(sys.stdlib_module_names); "
         "print(json.dumps(sorted(tops)))"
     )

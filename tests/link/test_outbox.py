@@ -16,9 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scaler.link import Link
-from scaler.link.kept import Kept, keep_orders, load_kept
-from scaler.link.outbox import CURSOR, DECISIONS, LANES, SAMPLES, Outbox, Record
-from scaler.orders import parse_orders
+from scaler.link.saved_orders import Kept, keep_orders, load_kept
+from scaler.link.report_log import CURSOR, DECISIONS, LANES, SAMPLES, Outbox, Record
+from scaler.model.orders import parse_orders
 from tests.link.manager import TOKEN, Manager, make_orders, serve, until
 
 ROOT = Path(__file__).parents[2]

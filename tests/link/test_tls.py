@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from scaler.errors import BadInput
+from scaler.model.errors import BadInput
 from scaler.link import Link
 from tests.link.manager import Manager, make_orders, serve, until
 

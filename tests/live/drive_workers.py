@@ -12,8 +12,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scaler.live.actuators import Site, build_actuator
-from scaler.live.actuators.profiles import pin
+from scaler.acting import Site, build_actuator
+from scaler.acting.profiles import pin
 from tests.live.drive import SPARK, await_true, run_somewhere
 from tuner.pipeline.session import start_session
 

@@ -14,7 +14,7 @@ import pandas as pd
 from pyspark.sql import SparkSession
 
 import scaler
-from scaler.live.actuators.executors import SETTINGS
+from scaler.acting.executors import SETTINGS
 from scaler.timing import ServiceTimer
 
 COST_S = 0.1  # of a record

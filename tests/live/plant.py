@@ -6,12 +6,12 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from scaler.errors import Retry
-from scaler.live.reading import Reading
-from scaler.nodes import NodeType
-from scaler.orders import Orders, parse_orders
-from scaler.problem import Moments
-from scaler.queueing import mg1_response
+from scaler.model.errors import Retry
+from scaler.sensing.reading import Reading
+from scaler.model.nodes import NodeType
+from scaler.model.orders import Orders, parse_orders
+from scaler.model.task import Moments
+from scaler.model.queueing import mg1_response
 
 SLOT_S = 60.0
 NODES = (NodeType("small", 1.0, 1.0), NodeType("fast", 2.0, 2.2))

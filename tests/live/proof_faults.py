@@ -13,8 +13,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tests.bed.cluster import stop
-from tuner.live.cluster import ROOT, Worker, make_environment, wait_for, write_worker
-from tuner.live.manager import make_tokens
+from tuner.demo.cluster import ROOT, Worker, make_environment, wait_for, write_worker
+from tuner.demo.manager_process import make_tokens
 
 STORE = "manager.db"
 ASIDE = ("", "-wal", "-shm")  # files of the database

@@ -7,9 +7,9 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from scaler.problem import Moments
+from scaler.model.task import Moments
 from tests.live.proof_stream import Setup
-from tuner.live.cluster import Worker, find_page, start_cluster
+from tuner.demo.cluster import Worker, find_page, start_cluster
 
 SMALL = ("small", 1.0, 1.0)  # name, speedup, price
 K_MAX = 4

@@ -26,26 +26,26 @@ import pandas as pd
 import pyarrow as pa
 
 import scaler
-from scaler.live.actuators.executors import Executors
-from scaler.live.actuators.gateway import Gateway
-from scaler.nodes import NodeType
+from scaler.acting.executors import Executors
+from scaler.acting.gateway import Gateway
+from scaler.model.nodes import NodeType
 from scaler.timing import ServiceTimer
 from tests.live.proof_source import Levels, Rising
 from tests.live.proof_watch import Watch, append, find_memory, find_work
-from tuner.live.cluster import SPEED
-from tuner.live.stream import BRIEF, PINNED
+from tuner.demo.cluster import SPEED
+from tuner.demo.stream import BRIEF, PINNED
 from tuner.pipeline.session import start_session
-from tuner.whole_file import write_whole
+from scaler.model.files import write_whole
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from scaler.live.actuators.profiles import Pinned
-    from scaler.live.attachment import Attachment
-    from scaler.live.reading import Reading
-    from scaler.pilot import Decision
-    from scaler.problem import Floats
+    from scaler.acting.profiles import Pinned
+    from scaler.agent.attachment import Attachment
+    from scaler.sensing.reading import Reading
+    from scaler.agent import Decision
+    from scaler.model.task import Floats
 
 Batches = Iterator[pd.DataFrame]
 APP, OPERATOR = "proof", "count"

@@ -11,16 +11,16 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scaler.live.actuators.gateway import Gateway
+from scaler.acting.gateway import Gateway
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from scaler.live.actuators.profiles import Pinned
+    from scaler.acting.profiles import Pinned
 
 
 def append(path: Path, document: Mapping[str, Any]) -> None:
-    from scaler.link.wire import write_line  # not before `scaler.pin`: a driver's kernels are interpreted from then on
+    from scaler.model.wire import write_line  # not before `scaler.pin`: a driver's kernels are interpreted from then on
 
     with path.open("ab") as file:
         file.write(write_line(document) + b"\n")

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scaler.live.sensors.driver import Driver
+from scaler.sensing.driver import Driver
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import scaler
-from scaler.errors import BadInput
-from scaler.live.actuators.command import Command
-from scaler.live.actuators.profiles import Pinned
-from scaler.live.attachment import Attachment, Terms
-from scaler.live.office import File
-from scaler.live.operators import Operator
-from scaler.orders import parse_orders
+from scaler.model.errors import BadInput
+from scaler.acting.command import Command
+from scaler.acting.profiles import Pinned
+from scaler.agent.attachment import Attachment, Terms
+from scaler.agent.order_source import File
+from scaler.sensing.operators import Operator
+from scaler.model.orders import parse_orders
 from tests.live.plant import NODES, Desk, Plant, make_orders
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def test_a_fault_in_a_slot_ends_nothing(tmp_path: Path, caplog: pytest.LogCaptur
 
 
 def test_spark_that_does_not_answer_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scaler.live.attachment.LOOK_S", 0.01)
+    monkeypatch.setattr("scaler.agent.attachment.LOOK_S", 0.01)
     plant, desk, asked = Plant(lambda t: 900.0), Quick(), []
 
     def find() -> list[Operator]:
@@ -168,14 +168,14 @@ def test_nothing_is_prepared_where_nothing_is_enforced(tmp_path: Path) -> None:
 def test_a_fault_that_lasts_is_heard_now_and_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("scaler.live.attachment.LOOK_S", 0.001)
+    monkeypatch.setattr("scaler.agent.attachment.LOOK_S", 0.001)
     plant, asked = Plant(lambda t: 900.0), []
 
     def find() -> list[Operator]:
         asked.append(1)
         raise OSError("no JVM")
 
-    with caplog.at_level(logging.DEBUG, "scaler.live"), Attachment(make_terms(tmp_path), plant, plant, Quick(), find):
+    with caplog.at_level(logging.DEBUG, "scaler.agent"), Attachment(make_terms(tmp_path), plant, plant, Quick(), find):
         wait_for(lambda: len(asked) > 62)
     told = [one for one in caplog.records if one.getMessage() == "operators cannot be looked for"]
     assert [i for i, one in enumerate(told) if one.levelno == logging.WARNING][:3] == [0, 30, 60]
@@ -186,8 +186,8 @@ def test_a_fault_that_lasts_is_heard_now_and_again(
 def test_an_operator_that_is_gone_for_long_is_let_go_and_begun_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scaler.live.attachment.LOOK_S", 0.01)
-    monkeypatch.setattr("scaler.live.attachment.GONE_S", 0.1)
+    monkeypatch.setattr("scaler.agent.attachment.LOOK_S", 0.01)
+    monkeypatch.setattr("scaler.agent.attachment.GONE_S", 0.1)
     plant, desk, found = Plant(lambda t: 900.0), Quick(), [PARSE, COUNT]
     with Attachment(make_terms(tmp_path), plant, plant, desk, lambda: found) as live:
         wait_for(lambda: set(live.threads) == {"parse", "count"} and len(desk.told) >= 2)
@@ -239,7 +239,7 @@ def test_an_operator_that_cannot_be_begun_keeps_no_other_from_it(
 
         bad = True
 
-    monkeypatch.setattr("scaler.live.attachment.LOOK_S", 0.01)
+    monkeypatch.setattr("scaler.agent.attachment.LOOK_S", 0.01)
     plant = Picky(lambda t: 900.0)
     with Attachment(make_terms(tmp_path), plant, plant, Quick(), lambda: [PARSE, COUNT]) as live:
         wait_for(lambda: set(live.threads) == {"count"})

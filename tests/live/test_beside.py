@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import scaler
-from scaler.live.beside import FOLDER, Beside
-from scaler.live.sensors.driver import Driver
+from scaler.agent.checkpoint_mirror import FOLDER, Beside
+from scaler.sensing.driver import Driver
 from tests.live.plant import NODES, Plant, make_orders
 from tests.live.wait import await_true
 
@@ -82,7 +82,7 @@ def test_what_cannot_be_copied_is_said_and_costs_nothing(
 ) -> None:
     (tmp_path / "parse.npz").write_bytes(b"whole")
     copies = Beside(Driver(spark), "2b1c1e3e-0000-4000-8000-000000000000")
-    with caplog.at_level(logging.WARNING, "scaler.live"):
+    with caplog.at_level(logging.WARNING, "scaler.agent"):
         copies.put(tmp_path / "parse.npz")
         copies.close(10.0)
     assert "cannot be copied beside the checkpoint" in caplog.text
@@ -118,7 +118,7 @@ def test_a_driver_on_another_machine_goes_on_from_the_streams_checkpoint(
         query.stop()
         return live.operations["parse"]
 
-    with caplog.at_level(logging.INFO, "scaler.live"):
+    with caplog.at_level(logging.INFO, "scaler.agent"):
         first = run("one")
         assert "goes on from checkpoint" not in caplog.text
         second = run("another")

@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from scaler.errors import BadInput, Retry
-from scaler.live.actuators.calls import Calls, Order, read_replicas
-from scaler.live.actuators.command import LARGEST, Command, run_bounded
-from scaler.live.actuators.webhook import Webhook
-from scaler.live.operation import Operation
-from scaler.live.outcome import Patience
-from scaler.pilot import Pilot
+from scaler.model.errors import BadInput, Retry
+from scaler.acting.calls import Calls, Order, read_replicas
+from scaler.acting.command import LARGEST, Command, run_bounded
+from scaler.acting.webhook import Webhook
+from scaler.agent.operation import Operation
+from scaler.agent.pending import Patience
+from scaler.agent import Pilot
 from tests.live.plant import NODES, SLOT_S, Desk, Plant
 from tests.live.wait import await_true
 

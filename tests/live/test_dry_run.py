@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from scaler.live.actuators import Site, build_actuator
-from scaler.live.actuators.dry_run import DryRun
+from scaler.acting import Site, build_actuator
+from scaler.acting.dry_run import DryRun
 
 
 class Real:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from scaler.live.gather import Gather
-from scaler.live.operators import find_operators
-from scaler.live.sensors.files import LARGEST, Waiting, look_into
+from scaler.sensing.gather import Gather
+from scaler.sensing.operators import find_operators
+from scaler.sensing.source_files import LARGEST, Waiting, look_into
 from tests.live.record import drop_file
 
 if TYPE_CHECKING:

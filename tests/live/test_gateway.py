@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from scaler.errors import BadInput, Retry
-from scaler.live.actuators import ACTUATORS, Site, build_actuator
-from scaler.live.actuators.executors import SETTINGS
-from scaler.live.actuators.gateway import PINNED, Gateway, explain
-from scaler.live.actuators.profiles import copy_amounts, join
+from scaler.model.errors import BadInput, Retry
+from scaler.acting import ACTUATORS, Site, build_actuator
+from scaler.acting.executors import SETTINGS
+from scaler.acting.gateway import PINNED, Gateway, explain
+from scaler.acting.profiles import copy_amounts, join
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from scaler.live.operators import Operator
-from scaler.live.sensors.driver import Status
-from scaler.live.sensors.executors import Executor
-from scaler.live.sensors.flight import Flight
-from scaler.live.sensors.jobs import Doing
-from scaler.live.sensors.records import Records, add_timed
-from scaler.live.sensors.work import count_running
+from scaler.sensing.operators import Operator
+from scaler.sensing.driver import Status
+from scaler.sensing.executor_usage import Executor
+from scaler.sensing.running_batch import Flight
+from scaler.sensing.running_jobs import Doing
+from scaler.sensing.timed_records import Records, add_timed
+from scaler.sensing.work import count_running
 from scaler.timing import ServiceTimer, Tally
 from tests.live.streams import BEGAN, QUERY, Event, offsets, play, progress, recorded, spread
 

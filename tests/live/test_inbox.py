@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from scaler.live import gather as gathering
-from scaler.live.gather import Gather
-from scaler.live.operators import Operator, find_operators
-from scaler.live.reading import Reading
-from scaler.live.sensors import files
-from scaler.live.sensors.driver import Status
-from scaler.live.sensors.flight import Flight
-from scaler.live.sensors.look import Look
-from scaler.live.sensors.progress import Trigger, read_progress
-from scaler.live.telling import is_idle
+from scaler.agent import gather as gathering
+from scaler.sensing.gather import Gather
+from scaler.sensing.operators import Operator, find_operators
+from scaler.sensing.reading import Reading
+from scaler.sensing import files
+from scaler.sensing.driver import Status
+from scaler.sensing.running_batch import Flight
+from scaler.sensing.idle_query import Look
+from scaler.model.spark_progress import Trigger, read_progress
+from scaler.sensing.evaluate import is_idle
 from tests.live.record import LINES_A_FILE, drop_files
 from tests.live.streams import BEGAN, QUERY, Event, play, spread
 from tests.live.told import WORDS, Told, gather

@@ -13,9 +13,9 @@ import pytest
 
 from tests.commands import refuse
 from tests.service.served import add_secret, service
-from tuner.live.manager import Manager
-from tuner.live.plan import APP, PARSE, Plan, describe
-from tuner.live.run import Progress, follow
+from tuner.demo.manager_process import Manager
+from tuner.demo.demo_plan import APP, PARSE, Plan, describe
+from tuner.demo.demo_run import Progress, follow
 from tuner.store.applications import add_application
 from tuner.store.connection import open_store
 from tuner.store.decisions import save_decisions
@@ -67,7 +67,7 @@ def test_a_demo_of_which_nothing_is_known_is_refused(
 ) -> None:
     """And no page is written of it."""
     totals = {"lines": 1, "words": 1, "counted": 1, "exact": True}
-    monkeypatch.setattr("tuner.live.run.run_demo", lambda *_: Progress("done", began, None, (), totals))
+    monkeypatch.setattr("tuner.demo.demo_run.run_demo", lambda *_: Progress("done", began, None, (), totals))
     page = tmp_path / "live.html"
     assert "give it more --minutes" in refuse("live", "demo", "--html", page)
     assert not page.exists()

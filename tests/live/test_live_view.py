@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from scaler.errors import BadInput
+from scaler.model.errors import BadInput
 from tests.commands import refuse, run, succeed
 from tests.service.served import add_secret, service
-from tuner.live.manager import Manager, pursue
-from tuner.live.page import write_operator, write_page
-from tuner.live.plan import (
+from tuner.demo.manager_process import Manager, pursue
+from tuner.demo.demo_page import write_operator, write_page
+from tuner.demo.demo_plan import (
     APP,
     BOUNDS,
     COUNT,
@@ -33,10 +33,10 @@ from tuner.live.plan import (
     describe,
     write_line,
 )
-from tuner.live.run import Progress
-from tuner.live.scene import Scene, set_scene
-from tuner.live.status import describe as describe_status
-from tuner.live.view import Lines, draw, read_scene, showing
+from tuner.demo.demo_run import Progress
+from tuner.demo.scene import Scene, set_scene
+from tuner.history.live_status import describe as describe_status
+from tuner.demo.demo_view import Lines, draw, read_scene, showing
 from tuner.store.connection import open_store
 from tuner.store.decisions import save_decisions
 from tuner.store.records import Decision, Scaler
@@ -152,7 +152,7 @@ def test_where_there_is_no_terminal_each_slot_is_a_plain_line_once(progress: Pro
 
 
 def test_the_plan_is_a_description_that_the_manager_takes_and_a_wave() -> None:
-    from tuner.description import scenario_of
+    from tuner.scenario.description import scenario_of
 
     plan = Plan(3.0)
     scenario = scenario_of(describe(plan), name=APP)

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from scaler.live.gather import Gather
-from scaler.live.operators import find_operators
-from scaler.live.reading import Reading
-from scaler.live.sensors.driver import Status
-from scaler.live.sensors.look import Look
-from scaler.live.telling import is_idle
+from scaler.sensing.gather import Gather
+from scaler.sensing.operators import find_operators
+from scaler.sensing.reading import Reading
+from scaler.sensing.driver import Status
+from scaler.sensing.idle_query import Look
+from scaler.sensing.evaluate import is_idle
 from tests.live.record import drop_file
 from tests.live.streams import BEGAN, Event, play, progress, spread, tell
 from tests.live.told import WORDS, Told, gather

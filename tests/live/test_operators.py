@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from scaler.errors import BadInput
-from scaler.live.actuators.profiles import Pinned
-from scaler.live.operators import LOOKS, Operator, Roll, find_operators, find_profiles, name_operators
+from scaler.model.errors import BadInput
+from scaler.acting.profiles import Pinned
+from scaler.sensing.operators import LOOKS, Operator, Roll, find_operators, find_profiles, name_operators
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

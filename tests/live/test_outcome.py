@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scaler.live.outcome import (
+from scaler.agent.pending import (
     FAILED,
     NOTHING_ASKED,
     REACHED,

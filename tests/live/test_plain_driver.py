@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.live.cluster import ROOT, Worker, make_environment, start_cluster
+from tuner.demo.cluster import ROOT, Worker, make_environment, start_cluster
 
 pytestmark = [pytest.mark.long, pytest.mark.slow, pytest.mark.xdist_group("spark")]
 SECONDS = 75

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from scaler.live.sensors.progress import Trigger, read_progress, read_sign
+from scaler.model.spark_progress import Trigger, read_progress, read_sign
 from tests.live.streams import BEGAN, offsets, progress, recorded, sign
 from tests.pipeline import logs
 from tests.pipeline.test_event_log import mutate
-from tuner.pipeline.sources.trigger import read_trigger
+from tuner.pipeline.sources.trigger_lines import read_trigger
 
 
 def read(document: object) -> Trigger:

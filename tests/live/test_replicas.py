@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from scaler.live.sensors.executors import (
+from scaler.sensing.executor_usage import (
     Executor,
     TaskTimes,
     count_replicas,
@@ -16,7 +16,7 @@ from scaler.live.sensors.executors import (
     read_executors,
     tell_losses,
 )
-from scaler.live.sensors.records import Records, listen
+from scaler.sensing.timed_records import Records, listen
 from scaler.timing import ServiceTimer, Tally
 from tests.live.streams import BEGAN
 

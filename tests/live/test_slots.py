@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scaler.live.reading import Reading
-from scaler.live.sensors.slots import read_slot
-from scaler.live.sensors.spans import find_spans
+from scaler.sensing.reading import Reading
+from scaler.sensing.slots import read_slot
+from scaler.sensing.spans import find_spans
 from tests.live.streams import BEGAN, play, recorded, sign, spread, tell
 from tests.pipeline.logs import progress as log_progress
 
@@ -179,7 +179,7 @@ def test_tuples_that_waited_before_anybody_looked_waited_at_least_since_then() -
 
 
 def test_the_pipeline_has_the_same_response_of_a_batch_that_left_nothing() -> None:
-    """Half the interval and the batch, as `tuner.pipeline.sources.batches` takes it."""
+    """Half the interval and the batch, as `tuner.pipeline.sources.batch_samples` takes it."""
     documents = [log_progress(i, f"2023-11-15T00:00:{10 * i:02d}Z", 60, duration=1000) for i in range(3)]
     _, batches = find_spans(tell([{"event": "progress", "document": document} for document in documents]))
     assert [batch.response for batch in batches] == [None, 6.0, 6.0]

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from scaler.catch_up import SLOTS
-from scaler.live.reading import Reading
-from scaler.live.sensors.states import CATCHING_UP, FULL
-from scaler.live.telling import (
+from scaler.model.catch_up import SLOTS
+from scaler.sensing.reading import Reading
+from scaler.sensing.slot_states import CATCHING_UP, FULL
+from scaler.sensing.evaluate import (
     LATE,
     OLDEST,
     OUTLASTS,
@@ -21,7 +21,7 @@ from scaler.live.telling import (
     offer,
     tell_more,
 )
-from scaler.pilot.reasons import situate
+from scaler.agent.reasons import situate
 from tests.live.plant import NODES
 
 WHOLE = Reading(

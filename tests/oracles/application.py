@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from scaler.problem import Task
+from scaler.model.task import Task
 from tests.oracles.slots import Controller, Slot, answer, moves, price
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from scaler.problem import Task
+from scaler.model.task import Task
 
 
 @dataclass

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from scaler.problem import Task
+from scaler.model.task import Task
 
 
 @dataclass

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from scaler.nodes import Deployment, NodeType, Reconfiguration
-from scaler.orders import Orders, parse_orders
-from scaler.pilot import Decision, Pilot, Step
-from scaler.policy import Observation
-from scaler.queueing import mg1_response
+from scaler.model.nodes import Deployment, NodeType, Reconfiguration
+from scaler.model.orders import Orders, parse_orders
+from scaler.agent import Decision, Pilot, Step
+from scaler.model.policy import Observation
+from scaler.model.queueing import mg1_response
 from tests.examples import SPEEDS, make_rates
 
 NODES = tuple(NodeType(f"A{i + 1}", s, s) for i, s in enumerate(SPEEDS[:3]))

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scaler.nodes import NOTHING, Deployment, Reconfiguration
-from scaler.orders import Orders
-from scaler.pilot import Pilot
+from scaler.model.nodes import NOTHING, Deployment, Reconfiguration
+from scaler.model.orders import Orders
+from scaler.agent import Pilot
 from scaler.policies import POLICIES
-from scaler.policy import Observation
+from scaler.model.policy import Observation
 from tests.pilot.drive import (
     BOUND,
     CONSTANT,

@@ -8,9 +8,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tuner.pipeline.sample import Sample
+from scaler.model.sample import Sample
 from tuner.pipeline.sources.found import Found
-from tuner.pipeline.sources.reading import Reading, no_links
+from tuner.pipeline.sources.source_result import Reading, no_links
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,6 +26,6 @@ def find(*paths: Path) -> list[Found]:
 
 
 def read_lines(spark: SparkSession, found: Sequence[Found]) -> Reading:
-    from tuner.pipeline.shape import schema
+    from tuner.pipeline.sources.sample_schema import schema
 
     return Reading(spark.read.schema(schema()).json([file.path for file in found]), no_links(spark))

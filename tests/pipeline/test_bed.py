@@ -19,7 +19,7 @@ from tests.bed.truth import Served, read_truth
 from tuner.pipeline.fold import fold
 from tuner.pipeline.merge import whole
 from tuner.pipeline.moments import estimate_moments, estimate_moments_of
-from tuner.pipeline.sample import Sample
+from scaler.model.sample import Sample
 from tuner.pipeline.sources import detect, examine
 
 if TYPE_CHECKING:

@@ -18,13 +18,13 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from scaler.errors import BadInput
+from scaler.model.errors import BadInput
 from sim.trace_file import read_trace
 from tests.pipeline import logs
-from tuner.cli.ingest import ingest
-from tuner.cli.samples import samples
-from tuner.cli.trace import trace
-from tuner.pipeline.sample import Sample
+from tuner.cli.ingest_command import ingest
+from tuner.cli.samples_command import samples
+from tuner.cli.trace_commands import trace
+from scaler.model.sample import Sample
 from tuner.store.applications import add_application
 from tuner.store.connection import open_store
 from tuner.store.marks import save_marks
@@ -201,7 +201,7 @@ def test_windows_of_two_lengths_are_not_mixed(db: Path, tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_ingested_is_refused_before_spark_starts(arguments: list[str], said: str, db: Path) -> None:
-    code = "import sys; from tuner.cli.ingest import ingest; ingest(standalone_mode=False)"
+    code = "import sys; from tuner.cli.ingest_command import ingest; ingest(standalone_mode=False)"
     done = subprocess.run(
         [sys.executable, "-c", f"{code}", *arguments, "--app", "shop", "--store", str(db)],
         cwd=ROOT,
@@ -209,7 +209,7 @@ def test_what_cannot_be_ingested_is_refused_before_spark_starts(arguments: list[
         text=True,
     )
     assert done.returncode == 1
-    assert f"scaler.errors.BadInput: {said}" in done.stderr
+    assert f"scaler.model.errors.BadInput: {said}" in done.stderr
     assert "Setting default log level" not in done.stderr
 
 
@@ -238,7 +238,7 @@ def test_an_event_log_becomes_samples_once(spark: SparkSession, tmp_path: Path) 
 def test_watching_takes_in_what_comes_and_ends_on_ctrl_c(tmp_path: Path) -> None:
     folder = tmp_path / "logs"
     folder.mkdir()
-    command = [sys.executable, "-c", "from tuner.cli.ingest import ingest; ingest()", str(folder), "--app", "shop"]
+    command = [sys.executable, "-c", "from tuner.cli.ingest_command import ingest; ingest()", str(folder), "--app", "shop"]
     process = subprocess.Popen(
         [*command, "--watch", "--every", "1", "--master", "local[1]", "--store", str(tmp_path / "tuner.db")],
         cwd=ROOT,

@@ -15,14 +15,14 @@ import cramjam
 import pytest
 import zstandard
 
-from scaler.errors import BadInput
+from scaler.model.errors import BadInput
 from scaler.timing import NODE_RESOURCE
 from tests.pipeline import logs
 from tests.pipeline.logs import START, Job, Task
 from tuner.pipeline import sources
 from tuner.pipeline.sources import task_end
 from tuner.pipeline.sources.codec import read_chunks
-from tuner.pipeline.sources.events import cut_pieces
+from tuner.pipeline.sources.event_frame import cut_pieces
 from tuner.pipeline.sources.found import Found, detect
 from tuner.pipeline.sources.log_file import Piece, read_piece
 

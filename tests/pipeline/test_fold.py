@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from scaler.errors import BadInput
-from tuner.pipeline.blocks import AT_THE_END, BLOCKS, LEVELS, MEASURED, SPREAD
+from scaler.model.errors import BadInput
+from tuner.pipeline.sources.column_rules import AT_THE_END, BLOCKS, LEVELS, MEASURED, SPREAD
 from tuner.pipeline.merge import merge_types, whole
-from tuner.pipeline.sample import EVIDENCE, Sample
-from tuner.pipeline.shape import make_frame
+from scaler.model.sample import EVIDENCE, Sample
+from tuner.pipeline.sources.sample_schema import make_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -26,7 +26,7 @@ Windows = dict[tuple[str, str | None, float], Sample]
 
 def fold_all(spark: SparkSession, samples: list[Sample], window_s: float = 60.0) -> Windows:
     from tuner.pipeline.fold import fold
-    from tuner.pipeline.judge import judge, keep_sound
+    from tuner.pipeline.sample_checks import judge, keep_sound
 
     return collect(fold(keep_sound(judge(make_frame(spark, samples), NOW)), window_s))
 
@@ -134,7 +134,7 @@ def test_a_clock_set_back_loses_no_tuples(spark: SparkSession) -> None:
     ],
 )
 def test_what_is_wrong_with_a_sample_is_said(wrong: dict[str, Any], fault: str | None, spark: SparkSession) -> None:
-    from tuner.pipeline.judge import judge
+    from tuner.pipeline.sample_checks import judge
 
     judged = judge(make_frame(spark, [replace(progress(0.0, 60.0), **wrong)]), NOW)
     assert [row["fault"] for row in judged.collect()] == [fault]

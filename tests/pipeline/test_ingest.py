@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from scaler.errors import BadInput, Retry
+from scaler.model.errors import BadInput, Retry
 from tests.pipeline.lines import find, read_lines, write_lines
 from tests.pipeline.test_fold import NOW, Windows, assert_same, fold_plainly, make_mess
-from tuner.pipeline.sample import Sample
+from scaler.model.sample import Sample
 from tuner.store.connection import open_store
 from tuner.store.samples import load_samples
 
@@ -166,7 +166,7 @@ def test_killed_while_it_saves_it_goes_on_where_it_was(spark: SparkSession, plac
 
 
 def test_one_ingest_at_a_time(place: Place, spark: SparkSession, tmp_path: Path) -> None:
-    from tuner.pipeline.history import locked, place_history
+    from tuner.pipeline.fine_history import locked, place_history
 
     with locked(place_history(place.history, "shop")), pytest.raises(Retry, match="another ingest is at work in"):
         run(spark, place, [write_lines(tmp_path / "a.json", make_mess(8, 5))])
@@ -176,7 +176,7 @@ def test_one_ingest_at_a_time(place: Place, spark: SparkSession, tmp_path: Path)
 def test_many_small_parts_become_one(
     spark: SparkSession, place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tuner.pipeline.history.MANY_PARTS", 3)
+    monkeypatch.setattr("tuner.pipeline.fine_history.MANY_PARTS", 3)
     mess = make_mess(9, 60)
     for i in range(3):
         run(spark, place, [write_lines(tmp_path / f"{i}.json", mess[20 * i : 20 * i + 20])])

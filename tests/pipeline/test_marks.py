@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from scaler.errors import BadInput
-from tuner.pipeline.marks import HEAD, choose_fresh, look_at, mark_file
+from scaler.model.errors import BadInput
+from tuner.pipeline.read_marks import HEAD, choose_fresh, look_at, mark_file
 from tuner.pipeline.sources.found import Found
 
 

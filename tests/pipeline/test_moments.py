@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from tuner.pipeline.moments import MomentEstimate, estimate_moments_of, fit_tasks
-from tuner.pipeline.sample import Sample
-from tuner.pipeline.shape import make_frame
+from scaler.model.sample import Sample
+from tuner.pipeline.sources.sample_schema import make_frame
 
 if TYPE_CHECKING:
     from numpy.random import Generator
     from pyspark.sql import SparkSession
 
-    from scaler.problem import Floats
+    from scaler.model.task import Floats
 
 MEAN, OVERHEAD = 0.01, 0.2
 

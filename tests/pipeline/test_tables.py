@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from scaler.errors import BadInput
+from scaler.model.errors import BadInput
 from tuner.pipeline import sources
-from tuner.pipeline.sample import Sample
-from tuner.pipeline.shape import COLUMNS, make_frame
+from scaler.model.sample import Sample
+from tuner.pipeline.sources.sample_schema import COLUMNS, make_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from scaler.errors import BadInput
-from tuner.pipeline.sample import Sample
+from scaler.model.errors import BadInput
+from scaler.model.sample import Sample
 from tuner.pipeline.selectivity import estimate_edges, estimate_selectivities_of
-from tuner.pipeline.shape import make_frame
-from tuner.pipeline.trace import Arrivals, fill, find_gaps, find_sources, lay_out, stream_arrivals
-from tuner.report.arrivals_page import write_arrivals
+from tuner.pipeline.sources.sample_schema import make_frame
+from tuner.pipeline.arrival_trace import Arrivals, fill, find_gaps, find_sources, lay_out, stream_arrivals
+from tuner.views.arrivals_page import write_arrivals
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

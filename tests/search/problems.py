@@ -16,14 +16,14 @@ import torch
 from botorch.test_functions.synthetic import Branin, ConstrainedGramacy, ConstrainedHartmann
 from numpy.typing import NDArray
 
-from scaler.problem import Moments
+from scaler.model.task import Moments
 from sim.application import Application, Edge, Operator
 from sim.infrastructure import find_infrastructure
 from tuner.search.engines import Ask, Question, Suggestion
-from tuner.search.history import Outcome, meets
-from tuner.search.parameters import Parameters
-from tuner.search.qos import QoS
-from tuner.search.space import make_space
+from tuner.search.space.evaluated import Outcome, meets
+from tuner.search.space.parameters import Parameters
+from tuner.scenario.qos import QoS
+from tuner.search.space.space import make_space
 
 Point = NDArray[np.float64]
 QUALITY = QoS(0.05)

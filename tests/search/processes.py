@@ -45,12 +45,12 @@ def prepare() -> None:
     warnings.simplefilter("ignore", DeprecationWarning)
     import psycopg  # noqa: F401
 
-    import tuner.cli.report
-    import tuner.cli.tune
-    import tuner.search.tuning  # noqa: F401
+    import tuner.cli.report_command
+    import tuner.cli.tune_command
+    import tuner.search.tuning_run  # noqa: F401
     from sim.simulate import simulate
     from tests.search.runs import describe
-    from tuner.description import scenario_of
+    from tuner.scenario.description import scenario_of
 
     simulate(scenario_of(describe(slots=50)).settings[0], 0)
     tasks = os.listdir("/proc/self/task")

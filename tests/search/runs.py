@@ -13,10 +13,10 @@ import numpy as np
 
 from sim.setting import Setting
 from sim.simulate import simulate
-from tuner.description import read_description, scenario_of
-from tuner.search.brief import Wanted, read_brief
-from tuner.search.parameters import Parameters
-from tuner.search.tuning import Ended, resume_tuning, start_tuning, tune
+from tuner.scenario.description import read_description, scenario_of
+from tuner.search.problem import Wanted, read_brief
+from tuner.search.space.parameters import Parameters
+from tuner.search.tuning_run import Ended, resume_tuning, start_tuning, tune
 from tuner.store.applications import add_application
 from tuner.store.connection import Store, open_store
 from tuner.store.objectives import list_objectives
@@ -24,7 +24,7 @@ from tuner.store.records import Objective, Trial, TuningRun
 from tuner.store.runs import list_runs
 from tuner.store.trials import load_history
 
-DEMO = Path(str(files("tuner.example").joinpath("demo.toml")))
+DEMO = Path(str(files("tuner.demo").joinpath("demo.toml")))
 APP = "clicks"
 POLICY = "ql-pds-plus"
 OPERATORS = ("parse", "enrich", "count")

@@ -8,15 +8,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from scaler.problem import Weights
+from scaler.model.task import Weights
 from sim.graphs import find_application
 from sim.infrastructure import find_infrastructure
 from tuner.search.engines import Question, Suggestion, find_engine
 from tuner.search.engines import skopt as paper
-from tuner.search.history import Outcome
-from tuner.search.parameters import Parameters
-from tuner.search.qos import QoS
-from tuner.search.space import make_space
+from tuner.search.space.evaluated import Outcome
+from tuner.search.space.parameters import Parameters
+from tuner.scenario.qos import QoS
+from tuner.search.space.space import make_space
 
 
 def answer(suggestion: Suggestion, cost: float) -> Outcome:

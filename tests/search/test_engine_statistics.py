@@ -15,8 +15,8 @@ from scipy.stats import wilcoxon
 
 from tests.search.problems import PROBLEMS, evaluate, find_regret, search
 from tuner.search.engines import Suggestion, find_engine
-from tuner.search.history import meets
-from tuner.search.space import from_cube
+from tuner.search.space.evaluated import meets
+from tuner.search.space.space import from_cube
 
 LEVEL = 0.01
 

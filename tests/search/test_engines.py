@@ -12,16 +12,16 @@ import numpy as np
 import pytest
 import torch
 
-from scaler.errors import BadInput
+from scaler.model.errors import BadInput
 from sim.application import equal_shares
 from sim.graphs import APPLICATIONS, find_application
 from tests.search.problems import Problem, ask_for, evaluate, quadratic, search, to_coordinates
 from tuner.search.engines import ENGINES, Ask, Question, Suggestion, find_engine
 from tuner.search.engines import random as sobol
-from tuner.search.history import Outcome
-from tuner.search.parameters import Parameters, from_document, to_document
-from tuner.search.qos import QoS
-from tuner.search.space import fits
+from tuner.search.space.evaluated import Outcome
+from tuner.search.space.parameters import Parameters, from_document, to_document
+from tuner.scenario.qos import QoS
+from tuner.search.space.space import fits
 
 LENGTH = 14  # beyond what engines draw at random before they begin
 
@@ -210,8 +210,8 @@ def test_the_evolution_strategy_goes_on_where_optunas_own_study_would(problem: P
     """A search that lives in one study all along, against one that is replayed for every suggestion."""
     import optuna
 
-    from tuner.search.engines.optuna import ask_cmaes, distributions, mix, penalise, quiet
-    from tuner.search.space import from_cube
+    from tuner.search.engines.optuna_samplers import ask_cmaes, distributions, mix, penalise, quiet
+    from tuner.search.space.space import from_cube
 
     space = problem.question.space
     names = distributions(space)

@@ -8,18 +8,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from scaler.errors import BadInput
-from scaler.problem import Weights
+from scaler.model.errors import BadInput
+from scaler.model.task import Weights
 from sim.arrivals import generate
 from sim.graphs import find_application
 from sim.infrastructure import find_infrastructure
 from sim.setting import Setting
 from sim.simulate import simulate
 from tuner.search.evaluation import Exam, agree, average, state, tail
-from tuner.search.history import Outcome, measure_slack, meets
-from tuner.search.parameters import Parameters
-from tuner.search.qos import QoS
-from tuner.search.reach import check_reach
+from tuner.search.space.evaluated import Outcome, measure_slack, meets
+from tuner.search.space.parameters import Parameters
+from tuner.scenario.qos import QoS
+from tuner.search.feasibility import check_reach
 from tuner.search.recommendation import (
     MOST_PROVED,
     PROVED,
@@ -31,7 +31,7 @@ from tuner.search.recommendation import (
     needs_more,
     prove,
 )
-from tuner.search.space import from_cube, make_space
+from tuner.search.space.space import from_cube, make_space
 
 QUALITY = QoS(0.05, 0.05, 0.10)
 POINT = Parameters((0.3, 0.35, 0.35), Weights(0.5, 0.3, 0.2))

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from sim.arrivals import generate
 from sim.trace import window
 from tuner.cli import main
-from tuner.rivalry import (
+from tuner.lab.engine_benchmark import (
     FIRST_JUDGING_SEED,
     PAPER_SLOTS,
     Cell,
@@ -28,10 +28,10 @@ from tuner.rivalry import (
     make_setting,
     run_engine,
 )
-from tuner.search.brief import FIRST_PROOF_SEED, PROOF_SEEDS
-from tuner.search.qos import QoS
+from tuner.search.problem import FIRST_PROOF_SEED, PROOF_SEEDS
+from tuner.scenario.qos import QoS
 from tuner.search.recommendation import PROVED
-from tuner.verdict import list_settings, sum_up
+from tuner.lab.engine_summary import list_settings, sum_up
 
 TRACE = generate("diurnal", low=50.0, high=500.0, slots=60_000, seed=2)
 SHORT = replace(TRACE, rates=TRACE.rates[:4_000])

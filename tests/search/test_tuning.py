@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from scaler.problem import Weights
+from scaler.model.task import Weights
 from sim.trace import window
 from tests.search.runs import (
     OPERATORS,
@@ -21,10 +21,10 @@ from tests.search.runs import (
     setting_of,
 )
 from tuner.search.evaluation import evaluate
-from tuner.search.history import measure_slack
-from tuner.search.parameters import Parameters, from_document
+from tuner.search.space.evaluated import measure_slack
+from tuner.search.space.parameters import Parameters, from_document
 from tuner.search.recommendation import CONFIDENCE, MOST_PROVED, PROVED, find_least_infeasible
-from tuner.search.tuning import Ended
+from tuner.search.tuning_run import Ended
 from tuner.store.connection import Store
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from scaler.errors import BadInput
+from scaler.model.errors import BadInput
 from tests.search.runs import (
     APP,
     Stop,
@@ -23,12 +23,12 @@ from tests.search.runs import (
     run_in_pieces,
     stop_after,
 )
-from tuner.search.brief import Wanted
-from tuner.search.crowd import spread_here
+from tuner.search.problem import Wanted
+from tuner.search.local_pool import spread_here
 from tuner.search.engines import ENGINES
 from tuner.search.evaluation import Exam, Result
-from tuner.search.parameters import Parameters
-from tuner.search.tuning import Ended, resume_tuning, start_tuning, tune
+from tuner.search.space.parameters import Parameters
+from tuner.search.tuning_run import Ended, resume_tuning, start_tuning, tune
 from tuner.store.connection import Store, open_store
 
 ARRANGED = ("gp", "skopt", "optuna", "random")  # engines that ask for as much as one likes

@@ -18,7 +18,7 @@ from sqlalchemy import Connection, event, text
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
-from scaler.errors import BadInput, Retry
+from scaler.model.errors import BadInput, Retry
 from tests.search.processes import ROOT, Tuners, open_tuners
 from tests.search.runs import (
     APP,
@@ -33,9 +33,9 @@ from tests.search.runs import (
     stop_after,
 )
 from tests.store.conftest import POSTGRES
-from tuner.search.brief import Wanted
+from tuner.search.problem import Wanted
 from tuner.search.lease import staying_alive
-from tuner.search.tuning import Ended, resume_tuning, start_tuning, tune
+from tuner.search.tuning_run import Ended, resume_tuning, start_tuning, tune
 from tuner.store.connection import Store, open_store
 from tuner.store.records import TuningRun
 from tuner.store.runs import LEASE_S, TakenOver, claim_run

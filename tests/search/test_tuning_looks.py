@@ -18,8 +18,8 @@ from tests.search.runs import (
     setting_of,
 )
 from tuner.search.evaluation import HOPELESS
-from tuner.search.parameters import from_document
-from tuner.search.tuning import Ended
+from tuner.search.space.parameters import from_document
+from tuner.search.tuning_run import Ended
 from tuner.store.connection import open_store
 
 SLOTS, SEARCHED = 104_000, 83_200  # of a trace that is looked at first

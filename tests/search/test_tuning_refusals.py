@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from scaler.errors import BadInput
+from scaler.model.errors import BadInput
 from tests.search.runs import (
     APP,
     add,
@@ -18,9 +18,9 @@ from tests.search.runs import (
     read_runs,
     run,
 )
-from tuner.search.brief import Wanted
+from tuner.search.problem import Wanted
 from tuner.search.recommendation import PROVED
-from tuner.search.tuning import resume_tuning, start_tuning, tune
+from tuner.search.tuning_run import resume_tuning, start_tuning, tune
 from tuner.store.connection import Store
 
 

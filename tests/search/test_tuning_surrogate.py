@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scaler.errors import BadInput
+from scaler.model.errors import BadInput
 from tests.search.runs import (
     Stop,
     all_figures,
@@ -22,14 +22,14 @@ from tests.search.runs import (
     stop_after,
 )
 from tests.surrogate.worlds import WINDOW, queue_stream
-from tuner.pipeline.sample import Sample
-from tuner.search.brief import Wanted, read_brief
-from tuner.search.tuning import resume_tuning, start_tuning, tune
+from scaler.model.sample import Sample
+from tuner.search.problem import Wanted, read_brief
+from tuner.search.tuning_run import resume_tuning, start_tuning, tune
 from tuner.store.connection import Store, open_store
 from tuner.store.samples import save_samples
 from tuner.store.surrogates import save_surrogate
 from tuner.surrogate.fit import fit
-from tuner.surrogate.kept import to_record
+from tuner.surrogate.surrogate_records import to_record
 from tuner.surrogate.surrogate import Surrogate
 
 

@@ -14,14 +14,14 @@ import pytest
 
 from tests.search.problems import evaluate, quadratic
 from tests.search.runs import APP, Stop, add, all_figures, describe, put, recommended, run, stop_after
-from tuner.search.brief import Wanted, read_brief
+from tuner.search.problem import Wanted, read_brief
 from tuner.search.engines import Suggestion
 from tuner.search.evaluation import Exam, Result
-from tuner.search.history import Outcome
-from tuner.search.parameters import Parameters
-from tuner.search.space import fits
-from tuner.search.tuning import Ended, resume_tuning, start_tuning, tune
-from tuner.search.warm import EACH, MOST, OLDEST, STRANGER, YOUNGEST
+from tuner.search.space.evaluated import Outcome
+from tuner.search.space.parameters import Parameters
+from tuner.search.space.space import fits
+from tuner.search.tuning_run import Ended, resume_tuning, start_tuning, tune
+from tuner.search.warm_start import EACH, MOST, OLDEST, STRANGER, YOUNGEST
 from tuner.store.connection import Store, open_store
 
 OTHER = "views"

@@ -34,7 +34,7 @@ def keep_watch(address: str) -> None:
     """What a process does until it is killed, or asked to end."""
     from threading import Event
 
-    from tuner.service.daemon.loop import watch_over
+    from tuner.retuning.loop import watch_over
 
     over = Event()
     signal.signal(signal.SIGTERM, lambda *_: over.set())

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from scaler.queueing import mg1_response
+from scaler.model.queueing import mg1_response
 from tuner.store.records import Decision
 
 NOW = 1_773_325_200.0  # 2026-03-12 14:20 UTC

@@ -9,14 +9,14 @@ warnings.simplefilter("ignore", DeprecationWarning)
 import psycopg  # noqa: E402, F401
 
 import tuner.search.engines.gp  # noqa: E402
-import tuner.search.tuning  # noqa: E402
-import tuner.service.daemon.loop  # noqa: E402
-import tuner.service.rollout.better  # noqa: E402
+import tuner.search.tuning_run  # noqa: E402
+import tuner.retuning.loop  # noqa: E402
+import tuner.rollout.improvement  # noqa: E402
 import tuner.surrogate.fit  # noqa: E402, F401
-from scaler.problem import Moments  # noqa: E402
+from scaler.model.task import Moments  # noqa: E402
 from sim.simulate import simulate  # noqa: E402
 from tests.service.world import describe  # noqa: E402
-from tuner.description import scenario_of  # noqa: E402
+from tuner.scenario.description import scenario_of  # noqa: E402
 
 simulate(scenario_of({**describe("warm", {"a": Moments(0.02, 0.0)}, 0.1), "trace": {"generator": "diurnal", "low": 50.0,
                       "high": 100.0, "slots": 20}}).settings[0], 0)  # fmt: skip

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from scaler.problem import Weights
+from scaler.model.task import Weights
 from tests.service.made_decisions import CLICKS, DAY, FRAUD, HOUR, NOW, PAYMENTS, Graph, decide
 from tests.test_tuning_report import Search
-from tuner.service.rollout.model import by_hand
+from tuner.rollout.objective_model import by_hand
 from tuner.store.applications import add_application
 from tuner.store.connection import Store
 from tuner.store.controls import set_control

@@ -16,7 +16,7 @@ from fastapi import Depends, FastAPI, Request
 from fastapi.responses import StreamingResponse
 from sqlalchemy import update
 
-from scaler.errors import BadInput
+from scaler.model.errors import BadInput
 from tests.service.heard import PATIENCE, running
 from tuner.service.access.caller import FRESH, Callers, find_caller, look_up
 from tuner.service.access.envelope import HEADERS, Application, wrap
@@ -322,7 +322,7 @@ def test_names_of_the_loopback_are_ours(url: str, host: str) -> None:
 def test_names_that_were_given_are_ours(kept: Store) -> None:
     app = make_small_app(kept, host_names=("Tuner.Example",))
     with running(app) as url:
-        assert httpx.get(f"{url}/look", headers={"Host": "tuner.example:443"}).status_code == 401
+        assert httpx.get(f"{url}/look", headers={"Host": "tuner.demo:443"}).status_code == 401
         assert httpx.get(f"{url}/look", headers={"Host": "other.example"}).status_code == 421
 
 
@@ -393,7 +393,7 @@ def is_open(sock: socket.socket) -> bool:
 
 
 def test_all_scopes_are_told_of(kept: Store) -> None:
-    from tuner.cli.token import SCOPE_NAMES, token
+    from tuner.cli.token_commands import SCOPE_NAMES, token
 
     assert tuple(SCOPES) == SCOPE_NAMES
     assert all(name in (token.help or "") for name in SCOPES)

@@ -10,10 +10,10 @@ import httpx
 from fastapi import FastAPI
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from scaler.errors import Retry
+from scaler.model.errors import Retry
 from tests.service.conftest import BOUNDS, SHOP, WEIGHTS, sentence
 from tuner.service.api.problems import add_handlers
-from tuner.service.daemon.retuning import DEFAULTS
+from tuner.rollout.retuning_settings import DEFAULTS
 from tuner.store.connection import Store
 from tuner.store.faults import Outdated
 from tuner.store.orders import load_orders

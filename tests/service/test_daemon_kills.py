@@ -13,11 +13,11 @@ from multiprocessing.process import BaseProcess
 
 import pytest
 
-from scaler.problem import Moments
+from scaler.model.task import Moments
 from tests.service.daemons import now_of, open_daemons, wait_for
 from tests.service.world import World, describe, into, live, orders_of, register
 from tests.store.conftest import POSTGRES
-from tuner.service.daemon.loop import look_once
+from tuner.retuning.loop import look_once
 from tuner.store.connection import Store
 from tuner.store.events import list_events
 from tuner.store.objectives import list_objectives

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from scaler.errors import BadInput
+from scaler.model.errors import BadInput
 from tests.pipeline import logs
-from tuner.service.daemon.hand import Hand
-from tuner.service.daemon.reading import read_sources
+from tuner.retuning.context import Hand
+from tuner.retuning.ingestion import read_sources
 from tuner.store.connection import open_store
 from tuner.store.samples import count_samples
 

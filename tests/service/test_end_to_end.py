@@ -10,12 +10,12 @@ from typing import Any
 import httpx
 import pytest
 
-from scaler.problem import Moments
+from scaler.model.task import Moments
 from tests.commands import succeed
 from tests.service.browsed import browsing
 from tests.service.world import START, World, describe, live, over_http
 from tests.store.conftest import POSTGRES
-from tuner.service.daemon.loop import look_once
+from tuner.retuning.loop import look_once
 from tuner.store.connection import Store
 from tuner.store.watches import put_watch
 
@@ -35,7 +35,7 @@ SETTINGS = {
 @pytest.fixture
 def world(client: httpx.Client, store: Store) -> World:
     """Registered, and reported by scalers that pursue nothing yet for two and a half of its days."""
-    from tuner.service.daemon.retuning import read_settings
+    from tuner.rollout.retuning_settings import read_settings
 
     world = World(APP, {"parse": TAKES, "count": TAKES}, start=(6,))
     document = describe(APP, world.truth, r_max=0.12, k_max=12)
@@ -126,7 +126,7 @@ def settle(store: Store, world: World) -> None:
     """What a person pushed by the clock of the wall began by that of the world."""
     from sqlalchemy import update
 
-    from tuner.service.rollout.push import add_evidence
+    from tuner.rollout.push import add_evidence
     from tuner.store.models import ObjectiveRow
     from tuner.store.objectives import load_objective
 

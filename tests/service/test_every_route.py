@@ -19,7 +19,7 @@ from tuner.service.access.scopes import SCOPES
 from tuner.service.access.session import make_csrf, open_session
 from tuner.service.access.token import make_secret, make_token
 from tuner.service.app import make_app
-from tuner.service.settings import Settings
+from tuner.service.exchange.service_settings import Settings
 from tuner.store.applications import add_application
 from tuner.store.connection import Store, open_store
 from tuner.store.tokens import revoke_token

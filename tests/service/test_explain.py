@@ -15,14 +15,14 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scaler.problem import Weights
+from scaler.model.task import Weights
 from tests.service.made_decisions import CLICKS, HOUR, NOW, SLOT
 from tests.service.showcase import furnish
-from tuner.cli.explain import explain as command
-from tuner.explain.lines import to_lines
-from tuner.explain.words import say_time, to_json
-from tuner.explain.worth import compare, rank_alternatives
-from tuner.explanation import Account, Explanation, explain, read_candidate, read_seen
+from tuner.cli.explain_command import explain as command
+from tuner.views.explanation_lines import to_lines
+from tuner.views.explanation_words import say_time, to_json
+from tuner.history.alternatives import compare, rank_alternatives
+from tuner.history.explanation import Account, Explanation, explain, read_candidate, read_seen
 from tuner.store.applications import add_application
 from tuner.store.connection import Store, open_store
 from tuner.store.controls import set_control

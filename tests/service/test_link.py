@@ -10,9 +10,9 @@ from pathlib import Path
 import httpx
 
 from scaler.link import Link
-from scaler.nodes import Deployment, NodeType
-from scaler.pilot import Pilot
-from scaler.policy import Observation
+from scaler.model.nodes import Deployment, NodeType
+from scaler.agent import Pilot
+from scaler.model.policy import Observation
 from tests.service.conftest import BOUNDS, WEIGHTS
 from tests.service.served import add_secret
 from tuner.store.connection import Store

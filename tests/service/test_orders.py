@@ -10,13 +10,13 @@ from typing import Any
 
 import httpx
 
-from scaler.orders import parse_orders
+from scaler.model.orders import parse_orders
 from tests.service.conftest import sentence
 from tests.service.heard import running
 from tests.service.served import add_secret
 from tuner.service.app import make_app, release
-from tuner.service.board import Board, look, wait_for_orders
-from tuner.service.settings import Settings
+from tuner.service.exchange.order_board import Board, look, wait_for_orders
+from tuner.service.exchange.service_settings import Settings
 from tuner.store.connection import Store, open_store
 from tuner.store.orders import put_orders
 from tuner.store.scalers import list_scalers
@@ -122,7 +122,7 @@ def test_a_service_that_stops_lets_those_who_wait_go(store: Store) -> None:
 
 
 def close_from_outside(board: Board) -> None:
-    from tuner.service.board import close_board
+    from tuner.service.exchange.order_board import close_board
 
     waiter = next(iter(next(iter(board.waiting.values()))))
     waiter.get_loop().call_soon_threadsafe(close_board, board)

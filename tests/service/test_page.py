@@ -10,15 +10,15 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from scaler.problem import Weights
+from scaler.model.task import Weights
 from tests.service.browsed import Seen, Site, browsing
 from tests.service.made_decisions import CLICKS, DAY, NOW
 from tests.service.showcase import WHY, furnish
-from tuner.observed import load_slots, observe
-from tuner.service.page.decisions import PAGE
+from tuner.history.qos_history import load_slots, observe
+from tuner.service.page.decision_page import PAGE
 from tuner.service.page.links import link_explanation
-from tuner.service.page.overview import describe
-from tuner.service.page.window import SPANS
+from tuner.service.page.overview_page import describe
+from tuner.service.page.time_range import SPANS
 from tuner.store.applications import add_application, load_application
 from tuner.store.connection import open_store
 from tuner.store.decisions import list_decisions, save_decisions

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from scaler.problem import Weights
+from scaler.model.task import Weights
 from tests.service.browsed import PERSON, Seen, Site, browsing
 from tests.service.made_decisions import DAY, NOW
 from tests.service.showcase import MODELS, furnish

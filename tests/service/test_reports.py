@@ -12,10 +12,10 @@ from typing import Any
 import httpx
 import pytest
 
-from scaler.errors import BadInput, Retry
+from scaler.model.errors import BadInput, Retry
 from tests.service.conftest import sentence
-from tuner.pipeline.sample import Sample
-from tuner.service.intake import Report, close_intake, join_scalers, note, open_intake, take_in, write_batch
+from scaler.model.sample import Sample
+from tuner.service.exchange.intake import Report, close_intake, join_scalers, note, open_intake, take_in, write_batch
 from tuner.store.connection import Store
 from tuner.store.decisions import list_decisions
 from tuner.store.records import Decision, Scaler

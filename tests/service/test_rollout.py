@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from scaler.errors import BadInput
-from scaler.orders import Orders, parse_orders, to_task
-from scaler.problem import Moments, Weights
+from scaler.model.errors import BadInput
+from scaler.model.orders import Orders, parse_orders, to_task
+from scaler.model.task import Moments, Weights
 from tests.service.world import START, describe, orders_of
-from tuner.service.orders import issue_orders, tell
-from tuner.service.rollout.push import DAEMON, propose_by_hand, push, roll_back
+from tuner.rollout.issue_orders import issue_orders, tell
+from tuner.rollout.push import DAEMON, propose_by_hand, push, roll_back
 from tuner.store.applications import add_application
 from tuner.store.connection import Store
 from tuner.store.controls import set_control

@@ -20,7 +20,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from scaler.errors import BadInput
+from scaler.model.errors import BadInput
 from tests.commands import refuse, run, succeed
 from tests.service.heard import PATIENCE, running
 from tests.service.served import Served, hear
@@ -200,7 +200,7 @@ def test_what_is_wrong_with_names_and_files_is_said(tmp_path: Path) -> None:
     )
     assert "in PEM form" in refuse("serve", "--tls-cert", other, "--tls-key", other, "--store", store)
     assert "--tls-cert" in refuse("serve", "--tls-key", other, "--store", store)
-    for name in ("http://tuner.example", "tuner.example:80", "*", ""):
+    for name in ("http://tuner.demo", "tuner.demo:80", "*", ""):
         assert "must be a name alone" in refuse("serve", "--host-name", name, "--store", store)
     assert "no address of that name" in refuse("serve", "--host", "no.such.host.invalid", "--store", store)
 
@@ -208,7 +208,7 @@ def test_what_is_wrong_with_names_and_files_is_said(tmp_path: Path) -> None:
 def test_the_loopback_is_known_by_its_addresses() -> None:
     assert all(map(is_loopback, ["127.0.0.1", "127.9.9.9", "localhost"]))
     assert not any(map(is_loopback, ["0.0.0.0", "192.0.2.1", "::"]))
-    assert names_of(Listening("192.0.2.1", host_names=("tuner.example",))) == ("tuner.example", "192.0.2.1")
+    assert names_of(Listening("192.0.2.1", host_names=("tuner.demo",))) == ("tuner.demo", "192.0.2.1")
     assert names_of(Listening("0.0.0.0")) == ()
 
 

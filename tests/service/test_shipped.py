@@ -14,8 +14,8 @@ from click.testing import CliRunner
 
 from tests.service.made_decisions import NOW
 from tests.service.showcase import furnish
-from tuner.cli.dashboards import SHIPPED, dashboards
-from tuner.service.metering.meter import Meter
+from tuner.cli.dashboards_command import SHIPPED, dashboards
+from tuner.service.metrics.meter import Meter
 from tuner.store.connection import open_store
 from tuner.store.orders import put_orders
 

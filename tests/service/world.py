@@ -15,14 +15,14 @@ from typing import Any
 import httpx
 import numpy as np
 
-from scaler.nodes import Deployment, NodeType, Reconfiguration
-from scaler.orders import Orders, parse_orders
-from scaler.pilot import Pilot
-from scaler.policy import Observation
-from scaler.problem import Moments
-from scaler.queueing import mg1_response
-from tuner.pipeline.sample import Sample
-from tuner.service.orders import tell
+from scaler.model.nodes import Deployment, NodeType, Reconfiguration
+from scaler.model.orders import Orders, parse_orders
+from scaler.agent import Pilot
+from scaler.model.policy import Observation
+from scaler.model.task import Moments
+from scaler.model.queueing import mg1_response
+from scaler.model.sample import Sample
+from tuner.rollout.issue_orders import tell
 from tuner.store.applications import add_application
 from tuner.store.connection import Store
 from tuner.store.decisions import save_decisions
@@ -126,7 +126,7 @@ class World:
 
 
 def register(store: Store, app: str, document: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
-    from tuner.service.daemon.retuning import read_settings
+    from tuner.rollout.retuning_settings import read_settings
 
     with store.begin() as session:
         add_application(session, app, document, START)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scaler.errors import BadInput
+from scaler.model.errors import BadInput
 from tuner.store.address import parse_address
 from tuner.store.connection import Store, open_store
 

@@ -17,11 +17,11 @@ from sqlalchemy import select, text
 from sqlalchemy.orm import Session
 
 import tuner.store as store_package
-from scaler.errors import BadInput
+from scaler.model.errors import BadInput
 from tests.store.conftest import POSTGRES
 from tests.store.release import fill
-from tuner.cli.db import db, parse_age
-from tuner.pipeline.sample import Sample
+from tuner.cli.db_commands import db, parse_age
+from scaler.model.sample import Sample
 from tuner.store.checkup import check_store
 from tuner.store.connection import Store, open_store
 from tuner.store.export import count_rows, export_store, tables

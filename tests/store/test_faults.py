@@ -14,9 +14,9 @@ import pytest
 from sqlalchemy import event, text
 from sqlalchemy.orm import Session
 
-from scaler.errors import BadInput, Retry
+from scaler.model.errors import BadInput, Retry
 from tests.store.conftest import POSTGRES
-from tuner.pipeline.sample import Sample
+from scaler.model.sample import Sample
 from tuner.store.applications import add_application, load_application
 from tuner.store.checkup import check_store
 from tuner.store.connection import Store, open_store

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scaler.errors import BadInput
+from scaler.model.errors import BadInput
 from tuner.store.json_text import SPELLED, as_stored, read_json, write_json
 
 words = st.text().filter(lambda word: word not in SPELLED)

@@ -15,8 +15,8 @@ from click.testing import CliRunner
 from optuna.distributions import FloatDistribution
 from optuna.trial import FrozenTrial, TrialState
 
-from scaler.errors import BadInput
-from tuner.cli.db import db
+from scaler.model.errors import BadInput
+from tuner.cli.db_commands import db
 from tuner.store import optuna_export
 from tuner.store.applications import add_application
 from tuner.store.connection import Store

@@ -11,7 +11,7 @@ import pytest
 from alembic.script import ScriptDirectory
 from sqlalchemy import MetaData, create_engine, event, insert, inspect, select, text
 
-from scaler.errors import BadInput
+from scaler.model.errors import BadInput
 from tests.store.conftest import POSTGRES
 from tests.store.release import DOCUMENT, FOLDER
 from tuner.store.applications import list_versions, load_application

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from scaler.errors import BadInput
+from scaler.model.errors import BadInput
 from tuner.store.connection import Store
 from tuner.store.controls import lift_control, list_controls, set_control
 from tuner.store.decisions import list_decisions, save_decisions

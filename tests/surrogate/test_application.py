@@ -9,17 +9,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scaler.errors import BadInput
-from scaler.nodes import NodeType
-from scaler.problem import Moments
-from scaler.queueing import mg1_response
+from scaler.model.errors import BadInput
+from scaler.model.nodes import NodeType
+from scaler.model.task import Moments
+from scaler.model.queueing import mg1_response
 from sim.application import Application, Edge, Operator, read_application
 from sim.infrastructure import Infrastructure
 from sim.setting import Setting
 from sim.simulate import simulate
 from sim.trace import Trace
 from tests.surrogate.worlds import batch_stream, queue_stream
-from tuner.surrogate.application import (
+from tuner.surrogate.fitted_application import (
     build_application,
     format_application,
     leave_for_queues,

@@ -12,13 +12,13 @@ import pytest
 from scipy import stats
 
 from tests.surrogate.worlds import WINDOW, batch_stream, load_pattern, queue_stream
-from tuner.pipeline.sample import Sample
+from scaler.model.sample import Sample
 from tuner.surrogate.checks import CHECKS
 from tuner.surrogate.drift import ALARM, Profile, profile
-from tuner.surrogate.drift_check import weigh_changes
+from tuner.surrogate.drift_answer import weigh_changes
 from tuner.surrogate.fit import check_again, fit
 from tuner.surrogate.surrogate import Check, Surrogate, is_fit_for_tuning, worst
-from tuner.surrogate.windows import gather
+from tuner.surrogate.observed_windows import gather
 
 Samples = list[Sample]
 WINDOWS = 150

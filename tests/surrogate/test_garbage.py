@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from scaler.errors import BadInput
+from scaler.model.errors import BadInput
 from tests.surrogate.worlds import WINDOW
-from tuner.pipeline.blocks import MEASURED
-from tuner.pipeline.sample import Sample
+from tuner.pipeline.sources.column_rules import MEASURED
+from scaler.model.sample import Sample
 from tuner.store.json_text import read_json, write_json
-from tuner.surrogate.application import build_application, format_application
+from tuner.surrogate.fitted_application import build_application, format_application
 from tuner.surrogate.checks import CHECKS
 from tuner.surrogate.fit import check_again, fit
-from tuner.surrogate.page import write_page
-from tuner.surrogate.plot import draw_text
+from tuner.views.surrogate_page import write_page
+from tuner.views.surrogate_plot import draw_text
 from tuner.surrogate.surrogate import Surrogate, from_document, to_document
 
 

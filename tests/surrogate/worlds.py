@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.oracles.batches import run_batches
-from tuner.pipeline.sample import Sample
+from scaler.model.sample import Sample
 
 Floats = NDArray[np.float64]
 Draw = Callable[[np.random.Generator, int], Floats]

@@ -14,7 +14,7 @@ def print_grid(heads: Sequence[str], rows: Sequence[Sequence[str]], left: int = 
     from rich.table import Table
     from rich.text import Text
 
-    from tuner.cli.table import open_console, spell
+    from tuner.cli.comparison_grid import open_console, spell
 
     console = open_console()
     plain = console.options.ascii_only

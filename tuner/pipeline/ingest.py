@@ -14,9 +14,9 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from scaler.errors import Retry
+from scaler.model.errors import Retry
 from tuner.pipeline.fold import WINDOW_S, drop_repeated, find_touched, fold
-from tuner.pipeline.history import (
+from tuner.pipeline.fine_history import (
     DAY_S,
     choose_small,
     join_parts,
@@ -28,12 +28,12 @@ from tuner.pipeline.history import (
     sweep,
     write_part,
 )
-from tuner.pipeline.judge import judge
+from tuner.pipeline.sample_checks import judge
 from tuner.pipeline.ledger import HISTORY, Edge, Ledger, Part, read_ledger
-from tuner.pipeline.marks import FileState, choose_fresh, look_at, mark_file
+from tuner.pipeline.read_marks import FileState, choose_fresh, look_at, mark_file
 from tuner.pipeline.sources.found import Found
-from tuner.pipeline.sources.reading import Reading
-from tuner.pipeline.windows import count_windows, save_windows, write_windows
+from tuner.pipeline.sources.source_result import Reading
+from tuner.pipeline.window_writer import count_windows, save_windows, write_windows
 from tuner.store.connection import Store
 from tuner.store.marks import delete_marks, load_marks, save_marks
 from tuner.store.records import Mark

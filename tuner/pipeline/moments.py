@@ -20,7 +20,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from tuner.pipeline.sample import Sample
+from scaler.model.sample import Sample
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

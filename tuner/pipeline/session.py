@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from tuner.java import provide_java
+from tuner.pipeline.java import provide_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -17,18 +17,18 @@ from typing import Any
 
 import numpy as np
 
-from scaler.errors import BadInput
+from scaler.model.errors import BadInput
 from scaler.policies import find_policy
-from scaler.policy import Kernel
-from scaler.problem import Floats
+from scaler.model.policy import Kernel
+from scaler.model.task import Floats
 from sim.run import Run
 from sim.setting import Setting
 from sim.simulate import simulate
 from sim.trace import window
-from tuner.parallel import count_cores
-from tuner.search.history import Outcome
-from tuner.search.parameters import Parameters, to_bounds
-from tuner.search.qos import QoS
+from tuner.simulation.parallel import count_cores
+from tuner.search.space.evaluated import Outcome
+from tuner.search.space.parameters import Parameters, to_bounds
+from tuner.scenario.qos import QoS
 
 MEASURES = ("resources", "violations", "reconfigurations")
 HOPELESS = 4.0  # times what is allowed, in the second half of a short look

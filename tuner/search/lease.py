@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from scaler.errors import BadInput, Retry
+from scaler.model.errors import BadInput, Retry
 from tuner.store.connection import Store
 from tuner.store.records import TuningRun
 from tuner.store.runs import LEASE_S, release_run, renew_run

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 from tuner.search.engines import Ask, Question, Suggestion
 from tuner.search.evaluation import Exam, Result
-from tuner.search.history import Outcome, meets
-from tuner.search.parameters import Parameters
+from tuner.search.space.evaluated import Outcome, meets
+from tuner.search.space.parameters import Parameters
 
 Spread = Callable[[Exam, Sequence[Parameters], float], Iterator[Result]]  # results in the order of the parameters
 

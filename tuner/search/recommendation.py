@@ -16,10 +16,10 @@ from scipy.special import stdtr
 from sim.run import Run
 from sim.setting import Setting
 from tuner.search.evaluation import Exam, average, replay_seeds, state
-from tuner.search.history import Outcome, measure_slack
-from tuner.search.parameters import Parameters
-from tuner.search.qos import QoS
-from tuner.search.space import Space
+from tuner.search.space.evaluated import Outcome, measure_slack
+from tuner.search.space.parameters import Parameters
+from tuner.scenario.qos import QoS
+from tuner.search.space.space import Space
 
 CONFIDENCE = 0.95
 PROVED = 4  # candidates that are replayed again, even where the first of them passes

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
-from tuner.service.settings import Settings
+from tuner.service.exchange.service_settings import Settings
 
 if TYPE_CHECKING:
     from fastapi import APIRouter, FastAPI
@@ -22,18 +22,18 @@ def make_app(store: Store, settings: Settings | None = None) -> FastAPI:
     """Everything under /v1, the page, and what watches over the service; the caller owns the store."""
     from fastapi import FastAPI
 
-    from tuner.service.api.description import describe
-    from tuner.service.api.given import Services
+    from tuner.service.api.openapi import describe
+    from tuner.service.api.dependencies import Services
     from tuner.service.api.problems import add_handlers
-    from tuner.service.board import Board
-    from tuner.service.intake import open_intake
+    from tuner.service.exchange.order_board import Board
+    from tuner.service.exchange.intake import open_intake
 
     chosen = Settings() if settings is None else settings
 
     @asynccontextmanager
     async def live(app: FastAPI) -> AsyncIterator[None]:
-        from tuner.service.board import close_board, watch_orders
-        from tuner.service.intake import close_intake
+        from tuner.service.exchange.order_board import close_board, watch_orders
+        from tuner.service.exchange.intake import close_intake
 
         board = Board(store, chosen)
         intake = open_intake(store, chosen.largest_batch, chosen.largest_queue)
@@ -71,6 +71,6 @@ def list_routers() -> Iterator[APIRouter]:
 
 def release(app: FastAPI) -> None:
     """Answer those who wait for orders, for the service is to stop; safe from within its loop alone."""
-    from tuner.service.board import close_board
+    from tuner.service.exchange.order_board import close_board
 
     close_board(app.state.services.board)

@@ -88,7 +88,7 @@ def find_fault(app: Any) -> str:
 
 def find_store_fault(store: Any) -> str:
     """Not by the store's own sentences, which call some of both kinds bad input."""
-    from scaler.errors import BadInput
+    from scaler.model.errors import BadInput
     from tuner.store.schema import HEAD, read_revision
 
     try:

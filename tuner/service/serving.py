@@ -19,8 +19,8 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from scaler.errors import BadInput
-from tuner.service.logs import say
+from scaler.model.errors import BadInput
+from tuner.service.access.logs import say
 
 if TYPE_CHECKING:
     import uvicorn
@@ -64,7 +64,7 @@ def check_listening(listening: Listening, live_tokens: int) -> None:
     """Refuse to be heard from elsewhere unless who speaks can be known and nobody can listen in."""
     for name in listening.host_names:
         if not NAME.fullmatch(name):
-            raise BadInput(f"--host-name is {name!r}, and must be a name alone, as in tuner.example, or an address")
+            raise BadInput(f"--host-name is {name!r}, and must be a name alone, as in tuner.demo, or an address")
     if listening.key is not None and listening.certificate is None:
         raise BadInput("--tls-key needs its certificate; name that too with --tls-cert")
     if listening.certificate is not None:

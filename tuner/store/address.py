@@ -10,7 +10,7 @@ from pathlib import Path
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
-from scaler.errors import BadInput
+from scaler.model.errors import BadInput
 
 FORMS = "a path (runs.db), sqlite:///PATH or postgresql://USER@HOST/DATABASE"
 SECRET_WORDS = ("pass", "secret", "token", "key")

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.orm import Session
 
-from scaler.errors import BadInput, Retry
+from scaler.model.errors import BadInput, Retry
 from tuner.store.address import Address, parse_address
 from tuner.store.faults import Passing, explained
 from tuner.store.json_text import read_json, write_json

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 
-from scaler.errors import BadInput, Retry
+from scaler.model.errors import BadInput, Retry
 
 SQLITE_WRONG = {
     sqlite3.SQLITE_NOTADB: "is no SQLite database; name another file, or none for the default one",

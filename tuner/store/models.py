@@ -45,7 +45,7 @@ class ApplicationVersionRow(Base):
 
 
 class SampleRow(Base):
-    """A folded window, as in `tuner.pipeline.sample.Sample`; the node type is "" where the source cannot tell."""
+    """A folded window, as in `scaler.model.sample.Sample`; the node type is "" where the source cannot tell."""
 
     __tablename__ = "samples"
     __table_args__ = (Index(None, "end"), CLUSTERED)

@@ -80,7 +80,7 @@ def list_objectives(
 
 
 def to_objective(row: Row[Any]) -> Objective:
-    from scaler.problem import Weights  # late, for it brings numba along
+    from scaler.model.task import Weights  # late, for it brings numba along
 
     values = dict(row._mapping)
     weights = Weights(values.pop("performance"), values.pop("reconfiguration"), values.pop("resources"))

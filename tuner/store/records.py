@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from scaler.errors import BadInput
+from scaler.model.errors import BadInput
 
 if TYPE_CHECKING:  # it brings numba along
-    from scaler.problem import Weights
+    from scaler.model.task import Weights
 
 Document = Mapping[str, Any]  # of texts, numbers (infinite ones too), booleans, None, lists and such mappings
 
@@ -30,7 +30,7 @@ def check_one_of(value: str, known: tuple[str, ...], what: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ApplicationVersion:
-    """An application as it was described at a time; `tuner.description` reads its document."""
+    """An application as it was described at a time; `tuner.scenario.description` reads its document."""
 
     application: str
     number: int  # 1, 2, ... of this application
@@ -204,7 +204,7 @@ class Control:
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """What the scalers of an application are told; `scaler.orders` reads the document."""
+    """What the scalers of an application are told; `scaler.model.orders` reads the document."""
 
     application: str
     revision: int

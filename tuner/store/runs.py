@@ -16,7 +16,7 @@ from typing import Any
 from sqlalchemy import Select, insert, or_, select, update
 from sqlalchemy.orm import Session
 
-from scaler.errors import Retry
+from scaler.model.errors import Retry
 from tuner.store.faults import Missing
 from tuner.store.models import ApplicationRow, ApplicationVersionRow, RunRow
 from tuner.store.records import RUN_STATES, TuningRun, check_one_of

@@ -12,8 +12,8 @@ from typing import Any
 from sqlalchemy import Select, bindparam, delete, func, null, select
 from sqlalchemy.orm import Session
 
-from scaler.errors import BadInput
-from tuner.pipeline.sample import Sample
+from scaler.model.errors import BadInput
+from scaler.model.sample import Sample
 from tuner.store.models import SampleRow
 from tuner.store.rows import BATCH, count_changed, names_of, settle, upsert_into
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, column, inspect, select, table, text
 
-from scaler.errors import BadInput
+from scaler.model.errors import BadInput
 
 if TYPE_CHECKING:
     from alembic.config import Config

@@ -7,7 +7,7 @@ from dataclasses import replace
 from sqlalchemy import insert, or_, select, update
 from sqlalchemy.orm import Session
 
-from scaler.errors import BadInput
+from scaler.model.errors import BadInput
 from tuner.store.faults import Missing
 from tuner.store.models import TokenRow
 from tuner.store.records import Token

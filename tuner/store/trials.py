@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Select, func, nulls_last, select
 from sqlalchemy.orm import Session
 
-from scaler.errors import BadInput
+from scaler.model.errors import BadInput
 from tuner.store.faults import Missing
 from tuner.store.json_text import as_stored
 from tuner.store.models import RunRow, TrialRow

@@ -12,10 +12,10 @@ import math
 
 import numpy as np
 
-from scaler.problem import Floats, Integers
+from scaler.model.task import Floats, Integers
 from tuner.surrogate.estimate import CONFIDENCE, Estimate
 from tuner.surrogate.surrogate import Accuracy, Group
-from tuner.surrogate.windows import Flags
+from tuner.surrogate.observed_windows import Flags
 
 STRETCHES = 20
 FOLDS = 4

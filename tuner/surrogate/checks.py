@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scaler.problem import Floats
+from scaler.model.task import Floats
 from tuner.surrogate.answer import Answer
 from tuner.surrogate.drift import correlate, profile
-from tuner.surrogate.drift_check import weigh_changes
-from tuner.surrogate.service import Service
+from tuner.surrogate.drift_answer import weigh_changes
+from tuner.surrogate.service_moments import Service
 from tuner.surrogate.surrogate import Calibration, Check, OperatorSurrogate, Point
-from tuner.surrogate.windows import Flags, Windows, take
+from tuner.surrogate.observed_windows import Flags, Windows, take
 
 ENOUGH, FEWEST = 60, 20  # windows
 RESPONSES = 10.0  # that a window should be as long as

@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scaler.problem import Floats
+from scaler.model.task import Floats
 from tuner.surrogate.estimate import Estimate, scale, student
-from tuner.surrogate.service import list_services
+from tuner.surrogate.service_moments import list_services
 from tuner.surrogate.surrogate import OperatorSurrogate, Rates
-from tuner.surrogate.windows import Windows
+from tuner.surrogate.observed_windows import Windows
 
 ALARM = 0.01
 QUESTIONS = 3

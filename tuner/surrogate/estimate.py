@@ -13,7 +13,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from scaler.problem import Floats
+from scaler.model.task import Floats
 
 CONFIDENCE = 0.95
 

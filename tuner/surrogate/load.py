@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from scaler.problem import Floats
-from tuner.surrogate.windows import Flags
+from scaler.model.task import Floats
+from tuner.surrogate.observed_windows import Flags
 
 
 @dataclass(frozen=True, slots=True, eq=False)

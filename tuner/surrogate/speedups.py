@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from scaler.nodes import NodeType
+from scaler.model.nodes import NodeType
 from tuner.surrogate.estimate import Estimate
-from tuner.surrogate.service import Service, compare
+from tuner.surrogate.service_moments import Service, compare
 from tuner.surrogate.surrogate import Speedup
 
 

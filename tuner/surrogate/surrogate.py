@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from scaler.errors import BadInput
+from scaler.model.errors import BadInput
 from tuner.surrogate.estimate import Estimate
 
 FORMAT = 1

@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from tuner.pipeline.sources.found import Found, detect
-from tuner.pipeline.sources.reading import Reading
+from tuner.pipeline.sources.source_result import Reading
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -21,9 +21,9 @@ __all__ = ["SOURCES", "Found", "Reading", "detect", "examine", "read", "read_lin
 
 SOURCES = {
     "event-log": "tuner.pipeline.sources.event_log:read_event_log",
-    "progress": "tuner.pipeline.sources.progress:read_progress",
-    "records": "tuner.pipeline.sources.records:read_records",
-    "table": "tuner.pipeline.sources.table:read_table",
+    "progress": "tuner.pipeline.sources.progress_files:read_progress",
+    "records": "tuner.pipeline.sources.timing_files:read_records",
+    "table": "tuner.pipeline.sources.table_files:read_table",
 }
 
 

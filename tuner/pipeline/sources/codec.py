@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
-from scaler.errors import BadInput
+from scaler.model.errors import BadInput
 
 CHUNK = 512 << 10  # small enough to stay in the cache
 LZ4_MAGIC = b"LZ4Block"

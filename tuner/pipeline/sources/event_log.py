@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from scaler.errors import BadInput
-from tuner.pipeline.sources.batches import make_batch_samples, make_links
+from scaler.model.errors import BadInput
+from tuner.pipeline.sources.batch_samples import make_batch_samples, make_links
 from tuner.pipeline.sources.context import find_context
-from tuner.pipeline.sources.events import cut_pieces, read_events
+from tuner.pipeline.sources.event_frame import cut_pieces, read_events
 from tuner.pipeline.sources.found import Found, find_gaps
 from tuner.pipeline.sources.log_file import read_piece
 from tuner.pipeline.sources.notes import Counts, count_kinds, note_damage
-from tuner.pipeline.sources.reading import Reading
-from tuner.pipeline.sources.replicas import make_replica_samples
-from tuner.pipeline.sources.tasks import make_task_samples
+from tuner.pipeline.sources.source_result import Reading
+from tuner.pipeline.sources.replica_samples import make_replica_samples
+from tuner.pipeline.sources.task_samples import make_task_samples
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from scaler.errors import BadInput
+from scaler.model.errors import BadInput
 from tuner.pipeline.sources.codec import find_codec
 
 ROLLING = re.compile(r"events_(?P<part>\d+)_.+")

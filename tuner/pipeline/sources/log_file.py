@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 from tuner.pipeline.sources import task_end
 from tuner.pipeline.sources.codec import Torn, read_chunks
 from tuner.pipeline.sources.event import BATCH, arrow_schema, pack
-from tuner.pipeline.sources.executor import parse_executor, parse_profile, parse_removed
-from tuner.pipeline.sources.job import parse_job
-from tuner.pipeline.sources.task_end import Damaged, cut, load, pack_tasks, part, whole
-from tuner.pipeline.sources.trigger import read_time, read_trigger
+from tuner.pipeline.sources.executor_lines import parse_executor, parse_profile, parse_removed
+from tuner.pipeline.sources.job_lines import parse_job
+from tuner.pipeline.sources.task_lines import Damaged, cut, load, pack_tasks, part, whole
+from tuner.pipeline.sources.trigger_lines import read_time, read_trigger
 
 if TYPE_CHECKING:
     import pyarrow as pa

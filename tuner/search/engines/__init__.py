@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, NamedTuple, Protocol
 
-from scaler.errors import BadInput
-from tuner.search.history import History
-from tuner.search.parameters import Parameters
-from tuner.search.qos import QoS
-from tuner.search.space import Space
+from scaler.model.errors import BadInput
+from tuner.search.space.evaluated import History
+from tuner.search.space.parameters import Parameters
+from tuner.scenario.qos import QoS
+from tuner.search.space.space import Space
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +47,10 @@ class Entry(NamedTuple):
 ENGINES: dict[str, Entry] = {
     "gp": Entry("tuner.search.engines.gp:ask", "Gaussian processes of cost and constraints (GPyTorch), jointly"),
     "skopt": Entry("tuner.search.engines.skopt:ask", "the paper's Algorithm 4, on scikit-optimize"),
-    "optuna": Entry("tuner.search.engines.optuna:ask_tpe", "Optuna's tree-structured Parzen estimators"),
-    "optuna-cmaes": Entry("tuner.search.engines.optuna:ask_cmaes", "Optuna's evolution strategy"),
-    "optuna-gp": Entry("tuner.search.engines.optuna:ask_gp", "Optuna's Gaussian processes"),
-    "random": Entry("tuner.search.engines.random:ask", "a Sobol sequence"),
+    "optuna": Entry("tuner.search.engines.optuna_samplers:ask_tpe", "Optuna's tree-structured Parzen estimators"),
+    "optuna-cmaes": Entry("tuner.search.engines.optuna_samplers:ask_cmaes", "Optuna's evolution strategy"),
+    "optuna-gp": Entry("tuner.search.engines.optuna_samplers:ask_gp", "Optuna's Gaussian processes"),
+    "random": Entry("tuner.search.engines.sobol:ask", "a Sobol sequence"),
     "naive": Entry("tuner.search.engines.naive:ask", "the paper's Algorithm 5: equal shares and weights, once"),
 }
 

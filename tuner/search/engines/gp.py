@@ -15,14 +15,14 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import log_ndtr
 
-from scaler.problem import Floats
+from scaler.model.task import Floats
 from tuner.search.engines import Question, Suggestion
 from tuner.search.engines.gaussian import Fitted, alone, fit, imagine, predict, recall, save
-from tuner.search.engines.pool import design, perturb, put_together, spread, take_apart, to_coordinates
-from tuner.search.history import History, Outcome, meets
-from tuner.search.parameters import Parameters
-from tuner.search.qos import QoS
-from tuner.search.space import Space
+from tuner.search.engines.candidate_pool import design, perturb, put_together, spread, take_apart, to_coordinates
+from tuner.search.space.evaluated import History, Outcome, meets
+from tuner.search.space.parameters import Parameters
+from tuner.scenario.qos import QoS
+from tuner.search.space.space import Space
 
 LEAST_START, MOST_START = 6, 12
 AGAIN_FIRST = 3  # parameters of earlier runs that are tried first

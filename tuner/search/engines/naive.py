@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from scaler.problem import Floats
+from scaler.model.task import Floats
 from tuner.search.engines import Question, Suggestion
-from tuner.search.history import History
-from tuner.search.space import Space, gather
+from tuner.search.space.evaluated import History
+from tuner.search.space.space import Space, gather
 
 EQUAL_WEIGHTS = (1.0 / 3.0, 1.0 / 3.0, 1.0 / 3.0)
 

@@ -18,13 +18,13 @@ from skopt.learning import GaussianProcessRegressor
 from skopt.learning.gaussian_process.kernels import ConstantKernel, Matern
 from threadpoolctl import ThreadpoolController
 
-from scaler.problem import Floats
+from scaler.model.task import Floats
 from tuner.search.engines import Question, Suggestion
 from tuner.search.engines.naive import EQUAL_WEIGHTS, bounds_of_paths, equal_shares
-from tuner.search.history import History, Outcome
-from tuner.search.parameters import Parameters
-from tuner.search.qos import QoS
-from tuner.search.space import Space, find_centre, gather, settle
+from tuner.search.space.evaluated import History, Outcome
+from tuner.search.space.parameters import Parameters
+from tuner.scenario.qos import QoS
+from tuner.search.space.space import Space, find_centre, gather, settle
 
 N_BO = 25  # evaluations in a phase, the random ones at its start included
 START = {"shares": 5, "weights": 3}  # of these random

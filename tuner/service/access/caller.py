@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from sqlalchemy.orm import Session
 from starlette.concurrency import run_in_threadpool
 
-from scaler.errors import Retry
+from scaler.model.errors import Retry
 from tuner.service.access.scopes import split_scopes
 from tuner.service.access.token import SECRET, digest, is_live, matches
 from tuner.store.connection import Store

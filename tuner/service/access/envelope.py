@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from http import HTTPStatus
 from typing import Any
 
-from tuner.service.logs import say
+from tuner.service.access.logs import say
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]

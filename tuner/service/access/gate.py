@@ -19,7 +19,7 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from tuner.service.access.caller import Caller, Callers, read_bearer
 from tuner.service.access.limits import Buckets, Limits, group_address
 from tuner.service.access.scopes import SCOPES
-from tuner.service.logs import say
+from tuner.service.access.logs import say
 
 LOGGER = logging.getLogger(__name__)
 HOW = "send a token as `Authorization: Bearer ts_...`; `tuner token make` makes one"

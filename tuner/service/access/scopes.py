@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from scaler.errors import BadInput
+from scaler.model.errors import BadInput
 
 SCOPES: dict[str, str] = {
     "report": "What a scaler does: send samples and decisions, fetch its orders and acknowledge them.",

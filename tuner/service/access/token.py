@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from scaler.errors import BadInput
+from scaler.model.errors import BadInput
 from tuner.service.access.scopes import join_scopes
 from tuner.store.records import Token
 

@@ -17,8 +17,8 @@ from pydantic import (
     model_validator,
 )
 
-from tuner.pipeline.sample import Sample
-from tuner.service.api.documents import SPECIAL, shorten
+from scaler.model.sample import Sample
+from tuner.service.api.wire_documents import SPECIAL, shorten
 from tuner.store.json_text import SPELLED
 
 LONGEST_NAME = 200

@@ -13,8 +13,8 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
-from scaler.errors import BadInput, NotReady, Retry
-from tuner.service.api.documents import shorten
+from scaler.model.errors import BadInput, NotReady, Retry
+from tuner.service.api.wire_documents import shorten
 from tuner.store.faults import Missing, Outdated
 
 log = logging.getLogger(__name__)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from scaler.errors import BadInput
-from tuner.service.page.window import read_moment, say_minute
+from scaler.model.errors import BadInput
+from tuner.service.page.time_range import read_moment, say_minute
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -46,7 +46,7 @@ def read_app(form: Form) -> str:
 
 
 def set_control(session: Session, app: str, form: Form, who: str, now: float) -> None:
-    from tuner.service.api.controls import set_for
+    from tuner.service.api.control_routes import set_for
     from tuner.store.records import Control
 
     kind, why = form.get("kind", ""), read_why(form)
@@ -75,7 +75,7 @@ def read_settings(kind: str, form: Form) -> dict[str, Any]:
 
 
 def lift_control(session: Session, app: str, form: Form, who: str, now: float) -> None:
-    from tuner.service.orders import issue_orders
+    from tuner.rollout.issue_orders import issue_orders
     from tuner.store import controls
 
     kind, operator, why = form.get("kind", ""), form.get("operator", ""), read_why(form)
@@ -94,7 +94,7 @@ def lift_control(session: Session, app: str, form: Form, who: str, now: float) -
 
 
 def push_objective(session: Session, app: str, form: Form, who: str, now: float) -> None:
-    from tuner.service.rollout.push import push
+    from tuner.rollout.push import push
 
     version, stage, why = form.get("version", ""), form.get("stage", ""), read_why(form)
     if not (version.isascii() and version.isdecimal() and len(version) < 10):
@@ -105,7 +105,7 @@ def push_objective(session: Session, app: str, form: Form, who: str, now: float)
 
 
 def roll_back(session: Session, app: str, form: Form, who: str, now: float) -> None:
-    from tuner.service.rollout import push
+    from tuner.rollout import push
 
     push.roll_back(session, app, who, read_why(form), now)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from fastapi import Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
-from tuner.report.tuning_words import NONE
+from tuner.views.tuning_words import NONE
 from tuner.service.page import links, words
 
 if TYPE_CHECKING:
@@ -75,12 +75,12 @@ def read_asset(name: str) -> str:
     text = files("tuner.service.page").joinpath("static", name).read_text(encoding="utf-8")
     if name != "page.css":
         return text
-    from tuner.report.dots import STYLE as ROOMY
-    from tuner.report.page import write_style
-    from tuner.report.search_charts import STYLE as SLICES
-    from tuner.report.shares_chart import STYLE as GRAPH
-    from tuner.report.strands import STYLE as STRANDS
-    from tuner.report.trial_dots import STYLE as DOTS
-    from tuner.report.tuning_page import LOOKS
+    from tuner.views.dots import STYLE as ROOMY
+    from tuner.views.html_page import write_style
+    from tuner.views.search_charts import STYLE as SLICES
+    from tuner.views.shares_chart import STYLE as GRAPH
+    from tuner.views.strands import STYLE as STRANDS
+    from tuner.views.trial_dots import STYLE as DOTS
+    from tuner.views.tuning_page import LOOKS
 
     return "".join((write_style(), ROOMY, DOTS, SLICES, STRANDS, GRAPH, LOOKS, text))

@@ -1,0 +1,165 @@
+"""Targets by operator flow in; one call at a time for each operator, always for its newest target, flows out.
+
+What takes the calls may be slow, gone or wrong: a call that failed is made again with the same key, after a pause that
+doubles, until it is taken, refused, or overtaken by another target. Whoever took an order may lose what came of it: the
+same target put again then is a new order, with a key of its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import threading
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from scaler.model.errors import BadInput, Retry
+
+LOG = logging.getLogger("scaler.agent")
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What is to be; the key is the same whenever this very order is sent again, so that it can be known by it."""
+
+    application: str
+    operator: str
+    target: Mapping[str, int]
+    key: str
+
+    def document(self, verb: str = "scale") -> dict[str, Any]:
+        told = {"verb": verb, "application": self.application, "operator": self.operator}
+        return told if verb == "deployed" else {**told, "target": dict(self.target), "key": self.key}
+
+
+class Later(Retry):
+    """A passing fault, and for how many seconds whoever takes calls asked to be left alone."""
+
+    def __init__(self, message: str, seconds: float = 0.0) -> None:
+        super().__init__(message)
+        self.seconds = seconds
+
+
+@dataclass(slots=True)
+class Line:
+    """One operator's: its newest order, and what is known of it."""
+
+    order: Order
+    thread: threading.Thread | None = None
+    number: int = 0  # of the order
+    taken: int = 0  # number of the last order that was taken or refused
+    trouble: str | None = None
+
+
+class Calls:
+    """Hands orders to `send`, on a thread for each operator; `Retry` means again, `BadInput` not again."""
+
+    def __init__(
+        self, application: str, send: Callable[[Order], None], pause: float = 1.0, longest: float = 60.0,
+        run: str | None = None,
+    ) -> None:  # fmt: skip
+        self.application, self.send, self.pause, self.longest = application, send, pause, longest
+        self.run = run or uuid.uuid4().hex  # so that keys of an earlier driver are not taken for ours
+        self.lines: dict[str, Line] = {}
+        self.changed = threading.Condition()
+        self.over = False
+
+    def put(self, operator: str, target: Mapping[str, int]) -> None:
+        """Returns at once; the target that is under way is not sent twice, one that was taken or refused is anew."""
+        with self.changed:
+            if self.over:
+                raise Retry("the actuator is closed")
+            line = self.lines.get(operator)
+            if line is not None and line.taken < line.number and dict(line.order.target) == dict(target):
+                return
+            number = 1 if line is None else line.number + 1
+            order = Order(self.application, operator, dict(target), self.make_key(operator, number))
+            if line is None:
+                line = self.lines[operator] = Line(order)
+                name = f"scaler-calls-{operator}"
+                line.thread = threading.Thread(target=self.run_line, args=(line,), name=name, daemon=True)
+                line.thread.start()
+            line.order, line.number = order, number
+            self.changed.notify_all()
+
+    def make_key(self, operator: str, number: int) -> str:
+        text = "\n".join((self.application, operator, self.run, str(number)))
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+    def trouble(self, operator: str) -> str | None:
+        """Why the newest target was not taken yet, if a call for it failed."""
+        with self.changed:
+            line = self.lines.get(operator)
+            return None if line is None else line.trouble
+
+    def waiting(self, operator: str) -> str | None:
+        """The same, while it is still tried; once refused, only another order can show that the fault is gone."""
+        with self.changed:
+            line = self.lines.get(operator)
+            return None if line is None or line.taken == line.number else line.trouble
+
+    def idle(self, operator: str) -> bool:
+        """Whether the newest target was taken, or refused for good."""
+        with self.changed:
+            line = self.lines.get(operator)
+            return line is None or line.taken == line.number
+
+    def run_line(self, line: Line) -> None:
+        while True:
+            with self.changed:
+                self.changed.wait_for(lambda: self.over or line.number > line.taken)
+                if self.over:
+                    return
+                order, number = line.order, line.number
+            self.see_through(line, order, number)
+
+    def see_through(self, line: Line, order: Order, number: int) -> None:
+        """Until it is taken, refused, overtaken, or we are closed."""
+        pause = self.pause
+        while True:
+            failure = self.try_once(order)
+            with self.changed:
+                if line.number == number:
+                    line.trouble = None if failure is None else str(failure)
+                    if failure is None or isinstance(failure, BadInput):
+                        line.taken = number
+                        return
+                wait = max(pause, failure.seconds if isinstance(failure, Later) else 0.0)
+                self.changed.wait_for(lambda: self.over or line.number > number, wait)
+                if self.over or line.number > number:
+                    return
+            pause = min(self.longest, pause * 2.0)
+
+    def try_once(self, order: Order) -> BadInput | Retry | None:
+        """Nothing may end the thread."""
+        try:
+            self.send(order)
+        except (BadInput, Retry) as error:
+            LOG.warning("%s", error)
+            return error
+        except Exception as error:
+            LOG.exception("a call for operator %r failed", order.operator)
+            return Retry(f"a call for operator {order.operator!r} failed: {error}")
+        return None
+
+    def close(self, patience: float = 2.0) -> None:
+        """A call under way ends by itself; no other begins."""
+        with self.changed:
+            self.over = True
+            self.changed.notify_all()
+            threads = [line.thread for line in self.lines.values() if line.thread is not None]
+        for thread in threads:
+            thread.join(patience)
+
+
+def read_replicas(document: Any) -> dict[str, int] | None:
+    """Replicas by node type of an answer: `{"small": 2}`, or `{"deployed": {"small": 2}}`; None where it is neither."""
+    if isinstance(document, dict) and isinstance(document.get("deployed"), dict):
+        document = document["deployed"]
+    if not isinstance(document, dict):
+        return None
+    if not all(isinstance(name, str) and type(count) is int and count >= 0 for name, count in document.items()):
+        return None
+    return dict(document)

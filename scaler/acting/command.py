@@ -1,0 +1,175 @@
+"""Targets flow in; a program of the user's is run for each, and what it says is deployed flows out.
+
+    argv = ["kubectl-scale", "{verb}", "{operator}-{node_type}", "{replicas}", "{key}"]
+
+Placeholders: {verb} ("scale" or "deployed"), {application}, {operator}, {key}, and {node_type} with {replicas}. With
+the last two the program is run once for each node type; without, once, and it reads the whole order as JSON from its
+standard input, as it may always do:
+
+    {"verb": "scale", "application": "orders", "operator": "count", "target": {"small": 2}, "key": "5f2a..."}
+
+It exits with 0 when it took the order (replicas may come later). 2, 64, 65, 77 and 78 (usage, data, no permission,
+configuration), and a program that cannot be started, mean that the order is refused: it is not sent again. Any other
+code, a signal and a timeout mean that it is sent again, with the same key. Run with {verb} "deployed" (or another argv)
+it writes `{"small": 2}` to its standard output; an argv for each node type, or without {verb}, needs that other one.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import selectors
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from scaler.model.errors import BadInput, Retry
+from scaler.acting.calls import Calls, Order, read_replicas
+
+LOG = logging.getLogger("scaler.agent")
+KNOWN = ("verb", "application", "operator", "node_type", "replicas", "key")
+EACH_TYPE = ("{node_type}", "{replicas}")
+REFUSED = (2, 64, 65, 77, 78)
+LARGEST = 64 << 10  # bytes that are read of what a program writes
+LONGEST_SENTENCE = 300
+ADD = 'add deployed=["/opt/count-replicas", "{operator}"], a program that writes {"small": 2}'
+PLACEHOLDER = re.compile(r"\{(\w+)\}")
+
+
+class Command:
+    """`deployed`: the argv that tells what there is, where it is not `argv` with another {verb}."""
+
+    def __init__(
+        self, application: str, argv: Sequence[str], deployed: Sequence[str] | None = None, timeout: float = 30.0,
+        pause: float = 1.0,
+    ) -> None:  # fmt: skip
+        self.application, self.argv, self.timeout = application, check_argv("argv", argv), timeout
+        each = any(mark in word for word in self.argv for mark in EACH_TYPE)
+        whole = "{verb}" in " ".join(self.argv) and not each
+        self.query = check_argv("deployed", deployed) if deployed else self.argv if whole else None
+        if self.query and any(mark in word for word in self.query for mark in EACH_TYPE):
+            raise BadInput("deployed tells all node types at once; leave {node_type} and {replicas} out of it")
+        if not timeout > 0:
+            raise BadInput(f"timeout is {timeout:g}; it is a number of seconds above 0")
+        if not self.tells:
+            LOG.warning("%s cannot tell what is deployed, and without that no replicas change; %s", self.argv[0], ADD)
+        self.calls = Calls(application, self.send, pause)
+
+    @property
+    def tells(self) -> bool:
+        """Whether there is an argv to ask what is deployed; without one `deployed` is always None."""
+        return self.query is not None
+
+    def deployed(self, operator: str) -> Mapping[str, int] | None:
+        if self.query is None:
+            return None
+        order = Order(self.application, operator, {}, "")
+        try:
+            replicas = self.run(self.query, order, "deployed", {})
+        except (BadInput, Retry) as error:
+            LOG.warning("%s", error)
+            return None
+        try:
+            return read_replicas(json.loads(replicas))
+        except (ValueError, RecursionError):
+            return None
+
+    def room(self, operator: str, node_type: str) -> str | None:  # noqa: ARG002
+        """Orders that do not get through are not followed by larger ones."""
+        return self.calls.waiting(operator)
+
+    def ask(self, operator: str, target: Mapping[str, int]) -> None:
+        self.calls.put(operator, target)
+
+    def send(self, order: Order) -> None:
+        if any(mark in word for word in self.argv for mark in EACH_TYPE):
+            for node_type, replicas in order.target.items():
+                self.run(self.argv, order, "scale", {"node_type": node_type, "replicas": str(replicas)})
+        else:
+            self.run(self.argv, order, "scale", {})
+
+    def run(self, argv: Sequence[str], order: Order, verb: str, more: Mapping[str, str]) -> bytes:
+        """What the program wrote, if it exited with 0."""
+        told = {"verb": verb, "application": order.application, "operator": order.operator, "key": order.key, **more}
+        words = [PLACEHOLDER.sub(lambda found: told.get(found[1], found[0]), word) for word in argv]
+        code, out, err = run_bounded(words, json.dumps(order.document(verb)).encode(), self.timeout)
+        if code == 0:
+            return out
+        said = " ".join(err.decode(errors="replace").split())[-LONGEST_SENTENCE:]
+        what = f"{words[0]} for operator {order.operator!r}"
+        if code is None:
+            raise Retry(f"{what} did not end in {self.timeout:g} s and was killed")
+        sentence = f"{what} exited with {code}" + (f": {said}" if said else "")
+        raise BadInput(f"{sentence}; the order is refused") if code in REFUSED else Retry(sentence)
+
+    def close(self) -> None:
+        self.calls.close()
+
+
+def check_argv(name: str, argv: Any) -> list[str]:
+    if isinstance(argv, str) or not argv or not all(isinstance(word, str) for word in argv):
+        raise BadInput(f'{name} must be a list of words, like ["scale", "{{operator}}"], for no shell is started')
+    for word in argv:
+        for found in PLACEHOLDER.findall(word):
+            if found not in KNOWN:
+                raise BadInput(f"{name} has {{{found}}}; known are {', '.join(f'{{{one}}}' for one in KNOWN)}")
+    return list(argv)
+
+
+def run_bounded(argv: Sequence[str], told: bytes, timeout: float) -> tuple[int | None, bytes, bytes]:
+    """Exit code (None: killed, for it took too long), the first bytes of its output and of its errors."""
+    with tempfile.TemporaryFile() as source:
+        source.write(told)
+        source.seek(0)
+        try:
+            program = subprocess.Popen(
+                argv, stdin=source, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+            )
+        except (OSError, ValueError) as error:
+            raise BadInput(f"{argv[0]} cannot be started: {getattr(error, 'strerror', None) or error}") from None
+    try:
+        out, err = read_pipes(program, time.monotonic() + timeout)
+        return program.poll(), out, err
+    finally:
+        kill_group(program)
+        for pipe in (program.stdout, program.stderr):
+            if pipe is not None:
+                pipe.close()
+
+
+def read_pipes(program: subprocess.Popen[bytes], deadline: float) -> tuple[bytes, bytes]:
+    """Until the program has ended, or the deadline; the rest of what is too long is read and forgotten."""
+    assert program.stdout is not None
+    assert program.stderr is not None
+    kept = {program.stdout.fileno(): bytearray(), program.stderr.fileno(): bytearray()}
+    order = list(kept)
+    with selectors.DefaultSelector() as selector:
+        for pipe in order:
+            selector.register(pipe, selectors.EVENT_READ)
+        while time.monotonic() < deadline:
+            ended = program.poll() is not None
+            ready = selector.select(0.0 if ended else min(0.05, max(0.0, deadline - time.monotonic())))
+            if ended and not ready:
+                break  # what it left running may hold the pipes open, and is not waited for
+            if not selector.get_map():
+                time.sleep(0.01)
+            for key, _ in ready:
+                piece = os.read(key.fd, 1 << 16)
+                if not piece:
+                    selector.unregister(key.fd)
+                kept[key.fd] += piece[: max(0, LARGEST - len(kept[key.fd]))]
+    return bytes(kept[order[0]]), bytes(kept[order[1]])
+
+
+def kill_group(program: subprocess.Popen[bytes]) -> None:
+    """The program, which leads a group of its own, if it has not ended."""
+    if program.poll() is None:
+        with suppress(ProcessLookupError):
+            os.killpg(program.pid, signal.SIGKILL)
+        program.wait()

@@ -1,0 +1,212 @@
+"""Targets by operator and node type flow in; executors that Spark starts, hands over and decommissions flow out.
+
+Totals are set absolutely and for all profiles at once, so Spark replaces an executor that was lost. Those to go are
+decommissioned: they end the tasks they run, move their blocks, and exit. State is in the stream's checkpoint.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from scaler.model.errors import BadInput, Retry
+from scaler.acting.gateway import Executor, Gateway
+from scaler.acting.profiles import Pinned
+from scaler.acting.room import find_limit, find_worker
+
+LOG = logging.getLogger("scaler.agent")
+LONGEST_S = 30.0  # between two tries while Spark refuses
+
+# What an application is started with, so that profiles get executors and those that go leave nothing behind.
+SETTINGS = {
+    "spark.dynamicAllocation.enabled": "true",  # else Spark refuses any profile but the default
+    "spark.dynamicAllocation.shuffleTracking.enabled": "true",
+    # Spark's own allocation runs until a scaler that enforces is attached, and all the while beside one that does not.
+    # It starts an executor of a profile as the first stage of it is submitted (with 0, stages that no operator is
+    # pinned to would wait), and then neither adds nor takes away any for a day: sustainedSchedulerBacklogTimeout
+    # follows schedulerBacklogTimeout.
+    "spark.dynamicAllocation.minExecutors": "1",
+    "spark.dynamicAllocation.schedulerBacklogTimeout": "100000s",
+    "spark.dynamicAllocation.executorIdleTimeout": "100000s",
+    "spark.executor.cores": "1",  # else one of the default profile takes a whole worker of a standalone cluster
+    "spark.decommission.enabled": "true",
+    "spark.storage.decommission.enabled": "true",
+    "spark.storage.decommission.rddBlocks.enabled": "true",
+    "spark.storage.decommission.shuffleBlocks.enabled": "true",
+    "spark.storage.decommission.replicationReattemptInterval": "2s",
+}
+NEEDED = ("spark.dynamicAllocation.enabled", "spark.decommission.enabled")
+
+
+class Executors:
+    """The actuator of one application; a thread of its own does whatever may take time."""
+
+    def __init__(
+        self, gateway: Gateway, pinned: Sequence[Pinned], master_page: str | None = None, period: float = 0.5,
+        patience: float = 5.0,
+    ) -> None:  # fmt: skip
+        """`master_page`: the URL of a standalone master's page, to know whether a worker has room for one more."""
+        for name in NEEDED:
+            if gateway.setting(name, "false") != "true":
+                raise BadInput(f"{name} is not true; start the application with --conf {name}=true")
+        self.gateway, self.master_page, self.period, self.patience = gateway, master_page, period, patience
+        self.pinned = {one.operator: one for one in pinned}
+        self.stages = {profile: one.stage for one in pinned for profile in one.types.values()}
+        self.cores = {profile: one.cores for one in pinned for profile in one.types.values()}
+        if len(self.stages) != sum(len(one.types) for one in pinned):
+            raise BadInput("two operators share a resource profile; pin each stage to one of its own")
+        self.wanted: dict[int, int] = {}  # by profile
+        self.found: dict[int, int] | None = None  # totals before anything was asked for
+        self.told: dict[int, int] | None = None  # what Spark took last
+        self.frozen = False  # Spark's own allocation
+        self.ticket = self.settled = self.failures = 0
+        self.trouble: BadInput | Retry | None = None
+        self.over = False
+        self.changed = threading.Condition()
+        self.thread: threading.Thread | None = None
+
+    def prepare(self) -> None:
+        """From now on Spark itself adds no executors; without this, from the first order on."""
+        if not self.frozen:
+            self.gateway.freeze_allocation()
+            self.frozen = True
+
+    def deployed(self, operator: str) -> Mapping[str, int] | None:
+        """Executors that take this operator's tasks now, by node type."""
+        one = self.find(operator)
+        try:
+            serving = Counter(e.made_for for e in self.gateway.executors() if e.serves == one.stage)
+        except (BadInput, Retry) as error:
+            LOG.warning("executors of operator %r cannot be counted: %s", operator, error)
+            return None
+        return {node_type: serving[profile] for node_type, profile in one.types.items()}
+
+    def room(self, operator: str, node_type: str) -> str | None:
+        one = self.find(operator)
+        if node_type not in one.types:
+            return f"operator {operator!r} has no profile for node type {node_type!r}"
+        try:
+            executors = self.gateway.executors()
+        except (BadInput, Retry):
+            return None
+        profile, there = one.types[node_type], Counter(executor.made_for for executor in executors)
+        with self.changed:
+            coming = {p: n - there[p] for p, n in self.wanted.items() if n > there[p]}
+        taken = sum(e.cores for e in executors) + sum(n * self.cores[p] for p, n in coming.items())
+        limit = find_limit(self.gateway.setting, there[profile] + coming.get(profile, 0), taken, one.cores)
+        if limit or self.master_page is None:
+            return limit
+        # Operators compete for the workers of a type: those to come of all of them need a place there.
+        alike = [other.types[node_type] for other in self.pinned.values() if node_type in other.types]
+        asked, here = sum(coming.get(p, 0) for p in alike), sum(there[p] for p in alike)
+        return find_worker(self.master_page, one, node_type, asked, here)
+
+    def ask(self, operator: str, target: Mapping[str, int]) -> None:
+        """Types that the target leaves out get none. What Spark refuses, or does not take in time, is taken back."""
+        asked = self.check(self.find(operator), target)
+        with self.changed:
+            if self.over:
+                raise Retry("the actuator is closed")
+            before = {profile: self.wanted.get(profile) for profile in asked}
+            self.wanted |= asked
+            self.ticket += 1
+            mine = self.ticket
+            self.start()
+            self.changed.notify_all()
+            self.changed.wait_for(lambda: self.settled >= mine or self.over, self.patience)
+            refused = self.trouble if self.settled >= mine else Retry(f"Spark took no order within {self.patience:g} s")
+            if refused is None:
+                return
+            for profile, count in before.items():
+                if self.wanted.get(profile) == asked[profile]:
+                    self.wanted.pop(profile)
+                    if count is not None:
+                        self.wanted[profile] = count
+        raise type(refused)(*refused.args)
+
+    def check(self, one: Pinned, target: Mapping[str, int]) -> dict[int, int]:
+        for node_type, count in target.items():
+            if node_type not in one.types:
+                raise BadInput(f"operator {one.operator!r} has no node type {node_type!r}, only {', '.join(one.types)}")
+            if count < 0:
+                raise BadInput(f"operator {one.operator!r} cannot have {count} replicas of {node_type!r}")
+        return {profile: int(target.get(node_type, 0)) for node_type, profile in one.types.items()}
+
+    def find(self, operator: str) -> Pinned:
+        if operator not in self.pinned:
+            raise BadInput(f"operator {operator!r} is not pinned to a resource profile; see profiles.pin")
+        return self.pinned[operator]
+
+    def start(self) -> None:
+        if self.thread is None:
+            self.thread = threading.Thread(target=self.tend_on, name="scaler-executors", daemon=True)
+            self.thread.start()
+
+    def tend_on(self) -> None:
+        """Until closed: bring Spark's totals and its executors to what is wanted, again and again."""
+        while True:
+            with self.changed:
+                pause = min(LONGEST_S, self.period * 2.0 ** min(self.failures, 10))
+                self.changed.wait_for(lambda: self.over or self.ticket > self.settled, pause)
+                if self.over:
+                    return
+                ticket, wanted = self.ticket, dict(self.wanted)
+            trouble = self.tend(wanted)
+            with self.changed:
+                self.trouble, self.settled = trouble, ticket
+                self.failures = self.failures + 1 if trouble else 0
+                self.changed.notify_all()
+
+    def tend(self, wanted: Mapping[int, int]) -> BadInput | Retry | None:
+        """Why it could not be done, if so; nothing may end the thread."""
+        try:
+            self.tell(wanted)
+            executors = self.gateway.executors()
+            with self.changed:
+                if self.wanted != wanted:
+                    return None  # Spark took its time: the order was overtaken, or given up by whoever gave it
+            for executor in executors:
+                stage = self.stages.get(executor.made_for, executor.serves)
+                if executor.serves != stage:
+                    self.gateway.hand_over(executor.id, stage)
+            going = [name for profile, count in wanted.items() for name in choose_going(executors, profile, count)]
+            if going:
+                LOG.info("decommissioned executors %s", ", ".join(self.gateway.decommission(going)))
+        except (BadInput, Retry) as error:
+            LOG.warning("%s", error)
+            return error
+        except Exception as error:
+            LOG.exception("executors could not be tended")
+            return Retry(f"executors could not be tended: {error}")
+        return None
+
+    def tell(self, wanted: Mapping[int, int]) -> None:
+        """Set all totals, unless Spark has taken these and still has them; those of others stay as they are."""
+        self.prepare()
+        if self.found is None:
+            self.found = self.gateway.totals()
+        totals = self.gateway.totals()
+        if self.told == wanted and all(totals.get(profile) == count for profile, count in wanted.items()):
+            return
+        self.told = None
+        # Spark remembers a total that its cluster manager refused: what is not wanted goes back to what was found.
+        ours = {profile: self.found.get(profile, 0) for profile in self.stages if profile in totals}
+        self.gateway.ask_totals({**totals, **ours, **wanted})
+        self.told = dict(wanted)
+
+    def close(self) -> None:
+        """Executors and totals stay; Spark's own dynamic allocation stays stopped."""
+        with self.changed:
+            self.over = True
+            self.changed.notify_all()
+        if self.thread is not None:
+            self.thread.join(self.patience)
+
+
+def choose_going(executors: Sequence[Executor], profile: int, count: int) -> list[str]:
+    """Which of those made for the profile are too many: the idle first, then who holds the least, then the newest."""
+    mine = [executor for executor in executors if executor.made_for == profile]
+    mine.sort(key=lambda executor: (executor.running, executor.held, -executor.since, executor.id))
+    return [executor.id for executor in mine[: max(0, len(mine) - count)]]

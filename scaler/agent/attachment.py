@@ -1,0 +1,195 @@
+"""What `attach` was told, sensors, an actuator and an office flow in; managers of operators at work flow out.
+
+One thread looks for operators as queries start and end; each operator has a thread and a slot clock of its own. Nothing
+that goes wrong in them reaches the driver's own code.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+
+from scaler.acting.actuator import Actuator
+from scaler.agent.checkpoint_mirror import Copies
+from scaler.agent.checkpoint_file import name_file
+from scaler.agent.operation import Office, Operation
+from scaler.sensing.operators import Operator
+from scaler.agent.pending import Patience
+from scaler.sensing.reading import Reading, Sensor
+from scaler.model.nodes import NodeType
+from scaler.agent import Decision, Pilot
+
+LOG = logging.getLogger("scaler.agent")
+LOOK_S = 2.0  # between two looks for operators
+HEARD = 30  # of faults in a row, the first and then each so-many-th are warned of
+SLOT_S = 60.0
+PAUSE_S = 10.0  # at most, after a slot that failed, so that a fault that lasts does not spin
+SETTLE_S = 1.0  # after a slot's end, in which Spark still tells of it
+GONE_S = 600.0  # without its query, or ten slots where that is longer, after which an operator is let go
+OnDecision = Callable[[str, Decision, Reading], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What every operator's manager of an application is made with."""
+
+    nodes: tuple[NodeType, ...]
+    types: Mapping[str, Collection[str]]  # of nodes that an operator may be on; those left out may be on any
+    enforce: bool
+    policy: str | None
+    k_max: int | None
+    seed: int
+    slot_s: float
+    folder: Path
+    patience: Patience | None
+    on_decision: OnDecision | None
+    copies: Callable[[str], Copies] | None = None  # of what is learned, by query
+
+
+class Attachment:
+    """Scalers at work; `detach` leaves the cluster as it stands."""
+
+    def __init__(
+        self,
+        terms: Terms,
+        sensor: Sensor,
+        actuator: Actuator,
+        office: Office,
+        find: Callable[[], Sequence[Operator]],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.terms, self.sensor, self.actuator, self.office = terms, sensor, actuator, office
+        self.find, self.clock = find, clock
+        self.ended = threading.Event()
+        self.threads: dict[str, threading.Thread] = {}
+        self.operations: dict[str, Operation] = {}
+        self.over: dict[str, threading.Event] = {}  # by operator
+        self.seen: dict[str, float] = {}  # when each was last found
+        self.failures = Counter[str]()  # in a row, by what failed
+        self.call(office, "start")
+        self.overseer = threading.Thread(target=self.oversee, name="scaler", daemon=True)
+        self.overseer.start()
+
+    def __enter__(self) -> Attachment:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.detach()
+
+    def detach(self, timeout: float = 10.0) -> None:
+        """End all scaling, say what is still to be said, and leave executors as they are."""
+        self.ended.set()
+        for over in list(self.over.values()):
+            over.set()
+        until = time.monotonic() + timeout
+        for thread in (self.overseer, *self.threads.values()):
+            thread.join(max(0.0, until - time.monotonic()))
+        for operation in list(self.operations.values()):
+            operation.close(self.clock(), max(0.0, until - time.monotonic()))
+        self.call(self.office, "stop")
+        self.call(self.sensor, "close")
+        self.call(self.actuator, "close")
+
+    def call(self, thing: object, name: str) -> None:
+        """What an office, a sensor or an actuator may have and need not."""
+        method = getattr(thing, name, None)
+        try:
+            if method is not None:
+                method()
+        except Exception:
+            LOG.exception("%s of %s failed", name, type(thing).__name__)
+
+    def oversee(self) -> None:
+        """Start a manager for every operator that appears; those of queries that ended wait for them to come back."""
+        if self.terms.enforce:
+            self.call(self.actuator, "prepare")
+        while not self.ended.is_set():
+            self.attempt("operators cannot be looked for", self.look)
+            self.ended.wait(LOOK_S)
+
+    def attempt(self, fault: str, step: Callable[[], None]) -> None:
+        """Spark may be stopping, or busy: the next look may find it well, and what lasts is heard of."""
+        try:
+            step()
+            del self.failures[fault]
+        except Exception:
+            self.failures[fault] += 1
+            loud = self.failures[fault] % HEARD == 1
+            LOG.log(logging.WARNING if loud else logging.DEBUG, "%s", fault, exc_info=True)
+
+    def look(self) -> None:
+        for operator in self.find():
+            self.seen[operator.name] = self.clock()
+            self.attempt(f"operator {operator.name!r} cannot be begun", partial(self.take_up, operator))
+        for name, seen in list(self.seen.items()):
+            if self.clock() - seen > max(GONE_S, 10.0 * self.find_length()):
+                self.let_go(name)
+
+    def let_go(self, name: str) -> None:
+        """Of an operator that is gone for long; it is begun again, from its checkpoint, should it come back."""
+        del self.seen[name]
+        if name in self.threads:
+            LOG.info("operator %r is gone, and watched no longer", name)
+            self.over.pop(name).set()
+            self.threads.pop(name).join()
+            self.operations.pop(name).close(self.clock())
+
+    def take_up(self, operator: Operator) -> None:
+        watch = getattr(self.sensor, "watch", None)
+        if watch is not None:
+            watch(operator)
+        if operator.name not in self.threads:
+            self.begin(operator.name, operator.query)
+
+    def begin(self, name: str, query: str) -> None:
+        terms = self.terms
+        nodes = tuple(node for node in terms.nodes if node.name in terms.types.get(name, {node.name}))
+        pilot = Pilot(name, nodes, terms.k_max, terms.seed, terms.slot_s)
+        operation = Operation(
+            name,
+            nodes,
+            pilot,
+            self.sensor,
+            self.actuator,
+            self.office,
+            terms.enforce,
+            terms.policy,
+            terms.patience,
+            name_file(terms.folder, name),
+            terms.on_decision,
+            None if terms.copies is None else terms.copies(query),
+        )
+        over = threading.Event()
+        thread = threading.Thread(target=self.run, args=(operation, over), name=f"scaler-{name}"[:60], daemon=True)
+        self.operations[name], self.threads[name], self.over[name] = operation, thread, over
+        if self.ended.is_set():  # meanwhile
+            over.set()
+        thread.start()
+        LOG.info("operator %r is watched, and %s", name, "scaled" if terms.enforce else "not touched (enforce=False)")
+
+    def find_length(self) -> float:
+        """Of a slot."""
+        orders = self.office.orders()
+        return self.terms.slot_s if orders is None else orders.slot_s
+
+    def run(self, operation: Operation, over: threading.Event) -> None:
+        """Slot after slot on a grid that all operators share, so that what they tell lies side by side."""
+        while not over.is_set():
+            try:
+                length = self.find_length()
+                end = (self.clock() // length + 1.0) * length
+                if over.wait(max(0.0, end + min(SETTLE_S, 0.1 * length) - self.clock())):
+                    return
+                operation.slot(end - length, end, self.clock())
+            except Exception:  # the stream goes on, and so does the scaler
+                LOG.exception("operator %r: a slot could not be decided", operation.operator)
+                over.wait(min(PAUSE_S, 0.5 * self.terms.slot_s))

@@ -1,0 +1,206 @@
+"""What a pilot knows in; plain arrays by dotted name, and the same again from them, out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scaler.model.errors import BadInput
+from scaler.guards.change_history import History
+from scaler.model.nodes import Deployment, NodeType, Reconfiguration
+from scaler.model.orders import Objective, parse_objective
+from scaler.model.decision import Decision, Step
+from scaler.agent.policy_instance import Seat, take_seat
+from scaler.agent.shadow_run import Virtual
+from scaler.model.policy import Arrays, Observation, Transition
+
+FORMAT = 2
+FIGURES = ("time", "rate", "utilisation", "response", "completeness", "behind")
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What belongs to the operator, whatever the objective."""
+
+    names: tuple[str, ...]
+    history: History
+    failed: Mapping[Reconfiguration, float]
+    kept: Iterable[Transition]
+    before: Observation | None
+    pending: Step | None
+    since: float | None
+    latest: float
+
+
+def pack(memory: Memory, seats: Mapping[int, Seat], last: Seat | None) -> Arrays:
+    """Objectives and single values as JSON, what is long as numbers."""
+    types = len(memory.names)
+    arrays = lay_down("kept.", memory.kept, types)
+    sitting = [*seats.values()]
+    if last is not None and all(last is not seat for seat in sitting):
+        sitting.append(last)
+    for number, seat in enumerate(sitting):
+        arrays |= lay_down(f"behind.{number}.", seat.behind, types)
+        if seat.policy is not None and not seat.fault:
+            arrays |= {f"seat.{number}.{name}": value for name, value in seat.policy.save().items()}
+    rest = {
+        "format": FORMAT,
+        "names": list(memory.names),
+        "history": asdict(memory.history),
+        "failed": [[*pair_of(change), when] for change, when in memory.failed.items()],
+        "before": None if memory.before is None else row_of(memory.before),
+        "pending": None if memory.pending is None else asdict(memory.pending),
+        "since": memory.since,
+        "latest": memory.latest,
+        "seats": [write_seat(seat, any(seat is s for s in seats.values()), seat is last) for seat in sitting],
+    }
+    return arrays | {"pilot": np.array(json.dumps(rest))}
+
+
+def unpack(
+    arrays: Mapping[str, NDArray[Any]], operator: str, nodes: Sequence[NodeType], k_max: int | None, seed: int
+) -> tuple[Memory, dict[int, Seat], Seat | None]:
+    """The same from plain arrays; BadInput where they are no checkpoint of such a pilot."""
+    try:
+        return read(arrays, operator, nodes, k_max, seed)
+    except BadInput:
+        raise
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        raise BadInput(
+            f"the checkpoint of operator {operator!r} cannot be read ({error!r}); begin without it"
+        ) from error
+
+
+def read(
+    arrays: Mapping[str, NDArray[Any]], operator: str, nodes: Sequence[NodeType], k_max: int | None, seed: int
+) -> tuple[Memory, dict[int, Seat], Seat | None]:
+    rest = json.loads(str(arrays["pilot"]))
+    names = tuple(node.name for node in nodes)
+    if rest["format"] != FORMAT or tuple(rest["names"]) != names:
+        was = f"format {rest['format']}, node types {', '.join(rest['names'])}"
+        raise BadInput(f"the checkpoint of operator {operator!r} is of another kind ({was}); begin without it")
+    seats: dict[int, Seat] = {}
+    last = None
+    for number, table in enumerate(rest["seats"]):
+        prefix = f"seat.{number}."
+        own = {name[len(prefix) :]: value for name, value in arrays.items() if name.startswith(prefix)}
+        objective = parse_objective(table["objective"])
+        seat = take_seat(objective, operator, nodes, k_max, seed, pick_up(f"behind.{number}.", arrays), own)
+        if table["fault"]:
+            seat.fault = table["fault"]
+        elif seat.fault:  # it could decide when it was saved
+            raise BadInput(f"the checkpoint of operator {operator!r} cannot be gone on with: {seat.fault}")
+        seat.virtual = None if table["virtual"] is None else read_virtual(table["virtual"])
+        if table["sits"]:
+            seats[objective.version] = seat
+        if table["last"]:
+            last = seat
+    memory = Memory(
+        names=names,
+        history=read_history(rest["history"]),
+        failed={Reconfiguration(int(delta), int(kind)): float(when) for delta, kind, when in rest["failed"]},
+        kept=pick_up("kept.", arrays),
+        before=None if rest["before"] is None else seen_of(rest["before"]),
+        pending=None if rest["pending"] is None else read_step(rest["pending"]),
+        since=rest["since"],
+        latest=float(rest["latest"]),
+    )
+    return memory, seats, last
+
+
+def lay_down(prefix: str, transitions: Iterable[Transition], types: int) -> Arrays:
+    """Transitions as numbers, a row each."""
+    rows = list(transitions)
+    width = len(FIGURES) + types
+    return {
+        f"{prefix}before": np.array([row_of(t.before) for t in rows]).reshape(len(rows), width),
+        f"{prefix}after": np.array([row_of(t.after) for t in rows]).reshape(len(rows), width),
+        f"{prefix}done": np.array([pair_of(t.done) for t in rows], dtype=np.int64).reshape(len(rows), 2),
+    }
+
+
+def pick_up(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> list[Transition]:
+    columns = (arrays[prefix + name].tolist() for name in ("before", "done", "after"))
+    rows = zip(*columns, strict=True)
+    return [Transition(seen_of(before), Reconfiguration(*done), seen_of(after)) for before, done, after in rows]
+
+
+def row_of(seen: Observation) -> list[float]:
+    return [float(getattr(seen, name)) for name in FIGURES] + [float(n) for n in seen.deployment.replicas]
+
+
+def seen_of(row: Sequence[float]) -> Observation:
+    figures = dict(zip(FIGURES, row, strict=False))
+    return Observation(**figures, deployment=Deployment(tuple(int(n) for n in row[len(FIGURES) :])))
+
+
+def pair_of(change: Reconfiguration) -> list[int]:
+    return [change.delta, change.node_type]
+
+
+def read_history(table: Mapping[str, Any]) -> History:
+    return History(tuple(map(float, table["changes"])), int(table["wish"]), float(table["wished_since"]))
+
+
+def read_step(table: Mapping[str, Any]) -> Step:
+    changes = (Reconfiguration(**table[name]) for name in ("change", "proposed"))
+    return Step(Decision(**table["decision"]), *changes)
+
+
+def write_seat(seat: Seat, sits: bool, last: bool) -> dict[str, Any]:
+    virtual = seat.virtual
+    return {
+        "objective": write_objective(seat.objective),
+        "fault": seat.fault,
+        "sits": sits,
+        "last": last,
+        "virtual": None
+        if virtual is None
+        else {
+            "deployment": list(virtual.deployment.replicas),
+            "history": asdict(virtual.history),
+            "before": None if virtual.before is None else row_of(virtual.before),
+            "done": pair_of(virtual.done),
+        },
+    }
+
+
+def read_virtual(table: Mapping[str, Any]) -> Virtual:
+    return Virtual(
+        deployment=Deployment(tuple(table["deployment"])),
+        history=read_history(table["history"]),
+        before=None if table["before"] is None else seen_of(table["before"]),
+        done=Reconfiguration(*table["done"]),
+    )
+
+
+def write_objective(objective: Objective) -> dict[str, Any]:
+    """The document that `parse_objective` reads."""
+    weights = objective.weights
+    return {
+        "version": objective.version,
+        "weights": {"perf": weights.performance, "rcf": weights.reconfiguration, "res": weights.resources},
+        "policy": objective.policy,
+        "options": dict(objective.options),
+        "levels": objective.levels,
+        "gamma": objective.gamma,
+        "provenance": objective.provenance,
+        "nodes": [asdict(node) for node in objective.nodes],
+        "operators": {
+            name: {
+                "bound": target.bound,
+                "constant": target.constant,
+                "mean": target.moments.mean,
+                "variance": target.moments.variance,
+                "k_max": target.k_max,
+                "highest_rate": target.highest_rate,
+                "normaliser": target.normaliser,
+            }
+            for name, target in objective.operators.items()
+        },
+    }

@@ -1,0 +1,84 @@
+"""A file with an objective, or with whole orders, in; orders for scalers that have no manager out.
+
+Decisions go to lines of JSON beside it, or to nobody. The file is read again when it changes; a damaged one leaves what
+was read before.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from scaler.model.errors import BadInput
+from scaler.model.wire import write_line
+from scaler.model.orders import Orders, parse_objective, parse_orders
+
+LOG = logging.getLogger("scaler.agent")
+LARGEST = 64 << 20  # bytes of decisions, beyond which the older half of the time goes
+
+
+class File:
+    """An office without a manager; `log` takes the decisions."""
+
+    def __init__(self, path: Path, app: str, slot_s: float, log: Path | None = None) -> None:
+        self.path, self.app, self.slot_s, self.log = path, app, slot_s, log
+        self.lock = threading.Lock()
+        self.stamp = stamp(path)
+        self.known = read_file(path, app, slot_s)
+
+    def orders(self) -> Orders | None:
+        with self.lock:
+            now = stamp(self.path)
+            if now != self.stamp and now is not None:
+                self.stamp = now
+                try:
+                    self.known = read_file(self.path, self.app, self.slot_s)
+                except BadInput as error:
+                    LOG.warning("%s; the objective that was read before stands", error)
+            return self.known
+
+    def report(
+        self,
+        operator: str,
+        decisions: Sequence[Mapping[str, Any]] = (),
+        samples: Sequence[Mapping[str, Any]] = (),  # noqa: ARG002  nobody asks for them
+        detail: Mapping[str, Any] | None = None,  # noqa: ARG002
+    ) -> None:
+        if self.log is None:
+            return
+        try:
+            with self.lock:
+                if self.log.exists() and self.log.stat().st_size > LARGEST:
+                    self.log.replace(self.log.with_suffix(".earlier.jsonl"))
+                with self.log.open("ab") as file:
+                    file.writelines(write_line({"operator": operator, **one}) + b"\n" for one in decisions)
+        except OSError as error:
+            LOG.warning("decisions cannot be written to %s (%s)", self.log, error)
+
+
+def stamp(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size
+
+
+def read_file(path: Path, app: str, slot_s: float) -> Orders:
+    """Whole orders, or an objective alone."""
+    try:
+        document = json.loads(path.read_text())
+    except OSError as error:
+        raise BadInput(f"the objective {path} cannot be read ({error.strerror}); name a file that is there") from error
+    except ValueError as error:
+        raise BadInput(f"the objective {path} is no JSON ({error}); write it with: tuner orders {app}") from error
+    try:
+        if isinstance(document, dict) and "revision" in document:
+            return parse_orders(document)
+        return Orders(app, 0, slot_s, parse_objective(document))
+    except (BadInput, AttributeError, KeyError, TypeError, ValueError) as error:
+        raise BadInput(f"the objective {path} is not whole ({error}); write it with: tuner orders {app}") from error

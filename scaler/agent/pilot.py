@@ -1,0 +1,276 @@
+"""One operator's decisions, slot by slot: an observation and the orders in; a decision and a change out.
+
+Guards remember what was done to the operator, whatever the objective; policies learn what deployments really were, so
+that a replica which came late, or never, is learned as it was. With no objective to pursue the pilot holds, and after
+`away_s` the threshold policy takes over; the last good orders, however old, are an objective.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from numpy.typing import NDArray
+
+from scaler.model.errors import BadInput
+from scaler.guards.decision import describe
+from scaler.guards.change_history import History, enter
+from scaler.model.nodes import NOTHING, Deployment, NodeType, Reconfiguration
+from scaler.model.orders import Objective, Orders
+from scaler.agent.awaited import foresee, tell_awaited
+from scaler.agent.checkpoint import Memory, pack, unpack
+from scaler.model.decision import ACTUATION_FAILED, HELD, Decision, Step
+from scaler.agent.fallback import fall_back
+from scaler.agent.reasons import find_gap
+from scaler.agent.record import write_decision
+from scaler.agent.shadow_decision import rehearse
+from scaler.agent.ruling import Court, Ruling, judge, weigh
+from scaler.agent.policy_instance import Seat, take_seat
+from scaler.model.policy import Arrays, Observation, Transition
+
+AWAY_S = 6 * 3600.0  # without anything to pursue, after which the threshold policy takes over
+COMPLETE = 0.8  # share of the metrics that must have arrived
+KEPT = 2000  # transitions, for policies to come
+GAP = 1.5  # slots between two observations, beyond which the one did not lead to the other
+
+
+class Pilot:
+    """Decides for one operator under the orders of the moment; it has no thread, no clock, no connection.
+
+    `nodes` are the driver's node types in the order of `Observation.deployment`; `k_max` is the driver's own limit, and
+    holds beside the objective's. Not to be used by two threads at a time.
+    """
+
+    def __init__(
+        self,
+        operator: str,
+        nodes: Sequence[NodeType],
+        k_max: int | None = None,
+        seed: int = 0,
+        slot_s: float = 60.0,  # until orders tell
+        away_s: float = AWAY_S,
+        complete: float = COMPLETE,
+        kept: int = KEPT,
+        again_s: float = 300.0,  # before a change that failed is asked for again
+    ) -> None:
+        self.operator, self.nodes, self.k_max, self.seed = operator, tuple(nodes), k_max, seed
+        self.names = tuple(node.name for node in nodes)
+        if not nodes or len(set(self.names)) < len(nodes) or (k_max is not None and k_max < 1):
+            raise BadInput(f"operator {operator!r} needs node types with a name each, and a k_max of at least 1")
+        self.slot_s, self.away_s, self.complete, self.again_s = slot_s, away_s, complete, again_s
+        self.seats: dict[int, Seat] = {}
+        self.last: Seat | None = None  # that led last, for its limits
+        self.kept: deque[Transition] = deque(maxlen=kept)
+        self.history = History()
+        self.failed: dict[Reconfiguration, float] = {}  # when each change failed last
+        self.latest = -math.inf  # start of the slot that was seen last
+        self.before: Observation | None = None  # in the slot before, if it was seen whole
+        self.pending: Step | None = None  # that nobody has reported on
+        self.since: float | None = None  # there is nothing to pursue
+
+    def step(
+        self,
+        observation: Observation,
+        orders: Orders | None,
+        now: float,
+        asked: Deployment | None = None,
+        more: Mapping[str, Any] | None = None,
+        unsure: str = "",
+        barred: Mapping[str, str] | None = None,
+    ) -> Step:
+        """Decide about a slot; nan is a rate, a response time or a utilisation that is not known.
+
+        `observation.time` is the start of the slot. `asked` is the deployment once everything asked for has come: it is
+        what is decided about, and nothing is taken away before it is there. `unsure` says why nothing is to be taken
+        away otherwise ("the rate is that of before"), `barred` why none of a node type, by name, is to be added. `more`
+        goes into what was seen ("backlog").
+        """
+        if self.pending is not None:
+            self.acted(self.pending, NOTHING, "nobody reported on it")
+        self.latest = observation.time
+        self.follow(orders)
+        gap = find_gap(observation, len(self.names), self.complete)
+        awaited = None if asked == observation.deployment else asked
+        shadow = None
+        if gap:
+            self.forget()
+        else:
+            shadow = self.teach(observation, orders, self.find_lead(orders, observation)[0])
+        lead, why = self.find_lead(orders, observation)  # anew: one may have failed while it learned
+        court = Court(self.operator, self.names, orders, self.history, self.failed, self.again_s, unsure, barred or {})
+        ruling = self.rule(court, observation, now, lead, why, gap, awaited)
+        if lead is not None and lead.fault:
+            lead = None
+        decision = write_decision(observation, ruling, lead, shadow, self.nodes, asked, more or {})
+        self.pending = Step(decision, ruling.change, ruling.proposed)
+        return self.pending
+
+    def acted(self, step: Step, done: Reconfiguration, why: str = "") -> Decision:
+        """The slot's decision for the record, now that it is known what was done and, where it failed, why.
+
+        To be called before the next `step`, which else takes it that nothing was done; and once more, at any time, if
+        what was done turns out not to last (a replica that never arrived): `done` is then what remained of it.
+        """
+        decision, change = step.decision, step.change
+        if self.pending == step:
+            self.pending = None
+            if decision.kind != HELD or done.delta != 0:
+                self.history = enter(self.history, decision.time, step.proposed, done)
+        if done == change:
+            self.failed.pop(change, None)
+            return decision
+        if change.delta != 0:
+            self.failed[change] = max(decision.time, self.latest)
+        decided, did = describe(change, self.names), describe(done, self.names)
+        because = f": {why[:400]}" if why else ""
+        reason = f"{decided.capitalize()} was decided, and {did} was done{because}; {decision.reason}"
+        return replace(decision, kind=ACTUATION_FAILED, reason=reason)
+
+    def follow(self, orders: Orders | None) -> None:
+        """Have a seat for each objective of the orders, and for no other; without orders, those that there are."""
+        if orders is None:
+            return
+        self.slot_s = orders.slot_s
+        wanted: dict[int, Objective] = {}
+        if orders.candidate is not None:
+            wanted[orders.candidate.objective.version] = orders.candidate.objective
+        if orders.objective is not None:
+            wanted[orders.objective.version] = orders.objective
+        seats = {}
+        for version, objective in wanted.items():
+            seat = self.seats.get(version)
+            if seat is None or seat.objective != objective:  # a restored manager may use a version twice
+                seat = take_seat(objective, self.operator, self.nodes, self.k_max, self.seed, self.kept)
+            seats[version] = seat
+        self.seats = seats
+
+    def find_lead(self, orders: Orders | None, seen: Observation) -> tuple[Seat | None, str]:
+        """Under which objective the operator acts in this slot, or why under none."""
+        if orders is None:
+            return None, "no orders have come"
+        candidate, found = orders.candidate, []
+        if candidate is not None and candidate.leads(self.operator, seen.time):
+            found.append(candidate.objective)
+        if orders.objective is not None:
+            found.append(orders.objective)
+        why = "the manager has set no objective"
+        for objective in found:
+            seat = self.seats[objective.version]
+            why = self.find_fault(seat, seen)
+            if not why:
+                return seat, ""
+        return None, why
+
+    def find_fault(self, seat: Seat, seen: Observation) -> str:
+        """Why a seat cannot decide about this observation; "" where it can."""
+        if seat.fault or seat.view is None or len(seen.deployment.replicas) != len(self.names):
+            return seat.fault
+        unknown = ", ".join(self.names[i] for i in seat.view.unknown(seen.deployment))
+        return f"replicas run on {unknown}, which objective {seat.objective.version} does not know" if unknown else ""
+
+    def forget(self) -> None:
+        """What comes after a slot that was not seen did not follow from what was before it."""
+        self.before = None
+        for seat in self.seats.values():
+            seat.virtual = None if seat.virtual is None else replace(seat.virtual, before=None)
+
+    def teach(self, seen: Observation, orders: Orders | None, lead: Seat | None) -> dict[str, Any] | None:
+        """Let every policy learn what came of the last slot; what a candidate beside the lead would do now."""
+        transition = self.connect(seen)
+        if transition is not None:
+            self.kept.append(transition)
+        self.before = seen
+        beside = self.find_candidate(orders, lead)
+        for seat in self.seats.values():
+            if seat is not beside:
+                seat.virtual = None
+            if seat.virtual is None:
+                seat.learn(transition)
+        if beside is None:
+            return None
+        court = Court(self.operator, self.names, orders, self.history)
+        return rehearse(court, beside, seen, self.nodes, GAP * self.slot_s)
+
+    def find_candidate(self, orders: Orders | None, lead: Seat | None) -> Seat | None:
+        """The seat that is to be rehearsed."""
+        if orders is None or orders.candidate is None:
+            return None
+        seat = self.seats[orders.candidate.objective.version]
+        full = None if orders.objective is None else orders.objective.version
+        return None if seat is lead or seat.objective.version == full else seat
+
+    def connect(self, seen: Observation) -> Transition | None:
+        """What led from the slot before to this one; None where that cannot be told."""
+        before = self.before
+        if before is None or not 0.0 < seen.time - before.time <= GAP * self.slot_s:
+            return None
+        steps = [a - b for a, b in zip(seen.deployment.replicas, before.deployment.replicas, strict=True)]
+        if sum(map(abs, steps)) > 1:
+            return None  # several at a time is nothing that a policy does
+        done = next((Reconfiguration(delta, i) for i, delta in enumerate(steps) if delta), NOTHING)
+        return Transition(before, done, seen)
+
+    def rule(
+        self,
+        court: Court,
+        seen: Observation,
+        now: float,
+        lead: Seat | None,
+        why: str,
+        gap: str,
+        awaited: Deployment | None,
+    ) -> Ruling:
+        """What to do about the slot."""
+        if lead is not None:
+            self.last, self.since = lead, None
+        else:
+            self.since = now if self.since is None else min(self.since, now)
+        if gap:
+            return Ruling(HELD, f"Held: {gap}")
+        coming = ""
+        if awaited is not None:
+            if len(awaited.replicas) != len(self.names):
+                return Ruling(HELD, "Held: what was asked for is on its way, and is not known by node type")
+            coming = f"what was asked for is on its way ({tell_awaited(seen.deployment, awaited, self.names)})"
+            court = replace(court, unsure=coming)
+            seen = foresee(seen, awaited, self.nodes if lead is None else lead.know_speeds(self.nodes))
+        ruling = None if lead is None else judge(court, lead, seen)
+        if ruling is None:
+            ruling = self.do_without(court, seen, now, why if lead is None else lead.fault)
+        said = ruling.reason if coming in ruling.reason else f"{ruling.reason}; {coming}"
+        return replace(ruling, reason=said, judged=seen)
+
+    def do_without(self, court: Court, seen: Observation, now: float, why: str) -> Ruling:
+        """Hold, and after a while let the threshold policy decide."""
+        self.since = now if self.since is None else self.since
+        passed, limit = (now - self.since) / 3600.0, self.away_s / 3600.0
+        view = None if self.last is None else self.last.view
+        limits = [k for k in (self.k_max, None if view is None else view.task.k_max) if k is not None]
+        if passed < limit:
+            return Ruling(
+                HELD, f"Held: {why}; after {limit:.3g} h without an objective the threshold policy takes over"
+            )
+        if not limits:
+            return Ruling(HELD, f"Held: {why}, and no limit on the number of replicas is known to go on with")
+        who = f"for {passed:.3g} h there has been nothing to pursue ({why}), so that the threshold policy decides: it"
+        try:
+            proposed = fall_back(seen, self.nodes, min(limits), view)
+        except BadInput as error:
+            return Ruling(HELD, f"Held: {why}, and the threshold policy cannot decide ({error})")
+        return weigh(court, seen, proposed, who, None, min(limits))
+
+    def save(self) -> Arrays:
+        """All that the pilot knows, as arrays by dotted name (fit for numpy.savez)."""
+        own = (self.history, self.failed, self.kept, self.before, self.pending, self.since, self.latest)
+        return pack(Memory(self.names, *own), self.seats, self.last)
+
+    def load(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Go on from a checkpoint, or refuse it with BadInput and stay as it was."""
+        memory, seats, last = unpack(arrays, self.operator, self.nodes, self.k_max, self.seed)
+        self.history, self.failed, self.since = memory.history, dict(memory.failed), memory.since
+        self.kept = deque(memory.kept, maxlen=self.kept.maxlen)
+        self.before, self.pending, self.latest = memory.before, memory.pending, memory.latest
+        self.seats, self.last = seats, last

@@ -1,0 +1,106 @@
+"""An objective in; its policy for one operator, taught by what was seen before, and fenced off from the driver, out."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from numpy.typing import NDArray
+
+from scaler.model.errors import BadInput
+from scaler.model.nodes import NodeType, Reconfiguration
+from scaler.model.orders import Objective
+from scaler.model.decision import name_alternative
+from scaler.agent.shadow_run import Virtual
+from scaler.agent.node_view import View, make_view
+from scaler.policies import find_policy
+from scaler.model.policy import Observation, Policy, Transition, build_policy
+
+LESSONS = 250  # in one slot: without numba a planner takes 20 ms and more for each
+
+
+@dataclass(slots=True)
+class Seat:
+    """What acts, or would act, under one version of the objective; `fault` says why it cannot."""
+
+    objective: Objective
+    view: View | None = None
+    policy: Policy | None = None
+    fault: str = ""
+    virtual: Virtual | None = None  # while it is a candidate that does not lead
+    behind: deque[Transition] = field(default_factory=deque)  # that it has still to learn
+
+    def propose(self, seen: Observation) -> Reconfiguration | None:
+        """What the policy wants, in the driver's node types; None where it failed."""
+        assert self.view is not None
+        assert self.policy is not None
+        if seen.deployment.parallelism > self.view.task.k_max:
+            worst = self.view.slowest(seen.deployment).name
+            return Reconfiguration(-1, self.view.places[[t.name for t in self.view.task.types].index(worst)])
+        try:
+            return self.view.name_change(self.policy.decide(self.view.show(seen)))
+        except Exception as error:  # a policy's fault is not the stream's
+            self.break_down(error)
+            return None
+
+    def learn(self, transition: Transition | None) -> None:
+        """Learn this after what is still to be learned: in one slot so much of it that the next is not held up."""
+        if self.fault or self.view is None or self.policy is None:
+            self.behind.clear()
+            return
+        self.behind.extend([] if transition is None else [transition])
+        try:
+            for _ in range(min(LESSONS, len(self.behind))):
+                shown = self.view.show_transition(self.behind.popleft())
+                if shown is not None:
+                    self.policy.learn(shown)
+        except Exception as error:
+            self.break_down(error)
+
+    def value(self, seen: Observation, names: Sequence[str]) -> dict[str, float]:
+        """What each alternative is worth, by name; empty where the policy does not value them."""
+        worth = getattr(self.policy, "worth", None)
+        if worth is None or self.view is None or not self.view.fits(seen.deployment):
+            return {}
+        try:
+            values = {self.view.name_change(c): float(v) for c, v in worth(self.view.show(seen)).items()}
+        except Exception as error:
+            self.break_down(error)
+            return {}
+        return {name_alternative(change, names): v for change, v in values.items() if not math.isnan(v)}
+
+    def know_speeds(self, nodes: Sequence[NodeType]) -> tuple[NodeType, ...]:
+        """The driver's node types as the objective knows them, where it does."""
+        told = {node.name: node for node in self.objective.nodes}
+        return tuple(told.get(node.name, node) for node in nodes)
+
+    def break_down(self, error: Exception) -> None:
+        what = str(error) if isinstance(error, BadInput) else f"{type(error).__name__}: {error}"
+        self.fault = f"policy {self.objective.policy!r} of objective {self.objective.version} failed ({what[:300]})"
+
+
+def take_seat(
+    objective: Objective,
+    operator: str,
+    nodes: Sequence[NodeType],
+    k_max: int | None,
+    seed: int,
+    kept: Iterable[Transition] = (),
+    arrays: Mapping[str, NDArray[Any]] | None = None,
+) -> Seat:
+    """Build the policy, or let it go on from a checkpoint; it is still to learn what was seen before it came."""
+    seat = Seat(objective)
+    try:
+        seat.view = make_view(objective, operator, nodes, k_max)
+        kind = find_policy(objective.policy)
+        seat.policy = build_policy(kind, seat.view.task, seed, objective.options)
+        if arrays is not None:
+            seat.policy.load(arrays)
+    except Exception as error:
+        seat.break_down(error)
+        return seat
+    seat.behind.extend(kept)
+    return seat

@@ -1,0 +1,90 @@
+"""What the two threads of a link find out; how it stands, for anyone to read, out."""
+
+from __future__ import annotations
+
+import logging
+import math
+import random
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from scaler.link.http import Answer, Caller
+from scaler.link.saved_orders import Kept
+from scaler.model.orders import Orders
+
+LOG = logging.getLogger("scaler.link")
+PATIENCE_S = 60.0  # before another try of what somebody has to put right first
+NOT_HERE, NOT_ALLOWED, BUSY = 404, (401, 403), (429, 503)
+REPORTS, ORDERS, SHELF, ITSELF = "reports", "orders", "shelf", "itself"  # whose faults are told
+
+
+class Pace:
+    """Passing time; tests have their own."""
+
+    def now(self) -> float:
+        return time.monotonic()
+
+    def wait(self, event: threading.Event, seconds: float) -> None:
+        event.wait(seconds)
+
+
+@dataclass(slots=True)
+class Desk:
+    """What both threads share. Each field is replaced whole, so that readers need no lock."""
+
+    application: str
+    instance: str
+    operators: tuple[str, ...]
+    clock: Callable[[], float]
+    pace: Pace
+    luck: random.Random
+    stopping: threading.Event = field(default_factory=threading.Event)
+    poke: threading.Event = field(default_factory=threading.Event)  # the listener should look again
+    kept: Kept | None = None
+    heard: float = -math.inf
+    acknowledged: int | None = None
+    faults: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def orders(self) -> Orders | None:
+        return None if self.kept is None else self.kept.orders
+
+    @property
+    def revision(self) -> int | None:
+        return None if self.kept is None else self.kept.orders.revision
+
+    def hear(self) -> None:
+        self.heard = self.clock()
+
+    def say(self, whose: str, sentence: str) -> None:
+        """Tell a fault once, and once that it is over."""
+        before = self.faults.get(whose, "")
+        if sentence == before:
+            return
+        self.faults = {**self.faults, whose: sentence}
+        if sentence:
+            LOG.warning("%s: %s", self.application, sentence)
+        else:
+            LOG.info("%s: it is over that %s", self.application, before)
+
+    def some_patience(self) -> float:
+        return PATIENCE_S * (0.9 + 0.2 * self.luck.random())
+
+
+def refuse(caller: Caller, answer: Answer, what: str) -> str:
+    """The sentence on an answer that is not what was asked for."""
+    said = caller.sentence(answer)
+    if answer.status in NOT_ALLOWED:
+        return f"the manager at {caller.address} does not let this token have {what} ({said})"
+    if 300 <= answer.status < 400:
+        return f"the manager at {caller.address} points elsewhere ({said}); give the address where it is"
+    if answer.status == 200:
+        return f"{caller.address} answers something that is not what a manager says to {what}; is it one?"
+    return f"the manager at {caller.address} refused {what} ({said})"
+
+
+def is_receipt(document: Any) -> bool:
+    return isinstance(document, dict) and isinstance(document.get("received"), dict)

@@ -1,0 +1,152 @@
+"""Lines of JSON in; the same lines in their order out, until they are settled: append-only files in one folder.
+
+Files `NAME-000000000001.jsonl`, ... grow one after the other. A process begins a file of its own, so that a line which
+a crash tore is the last of its file, and is skipped. What was written is flushed to the disk (fsync) once per call.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from scaler.link.saved_orders import sync_folder
+
+Place = tuple[int, int]  # number of a file, bytes into it
+
+
+@dataclass(slots=True)
+class Segment:
+    path: Path
+    size: int
+    lines: int  # that are whole
+
+
+class Lane:
+    """One kind of records; for one thread of one process."""
+
+    def __init__(self, folder: Path, name: str, place: Place, segment_bytes: int) -> None:
+        self.folder, self.name, self.segment_bytes = folder, name, segment_bytes
+        self.place = place  # what lies before is settled
+        self.file: BinaryIO | None = None
+        self.segments: dict[int, Segment] = {}
+        for path in sorted(folder.glob(f"{name}-*.jsonl")):
+            number = path.stem[len(name) + 1 :]
+            if number.isascii() and number.isdigit():
+                content = path.read_bytes()
+                self.segments[int(number)] = Segment(path, len(content), content.count(b"\n"))
+        self.settled_lines = self.count_before(place)
+        self.settle(place)
+
+    @property
+    def size(self) -> int:
+        return sum(segment.size for segment in self.segments.values())
+
+    @property
+    def waiting(self) -> int:
+        return sum(segment.lines for segment in self.segments.values()) - self.settled_lines
+
+    def append(self, lines: Iterable[bytes]) -> None:
+        """All of them, or OSError: then how many were written is not known, and the next call begins another file."""
+        content = b"".join(line + b"\n" for line in lines)
+        try:
+            number = self.open()
+            assert self.file is not None
+            self.file.write(content)
+            self.file.flush()
+            os.fsync(self.file.fileno())
+        except OSError:
+            self.leave()
+            raise
+        segment = self.segments[number]
+        segment.size += len(content)
+        segment.lines += content.count(b"\n")
+        if segment.size >= self.segment_bytes:
+            self.leave()
+
+    def open(self) -> int:
+        """The number of the file that is written to."""
+        if self.file is None:
+            number = max([self.place[0], *self.segments], default=0) + 1
+            path = self.folder / f"{self.name}-{number:012d}.jsonl"
+            self.file = path.open("ab")
+            sync_folder(self.folder)
+            self.segments[number] = Segment(path, 0, 0)
+        return max(self.segments)
+
+    def leave(self) -> None:
+        """Write to another file from now on."""
+        if self.file is None:
+            return
+        with suppress(OSError):
+            self.file.close()
+        self.file = None
+        segment = self.segments[max(self.segments)]
+        with suppress(OSError):
+            content = segment.path.read_bytes()
+            segment.size, segment.lines = len(content), content.count(b"\n")
+
+    def read(self, most: int, most_bytes: int) -> tuple[list[bytes], Place]:
+        """Lines that are not settled, the oldest first, and where they end; one at least if there is any."""
+        found: list[bytes] = []
+        number, offset = self.place
+        size = 0
+        for n in sorted(n for n in self.segments if n >= number):
+            at = offset if n == number else 0
+            with self.segments[n].path.open("rb") as file:
+                file.seek(at)
+                for line in file:
+                    if not line.endswith(b"\n"):
+                        break  # torn
+                    if len(found) >= most or (found and size + len(line) > most_bytes):
+                        return found, (n, at)
+                    found.append(line[:-1])
+                    size += len(line)
+                    at += len(line)
+            number, offset = n, at
+        return found, (number, offset)
+
+    def settle(self, place: Place) -> None:
+        """Forget what lies before this place."""
+        place = max(place, self.place)
+        for number in [n for n in self.segments if n < place[0]]:
+            self.delete(number)
+        self.place = place
+        self.settled_lines = self.count_before(place)
+        segment = self.segments.get(place[0])
+        if segment is not None and place[1] >= segment.size and self.file is None:
+            self.delete(place[0])
+            self.settled_lines = 0
+
+    def drop_oldest(self) -> int:
+        """Give up the oldest file; how many lines were lost."""
+        number = min(self.segments)
+        if number == max(self.segments):
+            self.leave()
+        lost = self.segments[number].lines - (self.settled_lines if number == self.place[0] else 0)
+        self.delete(number)
+        self.place = max(self.place, (number + 1, 0))
+        self.settled_lines = self.count_before(self.place)
+        return lost
+
+    def delete(self, number: int) -> None:
+        """A file that cannot be deleted is read again after the next start: what is sent twice counts once."""
+        with suppress(OSError):
+            self.segments[number].path.unlink(missing_ok=True)
+        del self.segments[number]
+
+    def count_before(self, place: Place) -> int:
+        segment = self.segments.get(place[0])
+        if segment is None or place[1] == 0:
+            return 0
+        try:
+            with segment.path.open("rb") as file:
+                return file.read(place[1]).count(b"\n")
+        except OSError:
+            return 0
+
+    def close(self) -> None:
+        self.leave()

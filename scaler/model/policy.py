@@ -1,0 +1,195 @@
+"""What a policy is: a pure decision, a lesson from what was really done, a state of plain arrays.
+
+A policy file publishes a `Kernel`: how to prepare its state for a task, and its hot functions over that state. The
+simulator compiles the hot functions into its loop; `KernelPolicy` runs the very same ones in a Spark driver. What
+cannot be compiled (neural networks) publishes a `Learner`, which builds a policy object directly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scaler.model.errors import BadInput
+from scaler.model.nodes import Deployment, Reconfiguration, decode
+from scaler.model.task import Integers, Problem, Seen, Task, allowed, lay_out, look
+
+State = Any  # a NamedTuple of arrays, scalars and tables; each policy has its own
+Arrays = dict[str, NDArray[Any]]
+Prepare = Callable[[Task, int, Mapping[str, Any]], State]
+Decide = Callable[[Problem, State, Integers, Seen], int]
+Learn = Callable[[Problem, State, Integers, Seen, int, Seen], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """One operator in one slot, as its manager saw it."""
+
+    time: float  # seconds since the epoch
+    rate: float
+    utilisation: float
+    response: float
+    deployment: Deployment
+    completeness: float = 1.0  # share of the metrics behind it that arrived
+    behind: float = 0.0  # tuples per second that have to be served besides, to work off what waits
+
+    @property
+    def demand(self) -> float:
+        """The rate that asks to be served, as kernels see it."""
+        return self.rate + self.behind
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """What was seen, what was really done about it, and what was seen next."""
+
+    before: Observation
+    done: Reconfiguration
+    after: Observation
+
+
+class Policy(Protocol):
+    """Decides for one operator, slot by slot.
+
+    `decide` and `learn` speak the vocabulary of a driver; `choose` and `absorb` are the same in that of the kernels,
+    for the simulator's plain loop.
+    """
+
+    def decide(self, observation: Observation) -> Reconfiguration: ...
+
+    def learn(self, transition: Transition) -> None: ...
+
+    def choose(self, k: Integers, seen: Seen) -> int: ...
+
+    def absorb(self, k: Integers, before: Seen, action: int, seen: Seen) -> None: ...
+
+    def save(self) -> Arrays: ...
+
+    def load(self, arrays: Mapping[str, NDArray[Any]]) -> None: ...
+
+    def held_bytes(self) -> int: ...
+
+
+def keep(state: State, slots: int) -> State:
+    return state
+
+
+def hold_nothing(state: State) -> int:
+    return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A policy that compiles, as its file publishes it."""
+
+    title: str  # as the literature names it
+    prepare: Prepare
+    decide: Decide
+    learn: Learn
+    worth: Callable[[Problem, State, Integers, Seen, int], float] | None = None
+    grow: Callable[[State, int], State] = keep
+    measure: Callable[[State], int] = hold_nothing  # bytes held
+    options: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Learner:
+    """A policy that runs interpreted, as its file publishes it."""
+
+    title: str
+    build: Callable[[Task, int, Mapping[str, Any]], Policy]
+    options: tuple[str, ...] = ()
+
+
+Kind = Kernel | Learner
+
+
+def check_options(kind: Kind, options: Mapping[str, Any]) -> None:
+    """Refuse an option that the policy does not know."""
+    for name in options:
+        if name not in kind.options:
+            known = f"it takes {', '.join(kind.options)}" if kind.options else "it takes none"
+            raise BadInput(f"{kind.title} has no option {name!r}; {known}")
+
+
+def build_policy(kind: Kind, task: Task, seed: int = 0, options: Mapping[str, Any] | None = None) -> Policy:
+    """A policy for one operator."""
+    options = options or {}
+    check_options(kind, options)
+    return KernelPolicy(kind, task, seed, options) if isinstance(kind, Kernel) else kind.build(task, seed, options)
+
+
+class KernelPolicy:
+    """A kernel and its state, driven from outside slot by slot."""
+
+    def __init__(self, kernel: Kernel, task: Task, seed: int, options: Mapping[str, Any]) -> None:
+        self.kernel = kernel
+        self.problem = lay_out(task)
+        self.state = kernel.prepare(task, seed, options)
+
+    def decide(self, observation: Observation) -> Reconfiguration:
+        return decode(self.choose(*self.read(observation)), len(self.problem.price))
+
+    def learn(self, transition: Transition) -> None:
+        _, before = self.read(transition.before)
+        k, after = self.read(transition.after)
+        self.absorb(k, before, transition.done.code(len(self.problem.price)), after)
+
+    def worth(self, observation: Observation) -> dict[Reconfiguration, float]:
+        """What each allowed alternative is worth (less is better); empty if the policy does not value them."""
+        if self.kernel.worth is None:
+            return {}
+        k, seen = self.read(observation)
+        types = len(self.problem.price)
+        codes = [a for a in range(2 * types + 1) if self.allows(k, seen, a)]
+        return {decode(a, types): float(self.kernel.worth(self.problem, self.state, k, seen, a)) for a in codes}
+
+    def allows(self, k: Integers, seen: Seen, action: int) -> bool:
+        return bool(allowed(self.problem, k, seen.count, action))
+
+    def read(self, observation: Observation) -> tuple[Integers, Seen]:
+        """The observation as kernels see it."""
+        k = np.array(observation.deployment.replicas, dtype=np.int64)
+        return k, look(self.problem, k, observation.demand, observation.utilisation, observation.response)
+
+    def choose(self, k: Integers, seen: Seen) -> int:
+        return int(self.kernel.decide(self.problem, self.state, k, seen))
+
+    def absorb(self, k: Integers, before: Seen, action: int, seen: Seen) -> None:
+        self.state = self.kernel.grow(self.state, 1)
+        self.kernel.learn(self.problem, self.state, k, before, action, seen)
+
+    def save(self) -> Arrays:
+        return flatten(self.state)
+
+    def load(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        self.state = unflatten(self.state, arrays)
+
+    def held_bytes(self) -> int:
+        return self.kernel.measure(self.state)
+
+
+def flatten(state: State, prefix: str = "") -> Arrays:
+    """A state as plain arrays by dotted name."""
+    arrays: Arrays = {}
+    for name, value in zip(state._fields, state, strict=True):
+        arrays |= flatten(value, f"{prefix}{name}.") if hasattr(value, "_fields") else {prefix + name: np.array(value)}
+    return arrays
+
+
+def unflatten(like: State, arrays: Mapping[str, NDArray[Any]], prefix: str = "") -> State:
+    """The state of this shape that the arrays hold; tables may have grown since."""
+    values = []
+    for name, value in zip(like._fields, like, strict=True):
+        if hasattr(value, "_fields"):
+            values.append(unflatten(value, arrays, f"{prefix}{name}."))
+        elif prefix + name not in arrays:
+            raise BadInput(f"the checkpoint lacks {prefix + name!r}; it belongs to another policy or version")
+        else:
+            stored = np.array(arrays[prefix + name])
+            values.append(stored if isinstance(value, np.ndarray) else type(value)(stored[()]))
+    return type(like)(*values)

@@ -1,0 +1,211 @@
+"""One StreamingQueryProgress document flows in; what that trigger says in numbers flows out.
+
+Offsets count tuples where they are Kafka's, {topic: {partition: number}}, and where a batch took as many rows as its
+offset grew; others (a file source's log number, a rate source's seconds) say nothing of tuples and are left out. The
+tuner reads event logs by the same rules (tuner.pipeline.sources.trigger_lines), so that both count the same.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any
+
+FILES = re.compile(r"^FileStreamSource\[(.+)\]$")
+
+
+@dataclass(frozen=True, slots=True)
+class Trigger:
+    """A trigger that was reported; None is not known, never zero. Times in seconds since 1970 in UTC."""
+
+    query: str
+    run: str
+    batch: int
+    time: float  # at which it began
+    name: str | None = None
+    duration: float | None = None  # until its batch was committed
+    work: float | None = None  # of which the batch itself took, without planning and commits
+    rows: int | None = None  # that it took in
+    written: int | None = None
+    executed: bool = True  # whether there was a batch at all
+    latest: int | None = None  # offset up to which tuples had come
+    ended: int | None = None  # offset up to which it took them
+    backlog: int | None = None  # tuples that it left to wait
+    folder: str | None = None  # that its one source reads files from
+    entry: int | None = None  # of that source's log, naming the files that its batch took
+
+    @property
+    def done(self) -> float:
+        return self.time + (self.duration or 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """A query's run began, had nothing to do since its last batch, or ended."""
+
+    query: str
+    run: str
+    time: float
+    name: str | None = None
+    failed: bool = False  # whether it ended by an exception
+
+
+def read_progress(document: object) -> Trigger | None:
+    """None where the document is none of progress."""
+    if not isinstance(document, Mapping):
+        return None
+    query, run, batch = document.get("id"), document.get("runId"), count(document.get("batchId"))
+    time = read_time(document.get("timestamp"))
+    if not isinstance(query, str) or not isinstance(run, str) or batch is None or time is None:
+        return None
+    listed = document.get("sources")
+    sources = [source for source in listed if isinstance(source, Mapping)] if isinstance(listed, list) else []
+    durations = part(document, "durationMs")
+    took = (document.get("batchDuration"), durations.get("triggerExecution"), durations.get("addBatch"))
+    rows = add([count(source.get("numInputRows")) for source in sources] or [count(document.get("numInputRows"))])
+    latest = add([add_offsets(source.get("latestOffset")) if counts_tuples(source) else None for source in sources])
+    ended = add([add_offsets(source.get("endOffset")) if counts_tuples(source) else None for source in sources])
+    name = document.get("name")
+    folder = find_folder(str(sources[0].get("description"))) if len(sources) == 1 else None
+    return Trigger(
+        query,
+        run,
+        batch,
+        time,
+        name=name if isinstance(name, str) and name else None,
+        duration=next((ms / 1000.0 for ms in map(count, took) if ms is not None), None),
+        work=None if (ms := count(durations.get("addBatch"))) is None else ms / 1000.0,
+        rows=rows,
+        written=count(part(document, "sink").get("numOutputRows")),
+        executed="addBatch" in durations or bool(rows),
+        latest=latest,
+        ended=ended,
+        backlog=find_backlog(sources) if latest is None or ended is None else max(latest - ended, 0),
+        folder=folder,
+        entry=None if folder is None else find_entry(sources[0]),
+    )
+
+
+def read_sign(document: object, now: float) -> Sign | None:
+    """What a started, idle or terminated event says, by its JSON; `now` where it tells no time."""
+    if not isinstance(document, Mapping):
+        return None
+    query, run, name = document.get("id"), document.get("runId"), document.get("name")
+    if not isinstance(query, str) or not isinstance(run, str):
+        return None
+    time = read_time(document.get("timestamp"))
+    named = name if isinstance(name, str) and name else None
+    return Sign(query, run, now if time is None else time, named, document.get("exception") is not None)
+
+
+@lru_cache(maxsize=256)  # every batch says the same
+def find_folder(description: str) -> str | None:
+    found = FILES.match(description)
+    return found[1] if found else None
+
+
+def find_entry(source: Mapping[str, Any]) -> int | None:
+    """None where the batch took no file."""
+    before, after = (read_offsets(source.get(name)) for name in ("startOffset", "endOffset"))
+    return None if before == after or not isinstance(after, Mapping) else count(after.get("logOffset"))
+
+
+def part(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = document.get(name)
+    return found if isinstance(found, Mapping) else {}
+
+
+def whole(value: object) -> int | None:
+    """A number of things, whatever it is written as; a bool is none."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else None
+
+
+def count(value: object) -> int | None:
+    """Spark's -1 is "not known"."""
+    number = whole(value)
+    return None if number is None or number < 0 else number
+
+
+def add(values: Iterable[int | None]) -> int | None:
+    """Their sum; None where there is none or one is not known."""
+    total, some = 0, False
+    for value in values:
+        if value is None:
+            return None
+        total, some = total + value, True
+    return total if some else None
+
+
+def read_time(value: object) -> float | None:
+    try:
+        time = datetime.fromisoformat(str(value))
+        return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return None
+
+
+def read_offsets(value: object) -> object:
+    """Documents hold them as they are, or as text."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return None
+
+
+def add_offsets(value: object) -> int | None:
+    """The sum of a number, or of those in an object or in the objects in it; None where anything else is in it."""
+    offsets = read_offsets(value)
+    if not isinstance(offsets, Mapping):
+        return whole(offsets)
+    return add(
+        whole(n) for inner in offsets.values() for n in (inner.values() if isinstance(inner, Mapping) else [inner])
+    )
+
+
+def count_partitions(source: Mapping[str, Any]) -> int:
+    """How many partitions offsets of Kafka's form name."""
+    offsets = read_offsets(source.get("endOffset"))
+    if not isinstance(offsets, Mapping) or not all(isinstance(inner, Mapping) for inner in offsets.values()):
+        return 0
+    numbers = [whole(number) for inner in offsets.values() for number in inner.values()]
+    return 0 if None in numbers else len(numbers)
+
+
+def counts_tuples(source: Mapping[str, Any]) -> bool:
+    """An offset that stood still while no rows came proves nothing, unless it is Kafka's."""
+    if count_partitions(source):
+        return True
+    start, end = add_offsets(source.get("startOffset")), add_offsets(source.get("endOffset"))
+    rows = count(source.get("numInputRows"))
+    return start is not None and end is not None and bool(rows) and end - start == rows
+
+
+def find_backlog(sources: Iterable[Mapping[str, Any]]) -> int | None:
+    """From what sources measure of themselves: Kafka's mean lag a partition, or the largest as the least it can be."""
+    return add(map(find_lag, sources))
+
+
+def find_lag(source: Mapping[str, Any]) -> int | None:
+    metrics, partitions = part(source, "metrics"), count_partitions(source)
+    mean, largest = number(metrics.get("avgOffsetsBehindLatest")), number(metrics.get("maxOffsetsBehindLatest"))
+    if mean is not None and partitions:
+        return round(mean * partitions)
+    return None if largest is None else round(largest)
+
+
+def number(value: object) -> float | None:
+    """Connectors write their metrics as text."""
+    try:
+        found = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return found if 0.0 <= found < 1e18 and math.isfinite(found) else None

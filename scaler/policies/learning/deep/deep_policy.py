@@ -1,0 +1,229 @@
+"""A deep policy: what was seen in, an action out; what came of it in, one more lesson and now and then a training step.
+
+It is one class over a `Variant`, the few functions in which deep Q-learning and its post-decision forms differ. Its
+random numbers are a function of the seed, the clock and a generator that is part of the checkpoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scaler.policies.perturb import believe, first_bad_level
+from scaler.model.errors import BadInput
+from scaler.model.nodes import Reconfiguration, decode
+from scaler.policies.learning.deep.encoding import Encoding, find_encoding
+from scaler.policies.learning.deep.replay_memory import (
+    Lesson,
+    draw,
+    dump_sampler,
+    empty_memory,
+    kept,
+    remember,
+    restore_sampler,
+    sampler,
+)
+from scaler.policies.learning.deep.network import copy_network, draw_network, evaluate, fit
+from scaler.policies.learning.deep.prospect import Prospect, replicas
+from scaler.policies.learning.greedy import cool_down, exploration, explores, first_rates
+from scaler.model.policy import Arrays, Learner, Observation, Transition
+from scaler.model.task import Floats, Integers, Problem, Seen, Task, lay_out, look
+
+BATCH = 32
+EVERY = 5  # slots from one training step to the next
+PROSPECTS = 8192  # states whose prospects are kept at hand
+OPTIONS = ("encoding", "learning_rate", "target_sync", "as_published")
+
+Foresee = Callable[[Problem, Encoding, Integers, Integers, Integers], Prospect]
+Teach = Callable[[Problem, Integers, Seen, int, Seen], Lesson]
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """In what the deep policies differ."""
+
+    title: str
+    explores: bool
+    estimates: bool  # whether a believed model says which rate levels violate
+    foresee: Foresee  # what the actions from a state lead to
+    teach: Teach  # what a slot taught
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """The options of a deep policy."""
+
+    encoding: str = "reduced1"
+    learning_rate: float = 0.1
+    target_sync: int = 0  # training steps between copies of the network to the one that targets are read from; 0: none
+    as_published: bool = False  # bits and targets of the published code (encoding.py, q_network.py), and no guards
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.learning_rate < float("inf"):
+            raise BadInput(f"the option learning_rate is {self.learning_rate}, and must be a positive number")
+        if self.target_sync < 0:
+            raise BadInput(f"the option target_sync is {self.target_sync}, and must be 0 or a number of training steps")
+
+
+def tune(options: Mapping[str, Any]) -> Tuning:
+    """The options as a person gave them, the others as in the paper."""
+    kinds = {"encoding": str, "learning_rate": float, "target_sync": int, "as_published": bool}
+    return Tuning(**{name: kinds[name](value) for name, value in options.items()})
+
+
+class DeepPolicy:
+    """A network, a memory and a clock, driven from outside slot by slot."""
+
+    def __init__(self, variant: Variant, task: Task, seed: int, tuning: Tuning) -> None:
+        self.variant, self.tuning, self.problem = variant, tuning, lay_out(task)
+        self.ceiling = float("inf") if tuning.as_published else highest_value(self.problem)
+        self.seed = np.array([seed], np.int64)
+        self.clock = np.zeros(1, np.int64)
+        self.rates = first_rates()
+        self.first_bad = believed_levels(task, seed, variant.estimates)
+        self.encoding = find_encoding(tuning.encoding, self.problem, tuning.as_published)
+        self.prospects: dict[int, Prospect] = {}  # by state; a function of the problem alone
+        codes, known = self.foresee(1, 0)
+        outputs = known.shape[0] // codes.shape[0]
+        self.network = draw_network(self.encoding.length, outputs, np.random.default_rng([seed, 0xDEE9]))
+        self.target = copy_network(self.network) if tuning.target_sync else self.network
+        self.memory = empty_memory(Prospect(codes, known))
+        self.rng = sampler(seed)
+
+    def decide(self, observation: Observation) -> Reconfiguration:
+        return decode(self.choose(*self.read(observation)), len(self.problem.price))
+
+    def learn(self, transition: Transition) -> None:
+        _, before = self.read(transition.before)
+        k, after = self.read(transition.after)
+        self.absorb(k, before, transition.done.code(len(self.problem.price)), after)
+
+    def worth(self, observation: Observation) -> dict[Reconfiguration, float]:
+        """What each allowed alternative is worth (less is better)."""
+        _, seen = self.read(observation)
+        values = self.value(int(seen.key), int(seen.level)).tolist()
+        return {decode(a, len(self.problem.price)): v for a, v in enumerate(values) if v != float("inf")}
+
+    def read(self, observation: Observation) -> tuple[Integers, Seen]:
+        """The observation as kernels see it."""
+        k = np.array(observation.deployment.replicas, dtype=np.int64)
+        return k, look(self.problem, k, observation.demand, observation.utilisation, observation.response)
+
+    def choose(self, k: Integers, seen: Seen) -> int:
+        seed, clock = int(self.seed[0]), int(self.clock[0])
+        if self.variant.explores and explores(seed, clock, self.rates[1]):
+            return int(exploration(self.problem, k, seen.count, seed, clock))
+        return int(self.value(int(seen.key), int(seen.level)).argmin())
+
+    def value(self, key: int, level: int) -> Floats:
+        """What each action is worth in a state [A]; infinite where it is not allowed."""
+        codes, known = self.foresee(key, level)
+        values: Floats = known + evaluate(self.network, codes).reshape(-1)
+        return values
+
+    def foresee(self, key: int, level: int) -> Prospect:
+        """The prospect of one state, from those at hand if it is among them."""
+        state = key * self.problem.levels + level
+        if state not in self.prospects:
+            if len(self.prospects) == PROSPECTS:
+                self.prospects.clear()
+            self.prospects[state] = self.foresee_all(np.array(key), np.array(level))
+        return self.prospects[state]
+
+    def foresee_all(self, keys: Integers, levels: Integers) -> Prospect:
+        """The prospects of states by deployment key and rate level."""
+        return self.variant.foresee(self.problem, self.encoding, self.first_bad, replicas(self.problem, keys), levels)
+
+    def absorb(self, k: Integers, before: Seen, action: int, seen: Seen) -> None:  # noqa: ARG002 - seen.key says k
+        lesson = self.variant.teach(self.problem, self.first_bad, before, action, seen)
+        code = self.foresee(lesson.key, lesson.level).codes[0]  # of the state itself: the first action is to do nothing
+        remember(self.memory, lesson, code, self.foresee(lesson.next_key, lesson.next_level))
+        cool_down(self.rates, self.clock)
+        if self.clock[0] % EVERY == 0 and kept(self.memory) >= BATCH:
+            self.train()
+
+    def train(self) -> None:
+        """One step of descent on a batch from the memory."""
+        memory, network, tuning = self.memory, self.network, self.tuning
+        places = draw(memory, self.rng, BATCH)
+        codes, known = memory.next_codes[places], memory.next_known[places]
+        if tuning.as_published and codes.shape[1] == 1:
+            known = np.zeros_like(known)  # outputs of actions that are not allowed count as well
+        ahead = evaluate(self.target, codes.reshape(-1, codes.shape[-1])).reshape(BATCH, -1)
+        targets = memory.costs[places] + self.problem.gamma * (known + ahead).min(axis=1)
+        targets = np.clip(targets, -self.ceiling, self.ceiling)
+        columns = memory.states[places, 2]
+        fit(network, memory.codes[places], columns, targets, tuning.learning_rate, not tuning.as_published)
+        if tuning.target_sync and self.clock[0] % (EVERY * tuning.target_sync) == 0:
+            self.target = copy_network(network)
+
+    def arrays(self) -> Arrays:
+        """What never changes its shape, as it lies in memory, by name."""
+        networks = {"network": self.network} | ({"target": self.target} if self.tuning.target_sync else {})
+        named: Arrays = {"seed": self.seed, "clock": self.clock, "rates": self.rates, "first_bad": self.first_bad}
+        for name, network in networks.items():
+            named |= {f"{name}.weights.{i}": weights.numpy() for i, weights in enumerate(network.weights)}
+            named |= {f"{name}.biases.{i}": biases.numpy() for i, biases in enumerate(network.biases)}
+        return named | {"memory.written": self.memory.written}
+
+    def save(self) -> Arrays:
+        count = kept(self.memory)
+        lessons = {"memory.states": self.memory.states[:count].copy(), "memory.costs": self.memory.costs[:count].copy()}
+        return {name: a.copy() for name, a in self.arrays().items()} | lessons | {"sampler": dump_sampler(self.rng)}
+
+    def load(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        check_checkpoint(arrays, self.arrays(), len(self.memory.costs))
+        for name, own in self.arrays().items():
+            np.copyto(own, arrays[name])
+        restore_sampler(self.rng, arrays["sampler"])
+        count = kept(self.memory)
+        self.prospects.clear()
+        states, memory = arrays["memory.states"], self.memory
+        memory.states[:count], memory.costs[:count] = states, arrays["memory.costs"]
+        memory.codes[:count] = self.foresee_all(states[:, 0], states[:, 1]).codes[:, 0]
+        memory.next_codes[:count], memory.next_known[:count] = self.foresee_all(states[:, 3], states[:, 4])
+
+    def held_bytes(self) -> int:
+        """Networks and memory; what is kept at hand can be had again."""
+        return sum(a.nbytes for a in self.arrays().values()) + sum(a.nbytes for a in self.memory)
+
+
+def believed_levels(task: Task, seed: int, estimates: bool) -> Integers:
+    """The rate levels believed to violate, as in scaler/policies/perturb.py; none where nothing is estimated."""
+    if estimates:
+        return first_bad_level(believe(task, seed))
+    return np.full((task.k_max + 1, len(task.types)), task.levels, np.int64)
+
+
+def highest_value(p: Problem) -> float:
+    """What costs can add up to when each slot has all of them, later ones discounted.
+
+    Targets are cut to this size. The published code does not: read back from states never visited, values can then
+    drive each other up without end (seen on small problems, at the paper's learning rate). Sound ones never come near.
+    """
+    return float((p.w_perf + p.w_rcf + p.w_res * p.k_max * p.price.max()) / (1.0 - p.gamma))
+
+
+def check_checkpoint(arrays: Mapping[str, NDArray[Any]], own: Arrays, capacity: int) -> None:
+    """Refuse a checkpoint that was not saved by such a policy, before any of it is taken over."""
+    lessons = min(int(arrays["memory.written"][0]), capacity) if "memory.written" in arrays else 0
+    shapes = {name: a.shape for name, a in own.items()}
+    shapes |= {"memory.states": (lessons, 5), "memory.costs": (lessons,), "sampler": (6,)}
+    for name, shape in shapes.items():
+        if name not in arrays:
+            raise BadInput(f"the checkpoint lacks {name!r}; it belongs to another policy or version")
+        if arrays[name].shape != shape:
+            raise BadInput(f"{name!r} in the checkpoint is {arrays[name].shape} and must be {shape}: another task's?")
+
+
+def learner(variant: Variant) -> Learner:
+    """The variant as the registry lists it."""
+    return Learner(
+        title=variant.title,
+        build=lambda task, seed, options: DeepPolicy(variant, task, seed, tune(options)),
+        options=OPTIONS,
+    )

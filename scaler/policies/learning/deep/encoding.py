@@ -1,0 +1,128 @@
+"""The paper's four encodings of a state: replica counts and a rate level in, what a network reads out.
+
+Where inputs are bits, a code holds the places of the ones and not the vector, so that a network's first layer is a sum
+of a few rows of weights. A bit that is not there is the place just past the last, whose weights stay zero.
+
+In the published code, a node type out of use writes the bit just before its own: that of K replicas of the type before
+it, or for the first type the very last bit, of the highest level. `as_published` does so in `reduced1` and `reduced2`.
+
+Notation: N node types, K the most replicas, L rate levels, w entries of a code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import comb
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scaler.model.errors import BadInput
+from scaler.model.task import Integers, Problem
+
+LONGEST = 2048  # inputs; a network of this width has 6 million weights, and its training step takes some 20 ms
+
+Codes = NDArray[Any]  # [..., w] places of ones (int64), or [..., length] inputs (float32)
+
+
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """How many inputs a network has, and what it reads of counts [..., N] at levels [...]."""
+
+    length: int
+    encode: Callable[[Integers, Integers], Codes]
+
+
+def minimal(p: Problem, as_published: bool = False) -> Encoding:
+    """Each count as a share of K, the level as a share of the highest: N + 1 real inputs."""
+
+    def encode(counts: Integers, levels: Integers) -> Codes:
+        height = levels[..., None] / max(1, p.levels - 1)
+        return np.concatenate([counts / p.k_max, height], axis=-1).astype(np.float32)
+
+    return Encoding(len(p.price) + 1, encode)
+
+
+def large(p: Problem, as_published: bool = False) -> Encoding:
+    """One bit per deployment of 1 to K replicas, one per level.
+
+    Deployments are numbered without gaps by the combinatorial number system: the partial sums of the counts, each made
+    strictly larger than the one before, are a combination of N out of N + K; the empty one comes first and is left out.
+    """
+    types = len(p.price)
+    deployments = comb(types + p.k_max, types) - 1
+    check_length("large", deployments + p.levels)
+    rising = np.arange(types)
+    binomials = np.array([[comb(top, i + 1) for top in range(types + p.k_max)] for i in rising])
+
+    def encode(counts: Integers, levels: Integers) -> Codes:
+        numbers = binomials[rising, counts.cumsum(axis=-1) + rising].sum(axis=-1) - 1
+        return np.stack([numbers, deployments + levels], axis=-1)
+
+    return Encoding(deployments + p.levels, encode)
+
+
+def reduced1(p: Problem, as_published: bool = False) -> Encoding:
+    """One bit per node type and count of 1 to K, one per level: K N + L."""
+    first = p.k_max * len(p.price)
+    length = first + p.levels
+    check_length("reduced1", length)
+
+    def encode(counts: Integers, levels: Integers) -> Codes:
+        places = [count_places(p, counts, length, as_published), first + levels[..., None]]
+        return once(np.concatenate(places, axis=-1), length)
+
+    return Encoding(length, encode)
+
+
+def reduced2(p: Problem, as_published: bool = False) -> Encoding:
+    """`reduced1` and one bit per set of node types in use: K N + 2^N - 1 + L."""
+    first = p.k_max * len(p.price)
+    sets = 2 ** len(p.price) - 1
+    length = first + sets + p.levels
+    check_length("reduced2", length)
+    digits = 2 ** np.arange(len(p.price))
+
+    def encode(counts: Integers, levels: Integers) -> Codes:
+        used = first - 1 + ((counts > 0) @ digits)[..., None]
+        places = [count_places(p, counts, length, as_published), used, first + sets + levels[..., None]]
+        return once(np.concatenate(places, axis=-1), length)
+
+    return Encoding(length, encode)
+
+
+def count_places(p: Problem, counts: Integers, length: int, as_published: bool) -> Integers:
+    """The place of each type's count among K N bits [..., N]; past the last where the type is not in use."""
+    groups = p.k_max * np.arange(len(p.price))
+    absent = (groups - 1) % length if as_published else np.full_like(groups, length)
+    return np.where(counts > 0, groups + counts - 1, absent)
+
+
+def once(places: Codes, absent: int) -> Codes:
+    """A bit written twice is still one bit."""
+    places = np.sort(places, axis=-1)
+    again = places[..., 1:] == places[..., :-1]
+    places[..., 1:][again] = absent
+    return places
+
+
+def check_length(name: str, length: int) -> None:
+    if length > LONGEST:
+        raise BadInput(f"encoding {name!r} needs {length} inputs, above {LONGEST}: take 'minimal' or fewer node types")
+
+
+ENCODINGS: dict[str, Callable[[Problem, bool], Encoding]] = {
+    "minimal": minimal,
+    "large": large,
+    "reduced1": reduced1,
+    "reduced2": reduced2,
+}
+
+
+def find_encoding(name: str, p: Problem, as_published: bool = False) -> Encoding:
+    """The encoding of this name for a problem."""
+    if name not in ENCODINGS:
+        raise BadInput(f"there is no encoding {name!r}; choose one of {', '.join(ENCODINGS)}")
+    return ENCODINGS[name](p, as_published)

@@ -1,0 +1,80 @@
+"""Q-learning with an epsilon-greedy choice (QL): nothing about the operator is known beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from scaler.model.jit import jit
+from scaler.policies.learning.greedy import cool_down, exploration, explores, first_rates, slot_cost
+from scaler.model.policy import Kernel
+from scaler.model.task import Floats, Integers, Problem, Seen, Task, allowed
+from scaler.policies.learning.value_table import Table, claim, find, make_table, reserve, table_bytes
+
+
+class State(NamedTuple):
+    table: Table  # [states, actions]
+    rates: Floats  # [2] alpha, epsilon
+    clock: Integers  # [1]
+    seed: Integers  # [1]
+
+
+def prepare(task: Task, seed: int, options: Mapping[str, Any]) -> State:
+    types = len(task.types)
+    states = (task.k_max + 1) ** types * task.levels
+    return State(make_table(states, 2 * types + 1), first_rates(), np.zeros(1, np.int64), np.array([seed], np.int64))
+
+
+@jit
+def worth(p: Problem, s: State, k: Integers, seen: Seen, action: int) -> float:
+    row = find(s.table, seen.key * p.levels + seen.level)
+    return s.table.values[row, action] if row >= 0 else 0.0
+
+
+@jit
+def best(p: Problem, s: State, k: Integers, seen: Seen) -> tuple[int, float]:
+    """The cheapest allowed action and its value; ties go to the first."""
+    row = find(s.table, seen.key * p.levels + seen.level)
+    if row < 0:
+        return 0, 0.0
+    choice = 0
+    least = s.table.values[row, 0]
+    for action in range(1, s.table.values.shape[1]):
+        q = s.table.values[row, action]
+        if q < least and allowed(p, k, seen.count, action):
+            least = q
+            choice = action
+    return choice, least
+
+
+@jit
+def decide(p: Problem, s: State, k: Integers, seen: Seen) -> int:
+    if explores(s.seed[0], s.clock[0], s.rates[1]):
+        return exploration(p, k, seen.count, s.seed[0], s.clock[0])
+    return best(p, s, k, seen)[0]
+
+
+@jit
+def learn(p: Problem, s: State, k: Integers, before: Seen, action: int, seen: Seen) -> None:
+    target = slot_cost(p, action, seen) + p.gamma * best(p, s, k, seen)[1]
+    row = claim(s.table, before.key * p.levels + before.level)
+    if row >= 0:
+        s.table.values[row, action] += s.rates[0] * (target - s.table.values[row, action])
+    cool_down(s.rates, s.clock)
+
+
+def grow(state: State, slots: int) -> State:
+    return state._replace(table=reserve(state.table, slots))
+
+
+Q_LEARNING = Kernel(
+    title="QL",
+    prepare=prepare,
+    decide=decide,
+    learn=learn,
+    worth=worth,
+    grow=grow,
+    measure=lambda state: table_bytes(state.table),
+)

@@ -1,0 +1,89 @@
+"""How much a replica of each node type can take: responses of the current deployment in, rates within the bound out.
+
+It starts from a believed model. A deployment shows its slowest type: its utilisation gives that type's service time,
+its response time the variability of service, which all types share.
+
+Notation: h service time of a type; scv squared coefficient of variation of service.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from scaler.model.jit import jit
+from scaler.model.task import Floats, Integers, Problem, Seen, Task
+from scaler.model.queueing import mg1_rate_within
+
+GAIN = 0.05  # weight of a new sight once there are many
+SHIFT, SHIFT_GAIN = 0.1, 0.3  # a sight this far off is followed this fast: the service may have changed
+DOUBT = 0.8  # of its believed capacity that a type never seen is relied on for
+HOPE = 1.15  # of its believed capacity that a type never seen is tried out for
+
+
+class Capacity(NamedTuple):
+    service: Floats  # [N] h
+    scv: Floats  # [1]
+    sights: Integers  # [N + 1] how often each type's service time was seen; last: the scv
+    each: Floats  # [N] highest rate per replica within the bound
+
+
+def believe_capacity(p: Problem, believed: Task) -> Capacity:
+    """Capacities of the believed model."""
+    mean = believed.moments.mean
+    capacity = Capacity(
+        service=np.array([mean / t.speedup for t in believed.types]),
+        scv=np.array([believed.moments.variance / mean**2]),
+        sights=np.zeros(len(believed.types) + 1, np.int64),
+        each=np.zeros(len(believed.types)),
+    )
+    for i in range(len(believed.types)):
+        refresh(p, capacity, i)
+    return capacity
+
+
+@jit
+def refresh(p: Problem, c: Capacity, i: int) -> None:
+    h = c.service[i]
+    c.each[i] = mg1_rate_within(p.bound, h, c.scv[0] * h * h, 1.0)
+
+
+@jit
+def witness(p: Problem, c: Capacity, seen: Seen) -> int:
+    """Learn from one slot; the type whose service time was seen for the first time, else -1."""
+    if not (seen.rate > 0.0 and 0.0 < seen.utilisation < math.inf and seen.count > 0) or seen.utilisation == 1.0:
+        return -1  # at exactly 1 a server is merely never idle, say in catching up
+    i = p.order[seen.slowest]
+    share = seen.rate / seen.count
+    h = seen.utilisation / share
+    c.sights[i] += 1
+    usual = abs(h - c.service[i]) <= SHIFT * c.service[i]
+    weight = max(1.0 / c.sights[i], GAIN if usual else SHIFT_GAIN)
+    if seen.utilisation > 1.0 and h > c.service[i]:
+        weight = 1.0  # what is there does not keep up, whatever was believed
+    c.service[i] += weight * (h - c.service[i])
+    last = c.sights.shape[0] - 1
+    if 0.1 < seen.utilisation < 0.95 and math.isfinite(seen.response):
+        wait = max(0.0, seen.response - h)
+        scv = 2.0 * (1.0 - seen.utilisation) * wait / (share * h * h) - 1.0
+        c.sights[last] += 1
+        c.scv[0] += max(1.0 / c.sights[last], GAIN) * (min(max(scv, 0.0), 100.0) - c.scv[0])
+        for j in range(last):
+            refresh(p, c, j)
+    else:
+        refresh(p, c, i)
+    return i if c.sights[i] == 1 else -1
+
+
+@jit
+def hoped(c: Capacity, i: int) -> float:
+    """What a replica of this type may be good for."""
+    return c.each[i] if c.sights[i] > 0 else HOPE * c.each[i]
+
+
+@jit
+def trusted(c: Capacity, i: int) -> float:
+    """What a replica of this type can be relied on for."""
+    return c.each[i] if c.sights[i] > 0 else DOUBT * c.each[i]

@@ -1,0 +1,234 @@
+"""Replica by replica (planner): each is held while what it is expected to avert is worth more than what it costs.
+
+For every node type and every number of its replicas, scaler/policies/planner/replica_worth.py says from the rates seen so far whether one more
+is worth having; nothing is explored for that, because actions do not change arrivals. Planning is spread: a few
+thresholds a slot, those of the type in use first, and less often as evidence gathers.
+
+Which node type: for each a shadow runs the same rules on the rates really seen, and keeps account of what it would have
+paid. The type in use is left for one whose shadow has been cheaper by more than moving costs. A type never seen at work
+is taken for a little better than believed, so that it is tried out if that might pay; the first replica shows what it
+can do, and the move waits for evidence. On the way the old type goes only when the new one is sure to be enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from scaler.policies.perturb import believe
+from scaler.policies.planner.capacity import Capacity, believe_capacity, hoped, trusted, witness
+from scaler.model.jit import jit
+from scaler.model.policy import Kernel, flatten
+from scaler.model.task import Floats, Integers, Problem, Seen, Task, lay_out
+from scaler.policies.planner.workload import SMOOTHED, V, Workload, advance, begin, make_workload, observe
+from scaler.policies.planner.replica_worth import Worth, appraise, appraise_ages, keep_account, make_worth, worth_now
+
+SWEEPS = 2  # sweeps in a slot that plans, each of one threshold in one view
+LOOK = 24  # of these passed over, at most, to find one that the load comes near
+UNHURRIED, SELDOM = 4096, 6  # after each so many slots, planning skips one slot more, up to so many
+HORIZON = 50_000.0  # slots over which what was paid fades; early on, as long as there were slots
+EARLY = 300.0
+PATIENCE = 2.0  # times the price of moving by which another type must have been cheaper
+GRUDGE = 10.0  # times that price by which another can be behind at most: what is long past must not bar the way back
+PEAK_DECAY = 0.995
+MARGIN = 1.1  # over the recent peak, before the last of the old type may go
+
+
+class State(NamedTuple):
+    workload: Workload
+    capacity: Capacity
+    worth: Worth
+    shadow: Integers  # [N] replicas that each type's shadow holds
+    paid: Floats  # [N] what each shadow paid, fading
+    kind: Integers  # [2] node type in use, and the one before
+    peak: Floats  # [1] highest rate of late
+    clock: Integers  # [3] slots seen; next threshold and view to plan for of all, and of the type in use
+
+
+def prepare(task: Task, seed: int, options: Mapping[str, Any]) -> State:
+    p = lay_out(task)
+    workload = make_workload(len(task.types) * steps(p))
+    return State(
+        workload=workload,
+        capacity=believe_capacity(p, believe(task, seed)),
+        worth=make_worth(workload),
+        shadow=np.ones(len(task.types), np.int64),
+        paid=np.zeros(len(task.types)),
+        kind=np.zeros(2, np.int64),
+        peak=np.zeros(1),
+        clock=np.zeros(3, np.int64),
+    )
+
+
+@jit
+def steps(p: Problem) -> int:
+    """Thresholds of a node type: one for each number of replicas that can be added to."""
+    return max(1, p.k_max - 1)
+
+
+@jit
+def worth_of_replica(p: Problem, s: State, i: int, number: int) -> float:
+    """Worth of the replica of this number (from 2 on) of type i."""
+    return worth_now(p, s.worth, s.workload, i * steps(p) + number - 2, p.price[i])
+
+
+@jit
+def wish(p: Problem, s: State, i: int, count: int) -> int:
+    """Replicas more (+1) or less (-1) that this many of type i call for."""
+    if count < p.k_max and worth_of_replica(p, s, i, count + 1) > p.w_rcf:
+        return 1
+    if count > 1 and worth_of_replica(p, s, i, count) < -p.w_rcf:
+        return -1
+    return 0
+
+
+@jit
+def decide(p: Problem, s: State, k: Integers, seen: Seen) -> int:
+    kind = s.kind[0]
+    if s.clock[0] == 0:
+        return 0
+    if k[kind] != seen.count:
+        return migrate(p, s, k, seen)
+    step = wish(p, s, kind, seen.count)
+    if step == 0:
+        return 0
+    return 1 + kind + (k.shape[0] if step > 0 else 0)
+
+
+@jit
+def migrate(p: Problem, s: State, k: Integers, seen: Seen) -> int:
+    """One step from a mixed deployment to the type in use: add it until one of another can go without harm."""
+    types = k.shape[0]
+    kind = s.kind[0]
+    leaving = -1
+    slowest = types
+    for r in range(types):
+        i = p.order[r]
+        if leaving < 0 and i != kind and k[i] > 0:
+            leaving = i
+        if slowest == types and k[i] > (1 if i == leaving else 0):
+            slowest = r
+    enough = slowest < types and (seen.count - 1) * trusted(s.capacity, int(p.order[slowest])) >= MARGIN * s.peak[0]
+    ready = k[kind] >= s.shadow[kind] and s.capacity.sights[kind] > 0
+    if seen.count > 1 and (enough or ready or seen.count >= p.k_max):
+        return 1 + leaving
+    return 1 + kind + types
+
+
+@jit
+def worth(p: Problem, s: State, k: Integers, seen: Seen, action: int) -> float:
+    """What a change costs beyond what it brings. The steps of a move between types are not valued one by one."""
+    types = k.shape[0]
+    kind = s.kind[0]
+    if action == 0:
+        return 0.0
+    if s.clock[0] == 0 or k[kind] != seen.count:
+        return -p.w_rcf if action == decide(p, s, k, seen) else p.w_rcf
+    if action == 1 + kind:
+        return p.w_rcf + worth_of_replica(p, s, kind, seen.count)
+    if action == 1 + kind + types:
+        return p.w_rcf - worth_of_replica(p, s, kind, seen.count + 1)
+    return p.w_rcf
+
+
+@jit
+def learn(p: Problem, s: State, k: Integers, before: Seen, action: int, seen: Seen) -> None:
+    w = s.workload
+    if s.clock[0] == 0:
+        begin(w, before.rate)
+        witness(p, s.capacity, before)
+    first = witness(p, s.capacity, seen)
+    advance(w, seen.rate)
+    s.peak[0] = max(seen.rate, PEAK_DECAY * s.peak[0])
+    memory = 1.0 - 1.0 / min(HORIZON, EARLY + s.clock[0])
+    for i in range(k.shape[0]):
+        for j in range(p.k_max - 1):
+            b = i * steps(p) + j
+            threshold = (j + 1) * hoped(s.capacity, i)
+            observe(w, b, threshold, seen.rate)
+            keep_account(p, s.worth, w, b, p.price[i], seen.rate > threshold, memory)
+    for i in range(k.shape[0]):
+        follow(p, s, i, seen.rate, memory)
+    if first >= 0:
+        reconsider(s, k, seen, first)
+    choose_type(p, s)
+    plan(p, s)
+    s.clock[0] += 1
+
+
+@jit
+def follow(p: Problem, s: State, i: int, rate: float, memory: float) -> None:
+    """One slot of a type's shadow: pay for it, then change as the rules say."""
+    count = s.shadow[i]
+    cost = p.w_res * p.price[i] * count
+    if rate > count * hoped(s.capacity, i):
+        cost += p.w_perf
+    step = wish(p, s, i, count)
+    if step != 0:
+        cost += p.w_rcf
+    s.shadow[i] = count + step
+    s.paid[i] = memory * s.paid[i] + cost
+
+
+@jit
+def reconsider(s: State, k: Integers, seen: Seen, first: int) -> None:
+    """A type was seen at work for the first time: what its shadow paid was guesswork, so it starts level.
+
+    If it is the one to move to, and only its first replicas have come, the move is called off until evidence is in.
+    """
+    moving = first == s.kind[0]
+    s.paid[first] = s.paid[s.kind[1] if moving else s.kind[0]]
+    if moving and k[first] < seen.count:
+        s.kind[0] = s.kind[1]
+
+
+@jit
+def choose_type(p: Problem, s: State) -> None:
+    """Move to the type whose shadow paid least, once that is worth the way."""
+    kind = s.kind[0]
+    best = kind
+    most = 0.0
+    for i in range(s.paid.shape[0]):
+        moving = p.w_rcf * (s.shadow[i] + s.shadow[kind])
+        s.paid[i] = min(s.paid[i], s.paid[kind] + GRUDGE * moving)
+        gain = s.paid[kind] - s.paid[i] - PATIENCE * moving
+        if gain > most:
+            most = gain
+            best = i
+    if best != kind:
+        s.kind[1] = kind
+        s.kind[0] = best
+
+
+@jit
+def plan(p: Problem, s: State) -> None:
+    """A bounded piece of planning: every other sweep for the type in use, where the load comes near."""
+    if s.clock[0] % min(1 + s.clock[0] // UNHURRIED, SELDOM) != 0:
+        return
+    far = s.workload.hazard.shape[0] - s.workload.height_edges.shape[0] - 1  # the oldest age, the least height
+    for n in range(SWEEPS):
+        at = -1
+        for _ in range(LOOK):
+            if at < 0:
+                if n % 2 == 0:
+                    at = s.clock[1]
+                    s.clock[1] = (at + 1) % (V * s.workload.age.shape[0])
+                else:
+                    at = V * s.kind[0] * steps(p) + s.clock[2]
+                    s.clock[2] = (s.clock[2] + 1) % (V * steps(p))
+                if s.workload.situation[SMOOTHED, at // V] == far:
+                    at = -1
+        if at >= 0:
+            b = at // V
+            appraise(p, s.worth, s.workload, at % V, b, p.price[b // steps(p)])
+            if at % V == SMOOTHED:
+                appraise_ages(p, s.worth, s.workload, b, p.price[b // steps(p)])
+
+
+def measure(state: State) -> int:
+    return sum(array.nbytes for array in flatten(state).values())
+
+
+PLANNER = Kernel(title="planner", prepare=prepare, decide=decide, learn=learn, worth=worth, measure=measure)

@@ -1,0 +1,154 @@
+"""What one more replica is worth: what a load does around a threshold in, the worth of the replica beyond it out.
+
+With replicas of one node type, the (j + 1)-th is needed in the slots whose rate is above what j can answer. Whether to
+have it is a choice between on and off, and in situation f (see scaler/policies/planner/workload.py) its worth is
+
+    d(f) = w_perf P(above in the next slot | f) - w_res price + E[ clip(d(f'), -w_rcf, w_rcf) ],
+
+the cost of being off minus that of being on. Beyond the next slot the two differ by no more than a change, because one
+can always change: hence the clip, and no discount is needed. Off turns on at d > w_rcf, on turns off at d < -w_rcf.
+
+Four models give d: by age and height, in each of the two views; by age alone, which needs less evidence; and one that
+knows nothing and keeps a replica until its rent has come to the price of doing without it once and changing twice (rent
+or buy, as with skis: never worse than twice the clairvoyant). Each keeps account of what it would have paid at a
+threshold; the cheapest speaks there.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from scaler.model.jit import jit
+from scaler.model.task import Floats, Integers, Problem
+from scaler.policies.planner.workload import V, Workload
+
+BY_AGE = V  # the model after those by age and height
+MODELS = V + 2
+HANDICAP = 1.0  # in slot costs: what those that learn must first make good
+PRIOR = 10.0  # visits at one threshold that what all thresholds show stands for
+POOL_PRIOR = 2.0  # visits, and at least one pass, that Laplace's rule stands for among all thresholds
+AGE_PRIOR = 1.0  # passes through an age class, likewise
+
+
+class Worth(NamedTuple):
+    by_situation: Floats  # [V, B, F] d
+    by_age: Floats  # [B, Y] d
+    held: Integers  # [B, MODELS] whether each model would hold the replica now
+    spent: Floats  # [B, MODELS] what each would have paid, fading
+
+
+def make_worth(w: Workload) -> Worth:
+    """Nothing is worth a change yet."""
+    thresholds = len(w.age)
+    return Worth(
+        by_situation=np.zeros(w.visits.shape),
+        by_age=np.zeros((thresholds, len(w.age_edges))),
+        held=np.zeros((thresholds, MODELS), np.int64),
+        spent=np.tile([HANDICAP] * (MODELS - 1) + [0.0], (thresholds, 1)),
+    )
+
+
+@jit
+def worth_by(p: Problem, v: Worth, w: Workload, b: int, price: float, model: int) -> float:
+    """Worth of the replica beyond threshold b now, as one of the models has it."""
+    if model < BY_AGE:
+        return v.by_situation[model, b, w.situation[model, b]]
+    if model == BY_AGE:
+        return v.by_age[b, w.age_class[b]]
+    if w.age[b] == 0:
+        return 2.0 * p.w_rcf
+    return min(0.0, p.w_perf + p.w_rcf - p.w_res * price * w.age[b])
+
+
+@jit
+def worth_now(p: Problem, v: Worth, w: Workload, b: int, price: float) -> float:
+    """The same by the model that has done best at this threshold."""
+    best = 0
+    for model in range(1, MODELS):
+        if v.spent[b, model] < v.spent[b, best]:
+            best = model
+    return worth_by(p, v, w, b, price, best)
+
+
+@jit
+def keep_account(p: Problem, v: Worth, w: Workload, b: int, price: float, above: bool, memory: float) -> None:
+    """One slot of each model at threshold b: pay for it, then change as it says."""
+    for model in range(MODELS):
+        d = worth_by(p, v, w, b, price, model)
+        cost = 0.0
+        if v.held[b, model] == 1:
+            cost += p.w_res * price
+            if d < -p.w_rcf:
+                v.held[b, model] = 0
+                cost += p.w_rcf
+        else:
+            if above:
+                cost += p.w_perf
+            if d > p.w_rcf:
+                v.held[b, model] = 1
+                cost += p.w_rcf
+        v.spent[b, model] = memory * v.spent[b, model] + cost
+
+
+@jit
+def appraise(p: Problem, v: Worth, w: Workload, view: int, b: int, price: float) -> None:
+    """One sweep over every situation of a view, old ages first; staying in a situation is solved for, not iterated."""
+    heights = w.height_edges.shape[0] + 1
+    ages = w.age_edges.shape[0]
+    rent = p.w_res * price
+    for y in range(ages - 1, -1, -1):
+        for x in range(heights):
+            f = y * heights + x
+            pool_prior = max(POOL_PRIOR, float(w.width[y]))
+            scale = PRIOR / (w.pool_visits[view, f] + pool_prior)
+            above = scale * pool_prior * w.hazard[f]
+            loop = scale * pool_prior - above
+            rest = above * clip(v.by_situation[view, b, x], p.w_rcf)
+            for outcome in range(3):
+                base = 0
+                if outcome > 0:
+                    base = min(y + outcome - 1, ages - 1) * heights
+                for x2 in range(heights):
+                    to = outcome * heights + x2
+                    weight = w.counts[view, b, f, to] + scale * w.pool[view, f, to]
+                    if weight == 0.0:
+                        continue
+                    if outcome == 0:
+                        above += weight
+                    if base + x2 == f:
+                        loop += weight
+                    else:
+                        rest += weight * clip(v.by_situation[view, b, base + x2], p.w_rcf)
+            total = w.visits[view, b, f] + PRIOR
+            v.by_situation[view, b, f] = (p.w_perf * above - rent * total + rest) / (total - loop)
+
+
+@jit
+def appraise_ages(p: Problem, v: Worth, w: Workload, b: int, price: float) -> None:
+    """One sweep over the ages alone."""
+    rent = p.w_res * price
+    last = w.age_edges.shape[0] - 1
+    for y in range(last, -1, -1):
+        laplace = 1.0 - (w.age_edges[y] + 2.0) / (w.age_edges[y] + w.width[y] + 2.0)
+        passes = w.age_pool[y, 0] + w.age_pool[y, 2] + 1.0
+        returned = AGE_PRIOR * (w.age_pool[y, 0] + laplace) / passes
+        above = w.ages[b, y, 0] + returned
+        older = w.ages[b, y, 2] + AGE_PRIOR - returned
+        slots = w.ages[b, y, 0] + w.ages[b, y, 1] + w.ages[b, y, 2]
+        slots += AGE_PRIOR * (1.0 + w.age_pool[y, 1] + w.width[y]) / passes
+        total = p.w_perf * above - rent * slots
+        leaves = 0.0
+        if y > 0:
+            total += above * clip(v.by_age[b, 0], p.w_rcf)
+            leaves += above
+        if y < last:
+            total += older * clip(v.by_age[b, y + 1], p.w_rcf)
+            leaves += older
+        v.by_age[b, y] = total / leaves
+
+
+@jit
+def clip(x: float, most: float) -> float:
+    return min(max(x, -most), most)

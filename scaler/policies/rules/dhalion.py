@@ -1,0 +1,146 @@
+"""Dhalion (Floratou et al., VLDB 2017): symptoms, a diagnosis, a resolution, and whether it helped.
+
+Symptoms over a window: *backpressure*, the share of time in which sources were held back; *idle queues*, hardly a tuple
+pending at a replica. Diagnoses and resolutions: with backpressure the operator is under-provisioned, and grows by the
+time held back over the time not held back; with idle queues it is over-provisioned, and shrinks by a fixed share. A
+window after a resolution it is judged: a scale-out helped if there is less backpressure, a scale-in if there is none.
+One that did not help is put on the black list, at that parallelism.
+
+Deviations: backpressure is read from utilisation, where it exceeds 1 exactly (the excess would have been held back),
+where it is capped as all of a saturated slot; growth is at most twofold; pending tuples come from Little's law (share
+times response minus utilisation); skew and slow instances do not occur here (load is split evenly); an entry of the
+black list lapses after a while, where the paper weighs the share of times that a kind of action helped; the resolution
+is carried out one replica a slot and dropped once a step is refused. Dhalion knows no latency bound.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from scaler.model.jit import jit
+from scaler.policies.node_choice import by_node
+from scaler.policies.option import read_count, read_number
+from scaler.policies.rules.parallelism import head_for, whole
+from scaler.policies.rules.true_rate import is_saturated
+from scaler.policies.rules.window import Window, clear, is_full, make_window, mean, push
+from scaler.model.task import Floats, Integers, Problem, Seen, Task
+
+WINDOW, BLACKLIST = 5, 120  # slots
+PENDING = 0.25  # tuples waiting at a replica below which its queue counts as idle
+SHRINK = 0.2
+IN, OUT = 0, 1
+
+
+class State(NamedTuple):
+    kind: int
+    pending_least: float
+    blacklist: int
+    held_back: Window  # share of each slot in which sources would be held back
+    pending: Window
+    barred: Integers  # [2, K + 1] slots for which scale-in and scale-out from a parallelism stay on the black list
+    course: Integers  # [1] parallelism headed for, or 0
+    trial: Integers  # [2] direction and parallelism of the resolution to be judged; parallelism 0: none
+    complaint: Floats  # [1] backpressure that led to it
+
+
+def prepare(task: Task, seed: int, options: Mapping[str, Any], node_type: int) -> State:
+    window = read_count(options, "window", WINDOW)
+    return State(
+        kind=node_type,
+        pending_least=read_number(options, "pending", PENDING, 0.0, 1e9),
+        blacklist=read_count(options, "blacklist", BLACKLIST, low=0),
+        held_back=make_window(window),
+        pending=make_window(window),
+        barred=np.zeros((2, task.k_max + 1), np.int64),
+        course=np.zeros(1, np.int64),
+        trial=np.zeros(2, np.int64),
+        complaint=np.zeros(1),
+    )
+
+
+@jit
+def decide(p: Problem, s: State, k: Integers, seen: Seen) -> int:
+    return 0 if s.course[0] == 0 else head_for(p, k, seen.count, s.kind, s.course[0])
+
+
+@jit
+def learn(p: Problem, s: State, k: Integers, before: Seen, action: int, seen: Seen) -> None:
+    let_lapse(s)
+    if action != 0:
+        clear(s.held_back)
+        clear(s.pending)
+    if s.course[0] == seen.count:
+        s.course[0] = 0
+    elif s.course[0] != 0 and action == 0:
+        s.course[0] = 0
+        s.trial[1] = 0  # what was not carried out is not judged
+    if s.course[0] != 0:
+        return
+    push(s.held_back, held_back(seen))
+    push(s.pending, pending(seen))
+    if is_full(s.held_back):
+        judge(s)
+        resolve(p, s, seen)
+
+
+@jit
+def let_lapse(s: State) -> None:
+    """One slot less on the black list for every entry."""
+    for direction in range(2):
+        for count in range(s.barred.shape[1]):
+            s.barred[direction, count] = max(s.barred[direction, count] - 1, 0)
+
+
+@jit
+def held_back(seen: Seen) -> float:
+    """The share of the slot in which backpressure would hold the sources back."""
+    if is_saturated(seen):
+        return 1.0
+    return 1.0 - 1.0 / seen.utilisation if seen.utilisation > 1.0 else 0.0
+
+
+@jit
+def pending(seen: Seen) -> float:
+    """Tuples waiting at a replica: Little's law, less the one in service."""
+    if not math.isfinite(seen.response):
+        return 1e9
+    return max(0.0, seen.rate / seen.count * seen.response - seen.utilisation)
+
+
+@jit
+def judge(s: State) -> None:
+    """Put the resolution under trial on the black list if it did not help."""
+    if s.trial[1] == 0:
+        return
+    now = mean(s.held_back)
+    helped = now < s.complaint[0] if s.trial[0] == OUT else now == 0.0
+    if not helped:
+        s.barred[s.trial[0], s.trial[1]] = s.blacklist
+    s.trial[1] = 0
+
+
+@jit
+def resolve(p: Problem, s: State, seen: Seen) -> None:
+    """Diagnose, and set a course unless its resolution is on the black list."""
+    back = mean(s.held_back)
+    direction = OUT
+    wanted = seen.count
+    if back > 0.0:
+        factor = min(back / (1.0 - back), 1.0) if back < 1.0 else 1.0
+        wanted = whole(p, seen.count * (1.0 + factor))
+    elif mean(s.pending) < s.pending_least:
+        direction = IN
+        wanted = max(1, min(seen.count - 1, math.floor(seen.count * (1.0 - SHRINK))))
+    if wanted == seen.count or s.barred[direction, seen.count] > 0:
+        return
+    s.course[0] = wanted
+    s.trial[0] = direction
+    s.trial[1] = seen.count
+    s.complaint[0] = back
+
+
+DHALION_C, DHALION_S, DHALION_O = by_node("Dhalion", prepare, decide, learn, options=("window", "pending", "blacklist"))

@@ -1,0 +1,61 @@
+"""DS2 (Kalavri et al., Three steps is all you need, OSDI 2018): as many replicas as the true processing rate calls for.
+
+Optimal parallelism = ceil(rate / true rate of a replica), the true rate measured over an observation window (see
+scaler/policies/rules/true_rate.py), the first slots after a change left out (warm-up). The decision is the highest of the
+last so many (activation time): out at once, in when all of them agree.
+
+Deviations: one operator, as each has its own scaler, so the rate is the one that arrives and not one worked out along
+the graph; one replica a slot towards the optimum, which is not computed on the way from the slots of the change but
+from the rate known before it; the paper lets the activation take the median instead, and has a target rate ratio for
+the overheads that instrumentation does not see, which is left at 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from scaler.model.jit import jit
+from scaler.policies.node_choice import by_node
+from scaler.policies.option import read_count
+from scaler.policies.rules.parallelism import head_for, whole
+from scaler.policies.rules.true_rate import TrueRate, gauge, make_true_rate, parallelism_for
+from scaler.policies.rules.window import Window, highest, is_full, make_window, mean, push
+from scaler.model.task import Integers, Problem, Seen, Task
+
+WINDOW, ACTIVATION, WARM_UP = 1, 5, 1  # slots
+
+
+class State(NamedTuple):
+    kind: int
+    rate: Window
+    true_rate: TrueRate
+    decisions: Window  # of the activation time
+
+
+def prepare(task: Task, seed: int, options: Mapping[str, Any], node_type: int) -> State:
+    window = read_count(options, "window", WINDOW)
+    return State(
+        kind=node_type,
+        rate=make_window(window),
+        true_rate=make_true_rate(window, read_count(options, "warm_up", WARM_UP, low=0)),
+        decisions=make_window(read_count(options, "activation", ACTIVATION)),
+    )
+
+
+@jit
+def decide(p: Problem, s: State, k: Integers, seen: Seen) -> int:
+    if not is_full(s.decisions):
+        return 0
+    return head_for(p, k, seen.count, s.kind, int(highest(s.decisions)))
+
+
+@jit
+def learn(p: Problem, s: State, k: Integers, before: Seen, action: int, seen: Seen) -> None:
+    gauge(s.true_rate, before, action, seen)
+    push(s.rate, seen.rate)
+    exact = parallelism_for(s.true_rate, before, action, seen, mean(s.rate))
+    push(s.decisions, float(whole(p, exact)))
+
+
+DS2_C, DS2_S, DS2_O = by_node("DS2", prepare, decide, learn, options=("window", "activation", "warm_up"))

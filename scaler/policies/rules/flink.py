@@ -1,0 +1,151 @@
+"""The autoscaler of Flink's Kubernetes operator: a target utilisation, patience after a change, delay before scale-in.
+
+Each slot, from metrics averaged over a window, with T the true processing rate of a replica (true_rate.py):
+
+    wanted = ceil((lag / catch-up duration + rate / target) / T), at least (1 - max scale-down factor) of what there is,
+
+carried out once T times the replicas is outside what `target` + `boundary` and `target` - `boundary` would ask for.
+After a change no metrics are taken for a stabilisation interval, then the window has to fill. A scale-in waits until
+one has been called for throughout a delay, and then goes to the highest parallelism called for in it.
+
+Defaults are those of the operator (.7, .3, a window of 15 min, 5 min, 1 h, 30 min, .6) at one slot a minute.
+
+Deviations: one operator; one replica a slot, and a target is given up once a step towards it is refused; the lag is
+what Little's law gives for the response time beyond the service time, as queues are not seen, and none where that is
+infinite (a plant without memory keeps none; the rate of one that queues has in it what is to be caught up with, and the
+lag comes on top); no allowance for a restart, which here takes seconds; ineffective scalings
+are not looked for (the operator does not act on them by default); the bounds are looked at when the delay is over.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from scaler.model.errors import BadInput
+from scaler.model.jit import jit
+from scaler.policies.node_choice import by_node
+from scaler.policies.option import read_count, read_number
+from scaler.policies.rules.parallelism import head_for, whole
+from scaler.policies.rules.true_rate import TrueRate, forget, gauge, make_true_rate, parallelism_for
+from scaler.policies.rules.window import Window, clear, highest, is_full, make_window, mean, push
+from scaler.model.task import Integers, Problem, Seen, Task
+
+TARGET, BOUNDARY = 0.7, 0.3
+WINDOW, STABILISATION, DELAY = 15, 5, 60  # slots
+CATCH_UP = 1800.0  # seconds
+MAX_SCALE_DOWN = 0.6
+
+
+class State(NamedTuple):
+    kind: int
+    target: float
+    busiest: float  # utilisation above which to scale out
+    idlest: float  # and below which to scale in
+    stabilisation: int
+    catch_up: float
+    rate: Window
+    true_rate: TrueRate
+    fewer: Window  # parallelisms that called for a scale-in, since the first of them
+    course: Integers  # [2] parallelism headed for or 0, slots of stabilisation still to come
+
+
+def prepare(task: Task, seed: int, options: Mapping[str, Any], node_type: int) -> State:
+    target = read_number(options, "target", TARGET, 0.01, 1.0)
+    boundary = read_number(options, "boundary", BOUNDARY, 0.0, 1.0)
+    if boundary >= target:
+        raise BadInput(f"option 'boundary' is {boundary:g}, and must be less than 'target', which is {target:g}")
+    window = read_count(options, "window", WINDOW)
+    return State(
+        kind=node_type,
+        target=target,
+        busiest=min(1.0, target + boundary),
+        idlest=target - boundary,
+        stabilisation=read_count(options, "stabilisation", STABILISATION, low=0),
+        catch_up=read_number(options, "catch_up", CATCH_UP, 1.0, 1e9),
+        rate=make_window(window),
+        true_rate=make_true_rate(window, 0),
+        fewer=make_window(read_count(options, "scale_down_delay", DELAY)),
+        course=np.zeros(2, np.int64),
+    )
+
+
+@jit
+def decide(p: Problem, s: State, k: Integers, seen: Seen) -> int:
+    return 0 if s.course[0] == 0 else head_for(p, k, seen.count, s.kind, s.course[0])
+
+
+@jit
+def learn(p: Problem, s: State, k: Integers, before: Seen, action: int, seen: Seen) -> None:
+    if action != 0:
+        start_over(s)
+    if s.course[0] == seen.count or action == 0:
+        s.course[0] = 0
+    if s.course[0] != 0:
+        return
+    if s.course[1] > 0:
+        s.course[1] -= 1
+        return
+    gauge(s.true_rate, before, action, seen)
+    push(s.rate, seen.rate)
+    if is_full(s.rate):
+        weigh(p, s, before, seen)
+
+
+@jit
+def start_over(s: State) -> None:
+    """A change begins a stabilisation interval, and what was gathered before it no longer counts."""
+    s.course[1] = s.stabilisation
+    forget(s.true_rate)
+    clear(s.rate)
+    clear(s.fewer)
+
+
+@jit
+def weigh(p: Problem, s: State, before: Seen, seen: Seen) -> None:
+    """Set a course if the metrics call for another parallelism and every delay is over."""
+    rate = mean(s.rate)
+    wanted = recommend(p, s, before, seen, rate)
+    if wanted >= seen.count:
+        clear(s.fewer)
+        if wanted > seen.count and replicas_at(s, before, seen, rate, s.busiest) > seen.count:
+            s.course[0] = wanted
+        return
+    due = is_full(s.fewer)
+    push(s.fewer, float(wanted))
+    if due and replicas_at(s, before, seen, rate, s.idlest) < seen.count:
+        s.course[0] = int(highest(s.fewer))
+
+
+@jit
+def recommend(p: Problem, s: State, before: Seen, seen: Seen, rate: float) -> int:
+    """The parallelism that the target utilisation asks for, as far as it may go at once."""
+    exact = max(replicas_at(s, before, seen, rate, s.target), (1.0 - MAX_SCALE_DOWN) * seen.count)
+    return whole(p, exact)
+
+
+@jit
+def replicas_at(s: State, before: Seen, seen: Seen, rate: float, utilisation: float) -> float:
+    """Replicas that carry the rate at this utilisation, and the lag within the catch-up duration; not rounded."""
+    needed = rate / utilisation + lag(seen) / s.catch_up
+    return parallelism_for(s.true_rate, before, 0, seen, needed)  # nothing was changed while the window filled
+
+
+@jit
+def lag(seen: Seen) -> float:
+    """Tuples waiting, by Little's law."""
+    service = seen.utilisation * seen.count / seen.rate if seen.rate > 0.0 else 0.0
+    waiting = seen.response - service
+    return seen.rate * waiting if math.isfinite(waiting) and waiting > 0.0 else 0.0
+
+
+FLINK_C, FLINK_S, FLINK_O = by_node(
+    "Flink",
+    prepare,
+    decide,
+    learn,
+    options=("target", "boundary", "window", "stabilisation", "scale_down_delay", "catch_up"),
+)

@@ -1,0 +1,90 @@
+"""Lohrmann et al. 2015, "Elastic stream processing with latency guarantees": Kingman's formula, fitted on-line.
+
+The wait of a tuple at k replicas is e W(k), with W Kingman's approximation and e the wait observed last over the one
+predicted for it. The fewest replicas whose e W(k) and service time fit the bound are wanted. W says nothing of an
+operator near saturation, so that a bottleneck (utilisation above .99) is resolved first: its parallelism is doubled,
+or more if it is offered more than it can serve. The paper shares the waiting time of a whole sequence out among its
+operators; here each has a bound of its own, from the Objective.
+
+Replicas of one type (-C the cheapest, -S the fastest, -O the optimal one) come and go, one a slot, so that a doubling
+is pursued over several. The first replica, if of another type, counts and stays; all are taken to be as slow as the
+slowest there, whose wait it is that is observed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from scaler.model.jit import jit
+from scaler.policies.node_choice import by_node
+from scaler.policies.rules.drs import pace
+from scaler.policies.rules.parallelism import head_for, whole
+from scaler.model.task import Floats, Integers, Problem, Seen, Task
+from scaler.model.queueing import gg1_response
+
+ARRIVAL_SCV = 1.0  # Poisson
+BOTTLENECK = 0.99
+
+
+class State(NamedTuple):
+    fit: Floats  # [1] e
+    goal: Integers  # [1] parallelism that the last bottleneck is to be resolved with
+    node_type: int
+
+
+def prepare(task: Task, seed: int, options: Mapping[str, Any], node_type: int) -> State:
+    return State(np.ones(1), np.zeros(1, np.int64), node_type)
+
+
+@jit
+def waiting(p: Problem, x: float, speedup: float) -> float:
+    """Kingman's wait of a replica with x arrivals per second."""
+    return gg1_response(x, p.mean, p.variance, speedup, ARRIVAL_SCV) - p.mean / speedup
+
+
+@jit
+def doubled(p: Problem, seen: Seen) -> int:
+    """The parallelism that resolves a bottleneck."""
+    return whole(p, 2.0 * seen.count * max(1.0, seen.utilisation))
+
+
+@jit
+def least_replicas(p: Problem, fit: float, rate: float, speedup: float) -> int:
+    """The fewest replicas of this speed that are predicted to meet the bound; K if that takes more."""
+    slack = p.bound - p.mean / speedup
+    for count in range(1, p.k_max):
+        if rate * p.mean < BOTTLENECK * speedup * count and fit * waiting(p, rate / count, speedup) <= slack:
+            return count
+    return p.k_max
+
+
+@jit
+def decide(p: Problem, s: State, k: Integers, seen: Seen) -> int:
+    if seen.utilisation > BOTTLENECK:
+        wanted = max(doubled(p, seen), s.goal[0])
+    elif seen.count < s.goal[0]:
+        wanted = s.goal[0]
+    else:
+        wanted = least_replicas(p, s.fit[0], seen.rate, pace(p, seen, s.node_type))
+    return head_for(p, k, seen.count, s.node_type, wanted)
+
+
+@jit
+def learn(p: Problem, s: State, k: Integers, before: Seen, action: int, seen: Seen) -> None:
+    if seen.count >= s.goal[0]:
+        s.goal[0] = 0
+    if before.utilisation > BOTTLENECK and s.goal[0] == 0:
+        s.goal[0] = doubled(p, before)
+    if seen.utilisation > BOTTLENECK or not math.isfinite(seen.response):
+        return
+    speedup = p.speedup[p.order[seen.slowest]]
+    predicted = waiting(p, seen.rate / seen.count, speedup)
+    if 0.0 < predicted < math.inf:
+        s.fit[0] = max(0.0, seen.response - p.mean / speedup) / predicted
+
+
+LOHRMANN_C, LOHRMANN_S, LOHRMANN_O = by_node("Lohrmann", prepare, decide, learn)

@@ -1,0 +1,204 @@
+"""Thresholds that tune themselves (Heinze et al., Online parameter optimization for elastic stream processing, 2015).
+
+The rule is that of threshold.py with a duration: out above an upper threshold, in when the load of one replica fewer
+has stayed under `slack` times it for so many slots. Its three parameters are searched for what they would have cost on
+the rates of an adaptive window: weighted violations, resources and changes, with violations from the response times
+that a queueing model predicts, which is what makes the cost aware of latency. The search is recursive random search (Ye
+and Kalyanaraman, SIGMETRICS 2003): uniform samples find a promising place, a shrinking neighbourhood of the best is
+sampled on.
+
+Deviations: one candidate a slot, on a copy of the window, so that a decision stays cheap and all candidates of a round
+meet the same rates; only the thresholds and the duration of a scale-in are searched, for load is one number here and a
+scale-out waits for nothing; parameters change only for a clear gain on that copy; the model is the believed one,
+corrected by what is seen (scaler/policies/planner/capacity.py); replicas are taken to be all of the type that comes and goes.
+
+Notation: H the longest window; a point is (upper, slack, duration), each in units of its range, from 0 to 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from scaler.policies.perturb import believe
+from scaler.policies.planner.capacity import Capacity, believe_capacity, witness
+from scaler.model.jit import jit
+from scaler.model.noise import uniform
+from scaler.policies.rules.adaptive_window import LEAST, LENGTH, AdaptiveWindow, make_adaptive_window, past, remember
+from scaler.policies.node_choice import by_node
+from scaler.policies.option import read_count, read_number
+from scaler.policies.rules.parallelism import head_for
+from scaler.policies.rules.threshold import SLACK, THRESHOLD
+from scaler.model.task import Floats, Integers, Problem, Seen, Task, lay_out
+
+LONGEST = 1440  # slots
+GAIN = 0.02  # share of the cost that a change of parameters must save
+LOWEST, HIGHEST = (0.2, 0.2, 1.0), (0.98, 0.98, 61.0)
+EXPLORE = 44  # ln(1 - .99) / ln(1 - .1): with 99 % one of them is among the best tenth
+EXPLOIT = 3  # failures before the neighbourhood shrinks: ln(1 - .99) / ln(1 - .8)
+FIRST_SPAN, SHRINK, LAST_SPAN = 0.46, 0.5, 0.05  # .1 ^ (1 / 3): a tenth of the space
+
+SLOTS, QUIET, FROZEN, STEP, FAILURES = range(5)
+CURRENT_COST, BEST_COST, SPAN = range(3)
+
+
+class State(NamedTuple):
+    kind: int
+    seed: int
+    capacity: Capacity
+    current: Floats  # [3] parameters in use: upper, slack, duration
+    window: AdaptiveWindow
+    frozen: Floats  # [H] the window's rates at the beginning of the round, oldest first
+    best: Floats  # [3] best point of the round
+    tried: Floats  # [3] point being tried
+    round: Floats  # [3] cost of the parameters in use, of the best point; width of the neighbourhood
+    clock: Integers  # [5] slots seen, of quiet, of the copied window; step of the round, failures in a row
+
+
+def prepare(task: Task, seed: int, options: Mapping[str, Any], node_type: int) -> State:
+    longest = read_count(options, "longest", LONGEST, low=LEAST)
+    threshold = read_number(options, "threshold", THRESHOLD, LOWEST[0], HIGHEST[0])
+    return State(
+        kind=node_type,
+        seed=seed,
+        capacity=believe_capacity(lay_out(task), believe(task, seed)),
+        current=np.array([threshold, SLACK, 1.0]),
+        window=make_adaptive_window(longest),
+        frozen=np.zeros(longest),
+        best=np.zeros(3),
+        tried=np.zeros(3),
+        round=np.zeros(3),
+        clock=np.zeros(5, np.int64),
+    )
+
+
+@jit
+def is_quiet(s: State, seen: Seen) -> bool:
+    """Whether one replica fewer would stay well below the threshold."""
+    return seen.count > 1 and seen.utilisation * seen.count / (seen.count - 1) < s.current[1] * s.current[0]
+
+
+@jit
+def decide(p: Problem, s: State, k: Integers, seen: Seen) -> int:
+    if seen.utilisation > s.current[0]:
+        return head_for(p, k, seen.count, s.kind, seen.count + 1)
+    if is_quiet(s, seen) and max(s.clock[QUIET], 1) >= math.floor(s.current[2]):
+        return head_for(p, k, seen.count, s.kind, seen.count - 1)
+    return 0
+
+
+@jit
+def learn(p: Problem, s: State, k: Integers, before: Seen, action: int, seen: Seen) -> None:
+    if s.clock[SLOTS] == 0:
+        witness(p, s.capacity, before)
+    witness(p, s.capacity, seen)
+    if action != 0:
+        s.clock[QUIET] = 0
+    s.clock[QUIET] = s.clock[QUIET] + 1 if is_quiet(s, seen) else 0
+    remember(s.window, seen.rate)
+    search(p, s)
+    s.clock[SLOTS] += 1
+
+
+@jit
+def search(p: Problem, s: State) -> None:
+    """One step of a round: begin it, or try one point and end the round once the neighbourhood is small."""
+    if s.clock[STEP] == 0:
+        if s.window.place[LENGTH] >= LEAST:
+            begin(p, s)
+        return
+    draw(s)
+    cost = cost_of(p, s, s.tried)
+    if cost < s.round[BEST_COST]:
+        s.round[BEST_COST] = cost
+        for i in range(3):
+            s.best[i] = s.tried[i]
+        s.clock[FAILURES] = 0
+    elif s.clock[STEP] > EXPLORE:
+        s.clock[FAILURES] += 1
+        if s.clock[FAILURES] == EXPLOIT:
+            s.round[SPAN] *= SHRINK
+            s.clock[FAILURES] = 0
+    s.clock[STEP] += 1
+    if s.round[SPAN] < LAST_SPAN:
+        finish(s)
+
+
+@jit
+def begin(p: Problem, s: State) -> None:
+    """Copy the window and cost the parameters in use on it."""
+    length = s.window.place[LENGTH]
+    for i in range(length):
+        s.frozen[i] = past(s.window, length - 1 - i)
+    s.clock[FROZEN] = length
+    for i in range(3):
+        s.tried[i] = (s.current[i] - LOWEST[i]) / (HIGHEST[i] - LOWEST[i])
+        s.best[i] = s.tried[i]
+    s.round[CURRENT_COST] = cost_of(p, s, s.tried)
+    s.round[BEST_COST] = s.round[CURRENT_COST]
+    s.round[SPAN] = FIRST_SPAN
+    s.clock[STEP] = 1
+    s.clock[FAILURES] = 0
+
+
+@jit
+def draw(s: State) -> None:
+    """A point anywhere while exploring, then one in the neighbourhood of the best."""
+    for i in range(3):
+        u = uniform(s.seed, 3 * s.clock[SLOTS] + i)
+        if s.clock[STEP] > EXPLORE:
+            u = min(max(s.best[i] + s.round[SPAN] * (u - 0.5), 0.0), 1.0)
+        s.tried[i] = u
+
+
+@jit
+def finish(s: State) -> None:
+    """End the round; take the best over if it is clearly better."""
+    s.clock[STEP] = 0
+    if s.round[BEST_COST] < (1.0 - GAIN) * s.round[CURRENT_COST]:
+        for i in range(3):
+            s.current[i] = parameter(i, s.best[i])
+
+
+@jit
+def parameter(i: int, share: float) -> float:
+    return LOWEST[i] + share * (HIGHEST[i] - LOWEST[i])
+
+
+@jit
+def cost_of(p: Problem, s: State, point: Floats) -> float:
+    """What the rule at this point would have cost on the copied rates."""
+    upper, duration = parameter(0, point[0]), math.floor(parameter(2, point[2]))
+    lower = upper * parameter(1, point[1])
+    service, each = s.capacity.service[s.kind], s.capacity.each[s.kind]
+    rent = p.w_res * p.price[s.kind]
+    count = min(max(1, math.ceil(s.frozen[0] * service / upper)), p.k_max)
+    quiet, violations, changes, replicas = 0, 0, 0, 0
+    for t in range(s.clock[FROZEN]):
+        rate = s.frozen[t]
+        load = rate * service
+        replicas += count
+        if rate > count * each:
+            violations += 1
+        quiet = quiet + 1 if load < lower * (count - 1) else 0
+        if load > upper * count and count < p.k_max:
+            count += 1
+            changes += 1
+            quiet = 0
+        elif quiet > 0 and quiet >= duration:
+            count -= 1
+            changes += 1
+            quiet = 0
+    return p.w_perf * violations + p.w_rcf * changes + rent * replicas
+
+
+def measure(state: State) -> int:
+    return int(state.window.rates.nbytes + state.frozen.nbytes)
+
+
+THRESHOLD_SEARCH_C, THRESHOLD_SEARCH_S, THRESHOLD_SEARCH_O = by_node(
+    "Threshold search", prepare, decide, learn, measure=measure, options=("threshold", "longest")
+)

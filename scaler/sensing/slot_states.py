@@ -1,0 +1,113 @@
+"""A query's past flows in; what is out of the ordinary in a slot of it flows out, in words.
+
+restarted     a run began in the slot, or by the slot's start it had neither done a batch nor said
+                  that it is idle
+stopped       the query ended, and no run followed
+catching up   what waited is being worked off: batches that are much larger than usual and shrink, or a backlog of
+              several batches that falls
+full          batches took as much as they may, and left some to wait
+stalled       nothing was heard for far longer than ever, or a batch took far longer than ever; `gather` knows whether
+              executors worked through it, and leaves the note out where they did
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from statistics import median
+
+from scaler.sensing.batch_history import Past
+from scaler.model.spark_progress import Trigger
+from scaler.sensing.spans import Batch, Span
+
+RESTARTED, STOPPED, CATCHING_UP, FULL, STALLED = "restarted", "stopped", "catching up", "full", "stalled"
+IDLE_S = 10.0  # between signs of idleness, by Spark's own settings
+STALL_S = 30.0  # of silence, below which nothing is stalled
+FAR = 5.0  # times the longest ever: far longer than ever
+LARGE = 2.0  # times the usual batch: what gathered while nobody served it
+FALLS = 0.8  # of the one before, at most, where batches or backlogs shrink
+WAITING = 3.0  # batches, of which a backlog must be for its fall to be a catching up
+USUAL = 20  # batches, from which it is known what is usual
+FEWEST = 3
+
+
+def find_states(past: Past, spans: Sequence[Span], batches: Sequence[Batch], start: float, end: float) -> list[str]:
+    """In the order in which they are listed above."""
+    known = [batch.trigger for batch in batches if batch.trigger.time < end]
+    found = {
+        RESTARTED: has_restarted(past, known, start, end),
+        STOPPED: has_stopped(past, end),
+        CATCHING_UP: catches_up([t for t in known if t.done >= start], [t for t in known if t.done < start]),
+        FULL: are_full([t for t in known if t.done >= start]),
+        STALLED: has_stalled(past, spans, known, start, end),
+    }
+    return [state for state, whether in found.items() if whether]
+
+
+def has_restarted(past: Past, known: Sequence[Trigger], start: float, end: float) -> bool:
+    began = {sign.run: sign.time for sign in past.started if sign.time < end}
+    runs = list(dict.fromkeys(trigger.run for trigger in known))
+    for run in runs[1:]:  # of the first one that is known nobody said that it began
+        began.setdefault(run, next(trigger.time for trigger in known if trigger.run == run))
+    if not began:
+        return False
+    last = max(began, key=lambda run: began[run])
+    ready = [trigger.done for trigger in known if trigger.run == last]
+    ready += [sign.time for sign in past.idle if sign.run == last]
+    return began[last] >= start or min(ready, default=end) > start
+
+
+def has_stopped(past: Past, end: float) -> bool:
+    over = [sign for sign in past.ended if sign.time < end]
+    if not over:
+        return False
+    run, time = over[-1].run, over[-1].time
+    return not any(event.run != run and time <= event.time < end for _, event in past.events())
+
+
+def catches_up(now: Sequence[Trigger], earlier: Sequence[Trigger]) -> bool:
+    """Batches done in the slot, and the last before them, held against what was usual until then."""
+    sizes = [trigger.rows for trigger in earlier[-USUAL:] if trigger.rows]
+    if not now or len(sizes) < FEWEST:
+        return False
+    usual, recent = median(sizes), (*earlier[-1:], *now)
+    rows = [trigger.rows for trigger in recent if trigger.rows is not None]
+    if any(after > LARGE * usual and after <= FALLS * before for before, after in pairwise(rows)):
+        return True
+    backlogs = [trigger.backlog for trigger in recent if trigger.backlog is not None]
+    most = max(backlogs, default=0)
+    return most > WAITING * usual and backlogs[-1] <= FALLS * most
+
+
+def are_full(now: Sequence[Trigger]) -> bool:
+    """Each batch done in the slot, where the query's offsets count tuples."""
+    left = [trigger.backlog or 0 for trigger in now if trigger.rows]
+    return bool(left) and min(left) > 0
+
+
+def has_stalled(past: Past, spans: Sequence[Span], known: Sequence[Trigger], start: float, end: float) -> bool:
+    heard = last_heard(past, end)
+    if heard is None or has_stopped(past, end):
+        return False
+    earlier = [trigger for trigger in known if trigger.done < start]
+    ever = max((trigger.duration or 0.0 for trigger in earlier), default=0.0)
+    if end - heard > max(STALL_S, FAR * max(ever, usual_cycle(spans, known, end))):
+        return True
+    longest = max((trigger.duration or 0.0 for trigger in known if trigger.done >= start), default=0.0)
+    return len(earlier) >= FEWEST and longest > max(STALL_S, FAR * ever)
+
+
+def first_heard(past: Past) -> float | None:
+    return next((event.time for _, event in past.events()), None)
+
+
+def last_heard(past: Past, end: float) -> float | None:
+    """When the query last said anything that was known by then."""
+    moments = [sign.time for sign in (*past.started, *past.idle)] + [trigger.done for trigger in past.triggers]
+    return max((min(moment, end) for moment in moments), default=None)
+
+
+def usual_cycle(spans: Sequence[Span], known: Sequence[Trigger], end: float) -> float:
+    """The longest that it lately took from one report to the next; idleness is told every ten seconds."""
+    lengths = [span.end - span.start for span in spans if span.end <= end][-USUAL:]
+    return max([*lengths, *(trigger.duration or 0.0 for trigger in known[-USUAL:])], default=0.0)

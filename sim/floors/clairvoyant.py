@@ -1,0 +1,230 @@
+"""The floor under every policy: a task and all its arrival rates, future ones too, in; the least cost per slot out.
+
+Backward dynamic programming over deployments on the memoryless plant, one change a slot, with the replay's own slot
+order. Where there are few deployments each is a state and the optimum is exact. Where there are many, two smaller
+graphs enclose it:
+
+- from below, a state names the `depth` slowest node types present, how many there are of each, and how many replicas
+  are faster than these. Of the faster ones each is charged at the least price of any faster type, and once one of the
+  named types has gone they turn out to be whatever suits best. Every real course maps to one in this graph at no more
+  than its cost: a violation depends on the number of replicas and the slowest type alone, and no price is overstated.
+- from above, deployments of at most two types at a time: a part of the real graph, so that its optimum can be reached.
+
+Notation: S states, E edges; limit[s] is the highest rate that state s answers within the bound.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations
+from math import comb
+from typing import NamedTuple
+
+import numpy as np
+
+from scaler.model.jit import jit
+from scaler.model.task import Floats, Integers, Problem, Task, lay_out
+from scaler.model.queueing import mg1_response
+
+MOST_STATES = 50_000  # some minutes for half a million slots
+
+Replicas = tuple[int, ...]
+Named = tuple[tuple[int, int], ...]  # rank and replicas of the slowest types present, slowest first
+Relaxed = tuple[Named, int]  # and how many replicas are faster than all of these
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What the clairvoyant pays per slot: no less than `lower`; `upper` is a plan's cost, nan if none was sought."""
+
+    lower: float
+    exact: bool
+    upper: float = math.nan
+
+    def multiple(self, cost: float) -> float:
+        """A policy's cost as a multiple of the floor."""
+        return cost / self.lower if self.lower > 0.0 else math.inf
+
+
+class Graph(NamedTuple):
+    """States, what each costs, and which others one change leads to; state 0 is where an operator starts."""
+
+    limit: Floats  # [S]
+    price: Floats  # [S]
+    first: Integers  # [S + 1] edges of state s are next[first[s] : first[s + 1]]
+    next: Integers  # [E]
+
+
+def floor(task: Task, rates: Floats, with_plan: bool = False, depth: int | None = None) -> Bound:
+    """The least average slot cost over these rates; `with_plan` also encloses it from above where it is a bound.
+
+    `depth` is how many types a state names; None: as many as some minutes allow.
+    """
+    p = lay_out(task)
+    types = len(p.price)
+    depth = depth if depth is not None else affordable_depth(types, p.k_max)
+    lower = solve(p, relaxation(p, depth), rates)
+    if depth >= types:
+        return Bound(lower, True, lower)
+    return Bound(lower, False, solve(p, deployments(p, 2), rates) if with_plan else math.nan)
+
+
+def affordable_depth(types: int, k_max: int) -> int:
+    """All types, if the graph then keeps within `MOST_STATES`; else two, or one.
+
+    A third type named would raise the published bounds by less than a thousandth, and take ten times as long.
+    """
+    for depth in (types, 2):
+        if count_states(types, k_max, depth) <= MOST_STATES:
+            return depth
+    return 1
+
+
+def count_states(types: int, k_max: int, depth: int) -> int:
+    """Those without faster replicas, and those with: of `depth` types and then at least one more."""
+    plain = sum(comb(types, n) * comb(k_max, n) for n in range(1, depth + 1))
+    return plain + comb(types - 1, depth) * comb(k_max, depth + 1)
+
+
+def solve(p: Problem, graph: Graph, rates: Floats) -> float:
+    """Average slot cost of the best course through the graph."""
+    if len(rates) == 0:
+        return 0.0
+    states = len(graph.price)
+    return float(sweep(p, graph, rates, np.zeros(states), np.zeros(states))) / len(rates)
+
+
+@jit
+def sweep(p: Problem, g: Graph, rates: Floats, value: Floats, later: Floats) -> float:
+    """Cost of the best course from state 0 on, by one backward pass."""
+    states = g.price.shape[0]
+    for back in range(rates.shape[0]):
+        rate = rates[rates.shape[0] - 1 - back]
+        for s in range(states):
+            later[s] = value[s]
+        for s in range(states):
+            moved = later[s] - p.w_rcf
+            for e in range(g.first[s], g.first[s + 1]):
+                moved = min(moved, later[g.next[e]])
+            value[s] = moved + p.w_rcf + p.w_res * g.price[s] + (p.w_perf if rate > g.limit[s] else 0.0)
+    return value[0]
+
+
+def rate_limit(p: Problem, count: int, speedup: float) -> float:
+    """The highest rate at which the plant's own arithmetic finds the bound kept; below zero if it never is."""
+
+    def keeps(rate: float) -> bool:
+        return mg1_response(rate / count, p.mean, p.variance, speedup) <= p.bound
+
+    if not keeps(0.0):
+        return -1.0
+    low, high = 0.0, 2.0 * count * speedup / p.mean
+    while low < (middle := (low + high) / 2.0) < high:
+        low, high = (middle, high) if keeps(middle) else (low, middle)
+    return low
+
+
+def limits(p: Problem) -> Floats:
+    """Rate limits by parallelism and rank of the slowest type [K + 1, N]."""
+    table = np.full((p.k_max + 1, len(p.order)), -1.0)
+    for count in range(1, p.k_max + 1):
+        for r, i in enumerate(p.order):
+            table[count, r] = rate_limit(p, count, float(p.speedup[i]))
+    return table
+
+
+def deployments(p: Problem, mixed: int) -> Graph:
+    """Every deployment of at most `mixed` node types at a time."""
+    types = len(p.price)
+    start = (1, *([0] * (types - 1)))
+    states = [start, *(k for k in spread(types, p.k_max, mixed) if k != start)]
+    number = {k: s for s, k in enumerate(states)}
+    table = limits(p)
+    edges = [[number[n] for n in neighbours(k) if n in number] for k in states]
+    limit = [table[sum(k), min(int(p.rank[i]) for i in range(types) if k[i])] for k in states]
+    return connect(limit, [float(np.dot(k, p.price)) for k in states], edges)
+
+
+def spread(types: int, k_max: int, mixed: int) -> Iterator[Replicas]:
+    """Replica counts of one to `k_max` in total, at most `mixed` of them above zero."""
+    for present in range(1, min(mixed, types) + 1):
+        for chosen in combinations(range(types), present):
+            for counts in compositions(present, k_max):
+                k = [0] * types
+                for i, n in zip(chosen, counts, strict=True):
+                    k[i] = n
+                yield tuple(k)
+
+
+def compositions(parts: int, most: int) -> Iterator[Replicas]:
+    """Positive numbers, so many of them, that sum to at most `most`."""
+    if parts == 0:
+        yield ()
+        return
+    for head in range(1, most - parts + 2):
+        for tail in compositions(parts - 1, most - head):
+            yield (head, *tail)
+
+
+def neighbours(k: Replicas) -> Iterator[Replicas]:
+    for i in range(len(k)):
+        for delta in (-1, 1):
+            yield (*k[:i], k[i] + delta, *k[i + 1 :])
+
+
+def relaxation(p: Problem, depth: int) -> Graph:
+    """The graph whose states name the `depth` slowest types; exact if that is all there are."""
+    top = len(p.price) - 1
+    start: Relaxed = (((int(p.rank[0]), 1),), 0)
+    states = [start, *(s for s in every_relaxed(top, p.k_max, depth) if s != start)]
+    number = {s: at for at, s in enumerate(states)}
+    table = limits(p)
+    ranked = p.price[p.order]
+    least = [float(ranked[r + 1 :].min()) if r < top else 0.0 for r in range(top + 1)]
+    limit = [table[sum(m for _, m in named) + faster, named[0][0]] for named, faster in states]
+    price = [sum(m * ranked[r] for r, m in named) + faster * least[named[-1][0]] for named, faster in states]
+    edges = [[number[n] for n in relaxed_neighbours(s, top, depth) if n in number] for s in states]
+    return connect(limit, price, edges)
+
+
+def every_relaxed(top: int, k_max: int, depth: int) -> Iterator[Relaxed]:
+    for present in range(1, depth + 1):
+        for ranks in combinations(range(top + 1), present):
+            for counts in compositions(present, k_max):
+                named = tuple(zip(ranks, counts, strict=True))
+                yield named, 0
+                if present == depth and ranks[-1] < top:
+                    for faster in range(1, k_max - sum(counts) + 1):
+                        yield named, faster
+
+
+def relaxed_neighbours(state: Relaxed, top: int, depth: int) -> Iterator[Relaxed]:
+    """Where one replica more or less leads; those beyond `k_max`, or none at all, are for the caller to leave out."""
+    named, faster = state
+    counts = dict(named)
+    last = named[-1][0]
+    for r in range(top + 1):
+        if r > last and len(named) == depth:
+            yield named, faster + 1
+            break
+        more = tuple(sorted({**counts, r: counts.get(r, 0) + 1}.items()))
+        yield (more, faster) if len(more) <= depth else (more[:-1], faster + more[-1][1])
+    if faster > 0:
+        yield named, faster - 1
+    for r, m in named:
+        if m > 1:
+            yield tuple(sorted({**counts, r: m - 1}.items())), faster
+            continue
+        fewer = tuple(pair for pair in named if pair[0] != r)
+        if faster == 0:
+            yield fewer, 0
+        for shown in range(last + 1, top + 1):
+            for among in range(1, faster + 1):
+                yield (*fewer, (shown, among)), faster - among
+
+
+def connect(limit: list[float], price: list[float], edges: list[list[int]]) -> Graph:
+    first = np.cumsum([0, *(len(e) for e in edges)])
+    return Graph(np.array(limit), np.array(price), first, np.array([n for e in edges for n in e], np.int64))

@@ -1,0 +1,222 @@
+"""`tuner app`: a description of an application in; a version of it in the database, and what is known of it, out."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from scaler.model.errors import BadInput
+from tuner.cli.completion import app_argument
+from tuner.cli.db_commands import store_option
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from tuner.store.records import ApplicationVersion
+
+as_json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
+
+
+@click.group(
+    epilog="\b\nExamples:\n  tuner demo --save shop.toml && tuner app add shop shop.toml\n"
+    "  tuner app show shop\n  tuner app list"
+)
+def app() -> None:
+    """Describe an application: its operators, its trace, what is demanded of it."""
+
+
+@app.command(
+    epilog="\b\nExamples:\n  tuner app add shop shop.toml\n  tuner app add shop shop.toml --r-max 0.04 --eta-v 0.01"
+)
+@app_argument
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--r-max", type=float, help="Seconds in which an answer is due.")
+@click.option("--eta-v", type=float, help="Share of the slots in which it may be late (0.05).")
+@click.option("--eta-r", type=float, help="Share of the slots in which replicas may come or go (0.1).")
+@store_option
+def add(
+    app: str, file: Path, r_max: float | None, eta_v: float | None, eta_r: float | None, address: str | None
+) -> None:
+    """Keep FILE as the newest description of APP, which `tuner serve` and `tuner daemon` retune from then on.
+
+    FILE is a scenario, as `tuner demo --save` writes one, or an application alone: [[operator]] and [[edge]] tables.
+    Files that it names are read now, but for its trace, which stays where it is. Earlier versions are kept.
+    """
+    from tuner.cli.token_commands import name_user
+    from tuner.scenario.description import read_description
+    from tuner.rollout.registration import keep_described
+    from tuner.store.applications import list_versions
+    from tuner.store.connection import open_store
+
+    check_name(app)
+    stated = {"r_max": r_max, "eta_v": eta_v, "eta_r": eta_r}
+    demanded = {key: value for key, value in stated.items() if value is not None}
+    document = read_description(file, app, {"qos": demanded} if demanded else {})
+    with closing(open_store(address)) as store, store.begin() as session:
+        earlier = list_versions(session, app)
+        kept = keep_described(session, app, document, name_user(), time.time())
+    click.echo(f"{app}: {tell_change(earlier[-1] if earlier else None, kept)}")
+
+
+def check_name(name: str) -> None:
+    if not name.strip() or name != name.strip() or not name.isprintable():
+        raise BadInput(f"{name!r} is no name for an application; write printable characters, without space around them")
+
+
+def tell_change(before: ApplicationVersion | None, kept: ApplicationVersion) -> str:
+    if before is None:
+        return f"version {kept.number}."
+    if before.number == kept.number:
+        return f"unchanged, version {kept.number}."
+    old, new = before.document, kept.document
+    changed = ", ".join(name for name in new if old.get(name) != new[name])
+    gone = ", ".join(name for name in old if name not in new)
+    told = f"version {kept.number}" + (f", with another {changed} than version {before.number}" if changed else "")
+    return told + (f", and without its {gone}." if gone else ".")
+
+
+@app.command(epilog="\b\nExamples:\n  tuner app show shop\n  tuner app show shop --version 1 --toml old.toml")
+@app_argument
+@click.option("--version", "number", type=click.IntRange(1), help="The version of this number (the newest).")
+@click.option("--toml", type=click.Path(path_type=Path), help="Write it as a file that `add` and `simulate` read.")
+@as_json_option
+@store_option
+def show(app: str, number: int | None, toml: Path | None, as_json: bool, address: str | None) -> None:
+    """Show how APP is described, what was searched for it, and which objective stands."""
+    from tuner.store.applications import load_application
+    from tuner.store.connection import open_store
+
+    with closing(open_store(address)) as store, store.read() as session:
+        version = load_application(session, app, number)
+        known = gather(session, version)
+    if toml is not None:
+        from tuner.scenario.description import format_description
+        from scaler.model.files import check_place, write_whole
+
+        check_place(toml)
+        write_whole(toml, format_description(version.document))
+    if as_json:
+        from tuner.views.plain import tame
+
+        click.echo(json.dumps(tame(known), indent=2, allow_nan=False))
+    else:
+        from tuner.cli.app_table import print_application
+
+        print_application(known)
+
+
+def gather(session: Session, version: ApplicationVersion) -> dict[str, Any]:
+    """All that `tuner app show` says."""
+    from dataclasses import asdict
+
+    from tuner.store.applications import load_application
+    from tuner.store.objectives import list_objectives, standing_objective
+    from tuner.store.tallies import Tally, tally_applications
+
+    name = version.application
+    proposed = next(iter(list_objectives(session, name, ("proposed",), limit=1)), None)
+    return {
+        "name": name,
+        "version": version.number,
+        "newest": load_application(session, name).number,
+        "described": version.created,
+        **lay_out(version.document),
+        "document": dict(version.document),
+        **asdict(tally_applications(session, name).get(name, Tally())),
+        "standing": describe_objective(standing_objective(session, name)),
+        "proposed": describe_objective(proposed),
+    }
+
+
+def lay_out(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The operators, paths, demands and node types, with the defaults of what is not stated."""
+    from dataclasses import asdict
+
+    from sim.application import name_path, paths
+    from sim.setting import gains
+    from tuner.scenario.description import shape_of, tables_of
+    from tuner.scenario.scenario import make_infrastructure, make_qos
+    from tuner.surrogate.fitted_application import describe_application
+
+    shape = shape_of(document)
+    tables = tables_of(document)
+    qos = make_qos(tables["qos"])
+    described = describe_application(shape)
+    titles = [name_path(shape, path) for path in paths(shape)]
+    return {
+        "operators": [{**o, "gain": gain} for o, gain in zip(described["operator"], gains(shape), strict=True)],
+        "edges": described.get("edge", []),
+        "sources": described["sources"],
+        "paths": {title: qos.paths.get(title, qos.r_max) for title in titles},
+        "qos": {"r_max": qos.r_max, "eta_v": qos.eta_v, "eta_r": qos.eta_r},
+        "node_types": [asdict(node) for node in make_infrastructure(tables["infrastructure"]).types],
+        "trace": dict(tables["trace"]),
+        "policy": dict(tables["policy"]),
+        "assumed": [name for name in ("infrastructure", "trace", "qos", "policy") if name not in document],
+    }
+
+
+def describe_objective(objective: Any) -> dict[str, Any] | None:
+    if objective is None:
+        return None
+    w = objective.weights
+    return {
+        "version": objective.version,
+        "state": objective.state,
+        "weights": {"perf": w.performance, "rcf": w.reconfiguration, "res": w.resources},
+        "bounds": dict(objective.bounds),
+        "provenance": objective.provenance,
+        "trial_id": objective.trial_id,
+        "evidence": dict(objective.evidence),
+        "created": objective.created,
+        "changed": objective.changed,
+    }
+
+
+@app.command("list", epilog="\b\nExamples:\n  tuner app list\n  tuner app list --json | jq '.[].name'")
+@as_json_option
+@store_option
+def list_them(as_json: bool, address: str | None) -> None:
+    """List the applications that are described, and what was searched for each."""
+    from tuner.store.applications import list_applications
+    from tuner.store.connection import open_store
+    from tuner.store.tallies import tally_applications
+
+    with closing(open_store(address)) as store, store.read() as session:
+        tallies = tally_applications(session)
+        rows = [describe_row(version, tallies.get(version.application)) for version in list_applications(session)]
+    if as_json:
+        click.echo(json.dumps(rows, indent=2, allow_nan=False))
+    elif rows:
+        print_rows(rows)
+    else:
+        click.echo("There are no applications yet; add one with: tuner app add NAME FILE.toml", err=True)
+
+
+def describe_row(version: ApplicationVersion, tally: Any) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    from tuner.scenario.description import shape_of
+    from tuner.store.tallies import Tally
+
+    try:
+        operators: int | None = len(shape_of(version.document).operators)
+    except BadInput:  # an empty description, as older programs let through
+        operators = None
+    name, number = version.application, version.number
+    return {"name": name, "version": number, "operators": operators, **asdict(tally or Tally())}
+
+
+def print_rows(rows: list[dict[str, Any]]) -> None:
+    from tuner.cli.grid import print_grid, show, show_moment
+
+    heads = ("application", "version", "operators", "runs", "trials", "best cost", "last tuned (UTC)")
+    figures = ("version", "operators", "runs", "trials", "best")
+    cells = [[row["name"], *(show(row[key]) for key in figures), show_moment(row["tuned"])] for row in rows]
+    print_grid(heads, cells)

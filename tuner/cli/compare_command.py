@@ -1,0 +1,128 @@
+"""`tuner compare`: a plan, or the published settings, in; every policy in every setting as table, JSON, page out."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from scaler.model.errors import BadInput
+from tuner.cli.progress_bar import show_progress
+from tuner.cli.simulate_command import parse_pairs
+from tuner.cli.summary_grid import print_standings
+from tuner.lab.policy_benchmark import hold
+from tuner.cli.interruptible import run_interruptibly
+from tuner.lab.plan import Plan
+from tuner.lab.plan_file import read_plan
+from tuner.lab.published.published_plan import plan_published
+from tuner.lab.summary_page import write_standings
+from tuner.lab.summary_plain import describe_standings
+from tuner.lab.shifts import SHIFTS
+from tuner.lab.policy_summary import Standings
+from scaler.model.files import check_place, write_whole
+
+PARTS = 1000  # of the progress
+TRACES = Path("../shared/traces")
+EXAMPLE = """\
+policies = ["threshold-c", "ql-pds-plus"]
+seeds = 3                                # or a list of them
+infrastructures = ["A", "B"]             # names or .toml files
+n_res = [3, 6]                           # left out: as in a scenario
+k_max = [10, 20]                         # left out: the application's own
+r_max = 0.05
+weights = { perf = 0.6, rcf = 0.2, res = 0.2 }
+
+[[workload]]
+name = "office hours"
+trace = { generator = "diurnal", low = 50.0, high = 600.0 }
+application = { service_rate = 180.0 }   # left out: every [[application]] of the plan
+"""
+EPILOG = (
+    "\b\nExamples:\n"
+    "  tuner compare --published --policy threshold-c --policy ql-pds-plus --seeds 10 --html standings.html\n"
+    "  tuner compare --published --n-res 3 --k-max 10 --shift rate-doubles --json\n"
+    "  tuner compare plan.toml\n\n"
+    "\b\nA plan crosses its lists; all but [[workload]] may be left out:\n"
+    + "".join(f"  {line}\n" for line in EXAMPLE.splitlines() if line)
+)
+
+
+@click.command(epilog=EPILOG)
+@click.argument("plan", required=False, type=click.Path(path_type=Path))
+@click.option("--published", is_flag=True, help="Instead of a plan: the 24 settings of Tables 2 to 5.")
+@click.option(
+    "--traces", type=click.Path(path_type=Path), help=f"Folder with taxi.txt.gz and tweets.txt.gz ({TRACES})."
+)
+@click.option(
+    "--policy",
+    metavar="NAME",
+    multiple=True,
+    help="What scales; repeat it to compare several (the plan's; a wrong name lists all).",
+)
+@click.option("--option", metavar="KEY=VALUE", multiple=True, callback=parse_pairs, help="One of the policies'.")
+@click.option("--seeds", type=int, help="Seeds 0 to N - 1 (the plan's; 1).")
+@click.option("--n-res", type=int, multiple=True, help="Only so many node types; repeat it for several (the plan's).")
+@click.option("--k-max", type=int, multiple=True, help="At most so many replicas; repeat it (the plan's).")
+@click.option(
+    "--shift",
+    type=click.Choice(list(SHIFTS)),
+    help="The world changes half-way; what comes 2,000 slots later is reported too. A type disappears by costing a "
+    "thousand times as much; of a doubled service time policies are told nothing.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
+@click.option("--html", type=click.Path(path_type=Path), help="Write a page with charts to this file.")
+def compare(
+    plan: Path | None,
+    published: bool,
+    traces: Path | None,
+    shift: str | None,
+    as_json: bool,
+    html: Path | None,
+    **flags: Any,
+) -> None:
+    """Compare policies over applications, traces, node types and seeds, against the floor that none can beat.
+
+    Give a PLAN file or --published. The floor is what a slot costs at the least with the whole trace known beforehand:
+    exact, or a bound below the optimum where node types are many, as the table says. It takes up to minutes and is
+    kept on disk. Several operators, or a backlog, have no floor; their cost then stands alone.
+    """
+    if published == (plan is not None):
+        said = "both say" if published else "neither says"
+        raise BadInput(f"a plan and --published: {said} what to compare; give one of them")
+    if traces is not None and not published:
+        raise BadInput("--traces says where the traces of --published are; give it with that")
+    standings = hold_contest(make_plan(plan, traces or TRACES, list_flags(**flags), shift), html)
+    if as_json:
+        click.echo(json.dumps(describe_standings(standings), indent=2, allow_nan=False))
+    else:
+        print_standings(standings)
+
+
+def list_flags(**flags: Any) -> dict[str, Any]:
+    """The flags that were given, as keys of a plan."""
+    table = {
+        "policies": list(flags["policy"]) or None,
+        "options": flags["option"] or None,
+        "seeds": flags["seeds"],
+        "n_res": list(flags["n_res"]) or None,
+        "k_max": list(flags["k_max"]) or None,
+    }
+    return {key: value for key, value in table.items() if value is not None}
+
+
+def make_plan(path: Path | None, traces: Path, flags: dict[str, Any], shift: str | None) -> Plan:
+    return plan_published(traces, flags, shift) if path is None else read_plan(path, flags, shift)
+
+
+def hold_contest(plan: Plan, html: Path | None) -> Standings:
+    """Run it, with a bar while it does and a page if one is asked for."""
+    if html is not None:
+        check_place(html)
+    with show_progress(PARTS) as tell:
+        standings = run_interruptibly(lambda: hold(plan, lambda share: tell(round(PARTS * share))))
+    if html is not None:
+        write_whole(html, write_standings(standings))
+        click.echo(f"The page is in {html}.", err=True)
+    return standings

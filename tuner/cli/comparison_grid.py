@@ -1,0 +1,70 @@
+"""A comparison in, its table on the terminal out: in several parts where one would be too wide."""
+
+from __future__ import annotations
+
+import sys
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from tuner.simulation.comparison import Comparison
+from tuner.views.comparison_table import Column, list_columns, say_errors
+
+GAP = 2
+UNBOUNDED = 10_000  # where nobody looks through a window of so many characters
+
+
+def print_table(comparison: Comparison) -> None:
+    """The rows in the order asked for; the cheapest stands out."""
+    console = open_console()
+    names = Column("policy", comparison.scenario.policies, "")
+    for i, columns in enumerate(pack(names, list_columns(comparison), console.width)):
+        console.print("\n" * (i > 0), end="")
+        console.print(draw_table(comparison, [names, *columns], ascii_only=console.options.ascii_only))
+    console.print(spell(say_errors(comparison), console.options.ascii_only))
+
+
+def print_readings(comparison: Comparison) -> None:
+    """One line per column on how to read it."""
+    columns = list_columns(comparison)
+    width = max(len(column.head) for column in columns)
+    console = open_console()
+    for column in columns:
+        console.print(f"  {column.head:<{width}}  {column.reading}", markup=False)
+
+
+def open_console() -> Console:
+    return Console(width=None if sys.stdout.isatty() else UNBOUNDED, highlight=False)
+
+
+def pack(first: Column, columns: list[Column], width: int) -> list[list[Column]]:
+    """The columns dealt out to tables that each fit the width beside the first one."""
+    tables: list[list[Column]] = [[]]
+    taken = measure(first)
+    for column in columns:
+        if tables[-1] and taken + measure(column) > width:
+            tables.append([])
+            taken = measure(first)
+        tables[-1].append(column)
+        taken += measure(column)
+    return tables
+
+
+def measure(column: Column) -> int:
+    return GAP + max(map(len, (column.head, *column.cells)))
+
+
+def draw_table(comparison: Comparison, columns: list[Column], ascii_only: bool) -> Table:
+    table = Table(box=SIMPLE_HEAD, padding=(0, GAP - 1, 0, 0), pad_edge=False, show_edge=False)
+    for i, column in enumerate(columns):
+        table.add_column(Text(column.head), justify="right" if i else "left", no_wrap=True)
+    for i, row in enumerate(comparison.rows):
+        cells = (spell(column.cells[i], ascii_only) for column in columns)
+        table.add_row(*cells, style="bold" if row is comparison.best and len(comparison.rows) > 1 else "")
+    return table
+
+
+def spell(text: str, ascii_only: bool) -> str:
+    return text.replace("±", "+-") if ascii_only else text

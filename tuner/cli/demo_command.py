@@ -1,0 +1,100 @@
+"""`tuner demo`: nothing in; a bundled example replayed under several policies, then tuned, out."""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+from importlib.resources import as_file, files
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import click
+
+NEXT = """\
+Where to go next:
+  tuner demo --html demo.html     the same with charts, in two files for the browser
+  tuner demo --save mine.toml     the example as a scenario file: put your own rates and operators into it,
+  tuner simulate mine.toml        and replay that,
+  tuner app add mine mine.toml    or keep it in the database
+  tuner tune mine                 and tune it there"""
+APP = "clicks"
+BUDGET = 24
+WEEK = 10_080  # slots of the example that are tuned on
+
+
+@click.command(
+    epilog="\b\nExamples:\n  tuner demo\n  tuner demo --html demo.html\n  tuner demo --save mine.toml",
+)
+@click.option(
+    "--html",
+    type=click.Path(path_type=Path),
+    help="Write charts of the replays to this file, and of the tuning beside it (demo.html, demo-tuning.html).",
+)
+@click.option("--save", type=click.Path(path_type=Path), help="Write the example's scenario file here and stop.")
+def demo(html: Path | None, save: Path | None) -> None:
+    """Replay a small bundled example under several policies, then tune it.
+
+    Two weeks of a made-up click stream: three operators in a row, on a cloud with three kinds of machine.
+    """
+    with as_file(files("tuner.demo").joinpath("demo.toml")) as example:
+        if save is not None:
+            save_example(example, save)
+        else:
+            play_example(example, html)
+
+
+def save_example(example: Path, place: Path) -> None:
+    """Copy the scenario file; one that is there stays as it is."""
+    from scaler.model.errors import BadInput
+    from scaler.model.files import check_place, write_whole
+
+    check_place(place)
+    if place.exists():
+        raise BadInput(f"{place} is there already; name a new file")
+    write_whole(place, example.read_text(encoding="utf-8"))
+    click.echo(f"Now change {place} and run: tuner simulate {place}")
+
+
+def play_example(example: Path, html: Path | None) -> None:
+    from tuner.cli.replay_progress import replay_scenario
+    from tuner.cli.comparison_grid import print_readings, print_table
+    from tuner.scenario.scenario import read_scenario
+
+    scenario = read_scenario(example)
+    trace, application = scenario.settings[0].trace, scenario.settings[0].application
+    operators = " -> ".join(operator.name for operator in application.operators)
+    click.echo(
+        f"{trace.rates.size:,} slots of {trace.step_s:g} s, {trace.rates.min():.0f} to {trace.rates.max():.0f} tuples "
+        f"per second, through {operators};\nanswers are due within {1000 * scenario.settings[0].r_max:.0f} ms.\n"
+    )
+    comparison = replay_scenario(scenario, html)
+    print_table(comparison)
+    click.echo("\nHow to read it:")
+    print_readings(comparison)
+    click.echo("\nNow its first week tuned, with the policy `planner`: which latency bounds, which weights?\n")
+    tune_example(example, None if html is None else html.with_name(f"{html.stem}-tuning{html.suffix}"))
+    click.echo(f"\n{NEXT}")
+
+
+def tune_example(example: Path, html: Path | None) -> None:
+    """Through a database as any application is, one that is gone afterwards."""
+    from tuner.cli.tune_command import carry_out, ending_at_once, show_ended, show_search
+    from tuner.scenario.description import read_description
+    from tuner.cli.interruptible import run_interruptibly
+    from tuner.search.problem import Wanted
+    from tuner.search.local_pool import spread_here
+    from tuner.search.tuning_run import start_tuning
+    from tuner.store.applications import add_application
+    from tuner.store.connection import open_store
+
+    with (
+        ending_at_once(),
+        TemporaryDirectory() as folder,
+        closing(open_store(Path(folder, "demo.db"))) as store,
+    ):
+        with store.begin() as session:
+            add_application(session, APP, read_description(example, APP, {}), time.time())
+        run = start_tuning(store, APP, {"trace": {"slots": WEEK}}, Wanted(budget=BUDGET, batch=2))
+        with show_search(run) as on_trial:
+            ended = run_interruptibly(lambda: carry_out(store, APP, run, on_trial, None, spread_here))
+        show_ended(store, APP, ended, html, as_json=False)

@@ -1,0 +1,158 @@
+"""`tuner ingest`: files or an address of monitoring in; samples in the database, and a summary of them, out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from scaler.model.errors import BadInput, Retry
+from tuner.cli.db_commands import store_option
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tuner.pipeline.ingest import Ingested, Place
+    from tuner.pipeline.sources import Found, Reading
+
+SETTINGS = {"spark.driver.memory": "2g", "spark.sql.shuffle.partitions": "64"}
+
+
+@click.command(
+    epilog="\b\nExamples:\n"
+    "  tuner ingest /var/log/spark-events --app shop\n"
+    "  tuner ingest eventlog_v2_app-1 progress.jsonl --app shop --window 30\n"
+    "  tuner ingest http://driver:8000/progress.json --app shop --watch --every 60\n"
+    "  tuner ingest measured.csv --app shop && tuner samples shop"
+)
+@click.argument("paths", nargs=-1, required=True, metavar="PATH|URL...")
+@click.option("--app", required=True, metavar="NAME", help="The application that these samples are of.")
+@click.option("--window", "window_s", type=float, default=60.0, show_default=True, help="Seconds of a window.")
+@click.option("--watch", is_flag=True, help="Look again and again, until Ctrl-C.")
+@click.option("--every", type=click.FloatRange(1.0), default=30.0, show_default=True, help="Seconds between two looks.")
+@click.option("--again", is_flag=True, help="Read files that were read before too; nothing counts twice.")
+@click.option("--forget", is_flag=True, help="First drop all that was ever read of this application.")
+@click.option(
+    "--master", default="local[*]", show_default=True, help="Where Spark runs: local[N] or spark://HOST:PORT."
+)
+@click.option(
+    "--history",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="The folder of fine samples (beside the database); all of a cluster must see it.",
+)
+@store_option
+def ingest(
+    paths: tuple[str, ...],
+    app: str,
+    window_s: float,
+    watch: bool,
+    every: float,
+    again: bool,
+    forget: bool,
+    master: str,
+    history: Path | None,
+    address: str | None,
+) -> None:
+    """Read Spark event logs, progress JSON, timers' lines or tables (CSV, Parquet) into samples by operator and window.
+
+    PATH is a file or a folder with any number of them; what was read before and has not grown is left alone. A second
+    run over more files comes to the same as one run over all of them.
+    """
+    if find_spec("pyspark") is None:
+        raise BadInput("reading monitoring needs Spark; install it with: pip install 'stream-scaler[spark]'")
+    from tuner.pipeline.fold import check_window
+    from tuner.pipeline.ingest import Place
+    from tuner.pipeline.ingest import forget as forget_all
+    from tuner.pipeline.sources import detect
+    from tuner.store.address import place_history
+    from tuner.store.connection import open_store
+
+    check_window(window_s)
+    if not watch:
+        detect(*paths)  # refused before Spark is started
+    with closing(open_store(address)) as store:
+        place = Place(store, app, (history or place_history(store.address)).absolute(), window_s)
+        if forget:
+            forget_all(place)
+        if watch:
+            keep_watching(place, paths, again, master, every)
+        else:
+            say(place, run_once(place, paths, again, master, True))
+
+
+def run_once(place: Place, paths: tuple[str, ...], again: bool, master: str, strict: bool) -> Ingested:
+    """One look at the files, with a bar."""
+    from tuner.cli.quiet_spark import explain, start_quietly
+    from tuner.cli.spark_progress_bar import show_steps
+    from tuner.pipeline.ingest import STEPS
+    from tuner.pipeline.ingest import ingest as take_in
+    from tuner.pipeline.sources import detect, examine
+
+    found = detect(*paths)
+    with show_steps(STEPS) as (report, doing):
+
+        def start() -> SparkSession:
+            report("Starting Spark", 0)
+            spark = start_quietly(master, SETTINGS)
+            doing.tracker = spark.sparkContext.statusTracker()
+            return spark
+
+        def read(spark: SparkSession, fresh: Sequence[Found]) -> Reading:
+            return examine(spark, fresh, place.application, strict and len(fresh) == len(found))
+
+        return explain(lambda: take_in(start, place, found, read, again, report=report))
+
+
+def keep_watching(place: Place, paths: tuple[str, ...], again: bool, master: str, every: float) -> None:
+    """Look, wait, look again; Ctrl-C ends it as asked for, and what was not finished is read the next time."""
+    click.echo(f"Watching every {every:g} s; Ctrl-C ends it.", err=True)
+    told = ""
+    try:
+        while True:
+            try:
+                result = run_once(place, paths, again, master, False)
+                again, told = False, ""
+                if result.read:
+                    say(place, result)
+            except (BadInput, Retry, click.ClickException) as error:
+                if str(error) != told:
+                    click.echo(f"{error}; trying again.", err=True)
+                told = str(error)
+            time.sleep(every)
+    except KeyboardInterrupt:
+        click.echo("Stopped.", err=True)
+
+
+def say(place: Place, result: Ingested) -> None:
+    """What was read, what was left alone, what is wrong."""
+    from tuner.pipeline.sample_checks import FAULTS
+    from tuner.pipeline.arrival_trace import say_when
+
+    size = {state.path: state.size for state in result.files}
+    total = sum(size[file.path] for file in result.read)
+    idle = len(result.files) - len(result.read)
+    click.echo(
+        f"{place.application}: {count(len(result.read), 'file')} read ({total / 1e6:,.1f} MB), {idle:,} unchanged; "
+        f"{count(result.samples, 'sample')}, {count(result.windows, 'window')} of {place.window_s:g} s "
+        f"in {result.seconds:.1f} s."
+    )
+    if result.first is not None and result.last is not None:
+        click.echo(f"They reach from {say_when(result.first)} to {say_when(result.last)}.")
+    for fault, number in result.faults.items():
+        click.echo(f"{count(number, 'sample')} {FAULTS[fault]}.")
+    for note in result.notes:
+        click.echo(f"Note: {note}.")
+    for state in result.files:
+        if state.known == "replaced":
+            click.echo(f"Note: {state.path} is another file than the one read before under this name.")
+    if result.windows:
+        click.echo(f"See them with: tuner samples {place.application}", err=True)
+
+
+def count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -1,0 +1,114 @@
+"""`tuner push`, `tuner roll-back`: an objective's version and a reason in; its scalers told otherwise out."""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import click
+
+from scaler.model.errors import BadInput
+from tuner.cli.completion import app_argument
+from tuner.cli.db_commands import store_option
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+STAGES = ("shadow", "canary", "full")
+why_option = click.option("--why", required=True, metavar="SENTENCE", help="Kept with what you did.")
+
+
+@click.command(
+    epilog="\b\nExamples:\n"
+    '  tuner push shop --why "as tuned on Monday"\n'
+    '  tuner push shop 3 --stage full --why "looked at its replay by hand"\n\n'
+    "From shadow on, daemons move it to canary and full by evidence, and back where QoS worsens."
+)
+@app_argument
+@click.argument("version", type=click.IntRange(1), required=False)
+@click.option("--stage", type=click.Choice(STAGES), default="shadow", show_default=True, help="How far it goes in.")
+@why_option
+@store_option
+def push(app: str, version: int | None, stage: str, why: str, address: str | None) -> None:
+    """Let objective VERSION of APP (the newest proposed one) into a stage of its roll-out."""
+    from tuner.cli.token_commands import name_user
+    from tuner.rollout.push import push as push_to
+    from tuner.store.connection import open_store
+
+    check_why(why)
+    with closing(open_store(address)) as store, store.begin() as session:
+        chosen = find_proposed(session, app) if version is None else version
+        before = look_up_state(session, app, chosen)
+        made = push_to(session, app, chosen, stage, name_user(), why, time.time())
+    told = "was there already" if before == made.state else f"was {before}"
+    click.echo(f"{app}: objective {made.version} is in {made.state} now; it {told}.")
+
+
+@click.command(
+    "roll-back",
+    epilog='\b\nExample:\n  tuner roll-back shop --why "answers came late since noon"\n\n'
+    "What was rolled back does not come back by itself; propose it anew to try it again.",
+)
+@app_argument
+@why_option
+@store_option
+def roll_back(app: str, why: str, address: str | None) -> None:
+    """Take back the objective of APP that is on its way in, or the one in full use for the one before it."""
+    from tuner.cli.token_commands import name_user
+    from tuner.rollout.push import roll_back as take_back
+    from tuner.store.applications import load_application
+    from tuner.store.connection import open_store
+    from tuner.store.objectives import standing_objective
+
+    check_why(why)
+    with closing(open_store(address)) as store, store.begin() as session:
+        load_application(session, app)
+        made = take_back(session, app, name_user(), why, time.time())
+        standing = standing_objective(session, app)
+    now = "nothing is pursued now" if standing is None else f"objective {standing.version} is pursued"
+    click.echo(f"{app}: objective {made.version} was rolled back, and {now}.")
+
+
+@click.command(
+    epilog="\b\nExamples:\n  tuner orders shop\n  tuner orders shop > objective.json\n\n"
+    "scaler.attach(..., objective='objective.json') follows such a file where there is no manager."
+)
+@app_argument
+@store_option
+def orders(app: str, address: str | None) -> None:
+    """Print what the scalers of APP are told, as JSON: objective, candidate, guards."""
+    from tuner.rollout.issue_orders import tell
+    from tuner.store.applications import load_application
+    from tuner.store.connection import open_store
+    from tuner.store.orders import load_orders
+
+    with closing(open_store(address)) as store, store.read() as session:
+        load_application(session, app)
+        found = load_orders(session, app)
+    if found is None:
+        raise BadInput(f"the scalers of {app!r} are told nothing yet; tune it, then: tuner push {app}")
+    click.echo(json.dumps(tell(found), indent=2))
+
+
+def check_why(why: str) -> None:
+    if not why.strip():
+        raise BadInput("--why is empty; say in a sentence why, for it is kept with what you did")
+
+
+def find_proposed(session: Session, app: str) -> int:
+    from tuner.store.applications import load_application
+    from tuner.store.objectives import list_objectives
+
+    load_application(session, app)
+    newest = next(iter(list_objectives(session, app, ("proposed",), limit=1)), None)
+    if newest is None or newest.version is None:
+        raise BadInput(f"no objective of {app!r} is proposed; find one with: tuner tune {app}")
+    return newest.version
+
+
+def look_up_state(session: Session, app: str, version: int) -> str:
+    from tuner.store.objectives import load_objective
+
+    return load_objective(session, app, version).state

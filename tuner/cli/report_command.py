@@ -1,0 +1,126 @@
+"""`tuner report`: a tuning run from the database in; what it found out, in words, as JSON or as a page."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from scaler.model.errors import BadInput
+from tuner.cli.completion import app_argument
+from tuner.cli.db_commands import store_option
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from tuner.views.tuning import Tuning
+    from tuner.store.records import Objective, Trial, TuningRun
+
+
+@click.command(
+    epilog="\b\nExamples:\n  tuner report shop\n  tuner report shop --html tuning.html\n"
+    "  tuner report shop --run 7 --json"
+)
+@app_argument
+@click.option("--run", "number", type=click.IntRange(1), help="The tuning run of this number (the newest of APP).")
+@click.option("--html", type=click.Path(path_type=Path), help="Write a page with charts to this file.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
+@click.pass_context
+@store_option
+def report(
+    ctx: click.Context, app: str, number: int | None, html: Path | None, as_json: bool, address: str | None
+) -> None:
+    """Say what a tuning run of APP was asked, what it recommends, and what that saves.
+
+    The page of --html shows every trial, the bounds on the application's graph, and what was chosen beside equal
+    shares and weights. It is one file, and needs no network.
+    """
+    from tuner.views.tuning_plain import describe_tuning
+    from tuner.store.connection import open_store
+    from scaler.model.files import check_place, write_whole
+
+    if html is not None:
+        check_place(html)
+    with closing(open_store(address)) as store, store.read() as session:
+        tuning = read_tuning(session, app, number)
+    if html is not None:
+        from tuner.views.tuning_page import write_tuning
+
+        write_whole(html, write_tuning(tuning))
+    if as_json:
+        click.echo(json.dumps(describe_tuning(tuning), indent=2, allow_nan=False))
+    else:
+        print_tuning(tuning)
+
+
+def read_tuning(session: Session, app: str, number: int | None) -> Tuning:
+    """The run of this number, or the newest of the application."""
+    from tuner.views.tuning import gather_tuning
+    from tuner.store.applications import load_version
+    from tuner.store.trials import load_history
+
+    run = choose_run(session, app, number)
+    assert run.id is not None
+    trials = load_history(session, run.id)
+    if not trials:
+        raise BadInput(f"tuning run {run.id} of {app!r} has no trial yet; there is nothing to report")
+    version = load_version(session, run.application_version_id)
+    return gather_tuning(app, run, version.document, trials, find_objective(session, app, run, trials))
+
+
+def choose_run(session: Session, app: str, number: int | None) -> TuningRun:
+    from tuner.store.applications import load_application, load_version
+    from tuner.store.runs import list_runs, load_run
+
+    if number is None:
+        load_application(session, app)  # refuses a name that there is not
+        found = list_runs(session, app, limit=1)
+        if not found:
+            raise BadInput(f"application {app!r} was not tuned yet; tune it with: tuner tune {app}")
+        return found[0]
+    run = load_run(session, number)
+    owner = load_version(session, run.application_version_id).application
+    if owner != app:
+        raise BadInput(f"tuning run {number} is of application {owner!r}, not of {app!r}")
+    return run
+
+
+def find_objective(session: Session, app: str, run: TuningRun, trials: list[Trial]) -> Objective | None:
+    """The newest that the run proposed."""
+    from tuner.store.objectives import list_objectives
+
+    mine = {trial.id for trial in trials}
+    proposed = list_objectives(session, app)
+    return next((o for o in proposed if o.trial_id in mine or o.evidence.get("run") == run.id), None)
+
+
+def print_tuning(tuning: Tuning) -> None:
+    """The sentences, what was asked, and the table of baseline beside tuned."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    from tuner.cli.comparison_grid import open_console, spell
+    from tuner.views.tuning_words import list_facts, list_measures, say_found, say_title
+
+    console = open_console()
+    plain = console.options.ascii_only
+    lines = [f"{say_title(tuning)}", *say_found(tuning), ""]
+    facts = list_facts(tuning)
+    width = max(map(len, facts))
+    lines += [f"  {key:<{width}}  {value}" for key, value in facts.items()]
+    for line in lines:
+        console.print(spell(line, plain), markup=False, highlight=False, soft_wrap=True)
+    if tuning.baseline is None or tuning.tuned is None:
+        return
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
+    columns = list_measures(tuning)
+    for i, column in enumerate(columns):
+        table.add_column(Text(column.head), justify="right" if i else "left", no_wrap=True)
+    for cells in zip(*(column.cells for column in columns), strict=True):
+        table.add_row(*(Text(spell(cell, plain)) for cell in cells))
+    console.print()
+    console.print(table)

@@ -1,0 +1,136 @@
+"""`tuner reproduce`: the name of a published table or figure in, ours beside it out."""
+
+from __future__ import annotations
+
+import json
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from tuner.cli.progress_bar import show_progress
+from tuner.cli.comparison_grid import open_console
+from tuner.cli.interruptible import run_interruptibly
+from tuner.lab.published.cells import DEEP, POLICY_NAMES
+from tuner.lab.published.compare import Comparison
+from tuner.lab.published.figures import FIGURES, Study
+from tuner.lab.published.tables import choose, reproduce_table
+
+PARTS = 1000  # of a figure's progress
+TABLES = {"table2": 2, "table3": 3, "table4": 4, "table5": 5}
+EPILOG = "\b\nExample:\n  tuner reproduce table2 --traces ../shared/traces\n  tuner reproduce fig18 --json"
+
+
+@click.command(epilog=EPILOG)
+@click.argument("what", type=click.Choice([*TABLES, *FIGURES]))
+@click.option(
+    "--traces",
+    type=click.Path(path_type=Path),
+    default=Path("../shared/traces"),
+    show_default=True,
+    help="Folder with taxi.txt.gz and tweets.txt.gz.",
+)
+@click.option("--seeds", default=10, show_default=True, type=click.IntRange(1), help="Runs of what is random.")
+@click.option("--policy", "policies", multiple=True, type=click.Choice(list(POLICY_NAMES)), help="Only these rows.")
+@click.option("--deep", is_flag=True, help="Run the deep cells too: minutes each.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document instead of a table.")
+def reproduce(what: str, traces: Path, seeds: int, policies: tuple[str, ...], deep: bool, as_json: bool) -> None:
+    """Compute a published table or figure again and print published, ours and the difference, cell by cell."""
+    if what in TABLES:
+        total = len(choose(TABLES[what], policies, deep))
+        with show_progress(total, what) as tell:
+            counter = count()
+            cells = run_interruptibly(
+                lambda: reproduce_table(TABLES[what], traces, seeds, policies, deep, lambda _: tell(next(counter) + 1))
+            )
+        document: Any = describe_cells(cells)
+        parts = [draw_cells(what, cells), sum_up(cells, deep or bool(policies))]
+    else:
+        with show_progress(PARTS, what) as tell:
+            study = run_interruptibly(
+                lambda: FIGURES[what](traces, seeds, lambda done, total: tell(PARTS * done // total))
+            )
+        document = describe_study(study)
+        parts = [draw_study(study)]
+    if as_json:
+        click.echo(json.dumps(document, indent=1))
+        return
+    for part in parts:
+        open_console().print(part)
+
+
+def draw_cells(what: str, cells: list[Comparison]) -> Table:
+    """Published and ours side by side."""
+    table = Table(title=f"{what}: average cost, published and ours", box=SIMPLE_HEAD, title_justify="left")
+    for name in ("cell", "policy"):
+        table.add_column(name, no_wrap=True)
+    for name in ("published", "ours", "± s.e.", "difference"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("viol. %", justify="right", no_wrap=True)
+    table.add_column("reconf. %", justify="right", no_wrap=True)
+    table.add_column("resources", justify="right", no_wrap=True)
+    table.add_column("agrees")
+    table.add_column("remark")
+    for c in cells:
+        table.add_row(
+            c.cell.where,
+            c.cell.policy,
+            f"{c.cell.cost:.4f}",
+            f"{c.cost:.4f}",
+            f"{c.error:.4f}" if c.error > 0.0 else "",
+            f"{c.difference:+.1%}",
+            f"{c.cell.violations} / {100 * c.violations:.1f}",
+            f"{c.cell.reconfigurations} / {100 * c.reconfigurations:.1f}",
+            f"{c.cell.resources:.2f} / {c.resources:.2f}",
+            "yes" if c.agrees else "no",
+            c.remark,
+        )
+    return table
+
+
+def draw_study(study: Study) -> Table:
+    table = Table(title=f"{study.figure}: {study.caption}", box=SIMPLE_HEAD, title_justify="left")
+    for name in study.columns:
+        table.add_column(name, justify="left" if name in ("policy", "application") else "right")
+    for row in study.rows:
+        table.add_row(*(f"{value:.4g}" if isinstance(value, float) else str(value) for value in row))
+    return table
+
+
+def sum_up(cells: list[Comparison], all_asked: bool) -> str:
+    """How many cells agree, and which were not run."""
+    agreeing = sum(c.agrees for c in cells)
+    text = f"{agreeing} of {len(cells)} cells within 2 %, two standard errors or the last printed digit."
+    return text if all_asked else f"{text} Not run: {', '.join(DEEP)} (minutes a cell; --deep runs them)."
+
+
+def describe_cells(cells: list[Comparison]) -> list[dict[str, Any]]:
+    return [
+        {
+            "table": c.cell.table,
+            "trace": c.cell.trace,
+            "k_max": c.cell.k_max,
+            "infrastructure": c.cell.infrastructure,
+            "n_res": c.cell.n_res,
+            "policy": c.cell.policy,
+            "published": c.cell.cost,
+            "ours": c.cost,
+            "standard_error": c.error,
+            "seeds": c.seeds,
+            "difference": c.difference,
+            "violations": c.violations,
+            "reconfigurations": c.reconfigurations,
+            "resources": c.resources,
+            "agrees": c.agrees,
+            "remark": c.remark,
+        }
+        for c in cells
+    ]
+
+
+def describe_study(study: Study) -> dict[str, Any]:
+    rows = [dict(zip(study.columns, row, strict=True)) for row in study.rows]
+    return {"figure": study.figure, "caption": study.caption, "rows": rows}

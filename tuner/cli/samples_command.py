@@ -1,0 +1,157 @@
+"""`tuner samples`: an application's name in; the newest of its folded samples as a table, CSV or JSON out."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from scaler.model.errors import BadInput
+from tuner.cli.completion import app_argument
+from tuner.cli.db_commands import store_option
+from tuner.cli.moment import READING, parse_moment
+
+if TYPE_CHECKING:
+    from scaler.model.sample import Sample
+
+
+@click.command(
+    epilog="\b\nExamples:\n"
+    "  tuner samples shop\n"
+    "  tuner samples shop --operator parse --since 6h\n"
+    "  tuner samples shop --limit 0 --csv > samples.csv"
+)
+@app_argument
+@click.option("--operator", metavar="NAME", multiple=True, help="Only this one; repeat it for several.")
+@click.option("--since", metavar="TIME", callback=parse_moment, help=f"From here on: {READING}.")
+@click.option("--until", metavar="TIME", callback=parse_moment, help="Up to here.")
+@click.option("--limit", type=click.IntRange(0), default=50, show_default=True, help="The newest so many; 0: all.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV and nothing else; an empty field is not known.")
+@store_option
+def samples(
+    app: str,
+    operator: tuple[str, ...],
+    since: float | None,
+    until: float | None,
+    limit: int,
+    as_json: bool,
+    as_csv: bool,
+    address: str | None,
+) -> None:
+    """Show what an application's operators did, window by window; - is what nobody knows."""
+    if as_json and as_csv:
+        raise BadInput("--json and --csv both say how to print; give one of them")
+    found = find_samples(app, operator, since, until, limit, address)
+    if as_json:
+        click.echo(json.dumps([describe(sample) for sample in found], indent=2, allow_nan=False))
+    elif as_csv:
+        click.echo(write_csv(found), nl=False)
+    else:
+        print_samples(found)
+
+
+def find_samples(
+    app: str, operators: Sequence[str], since: float | None, until: float | None, limit: int, address: str | None
+) -> list[Sample]:
+    """The newest so many, the oldest of them first; none at all is bad input."""
+    from tuner.store.connection import open_store
+    from tuner.store.samples import count_samples, stream_samples
+
+    with closing(open_store(address)) as store, store.read() as session:
+        counts = count_samples(session, app)
+        if not counts:
+            raise BadInput(f"there are no samples of {app!r}; read some with: tuner ingest PATH --app {app}")
+        for name in operators:
+            if name not in counts:
+                raise BadInput(
+                    f"there are no samples of operator {name!r} in {app!r}; there are of {', '.join(counts)}"
+                )
+        found = list(
+            stream_samples(
+                session,
+                app,
+                list(operators) or None,
+                -math.inf if since is None else since,
+                math.inf if until is None else until,
+                limit=limit or None,
+                newest=True,
+            )
+        )
+    return sorted(found, key=lambda sample: (sample.start, sample.operator, sample.node_type or ""))
+
+
+def describe(sample: Sample) -> dict[str, object]:
+    """All but the key, which a folded sample has not."""
+    return {name: value for name, value in asdict(sample).items() if name != "key"}
+
+
+def write_csv(found: Sequence[Sample]) -> str:
+    from scaler.model.sample import Sample
+
+    text = io.StringIO()
+    names = [name for name in Sample.__dataclass_fields__ if name != "key"]
+    writer = csv.DictWriter(text, names, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(describe(sample) for sample in found)
+    return text.getvalue()
+
+
+def print_samples(found: Sequence[Sample]) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    from tuner.cli.comparison_grid import open_console
+
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
+    rows = [list_cells(sample) for sample in found]
+    for i, head in enumerate(HEADS):
+        table.add_column(Text(head), justify="left" if i < LEFT else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(*map(Text, row))
+    open_console().print(table)
+
+
+LEFT = 4
+HEADS = (
+    *("window (UTC)", "operator", "node", "evidence"),
+    *("arrived/s", "in/s", "out/s", "waiting", "service ms", "replicas", "busy %", "response s", "seen %"),
+)
+
+
+def list_cells(sample: Sample) -> list[str]:
+    length = sample.end - sample.start
+    seen = length * sample.completeness
+    mean, spare = ratio(sample.service_sum, sample.service_n), ratio(sample.task_time, sample.task_records)
+    service = f"{1000.0 * mean:.4g}" if mean is not None else "-" if spare is None else f"<{1000.0 * spare:.4g}"
+    busy = ratio(sample.busy, None if sample.replicas is None else sample.replicas * seen)
+    return [
+        f"{datetime.fromtimestamp(sample.start, UTC):%Y-%m-%d %H:%M:%S}",
+        sample.operator,
+        sample.node_type or "-",
+        sample.evidence,
+        *(show(ratio(value, seen)) for value in (sample.arrived, sample.tuples_in, sample.tuples_out)),
+        show(sample.backlog),
+        service,
+        show(sample.replicas),
+        show(None if busy is None else 100.0 * busy, 3),
+        show(ratio(sample.response_sum, sample.response_n)),
+        f"{100.0 * sample.completeness:.0f}",
+    ]
+
+
+def ratio(upper: float | None, lower: float | None) -> float | None:
+    return None if upper is None or not lower else upper / lower
+
+
+def show(value: float | None, digits: int = 5) -> str:
+    return "-" if value is None else f"{value:.{digits}g}"

@@ -1,0 +1,46 @@
+"""Standings in, their tables on the terminal out: in several parts where one would be too wide."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from tuner.cli.comparison_grid import GAP, measure, open_console, pack, spell
+from tuner.views.comparison_table import Column
+from tuner.lab.summary_table import list_rows, list_summaries, say_errors
+from tuner.lab.policy_summary import Standings
+
+LEFT = ("workload", "setting", "policy", "floor")
+
+
+def print_standings(standings: Standings) -> None:
+    """A line per setting and policy, then a line per policy."""
+    console = open_console()
+    rows = standings.rows
+    workload = Column("workload", tuple(row.cell.group for row in rows), "")
+    setting, policy, *figures = list_rows(standings, rows)
+    print_parts(console, [workload, setting, policy], figures)
+    console.print()
+    first, *others = list_summaries(standings)
+    print_parts(console, [first], others)
+    console.print(spell(say_errors(standings), console.options.ascii_only), markup=False)
+
+
+def print_parts(console: Console, named: list[Column], rest: list[Column]) -> None:
+    """Tables that each begin with the columns that name a line."""
+    for i, columns in enumerate(pack(named[0], rest, console.width - sum(map(measure, named[1:])))):
+        console.print("\n" * (i > 0), end="")
+        console.print(draw(named, columns, console.options.ascii_only))
+
+
+def draw(named: Sequence[Column], columns: Sequence[Column], ascii_only: bool) -> Table:
+    table = Table(box=SIMPLE_HEAD, padding=(0, GAP - 1, 0, 0), pad_edge=False, show_edge=False)
+    for column in (*named, *columns):
+        table.add_column(Text(column.head), justify="left" if column.head in LEFT else "right", no_wrap=True)
+    for cells in zip(*(column.cells for column in (*named, *columns)), strict=True):
+        table.add_row(*(Text(spell(cell, ascii_only)) for cell in cells))
+    return table

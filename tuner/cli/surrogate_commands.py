@@ -1,0 +1,229 @@
+"""`tuner surrogate`: an application's folded samples in; its surrogate, and what is to be thought of it, out."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from scaler.model.errors import BadInput
+from tuner.cli.completion import app_argument
+from tuner.cli.db_commands import store_option
+from tuner.cli.moment import READING, parse_moment
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from scaler.model.nodes import NodeType
+    from scaler.model.sample import Sample
+    from tuner.surrogate.surrogate import Surrogate
+
+UNFIT = 1  # the exit code where a check failed
+COLOURS = {"pass": "green", "warn": "yellow", "fail": "red"}
+as_json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
+html_option = click.option("--html", type=click.Path(path_type=Path), help="Write a page with plots to this file.")
+
+
+@click.group(epilog="\b\nExamples:\n  tuner surrogate fit shop\n  tuner surrogate show shop --html surrogate.html")
+def surrogate() -> None:
+    """Make a model of an application from its samples, and see whether to trust it."""
+
+
+@surrogate.command(
+    epilog="\b\nExamples:\n"
+    "  tuner surrogate fit shop\n"
+    "  tuner surrogate fit shop --since 7d --infrastructure nodes.toml --json\n\n"
+    "Exit code 1: a check failed, and nothing should be tuned on the surrogate (it is kept all the same)."
+)
+@app_argument
+@click.option("--holdout", type=click.FloatRange(0.05, 0.9), default=0.3, show_default=True, help="Share to judge on.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the intervals of errors.")
+@click.option("--since", metavar="TIME", callback=parse_moment, help=f"Fit on samples from here on: {READING}.")
+@click.option("--until", metavar="TIME", callback=parse_moment, help="Up to here.")
+@click.option("--infrastructure", metavar="NAME|FILE", help="Declares the speed of node types, of unseen ones too.")
+@html_option
+@as_json_option
+@store_option
+@click.pass_context
+def fit(
+    ctx: click.Context,
+    app: str,
+    holdout: float,
+    seed: int,
+    since: float | None,
+    until: float | None,
+    infrastructure: str | None,
+    html: Path | None,
+    as_json: bool,
+    address: str | None,
+) -> None:
+    """Fit the surrogate of APP on its samples, keep it, and show it."""
+    from tuner.store.connection import open_store
+    from tuner.store.samples import load_samples
+    from tuner.store.surrogates import save_surrogate
+    from tuner.surrogate.fit import fit as fit_surrogate
+    from tuner.surrogate.surrogate_records import to_record
+    from tuner.surrogate.surrogate import is_fit_for_tuning
+
+    check_places(html)
+    node_types = declare(infrastructure)
+    stretch = -math.inf if since is None else since, math.inf if until is None else until
+    with closing(open_store(address)) as store:
+        with store.read() as session:
+            samples = load_samples(session, app, since=stretch[0], until=stretch[1])
+        fitted = fit_surrogate(samples, app, holdout, seed, node_types)
+        with store.begin() as session:
+            number = save_surrogate(session, to_record(fitted, time.time())).number
+    show_all(fitted, number, html, as_json)
+    ctx.exit(0 if is_fit_for_tuning(fitted.checks) else UNFIT)
+
+
+@surrogate.command(
+    epilog="\b\nExamples:\n"
+    "  tuner surrogate show shop\n"
+    "  tuner surrogate show shop --number 3 --html surrogate.html\n"
+    "  tuner surrogate show shop --toml shop.toml && tuner simulate --app shop.toml\n\n"
+    "Exit code 1: a check failed, and nothing should be tuned on the surrogate."
+)
+@app_argument
+@click.option("--number", type=click.IntRange(1), help="The surrogate of this number (the newest).")
+@click.option("--toml", type=click.Path(path_type=Path), help="Write the application that is simulated to this file.")
+@html_option
+@as_json_option
+@store_option
+@click.pass_context
+def show(
+    ctx: click.Context,
+    app: str,
+    number: int | None,
+    toml: Path | None,
+    html: Path | None,
+    as_json: bool,
+    address: str | None,
+) -> None:
+    """Show a surrogate of APP: its figures, its checks, and what samples since the fit say of drift."""
+    from tuner.store.connection import open_store
+    from tuner.store.samples import load_samples
+    from tuner.store.surrogates import load_surrogate
+    from tuner.surrogate.fit import check_again
+    from tuner.surrogate.surrogate_records import from_record
+    from tuner.surrogate.surrogate import is_fit_for_tuning
+
+    check_places(html, toml)
+    with closing(open_store(address)) as store, store.read() as session:
+        record = load_surrogate(session, app, number)
+        fitted = from_record(record)
+        fitted = check_again(fitted, load_samples(session, app, since=fitted.end))
+        if toml:
+            samples = load_samples(session, app, since=fitted.start, until=fitted.end)
+            write_application(fitted, read_shape(session, app), samples, toml)
+    show_all(fitted, record.number, html, as_json)
+    ctx.exit(0 if is_fit_for_tuning(fitted.checks) else UNFIT)
+
+
+def check_places(*files: Path | None) -> None:
+    """Refuse what cannot be written before the work for it is done."""
+    from scaler.model.files import check_place
+
+    for file in files:
+        if file is not None:
+            check_place(file)
+
+
+def declare(infrastructure: str | None) -> tuple[NodeType, ...]:
+    from sim.infrastructure import find_infrastructure
+
+    return find_infrastructure(infrastructure).types if infrastructure else ()
+
+
+def read_shape(session: Any, app: str) -> Any:
+    """The application as it was described, where somebody did."""
+    from tuner.store.applications import load_application
+
+    try:
+        return load_application(session, app).document
+    except BadInput:
+        return None
+
+
+def write_application(fitted: Surrogate, document: Any, samples: Sequence[Sample], toml: Path) -> None:
+    from tuner.scenario.description import shape_of
+    from tuner.pipeline.selectivity import estimate_edges
+    from tuner.surrogate.fitted_application import build_application, format_application
+    from scaler.model.files import write_whole
+
+    shape = None if document is None else shape_of(document)
+    edges = [] if shape is None else [(edge.upstream, edge.downstream) for edge in shape.edges]
+    write_whole(toml, format_application(build_application(fitted, shape, estimate_edges(samples, edges))))
+
+
+def show_all(fitted: Surrogate, number: int | None, html: Path | None, as_json: bool) -> None:
+    if html is not None:
+        from tuner.views.surrogate_page import write_page
+        from scaler.model.files import write_whole
+
+        write_whole(html, write_page(fitted))
+    if as_json:
+        from tuner.views.plain import tame
+        from tuner.surrogate.surrogate import to_document
+
+        click.echo(json.dumps(tame({"number": number, **to_document(fitted)}), indent=2, allow_nan=False))
+    else:
+        print_surrogate(fitted, number)
+
+
+def print_surrogate(fitted: Surrogate, number: int | None) -> None:
+    """The table, then each operator's checks and plot."""
+    from tuner.cli.comparison_grid import open_console
+    from tuner.views.surrogate_page import say_summary
+    from tuner.views.surrogate_plot import draw_text
+    from tuner.views.surrogate_rows import say_parameters
+
+    console = open_console()
+    print_lines(console, f"Surrogate {number} of {fitted.application}: {say_summary(fitted)}")
+    print_table(console, fitted)
+    for operator in fitted.operators:
+        print_lines(console, "", f"{operator.operator}, {say_parameters(operator)}")
+        print_checks(console, fitted, operator.operator)
+        print_lines(console, draw_text(operator.points, console.options.ascii_only))
+
+
+def print_lines(console: Console, *lines: str) -> None:
+    for line in lines:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def print_table(console: Console, fitted: Surrogate) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    from tuner.cli.comparison_grid import GAP, measure, pack
+    from tuner.views.surrogate_rows import list_columns
+
+    names, *rest = list_columns(fitted)
+    for columns in pack(names, rest, console.width - measure(names) + GAP):
+        table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
+        for column in (names, *columns):
+            table.add_column(Text(column.head), justify="left" if column is names else "right", overflow="fold")
+        for i in range(len(fitted.operators)):
+            table.add_row(*(Text(column.cells[i]) for column in (names, *columns)))
+        console.print(table)
+
+
+def print_checks(console: Console, fitted: Surrogate, operator: str) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table.grid(padding=(0, 2, 0, 0))
+    for check in fitted.checks:
+        if check.operator == operator:
+            verdict = Text(check.verdict, style=COLOURS[check.verdict])
+            table.add_row(Text("  ") + verdict, Text(check.name), Text(check.says))
+    console.print(table)

@@ -1,0 +1,148 @@
+"""`tuner trace`: an application's samples in; its arrivals as a file that `tuner simulate` reads, or as a page, out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from scaler.model.errors import BadInput
+from tuner.cli.completion import app_argument
+from tuner.cli.db_commands import store_option
+from tuner.cli.moment import READING, parse_moment
+from scaler.model.files import check_place, write_whole
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from scaler.model.sample import Sample
+    from tuner.pipeline.arrival_trace import Arrivals
+
+operator_option = click.option(
+    "--operator", metavar="NAME", multiple=True, help="A source; repeat it for several (those of the application)."
+)
+since_option = click.option("--since", metavar="TIME", callback=parse_moment, help=f"From here on: {READING}.")
+until_option = click.option("--until", metavar="TIME", callback=parse_moment, help="Up to here.")
+
+
+@click.group(epilog="\b\nExamples:\n  tuner trace export shop rates.csv\n  tuner trace plot shop --html arrivals.html")
+def trace() -> None:
+    """Put an application's arrivals into a file, or draw them."""
+
+
+@trace.command(
+    epilog="\b\nExamples:\n"
+    "  tuner trace export shop rates.csv\n"
+    "  tuner trace export shop week.parquet --since 7d --gap 30\n"
+    "  tuner trace export shop rates.csv && tuner simulate --trace rates.csv"
+)
+@app_argument
+@click.argument("file", type=click.Path(path_type=Path))
+@operator_option
+@since_option
+@until_option
+@click.option(
+    "--gap", type=click.IntRange(0), default=5, show_default=True, help="Bridge up to so many missing windows in a row."
+)
+@store_option
+def export(
+    app: str,
+    file: Path,
+    operator: tuple[str, ...],
+    since: float | None,
+    until: float | None,
+    gap: int,
+    address: str | None,
+) -> None:
+    """Write the arrival rates to FILE (.csv, .parquet, .txt; .txt.gz or .csv.gz).
+
+    Windows of which nothing is known are bridged by a straight line where they are few in a row; more of them are
+    refused, because nobody knows what happened in them.
+    """
+    from sim.trace_file import write_trace
+    from tuner.pipeline.arrival_trace import fill, find_gaps, say_when
+
+    check_place(file)
+    arrivals = find_arrivals(app, operator, since, until, address)
+    filled = fill(arrivals, gap)
+    write_trace(filled, file)
+    bridged = sum(last - first for first, last in find_gaps(arrivals.rates))
+    click.echo(
+        f"{file}: {filled.rates.size:,} windows of {filled.step_s:g} s from {say_when(arrivals.start)}"
+        f"{f', {bridged:,} of them bridged' if bridged else ''}.{say_doubt(arrivals)}",
+        err=True,
+    )
+
+
+@trace.command(epilog="\b\nExample:\n  tuner trace plot shop --html arrivals.html")
+@app_argument
+@click.option("--html", required=True, type=click.Path(path_type=Path), help="The file to write.")
+@operator_option
+@since_option
+@until_option
+@store_option
+def plot(
+    app: str, html: Path, operator: tuple[str, ...], since: float | None, until: float | None, address: str | None
+) -> None:
+    """Draw the arrival rates over time, with what is missing, on a page of its own."""
+    check_place(html)
+    arrivals = find_arrivals(app, operator, since, until, address)
+    from tuner.views.arrivals_page import write_arrivals
+
+    write_whole(html, write_arrivals(arrivals))
+    click.echo(f"The page is in {html}.{say_doubt(arrivals)}", err=True)
+
+
+def say_doubt(arrivals: Arrivals) -> str:
+    return "" if arrivals.counted else " Only what was taken in is known, not what came to the door."
+
+
+def find_arrivals(
+    app: str, operators: Sequence[str], since: float | None, until: float | None, address: str | None
+) -> Arrivals:
+    """The arrivals at the named operators, or at the sources of the application as it was described."""
+    from tuner.pipeline.arrival_trace import find_sources, lay_out
+    from tuner.store.connection import open_store
+
+    with closing(open_store(address)) as store, store.read() as session:
+        stated = share_equally(operators) if operators else read_sources(session, app)
+        found = load_one_length(session, app, since, until)
+    if not found and (since is not None or until is not None):
+        raise BadInput(f"there are no samples of {app!r} in this stretch of time; widen --since and --until")
+    return lay_out(found, find_sources(stated, found, app))
+
+
+def load_one_length(session: Session, app: str, since: float | None, until: float | None) -> list[Sample]:
+    from tuner.store.samples import load_samples
+
+    first, last = -math.inf if since is None else since, math.inf if until is None else until
+    found = load_samples(session, app, since=first, until=last)
+    lengths = sorted({round(sample.end - sample.start, 6) for sample in found})
+    if len(lengths) > 1:
+        raise BadInput(
+            f"the samples of {app!r} have windows of {' and '.join(f'{x:g} s' for x in lengths)}; take a stretch of one"
+        )
+    return found
+
+
+def read_sources(session: Session, app: str) -> dict[str, float] | None:
+    """The sources as `tuner app add` described them, or as the monitoring's own links tell; None where neither does."""
+    from tuner.scenario.description import shape_of
+    from tuner.pipeline.ledger import load_links
+    from tuner.store.applications import list_applications
+
+    described = [version for version in list_applications(session) if version.application == app]
+    if described:
+        return dict(shape_of(described[0].document).sources)
+    links = load_links(session, app)
+    first = sorted({upstream for upstream, _ in links} - {downstream for _, downstream in links})
+    return share_equally(first) if first else None
+
+
+def share_equally(names: Sequence[str]) -> dict[str, float]:
+    """Sources of which each has a part, whichever, of the external rate, which is their sum."""
+    return {name: 1.0 / len(names) for name in names}

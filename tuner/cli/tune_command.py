@@ -1,0 +1,243 @@
+"""`tuner tune`: an application's name in; a search of its latency bounds and weights, and what it recommends, out."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from scaler.model.errors import BadInput
+from tuner.cli.completion import app_argument
+from tuner.cli.db_commands import store_option
+
+if TYPE_CHECKING:
+    from tuner.search.loop import Spread
+    from tuner.search.tuning_run import Ended
+    from tuner.store.connection import Store
+    from tuner.store.records import Trial, TuningRun
+
+INFEASIBLE = 1
+INTERRUPTED = 130
+WIDTH = 46  # of what stands before the bar
+
+
+@click.command(
+    epilog="\b\nExamples:\n"
+    "  tuner demo --save shop.toml && tuner app add shop shop.toml && tuner tune shop\n"
+    "  tuner tune shop --budget 100 --policy ql-pds-plus\n"
+    "  tuner tune shop --seconds 30 --html tuning.html\n"
+    "  tuner tune shop --resume\n\n"
+    "Exit code 1: nothing kept the constraints; what came nearest and what would help is shown."
+)
+@app_argument
+@click.option("--budget", type=click.IntRange(1), default=60, show_default=True, help="Evaluations in the search.")
+@click.option(
+    "--engine", metavar="NAME", default="gp", show_default=True, help="What searches (a wrong name lists all)."
+)
+@click.option("--seconds", type=click.FloatRange(0.0, min_open=True), help="Ask for nothing new after so many.")
+@click.option("--resume", is_flag=True, help="Go on with the newest run that was interrupted; it knows its options.")
+@click.option("--cold", is_flag=True, help="Learn nothing from earlier runs.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of all that is left to chance.")
+@click.option("--batch", type=click.IntRange(1), help="Evaluations asked for at a time (1; more with --master).")
+@click.option("--policy", metavar="NAME", help="What the scalers run (the one described, else planner).")
+@click.option("--trace", metavar="FILE", help="Arrival rates, instead of those described or monitored.")
+@click.option("--slots", type=click.IntRange(1), help="Only the first so many slots.")
+@click.option("--r-max", type=float, help="Seconds in which an answer is due, instead of those described.")
+@click.option("--eta-v", type=float, help="Share of the slots in which it may be late, likewise.")
+@click.option("--eta-r", type=float, help="Share of the slots in which replicas may come or go, likewise.")
+@click.option("--held-out", type=float, default=0.2, show_default=True, help="Share of the trace kept for the proof.")
+@click.option("--as-described", is_flag=True, help="Take no surrogate, but the service times of the description.")
+@click.option("--master", metavar="URL", help="Evaluate on Spark: spark://HOST:PORT, local[*].")
+@click.option("--html", type=click.Path(path_type=Path), help="Write a page with charts to this file.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
+@store_option
+@click.pass_context
+def tune(
+    ctx: click.Context, /, app: str, resume: bool, seconds: float | None, master: str | None, html: Path | None,
+    as_json: bool, address: str | None, **asked: Any,
+) -> None:  # fmt: skip
+    """Search the latency bounds of APP's operators and the weights of its scalers.
+
+    Every trial replays the scalers over the trace. What is recommended is the cheapest that keeps the constraints on
+    seeds of its own and on the last part of the trace, which the search does not see; it is kept as a proposed
+    objective. Interrupted at any time, nothing that has ended is lost.
+    """
+    from tuner.cli.interruptible import run_interruptibly
+    from tuner.store.connection import open_store
+    from scaler.model.files import check_place
+
+    if html is not None:
+        check_place(html)
+    with ending_at_once(), closing(open_store(address)) as store, open_spread(master, asked) as spread:
+        run = choose_run(ctx, store, app, resume, asked)
+        try:
+            with show_search(run) as on_trial:
+                ended = run_interruptibly(lambda: carry_out(store, app, run, on_trial, seconds, spread))
+        except (KeyboardInterrupt, SystemExit):  # the latter: by a SIGTERM, or as the terminal closes
+            click.echo(f"\nWhat has ended is kept; go on with: tuner tune {app} --resume", err=True)
+            raise
+        show_ended(store, app, ended, html, as_json)
+    if ended.objective is not None and not as_json:
+        kept = f"Kept as objective {ended.objective.version} of {app}, proposed."
+        click.echo(f"{kept} See more: tuner report {app} --html FILE")
+    ctx.exit(0 if ended.objective is not None else INFEASIBLE)
+
+
+@contextmanager
+def ending_at_once() -> Iterator[None]:
+    """Once all is closed, an interruption ends the process without Python's own steps: these throw the thread that
+    still works out of whatever it is in, and PyTorch's C++, where it is in that, answers by aborting the process."""
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit) as end:
+        if isinstance(end, KeyboardInterrupt):
+            click.echo("Interrupted.", err=True)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(end.code if isinstance(end, SystemExit) and isinstance(end.code, int) else INTERRUPTED)
+
+
+def carry_out(
+    store: Store,
+    app: str,
+    run: TuningRun,
+    on_trial: Callable[[Trial, Sequence[Trial]], None],
+    seconds: float | None,
+    spread: Spread,
+) -> Ended:
+    from tuner.search.tuning_run import tune
+
+    return tune(store, app, run, on_trial, math.inf if seconds is None else seconds, spread)
+
+
+def choose_run(ctx: click.Context, store: Store, app: str, resume: bool, asked: dict[str, Any]) -> TuningRun:
+    """The run to carry on with, or a new one."""
+    from tuner.search.tuning_run import resume_tuning, start_tuning
+
+    if not resume:
+        return start_tuning(store, app, list_flags(asked), read_wanted(asked))
+    given = [
+        f"--{name.replace('_', '-')}"
+        for name in asked
+        if ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+    ]
+    if given:
+        raise BadInput(
+            f"--resume goes on as the run began; leave out {', '.join(given)}, or start anew without --resume"
+        )
+    return resume_tuning(store, app)
+
+
+def read_wanted(asked: dict[str, Any]) -> Any:
+    from tuner.search.problem import Wanted
+
+    names = ("engine", "budget", "seed", "held_out", "cold", "as_described")
+    return Wanted(**{name: asked[name] for name in names}, batch=asked["batch"] or 1)
+
+
+def list_flags(asked: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The flags laid over the description, as tables of a scenario."""
+    tables = {
+        "trace": {"file": asked["trace"] and str(Path(asked["trace"]).resolve()), "slots": asked["slots"]},
+        "qos": {name: asked[name] for name in ("r_max", "eta_v", "eta_r")},
+        "policy": {"name": asked["policy"]},
+    }
+    given = {name: {k: v for k, v in table.items() if v is not None} for name, table in tables.items()}
+    return {name: table for name, table in given.items() if table}
+
+
+@contextmanager
+def open_spread(master: str | None, asked: dict[str, Any]) -> Iterator[Spread]:
+    """Where evaluations run: here, or on a Spark cluster, whose cores a batch should fill."""
+    if master is None:
+        from tuner.search.local_pool import spread_here
+
+        yield spread_here
+        return
+    if find_spec("pyspark") is None:
+        raise BadInput("--master needs Spark; install it with: pip install 'stream-scaler[spark]'")
+    from tuner.cli.quiet_spark import start_quietly
+    from tuner.search.spark_pool import open_fleet
+
+    with open_fleet(lambda: start_quietly(master, {})) as fleet:
+        asked["batch"] = asked["batch"] or fleet.batch
+        yield fleet.spread
+
+
+@contextmanager
+def show_search(run: TuningRun) -> Iterator[Callable[[Any, Any], None]]:
+    """A bar on the terminal, with the best feasible cost, what its constraints leave, and how many were evaluated."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    task = progress.add_task(f"{'Starting':<{WIDTH}}", total=run.budget)
+
+    def tell(trial: Trial, trials: Sequence[Trial]) -> None:
+        searched = [one for one in trials if one.detail.get("purpose") == "search"]
+        progress.update(task, completed=len(searched), description=f"{say_standing(trial, searched):<{WIDTH}}")
+
+    with progress:
+        yield tell
+
+
+def say_standing(newest: Trial, searched: Sequence[Trial]) -> str:
+    if newest.detail.get("purpose") == "verify":
+        return f"Proving trial {newest.detail.get('of')} on fresh seeds"
+    feasible = [trial for trial in searched if trial.feasible and trial.cost is not None]
+    if not feasible:
+        slack = max((trial.slack for trial in searched if trial.slack is not None), default=math.nan)
+        return "Nothing feasible yet" + ("" if math.isnan(slack) else f", nearest by {-100.0 * slack:.0f} %")
+    best = min(feasible, key=lambda trial: trial.cost or math.inf)
+    return f"Best {best.cost:.4g} per hour, slack {100.0 * (best.slack or 0.0):.0f} %"
+
+
+def show_ended(store: Store, app: str, ended: Ended, html: Path | None, as_json: bool) -> None:
+    """What `tuner report` says of the run, and what would have to give where nothing was feasible."""
+    from tuner.cli.report_command import print_tuning, read_tuning
+    from tuner.views.tuning_plain import describe_tuning
+    from scaler.model.files import write_whole
+
+    with store.read() as session:
+        tuning = read_tuning(session, app, ended.run.id)
+    if html is not None:
+        from tuner.views.tuning_page import write_tuning
+
+        write_whole(html, write_tuning(tuning))
+        click.echo(f"The report is in {html}.", err=True)
+    saved = sum(int(trial.detail.get("slots_saved", 0)) for trial in ended.trials)
+    used = sum(trial.slots or 0 for trial in ended.trials)
+    if as_json:
+        described = describe_tuning(tuning) | {
+            "slots": used,
+            "slots_saved": saved,
+            "relief": [*map(say_relief, ended.relief)],
+        }
+        click.echo(json.dumps(described, indent=2, allow_nan=False))
+        return
+    print_tuning(tuning)
+    click.echo(f"\n{used:,} slots were replayed; short looks and single seeds saved {saved:,} more.")
+    if ended.relief:
+        click.echo(f"What would have to give, by itself, with trial {ended.nearest.number if ended.nearest else '-'}:")
+        for relief in ended.relief:
+            click.echo(f"  {say_relief(relief)}")
+
+
+def say_relief(relief: Any) -> str:
+    if relief.outcome is None:
+        return f"{relief.what} would do"
+    outcome = relief.outcome
+    return (
+        f"{relief.what}: violations {outcome.violations:.2%}, reconfigurations {outcome.reconfigurations:.2%}, "
+        f"{outcome.cost:.4g} per hour"
+    )

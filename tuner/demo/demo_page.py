@@ -1,0 +1,118 @@
+"""A scene flows in; one self-contained HTML page about it flows out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from scaler.model.task import Floats
+from tuner.demo.scene import Moment, Scene
+from tuner.views.charts import Frame, draw_replicas, draw_response
+from tuner.simulation.columns import Columns
+from tuner.views.html_page import write_style
+from tuner.views.scale import time_ticks
+
+
+def write_page(scene: Scene, totals: Mapping[str, Any], static: Mapping[str, int], price: float) -> str:
+    """`static`: replicas of each operator that cost `price` each, to hold the cost against."""
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>Scalers at work</title><style>{write_style()}.why td{{text-align:left;white-space:normal}}</style>"
+        "</head><body>\n<h1>Scalers at work on a real cluster</h1>\n"
+        f"{write_summary(scene, totals, static, price)}{write_costs(scene, static, price)}\n"
+        f"{''.join(write_operator(scene, operator) for operator in scene.operators)}"
+        f"{write_decisions(scene)}</body></html>\n"
+    )
+
+
+def write_summary(scene: Scene, totals: Mapping[str, Any], static: Mapping[str, int], price: float) -> str:
+    whole = scene.static_cost(static, price)
+    share = f", {scene.cost / whole:.0%} of what static large would have cost" if whole > 0.0 else ""
+    exact = "all counted once" if totals.get("exact") else f"but {totals.get('counted', 0):,} counted"
+    return (
+        f"<p>{totals.get('lines', 0):,} lines, {totals.get('words', 0):,} words, {exact}, in {scene.seconds:.0f} s; "
+        f"{scene.changes} changes of replicas. Cost: <b>{scene.cost:.4f}</b>{share}.</p>"
+    )
+
+
+def write_costs(scene: Scene, static: Mapping[str, int], price: float) -> str:
+    rows = []
+    for operator in scene.operators:
+        late = scene.late_share(operator)
+        alone = scene.static_cost({operator: static.get(operator, 0)}, price)
+        cells = (
+            operator, f"{scene.cost_of(operator):.4f}", f"{alone:.4f}", str(static.get(operator, 0)),
+            "not known" if late is None else f"{late:.0%}",
+        )  # fmt: skip
+        rows.append("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>")
+    heads = ("operator", "cost", "static large", "its replicas", "slots late")
+    head = "".join(f"<th>{name}</th>" for name in heads)
+    return (
+        f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
+        '<p class="faint">Costs in the money of the node types\' prices per hour. Static large is computed, not run: '
+        "as many large replicas as the model of the operator needs at the highest rate, all the time.</p>"
+    )
+
+
+def write_operator(scene: Scene, operator: str) -> str:
+    moments = scene.of(operator)
+    if not moments:
+        return f"<h2>{escape(operator)}</h2><p>It decided nothing.</p>"
+    at: Floats = (np.arange(len(moments)) + 0.5) / len(moments)
+    frame = Frame(time_ticks(None, len(moments) * scene.slot_s), scene.node_types)
+    bound = next((m.bound for m in reversed(moments) if m.bound is not None), None)
+    response = lay_out([m.response for m in moments])
+    shown = draw_response(frame, at, response, bound, operator) if bound is not None and known(response) else ""
+    replicas = np.array([[held.get(name, 0) for name in scene.node_types] for held in carry_on(moments)], float)
+    rates = bound_all(lay_out([m.rate for m in moments]))
+    return (
+        f"<h2>{escape(operator)}</h2>{shown}"
+        f"{draw_replicas(frame, at, replicas, rates, operator) if known(rates) else ''}"
+    )
+
+
+def lay_out(values: Sequence[float | None]) -> Columns:
+    """A column a slot; what is not known breaks the line, and is no overload."""
+    infinite = np.array([value is not None and math.isinf(value) for value in values], dtype=np.int64)
+    finite = np.array([math.nan if value is None or math.isinf(value) else value for value in values])
+    return Columns(finite, finite, finite, infinite)
+
+
+def bound_all(columns: Columns) -> Columns:
+    """A line breaks where nothing is known; its band, which has no height here, makes the scale and must not."""
+    edges = np.nan_to_num(columns.mean)
+    return replace(columns, low=edges, high=edges)
+
+
+def carry_on(moments: Sequence[Moment]) -> Iterator[Mapping[str, int]]:
+    """Replicas of each; where they are not known, those that were last, or first."""
+    held: Mapping[str, int] = next((moment.replicas for moment in moments if moment.replicas is not None), {})
+    for moment in moments:
+        held = held if moment.replicas is None else moment.replicas
+        yield held
+
+
+def known(columns: Columns) -> bool:
+    return bool(np.isfinite(columns.mean).any())
+
+
+def write_decisions(scene: Scene) -> str:
+    rows = "".join(write_decision(moment, scene.began) for moment in scene.moments)
+    heads = "".join(f"<th>{name}</th>" for name in ("at", "operator", "what", "why"))
+    return (
+        f'<h2>Decisions</h2><div class="wide"><table class="why"><thead><tr>{heads}</tr></thead>'
+        f"<tbody>{rows}</tbody></table></div>"
+    )
+
+
+def write_decision(moment: Moment, began: float) -> str:
+    what = f"{moment.kind} {moment.action}" if moment.action else moment.kind
+    best = ' class="best"' if moment.kind == "SCALED" else ""
+    cells = (f"{moment.time - began:.0f} s", moment.operator, what, moment.reason)
+    return f"<tr{best}>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"

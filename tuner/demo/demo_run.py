@@ -1,0 +1,116 @@
+"""A length and a folder flow in; cluster, manager and stream run to the end of the replay, and what came of it flows
+out. However it ends, nothing that it started goes on."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from scaler.model.errors import BadInput, Retry
+from tuner.demo.cluster import ROOT, Worker, find_page, make_environment, start_cluster
+from tuner.demo.process_guard import guarded
+from tuner.demo.manager_process import PEOPLE, SCALERS, Manager, name_token_file, pursue, read_token_file, serve
+from tuner.demo.demo_plan import APP, BOUNDS, K_MAX, LARGE, OPERATORS, SMALL, WEIGHTS, Plan, describe
+
+CORES = K_MAX * len(OPERATORS)  # so that any of the types can have all replicas
+WORKERS = (
+    Worker("127.0.0.2", SMALL.name, SMALL.speedup, CORES, f"{600 * CORES}m"),
+    Worker("127.0.0.3", LARGE.name, LARGE.speedup, CORES, f"{600 * CORES}m"),
+)
+LOOK_S = 0.5
+TOTALS = ("lines", "words", "counted", "exact")
+AFTER_S = 300.0  # that the driver may take beyond the replay
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What the demo is at, and what its manager knows by now."""
+
+    at: str
+    began: float | None = None  # when the replay did, seconds since 1970
+    until: float | None = None
+    decisions: tuple[dict[str, Any], ...] = ()  # the oldest first
+    totals: dict[str, Any] = field(default_factory=dict)
+
+
+def run_demo(folder: Path, plan: Plan, show: Callable[[Progress], None]) -> Progress:
+    """`folder` is new or empty. `show` is called again and again, and with the end."""
+    took: dict[str, float] = {}
+    began = time.monotonic()
+    with ExitStack() as stack:
+        show(Progress("starting a cluster: a master and a worker of each node type"))
+        master = stack.enter_context(start_cluster(folder / "cluster", WORKERS))
+        took["cluster"] = time.monotonic() - began
+        environment = make_environment("127.0.0.1")
+        show(Progress("starting the manager"))
+        url = stack.enter_context(serve(folder, environment))
+        took["manager"] = time.monotonic() - began - sum(took.values())
+        manager = stack.enter_context(closing(Manager(url, read_token_file(name_token_file(folder, PEOPLE)), APP)))
+        pursue(manager, describe(plan), WEIGHTS, BOUNDS, "for the demo")
+        page, token = find_page(folder / "cluster"), name_token_file(folder, SCALERS)
+        driver = stack.enter_context(start_driver([master, page, url, str(token)], folder, plan, environment))
+        end = follow(driver, manager, folder, plan, show)
+        took["driver"] = (end.began or time.time()) - time.time() + time.monotonic() - began - sum(took.values())
+        return Progress("done", end.began, end.until, end.decisions, {**end.totals, "starting": took})
+
+
+@contextmanager
+def start_driver(
+    arguments: list[str], folder: Path, plan: Plan, environment: dict[str, str]
+) -> Iterator[subprocess.Popen[bytes]]:
+    command = [sys.executable, "-m", "tuner.demo.stream", *arguments, str(folder), json.dumps(asdict(plan))]
+    with guarded(command, environment, folder / "driver.log", ROOT) as process:
+        yield process
+
+
+def follow(
+    driver: subprocess.Popen[bytes], manager: Manager, folder: Path, plan: Plan, show: Callable[[Progress], None]
+) -> Progress:
+    """Until the driver says that it is done."""
+    limit = time.monotonic() + plan.seconds + AFTER_S
+    since: dict[str, float] = {}
+    decisions: tuple[dict[str, Any], ...] = ()
+    while time.monotonic() < limit:
+        over = driver.poll() is not None
+        at = read_state(folder)
+        since |= {key: at[key] for key in ("began", "until") if key in at}
+        decisions = list_decisions(manager, decisions)
+        totals: dict[str, Any] = {key: at[key] for key in TOTALS if key in at}
+        progress = Progress(str(at["at"]), since.get("began"), since.get("until"), decisions, totals)
+        show(progress)
+        if progress.at == "done":
+            return progress
+        if over:
+            break
+        time.sleep(LOOK_S)
+    raise Retry(f"the stream {'failed' if driver.poll() else 'did not end'} while {read_state(folder)['at']}: "
+                f"{read_last_line(folder / 'driver.log')}; run again with --keep FOLDER to see its log")  # fmt: skip
+
+
+def list_decisions(manager: Manager, known: tuple[dict[str, Any], ...]) -> tuple[dict[str, Any], ...]:
+    """The oldest first; those known before while the manager is away, for the stream goes on."""
+    try:
+        rows = manager.list_all("decisions")
+    except (BadInput, Retry):
+        return known
+    return tuple(sorted(rows, key=lambda row: (row["time"], row["operator"])))
+
+
+def read_state(folder: Path) -> dict[str, Any]:
+    try:
+        told: dict[str, Any] = json.loads((folder / "at.json").read_text())
+    except FileNotFoundError:
+        return {"at": "starting the driver"}
+    return told
+
+
+def read_last_line(path: Path) -> str:
+    lines = [line for line in path.read_text(errors="replace").splitlines() if line.strip()]
+    return lines[-1][:300] if lines else "it said nothing"

@@ -1,0 +1,150 @@
+"""What the demo is at flows in; a picture for a terminal flows out, or a plain line a slot where there is none."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from tuner.demo.demo_plan import APP, LARGE, OPERATORS, SLOT_S, count_static
+from tuner.demo.demo_run import Progress
+from tuner.demo.scene import Moment, Scene, set_scene
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+LAST = 8  # decisions that are shown
+BARS = "▁▂▃▄▅▆▇█"
+WIDE = 24
+COLOURS = {"SCALED": "green", "BLOCKED": "yellow", "HELD": "dim", "ACTUATION_FAILED": "red"}
+
+
+@contextmanager
+def showing(console: Console) -> Iterator[Callable[[Progress], None]]:
+    """What is to be called with each progress."""
+    if not console.is_terminal:
+        yield Lines(console).show
+        return
+    from rich.live import Live
+
+    with Live(console=console, refresh_per_second=4, transient=True) as live:
+        yield lambda progress: live.update(draw(progress, time.time()), refresh=True)
+
+
+class Lines:
+    """Each thing once, a line each."""
+
+    def __init__(self, console: Console) -> None:
+        self.console, self.at, self.told = console, "", set[tuple[float, str]]()
+
+    def show(self, progress: Progress) -> None:
+        if progress.at != self.at:
+            self.at = progress.at
+            self.console.print(f"{progress.at}", markup=False, highlight=False, soft_wrap=True)
+        scene = read_scene(progress)
+        for moment in scene.moments if scene else ():
+            if (moment.time, moment.operator) not in self.told:
+                self.told.add((moment.time, moment.operator))
+                line = write_line(moment, scene.began if scene else 0.0)
+                self.console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def read_scene(progress: Progress) -> Scene | None:
+    """None until the replay begins."""
+    if progress.began is None:
+        return None
+    until = math.inf if progress.until is None else progress.until
+    types = sorted({name for row in progress.decisions for name in row.get("seen", {}).get("deployment", {})})
+    return set_scene(progress.decisions, OPERATORS, types, SLOT_S, progress.began, until)
+
+
+def write_line(moment: Moment, began: float) -> str:
+    """ "  40 s  parse  15.1/s  2.3 s of 5 s  1 small, 1 large  SCALED +1 large: At 15 tuples/s ..." """
+    action = f" {moment.action}" if moment.action else ""
+    return (
+        f"{moment.time - began:5.0f} s  {moment.operator:6} {say_rate(moment.rate):>8}  {say_response(moment):14} "
+        f"{say_replicas(moment):18} {moment.kind}{action}: {moment.reason}"
+    )
+
+
+def say_rate(rate: float | None) -> str:
+    return "?" if rate is None else f"{rate:.1f}/s"
+
+
+def say_response(moment: Moment) -> str:
+    took = "?" if moment.response is None else "overload" if math.isinf(moment.response) else f"{moment.response:.1f} s"
+    return took if moment.bound is None else f"{took} of {moment.bound:g} s"
+
+
+def say_replicas(moment: Moment) -> str:
+    if moment.replicas is None:
+        return "?"
+    return ", ".join(f"{n} {name}" for name, n in moment.replicas.items() if n) or "none"
+
+
+def draw(progress: Progress, now: float) -> RenderableType:
+    """The whole picture."""
+    from rich.console import Group
+    from rich.panel import Panel
+    from rich.text import Text
+
+    scene = read_scene(progress)
+    if scene is None or progress.began is None:
+        return Panel(Text(f"{progress.at} ..."), title=f"tuner live {APP}")
+    length = (progress.until or now) - progress.began
+    title = f"{progress.at}, {min(max(0.0, now - progress.began), length):.0f} of {length:.0f} s"
+    parts: list[RenderableType] = [draw_operators(scene), draw_cost(scene), draw_decisions(scene)]
+    return Panel(Group(*parts), title=f"tuner live {APP}: {title}")
+
+
+def draw_operators(scene: Scene) -> RenderableType:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, padding=(0, 2), pad_edge=False)
+    for head in ("operator", "rate", "", "response", "", "replicas"):
+        table.add_column(head, no_wrap=True)
+    for operator in scene.operators:
+        moments = scene.of(operator)
+        if not moments:
+            table.add_row(operator, "?", "", "?", "", "?")
+            continue
+        last = moments[-1]
+        style = "red" if last.late else "green" if last.late is False else "dim"
+        responses = [None if m.response is None else min(m.response, 3.0 * (m.bound or math.inf)) for m in moments]
+        rates = [m.rate for m in moments]
+        table.add_row(
+            operator, say_rate(last.rate), spark(rates), Text(say_response(last), style), spark(responses),
+            say_replicas(last),
+        )  # fmt: skip
+    return table
+
+
+def spark(values: list[float | None]) -> str:
+    """The last of them as bars; a dot where nothing is known."""
+    shown = values[-WIDE:]
+    most = max((value for value in shown if value is not None and math.isfinite(value)), default=0.0) or 1.0
+    return "".join("·" if v is None else BARS[min(7, int(8 * min(v, most) / most))] for v in shown)
+
+
+def draw_cost(scene: Scene) -> RenderableType:
+    from rich.text import Text
+
+    static = scene.static_cost(count_static(), LARGE.price)
+    return Text(f"\ncost so far {scene.cost:.4f}, of as many large nodes as the peak needs {static:.4f}\n")
+
+
+def draw_decisions(scene: Scene) -> RenderableType:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, padding=(0, 2), pad_edge=False, show_header=False)
+    for moment in scene.moments[-LAST:]:
+        what = f"{moment.kind} {moment.action}" if moment.action else moment.kind
+        table.add_row(
+            f"{moment.time - scene.began:.0f} s", moment.operator, Text(what, COLOURS.get(moment.kind, "")),
+            Text(moment.reason, overflow="ellipsis", no_wrap=True),
+        )  # fmt: skip
+    return table

@@ -1,1 +1,0 @@
-"""What `tuner demo` replays: no flow in, a scenario to copy out."""

@@ -1,0 +1,98 @@
+"""What each alternative was worth to the policy in; the same in order, and a sentence that compares them, out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tuner.views.explanation_words import clean, say_figure, take_number
+from tuner.store.records import Decision
+
+NOTHING = "no change"
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """Something that could have been done, and its worth: less is better."""
+
+    action: str
+    worth: float | None
+    more: float | None  # than the best
+    done: bool
+    wanted: bool  # by the policy
+
+
+def rank_alternatives(decision: Decision) -> tuple[Alternative, ...]:
+    """The best first; those without a number last."""
+    worths = {str(action): take_number(worth) for action, worth in dict(decision.alternatives).items()}
+    known = [worth for worth in worths.values() if worth is not None]
+    best = min(known, default=None)
+    done = find_done(decision)
+    wanted = decision.action or NOTHING if decision.kind != "HELD" else None
+    ordered = sorted(worths, key=lambda action: (worths[action] is None, worths[action] or 0.0, action != NOTHING))
+    return tuple(Alternative(a, worths[a], subtract(worths[a], best), a == done, a == wanted) for a in ordered)
+
+
+def find_done(decision: Decision) -> str:
+    return decision.action or NOTHING if decision.kind == "SCALED" else NOTHING
+
+
+def subtract(worth: float | None, best: float | None) -> float | None:
+    return None if worth is None or best is None else 0.0 if worth == best else worth - best
+
+
+def compare(decision: Decision, ranked: tuple[Alternative, ...]) -> str:
+    """Why the best was the best; for no change, why nothing was better."""
+    known = [one for one in ranked if one.worth is not None]
+    if not known:
+        return say_unvalued(decision)
+    best = known[0]
+    second = next((one for one in known[1:]), None)
+    ahead = "" if second is None else say_ahead(second)
+    if decision.kind == "NO_CHANGE":
+        if best.action == NOTHING:
+            return f"Nothing was better than no change, worth {say_figure(best.worth)}{ahead}."
+        return say_against(best, known)
+    if best.action == (decision.action or NOTHING):
+        return f"{describe(best.action)} was best, worth {say_figure(best.worth)}{ahead}."
+    if decision.kind == "HELD":
+        return f"{describe(best.action)} would have been best, but nothing is decided while the scaler holds."
+    return (
+        f"{describe(best.action)} had the least worth; {clean(decision.action or NOTHING)} was what the policy wanted."
+    )
+
+
+def say_ahead(second: Alternative) -> str:
+    if not second.more:
+        return f"; {clean(second.action)} was worth the same"
+    return f"; {clean(second.action)} came next, worth {say_figure(second.more)} more"
+
+
+def say_against(best: Alternative, known: list[Alternative]) -> str:
+    """A policy may want more than a slight gain before it changes anything."""
+    stay = next((one for one in known if one.action == NOTHING), None)
+    if stay is None:
+        return f"{describe(best.action)} had the least worth, and the policy wanted no change all the same."
+    much = say_figure(stay.more)
+    return (
+        f"{describe(best.action)} was worth {much} less than no change, which the policy did not find enough to change."
+    )
+
+
+def say_unvalued(decision: Decision) -> str:
+    if decision.kind == "HELD":
+        return "Nothing was weighed, for the scaler held."
+    if decision.kind == "NO_CHANGE":
+        return "The policy found nothing better than no change; it does not put a figure on alternatives."
+    return "The policy does not put a figure on alternatives."
+
+
+def describe(action: str) -> str:
+    return "No change" if action == NOTHING else clean(action)
+
+
+def of_candidate(shadow: Mapping[str, Any]) -> str:
+    """What a candidate would have done."""
+    action = shadow.get("action")
+    return clean(action) if isinstance(action, str) and action else NOTHING

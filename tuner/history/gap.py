@@ -1,0 +1,132 @@
+"""An operator and a moment at which it decided nothing in; why there is no decision, and what to do, out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tuner.views.explanation_words import join_words, name, say_span, say_time
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from tuner.store.records import Decision, Scaler
+
+NEAR_SLOTS = 3  # a decision further back than this says nothing of the moment
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """That there is no decision is an answer too."""
+
+    kind: str  # a word for programs
+    says: str
+    do: str
+    since: float | None = None
+    until: float | None = None
+
+
+def find_gap(
+    session: Session, app: str, operator: str, last: Decision | None, at: float, now: float, slot_s: float
+) -> Gap | None:
+    """None where the last decision is near enough to the moment to speak for it."""
+    from tuner.store.scalers import list_scalers
+
+    if last is not None and at - last.time <= NEAR_SLOTS * slot_s:
+        return None
+    if at > now + slot_s:
+        newest = "" if last is None else f"; the newest decision of {name(operator)} is of {say_time(last.time)}"
+        return Gap("to come", f"This time is still to come{newest}.", "Ask about a time that is past.", since=now)
+    scalers = [one for one in list_scalers(session, app) if one.operator == operator]
+    following = find_next(session, app, operator, at)
+    if last is not None:
+        return say_silent(operator, last, following, scalers, at, now, slot_s)
+    if following is not None:
+        return say_early(session, app, operator, following, scalers, at)
+    if not scalers:
+        return Gap(
+            "never reported",
+            f"No scaler of operator {name(operator)} ever reported.",
+            "Start its scaler in the Spark driver with this service's address and a token of scope report "
+            "(tuner token make --scope report), then look at the driver's log.",
+        )
+    return say_idle(session, app, operator, scalers, at)
+
+
+def find_next(session: Session, app: str, operator: str, at: float) -> float | None:
+    from sqlalchemy import func, select
+
+    from tuner.store.models import DecisionRow as Row
+
+    mine = (Row.application == app, Row.operator == operator, Row.time > at)
+    return session.scalar(select(func.min(Row.time)).where(*mine))
+
+
+def say_silent(
+    operator: str, last: Decision, following: float | None, scalers: list[Scaler], at: float, now: float, slot_s: float
+) -> Gap:
+    since, until = last.time + slot_s, following
+    ended = min(at, now) if until is None else until
+    says = f"The scaler of {name(operator)} decided nothing from {say_time(since)} "
+    says += "on" if until is None else f"to {say_time(until)}"
+    says += f" ({say_span(max(0.0, ended - since))})."
+    heard = max((one.last_seen for one in scalers), default=None)
+    do = "See whether its Spark driver runs and reaches this service, and what the driver's log says."
+    if heard is not None and until is None:
+        if heard > since + NEAR_SLOTS * slot_s:
+            says += f" It is in touch all the same: last heard at {say_time(heard)}."
+            do = "See the driver's log: it reports, but has nothing to decide on; its stream may be stopped."
+        else:
+            says += f" It was last heard at {say_time(heard)}."
+    if until is not None:
+        do = "See the driver's log of that time: it was down, or decided nothing; what it decides while this service "
+        do += "is away is told later, up to a limit."
+    return Gap("silent", says, do, since, until)
+
+
+def say_early(session: Session, app: str, operator: str, following: float, scalers: list[Scaler], at: float) -> Gap:
+    first = min((one.first_seen for one in scalers), default=None)
+    says = f"This is before the first slot that is kept of {name(operator)}, at {say_time(following)}."
+    if first is not None and first <= at:
+        says += f" Its scaler has been in touch since {say_time(first)}; older slots may have been pruned."
+    if not was_pursued(session, app, at):
+        says += " No objective had been pushed by then."
+    return Gap("before the first slot", says, f"Ask about a later time: --at {format_time(following)}", None, following)
+
+
+def say_idle(session: Session, app: str, operator: str, scalers: list[Scaler], at: float) -> Gap:
+    first = min(one.first_seen for one in scalers)
+    if at < first:
+        says = f"The scaler of {name(operator)} was first heard at {say_time(first)}, after this time."
+        return Gap("before the first slot", says, "Ask about a later time.", None, first)
+    instances = join_words([name(one.instance) for one in scalers[:3]])
+    says = (
+        f"The scaler of {name(operator)} ({instances}) has been in touch since {say_time(first)}, without a decision."
+    )
+    if not was_pursued(session, app, at):
+        says += " Orders had no objective then, so that there was nothing to pursue."
+        return Gap("no objective", says, f"Find one and push it: tuner tune {name(app)}, or let the daemon.", first)
+    return Gap("no decisions", says, "See the driver's log: the stream may be stopped, or without metrics.", first)
+
+
+def was_pursued(session: Session, app: str, at: float) -> bool:
+    """Whether any objective had been let in by then."""
+    from tuner.views.explanation_words import take_number, take_table
+    from tuner.store.objectives import list_objectives
+
+    for objective in list_objectives(session, app):
+        told = [take_table(take_table(objective.evidence).get(stage)) for stage in ("shadow", "canary", "full")]
+        begun = [since for since in (take_number(stage.get("since")) for stage in told) if since is not None]
+        if objective.state != "proposed" and min(begun, default=objective.created) <= at:
+            return True
+    return False
+
+
+def format_time(seconds: float) -> str:
+    """As `--at` takes it."""
+    from datetime import UTC, datetime
+
+    try:
+        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}"
+    except (ValueError, OverflowError, OSError):
+        return f"{seconds:g}"

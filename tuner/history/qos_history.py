@@ -1,0 +1,142 @@
+"""Decisions that scalers reported in; how well an application kept to its QoS, and at what price, slot by slot, out.
+
+An answer along a path takes as long as the operators on it together. A slot is known to be violated as soon as the
+known part of a path exceeds the path's bound, and known to be kept only when all operators on every path are known:
+missing is not zero.
+
+Notation: T slots of `slot_s` seconds, M operators of the application.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scaler.model.task import Floats, Integers
+from sim.application import Application, name_path, paths
+from tuner.scenario.qos import QoS
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+KEPT, BROKEN, UNKNOWN = 0, 1, -1
+SLOT_S = 60.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Slots:
+    """What every operator reported of every slot in which any did; NaN, "" and -1 where one said nothing."""
+
+    operators: tuple[str, ...]
+    slot_s: float
+    time: Floats  # [T] starts, ascending
+    rate: Floats  # [T, M]
+    response: Floats  # [T, M]
+    bound: Floats  # [T, M]
+    price: Floats  # [T, M]
+    kind: NDArray[np.str_]  # [T, M]
+    version: Integers  # [T, M] of the objective that was acted under
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """Shares of the slots of which it is known; None where it is known of none."""
+
+    slots: int  # in which any operator reported
+    violations: float | None
+    reconfigurations: float | None
+    price: float | None  # per hour, mean over the slots in which every operator told it
+    held: float | None  # of the decisions
+    known: int  # slots of which it is known whether a bound was broken
+
+
+def load_slots(
+    session: Session,
+    app: str,
+    operators: tuple[str, ...],
+    since: float = -math.inf,
+    until: float = math.inf,
+    slot_s: float = SLOT_S,
+) -> Slots:
+    """The slots that start in [since, until); of two decisions of one operator in one slot the later."""
+    from sqlalchemy import select
+
+    from tuner.store.models import DecisionRow as Row
+
+    columns = (Row.time, Row.operator, Row.rate, Row.response, Row.bound, Row.price, Row.kind, Row.objective_version)
+    query = select(*columns).where(Row.application == app, Row.operator.in_(operators))
+    if since > -math.inf:
+        query = query.where(Row.time >= since)
+    if until < math.inf:
+        query = query.where(Row.time < until)
+    return lay_out(session.connection().execute(query.order_by(Row.time)).all(), operators, slot_s)  # type: ignore[arg-type]
+
+
+def lay_out(rows: list[tuple[float, str, float, float, float, float, str, int | None]], operators: tuple[str, ...],
+            slot_s: float) -> Slots:  # fmt: skip
+    """Rows of (time, operator, rate, response, bound, price, kind, version) on a grid of slots by operators."""
+    times, names, *figures, kinds, versions = zip(*rows, strict=True) if rows else ([],) * 8
+    number = np.floor(np.array(times, dtype=np.float64) / slot_s + 1e-9).astype(np.int64)
+    slots, t = np.unique(number, return_inverse=True)
+    place = {name: i for i, name in enumerate(operators)}
+    m = np.array([place[name] for name in names], dtype=np.int64)
+    shape = (slots.size, len(operators))
+    rate, response, bound, price = (put_in(column, shape, t, m) for column in figures)
+    kind = np.full(shape, "", dtype="U16")
+    kind[t, m] = kinds
+    version = np.full(shape, UNKNOWN, dtype=np.int64)
+    version[t, m] = [UNKNOWN if value is None else value for value in versions]
+    return Slots(operators, slot_s, slots.astype(np.float64) * slot_s, rate, response, bound, price, kind, version)
+
+
+def put_in(column: Sequence[float | None], shape: tuple[int, int], t: Integers, m: Integers) -> Floats:
+    """A column of figures on the grid, NaN where there is none."""
+    grid = np.full(shape, math.nan)
+    grid[t, m] = [math.nan if value is None else value for value in column]
+    return grid
+
+
+def judge_slots(slots: Slots, application: Application, qos: QoS) -> Integers:
+    """Whether each slot [T] kept every path within its bound: KEPT, BROKEN or UNKNOWN."""
+    verdict = np.full(slots.time.size, KEPT, dtype=np.int64)
+    column = {name: i for i, name in enumerate(slots.operators)}
+    names = [operator.name for operator in application.operators]
+    for path in paths(application):
+        limit = qos.paths.get(name_path(application, path), qos.r_max)
+        parts = slots.response[:, [column[names[i]] for i in path]]
+        broken = np.nansum(parts, axis=1) > limit
+        unknown = np.isnan(parts).any(axis=1) & ~broken
+        verdict[unknown & (verdict == KEPT)] = UNKNOWN
+        verdict[broken] = BROKEN
+    return verdict
+
+
+def find_changes(slots: Slots) -> NDArray[np.bool_]:
+    """Slots [T] in which any operator was scaled."""
+    return np.asarray((slots.kind == "SCALED").any(axis=1))
+
+
+def sum_prices(slots: Slots) -> Floats:
+    """What the replicas of all operators cost per hour [T]; NaN where one did not tell."""
+    return np.asarray(slots.price.sum(axis=1))
+
+
+def observe(slots: Slots, application: Application, qos: QoS) -> Observed:
+    """All of these slots in a few figures."""
+    verdict, price = judge_slots(slots, application, qos), sum_prices(slots)
+    known = verdict != UNKNOWN
+    told = slots.kind != ""
+    priced = price[~np.isnan(price)]
+    return Observed(
+        slots=int(slots.time.size),
+        violations=float((verdict[known] == BROKEN).mean()) if known.any() else None,
+        reconfigurations=float(find_changes(slots).mean()) if slots.time.size else None,
+        price=float(priced.mean()) if priced.size else None,
+        held=float((slots.kind[told] == "HELD").mean()) if told.any() else None,
+        known=int(known.sum()),
+    )

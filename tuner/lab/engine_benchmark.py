@@ -1,0 +1,257 @@
+"""Engines and settings in; each engine's search of each, judged by replays that none of them has seen, out.
+
+The yardstick searches as its paper does: 25 evaluations a phase, each of the first 50,000 slots with one seed, and
+recommends the cheapest that was seen to be feasible. The others search as `tuner tune` does, with half as many
+evaluations as the yardstick took, and recommend what they have proved.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from sim.graphs import find_application
+from sim.infrastructure import find_infrastructure
+from sim.setting import Setting
+from sim.trace import Trace, window
+from tuner.simulation.parallel import run_all
+from tuner.search.problem import FIRST_PROOF_SEED, HELD_OUT, PROOF_SEEDS, SEEDS, SHORT
+from tuner.search.local_pool import spread_here
+from tuner.search.engines import Question, Suggestion, find_engine
+from tuner.search.evaluation import Exam, average, replay_seeds, state
+from tuner.search.space.evaluated import History, Outcome, meets
+from tuner.search.loop import search
+from tuner.search.space.parameters import Parameters
+from tuner.scenario.qos import QoS
+from tuner.search.recommendation import Proof, choose, list_candidates, needs_more, prove
+from tuner.search.space.space import make_space
+
+YARDSTICK = "skopt"
+PAPER_SLOTS = 50_000
+MOST = 600  # evaluations of the yardstick, which ends by itself long before
+JUDGING_SEEDS = 4
+FIRST_JUDGING_SEED = 50_000  # the same for all engines, and no search's
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One setting and one seed of the searches."""
+
+    application: str
+    n_res: int
+    r_max: float
+    eta_v: float
+    eta_r: float
+    seed: int
+
+    @property
+    def setting(self) -> tuple[str, int, float, float, float]:
+        return self.application, self.n_res, self.r_max, self.eta_v, self.eta_r
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What is the same in all cells."""
+
+    engines: tuple[str, ...]
+    trace: Trace
+    policy: str = "ql-pds-plus"
+    k_max: int = 10
+    highest_rate: float | None = None
+    budget: int | None = None  # evaluations of the others; None: half the yardstick's
+    same_slots: bool = False  # whether the yardstick's evaluations are those of the others
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What an engine recommended in a cell, as the judge saw it; NaN where it recommended nothing."""
+
+    engine: str
+    evaluations: int
+    slots: int
+    asking_s: float
+    seconds: float
+    cost: float
+    violations: float
+    reconfigurations: float
+    met: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A cell and what every engine found there."""
+
+    cell: Cell
+    found: tuple[Found, ...]
+
+
+def list_cells(
+    applications: Sequence[str], n_res: Sequence[int], r_max: Sequence[float], eta_v: Sequence[float],
+    eta_r: Sequence[float], seeds: int,
+) -> list[Cell]:  # fmt: skip
+    """Every combination, seed by seed, so that what is there when one stops early covers all settings."""
+    return [
+        Cell(*setting, seed) for seed in range(seeds) for setting in product(applications, n_res, r_max, eta_v, eta_r)
+    ]
+
+
+def hold_matches(
+    rules: Rules, cells: Sequence[Cell], on_done: Callable[[int], None], kept: Path | None = None
+) -> list[Match]:
+    """All cells, on all cores; those in the file `kept` are not held again, and new ones are added to it at once."""
+    known = {} if kept is None else read_kept(kept, rules)
+    missing = [cell for cell in cells if cell not in known]
+    on_done(len(cells) - len(missing))
+
+    def keep(i: int, match: Match) -> None:
+        known[match.cell] = match
+        if kept is not None:
+            with kept.open("a", encoding="utf-8") as file:
+                file.write(json.dumps({"rules": describe(rules), **asdict(match)}) + "\n")
+        on_done(len(cells) - sum(1 for cell in missing if cell not in known))
+
+    run_all(hold_match, [(rules, cell) for cell in missing], keep)
+    return [known[cell] for cell in cells]
+
+
+def describe(rules: Rules) -> dict[str, Any]:
+    rest = {key: value for key, value in asdict(replace(rules, trace=None)).items() if key != "trace"}  # type: ignore[arg-type]
+    return {**rest, "engines": list(rules.engines), "trace": rules.trace.name, "slots": rules.trace.rates.size}
+
+
+def read_kept(path: Path, rules: Rules) -> dict[Cell, Match]:
+    """Matches of these very rules; a last line that was cut off is left out."""
+    matches: dict[Cell, Match] = {}
+    if not path.exists():
+        return matches
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            row = json.loads(line)
+        except ValueError:
+            continue
+        if row.pop("rules", None) == describe(rules):
+            cell = Cell(**row["cell"])
+            matches[cell] = Match(cell, tuple(Found(**one) for one in row["found"]))
+    return matches
+
+
+def hold_match(job: tuple[Rules, Cell]) -> Match:
+    rules, cell = job
+    found: list[Found] = []
+    budget = rules.budget
+    for engine in sorted(rules.engines, key=lambda name: name != YARDSTICK):  # the others' budget depends on it
+        found.append(run_engine(rules, cell, engine, budget or 60))
+        if engine == YARDSTICK and budget is None:
+            budget = math.ceil(found[-1].evaluations / 2)
+    return Match(cell, tuple(found))
+
+
+def run_engine(rules: Rules, cell: Cell, engine: str, budget: int) -> Found:
+    """One search, and the judge's replay of what it recommends."""
+    began = time.perf_counter()
+    setting, qos = make_setting(rules, cell), QoS(cell.r_max, cell.eta_v, cell.eta_r)
+    space = make_space(setting.application, setting.infrastructure, qos)
+    paper = engine == YARDSTICK
+    exam = (
+        make_paper_exam(setting, qos, cell.seed)
+        if paper and not rules.same_slots
+        else make_exam(setting, qos, cell.seed)
+    )
+    question = Question(space, qos, MOST if paper else budget)
+    asking, history, slots = 0.0, [], 0
+    ask = find_engine(engine)
+
+    def timed(question: Question, history: History, seed: int, count: int = 1) -> list[Suggestion]:
+        nonlocal asking
+        start = time.perf_counter()
+        answer = ask(question, history, seed, count)
+        asking += time.perf_counter() - start
+        return answer
+
+    for tried in search(timed, question, exam, spread_here, cell.seed):
+        history.append(tried.outcome)
+        slots += tried.result.slots
+    if paper or engine == "naive":
+        best = find_lowest(history, qos)
+    else:
+        best, proved = recommend(setting, question, history, cell.seed)
+        slots += proved
+    seconds = time.perf_counter() - began
+    if best is None:
+        return Found(engine, len(history), slots, asking, seconds, math.nan, math.nan, math.nan, False)
+    seen = judge(setting, qos, best)
+    return Found(
+        engine,
+        len(history),
+        slots,
+        asking,
+        seconds,
+        seen.cost,
+        seen.violations,
+        seen.reconfigurations,
+        meets(seen, qos),
+    )
+
+
+def make_setting(rules: Rules, cell: Cell) -> Setting:
+    return Setting(
+        application=find_application(cell.application, k_max=rules.k_max),
+        infrastructure=find_infrastructure("A", cell.n_res),
+        trace=rules.trace,
+        policy=rules.policy,
+        r_max=cell.r_max,
+        highest_rate=rules.highest_rate if rules.highest_rate is not None else float(rules.trace.rates.max()),
+    )
+
+
+def make_paper_exam(setting: Setting, qos: QoS, seed: int) -> Exam:
+    slots = min(PAPER_SLOTS, setting.trace.rates.size)
+    return Exam(replace(setting, trace=window(setting.trace, 0, slots)), qos, (seed,))
+
+
+def make_exam(setting: Setting, qos: QoS, seed: int) -> Exam:
+    slots = count_searched(setting)
+    searched = replace(setting, trace=window(setting.trace, 0, slots))
+    return Exam(searched, qos, tuple(SEEDS * seed + i for i in range(SEEDS)), slots // SHORT)
+
+
+def count_searched(setting: Setting) -> int:
+    slots = setting.trace.rates.size
+    return slots - int(HELD_OUT * slots)
+
+
+def find_lowest(history: Sequence[Outcome], qos: QoS) -> Parameters | None:
+    """The cheapest that was seen to be feasible: what the paper does; the only one of the naive way, whatever it is."""
+    feasible = [outcome for outcome in history if meets(outcome, qos)] or list(history[:1] if len(history) == 1 else [])
+    return min(feasible, key=lambda outcome: outcome.cost).parameters if feasible else None
+
+
+def recommend(
+    setting: Setting, question: Question, history: Sequence[Outcome], seed: int
+) -> tuple[Parameters | None, int]:
+    """What `tuner tune` would recommend, and the slots that its proofs took."""
+    proofs: list[Proof] = []
+    seeds = [FIRST_PROOF_SEED + PROOF_SEEDS * seed + i for i in range(PROOF_SEEDS)]
+    slots, taken = setting.trace.rates.size, 0
+    for place in list_candidates(question.space, question.qos, history):
+        if not needs_more(proofs, question.qos):
+            break
+        held_out = slots - count_searched(setting)
+        proof, runs = prove(setting, history[place].parameters, seeds, held_out, question.qos)
+        proofs.append(proof)
+        taken += sum(run.slots for run in runs)
+    chosen = choose(proofs, question.qos)
+    return None if chosen is None else proofs[chosen].whole.parameters, taken
+
+
+def judge(setting: Setting, qos: QoS, parameters: Parameters) -> Outcome:
+    """A long replay with seeds that no search uses."""
+    seeds = range(FIRST_JUDGING_SEED, FIRST_JUDGING_SEED + JUDGING_SEEDS)
+    exam = Exam(setting, qos, tuple(seeds))
+    return average(parameters, replay_seeds(state(exam, parameters), list(seeds)), whole=True)

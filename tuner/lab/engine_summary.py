@@ -1,0 +1,104 @@
+"""Matches of engines in; how often each kept the constraints, and what each costs against the yardstick, out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+
+from tuner.lab.engine_benchmark import YARDSTICK, Found, Match
+
+ALIKE = 1e-3  # costs so near to each other count as no higher
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One engine over all settings that are feasible: those in which anybody kept the constraints with any seed."""
+
+    engine: str
+    searches: int
+    kept: float  # share of the searches whose recommendation keeps the constraints
+    settings_kept: float  # share of the settings in which all of its recommendations do
+    evaluations: float
+    slots: float
+    asking_ms: float  # a suggestion
+    seconds: float  # a search
+    ratio: float  # cost over the yardstick's, geometric mean over settings; where both kept the constraints
+    worst: float  # the greatest of these
+    no_higher: float  # share of the settings whose cost is no higher
+    compared: int  # settings in which both kept the constraints with some seed
+
+
+def sum_up(matches: Sequence[Match]) -> list[Line]:
+    """A line for each engine, in the order in which they were asked for."""
+    feasible = [part for part in split_settings(matches) if any(f.met for m in part for f in m.found)]
+    names = dict.fromkeys(found.engine for match in matches for found in match.found)
+    return [make_line(name, feasible) for name in names] if feasible else []
+
+
+def split_settings(matches: Sequence[Match]) -> list[list[Match]]:
+    ordered = sorted(matches, key=lambda match: (match.cell.setting, match.cell.seed))
+    return [list(part) for _, part in groupby(ordered, key=lambda match: match.cell.setting)]
+
+
+def make_line(engine: str, settings: Sequence[Sequence[Match]]) -> Line:
+    found = [pick(match, engine) for part in settings for match in part]
+    ratios = [ratio for part in settings if not math.isnan(ratio := compare(part, engine))]
+    asked = sum(one.evaluations for one in found)
+    return Line(
+        engine=engine,
+        searches=len(found),
+        kept=float(np.mean([one.met for one in found])),
+        settings_kept=float(np.mean([all(pick(match, engine).met for match in part) for part in settings])),
+        evaluations=float(np.mean([one.evaluations for one in found])),
+        slots=float(np.mean([one.slots for one in found])),
+        asking_ms=1000.0 * sum(one.asking_s for one in found) / max(1, asked),
+        seconds=float(np.mean([one.seconds for one in found])),
+        ratio=float(np.exp(np.mean(np.log(ratios)))) if ratios else math.nan,
+        worst=max(ratios, default=math.nan),
+        no_higher=float(np.mean([ratio <= 1.0 + ALIKE for ratio in ratios])) if ratios else math.nan,
+        compared=len(ratios),
+    )
+
+
+def pick(match: Match, engine: str) -> Found:
+    return next(found for found in match.found if found.engine == engine)
+
+
+def compare(part: Sequence[Match], engine: str) -> float:
+    """The engine's cost in a setting over the yardstick's: geometric means over the seeds with which each kept the
+    constraints; NaN where one never did."""
+    names = {found.engine for match in part for found in match.found}
+    if YARDSTICK not in names:
+        return math.nan
+    means = [average_cost(part, name) for name in (engine, YARDSTICK)]
+    return means[0] / means[1]
+
+
+def average_cost(part: Sequence[Match], engine: str) -> float:
+    costs = [found.cost for match in part if (found := pick(match, engine)).met]
+    return float(np.exp(np.mean(np.log(costs)))) if costs else math.nan
+
+
+def list_settings(matches: Sequence[Match]) -> list[dict[str, Any]]:
+    """A row for each setting: what each engine costs there, and how often it kept the constraints."""
+    rows = []
+    for part in split_settings(matches):
+        cell = part[0].cell
+        row: dict[str, Any] = {
+            "application": cell.application,
+            "n_res": cell.n_res,
+            "r_max": cell.r_max,
+            "eta_v": cell.eta_v,
+            "eta_r": cell.eta_r,
+            "seeds": len(part),
+        }
+        for name in dict.fromkeys(found.engine for found in part[0].found):
+            kept = sum(pick(match, name).met for match in part)
+            row[name] = {"cost": average_cost(part, name), "kept": kept, "ratio": compare(part, name)}
+        rows.append(row)
+    return rows

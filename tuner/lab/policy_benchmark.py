@@ -1,0 +1,147 @@
+"""A plan in; every floor and every replay, put together as standings, out.
+
+Every floor is looked up or computed once, all in the pool of workers that does the replays: floors first, because they
+take longest, then seed by seed with the policies in turn, so that two workers seldom compile the same one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from pathlib import Path
+
+import numpy as np
+
+from scaler.model.jit import COMPILED
+from scaler.policies import find_policy
+from scaler.model.policy import Kernel
+from sim.graphs import single
+from sim.infrastructure import find_infrastructure
+from sim.setting import Setting
+from sim.floors.shifted import guess_seconds
+from sim.simulate import simulate
+from sim.trace import Trace
+from tuner.simulation.floor_cache import Floor, Question, Solve, find_folder, keep, lone_task, name_question, recall, solve
+from tuner.simulation.parallel import run_all
+from tuner.lab.plan import Plan
+from tuner.simulation.policy_check import warm_up
+from tuner.simulation.course import replay_costs
+from tuner.lab.shifts import World
+from tuner.lab.policy_summary import Outcome, Standings, stand
+
+PATIENCE_S = 3.0  # starting workers costs a second or two
+COMPILED_PACE, INTERPRETED_PACE = 3e5, 2e4  # slots per second and operator, roughly
+
+ENOUGH_TO_GROW = 4096  # slots
+
+OnShare = Callable[[float], None]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Replay:
+    """One policy in one world with one seed: to be done."""
+
+    world: World
+    seed: int
+
+
+def hold(plan: Plan, on_share: OnShare, folder: Path | None = None, solve: Solve = solve) -> Standings:
+    """Replay everything; `on_share` hears which share of the work is done."""
+    folder = folder if folder is not None else find_folder()
+    questions = [ask(cell.world) for cell in plan.cells]
+    names = [None if question is None else name_question(question) for question in questions]
+    asked = {name: question for name, question in zip(names, questions, strict=True) if name and question}
+    answers = {name: answer for name in asked if (answer := recall(folder, name)) is not None}
+    missing = sorted((name for name in asked if name not in answers), key=lambda name: -guess(asked[name]))
+    jobs: list[Question | Replay] = [asked[name] for name in missing]
+    jobs += [
+        Replay(enter(cell.world, policy, plan), seed)
+        for cell in plan.cells
+        for seed in plan.seeds
+        for policy in plan.policies
+    ]
+
+    def on_done(i: int, result: Floor | Outcome) -> None:
+        if isinstance(result, Floor):
+            answers[missing[i]] = result
+            keep(folder, missing[i], result)
+
+    results = run_jobs(partial(work, solve), jobs, on_done, on_share)
+    outcomes = [result for result in results if isinstance(result, Outcome)]
+    return stand(plan, [None if name is None else answers[name] for name in names], outcomes)
+
+
+def ask(world: World) -> Question | None:
+    """What the floor of a world depends on; None where none is known."""
+    task = lone_task(world.setting)
+    if task is None:
+        return None
+    rates = world.setting.trace.rates
+    if world.shift is None:
+        return Question(task, rates, tail=world.tail)
+    return Question(task, rates, lone_task(world.shift.setting), world.shift.at, world.tail)
+
+
+def enter(world: World, policy: str, plan: Plan) -> World:
+    """The world with this policy in it."""
+    return replace(world, setting=replace(world.setting, policy=policy, options=plan.policies[policy]))
+
+
+def work(solve: Solve, job: Question | Replay) -> Floor | Outcome:
+    return solve(job) if isinstance(job, Question) else replay(job)
+
+
+def replay(job: Replay) -> Outcome:
+    """One run; compiling is done before, so that it is not taken for deciding."""
+    world, setting = job.world, job.world.setting
+    record = world.tail is not None
+    operators = setting.application.operators
+    longest = max(operator.k_max for operator in operators)
+    prepare(setting.policy, setting.plant, record or len(operators) > 1, len(setting.infrastructure.types), longest)
+    shifts = () if world.shift is None else (world.shift,)
+    run = simulate(setting, job.seed, record=record, shifts=shifts)
+    if run.timeline is None:
+        return Outcome(run)
+    late = replay_costs(world.late, run.timeline).cost[world.tail :]
+    return Outcome(replace(run, timeline=None), float(late.mean()))
+
+
+@cache
+def prepare(policy: str, plant: str, record: bool, types: int, k_max: int) -> None:
+    """Compile or load all that a problem of this size needs: a policy's tables may grow, and then by other kernels."""
+    warm_up(policy, plant, record)
+    if COMPILED and isinstance(find_policy(policy), Kernel):
+        rates = np.random.default_rng(0).uniform(0.0, 600.0, ENOUGH_TO_GROW)
+        nodes = find_infrastructure("A")
+        few = replace(nodes, types=nodes.types[:types])
+        simulate(Setting(single(180.0, k_max), few, Trace(rates), policy, 0.05, plant=plant), record=record)
+
+
+def run_jobs(
+    function: Callable[[Question | Replay], Floor | Outcome],
+    jobs: Sequence[Question | Replay],
+    on_done: Callable[[int, Floor | Outcome], None],
+    on_share: OnShare,
+) -> list[Floor | Outcome]:
+    """On all cores, or here where there is too little to do for starting workers."""
+    shares = np.array([guess(job) for job in jobs])
+    done = 0.0
+
+    def tell(i: int, result: Floor | Outcome) -> None:
+        nonlocal done
+        done += float(shares[i])
+        on_done(i, result)
+        on_share(done / float(shares.sum()))
+
+    return run_all(function, jobs, tell, workers=1 if shares.sum() <= PATIENCE_S else None)
+
+
+def guess(job: Question | Replay) -> float:
+    """Seconds that a job will take, roughly."""
+    if isinstance(job, Question):
+        return guess_seconds(job.task, job.rates.size)
+    setting = job.world.setting
+    compiled = COMPILED and isinstance(find_policy(setting.policy), Kernel)
+    pace = COMPILED_PACE if compiled else INTERPRETED_PACE
+    return setting.trace.rates.size * len(setting.application.operators) / pace

@@ -1,0 +1,163 @@
+"""What replays and floors came to in; one row per cell and policy, and one per policy over all cells, out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sim.floors.clairvoyant import Bound
+from sim.run import MEASURES, Run
+from tuner.simulation.comparison import Figure, average
+from tuner.simulation.floor_cache import Floor
+from tuner.lab.plan import Cell, Plan
+from tuner.lab.published.compare import HALF_DIGIT
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The same, done; the mean cost of the last part where there is one."""
+
+    run: Run
+    tail_cost: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One policy in one cell: means over seeds, and the floor under them where one is known."""
+
+    cell: Cell
+    policy: str  # as it is named on the command line
+    title: str  # as the literature names it
+    cost: Figure
+    violations: Figure
+    reconfigurations: Figure
+    resources: Figure
+    microseconds: Figure  # per decision, planning included
+    floor: Floor | None
+    tail_cost: Figure | None
+
+    @property
+    def bound(self) -> Bound | None:
+        return None if self.floor is None else self.floor.whole
+
+    @property
+    def tail_bound(self) -> Bound | None:
+        return None if self.floor is None else self.floor.tail
+
+    @property
+    def multiple(self) -> Figure | None:
+        return None if self.bound is None else scale(self.cost, self.bound.multiple)
+
+    @property
+    def tail_multiple(self) -> Figure | None:
+        if self.tail_bound is None or self.tail_cost is None:
+            return None
+        return scale(self.tail_cost, self.tail_bound.multiple)
+
+    @property
+    def of_published(self) -> float | None:
+        """Its cost over the best published one."""
+        return None if self.cell.published is None else self.cost.mean / self.cell.published.cost
+
+    @property
+    def as_published(self) -> bool:
+        """Whether it costs no more than that, which is known to four decimals."""
+        best = self.cell.published
+        return best is not None and self.cost.mean <= best.cost + HALF_DIGIT
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """A policy's multiples of the floor over the cells that have one."""
+
+    geometric_mean: float
+    worst: float
+    where: str
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """One policy over all cells."""
+
+    policy: str
+    title: str
+    cells: int  # that have a floor
+    whole: Extent | None
+    tail: Extent | None
+    worst_violations: float
+    worst_reconfigurations: float
+    microseconds: float  # mean over cells
+    as_published: int  # cells in which it costs no more than the best that was published
+
+
+@dataclass(frozen=True, slots=True)
+class Standings:
+    """What a contest comes to."""
+
+    plan: Plan
+    rows: tuple[Row, ...]  # cell by cell, policies in the order asked for
+    summaries: tuple[Summary, ...]
+
+
+def stand(plan: Plan, answers: Sequence[Floor | None], outcomes: Sequence[Outcome]) -> Standings:
+    """The outcomes in the order of the jobs: cell by cell, seed by seed, policy by policy."""
+    seeds, policies = len(plan.seeds), len(plan.policies)
+    rows = []
+    for i, cell in enumerate(plan.cells):
+        for j, policy in enumerate(plan.policies):
+            first = i * seeds * policies + j
+            rows.append(make_row(cell, policy, answers[i], outcomes[first : first + seeds * policies : policies]))
+    summaries = tuple(summarise([row for row in rows if row.policy == policy]) for policy in plan.policies)
+    return Standings(plan, tuple(rows), summaries)
+
+
+def make_row(cell: Cell, policy: str, answer: Floor | None, outcomes: Sequence[Outcome]) -> Row:
+    runs = tuple(outcome.run for outcome in outcomes)
+    operators = len(cell.world.setting.application.operators)
+    late = [outcome.tail_cost for outcome in outcomes if outcome.tail_cost is not None]
+    return Row(
+        cell=cell,
+        policy=policy,
+        title=runs[0].policy,
+        microseconds=spread([1e6 * run.seconds / (run.slots * operators) for run in runs]),
+        floor=answer,
+        tail_cost=spread(late) if late else None,
+        **{name: average(name, runs) for name in MEASURES},
+    )
+
+
+def spread(values: Sequence[float]) -> Figure:
+    """The mean over seeds and its standard error, NaN of a single one."""
+    error = np.std(values, ddof=1) / math.sqrt(len(values)) if len(values) > 1 else math.nan
+    return Figure(float(np.mean(values)), float(error))
+
+
+def scale(figure: Figure, multiple: Callable[[float], float]) -> Figure:
+    return Figure(multiple(figure.mean), multiple(figure.error))
+
+
+def summarise(rows: Sequence[Row]) -> Summary:
+    """One policy's rows."""
+    return Summary(
+        policy=rows[0].policy,
+        title=rows[0].title,
+        cells=sum(row.floor is not None for row in rows),
+        whole=measure([(row.multiple, row.cell.name) for row in rows]),
+        tail=measure([(row.tail_multiple, row.cell.name) for row in rows]),
+        worst_violations=max(row.violations.mean for row in rows),
+        worst_reconfigurations=max(row.reconfigurations.mean for row in rows),
+        microseconds=float(np.mean([row.microseconds.mean for row in rows])),
+        as_published=sum(row.as_published for row in rows),
+    )
+
+
+def measure(multiples: Sequence[tuple[Figure | None, str]]) -> Extent | None:
+    """Geometric mean and worst, of what is known."""
+    known = [(figure.mean, where) for figure, where in multiples if figure is not None]
+    if not known:
+        return None
+    worst, where = max(known)
+    return Extent(math.exp(math.fsum(math.log(value) for value, _ in known) / len(known)), worst, where)

@@ -1,0 +1,163 @@
+"""Folded samples flow in; the arrival rate of an application on its grid of windows, NaN where nobody knows, flows out.
+
+What a simulator replays may have no holes, so filling them is a step of its own, `fill`: short ones are bridged by a
+straight line, long ones refused.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scaler.model.errors import BadInput
+from scaler.model.task import Floats
+from sim.trace import EPOCH, Trace
+from tuner.pipeline.merge import merge_types
+from scaler.model.sample import Sample
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+LEAST_COVER = 0.5  # of a window; its rate is that of the part that was seen
+MOST_WINDOWS = 5_000_000  # nine years of minutes
+LONGEST_GAP = 5  # windows bridged unless told otherwise
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Arrivals:
+    """Tuples per second that came to an application from outside; NaN where nothing is known."""
+
+    application: str
+    start: float  # seconds since 1970
+    step_s: float
+    rates: Floats  # [n]; the first and the last are known
+    shares: Mapping[str, float] = field(default_factory=dict)  # of all arrivals that were seen, by source
+    counted: bool = True  # at the door; False where only what was taken in is known
+
+
+def find_sources(sources: Mapping[str, float] | None, samples: Sequence[Sample], application: str) -> dict[str, float]:
+    """The operators that arrivals come to, with their shares of the external rate; unstated, the only one."""
+    seen = sorted({sample.operator for sample in samples})
+    if not seen:
+        raise BadInput(
+            f"there are no samples of {application!r}; read some with: tuner ingest PATH --app {application}"
+        )
+    if sources is None and len(seen) > 1:
+        raise BadInput(f"{application!r} has several operators; name its sources with --operator: {', '.join(seen)}")
+    wanted = dict(sources) if sources is not None else {seen[0]: 1.0}
+    for name in wanted:
+        if name not in seen:
+            raise BadInput(
+                f"there are no samples of operator {name!r} in {application!r}; there are of {', '.join(seen)}"
+            )
+    return wanted
+
+
+def lay_out(samples: Iterable[Sample], sources: Mapping[str, float]) -> Arrivals:
+    """The arrivals of samples of one application and one length of window, where every source is known."""
+    merged = [sample for sample in merge_types(samples) if sample.operator in sources]
+    rates: dict[float, dict[str, float]] = {}
+    for sample in merged:
+        rate = rate_of(sample)
+        if rate is not None:
+            rates.setdefault(sample.start, {})[sample.operator] = rate
+    known = sorted((start, sum(of.values())) for start, of in rates.items() if len(of) == len(sources))
+    names = ", ".join(sources)
+    if not known:
+        raise BadInput(f"no window knows how many tuples came to {names}; read a source that counts them")
+    totals = {name: math.fsum(of[name] for of in rates.values() if name in of) for name in sources}
+    whole = math.fsum(totals.values())
+    return lay(
+        merged[0].application,
+        known,
+        merged[0].end - merged[0].start,
+        sum(sources.values()),
+        {name: total / whole for name, total in totals.items()} if whole > 0.0 else {},
+        all(sample.arrived is not None for sample in merged),
+    )
+
+
+def rate_of(sample: Sample) -> float | None:
+    """Tuples per second in the part of the window that was seen."""
+    tuples = sample.tuples_in if sample.arrived is None else sample.arrived
+    if tuples is None or sample.completeness < LEAST_COVER:
+        return None
+    return tuples / ((sample.end - sample.start) * sample.completeness)
+
+
+def lay(
+    application: str,
+    known: Sequence[tuple[float, float]],
+    step_s: float,
+    divisor: float = 1.0,
+    shares: Mapping[str, float] | None = None,
+    counted: bool = True,
+) -> Arrivals:
+    """Rates by start onto a grid from the first to the last."""
+    first = known[0][0]
+    slots = np.rint((np.array([start for start, _ in known]) - first) / step_s).astype(np.int64)
+    if slots[-1] >= MOST_WINDOWS:
+        raise BadInput(
+            f"the arrivals of {application!r} reach from {say_when(first)} to {say_when(known[-1][0])}, "
+            f"more than {MOST_WINDOWS:,} windows; take a stretch with --since and --until"
+        )
+    rates = np.full(int(slots[-1]) + 1, np.nan)
+    rates[slots] = [rate / divisor for _, rate in known]
+    return Arrivals(application, first, step_s, rates, shares or {}, counted)
+
+
+def stream_arrivals(folded: DataFrame, sources: Mapping[str, Sequence[str]]) -> Iterator[Arrivals]:
+    """The arrivals of many applications, one row of each coming back from Spark."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    from tuner.pipeline.merge import whole
+
+    named = [(application, name, len(names)) for application, names in sources.items() for name in names]
+    wanted = folded.sparkSession.createDataFrame(named, "application string, operator string, sources long")
+    tuples, length = F.coalesce("arrived", "tuples_in"), F.col("end") - F.col("start")
+    chosen = folded.join(F.broadcast(wanted.drop("sources")), ["application", "operator"], "left_semi")
+    rates = whole(chosen).where(tuples.isNotNull() & (F.col("completeness") >= LEAST_COVER))
+    rates = rates.withColumn("rate", tuples / (length * F.col("completeness")))
+    counts = wanted.select("application", "sources").distinct()
+    windows = rates.groupBy("application", "start").agg(
+        F.sum("rate").alias("rate"), F.count("rate").alias("known"), F.max(length).alias("step")
+    )
+    complete = windows.join(F.broadcast(counts), "application").where("known = sources")
+    rows = complete.groupBy("application").agg(
+        F.max("step").alias("step"), F.sort_array(F.collect_list(F.struct("start", "rate"))).alias("known")
+    )
+    for row in rows.toLocalIterator():
+        yield lay(row["application"], [(start, rate) for start, rate in row["known"]], row["step"])
+
+
+def find_gaps(rates: Floats) -> list[tuple[int, int]]:
+    """First and past-the-last window of every stretch that is not known."""
+    missing = np.concatenate([[False], np.isnan(rates), [False]])
+    edges = np.flatnonzero(missing[1:] != missing[:-1])
+    return [(int(first), int(last)) for first, last in zip(edges[::2], edges[1::2], strict=True)]
+
+
+def fill(arrivals: Arrivals, longest_gap: int = LONGEST_GAP) -> Trace:
+    """A trace without holes: those of up to so many windows bridged by a straight line, longer ones refused."""
+    gaps = find_gaps(arrivals.rates)
+    first, last = max(gaps, key=lambda gap: gap[1] - gap[0], default=(0, 0))
+    if last - first > longest_gap:
+        since, until = (arrivals.start + slot * arrivals.step_s for slot in (first, last))
+        raise BadInput(
+            f"nothing is known of the arrivals of {arrivals.application!r} from {say_when(since)} to {say_when(until)}"
+            f"; take a stretch without that by --since or --until, or bridge it by --gap {last - first}"
+        )
+    known = np.flatnonzero(~np.isnan(arrivals.rates))
+    slots = np.arange(arrivals.rates.size)
+    rates = np.interp(slots, known, arrivals.rates[known])
+    return Trace(rates, arrivals.step_s, EPOCH + timedelta(seconds=arrivals.start), arrivals.application)
+
+
+def say_when(seconds: float) -> str:
+    moment: datetime = EPOCH + timedelta(seconds=seconds)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}Z"

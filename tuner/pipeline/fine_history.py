@@ -1,0 +1,168 @@
+"""Fine samples flow in, a part of the history for each reading; the samples of a stretch of time flow out.
+
+    ROOT/application=NAME/part=ID/day=YYYY-MM-DD/*.parquet
+
+A part counts once the database names it (`Part` in the application's mark), which is the last thing that an ingest
+does: a part that was begun and never named is swept away by the next one. Each row keeps the reading that it came from
+in `ingest`, because of two versions of a sample the later read one holds.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import secrets
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from scaler.model.errors import BadInput, Retry
+from tuner.pipeline.fold import INGEST, drop_repeated, identify
+from tuner.pipeline.sample_checks import FAULTS, keep_sound
+from tuner.pipeline.ledger import Part
+from tuner.pipeline.sources.sample_schema import COLUMNS, schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Observation, SparkSession
+    from pyspark.sql.types import StructType
+
+DAY_S = 86_400.0
+MANY_PARTS = 32
+LARGE_PART = 5_000_000  # rows; parts beyond it are not written again to join others
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A part, and how many samples had which fault; no part where no sample was left."""
+
+    part: Part | None
+    faults: dict[str, int]
+
+
+def place_history(root: Path, application: str) -> Path:
+    return root / f"application={quote(application, safe='')}"
+
+
+def name_part(now: float, known: Iterable[Part] = ()) -> str:
+    """A name of its own that sorts after those of the parts before, even if the clock was set back."""
+    after = max((int(part.id.partition("-")[0]) for part in known), default=0)
+    return f"{max(int(now * 1e6), after + 1):018d}-{secrets.token_hex(4)}"
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """One ingest of an application at a time on this machine; a killed one holds nothing up."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file = (folder / ".lock").open("a")
+    except OSError as error:
+        raise BadInput(f"{folder} cannot be written ({error.strerror}); name another folder with --history") from error
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise Retry(f"another ingest is at work in {folder}; run this again when it has ended") from None
+        yield
+
+
+def leave_out(samples: DataFrame, known: DataFrame) -> DataFrame:
+    """Without those that are known just so; a sample that is known otherwise stays, being a later version."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    digest = F.xxhash64(*COLUMNS)
+    place = {"same": identify(), "digest": digest}
+    told = known.withColumns(place).select("operator", "evidence", "same", "digest")
+    rest = samples.withColumns(place).join(told, ["operator", "evidence", "same", "digest"], "left_anti")
+    return rest.select(*COLUMNS)
+
+
+def write_part(judged: DataFrame, folder: Path, id: str) -> Written:
+    """Write what is sound of judged samples as a part, in one pass that counts the faults too."""
+    from pyspark.sql import Observation
+    from pyspark.sql import functions as F  # noqa: N812
+
+    sound = F.col("fault").isNull() | (F.col("fault") == "turned")
+    start = F.when(sound, F.least("start", "end"))
+    seen = Observation()
+    placed = judged.withColumns({INGEST: F.lit(id), "day": F.date_format(F.timestamp_seconds(start), "yyyy-MM-dd")})
+    observed = placed.hint("rebalance", "day").observe(
+        seen,
+        F.count_if(sound).alias("rows"),
+        F.min(start).alias("first"),
+        F.max(F.when(sound, F.greatest("start", "end"))).alias("last"),
+        F.max(F.when(sound, F.abs(F.col("end") - F.col("start")))).alias("longest"),
+        *(F.count_if(F.coalesce(F.col("fault") == name, F.lit(False))).alias(name) for name in FAULTS),
+    )
+    write(keep_sound(observed), folder / f"part={id}")
+    counts = get_counts(seen)
+    faults = {name: counts[name] for name in FAULTS if counts.get(name)}
+    if not counts.get("rows"):
+        return Written(None, faults)
+    return Written(Part(id, counts["rows"], counts["first"], counts["last"], counts["longest"]), faults)
+
+
+def get_counts(seen: Observation) -> dict[str, Any]:
+    """What was observed; of no row at all Spark plans the observation away, and then fails to say so."""
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+
+    try:
+        return dict(seen.get)
+    except Py4JJavaError:
+        return {}
+
+
+def write(rows: DataFrame, folder: Path) -> None:
+    rows.write.partitionBy("day").parquet(str(folder))
+
+
+def read_parts(
+    spark: SparkSession, folder: Path, parts: Sequence[Part], since: float | None = None, until: float | None = None
+) -> DataFrame:
+    """All samples of these parts that lie in the days from `since` to `until`, with all versions of each."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    paths = [str(folder / f"part={part.id}") for part in parts]
+    missing = [path for path in paths if not Path(path).is_dir()]
+    if missing:
+        raise BadInput(
+            f"the history lacks {missing[0]}, which the database counts on; put it back, or start over with --forget"
+        )
+    if not paths:
+        return spark.createDataFrame([], history_schema())
+    rows = spark.read.schema(history_schema().add("day", "string")).option("basePath", str(folder)).parquet(*paths)
+    if since is not None:
+        rows = rows.where(F.col("day") >= F.date_format(F.timestamp_seconds(F.lit(since)), "yyyy-MM-dd"))
+    if until is not None:
+        rows = rows.where(F.col("day") <= F.date_format(F.timestamp_seconds(F.lit(until)), "yyyy-MM-dd"))
+    return rows.drop("day", "part")
+
+
+def history_schema() -> StructType:
+    """The columns of a sample, and the reading that it came from."""
+    return schema().add(INGEST, "string")
+
+
+def sweep(folder: Path, ids: Iterable[str]) -> None:
+    """Take away parts that nobody counts on."""
+    for id in ids:
+        shutil.rmtree(folder / f"part={id}", ignore_errors=True)
+
+
+def choose_small(parts: Sequence[Part]) -> list[Part]:
+    """Parts to be written anew as one, when there are many."""
+    small = [part for part in parts if part.rows < LARGE_PART]
+    return small if len(small) >= MANY_PARTS else []
+
+
+def join_parts(spark: SparkSession, folder: Path, parts: Sequence[Part], id: str) -> Part:
+    """The same samples as one part, without the versions that no longer hold."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    kept = drop_repeated(read_parts(spark, folder, parts), keep_ingest=True)
+    days = kept.withColumn("day", F.date_format(F.timestamp_seconds("start"), "yyyy-MM-dd"))
+    write(days.hint("rebalance", "day"), folder / f"part={id}")
+    rows = read_parts(spark, folder, [Part(id, 0, 0.0, 0.0, 0.0)]).count()
+    return Part(id, rows, min(p.first for p in parts), max(p.last for p in parts), max(p.longest for p in parts))

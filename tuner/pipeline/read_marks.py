@@ -1,0 +1,82 @@
+"""Files and how far each was read before flow in; those with something new, and a mark for each, flow out.
+
+A file is as it was when its size and the digests of its first and last bytes are; what is only longer has grown; what
+is shorter or begins otherwise is another file under an old name. The size is taken before the file is read, so that
+what is written meanwhile is found the next time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from scaler.model.errors import BadInput
+from tuner.pipeline.sources.found import Found
+from tuner.store.records import Mark
+
+HEAD = 65_536  # bytes
+TAIL = 4_096
+
+
+@dataclass(frozen=True, slots=True)
+class FileState:
+    """A file at the moment before it is read."""
+
+    path: str
+    size: int
+    modified_ns: int
+    head: str  # digest of the first HEAD bytes
+    tail: str  # digest of the last TAIL bytes
+    known: str  # new, same, grown or replaced: against its mark
+
+
+def look_at(found: Iterable[Found], marks: Mapping[str, Mark]) -> list[FileState]:
+    """Every file, compared with its mark; an address on the network is new every time."""
+    paths = sorted(file.path for file in found)
+    return [
+        FileState(path, 0, 0, "", "", "new") if "://" in path else look_at_file(path, marks.get(path)) for path in paths
+    ]
+
+
+def look_at_file(path: str, mark: Mark | None) -> FileState:
+    try:
+        stat = os.stat(path)
+        with open(path, "rb") as file:
+            head = digest(file.read(min(HEAD, stat.st_size)))
+            file.seek(max(0, stat.st_size - TAIL))
+            tail = digest(file.read(min(TAIL, stat.st_size)))
+            known = "new" if mark is None else compare(file, stat.st_size, tail, mark)
+    except OSError as error:
+        raise BadInput(f"{path} cannot be read ({error.strerror}); make it readable, or leave it out") from error
+    return FileState(path, stat.st_size, stat.st_mtime_ns, head, tail, known)
+
+
+def choose_fresh(found: Sequence[Found], states: Sequence[FileState]) -> list[Found]:
+    """What is new, and with a piece of an event log its other pieces, for none can be understood alone."""
+    changed = {state.path for state in states if state.known != "same"}
+    logs = {file.log for file in found if file.kind == "event-log" and file.path in changed}
+    return [file for file in found if file.path in changed or (file.kind == "event-log" and file.log in logs)]
+
+
+def compare(file: Any, size: int, tail: str, mark: Mark) -> str:
+    """How the open file stands to what was read of it."""
+    if size < mark.position:
+        return "replaced"
+    file.seek(0)
+    if digest(file.read(min(HEAD, mark.position))) != mark.detail["head"]:
+        return "replaced"
+    if size == mark.position:
+        return "same" if tail == mark.detail["tail"] else "replaced"
+    return "grown"
+
+
+def digest(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+def mark_file(application: str, state: FileState, now: float, first: float | None) -> Mark:
+    detail = {"head": state.head, "tail": state.tail, "modified_ns": state.modified_ns, "first": first}
+    return Mark(application, state.path, state.size, now, detail)

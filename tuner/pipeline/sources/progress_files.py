@@ -1,0 +1,137 @@
+"""StreamingQueryProgress documents flow in, from files or an address; samples of every batch flow out.
+
+Documents may be lines, one array, printed over several lines, or a listener's events with the document as `progress`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import fields
+from functools import reduce
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+from urllib.error import URLError
+from urllib.request import urlopen
+
+from scaler.model.errors import BadInput
+from tuner.pipeline.sources.batch_samples import make_batch_samples, make_links
+from tuner.pipeline.sources.codec import Torn
+from tuner.pipeline.sources.context import find_queries
+from tuner.pipeline.sources.event import Event, arrow_schema, ddl, pack
+from tuner.pipeline.sources.event_frame import cut_pieces, read_events
+from tuner.pipeline.sources.found import Found
+from tuner.pipeline.sources.log_file import LONGEST, Piece, read_blocks
+from tuner.pipeline.sources.notes import count_kinds, note_damage
+from tuner.pipeline.sources.source_result import Reading
+from tuner.pipeline.sources.task_lines import Damaged, part
+from tuner.pipeline.sources.trigger_lines import read_trigger
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+TIMEOUT = 30.0  # s
+BETWEEN = re.compile(r"[\s,\[\]]*")
+
+
+def read_progress(spark: SparkSession, found: Sequence[Found], application: str | None, strict: bool) -> Reading:
+    if not application:
+        raise BadInput(f"{found[0].path} does not say which application it is of; name the application")
+    local = [file for file in found if not is_address(file)]
+    slots = spark.sparkContext.defaultParallelism
+    frames = [read_events(spark, cut_pieces(local, slots, split=False), read_file)] if local else []
+    for file in found:
+        if is_address(file):
+            rows = parse_text(fetch(file.path), file.log)
+            names = [field.name for field in fields(Event)]
+            frames.append(spark.createDataFrame([tuple(row.get(name) for name in names) for row in rows], ddl()))
+    events = reduce(lambda one, other: one.unionByName(other), frames)
+    counts = count_kinds(events)
+    if strict and not any("progress" in kinds for kinds in counts.values()):
+        raise BadInput(f"{found[0].path}: no progress of a streaming query is in it; write progress.json, one a line")
+    queries = find_queries(events, application).localCheckpoint()
+    return Reading(make_batch_samples(events, queries), make_links(events, queries), tuple(note_damage(counts)))
+
+
+def is_address(file: Found) -> bool:
+    return file.path.startswith(("http://", "https://"))
+
+
+def fetch(address: str) -> str:
+    try:
+        with urlopen(address, timeout=TIMEOUT) as answer:
+            return str(answer.read(LONGEST).decode("utf-8", errors="replace"))
+    except (URLError, OSError, ValueError) as error:
+        raise BadInput(f"{address} does not answer ({error}); give an address that returns progress as JSON") from error
+
+
+def read_file(piece: Piece) -> Iterator[pa.RecordBatch]:
+    yield from pack(read_documents(piece), arrow_schema())
+
+
+def read_documents(piece: Piece) -> Iterator[dict[str, Any]]:
+    """Line by line where the first line is a document, or several; else the text as a whole."""
+    damaged = 0
+    lines = read_lines(piece)
+    try:
+        first = next(lines, b"")
+        if parse(first) is None:
+            text = b"\n".join((first, *lines)).decode("utf-8-sig", errors="replace")
+            yield from parse_text(text, piece.log)
+            return
+        for line in chain((first,), lines):
+            documents = parse(line)
+            damaged += documents is None
+            yield from ({"log": piece.log} | document for document in documents or ())
+    except (Torn, OSError):
+        yield {"log": piece.log, "kind": "cut"}
+    if damaged:
+        yield {"log": piece.log, "kind": "corrupt", "number": damaged}
+
+
+def read_lines(piece: Piece) -> Iterator[bytes]:
+    """The lines that are not blank."""
+    for block in read_blocks(piece):
+        yield from (line for line in block.split(b"\n") if line.strip())
+
+
+def parse(line: bytes) -> list[dict[str, Any]] | None:
+    """The triggers of a line; None where it is not whole or holds something else."""
+    try:
+        found = json.loads(line.removeprefix(b"\xef\xbb\xbf"))
+        return [take(document) for document in (found if isinstance(found, list) else [found])]
+    except (ValueError, RecursionError):  # Damaged is a ValueError
+        return None
+
+
+def take(document: object) -> dict[str, Any]:
+    if not isinstance(document, dict):
+        raise Damaged("no object")
+    return read_trigger(part(document, "progress") or document)
+
+
+def parse_text(text: str, log: str) -> Iterator[dict[str, Any]]:
+    """Document after document, wherever one begins and ends."""
+    decoder = json.JSONDecoder()
+    damaged = 0
+    place = skip(text, 0)
+    while place < len(text):
+        try:
+            document, place = decoder.raw_decode(text, place)
+            yield {"log": log} | take(document)
+        except Damaged:
+            damaged += 1
+        except (ValueError, RecursionError):
+            damaged += 1
+            place = following if (following := text.find("\n{", place) + 1) else len(text)
+        place = skip(text, place)
+    if damaged:
+        yield {"log": log, "kind": "corrupt", "number": damaged}
+
+
+def skip(text: str, place: int) -> int:
+    """Past spaces, commas and brackets, for an array is read like documents one after the other."""
+    found = BETWEEN.match(text, place)
+    return found.end() if found else place

@@ -1,0 +1,163 @@
+"""Tables in CSV or Parquet with columns named as the fields of a sample flow in; samples flow out.
+
+Needed are `operator`, `start` and `end`, and one thing measured; `application` where it is not given otherwise. Also
+understood: `time` for start, `window_seconds` for the time from start to end, `rate` for what arrived in a second.
+Times are seconds since 1970 or ISO 8601 (UTC where it names no offset). Other columns are passed over.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlparse
+
+from scaler.model.errors import BadInput
+from tuner.pipeline.sources.column_rules import MEASURED
+from tuner.pipeline.sources.sample_schema import shape_frame
+from tuner.pipeline.sources.found import Found
+from tuner.pipeline.sources.source_result import Reading, no_links
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+TEXTS = ("application", "operator", "key", "node_type")
+TIMES = ("start", "end", "time")
+NUMBERS = (*MEASURED, "completeness", "window_seconds", "rate")
+KNOWN = (*TEXTS, *TIMES, *NUMBERS)
+SHOWN = 40  # characters of a wrong value in a sentence
+Header = Mapping[str, str]  # our name -> the file's
+
+
+def read_table(spark: SparkSession, found: Sequence[Found], application: str | None, strict: bool) -> Reading:
+    """Files with the same columns are read together."""
+    groups: dict[tuple[bool, tuple[str, ...]], list[str]] = {}
+    for file in found:
+        parquet = file.path.lower().endswith(".parquet") or not file.path.lower().endswith((".csv", ".csv.gz"))
+        names = read_parquet_names(file.path) if parquet else read_header(file.path)
+        check_names(names, file.path, application)
+        groups.setdefault((parquet, names), []).append(file.path)
+    frames = []
+    for (parquet, names), paths in groups.items():
+        rows = spark.read.parquet(*paths) if parquet else spark.read.csv(paths, header=True, multiLine=False)
+        frames.append(make_samples(rows, {name.strip().lower(): name for name in names}, application))
+    return Reading(reduce(lambda one, other: one.unionByName(other), frames), no_links(spark))
+
+
+def read_header(path: str) -> tuple[str, ...]:
+    try:
+        with (
+            gzip.open(path, "rt", encoding="utf-8-sig")
+            if path.lower().endswith(".gz")
+            else open(path, encoding="utf-8-sig") as file
+        ):
+            return tuple(next(csv.reader(file, strict=True), ()))
+    except (OSError, EOFError, UnicodeDecodeError, csv.Error) as error:
+        raise BadInput(f"{path} is not CSV in UTF-8 ({error}); write the table again") from error
+
+
+def read_parquet_names(path: str) -> tuple[str, ...]:
+    """The columns, each of a type that can hold what it must."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        schema = pq.read_schema(path)
+    except (pa.ArrowException, OSError) as error:
+        raise BadInput(f"{path} is not a whole Parquet file; write the table again") from error
+    for field in schema:
+        name, kind = field.name.strip().lower(), field.type
+        numeric = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+        textual = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_dictionary(kind)
+        fits = numeric if name in NUMBERS else numeric or textual or (name in TIMES and pa.types.is_timestamp(kind))
+        if name in KNOWN and not fits and not pa.types.is_null(kind):
+            wanted = "numbers" if name in NUMBERS else "times" if name in TIMES else "text"
+            raise BadInput(f"{path}: the column {field.name!r} holds {kind}, and must hold {wanted}")
+    return tuple(schema.names)
+
+
+def check_names(given: Sequence[str], path: str, application: str | None) -> None:
+    names = [name.strip().lower() for name in given]
+    listed = ", ".join(given)[:200]
+    for name in KNOWN:
+        if names.count(name) > 1:
+            raise BadInput(f"{path}: {names.count(name)} columns are named {name!r}, and only one may be")
+    needed = [("operator",), ("start", "time"), ("end", "window_seconds"), (*MEASURED, "rate")]
+    if not application:
+        needed.append(("application",))
+    for choice in needed:
+        if not set(choice) & set(names):
+            wanted = " or ".join(repr(name) for name in choice[:3])
+            raise BadInput(f"{path}: the columns are {listed!r}, and one must be named {wanted}")
+
+
+def make_samples(rows: DataFrame, header: Header, application: str | None) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    def given(name: str) -> Column:
+        return f.col(f"`{header[name].replace('`', '``')}`")
+
+    texts = {name: f.nullif(f.trim(given(name).cast("string")), f.lit("")) for name in KNOWN if name in header}
+    values = {name: read_number(texts[name]) for name in NUMBERS if name in header}
+    values |= {
+        name: read_moment(given(name), rows.schema[header[name]].dataType.typeName())
+        for name in TIMES
+        if name in header
+    }
+    start = values.get("start", values.get("time"))
+    assert start is not None  # check_names saw to it
+    end = values["end"] if "end" in values else start + values["window_seconds"]
+    refuse_wrong(rows, texts, values, [name for name in ("start", "time", "end", "window_seconds") if name in header])
+    columns = {name: values[name] for name in (*MEASURED, "completeness") if name in values}
+    if "rate" in values and "arrived" not in values:
+        columns["arrived"] = values["rate"] * (end - start)
+    columns |= {name: texts[name] for name in TEXTS if name in texts}
+    if application:
+        columns["application"] = f.lit(application)
+    if "completeness" in columns:
+        columns["completeness"] = f.coalesce(columns["completeness"], f.lit(1.0))
+    return shape_frame(rows.select("*"), {**columns, "start": start, "end": end, "evidence": f.lit("table")})
+
+
+def read_number(text: Column) -> Column:
+    return text.try_cast("double")
+
+
+def read_moment(column: Column, kind: str) -> Column:
+    from pyspark.sql import functions as f
+
+    text = f.trim(column.cast("string"))
+    written = (
+        f.unix_micros(column.cast("timestamp") if kind.startswith("timestamp") else text.try_cast("timestamp")) / 1e6
+    )
+    return written if kind.startswith("timestamp") else f.coalesce(text.try_cast("double"), written)
+
+
+def refuse_wrong(
+    rows: DataFrame, texts: Mapping[str, Column], values: Mapping[str, Column], needed: Sequence[str]
+) -> None:
+    """The first cell that cannot be read, or is missing where it must not be, in a sentence."""
+    from pyspark.sql import functions as f
+
+    wrong = f.lit(None).cast("string")
+    for name, value in values.items():
+        missing = texts[name].isNull() if name in needed else f.lit(False)
+        bad = value.isNull() & texts[name].isNotNull()
+        wrong = f.coalesce(
+            wrong, f.when(bad | missing, f.concat(f.lit(f"{name}="), f.coalesce(texts[name], f.lit(""))))
+        )
+    for name in ("operator", "application"):
+        if name in texts:
+            wrong = f.coalesce(wrong, f.when(texts[name].isNull(), f.lit(f"{name}=")))
+    found = (
+        rows.select(f.col("_metadata.file_path").alias("path"), wrong.alias("wrong")).where("wrong is not null").first()
+    )
+    if found is not None:
+        name, _, value = found["wrong"].partition("=")
+        path = unquote(urlparse(found["path"]).path)
+        what = "the text" if name in TEXTS else "a time" if name in TIMES else "a number"
+        said = repr(value[:SHOWN]) if value else "missing"
+        form = ", in seconds since 1970 or ISO 8601" if name in TIMES else ""
+        raise BadInput(f"{path}: in the column {name!r} a value is {said}, and must be {what}{form}")

@@ -1,0 +1,83 @@
+"""What a daemon works with, and the watch that it holds: every write of it names the fence that it was given."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tuner.rollout.retuning_settings import Retuning, read_retuning
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from tuner.store.connection import Store
+    from tuner.store.records import Watch
+
+Clock = Callable[[], float]
+MOST_PAUSE_S = 7 * 86_400.0
+
+
+def never() -> bool:
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class Hand:
+    """`clock` tells the time of applications; leases run by the wall clock."""
+
+    store: Store
+    owner: str
+    clock: Clock = time.time
+    ended: Callable[[], bool] = never
+
+
+class Interrupted(Exception):
+    """Something more urgent than the search came up; it stays to be resumed."""
+
+
+def settings_of(watch: Watch) -> Retuning:
+    return read_retuning(watch.settings)
+
+
+def note(
+    hand: Hand,
+    watch: Watch,
+    phase: str | None = None,
+    due: float | None = None,
+    event: tuple[str, str, Mapping[str, Any]] | None = None,
+    also: Callable[[Session], None] | None = None,
+    **detail: Any,
+) -> Watch:
+    """Commit where the holder stands, with an event (what, says, detail) and whatever goes along, or nothing of it."""
+    from tuner.rollout.push import DAEMON
+    from tuner.store.events import add_event
+    from tuner.store.records import Event
+    from tuner.store.watches import find_watch, write_watch
+
+    now = hand.clock()
+    values: dict[str, Any] = {}
+    if phase is not None:
+        values["phase"] = phase
+    if due is not None:
+        values["due"] = due
+    with hand.store.begin() as session:
+        there = find_watch(session, watch.application) or watch  # a step may have been left with an older one in hand
+        values["detail"] = {k: v for k, v in {**there.detail, **detail}.items() if v is not None}
+        written = write_watch(session, watch, **values)
+        if also is not None:
+            also(session)
+        if event is not None:
+            add_event(session, Event(watch.application, now, DAEMON, *event))
+    return written
+
+
+def give_up(hand: Hand, watch: Watch, why: str) -> Watch:
+    """Back to idle without an objective; the next try waits the longer the more have failed in a row."""
+    settings, fails, now = settings_of(watch), int(watch.detail.get("fails", 0)) + 1, hand.clock()
+    later = now + min(settings.check_s * 2.0 ** (fails - 1), max(settings.period_s, settings.check_s))
+    event = ("not tuned", f"{watch.application} was not tuned: {why}", {"why": why, "again": later})
+    return note(
+        hand, watch, "idle", later, event, fails=fails, not_before=later, says=why, run=None, version=None, wish=None
+    )

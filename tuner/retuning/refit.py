@@ -1,0 +1,95 @@
+"""An application's samples in; a surrogate of the longest stretch that no drift runs through, or what is wrong, out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scaler.model.errors import BadInput
+from tuner.retuning.due import have_moments_changed
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from scaler.model.sample import Sample
+    from tuner.rollout.retuning_settings import Retuning
+    from tuner.store.records import Surrogate as Record
+    from tuner.surrogate.surrogate import Surrogate
+    from tuner.surrogate.observed_windows import Windows
+
+PARTS = (0.5, 0.25, 0.125)  # of the stretch, its end: tried where the whole is of two minds
+LEAST = 30  # windows of a stretch, of whose last ones nothing could be told otherwise
+FITS = 6  # earlier fits, whose ends are tried as well: what had not drifted by then may have since
+
+
+def refit(session: Session, app: str, settings: Retuning, now: float) -> Surrogate | None:
+    """None where the newest surrogate has seen all that there is."""
+    from tuner.store.samples import load_samples
+    from tuner.store.surrogates import list_surrogates
+
+    earlier = list_surrogates(session, app, limit=FITS)
+    samples = load_samples(session, app, since=now - settings.history_s)
+    if not samples:
+        raise BadInput(f"no scaler of {app!r} reported a sample, and none was read, so that nothing is known of it")
+    if earlier and max(sample.end for sample in samples) <= earlier[0].end:
+        return None
+    return fit_stretches(session, app, samples, [record.end for record in earlier])
+
+
+def fit_stretches(session: Session, app: str, samples: list[Sample], ends: Sequence[float]) -> Surrogate:
+    """Of the longest stretch up to now that is steady, and passes its checks if any does; refused where none is.
+
+    Tried are all of it, what came since earlier fits, and its last parts. Whether a stretch is steady is known before
+    it is fitted, which takes long.
+    """
+    from tuner.scenario.description import tables_of
+    from tuner.scenario.scenario import make_infrastructure
+    from tuner.store.applications import load_application
+    from tuner.surrogate.fit import choose_length, fit
+    from tuner.surrogate.surrogate import worst
+    from tuner.surrogate.observed_windows import gather
+
+    types = make_infrastructure(tables_of(load_application(session, app).document)["infrastructure"]).types
+    own = choose_length(samples)
+    first, last = min(sample.start for sample in own), max(sample.end for sample in own)
+    starts = {first, *(last - part * (last - first) for part in PARTS), *(end for end in ends if first < end < last)}
+    tried: list[Surrogate] = []
+    for start in sorted(starts):
+        part = [sample for sample in own if sample.start >= start]
+        if all(is_steady(windows) for windows in gather(part).values()):
+            tried.append(fit(part, app, node_types=types))
+            if worst(tried[-1].checks) != "fail":
+                return tried[-1]
+    if not tried:
+        raise BadInput(
+            "service times have changed within every stretch of samples that is long enough to be fitted; what comes "
+            "from now on will tell"
+        )
+    return tried[0]
+
+
+def is_steady(windows: Windows) -> bool:
+    """Whether the last windows are like those before them: what is not may be of two minds, and right about neither."""
+    from tuner.surrogate.checks import LATER
+    from tuner.surrogate.drift import profile
+    from tuner.surrogate.service_moments import list_services
+    from tuner.surrogate.observed_windows import take
+
+    index, reference = np.arange(windows.start.size), list_services(windows)[1]
+    cut = math.ceil(index.size * (1.0 - LATER))
+    before, after = (profile(take(windows, side), reference) for side in (index < cut, index >= cut))
+    if index.size < LEAST or before is None or after is None:
+        return index.size >= LEAST  # what nobody can compare is left to the checks
+    return not have_moments_changed(before, after)
+
+
+def explain_health(record: Record) -> str:
+    """The checks that failed, in their own words."""
+    from tuner.surrogate.surrogate_records import from_record
+
+    failed = [check for check in from_record(record).checks if check.verdict == "fail"]
+    told = "; ".join(f"{check.operator}, {check.name}: {check.says}" for check in failed[:3])
+    return f"surrogate {record.number} failed a check ({told})"

@@ -1,0 +1,36 @@
+"""A description of an application in; a version of it, watched by the daemons from now on, out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from tuner.store.records import ApplicationVersion
+
+
+def keep_described(
+    session: Session, app: str, document: Mapping[str, Any], who: str, now: float
+) -> ApplicationVersion:  # fmt: skip
+    """The version that says this; how the application is retuned stays as it was set."""
+    from tuner.rollout.retuning_settings import DEFAULTS
+    from tuner.rollout.issue_orders import issue_orders
+    from tuner.store.applications import add_application, list_versions
+    from tuner.store.events import add_event
+    from tuner.store.orders import load_orders
+    from tuner.store.records import Event
+    from tuner.store.watches import find_watch, put_watch
+
+    before = len(list_versions(session, app))
+    version = add_application(session, app, document, now)
+    watch = find_watch(session, app)
+    if watch is not None and version.number == before:
+        return version
+    says = f"{who} registered {app} (version {version.number})"
+    add_event(session, Event(app, now, who, "registered", says, {"version": version.number}))
+    put_watch(session, app, DEFAULTS if watch is None else watch.settings, now)
+    if load_orders(session, app) is not None:
+        issue_orders(session, app, now)
+    return version

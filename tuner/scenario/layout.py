@@ -1,0 +1,117 @@
+"""What a scenario may state: its tables, their keys and kinds, their defaults, and the flags that say the same."""
+
+from __future__ import annotations
+
+import inspect
+from datetime import date
+from typing import Any
+
+from sim.arrivals import GENERATORS
+from tuner.scenario.toml_table import (
+    MOMENT,
+    NUMBER,
+    NUMBERS,
+    SHARES,
+    TABLE,
+    TABLES,
+    TEXT,
+    TEXTS,
+    WHOLE,
+    WHOLES,
+    Kind,
+    Table,
+)
+
+TWO_WEEKS = 20_160  # slots of a minute
+DEFAULTS: dict[str, dict[str, Any]] = {
+    "application": {"builtin": "single", "service_rate": 180.0, "k_max": 10},
+    "trace": {"generator": "diurnal", "low": 50.0, "high": 600.0, "start": date(2026, 1, 5)},
+    "infrastructure": {"name": "A"},
+    "qos": {"r_max": 0.05, "eta_v": 0.05, "eta_r": 0.10},
+    "weights": {"perf": 0.6, "rcf": 0.2, "res": 0.2},
+    "policy": {"names": ["threshold-c", "ql", "ql-pds-plus"]},
+    "run": {"seeds": [0], "plant": "memoryless", "levels": 30, "gamma": 0.99},
+}
+KINDS: dict[str, dict[str, Kind]] = {
+    "application": {
+        "builtin": TEXT,
+        "file": TEXT,
+        "operator": TABLES,
+        "edge": TABLES,
+        "sources": SHARES,
+        "name": TEXT,
+        "service_rate": NUMBER,
+        "k_max": WHOLE,
+    },
+    "trace": {
+        "file": TEXT,
+        "generator": TEXT,
+        "step_s": NUMBER,
+        "start": MOMENT,
+        "slots": WHOLE,
+        "highest_rate": NUMBER,
+    },
+    "infrastructure": {
+        "name": TEXT,
+        "file": TEXT,
+        "node": TABLES,
+        "normaliser_price": NUMBER,
+        "n_res": WHOLE,
+        "first": TEXT,
+    },
+    "qos": {"r_max": NUMBER, "bounds": SHARES, "paths": SHARES, "eta_v": NUMBER, "eta_r": NUMBER},
+    "weights": {"perf": NUMBER, "rcf": NUMBER, "res": NUMBER},
+    "policy": {"name": TEXT, "names": TEXTS, "options": TABLE},
+    "run": {
+        "seeds": WHOLES,
+        "plant": TEXT,
+        "slot_s": NUMBER,
+        "pause_s": NUMBER,
+        "start_s": NUMBER,
+        "levels": WHOLE,
+        "gamma": NUMBER,
+    },
+}
+SOURCES = {  # keys of which a table has one: they say where the rest comes from
+    "application": ("builtin", "file", "operator"),
+    "trace": ("file", "generator"),
+    "infrastructure": ("name", "file", "node"),
+    "policy": ("name", "names"),
+}
+FLAGS = {
+    ("application", "builtin"): "--app",
+    ("application", "file"): "--app",
+    ("application", "service_rate"): "--service-rate",
+    ("application", "k_max"): "--k-max",
+    ("trace", "file"): "--trace",
+    ("trace", "generator"): "--generator",
+    ("trace", "slots"): "--slots",
+    ("trace", "highest_rate"): "--highest-rate",
+    ("infrastructure", "name"): "--infrastructure",
+    ("infrastructure", "file"): "--infrastructure",
+    ("infrastructure", "n_res"): "--n-res",
+    ("qos", "r_max"): "--r-max",
+    ("policy", "names"): "--policy",
+    ("policy", "options"): "--option",
+    ("run", "plant"): "--plant",
+    ("run", "seeds"): "--seed/--seeds",
+}
+ANNOTATED = {"float": NUMBER, "int": WHOLE, "Sequence[float]": NUMBERS, "datetime": MOMENT}  # generators' parameters
+
+
+def kinds_of(name: str, table: Table) -> dict[str, Kind]:
+    """The keys of a table; a trace also has its generator's parameters, whichever it is in the end."""
+    if name != "trace" or "file" in table:
+        return KINDS[name]
+    makers = [GENERATORS[table["generator"]]] if table.get("generator") in GENERATORS else [*GENERATORS.values()]
+    known = {p.name: ANNOTATED[p.annotation] for make in makers for p in inspect.signature(make).parameters.values()}
+    common = {key: KINDS["trace"][key] for key in ("generator", "highest_rate", "slots")}
+    return {**common, **known} if "generator" in table else {**KINDS["trace"], **known}
+
+
+def name_flag(table: str, key: str) -> str:
+    if table == "weights":
+        return "--weights"
+    if table == "qos" and key.startswith("eta"):  # of `tuner app add` and `tuner tune`
+        return f"--{key.replace('_', '-')}"
+    return FLAGS.get((table, key), f"--parameter {key}" if table == "trace" else f"{table} {key}")

@@ -1,0 +1,260 @@
+"""What to simulate, stated in a TOML file, by flags or not at all: settings, one per policy, and seeds out.
+
+Three layers of the same shape lie over each other: the defaults, the file, the flags. A layer that names another
+application, trace, infrastructure or policy replaces that table; otherwise it replaces single keys.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from scaler.model.errors import BadInput
+from scaler.policies import find_policy
+from scaler.model.policy import check_options
+from scaler.model.task import Weights, lay_out
+from sim.application import Application, parse_application
+from sim.arrivals import GENERATORS, generate
+from sim.checks import read_toml
+from sim.graphs import find_application
+from sim.infrastructure import INFRASTRUCTURES, Infrastructure, find_infrastructure, parse_infrastructure
+from sim.plant import Inertia
+from sim.setting import Setting, tasks
+from sim.trace import EPOCH, Trace, window
+from sim.trace_file import read_trace
+from tuner.simulation.policy_check import check_policy
+from tuner.scenario.layout import DEFAULTS, KINDS, SOURCES, TWO_WEEKS, kinds_of, name_flag
+from tuner.scenario.qos import QoS
+from tuner.scenario.toml_table import TABLE, Table, check_table, suggest
+
+Document = Mapping[str, Table]
+DEEPER = ("options", "bounds", "paths")  # tables in tables, whose keys lie over each other one by one
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """One setting per policy, each to be replayed with every seed; `document` states the same as a TOML file would."""
+
+    name: str
+    policies: tuple[str, ...]
+    settings: tuple[Setting, ...]
+    seeds: tuple[int, ...]
+    document: Document
+
+
+def read_scenario(path: Path | None = None, flags: Document | None = None) -> Scenario:
+    """The scenario of a file, of flags over it, and of defaults under both."""
+    if path is None:
+        return build_scenario("scenario", {}, flags or {}, "")
+    return build_scenario(path.stem, anchor(read_document(path), path.parent), flags or {}, str(path))
+
+
+def build_scenario(name: str, stated: Document, flags: Document, source: str) -> Scenario:
+    """The scenario of tables stated in `source`, of flags over them, and of defaults under both."""
+    check_layer(flags, name_flag)
+    places = {table: name_place(source, stated, flags, table) for table in KINDS}
+    scenario = make_scenario(name, complete(stated, flags), places, source)
+    return replace(scenario, document=anchor(scenario.document, Path.cwd()))
+
+
+def complete(stated: Document, flags: Document) -> Document:
+    """The tables with what nobody stated."""
+    return fill(lay_over(lay_over(DEFAULTS, stated), flags))
+
+
+def read_document(path: Path) -> Document:
+    """A scenario file, its tables, keys and types checked."""
+    document = read_toml(path)
+    check_table(document, dict.fromkeys(KINDS, TABLE), lambda table: f"{path}, [{table}]")
+    check_layer(document, lambda table, key: f"{path}, [{table}] {key}")
+    for table, keys in SOURCES.items():
+        given = [key for key in keys if key in document.get(table, {})]
+        if len(given) > 1:
+            raise BadInput(f"{path}, [{table}] has {' and '.join(given)}, and must have one of {', '.join(keys)}")
+    return document
+
+
+def check_layer(document: Document, place: Callable[[str, str], str]) -> None:
+    for name, table in document.items():
+        check_table(table, kinds_of(name, table), partial(place, name))
+
+
+def anchor(document: Document, folder: Path) -> Document:
+    """The document with its files' paths taken from the folder that it lies in."""
+    return {
+        name: {**table, "file": str((folder / table["file"]).resolve())} if "file" in table else table
+        for name, table in document.items()
+    }
+
+
+def lay_over(lower: Document, upper: Document) -> Document:
+    """The lower layer where the upper one says nothing."""
+    laid = dict(lower)
+    for name, table in upper.items():
+        below = lower.get(name, {})
+        if any(key in table and table[key] != below.get(key) for key in SOURCES.get(name, ())):
+            below = {}
+        deeper = {key: {**below[key], **table[key]} for key in DEEPER if key in below and key in table}
+        laid[name] = {**below, **table, **deeper}
+    return laid
+
+
+def fill(document: Document) -> Document:
+    """The document with what depends on its other keys: a generated trace's length and seed, a table's first types."""
+    if INFRASTRUCTURES.keys() & {document["infrastructure"].get("name")}:
+        document = {**document, "infrastructure": {"n_res": 3, **document["infrastructure"]}}
+    trace = document["trace"]
+    if trace.get("generator") not in GENERATORS:
+        return document
+    known = inspect.signature(GENERATORS[trace["generator"]]).parameters
+    return {**document, "trace": {**{k: v for k, v in (("slots", TWO_WEEKS), ("seed", 0)) if k in known}, **trace}}
+
+
+def name_place(source: str, stated: Document, flags: Document, table: str) -> str:
+    """Where the user finds a table: in the file, by flags, or both."""
+    given = " ".join(dict.fromkeys(name_flag(table, key) for key in flags.get(table, ())))
+    return " with ".join(filter(None, (f"{source}, [{table}]" if table in stated else "", given)))
+
+
+@contextmanager
+def blame(place: str) -> Iterator[None]:
+    """Put the place before what is wrong there."""
+    try:
+        yield
+    except BadInput as error:
+        raise BadInput(f"{place}: {error}" if place else str(error)) from error
+
+
+def make_scenario(name: str, document: Document, places: Mapping[str, str], whole: str) -> Scenario:
+    """The settings of a checked document."""
+    with blame(places["application"]):
+        application = make_application(document["application"])
+    with blame(places["trace"]):
+        trace = make_trace(document["trace"])
+        highest = take_highest(document["trace"])
+    with blame(places["infrastructure"]):
+        infrastructure = make_infrastructure(document["infrastructure"])
+    with blame(places["weights"]):
+        w = document["weights"]
+        weights = Weights(w["perf"], w["rcf"], w["res"])
+    with blame(places["qos"]):
+        qos = make_qos(document["qos"])
+    with blame(places["policy"]):
+        options = spread_options(document["policy"])
+    run = document["run"]
+    with blame(places["run"]):
+        seeds = take_seeds(run["seeds"])
+        inertia = Inertia(**{"slot_s": trace.step_s, **{k: v for k, v in run.items() if k.endswith("_s")}})
+    with blame(whole):
+        settings = tuple(
+            Setting(
+                application=application,
+                infrastructure=infrastructure,
+                trace=trace,
+                policy=policy,
+                r_max=qos.r_max,
+                bounds=document["qos"].get("bounds", {}),
+                weights=weights,
+                highest_rate=highest,
+                levels=run["levels"],
+                gamma=run["gamma"],
+                options=given,
+                start=document["infrastructure"].get("first"),
+                plant=run["plant"],
+                inertia=inertia,
+                path_bounds=qos.paths,
+            )
+            for policy, given in options.items()
+        )
+        for task in tasks(settings[0]):
+            lay_out(task)
+    return Scenario(name, tuple(options), settings, seeds, document)
+
+
+def make_application(table: Table) -> Application:
+    if "operator" in table:
+        application = parse_application(
+            {k: v for k, v in table.items() if k in ("operator", "edge", "sources", "name")}
+        )
+    else:
+        given = {"service_rate": table["service_rate"]} if "service_rate" in table else {}
+        application = find_application(table.get("builtin", table.get("file")), **given)
+    if "k_max" not in table:
+        return application
+    return replace(application, operators=tuple(replace(o, k_max=table["k_max"]) for o in application.operators))
+
+
+def make_trace(table: Table) -> Trace:
+    if "generator" in table:
+        parameters = {k: v for k, v in table.items() if k not in ("generator", "highest_rate")}
+        if "start" in parameters:
+            parameters["start"] = take_moment(parameters["start"])
+        return generate(table["generator"], **parameters)
+    trace = read_trace(table["file"], table.get("step_s", 60.0), take_moment(table.get("start", EPOCH)))
+    slots = table.get("slots", trace.rates.size)
+    if not 1 <= slots <= trace.rates.size:
+        raise BadInput(f"slots is {slots}, and must be from 1 to {trace.rates.size}, what the trace has")
+    return window(trace, 0, slots)
+
+
+def take_moment(value: date) -> datetime:
+    """A date as its midnight; what names no offset is taken as UTC."""
+    moment = value if isinstance(value, datetime) else datetime(value.year, value.month, value.day)
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+
+
+def take_highest(table: Table) -> float | None:
+    highest: float | None = table.get("highest_rate")
+    if highest is not None and not highest > 0.0:
+        raise BadInput(f"highest_rate is {highest}, and must be positive")
+    return highest
+
+
+def make_qos(table: Table) -> QoS:
+    return QoS(table["r_max"], table["eta_v"], table["eta_r"], table.get("paths", {}))
+
+
+def make_infrastructure(table: Table) -> Infrastructure:
+    if "node" not in table:
+        return find_infrastructure(table.get("name", table.get("file")), table.get("n_res"))
+    inline = {key: table[key] for key in ("node", "normaliser_price") if key in table}
+    found = parse_infrastructure({"name": "inline", **inline})
+    n_res = table.get("n_res", len(found.types))
+    if not 1 <= n_res <= len(found.types):
+        raise BadInput(f"n_res is {n_res}, and must be from 1 to {len(found.types)}")
+    return replace(found, types=found.types[:n_res])
+
+
+def spread_options(table: Table) -> dict[str, dict[str, Any]]:
+    """The policies, each with those of the options that it takes; one that none takes is refused."""
+    names = table.get("names", [table.get("name")])
+    if not names:
+        raise BadInput("there is no policy to simulate; name at least one")
+    kinds = {name: find_policy(name) for name in names}
+    options = table.get("options", {})
+    if len(kinds) == 1:
+        check_options(kinds[names[0]], options)
+    known = [option for kind in kinds.values() for option in kind.options]
+    for option in options:
+        if option not in known:
+            raise BadInput(f"none of {', '.join(kinds)} has an option {option!r}; {suggest(option, known)}")
+    given = {name: {k: v for k, v in options.items() if k in kind.options} for name, kind in kinds.items()}
+    for name, chosen in given.items():
+        check_policy(kinds[name], chosen)
+    return given
+
+
+def take_seeds(seeds: int | list[int]) -> tuple[int, ...]:
+    """The seeds named, or the first so many."""
+    listed = tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
+    if not listed:
+        raise BadInput("there are no seeds, and must be at least one")
+    if min(listed) < 0 or len(set(listed)) < len(listed):
+        raise BadInput(f"the seeds are {', '.join(map(str, listed))}, and must be 0 or more and differ from each other")
+    return listed

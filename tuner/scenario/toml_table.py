@@ -1,0 +1,101 @@
+"""A table of a TOML document and what may stand in it in; the one sentence that refuses it, or its text again, out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from datetime import date, datetime
+from difflib import get_close_matches
+from typing import Any, NamedTuple
+
+from scaler.model.errors import BadInput
+
+Table = Mapping[str, Any]
+
+
+class Kind(NamedTuple):
+    """What a value must be, in words and as a test."""
+
+    says: str
+    fits: Callable[[Any], bool]
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63
+
+
+def is_table_of_numbers(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(map(is_number, value.values()))
+
+
+def are(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, list) and all(map(fits, value))
+
+
+TEXT = Kind("a text", lambda value: isinstance(value, str) and value != "")
+TEXTS = Kind("a list of texts", are(TEXT.fits))
+NUMBER = Kind("a finite number", is_number)
+NUMBERS = Kind("a list of numbers", are(is_number))
+WHOLE = Kind("a whole number", is_whole)
+WHOLES = Kind("a whole number or a list of them", lambda value: is_whole(value) or are(is_whole)(value))
+MOMENT = Kind("a date or a date with a time", lambda value: isinstance(value, date))
+TABLE = Kind("a table", lambda value: isinstance(value, Mapping))
+TABLES = Kind("a list of tables", are(TABLE.fits))
+SHARES = Kind("a table of numbers", is_table_of_numbers)
+
+
+def check_table(table: Table, kinds: Mapping[str, Kind], place: Callable[[str], str]) -> None:
+    """Refuse a key that is not known or a value that is not of its kind; `place` says where a key is."""
+    for key, value in table.items():
+        if key not in kinds:
+            raise BadInput(f"{place(key)}: there is no such key here; {suggest(key, kinds)}")
+        if not kinds[key].fits(value):
+            raise BadInput(f"{place(key)} is {value!r}, and must be {kinds[key].says}")
+
+
+def suggest(word: str, known: Iterable[str]) -> str:
+    """The nearest known word, or all of them where none is near."""
+    near = get_close_matches(word, known := list(known), 1)
+    return f"did you mean {near[0]!r}?" if near else f"the keys are {', '.join(known)}"
+
+
+def format_document(document: Table, head: str = "") -> str:
+    """A document as TOML text that reads back the same."""
+    lines = [f"{format_key(k)} = {format_value(v)}" for k, v in document.items() if not is_headed(v)]
+    parts = ["\n".join(lines)] if lines else []
+    for key, value in document.items():
+        name = f"{head}{format_key(key)}"
+        if isinstance(value, Mapping):
+            parts.append(f"[{name}]\n{format_document(value, f'{name}.')}".rstrip())
+        elif is_headed(value):
+            parts += [f"[[{name}]]\n{format_document(one, f'{name}.')}".rstrip() for one in value]
+    return "\n\n".join(parts) + ("\n" if not head else "")
+
+
+def is_headed(value: Any) -> bool:
+    """Whether a value stands under a head of its own."""
+    return isinstance(value, Mapping) or (bool(value) and TABLES.fits(value))
+
+
+def format_key(key: str) -> str:
+    return key if key.isascii() and key.replace("_", "").replace("-", "").isalnum() else format_value(key)
+
+
+def format_value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return quote(value)
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(format_value, value))}]"
+    return value.isoformat() if isinstance(value, datetime | date) else repr(value)
+
+
+def quote(text: str) -> str:
+    """A basic string: quotes, backslashes and control characters escaped."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + "".join(c if c.isprintable() else f"\\U{ord(c):08X}" for c in escaped) + '"'

@@ -1,0 +1,232 @@
+"""What a person asks for and what the database knows of an application in; all that a search of it needs out.
+
+What is asked for is settled once, as a document that the run keeps, and a brief is made from that document alone: a
+search that is resumed, by whichever process, does the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from scaler.model.errors import BadInput
+from sim.application import Application
+from sim.setting import Setting
+from sim.trace import Trace, window
+from tuner.scenario.description import freeze, scenario_of
+from tuner.scenario.scenario import Document
+from tuner.search.engines import Question, find_engine
+from tuner.search.evaluation import Exam
+from tuner.search.space.evaluated import Outcome
+from tuner.scenario.qos import QoS
+from tuner.search.feasibility import check_reach
+from tuner.search.space.space import EPS, make_space
+from tuner.search.warm_start import describe_workload, list_earlier, load_earlier
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from tuner.store.records import Surrogate, TuningRun
+
+POLICY = "planner"  # where nobody states one: the cheapest that we have
+HELD_OUT = 0.2  # of the trace, at its end: what is recommended is proved there, and never searched
+SEEDS, PROOF_SEEDS = 3, 8
+FIRST_PROOF_SEED = 1_000
+SHORT, LONG_ENOUGH = 8, 80_000  # a look takes an eighth of a trace of so many slots or more
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What `tuner tune` was told besides the application and the flags over its description."""
+
+    engine: str = "gp"
+    budget: int = 60
+    seed: int = 0
+    batch: int = 1
+    eps: float = EPS
+    held_out: float = HELD_OUT
+    cold: bool = False
+    as_described: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Brief:
+    """A search, ready to run."""
+
+    application: str
+    exam: Exam
+    proof: Setting  # over the whole trace, the held-out end included
+    held_out: int  # slots
+    proof_seeds: tuple[int, ...]
+    question: Question
+    engine: str
+    seed: int
+    batch: int
+    policy: str
+    earlier: tuple[Outcome, ...]
+    surrogate_id: int | None
+
+
+def settle(session: Session, app: str, version: Any, flags: Document, wanted: Wanted) -> dict[str, Any]:
+    """The document that the run keeps; refused where nothing could come of a search."""
+    find_engine(wanted.engine)
+    if not 0.0 <= wanted.held_out < 0.9:
+        raise BadInput(f"--held-out is {wanted.held_out}, and must lie between 0 and 0.9: it is a share of the trace")
+    stated = {**version.document, "policy": choose_policy(version.document, flags)}
+    scenario = scenario_of(stated, {k: v for k, v in flags.items() if k != "policy"}, app)
+    surrogate = None if wanted.as_described else find_surrogate(session, app)
+    from_samples = None if has_trace(version.document, flags) else find_samples(session, app)
+    settings = {
+        "document": {name: freeze(table) for name, table in scenario.document.items()},
+        "qos": asdict(ask_qos(scenario.document)),
+        "policy": scenario.policies[0],
+        "seeds": [wanted.seed + i for i in range(SEEDS)],
+        "proof_seeds": [wanted.seed + FIRST_PROOF_SEED + i for i in range(PROOF_SEEDS)],
+        "held_out": wanted.held_out,
+        "eps": wanted.eps,
+        "batch": wanted.batch,
+        "surrogate_id": None if surrogate is None else surrogate.id,
+        "samples": from_samples,
+    }
+    brief = brief_of(session, app, settings, wanted.engine, wanted.seed, wanted.budget)
+    earlier = [] if wanted.cold else list_earlier(session, app, brief.exam.setting, brief.exam.qos)
+    return {
+        **settings,
+        "arrivals": digest(brief.proof.trace),
+        "workload": describe_workload(brief.exam.setting, brief.exam.qos),
+        "earlier": earlier,
+    }
+
+
+def digest(trace: Trace) -> str:
+    """What tells one trace from another."""
+    return hashlib.sha256(np.ascontiguousarray(trace.rates, dtype="<f8").tobytes()).hexdigest()[:32]
+
+
+def read_brief(session: Session, app: str, run: TuningRun) -> Brief:
+    """The brief of a run that was started, here or elsewhere; refused where its slots are no longer the same."""
+    brief = brief_of(session, app, run.settings, run.engine, run.seed, run.budget)
+    if run.settings.get("arrivals") != digest(brief.proof.trace):
+        raise BadInput(
+            f"the arrivals of {app!r} are no longer those that run {run.id} began with, so that its trials would not "
+            f"compare; put the trace back as it was, or start a new run with: tuner tune {app}"
+        )
+    return brief
+
+
+def brief_of(session: Session, app: str, settings: Mapping[str, Any], engine: str, seed: int, budget: int) -> Brief:
+    scenario = scenario_of(settings["document"], name=app)
+    setting, qos = scenario.settings[0], QoS(**settings["qos"])
+    if settings["samples"] is not None:
+        setting = replace(setting, trace=read_arrivals(session, app, setting.application, settings["samples"]))
+    if settings["surrogate_id"] is not None:
+        setting, qos = put_surrogate(session, app, settings["surrogate_id"], setting, qos)
+    if setting.highest_rate is None:  # the same rate levels with and without the held-out end
+        setting = replace(setting, highest_rate=float(setting.trace.rates.max()))
+    setting = replace(setting, r_max=qos.r_max, path_bounds=qos.paths, bounds={})
+    slots = setting.trace.rates.size
+    held_out = int(slots * settings["held_out"])
+    searched = slots - held_out
+    exam = Exam(
+        setting=replace(setting, trace=window(setting.trace, 0, searched)),
+        qos=qos,
+        seeds=tuple(settings["seeds"]),
+        short=searched // SHORT if searched >= LONG_ENOUGH else 0,
+    )
+    check_reach(exam.setting, qos)
+    space = make_space(setting.application, setting.infrastructure, qos, settings["eps"])
+    return Brief(
+        application=app,
+        exam=exam,
+        proof=setting,
+        held_out=held_out,
+        proof_seeds=tuple(settings["proof_seeds"]),
+        question=Question(space, qos, budget),
+        engine=engine,
+        seed=seed,
+        batch=settings["batch"],
+        policy=setting.policy,
+        earlier=load_earlier(session, space, settings.get("earlier", [])),
+        surrogate_id=settings["surrogate_id"],
+    )
+
+
+def choose_policy(document: Mapping[str, Any], flags: Document) -> dict[str, Any]:
+    """The policy asked for, else the one described, else the usual one: scalers pursue an objective with one policy."""
+    table = dict(document.get("policy", {}))
+    stated = table.get("name") or (table["names"][0] if len(table.get("names", [])) == 1 else None)
+    asked = flags.get("policy", {}).get("name")
+    kept = {"options": table["options"]} if "options" in table and (asked or stated) == stated else {}
+    return {"name": asked or stated or POLICY, **kept}
+
+
+def ask_qos(document: Document) -> QoS:
+    table = document["qos"]
+    return QoS(table["r_max"], table["eta_v"], table["eta_r"], dict(table.get("paths", {})))
+
+
+def has_trace(document: Mapping[str, Any], flags: Document) -> bool:
+    return bool(document.get("trace")) or bool(flags.get("trace"))
+
+
+def find_samples(session: Session, app: str) -> dict[str, float]:
+    """Up to when the arrivals that were monitored are taken; refused where there are none."""
+    from tuner.store.samples import count_samples, load_samples
+
+    if not count_samples(session, app):
+        raise BadInput(
+            f"nothing says at which rates tuples come to {app!r}; name a file with --trace, put a [trace] into its "
+            f"description, or read what was monitored with: tuner ingest PATH --app {app}"
+        )
+    return {"until": max(sample.end for sample in load_samples(session, app))}
+
+
+def read_arrivals(session: Session, app: str, application: Application, samples: Mapping[str, float]) -> Trace:
+    """The arrivals that were monitored, up to the time that the run began with."""
+    from tuner.pipeline.arrival_trace import fill, find_sources, lay_out
+    from tuner.store.samples import load_samples
+
+    found = load_samples(session, app, until=samples["until"])  # by when windows start: the next one starts then
+    return fill(lay_out(found, find_sources(dict(application.sources), found, app)))
+
+
+def find_surrogate(session: Session, app: str) -> Surrogate | None:
+    """The newest surrogate, refused where a check failed; None where there is none."""
+    from tuner.store.surrogates import list_surrogates
+
+    newest = next(iter(list_surrogates(session, app, limit=1)), None)
+    if newest is not None and newest.health == "fail":
+        raise BadInput(
+            f"surrogate {newest.number} of {app!r} failed a check, and nothing should be tuned on it; see what failed "
+            f"with: tuner surrogate show {app}, or tune on the description alone with --as-described"
+        )
+    return newest
+
+
+def put_surrogate(session: Session, app: str, surrogate_id: int, setting: Setting, qos: QoS) -> tuple[Setting, QoS]:
+    """The setting with what was measured, and the bounds less what an answer takes besides queueing."""
+    from tuner.pipeline.selectivity import estimate_edges
+    from tuner.store.samples import load_samples
+    from tuner.store.surrogates import list_surrogates
+    from tuner.surrogate.fitted_application import build_application, leave_for_queues, list_constants, put_speeds
+    from tuner.surrogate.surrogate_records import from_record
+
+    record = next(record for record in list_surrogates(session, app) if record.id == surrogate_id)
+    fitted, shape = from_record(record), setting.application
+    samples = load_samples(session, app, since=fitted.start, until=fitted.end)
+    flows = estimate_edges(samples, [(edge.upstream, edge.downstream) for edge in shape.edges])
+    application = build_application(fitted, shape, flows)
+    constants = list_constants(fitted)
+    left = {
+        title: bound - sum(constants.get(name, 0.0) for name in title.split(" -> "))
+        for title, bound in qos.paths.items()
+    }
+    for title, bound in left.items():
+        if bound <= 0.0:
+            raise BadInput(f"path {title}: triggers and scheduling alone take longer than its bound; allow more")
+    measured = replace(setting, application=application, infrastructure=put_speeds(setting.infrastructure, fitted))
+    return measured, replace(qos, r_max=leave_for_queues(application, constants, qos.r_max), paths=left)

@@ -1,0 +1,42 @@
+"""What a search has seen so far: parameters and what came of them, in the order in which they were asked for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tuner.search.space.parameters import Parameters
+from tuner.scenario.qos import QoS
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One evaluation. Violations and reconfigurations are shares of the slots, cost is a price per hour."""
+
+    parameters: Parameters
+    cost: float  # NaN, like the others, where the evaluation failed
+    violations: float
+    reconfigurations: float
+    cost_error: float = 0.0  # standard errors
+    violations_error: float = 0.0
+    reconfigurations_error: float = 0.0
+    whole: bool = True  # False where it was given up early: its figures are those of the slots replayed
+    note: Mapping[str, Any] = field(default_factory=dict)  # what the engine wrote down with its suggestion
+    age: float = 0.0  # how far the workload has moved since, for outcomes of earlier runs; 0: of this run
+
+
+History = Sequence[Outcome]
+
+
+def meets(outcome: Outcome, qos: QoS) -> bool:
+    """Whether both constraints were met, taken at face value."""
+    return outcome.violations <= qos.eta_v and outcome.reconfigurations <= qos.eta_r
+
+
+def measure_slack(outcome: Outcome, qos: QoS) -> float:
+    """The lesser of both constraints' slacks, as a part of what is allowed; negative where one is broken."""
+    if math.isnan(outcome.cost):
+        return math.nan
+    return min(1.0 - outcome.violations / qos.eta_v, 1.0 - outcome.reconfigurations / qos.eta_r)

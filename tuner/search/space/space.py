@@ -1,0 +1,195 @@
+"""Where a search may look: an application and a QoS in; shares that fit every path, and weights, out.
+
+Notation: n operators, P paths; x [n] shares of R_max; A [P, n] is 1 where the path has the operator. Allowed is
+`low <= A x <= high` and `x >= least`. A sum along a path is scaled to its limit by scaling all its shares alike, which
+is the projection in the sense of Kullback and Leibler; doing so for path after path nears the inside of all limits
+(Bregman), and what is not there soon is drawn towards the middle of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scaler.model.errors import BadInput
+from scaler.model.task import Floats, Weights
+from sim.application import Application, name_path, paths
+from sim.infrastructure import Infrastructure
+from tuner.search.space.parameters import Parameters
+from tuner.scenario.qos import QoS
+
+Flags = NDArray[np.bool_]
+EPS = 0.05  # how far the shares along a path may sum to less or more than its whole bound
+IDLE = 1.05  # a bound is at least so many times what a tuple takes where nothing else is
+ROUNDS = 100
+WITHIN = 1e-9
+LEAST_WEIGHT = 1e-3  # of a weight: with none at all, a scaler has nothing to weigh against
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Space:
+    """The shares and weights among which a search chooses."""
+
+    operators: tuple[str, ...]
+    paths: tuple[str, ...]
+    incidence: Floats  # [P, n]
+    low: Floats  # [P]
+    high: Floats  # [P]
+    least: Floats  # [n] shares, like `idle`
+    idle: Floats  # [n] what a tuple takes where nothing else is, on the fastest node type
+    centre: Floats  # [n] shares inside all limits, as far from the nearest as can be
+    scatter: Floats  # [n] second moment of the service time over its squared mean
+    r_max: float
+
+    @property
+    def size(self) -> int:
+        """Coordinates of the unit cube that box-minded engines search: a score per operator, two for the weights."""
+        return len(self.operators) + 2
+
+
+def make_space(application: Application, infrastructure: Infrastructure, qos: QoS, eps: float = EPS) -> Space:
+    """The space of an application; refused where no shares fit all paths."""
+    if not 0.0 < eps < 1.0:
+        raise BadInput(f"eps is {eps}, and must lie between 0 and 1")
+    names = tuple(operator.name for operator in application.operators)
+    routes = paths(application)
+    titles = tuple(name_path(application, route) for route in routes)
+    for title in qos.paths:
+        if title not in titles:
+            known = ", ".join(titles[:5]) + (", ..." if len(titles) > 5 else "")
+            raise BadInput(f"a bound is given for the path {title!r}; the paths are {known}")
+    budget = np.array([qos.paths.get(title, qos.r_max) / qos.r_max for title in titles])
+    incidence = np.zeros((len(routes), len(names)))
+    for row, route in zip(incidence, routes, strict=True):
+        row[list(route)] = 1.0
+    fastest = max(node.speedup for node in infrastructure.types)
+    moments = [operator.moments for operator in application.operators]
+    idle = np.array([m.mean for m in moments]) / fastest / qos.r_max
+    space = Space(
+        operators=names,
+        paths=titles,
+        incidence=incidence,
+        low=np.where(is_part(incidence, budget), 0.0, (1.0 - eps) * budget),
+        high=(1.0 + eps) * budget,
+        least=IDLE * idle,
+        idle=idle,
+        centre=np.full(len(names), np.nan),
+        scatter=np.array([1.0 + m.variance / m.mean**2 for m in moments]),
+        r_max=qos.r_max,
+    )
+    check_idle(space)
+    return check_open(space)
+
+
+def is_part(incidence: Floats, budget: Floats) -> Flags:
+    """Paths whose operators all lie on another one that is bound at least as tightly: these need not be used up."""
+    contained = incidence @ (1.0 - incidence).T == 0.0  # [P, P] the row's operators are all the column's
+    np.fill_diagonal(contained, False)
+    return np.asarray((contained & (budget[None, :] <= budget[:, None] + WITHIN)).any(axis=1))
+
+
+def check_idle(space: Space) -> None:
+    """Refuse a path on which the service alone takes longer than the bound."""
+    for title, row, high in zip(space.paths, space.incidence, space.high, strict=True):
+        if row @ space.least >= high:
+            slowest = space.operators[int(np.argmax(row * space.idle))]
+            alone = row @ space.idle * space.r_max
+            raise BadInput(
+                f"path {title}: its services alone take {alone:.4g} s on the fastest node type, most of it at "
+                f"{slowest!r}, and the bound is {high * space.r_max:.4g} s; allow more, or add a faster type"
+            )
+
+
+def check_open(space: Space) -> Space:
+    """The space with its centre; refused where no shares can meet its limits."""
+    centre = find_centre(space)
+    if centre is None:
+        raise BadInput(
+            "no shares make every path add up to its own bound within eps; allow a larger eps, or bring the bounds of "
+            f"the paths nearer to each other: {', '.join(space.paths[:5])}"
+        )
+    return replace(space, centre=centre)
+
+
+def find_centre(space: Space) -> Floats | None:
+    """The shares whose least slack is greatest, by linear programming; None where no shares fit."""
+    from scipy.optimize import linprog
+
+    rows, ends = list_limits(space)
+    n = rows.shape[1]
+    slack = np.append(np.zeros(n), -1.0)
+    found = linprog(slack, np.hstack([rows, np.ones((len(rows), 1))]), ends, bounds=[(0.0, None)] * n + [(None, None)])
+    return np.asarray(found.x[:n]) if found.status == 0 and found.x[n] > WITHIN else None
+
+
+def list_limits(space: Space) -> tuple[Floats, Floats]:
+    """All limits as rows [m, n] and ends [m]: shares fit where rows @ shares <= ends."""
+    used = space.low > 0.0
+    rows = np.concatenate([space.incidence, -space.incidence[used], -np.eye(space.incidence.shape[1])])
+    return rows, np.concatenate([space.high, -space.low[used], -space.least])
+
+
+def fits(space: Space, shares: Floats, within: float = 1e-6) -> Flags:
+    """Which rows of shares [m, n] lie in the space."""
+    sums = shares @ space.incidence.T
+    along = (sums >= space.low - within) & (sums <= space.high + within)
+    return np.asarray(along.all(axis=1) & (shares >= space.least - within).all(axis=1))
+
+
+def settle(space: Space, scores: Floats) -> Floats:
+    """Shares in the space with the proportions of positive scores [m, n], as far as the paths let them keep these."""
+    sums = scores @ space.incidence.T
+    # scaled alike as far as all limits let them, to the middle of what these leave: what is settled then stays so
+    up = (space.high / sums).min(axis=1)
+    down = np.maximum((space.low / sums).max(axis=1), (space.least / scores).max(axis=1))
+    shares = np.asarray(scores * np.sqrt(up * down)[:, None])
+    for _ in range(ROUNDS):
+        shares = np.maximum(shares, space.least)
+        for row, low, high in zip(space.incidence > 0.0, space.low, space.high, strict=True):
+            total = shares[:, row].sum(axis=1)
+            factor = np.clip(total, low, high) / total
+            if np.any(factor != 1.0):
+                shares[:, row] *= factor[:, None]
+        if np.all(fits(space, shares, WITHIN)):
+            return shares
+    return draw_in(space, shares)
+
+
+def draw_in(space: Space, shares: Floats) -> Floats:
+    """Rows that do not fit, moved towards the centre until they do."""
+    rows, ends = list_limits(space)
+    beyond, inside = shares @ rows.T - ends, rows @ space.centre - ends  # the latter is negative
+    out = beyond > 0.0
+    needed = np.where(out, beyond / np.where(out, beyond - inside, 1.0), 0.0).max(axis=1, keepdims=True)
+    return shares + needed * (space.centre - shares)
+
+
+def from_cube(space: Space, points: Floats) -> list[Parameters]:
+    """Points [m, n + 2] of the open unit cube, spread evenly over the space where the application is one path.
+
+    A score is exponential, and scores over their sum are then even on the simplex; so are sticks broken off twice.
+    """
+    n = len(space.operators)
+    inner = np.clip(points, 1e-6, 1.0 - 1e-6)
+    shares = settle(space, -np.log1p(-inner[:, :n]))
+    first = 1.0 - np.sqrt(1.0 - inner[:, n])
+    rest = (1.0 - first) * inner[:, n + 1]
+    return gather(shares, np.stack([first, rest, 1.0 - first - rest], axis=1))
+
+
+def to_cube(space: Space, parameters: Parameters) -> Floats:
+    """A point of the cube that `from_cube` brings back to these parameters."""
+    shares = np.array(parameters.shares)
+    scores = -np.expm1(-shares * len(shares) / shares.sum())
+    w = parameters.weights
+    first = min(w.performance, 1.0 - 1e-9)
+    return np.array([*scores, 1.0 - (1.0 - first) ** 2, w.reconfiguration / (1.0 - first)]).clip(0.0, 1.0)
+
+
+def gather(shares: Floats, weights: Floats) -> list[Parameters]:
+    """Rows of shares [m, n] and of weights [m, 3] (performance, reconfiguration, resources) as parameters."""
+    floored = np.maximum(weights, LEAST_WEIGHT)
+    floored /= floored.sum(axis=1, keepdims=True)
+    return [Parameters(tuple(map(float, x)), Weights(*map(float, w))) for x, w in zip(shares, floored, strict=True)]

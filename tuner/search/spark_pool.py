@@ -1,0 +1,68 @@
+"""An exam and many parameters in; their results, computed by the executors of a Spark cluster, out.
+
+A task of Spark's costs tens of milliseconds to send, so each gets a second of work or more. Executors replay what would
+be replayed here, with the same seeds, and come to the same figures; they need this package installed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tuner.search.local_pool import evaluate_job
+from tuner.search.evaluation import Exam, Result, evaluate
+from tuner.search.space.parameters import Parameters
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LEAST_TASK_S = 1.0
+EACH = 2  # evaluations in a batch for each of the cluster's cores
+
+
+@dataclass(slots=True)
+class Fleet:
+    """A cluster, and how long an evaluation took last."""
+
+    spark: SparkSession
+    pace: list[float] = field(default_factory=list)  # seconds of recent evaluations
+
+    @property
+    def batch(self) -> int:
+        """How many evaluations to ask for at a time, unless told otherwise."""
+        return EACH * self.spark.sparkContext.defaultParallelism
+
+    def spread(self, exam: Exam, parameters: Sequence[Parameters], ceiling: float) -> Iterator[Result]:
+        """The results in the order of the parameters; the first of all is found here, to see how long it takes."""
+        rest = list(parameters)
+        if not self.pace and rest:
+            yield self.time(evaluate(exam, rest.pop(0), ceiling))
+        if not rest:
+            return
+        context = self.spark.sparkContext
+        tasks = count_tasks(len(rest), sum(self.pace) / len(self.pace))
+        jobs = context.parallelize([(exam, one, ceiling) for one in rest], tasks)
+        for result in jobs.map(evaluate_job).collect():
+            yield self.time(result)
+
+    def time(self, result: Result) -> Result:
+        self.pace = [*self.pace[-15:], result.seconds]
+        return result
+
+
+def count_tasks(evaluations: int, seconds: float) -> int:
+    """As many tasks as there can be with so much work in each."""
+    return max(1, min(evaluations, math.floor(evaluations * seconds / LEAST_TASK_S)))
+
+
+@contextmanager
+def open_fleet(start: Callable[[], SparkSession]) -> Iterator[Fleet]:
+    """A cluster for as long as the search takes."""
+    spark = start()
+    try:
+        yield Fleet(spark)
+    finally:
+        spark.stop()

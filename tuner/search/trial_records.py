@@ -1,0 +1,101 @@
+"""Results of a run in, the database's record of each out, and back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from tuner.search.problem import Brief
+from tuner.search.evaluation import Result, describe_replicas
+from tuner.search.space.evaluated import Outcome, measure_slack, meets
+from tuner.search.space.parameters import from_document, to_document
+from tuner.search.recommendation import Proof
+from tuner.store.records import Trial, TuningRun
+
+BASELINE, SEARCH, VERIFY = "baseline", "search", "verify"
+
+
+def write_trial(
+    brief: Brief,
+    run: TuningRun,
+    trials: Sequence[Trial],
+    purpose: str,
+    result: Result,
+    began: float,
+    ended: float,
+    detail: Mapping[str, Any],
+) -> Trial:
+    """A result as the database keeps it."""
+    outcome, failed = result.outcome, result.failure is not None
+    common = {
+        "purpose": purpose,
+        "policy": brief.policy,
+        "seeds": list(result.seeds),
+        "slots_saved": result.saved,
+        "replicas": {} if failed else describe_replicas(brief.proof, result.replicas),
+    }
+    return Trial(
+        run_id=number_of(run),
+        number=len(trials),
+        parameters=to_document(brief.question.space.operators, outcome.parameters),
+        state="failed" if failed else "complete" if outcome.whole else "pruned",
+        seed=result.seeds[0] if result.seeds else brief.seed,
+        started=began,
+        ended=ended,
+        cost=outcome.cost,
+        violations=outcome.violations,
+        reconfigurations=outcome.reconfigurations,
+        resources=outcome.cost,
+        cost_error=outcome.cost_error,
+        violations_error=outcome.violations_error,
+        reconfigurations_error=outcome.reconfigurations_error,
+        resources_error=outcome.cost_error,
+        feasible=None if failed else outcome.whole and meets(outcome, brief.question.qos),
+        slack=measure_slack(outcome, brief.question.qos),
+        slots=result.slots,
+        seconds=result.seconds,
+        surrogate_id=brief.surrogate_id,
+        trace=brief.proof.trace.name,
+        failure=result.failure,
+        detail={**common, **detail},
+    )
+
+
+def of_purpose(trials: Sequence[Trial], purpose: str) -> list[Trial]:
+    return [trial for trial in trials if trial.detail.get("purpose") == purpose]
+
+
+def to_outcome(brief: Brief, trial: Trial) -> Outcome:
+    """What an engine is told of a trial."""
+    return Outcome(
+        parameters=from_document(brief.question.space.operators, trial.parameters),
+        cost=known(trial.cost),
+        violations=known(trial.violations),
+        reconfigurations=known(trial.reconfigurations),
+        cost_error=known(trial.cost_error),
+        violations_error=known(trial.violations_error),
+        reconfigurations_error=known(trial.reconfigurations_error),
+        whole=trial.state == "complete",
+        note=trial.detail.get("note", {}),
+    )
+
+
+def known(value: float | None) -> float:
+    return math.nan if value is None else value
+
+
+def to_proof(brief: Brief, trial: Trial) -> Proof:
+    whole = to_outcome(brief, trial)
+    seen = trial.detail["held_out"]
+    held_out = replace(
+        whole, cost=seen["cost"], violations=seen["violations"], reconfigurations=seen["reconfigurations"]
+    )
+    return Proof(whole, held_out, trial.detail["confidence"])
+
+
+def number_of(run: TuningRun) -> int:
+    if run.id is None:
+        raise ValueError("the run has not been saved")
+    return run.id

@@ -1,0 +1,117 @@
+"""Earlier runs of an application, and of such as are built like it, in; what they tell of a new search out.
+
+An outcome ages with the distance between the workload that it was seen under and the present one, and counts for the
+less the older it is. What a run keeps is which trials it began with, and their ages, so that it can be resumed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sim.setting import Setting
+from tuner.search.space.evaluated import Outcome
+from tuner.search.space.parameters import Parameters
+from tuner.scenario.qos import QoS
+from tuner.search.space.space import Space, settle
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from tuner.store.records import Trial
+
+YOUNGEST = 0.05  # no outcome of another run counts as much as one of its own
+STRANGER = 0.5  # the age that another application's outcomes have from the start
+OLDEST = 1.5
+RUNS, EACH, MOST = 20, 12, 48  # runs looked at, trials of each, trials in all
+Age = float
+
+
+def describe_workload(setting: Setting, qos: QoS) -> dict[str, Any]:
+    """What an age is measured by."""
+    application, rates = setting.application, setting.trace.rates
+    index = {operator.name: i for i, operator in enumerate(application.operators)}
+    return {
+        "policy": setting.policy,
+        "types": [[node.speedup, node.price] for node in setting.infrastructure.types],
+        "edges": [[index[edge.upstream], index[edge.downstream]] for edge in application.edges],
+        "service": [operator.moments.mean for operator in application.operators],
+        "mean": float(rates.mean()),
+        "high": float(np.quantile(rates, 0.95)),
+        "r_max": qos.r_max,
+    }
+
+
+def measure_age(then: Mapping[str, Any], now: Mapping[str, Any], stranger: bool) -> Age | None:
+    """How far two workloads are apart, in logarithms; None where nothing carries over."""
+    same = all(then.get(key) == now[key] for key in ("policy", "types", "edges"))
+    if not same or len(then["service"]) != len(now["service"]):
+        return None
+    age = YOUNGEST + (STRANGER if stranger else 0.0)
+    for key in ("mean", "high", "r_max"):
+        age += abs(math.log(max(now[key], 1e-9) / max(then[key], 1e-9)))
+    ratios = np.log(np.array(now["service"]) / np.array(then["service"]))
+    return float(age + np.abs(ratios).mean())
+
+
+def list_earlier(session: Session, app: str, setting: Setting, qos: QoS) -> list[dict[str, float]]:
+    """The trials to begin with: by run the newest first, of each its cheapest feasible ones and a few of the others."""
+    from tuner.store.runs import list_runs
+    from tuner.store.trials import load_history
+
+    now = describe_workload(setting, qos)
+    own = [(run, False) for run in list_runs(session, app, limit=RUNS)]
+    known = {run.id for run, _ in own}
+    others = [(run, True) for run in list_runs(session, limit=RUNS) if run.id not in known]
+    chosen: list[dict[str, float]] = []
+    for run, stranger in own + others:
+        then = run.settings.get("workload")
+        age = None if then is None else measure_age(then, now, stranger)
+        if then is None or age is None or age > OLDEST or run.id is None:
+            continue
+        scale = now["mean"] / max(then["mean"], 1e-9)
+        for trial in pick(load_history(session, run.id), qos):
+            chosen.append({"trial": trial.id or 0, "age": age, "scale": scale})
+    return chosen[:MOST]
+
+
+def pick(trials: Sequence[Trial], qos: QoS) -> list[Trial]:
+    """The cheapest that would be feasible now, then others evenly."""
+    usable = [t for t in trials if t.state == "complete" and t.detail.get("purpose") == "search" and t.cost]
+    feasible = sorted((t for t in usable if is_met(t, qos)), key=lambda t: t.cost or math.inf)
+    best = feasible[: EACH // 2]
+    rest = [t for t in usable if t not in best]
+    step = max(1, len(rest) // (EACH - len(best)))
+    return best + rest[::step][: EACH - len(best)]
+
+
+def is_met(trial: Trial, qos: QoS) -> bool:
+    return (trial.violations or 0.0) <= qos.eta_v and (trial.reconfigurations or 0.0) <= qos.eta_r
+
+
+def load_earlier(session: Session, space: Space, chosen: Sequence[Mapping[str, float]]) -> tuple[Outcome, ...]:
+    """The outcomes of those trials, with shares that fit this space."""
+    from tuner.store.trials import load_trial
+
+    return tuple(age_outcome(space, load_trial(session, int(one["trial"])), one["age"], one["scale"]) for one in chosen)
+
+
+def age_outcome(space: Space, trial: Trial, age: Age, scale: float) -> Outcome:
+    from tuner.search.space.parameters import from_document
+
+    names = tuple(trial.parameters["shares"])
+    was = from_document(names, trial.parameters)  # operators of another application stand in the same order
+    shares = settle(space, np.array([was.shares]))[0]
+    return Outcome(
+        Parameters(tuple(map(float, shares)), was.weights),
+        cost=(math.nan if trial.cost is None else trial.cost) * scale,
+        violations=math.nan if trial.violations is None else trial.violations,
+        reconfigurations=math.nan if trial.reconfigurations is None else trial.reconfigurations,
+        cost_error=math.nan,
+        violations_error=math.nan,
+        reconfigurations_error=math.nan,
+        age=age,
+    )

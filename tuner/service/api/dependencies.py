@@ -1,0 +1,169 @@
+"""A request in; what its route works with out: the store, the board, the intake, a checked body, the caller."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeVar
+from urllib.parse import quote, urlencode
+
+from fastapi import Depends, Path, Request, Response
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from sqlalchemy.orm import Session
+from starlette.concurrency import run_in_threadpool
+
+from scaler.model.errors import BadInput, Retry
+from tuner.service.access.caller import Caller
+from tuner.service.access.gate import require
+from tuner.service.api.bodies import LARGEST_WHOLE, LATEST, LONGEST_NAME, Body, check_name
+from tuner.service.api.wire_documents import check_text, read_document, to_bytes
+from tuner.service.api.problems import MEDIA, Unsupported, explain_invalid
+from tuner.service.exchange.order_board import Board, look
+from tuner.service.exchange.intake import Intake
+from tuner.service.exchange.service_settings import Settings
+from tuner.store.connection import Store
+
+T = TypeVar("T")
+BodyT = TypeVar("BodyT", bound=Body)
+JSON = "application/json"
+SMALL = 65_536  # bytes of a body that is read at once; a larger one would hold the others up
+FURTHEST = 100_000  # of an offset; who wants more narrows the question
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What one process has of each."""
+
+    store: Store
+    settings: Settings
+    board: Board
+    intake: Intake
+
+
+async def services_of(request: Request) -> Services:  # not in a thread, for which FastAPI would wait each time
+    found: Services = request.app.state.services
+    return found
+
+
+Given = Annotated[Services, Depends(services_of)]
+App = Annotated[str, Path(min_length=1, max_length=LONGEST_NAME), AfterValidator(check_name)]
+RowId = Annotated[int, Path(ge=1, le=LARGEST_WHOLE)]
+Reporting = Annotated[Caller, Depends(require("report"))]
+Reading = Annotated[Caller, Depends(require("read"))]
+Tuning = Annotated[Caller, Depends(require("tune"))]
+Pushing = Annotated[Caller, Depends(require("push"))]
+
+
+def read_as(model: type[BodyT]) -> Callable[[Request], Awaitable[BodyT]]:
+    """For `Depends`, after the caller: who may not do this is not told what is wrong with the body."""
+
+    def parse(body: bytes) -> BodyT:
+        document = read_document(body)
+        try:
+            return model.model_validate(document)
+        except ValidationError as error:
+            raise BadInput(explain_invalid(error.errors(include_url=False))) from error
+
+    async def read(request: Request) -> BodyT:
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind != JSON:
+            raise Unsupported(f"the body's Content-Type is {kind[:100]!r}, and must be {JSON}")
+        body = await request.body()
+        return parse(body) if len(body) <= SMALL else await run_in_threadpool(parse, body)
+
+    return read
+
+
+def takes(model: type[Body]) -> dict[str, Any]:
+    """What OpenAPI is to say of a body that `read_as` reads."""
+    content = {JSON: {"schema": {"$ref": f"#/components/schemas/{model.__name__}"}}}
+    return {"requestBody": {"required": True, "content": content}}
+
+
+def gives(schema: dict[str, Any], says: str, status: int = 200, *refusals: int) -> dict[int | str, dict[str, Any]]:
+    """What OpenAPI is to say of the answers."""
+    good = {"description": says, "content": {JSON: {"schema": schema}}}
+    return {status: good, **{code: refuses(code) for code in (401, 403, 422, 429, 500, 503, *refusals)}}
+
+
+def refuses(code: int) -> dict[str, Any]:
+    why = {
+        401: "No token, or one that is wrong, revoked or expired.",
+        403: "The token has not the scope that this needs.",
+        404: "What is named is not there.",
+        409: "It has changed in the meantime.",
+        415: "The body is not application/json.",
+        422: "What is wrong with the request, in one sentence.",
+        429: "Too many requests; the header Retry-After says when to come again.",
+        500: "The service failed.",
+        503: "A passing fault; the header Retry-After says when to come again.",
+    }
+    return {"description": why[code], "content": {MEDIA: {"schema": {"$ref": "#/components/schemas/Problem"}}}}
+
+
+def answer(value: Any, status: int = 200) -> Response:
+    return Response(to_bytes(value), status, media_type=JSON)
+
+
+async def change(given: Services, work: Callable[[Session, float], T]) -> T:
+    """`work` in a transaction of its own; who waits for orders is told before the answer goes out."""
+
+    def write() -> T:
+        with given.store.begin() as session:
+            return work(session, given.settings.clock())
+
+    made = await run_in_threadpool(write)
+    with suppress(Retry):  # it is committed all the same, and will be found in the next look
+        await look(given.board)
+    return made
+
+
+class Filter(BaseModel):
+    """What of a list is asked for; a filter that is not known is refused, for it would not be applied."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+    limit: int = Field(100, ge=1, le=1000)
+
+
+class Paged(Filter):
+    offset: int = Field(0, ge=0, le=FURTHEST)
+
+
+Since = Annotated[float, Field(ge=0.0, le=LATEST, description="The first moment, in seconds since 1970.")]
+Until = Annotated[float, Field(ge=0.0, le=LATEST, description="The moment after the last.")]
+
+
+def check_word(word: str) -> str:
+    try:
+        check_text(word)
+    except BadInput as error:
+        raise ValueError(f"cannot be looked for: {error}") from error
+    return word
+
+
+Word = Annotated[str, Field(max_length=LONGEST_NAME), AfterValidator(check_word)]
+
+
+def give_page(request: Request, items: Sequence[Any], after: dict[str, Any] | None) -> Response:
+    """The items, and where those after them are: this address with another place in the list."""
+    return answer({"items": items, "next": None if after is None else link_next(request, after)})
+
+
+def link_next(request: Request, after: dict[str, Any]) -> str:
+    kept = [(key, value) for key, value in request.query_params.multi_items() if key not in after]
+    return f"{quote(request.url.path)}?{urlencode([*kept, *after.items()])}"
+
+
+def cut_page(request: Request, found: Sequence[Any], asked: Paged) -> Response:
+    """Of a list from its beginning to one beyond the page."""
+    page = found[asked.offset : asked.offset + asked.limit]
+    further = asked.offset + asked.limit
+    more = len(found) > further and further <= FURTHEST
+    return give_page(request, page, {"offset": further} if more else None)
+
+
+def page_of(schema: dict[str, Any]) -> dict[str, Any]:
+    link = {"anyOf": [{"type": "string"}, {"type": "null"}], "description": "Where the next page is, if there is one."}
+    items = {"type": "array", "items": schema}
+    return {"type": "object", "properties": {"items": items, "next": link}, "required": ["items", "next"]}

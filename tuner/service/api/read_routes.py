@@ -1,0 +1,219 @@
+"""What one wants to know of an application in; the page of records that says it out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import islice
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import AfterValidator, Field
+from sqlalchemy.orm import Session
+
+from scaler.model.sample import Sample
+from tuner.service.api.bodies import LARGEST_WHOLE, LATEST, Name
+from tuner.service.api.wire_documents import schema_of
+from tuner.service.api.dependencies import (
+    App,
+    Filter,
+    Given,
+    Paged,
+    Reading,
+    RowId,
+    Since,
+    Until,
+    Word,
+    answer,
+    cut_page,
+    give_page,
+    gives,
+    page_of,
+)
+from tuner.store.faults import Missing
+from tuner.store.records import Control, Decision, Event, Objective, Scaler, Surrogate
+
+router = APIRouter(prefix="/v1/applications/{app}", tags=["reading"])
+EXPLANATION: dict[str, Any] = {"type": "object", "description": "What was seen, weighed, decided and why."}
+Kind = Literal["SCALED", "NO_CHANGE", "BLOCKED", "HELD", "ACTUATION_FAILED"]
+State = Literal["proposed", "shadow", "canary", "full", "reverted", "retired"]
+
+
+def check_place(text: str) -> str:
+    """Where a page of decisions ended: its last one's time and operator."""
+    try:
+        if 0.0 <= float(text.partition("~")[0]) <= LATEST:
+            return text
+    except ValueError:
+        pass
+    raise ValueError("must be the one of a `next` that was answered")
+
+
+class DecisionFilter(Filter):
+    operator: list[Word] = Field([], max_length=50)
+    kind: list[Kind] = Field([], max_length=5)
+    since: Since | None = None
+    until: Until | None = None
+    after: Annotated[Word, AfterValidator(check_place)] | None = Field(None, description="As `next` has it.")
+
+
+class SampleFilter(Paged):
+    operator: list[Word] = Field([], max_length=50)
+    since: Since = 0.0
+    until: Until = LATEST
+
+
+class EventFilter(Filter):
+    what: list[Word] = Field([], max_length=20)
+    since: Since | None = None
+    until: Until | None = None
+    before: int | None = Field(None, ge=1, le=LARGEST_WHOLE, description="The id that all are to be lower than.")
+
+
+class ObjectiveFilter(Paged):
+    state: list[State] = Field([], max_length=6)
+
+
+class ScalerFilter(Paged):
+    since: Since | None = None
+
+
+class ControlFilter(Paged):
+    all: bool = Field(False, description="Also those that stand no more.")
+
+
+def ensure_known(session: Session, app: str, found: Sequence[Any]) -> None:
+    """Where nothing is there: is it that there is no such application?"""
+    from tuner.store.applications import load_application
+
+    if not found:
+        load_application(session, app)
+
+
+@router.get("/decisions", responses=gives(page_of(schema_of(Decision)), "The newest first.", 200, 404))
+def decisions(
+    request: Request, app: App, caller: Reading, given: Given, asked: Annotated[DecisionFilter, Query()]
+) -> Response:
+    """List what the scalers decided, and why."""
+    from tuner.store.decisions import list_decisions
+
+    time, _, operator = (asked.after or "").partition("~")
+    after = (float(time), operator) if asked.after else None
+    with given.store.read() as session:
+        found = list_decisions(
+            session, app, asked.operator or None, asked.kind or None, asked.since, asked.until, asked.limit + 1, after
+        )
+        ensure_known(session, app, found)
+    page = found[: asked.limit]
+    further = {"after": f"{page[-1].time!r}~{page[-1].operator}"} if len(found) > asked.limit else None
+    return give_page(request, page, further)
+
+
+@router.get("/samples", responses=gives(page_of(schema_of(Sample)), "The newest first.", 200, 404))
+def samples(
+    request: Request, app: App, caller: Reading, given: Given, asked: Annotated[SampleFilter, Query()]
+) -> Response:
+    """List what was measured."""
+    from tuner.store.samples import stream_samples
+
+    further = asked.offset + asked.limit + 1
+    with given.store.read() as session:
+        rows = stream_samples(
+            session, app, asked.operator or None, asked.since, asked.until, limit=further, newest=True
+        )
+        skipped = sum(1 for _ in islice(rows, asked.offset))
+        found = list(rows)
+        ensure_known(session, app, found or range(skipped))
+    after = {"offset": further - 1} if len(found) > asked.limit else None
+    return give_page(request, found[: asked.limit], after)
+
+
+@router.get("/events", responses=gives(page_of(schema_of(Event)), "The newest first.", 200, 404))
+def events(
+    request: Request, app: App, caller: Reading, given: Given, asked: Annotated[EventFilter, Query()]
+) -> Response:
+    """List what people and daemons did."""
+    from tuner.store.events import list_events
+
+    with given.store.read() as session:
+        found = list_events(session, app, asked.what or None, asked.since, asked.until, asked.limit + 1, asked.before)
+        ensure_known(session, app, found)
+    page = found[: asked.limit]
+    return give_page(request, page, {"before": page[-1].id} if len(found) > asked.limit else None)
+
+
+def list_from(
+    request: Request, app: str, given: Given, asked: Paged, load: Callable[[Session, int], Sequence[Any]]
+) -> Response:
+    """A page of a list that is loaded from its beginning to one beyond it."""
+    with given.store.read() as session:
+        found = load(session, asked.offset + asked.limit + 1)
+        ensure_known(session, app, found)
+    return cut_page(request, found, asked)
+
+
+@router.get("/objectives", responses=gives(page_of(schema_of(Objective)), "The newest first.", 200, 404))
+def objectives(
+    request: Request, app: App, caller: Reading, given: Given, asked: Annotated[ObjectiveFilter, Query()]
+) -> Response:
+    """List the objectives, where they came from, and what became of them."""
+    from tuner.store.objectives import list_objectives
+
+    return list_from(
+        request, app, given, asked, lambda session, most: list_objectives(session, app, asked.state or None, most)
+    )
+
+
+@router.get("/objectives/{version}", responses=gives(schema_of(Objective), "It.", 200, 404))
+def objective(app: App, version: RowId, caller: Reading, given: Given) -> Response:
+    """Show one objective."""
+    from tuner.store.objectives import load_objective
+
+    with given.store.read() as session:
+        return answer(load_objective(session, app, version))
+
+
+@router.get("/surrogates", responses=gives(page_of(schema_of(Surrogate)), "The newest first.", 200, 404))
+def surrogates(request: Request, app: App, caller: Reading, given: Given, asked: Annotated[Paged, Query()]) -> Response:
+    """List the surrogates that were fitted."""
+    from tuner.store.surrogates import list_surrogates
+
+    return list_from(request, app, given, asked, lambda session, most: list_surrogates(session, app, most))
+
+
+@router.get("/scalers", responses=gives(page_of(schema_of(Scaler)), "By operator, the last seen first.", 200, 404))
+def scalers(
+    request: Request, app: App, caller: Reading, given: Given, asked: Annotated[ScalerFilter, Query()]
+) -> Response:
+    """List the scalers that were heard of, and under which orders they act."""
+    from tuner.store.scalers import list_scalers
+
+    return list_from(request, app, given, asked, lambda session, _: list_scalers(session, app, asked.since))
+
+
+@router.get("/controls", responses=gives(page_of(schema_of(Control)), "The newest first.", 200, 404))
+def controls(
+    request: Request, app: App, caller: Reading, given: Given, asked: Annotated[ControlFilter, Query()]
+) -> Response:
+    """List what people put before the scalers: pins, locks, blocked hours."""
+    from tuner.store.controls import list_controls
+
+    at = None if asked.all else given.settings.clock()
+    return list_from(request, app, given, asked, lambda session, _: list_controls(session, app, at))
+
+
+@router.get("/explanation", responses=gives(EXPLANATION, "Why it was decided so.", 200, 404))
+def explanation(
+    app: App,
+    caller: Reading,
+    given: Given,
+    at: Annotated[float | None, Query(ge=0.0, le=LATEST, allow_inf_nan=False)] = None,
+    operator: Annotated[Name | None, Query()] = None,
+) -> Response:
+    """Explain a decision: what was seen, each alternative's worth, which guard blocked, which objective and why."""
+    from tuner.history.explanation import explain
+
+    with given.store.read() as session:
+        found = explain(session, app, at, operator, given.settings.clock())
+    if not found.operators:
+        raise Missing(f"{found.says} {found.do}")
+    return answer(found)

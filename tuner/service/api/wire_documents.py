@@ -1,0 +1,153 @@
+"""Bytes from the wire in, a document that can be trusted to be plain, or one sentence, out; records in, JSON out.
+
+JSON has no infinity: as in `tuner.store.json_text` such numbers travel as the texts "Infinity", "-Infinity" and "NaN".
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from scaler.model.errors import BadInput
+from tuner.store.json_text import write_json
+
+DEEPEST = 12  # documents in documents; what a scaler or a person writes has four
+LONGEST_NUMBER = 400  # characters; the longest plain spelling of a float has some 330
+SPECIAL = ("Infinity", "-Infinity", "NaN")
+NUMBER = {"anyOf": [{"type": "number"}, {"type": "string", "enum": list(SPECIAL)}]}
+PLAIN: dict[str, dict[str, Any]] = {
+    "str": {"type": "string"},
+    "int": {"type": "integer"},
+    "bool": {"type": "boolean"},
+    "float": NUMBER,
+    "Document": {"type": "object"},
+    "Mapping[str, float]": {"type": "object", "additionalProperties": NUMBER},
+    "Weights": {"type": "object", "additionalProperties": NUMBER},
+}
+HIDDEN = ("digest", "owner", "fence")  # of no use to a reader, and the first one a secret's shadow
+
+
+def read_document(body: bytes) -> Any:
+    """Plain JSON of limited depth: no NaN, no number beyond a float or 64 bit, no key twice, no NUL in a text."""
+    try:
+        text = body.decode()
+    except UnicodeDecodeError as error:
+        raise BadInput(f"the body is not UTF-8 (byte {error.start}); send JSON in UTF-8") from error
+    try:
+        document = json.loads(
+            text,
+            parse_float=take_float,
+            parse_int=take_whole,
+            parse_constant=refuse_constant,
+            object_pairs_hook=take_pairs,
+        )
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}"
+        raise BadInput(f"the body is not JSON ({where}: {error.msg}); send one JSON document") from error
+    except RecursionError as error:
+        raise BadInput(explain_depth()) from error
+    if "\\u" in text or text.count("{") + text.count("[") > DEEPEST:  # else there is nothing that could be wrong
+        check_plain(document)
+    return document
+
+
+def take_float(text: str) -> float:
+    value = float(text) if len(text) <= LONGEST_NUMBER else math.inf
+    if not math.isfinite(value):
+        raise BadInput(f"the number {shorten(text)} is too large; the largest is 1.797e308")
+    return value
+
+
+def take_whole(text: str) -> int:
+    value = int(text) if len(text) <= 20 else 2**63
+    if not -(2**63) <= value < 2**63:
+        raise BadInput(f"the whole number {shorten(text)} has more than 64 bit; write it as 1e20 where it is none")
+    return value
+
+
+def refuse_constant(word: str) -> float:
+    raise BadInput(f'{word} is no JSON; where an infinite number may stand, write the text "Infinity"')
+
+
+def take_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    table = dict(pairs)
+    if len(table) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in table if keys.count(key) > 1)
+        raise BadInput(f"the key {shorten(twice)!r} stands twice in one object; state it once")
+    return table
+
+
+def check_plain(document: Any) -> None:
+    level, depth = [document], 0
+    while level:
+        if depth > DEEPEST:
+            raise BadInput(explain_depth())
+        below: list[Any] = []
+        for value in level:
+            if isinstance(value, dict):
+                below += [*value, *value.values()]
+            elif isinstance(value, list):
+                below += value
+            elif isinstance(value, str):
+                check_text(value)
+        level, depth = below, depth + 1
+
+
+def check_text(text: str) -> None:
+    """What PostgreSQL and UTF-8 have no place for."""
+    if "\0" in text:
+        raise BadInput(f"the text {shorten(text)!r} holds the character NUL; leave it out")
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise BadInput(f"the text {shorten(text)!a} holds half of a surrogate pair; send whole ones") from error
+
+
+def explain_depth() -> str:
+    return f"the body is nested more than {DEEPEST} deep; send a flatter document"
+
+
+def shorten(text: str, most: int = 60) -> str:
+    return text if len(text) <= most else f"{text[:most]}..."
+
+
+def to_document(value: Any) -> Any:
+    """A record as a JSON object by the names of its fields; mappings and lists with what they hold."""
+    if is_dataclass(value) and not isinstance(value, type):
+        if {"performance", "reconfiguration", "resources"} == {field.name for field in fields(value)}:
+            return {"perf": value.performance, "rcf": value.reconfiguration, "res": value.resources}  # type: ignore[attr-defined]
+        return {
+            field.name: to_document(getattr(value, field.name)) for field in fields(value) if field.name not in HIDDEN
+        }
+    if isinstance(value, Mapping):
+        return {str(key): to_document(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_document(item) for item in value]
+    return value
+
+
+def to_bytes(value: Any) -> bytes:
+    """JSON of plain values and records, infinities spelled out."""
+    return write_json(to_document(value)).encode()
+
+
+def schema_of(record: type) -> dict[str, Any]:
+    """What `to_document` makes of such a record, as JSON Schema."""
+    named = {field.name: str(field.type) for field in fields(record) if field.name not in HIDDEN}
+    return {
+        "title": record.__name__,
+        "type": "object",
+        "properties": {name: schema_of_type(kind) for name, kind in named.items()},
+        "required": list(named),
+    }
+
+
+def schema_of_type(kind: str) -> dict[str, Any]:
+    alone = kind.removesuffix(" | None")
+    stated = PLAIN[alone]
+    return stated if alone == kind else {"anyOf": [stated, {"type": "null"}]}

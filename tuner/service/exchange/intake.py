@@ -1,0 +1,178 @@
+"""Reports of many scalers in; each answered when it is committed, many of them in one transaction, out.
+
+A commit costs the same for one report as for a hundred, so one thread writes all that have queued up while the last
+transaction was under way. Where the database refuses a batch because of one of them, each is tried on its own, so
+that nobody pays for what another one sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from scaler.model.errors import BadInput, Retry
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from scaler.model.sample import Sample
+    from tuner.store.connection import Store
+    from tuner.store.records import Decision, Scaler
+
+log = logging.getLogger(__name__)
+Answer = asyncio.Future[None]
+FULL = "the service has more reports waiting than it can write; send this one again in a moment"
+CLOSED = "the service is shutting down; send this again in a moment"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What one scaler says at once; an acknowledgement leaves what was known of the scaler's detail alone."""
+
+    scaler: Scaler
+    samples: Sequence[Sample] = ()
+    decisions: Sequence[Decision] = ()
+    acknowledges: bool = False
+
+
+@dataclass(slots=True)
+class Intake:
+    """Who waits for which report to be written."""
+
+    store: Store
+    largest_batch: int
+    largest_queue: int
+    waiting: deque[tuple[Report, Answer | None]] = field(default_factory=deque)
+    arrival: threading.Condition = field(default_factory=threading.Condition)
+    closed: bool = False
+    writer: threading.Thread | None = None
+
+
+def open_intake(store: Store, largest_batch: int, largest_queue: int) -> Intake:
+    intake = Intake(store, largest_batch, largest_queue)
+    intake.writer = threading.Thread(target=write_all, args=(intake,), name="intake", daemon=True)
+    intake.writer.start()
+    return intake
+
+
+def close_intake(intake: Intake) -> None:
+    """Write what has been taken in, then stop."""
+    with intake.arrival:
+        intake.closed = True
+        intake.arrival.notify()
+    if intake.writer is not None:
+        intake.writer.join()
+
+
+async def take_in(intake: Intake, report: Report) -> None:
+    """Return when the report is committed; raise what kept it from it."""
+    answer: Answer = asyncio.get_running_loop().create_future()
+    with intake.arrival:
+        if intake.closed or len(intake.waiting) >= intake.largest_queue:
+            raise Retry(CLOSED if intake.closed else FULL)
+        intake.waiting.append((report, answer))
+        intake.arrival.notify()
+    await answer
+
+
+def note(intake: Intake, report: Report) -> None:
+    """Take it in and let nobody wait for it; a full queue has no place for it."""
+    with intake.arrival:
+        if not intake.closed and len(intake.waiting) < intake.largest_queue // 2:
+            intake.waiting.append((report, None))
+            intake.arrival.notify()
+
+
+def write_all(intake: Intake) -> None:
+    """What the writer's thread does: a transaction for all that wait, again and again."""
+    while True:
+        with intake.arrival:
+            while not intake.waiting and not intake.closed:
+                intake.arrival.wait()
+            if not intake.waiting:
+                return
+            count = min(len(intake.waiting), intake.largest_batch)
+            batch = [intake.waiting.popleft() for _ in range(count)]
+        outcomes = write_batch(intake.store, [report for report, _ in batch])
+        answer_all([(answer, told) for (_, answer), told in zip(batch, outcomes, strict=True) if answer is not None])
+
+
+def answer_all(outcomes: Iterable[tuple[Answer, Exception | None]]) -> None:
+    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[Answer, Exception | None]]] = {}
+    for answer, outcome in outcomes:
+        by_loop.setdefault(answer.get_loop(), []).append((answer, outcome))
+    for loop, answers in by_loop.items():
+        try:
+            loop.call_soon_threadsafe(settle, answers)
+        except RuntimeError:  # the loop is closed, and nobody waits any more
+            log.warning("%d reports were written, and nobody was there to be told", len(answers))
+
+
+def settle(answers: Iterable[tuple[Answer, Exception | None]]) -> None:
+    for answer, outcome in answers:
+        if answer.done():  # its client went away
+            continue
+        if outcome is None:
+            answer.set_result(None)
+        else:
+            answer.set_exception(outcome)
+
+
+def write_batch(store: Store, reports: Sequence[Report]) -> list[Exception | None]:
+    """What came of each: None where it is committed."""
+    try:
+        store.write(lambda session: save_reports(session, reports))
+        return [None] * len(reports)
+    except Retry as error:  # the database, not a report
+        return [error] * len(reports)
+    except Exception as error:
+        if len(reports) == 1:
+            if not isinstance(error, BadInput):
+                log.exception("a report of %s could not be written", reports[0].scaler.application)
+            return [error]
+        half = len(reports) // 2
+        return write_batch(store, reports[:half]) + write_batch(store, reports[half:])
+
+
+def save_reports(session: Session, reports: Sequence[Report]) -> None:
+    """All of them, in the order of their keys, so that two services at one database do not wait crosswise."""
+    from tuner.store.decisions import save_decisions
+    from tuner.store.samples import save_samples
+    from tuner.store.scalers import save_scalers
+
+    samples = [sample for report in reports for sample in report.samples]
+    decisions = [decision for report in reports for decision in report.decisions]
+    save_samples(session, sorted(samples, key=lambda s: (s.application, s.operator, s.start, s.end, s.node_type or "")))
+    save_decisions(session, sorted(decisions, key=lambda d: (d.application, d.operator, d.time)))
+    reporting, acknowledging = join_scalers(reports)
+    save_scalers(session, reporting)
+    save_scalers(session, acknowledging, keep_detail=True)
+
+
+def join_scalers(reports: Iterable[Report]) -> tuple[list[Scaler], list[Scaler]]:
+    """One row for each scaler: of those that report, and of those that only acknowledge."""
+    known: dict[tuple[str, str, str], tuple[Scaler, bool]] = {}
+    for report in reports:
+        scaler = report.scaler
+        key = (scaler.application, scaler.operator, scaler.instance)
+        known[key] = (scaler, report.acknowledges) if key not in known else join(*known[key], report)
+    ordered = [known[key] for key in sorted(known)]
+    return [scaler for scaler, only in ordered if not only], [scaler for scaler, only in ordered if only]
+
+
+def join(before: Scaler, only: bool, report: Report) -> tuple[Scaler, bool]:
+    """What is known of a scaler after one more report."""
+    now = report.scaler
+    joined = replace(
+        now,
+        first_seen=before.first_seen,
+        revision=before.revision if now.revision is None else now.revision,
+        acknowledged=before.acknowledged if now.acknowledged is None else now.acknowledged,
+        detail=before.detail if report.acknowledges else now.detail,
+    )
+    return joined, only and report.acknowledges

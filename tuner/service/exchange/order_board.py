@@ -1,0 +1,195 @@
+"""Orders as they are issued, here or by another process, in; every waiting scaler told, out.
+
+A waiter is a future on the event loop, no thread. The bytes of a document are made once for each revision, whoever asks
+for them; where many wait, they are told in small groups, so that reports get their turn in between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import logging
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from scaler.model.errors import Retry
+
+if TYPE_CHECKING:
+    from tuner.service.exchange.service_settings import Settings
+    from tuner.store.connection import Store
+    from tuner.store.records import Orders
+
+log = logging.getLogger(__name__)
+HURRY_S = 1.5  # after which the rest is told whatever else there is to do
+WORTH_PACKING = 1_400  # bytes; less goes out in one packet anyway
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Orders as they go over the wire."""
+
+    revision: int
+    etag: str
+    body: bytes
+    packed: bytes | None  # the body in gzip, where that is worth it
+
+
+@dataclass(slots=True)
+class Board:
+    """The newest revision of every application, and who waits for the next."""
+
+    store: Store
+    settings: Settings
+    revisions: Mapping[str, int] | None = None  # None: not looked yet
+    notices: dict[str, Notice] = field(default_factory=dict)
+    waiting: dict[str, set[asyncio.Future[None]]] = field(default_factory=dict)
+    making: dict[str, asyncio.Future[Notice | None]] = field(default_factory=dict)
+    looking: asyncio.Lock = field(default_factory=asyncio.Lock)
+    telling: set[asyncio.Task[None]] = field(default_factory=set)
+    closed: bool = False
+
+
+async def watch_orders(board: Board) -> None:
+    """Look for what other processes issued, until cancelled; a database that is away is asked again."""
+    away = False
+    while True:
+        try:
+            await look(board)
+            away = False
+        except Retry as error:
+            if not away:
+                log.warning("orders cannot be looked for: %s", error)
+            away = True
+        except Exception:
+            log.exception("orders cannot be looked for")
+        await asyncio.sleep(board.settings.poll_s)
+
+
+async def look(board: Board) -> None:
+    """See which orders are new, and tell those who wait for them; after a change of one's own: at once."""
+    async with board.looking:
+        found = await asyncio.to_thread(list_newest, board.store)
+        before = board.revisions or {}
+        board.revisions = found
+    changed = [app for app, revision in found.items() if before.get(app) != revision]
+    for app in changed:
+        if found[app] < before.get(app, 0):  # another database in the place of this one
+            board.notices.pop(app, None)
+    told = [app for app in changed if app in board.waiting]
+    if told:
+        telling = asyncio.create_task(tell_waiters(board, told))
+        board.telling.add(telling)
+        telling.add_done_callback(board.telling.discard)
+
+
+def list_newest(store: Store) -> dict[str, int]:
+    from tuner.store.orders import list_revisions
+
+    with store.read() as session:
+        return list_revisions(session)
+
+
+async def tell_waiters(board: Board, apps: Sequence[str]) -> None:
+    # Made before anybody wakes; who wakes to find that it could not be made asks for it and is told why.
+    await asyncio.gather(*(notice_of(board, app) for app in apps), return_exceptions=True)
+    waiters = [waiter for app in apps for waiter in board.waiting.pop(app, ())]
+    clock, size, pause = asyncio.get_running_loop().time, board.settings.wake_at_once, board.settings.wake_pause_s
+    hurry = clock() + HURRY_S
+    for start in range(0, len(waiters), size):
+        wake(waiters[start : start + size])
+        began = clock()
+        await asyncio.sleep(pause)
+        late = clock() - began - pause  # the loop had that much else to do
+        await asyncio.sleep(max(0.0, min(late, hurry - clock())))
+
+
+def wake(waiters: Iterable[asyncio.Future[None]]) -> None:
+    for waiter in waiters:
+        if not waiter.done():
+            waiter.set_result(None)
+
+
+def close_board(board: Board) -> None:
+    """Let everybody go, so that the service can stop; they will ask again, and find it started anew."""
+    board.closed = True
+    for waiters in board.waiting.values():
+        wake(waiters)
+    board.waiting.clear()
+
+
+async def wait_for_orders(board: Board, app: str, known: Container[str], seconds: float) -> Notice | None:
+    """The orders when they are none of those known; those known when that takes too long; None where none are."""
+    until = asyncio.get_running_loop().time() + seconds
+    while True:
+        notice = await notice_of(board, app)
+        left = until - asyncio.get_running_loop().time()
+        if board.closed or left <= 0.0 or (notice is not None and notice.etag not in known):
+            return notice
+        if notice is not None and notice.revision < (revision_of(board, app) or 0):
+            await asyncio.sleep(0.0)  # newer ones were found just now
+            continue
+        await wait_for_change(board, app, left)
+
+
+async def wait_for_change(board: Board, app: str, seconds: float) -> None:
+    waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    board.waiting.setdefault(app, set()).add(waiter)
+    try:
+        async with asyncio.timeout(seconds):
+            await waiter
+    except TimeoutError:
+        pass
+    finally:
+        others = board.waiting.get(app)
+        if others is not None:
+            others.discard(waiter)
+            if not others:
+                del board.waiting[app]
+
+
+def revision_of(board: Board, app: str) -> int | None:
+    """The newest that is known of."""
+    return None if board.revisions is None else board.revisions.get(app)
+
+
+async def notice_of(board: Board, app: str) -> Notice | None:
+    """The newest orders, from memory where they are there."""
+    if board.revisions is None:
+        await look(board)
+    revision = revision_of(board, app)
+    if revision is None:
+        return None
+    kept = board.notices.get(app)
+    if kept is not None and kept.revision >= revision:
+        return kept
+    if app not in board.making:
+        board.making[app] = asyncio.ensure_future(make_notice(board, app))
+    return await asyncio.shield(board.making[app])
+
+
+async def make_notice(board: Board, app: str) -> Notice | None:
+    try:
+        made = await asyncio.to_thread(load_notice, board.store, app)
+        if made is not None:
+            board.notices[app] = made
+        return made
+    finally:
+        del board.making[app]
+
+
+def load_notice(store: Store, app: str) -> Notice | None:
+    from tuner.store.orders import load_orders
+
+    with store.read() as session:
+        orders = load_orders(session, app)
+    return None if orders is None else write_notice(orders)
+
+
+def write_notice(orders: Orders) -> Notice:
+    from tuner.service.api.wire_documents import to_bytes
+    from tuner.rollout.issue_orders import tell
+
+    body = to_bytes(tell(orders))
+    packed = gzip.compress(body, 6, mtime=0) if len(body) > WORTH_PACKING else None
+    return Notice(orders.revision, f'"{orders.revision}"', body, packed)

@@ -1,0 +1,130 @@
+"""Decisions of the last minutes, hour and day in; in which share of the slots QoS was missed or replicas changed, out.
+
+A day of a large application's decisions is too much to read at each look. So they are read in stretches of some
+minutes, of which only sums are kept, and a stretch is read again only when it has another number of decisions: the
+newest ones, and those of which a scaler tells late.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tuner.history.qos_history import BROKEN, UNKNOWN, find_changes, judge_slots, load_slots
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from sim.application import Application
+    from tuner.scenario.qos import QoS
+
+STRETCH_S = 300.0
+SPANS = {"5m": 300.0, "1h": 3600.0, "1d": 86_400.0}
+LONGEST_S = max(SPANS.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    decisions: int = 0
+    slots: int = 0
+    known: int = 0  # of which it is known whether a bound was broken
+    broken: int = 0
+    changed: int = 0
+
+    def __add__(self, other: Sums) -> Sums:
+        return Sums(*(getattr(self, name) + getattr(other, name) for name in Sums.__slots__))
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """An application as it is described, and how its slots are judged."""
+
+    name: str
+    application: Application
+    qos: QoS
+    slot_s: float
+
+    @property
+    def stretch_s(self) -> float:
+        """Whole slots, so that none lies in two stretches."""
+        return self.slot_s * max(1, round(STRETCH_S / self.slot_s))
+
+
+@dataclass(slots=True)
+class Shares:
+    kept: dict[str, tuple[Watched, dict[int, Sums]]] = field(default_factory=dict)
+
+    def look(self, session: Session, applications: Sequence[Watched], now: float) -> dict[str, dict[str, Sums]]:
+        """By application and span; each span begins with the stretch in which it begins."""
+        found = {}
+        for size in {watched.stretch_s for watched in applications}:
+            counted = count_by_stretch(session, now, size)
+            for watched in applications:
+                if watched.stretch_s == size:
+                    found[watched.name] = self.sum_up(session, watched, counted.get(watched.name, {}), now)
+        self.kept = {name: held for name, held in self.kept.items() if name in found}
+        return found
+
+    def sum_up(self, session: Session, watched: Watched, counts: Mapping[int, int], now: float) -> dict[str, Sums]:
+        size = watched.stretch_s
+        before, sums = self.kept.get(watched.name, (watched, {}))
+        sums = dict(sums) if before == watched else {}
+        stale = sorted(i for i, count in counts.items() if sums.get(i, Sums()).decisions != count)
+        for begin, end in join_neighbours(stale):
+            sums |= add_up(session, watched, begin, end, counts)
+        sums = {i: one for i, one in sums.items() if i in counts}
+        self.kept[watched.name] = (watched, sums)
+        return {
+            span: sum((one for i, one in sums.items() if i >= math.floor((now - length) / size)), Sums())
+            for span, length in SPANS.items()
+        }
+
+
+def count_by_stretch(session: Session, now: float, size: float) -> dict[str, dict[int, int]]:
+    """By application, since the longest span began, out of an index alone."""
+    from sqlalchemy import Integer, cast, func, select
+
+    from tuner.store.models import DecisionRow as Row
+    from tuner.store.rows import dialect
+
+    first, last = math.floor((now - LONGEST_S) / size), math.floor(now / size)
+    share = (Row.time - first * size) / size  # positive, so that cutting off is rounding down
+    number = func.floor(share) if dialect(session) == "postgresql" else cast(share, Integer)
+    within = (Row.time >= first * size, Row.time < (last + 1) * size)
+    query = select(Row.application, number.label("stretch"), func.count()).where(*within)
+    counts: dict[str, dict[int, int]] = {}
+    for application, i, count in session.execute(query.group_by(Row.application, "stretch")):
+        counts.setdefault(application, {})[first + int(i)] = count
+    return counts
+
+
+def join_neighbours(stretches: list[int]) -> Iterator[tuple[int, int]]:
+    """Runs of stretches that follow each other, as [begin, end)."""
+    begin = end = None
+    for i in stretches:
+        if begin is None or i != end:
+            if begin is not None and end is not None:
+                yield begin, end
+            begin = i
+        end = i + 1
+    if begin is not None and end is not None:
+        yield begin, end
+
+
+def add_up(session: Session, watched: Watched, begin: int, end: int, counts: Mapping[int, int]) -> dict[int, Sums]:
+    size = watched.stretch_s
+    names = tuple(operator.name for operator in watched.application.operators)
+    slots = load_slots(session, watched.name, names, begin * size, end * size, watched.slot_s)
+    verdict, changed = judge_slots(slots, watched.application, watched.qos), find_changes(slots)
+    stretch = np.floor(slots.time / size + 1e-9).astype(np.int64)
+    found = {}
+    for i in range(begin, end):
+        mine = stretch == i
+        known = verdict[mine] != UNKNOWN
+        broken = int((verdict[mine] == BROKEN).sum())
+        found[i] = Sums(counts.get(i, 0), int(mine.sum()), int(known.sum()), broken, int(changed[mine].sum()))
+    return found

@@ -1,0 +1,97 @@
+"""Filters from a query string in; a page of an application's decisions, and the links to filter them and go on, out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from scaler.model.errors import BadInput
+from tuner.service.page.links import link_application
+from tuner.service.page.time_range import Window
+from tuner.store.records import DECISION_KINDS, Decision
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+PAGE = 50
+PART = "decisions"
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """Which decisions, besides when; after which one the page begins."""
+
+    kinds: tuple[str, ...] = ()
+    operator: str = ""
+    version: int | None = None
+    after: tuple[float, str] | None = None
+
+    @property
+    def query(self) -> dict[str, str | tuple[str, ...]]:
+        return {
+            "kind": self.kinds,
+            "operator": self.operator,
+            "version": "" if self.version is None else f"{self.version}",
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    filters: Filters
+    rows: Sequence[Decision]
+    newest: str | None  # link to the first page, where this is another one
+    older: str | None
+
+
+def read_filters(query: Mapping[str, str], kinds: Sequence[str]) -> Filters:
+    for kind in kinds:
+        if kind not in DECISION_KINDS:
+            raise BadInput(f"kind is {kind[:40]!r}, and must be one of {', '.join(DECISION_KINDS)}")
+    version = query.get("version", "").strip()
+    if version and not (version.isascii() and version.isdecimal() and len(version) < 10):
+        raise BadInput(f"version is {version[:40]!r}, and must be the number of an objective")
+    after = read_cursor(query["after"]) if query.get("after") else None
+    return Filters(tuple(kinds), query.get("operator", ""), int(version) if version else None, after)
+
+
+def read_cursor(text: str) -> tuple[float, str]:
+    """Time and operator of the last decision on the page before."""
+    time, _, operator = text.partition("~")
+    try:
+        return float(time), operator
+    except ValueError:
+        raise BadInput(f"after is {text[:40]!r}, which no link of this page says") from None
+
+
+def find_decisions(session: Session, app: str, window: Window, filters: Filters) -> Listed:
+    """One more is asked for than shown, to know whether there are older ones."""
+    rows = query_decisions(session, app, window, filters)
+    shown, same = rows[:PAGE], {**window.query, **filters.query}
+    older = None
+    if len(rows) > PAGE:
+        last = shown[-1]
+        older = link_application(app, {**same, "after": f"{last.time!r}~{last.operator}"}, PART)
+    newest = None if filters.after is None else link_application(app, same, PART)
+    return Listed(filters, shown, newest, older)
+
+
+def query_decisions(session: Session, app: str, window: Window, filters: Filters) -> list[Decision]:
+    from sqlalchemy import or_, select
+
+    from tuner.store.decisions import COLUMNS
+    from tuner.store.models import DecisionRow as Row
+
+    query = select(*COLUMNS).where(Row.application == app, Row.time >= window.since, Row.time < window.until)
+    if filters.kinds:
+        query = query.where(Row.kind.in_(filters.kinds))
+    if filters.operator:
+        query = query.where(Row.operator == filters.operator)
+    if filters.version is not None:
+        query = query.where(Row.objective_version == filters.version)
+    if filters.after is not None:
+        time, operator = filters.after
+        later = (Row.time == time) & (Row.operator > operator)
+        query = query.where(Row.time <= time, or_(Row.time < time, later))
+    found = session.execute(query.order_by(Row.time.desc(), Row.operator).limit(PAGE + 1))
+    return [Decision(*row) for row in found]

@@ -1,0 +1,171 @@
+"""The database in; every application in a line, and all of them in a few figures, out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from scaler.model.errors import BadInput
+from sim.application import Application
+from tuner.history.qos_history import Observed, load_slots, observe
+from tuner.scenario.qos import QoS
+from tuner.service.page.time_range import SPANS, USUAL
+from tuner.store.records import ApplicationVersion, Event, Objective, Surrogate
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+PAGE = 20  # applications
+NOW_S = SPANS[USUAL]  # a whole day, for load comes in days
+BEFORE_S = 7 * NOW_S
+ALIVE_S, ALIVE_SLOTS = 180.0, 3  # since a scaler was last heard of; the longer of the two
+RECENT_S = 2 * NOW_S  # for which one should know that something was rolled back
+BADLY = ("fail", "warn")
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """What an application's document says, as far as it can be read."""
+
+    shape: Application | None
+    qos: QoS | None
+    slot_s: float
+
+    @property
+    def alive_s(self) -> float:
+        """Within which a scaler must have been heard of."""
+        return max(ALIVE_S, ALIVE_SLOTS * self.slot_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Where the roll-out stands."""
+
+    word: str  # a state of an objective, or "none"
+    version: int | None
+    since: float | None
+    full: int | None  # the version in full use
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """Of the operators, how many have a scaler that lives."""
+
+    alive: int
+    operators: int
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    application: str
+    described: Described
+    observed: Observed | None
+    before: float | None  # price per hour, before the first objective that was tuned
+    stage: Stage
+    surrogate: Surrogate | None
+    heard: Heard
+    event: Event | None
+
+    @property
+    def late(self) -> bool:
+        seen, qos = self.observed, self.described.qos
+        return bool(seen and qos and seen.violations is not None and seen.violations > qos.eta_v)
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    lines: tuple[Line, ...]
+    after: str | None  # the name that the next page begins after
+
+    def count(self, what: str) -> int:
+        tests: dict[str, Callable[[Line], bool]] = {
+            "late": lambda line: line.late,
+            "moving": lambda line: line.stage.word in ("shadow", "canary"),
+            "silent": lambda line: line.heard.alive < line.heard.operators,
+            "doubted": lambda line: line.surrogate is not None and line.surrogate.health in BADLY,
+        }
+        return sum(tests[what](line) for line in self.lines)
+
+
+def gather_overview(session: Session, now: float, after: str = "") -> Overview:
+    from tuner.store.applications import list_applications
+
+    found = [each for each in list_applications(session) if each.application > after or not after]
+    lines = tuple(gather_line(session, each, now) for each in found[:PAGE])
+    return Overview(lines, lines[-1].application if len(found) > PAGE else None)
+
+
+def gather_line(session: Session, version: ApplicationVersion, now: float, observed: Observed | None = None) -> Line:
+    """`observed` is of the last day, where it is known already."""
+    from tuner.store.events import list_events
+    from tuner.store.objectives import list_objectives
+    from tuner.store.surrogates import list_surrogates
+
+    app, described = version.application, describe(version.document)
+    objectives = list_objectives(session, app)
+    operators = () if described.shape is None else tuple(o.name for o in described.shape.operators)
+    if observed is None and described.shape is not None and described.qos is not None:
+        slots = load_slots(session, app, operators, now - NOW_S, now, described.slot_s)
+        observed = observe(slots, described.shape, described.qos)
+    return Line(
+        app,
+        described,
+        observed,
+        find_price_before(session, app, objectives),
+        find_stage(objectives, now),
+        next(iter(list_surrogates(session, app, limit=1)), None),
+        count_alive(session, app, operators, now - described.alive_s),
+        next(iter(list_events(session, app, limit=1)), None),
+    )
+
+
+def describe(document: Mapping[str, Any]) -> Described:
+    """Nothing of what is not written as it should be: the page shows the rest."""
+    from tuner.scenario.description import shape_of, tables_of
+    from tuner.history.qos_history import SLOT_S
+    from tuner.search.problem import ask_qos
+    from tuner.rollout.issue_orders import find_slot
+
+    shape, qos, slot_s = None, None, SLOT_S
+    try:
+        shape, slot_s = shape_of(document), find_slot(document)
+        qos = ask_qos(tables_of(document))
+    except (BadInput, LookupError, TypeError, ValueError, AttributeError):
+        pass
+    return Described(shape, qos, slot_s if slot_s > 0.0 else SLOT_S)
+
+
+def find_price_before(session: Session, app: str, objectives: list[Objective]) -> float | None:
+    """The mean price per hour in the week before the first objective from a search that came to full use."""
+    from sqlalchemy import func, select
+
+    from tuner.store.models import DecisionRow as Row
+
+    tuned = [o.created for o in objectives if o.trial_id is not None and o.state in ("full", "retired")]
+    if not tuned:
+        return None
+    began = min(tuned)
+    query = select(func.avg(Row.price)).where(Row.application == app, Row.time >= began - BEFORE_S, Row.time < began)
+    prices = [price for price in session.scalars(query.group_by(Row.operator)) if price is not None]
+    return sum(prices) if prices else None
+
+
+def find_stage(objectives: list[Objective], now: float) -> Stage:
+    """The candidate where there is one, else what was just rolled back, else what is in full use."""
+    full = next((o for o in objectives if o.state == "full"), None)
+    leading = next((o for o in objectives if o.state in ("canary", "shadow")), None)
+    back = next((o for o in objectives if o.state == "reverted" and now - (o.changed or 0.0) < RECENT_S), None)
+    if leading is None and back is not None and (full is None or (back.version or 0) > (full.version or 0)):
+        leading = back
+    shown = leading or full or next(iter(objectives), None)
+    if shown is None:
+        return Stage("none", None, None, None)
+    return Stage(shown.state, shown.version, shown.changed, None if full is None else full.version)
+
+
+def count_alive(session: Session, app: str, operators: tuple[str, ...], since: float) -> Heard:
+    from tuner.store.scalers import list_scalers
+
+    living = {scaler.operator for scaler in list_scalers(session, app, since=since)}
+    return Heard(len(living & set(operators)), len(operators))

@@ -1,0 +1,163 @@
+"""An application's decisions in a stretch of time in; what its charts and its graph are drawn from out.
+
+Notation: T slots of the stretch, whether or not anybody reported in them; M operators; N node types.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scaler.model.task import Floats
+from sim.application import Application, paths
+from tuner.history.qos_history import Observed, load_slots, observe
+from tuner.scenario.qos import QoS
+from tuner.service.page.time_range import Window
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+LATELY = 60  # slots that "now" means
+MOST = 100_000  # decisions that are read for charts; of a longer stretch the newest
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Course:
+    """What was seen on a grid of all slots; NaN where nothing was."""
+
+    start: float
+    slot_s: float
+    operators: tuple[str, ...]
+    node_types: tuple[str, ...]
+    rate: Floats  # [T, M]
+    response: Floats  # [T, M]
+    bound: Floats  # [T, M]
+    slowest: Floats  # [T] of the slowest path
+    actual: Floats  # [T, M, N] replicas
+    wanted: Floats  # [T, M, N] replicas that there would be, had every recommendation been followed at once
+    busy: tuple[float | None, ...]  # [M] mean utilisation in the last slots
+    observed: Observed
+    entries: tuple[int, ...]  # the operators that nothing feeds
+
+    @property
+    def known(self) -> bool:
+        return bool(np.isfinite(self.rate).any() or np.isfinite(self.actual).any())
+
+
+def load_course(session: Session, app: str, shape: Application, qos: QoS, window: Window, slot_s: float) -> Course:
+    operators = tuple(operator.name for operator in shape.operators)
+    since = max(window.since, window.until - slot_s * (MOST // max(1, len(operators))))
+    window = Window(since, window.until)
+    start = math.floor(since / slot_s) * slot_s
+    count = max(1, math.ceil((window.until - start) / slot_s))
+    slots = load_slots(session, app, operators, window.since, window.until, slot_s)
+    place = np.clip(np.rint((slots.time - start) / slot_s).astype(np.int64), 0, count - 1)
+    rate, response, bound = (spread(grid, place, count) for grid in (slots.rate, slots.response, slots.bound))
+    types, actual, wanted = load_replicas(session, app, operators, window, start, slot_s, count)
+    return Course(
+        start,
+        slot_s,
+        operators,
+        types,
+        rate,
+        response,
+        bound,
+        find_slowest(response, shape),
+        actual,
+        wanted,
+        load_busy(session, app, operators, window, slot_s),
+        observe(slots, shape, qos),
+        tuple(i for i, name in enumerate(operators) if all(edge.downstream != name for edge in shape.edges)),
+    )
+
+
+def spread(grid: Floats, place: np.ndarray, count: int) -> Floats:
+    """Rows of the slots that were reported on all slots."""
+    whole = np.full((count, *grid.shape[1:]), math.nan)
+    whole[place] = grid
+    return whole
+
+
+def find_slowest(response: Floats, shape: Application) -> Floats:
+    """Of every slot, the longest that a path took; not known where an operator on it is not."""
+    sums = [response[:, list(path)].sum(axis=1) for path in paths(shape)]
+    return np.asarray(np.fmax.reduce(sums))
+
+
+def load_replicas(
+    session: Session, app: str, operators: tuple[str, ...], window: Window, start: float, slot_s: float, count: int
+) -> tuple[tuple[str, ...], Floats, Floats]:
+    """Node types, and what each operator had of them and was to have; few different texts say so, each read once."""
+    from sqlalchemy import Text, cast, select
+
+    from tuner.store.models import DecisionRow as Row
+
+    columns = (Row.time, Row.operator, Row.action, cast(Row.seen["deployment"], Text))
+    query = select(*columns).where(Row.application == app, Row.operator.in_(operators))
+    between = query.where(Row.time >= window.since, Row.time < window.until)
+    rows = session.connection().execute(between).all()
+    if not rows:
+        nothing = np.full((count, len(operators), 0), math.nan)
+        return (), nothing, nothing
+    times, names, actions, texts = zip(*rows, strict=True)
+    kinds: dict[tuple[str | None, str | None], int] = {}
+    code = np.array([kinds.setdefault(kind, len(kinds)) for kind in zip(texts, actions, strict=True)], dtype=np.int64)
+    types = {name: i for i, name in enumerate(dict.fromkeys(n for text, _ in kinds for n, _ in read_deployment(text)))}
+    table = np.array([lay_out(text, action, types) for text, action in kinds])  # [kinds, 2, N]
+    number = {name: i for i, name in enumerate(operators)}
+    slot = np.clip(np.rint((np.array(times) - start) / slot_s).astype(np.int64), 0, count - 1)
+    m = np.array([number[name] for name in names], dtype=np.int64)
+    grids = np.full((2, count, len(operators), len(types)), math.nan)
+    for grid, side in zip(grids, (0, 1), strict=True):
+        grid[slot, m] = table[code, side]
+    return tuple(types), grids[0], grids[1]
+
+
+def lay_out(text: str | None, action: str | None, types: dict[str, int]) -> tuple[Floats, Floats]:
+    """Replicas by type [N] that there were, and that were to be; NaN where the decision does not say."""
+    stated = read_deployment(text)
+    row = np.full(len(types), 0.0 if stated else math.nan)
+    for name, replicas in stated:
+        row[types[name]] = replicas
+    after, (delta, name) = row.copy(), read_action(action)
+    if name in types:
+        after[types[name]] = max(0.0, after[types[name]] + delta)
+    return row, after
+
+
+def read_deployment(text: str | None) -> tuple[tuple[str, float], ...]:
+    """Replicas by node type, as far as they are counts."""
+    try:
+        stated = json.loads(text) if text else None
+    except ValueError:
+        return ()
+    if not isinstance(stated, dict):
+        return ()
+    return tuple((str(k), float(v)) for k, v in stated.items() if isinstance(v, int | float) and 0 <= v < 1e6)
+
+
+def read_action(text: str | None) -> tuple[int, str]:
+    """Of "+1 small": how many more, on what."""
+    delta, _, name = (text or "").partition(" ")
+    return (int(delta), name) if delta in ("+1", "-1") else (0, "")
+
+
+def load_busy(
+    session: Session, app: str, operators: tuple[str, ...], window: Window, slot_s: float
+) -> tuple[float | None, ...]:
+    """Each operator's mean utilisation over the last slots of the stretch."""
+    from sqlalchemy import select
+
+    from tuner.store.models import DecisionRow as Row
+
+    since = max(window.since, window.until - LATELY * slot_s)
+    query = select(Row.operator, Row.seen["utilisation"]).where(Row.application == app, Row.operator.in_(operators))
+    told: dict[str, list[float]] = {name: [] for name in operators}
+    for operator, value in session.execute(query.where(Row.time >= since, Row.time < window.until)):
+        if isinstance(value, int | float) and math.isfinite(value):
+            told[operator].append(float(value))
+    return tuple(sum(told[name]) / len(told[name]) if told[name] else None for name in operators)

@@ -1,0 +1,131 @@
+"""What a floor depends on in; the floor out, computed once and kept on disk as long as what computes it stays the same.
+
+One operator that starts on the first type of a memoryless plant has a floor; several, or a backlog, have none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from scaler import nodes, problem, queueing
+from scaler.model.errors import BadInput
+from scaler.model.task import Floats, Task
+from sim import clairvoyant, shifted_floor
+from sim.floors.clairvoyant import Bound, floor
+from sim.setting import Setting, tasks
+from sim.floors.shifted import Stretch, floors
+from scaler.model.files import write_whole
+
+COMPUTED_BY = (clairvoyant, shifted_floor, problem, queueing, nodes)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Question:
+    """One operator's task and its rates; from slot `at` on another task holds, and from `tail` on is the last part."""
+
+    task: Task
+    rates: Floats
+    changed: Task | None = None
+    at: int | None = None
+    tail: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """Under the cost of the whole run, and under that of its last part where there is one."""
+
+    whole: Bound
+    tail: Bound | None = None
+
+
+Solve = Callable[[Question], Floor]
+
+
+def lone_task(setting: Setting) -> Task | None:
+    """The task under whose cost a floor is known."""
+    stated = tasks(setting)
+    first = setting.infrastructure.types[0].name
+    if len(stated) > 1 or setting.plant != "memoryless" or setting.start not in (None, first):
+        return None
+    return stated[0] if stated[0].bound == setting.r_max else None
+
+
+def solve(question: Question) -> Floor:
+    """The floor, computed; the rates are never written to, and told so, lest the pass be compiled twice."""
+    rates = question.rates[:]
+    rates.flags.writeable = False
+    if question.tail is None:
+        found = floor(question.task, rates)
+        return Floor(enclose(found.lower, found.exact))
+    at = question.at if question.at is not None else question.tail
+    changed = question.changed or question.task
+    whole, _, tail = floors(
+        [
+            Stretch(question.task, rates[:at]),
+            Stretch(changed, rates[at : question.tail]),
+            Stretch(changed, rates[question.tail :]),
+        ]
+    )
+    return Floor(enclose(whole.lower, whole.exact), enclose(tail.lower, tail.exact))
+
+
+def enclose(lower: float, exact: bool) -> Bound:
+    """A bound that says no more of the optimum than what is kept of it."""
+    return Bound(lower, exact, lower if exact else math.nan)
+
+
+def name_question(question: Question) -> str:
+    """A digest of everything that the answer depends on but the sources."""
+    said = (question.task, question.changed, question.at, question.tail, question.rates.size)
+    digest = hashlib.sha256(repr(said).encode())
+    digest.update(np.ascontiguousarray(question.rates, dtype=np.float64).tobytes())
+    return digest.hexdigest()[:32]
+
+
+@cache
+def find_folder() -> Path:
+    """Where answers are kept: under a name for the present state of the modules that compute them."""
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    digest = hashlib.sha256()
+    for module in COMPUTED_BY:
+        digest.update(Path(str(module.__file__)).read_bytes())
+    return home / "stream-scaler" / "floors" / digest.hexdigest()[:16]
+
+
+def recall(folder: Path, name: str) -> Floor | None:
+    """The answer kept under this name; what cannot be read is no answer."""
+    try:
+        kept = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
+        whole, tail = (None if part is None else enclose(float(part[0]), bool(part[1])) for part in kept)
+    except (OSError, ValueError, TypeError, LookupError):
+        return None
+    return None if whole is None else Floor(whole, tail)
+
+
+def keep(folder: Path, name: str, answer: Floor) -> None:
+    """Keep an answer, if there is room for it: without it the next run computes it again."""
+    parts = [None if part is None else (part.lower, part.exact) for part in (answer.whole, answer.tail)]
+    with suppress(OSError, BadInput):
+        folder.mkdir(parents=True, exist_ok=True)
+        write_whole(folder / f"{name}.json", json.dumps(parts))
+
+
+def find_out(question: Question, folder: Path | None = None) -> Floor:
+    """The answer kept, or computed and kept."""
+    folder = folder if folder is not None else find_folder()
+    name = name_question(question)
+    answer = recall(folder, name)
+    if answer is None:
+        answer = solve(question)
+        keep(folder, name, answer)
+    return answer

@@ -1,0 +1,34 @@
+"""Two profiles of one operator in; whether it is still the one that was fitted, and what to do if not, out."""
+
+from __future__ import annotations
+
+from tuner.surrogate.answer import Answer
+from tuner.surrogate.drift import Profile, compare_figures, compare_rates, profile, recall
+from tuner.surrogate.surrogate import Check, OperatorSurrogate
+from tuner.surrogate.observed_windows import Windows
+
+CHANGED = 0.1  # of the mean service time, from which on a surrogate must not be used
+
+
+def check_since(operator: OperatorSurrogate, since: Windows) -> Check:
+    """After the fit: all windows since against those that it was fitted on."""
+    when = f"in {since.start.size} windows since the fit"
+    return Check("drift", operator.operator, *weigh_changes(recall(operator), profile(since, operator.reference), when))
+
+
+def weigh_changes(before: Profile | None, after: Profile | None, when: str) -> Answer:
+    if before is None or after is None or after.evidence != before.evidence:
+        return Answer("warn", f"{when} nothing tells the service time as before: ingest the same kind of source again.")
+    fewest = min(before.windows, after.windows)
+    mean = compare_figures(before.mean, after.mean, fewest)
+    parts = [f"the mean service time became {mean.factor:.2f} times as long"] if mean.certain else []
+    if before.variance is not None and after.variance is not None:
+        variance = compare_figures(before.variance, after.variance, fewest)
+        parts += [f"its variance became {variance.factor:.2f} times as large"] if variance.certain else []
+    distance, certain = compare_rates(before.rates, after.rates)
+    parts += [f"the rates' distribution moved by {distance:.0%}"] if certain else []
+    if not parts:
+        return Answer("pass", f"{when} neither service times nor rates changed beyond chance.")
+    grave = mean.certain and abs(mean.factor - 1.0) >= CHANGED
+    do = "fit again on what was seen since" if grave else "watch it, or fit again"
+    return Answer("fail" if grave else "warn", f"{when} {' and '.join(parts)}, beyond chance: {do}.")

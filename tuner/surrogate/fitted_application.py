@@ -1,0 +1,136 @@
+"""A surrogate and how its operators are joined in; the application that the simulator replays, or its TOML text, out.
+
+The simulator knows the M/G/1 term alone. What a tuple spends besides, waiting for triggers and schedulers, is one
+constant per operator: it is taken off R_max, with `leave_for_queues`, before bounds are searched.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from scaler.model.errors import BadInput
+from scaler.model.task import Moments
+from sim.application import Application, Operator, paths
+from sim.infrastructure import Infrastructure
+from tuner.pipeline.selectivity import Selectivity
+from tuner.surrogate.estimate import Estimate
+from tuner.surrogate.surrogate import OperatorSurrogate, Surrogate, find_operator
+from tuner.scenario.toml_table import format_document
+
+
+def build_application(
+    surrogate: Surrogate, shape: Application | None = None, flows: Sequence[Selectivity] = ()
+) -> Application:
+    """The application with the moments and selectivities that were measured; `shape` has its edges and limits.
+
+    `flows` are of `tuner.pipeline.selectivity.estimate_edges`: what arrives of what is put out, where it was measured.
+    """
+    if shape is None:
+        if len(surrogate.operators) > 1:
+            names = ", ".join(o.operator for o in surrogate.operators)
+            raise BadInput(
+                f"application {surrogate.application!r} has the operators {names}, and nothing says how they are "
+                f"joined; describe it with: tuner app add {surrogate.application} FILE.toml"
+            )
+        only = surrogate.operators[0]
+        shape = Application((Operator(only.operator, Moments(only.mean.value, 0.0)),), name=surrogate.application)
+    measured = {(flow.operator, flow.downstream): flow.value for flow in flows}
+    feeders = {upstream for upstream, _ in measured}
+    operators = (put_in(find_operator(surrogate, o.name), o, o.name in feeders) for o in shape.operators)
+    edges = (replace(e, selectivity=measured.get((e.upstream, e.downstream), e.selectivity)) for e in shape.edges)
+    return replace(shape, operators=tuple(operators), edges=tuple(edges), name=surrogate.application)
+
+
+def put_in(fitted: OperatorSurrogate, shape: Operator, edges_measured: bool) -> Operator:
+    """What was measured, in place of what was stated; edges measured without an output are of tuples taken in."""
+    stated = 1.0 if edges_measured else shape.selectivity
+    selectivity = stated if fitted.selectivity is None else fitted.selectivity.value
+    return replace(shape, moments=choose_moments(fitted), selectivity=selectivity)
+
+
+def choose_moments(fitted: OperatorSurrogate) -> Moments:
+    """Those with which the M/G/1 term, on top of the constant, comes nearest to the response times seen."""
+    if fitted.replayed is not None:
+        parameters = fitted.replayed.parameters
+        return Moments(parameters["mean"], parameters["variance"], round(fitted.tuples))
+    mean = fitted.mean.value
+    return Moments(mean, mean**2 if fitted.variance is None else fitted.variance.value, round(fitted.tuples))
+
+
+def list_constants(surrogate: Surrogate) -> dict[str, float]:
+    """What an answer takes at each operator besides the M/G/1 term; 0 where no response times were seen."""
+    return {o.operator: o.replayed.parameters["constant"] if o.replayed else 0.0 for o in surrogate.operators}
+
+
+def leave_for_queues(application: Application, constants: Mapping[str, float], r_max: float) -> float:
+    """R_max less the constants of the path that has most of them."""
+    names = [operator.name for operator in application.operators]
+    sums = {path: sum(constants.get(names[i], 0.0) for i in path) for path in paths(application)}
+    path, taken = max(sums.items(), key=lambda item: item[1])
+    if taken >= r_max:
+        raise BadInput(
+            f"R_max is {r_max:g} s, and the path {' -> '.join(names[i] for i in path)} takes {taken:.4g} s for "
+            "triggers and scheduling alone; allow more, or trigger more often"
+        )
+    return r_max - taken
+
+
+def pool_speeds(surrogate: Surrogate) -> dict[str, Estimate]:
+    """Every node type's speed over all operators that showed it: a mean of logarithms, the surer the weightier."""
+    found: dict[str, list[Estimate]] = {}
+    for operator in surrogate.operators:
+        for speedup in operator.speedups:
+            if not speedup.assumed and speedup.node_type:
+                found.setdefault(speedup.node_type, []).append(speedup.speed)
+    return {name: pool(speeds) for name, speeds in found.items()}
+
+
+def pool(speeds: list[Estimate]) -> Estimate:
+    exact = [speed for speed in speeds if speed.error == 0.0]
+    if exact or len(speeds) == 1:
+        return (exact or speeds)[0]
+    weights = [(s.value / s.error) ** 2 for s in speeds]
+    middle = sum(w * math.log(s.value) for w, s in zip(weights, speeds, strict=True)) / sum(weights)
+    apart = sum(w * (math.log(s.value) - middle) ** 2 for w, s in zip(weights, speeds, strict=True)) / (len(speeds) - 1)
+    error = math.sqrt(max(1.0, apart) / sum(weights))  # operators that disagree widen it
+    value = math.exp(middle)
+    return Estimate(value, value * math.exp(-2.0 * error), value * math.exp(2.0 * error), value * error)
+
+
+def put_speeds(infrastructure: Infrastructure, surrogate: Surrogate) -> Infrastructure:
+    """The declared node types, as fast as they were seen to be where they were."""
+    seen = pool_speeds(surrogate)
+    types = tuple(
+        replace(node, speedup=seen[node.name].value) if node.name in seen else node for node in infrastructure.types
+    )
+    return replace(infrastructure, types=types)
+
+
+def format_application(application: Application) -> str:
+    """The TOML text that `sim.application.read_application` reads back as the same application."""
+    return format_document(describe_application(application))
+
+
+def describe_application(application: Application) -> dict[str, Any]:
+    """The table that `sim.application.parse_application` reads."""
+    document: dict[str, Any] = {
+        "name": application.name,
+        "operator": [format_operator(operator) for operator in application.operators],
+        "edge": [{"from": e.upstream, "to": e.downstream, "selectivity": e.selectivity} for e in application.edges],
+        "sources": dict(application.sources),
+    }
+    return {key: value for key, value in document.items() if value}
+
+
+def format_operator(operator: Operator) -> dict[str, Any]:
+    return {
+        "name": operator.name,
+        "service_time": operator.moments.mean,
+        "variance": operator.moments.variance,
+        "k_max": operator.k_max,
+        "selectivity": operator.selectivity,
+        "stateful": operator.stateful,
+    }

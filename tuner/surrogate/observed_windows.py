@@ -1,0 +1,149 @@
+"""Folded samples in; what each operator did, window by window, as columns, and which windows to trust, out.
+
+Notation: W windows in order of time, N node types; NaN where nobody knows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, replace
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scaler.model.errors import BadInput
+from scaler.model.task import Floats
+from tuner.pipeline.merge import merge_types
+from scaler.model.sample import EVIDENCE, Sample
+
+Flags = NDArray[np.bool_]
+TOTALS = (
+    "arrived", "tuples_in", "tuples_out", "backlog", "busy",
+    "batches", "batch_time", "batch_interval", "response_n", "response_sum",
+)  # fmt: skip
+RECORDS = ("service_n", "service_sum", "service_squares")
+TASKS = ("task_n", "task_records", "task_time", "task_inverse", "task_rates", "task_squares")
+BY_TYPE = ("replicas", "tuples_in", "busy", *RECORDS, *TASKS)
+UNNAMED = ""  # the node type of what ran on nobody knows which
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Windows:
+    """One operator's windows; columns of the whole operator [W], and by node type [W, N]."""
+
+    operator: str
+    evidence: tuple[str, ...]
+    node_types: tuple[str, ...]
+    by_type: dict[str, Floats]  # the columns of BY_TYPE
+    start: Floats
+    end: Floats
+    completeness: Floats
+    arrived: Floats
+    tuples_in: Floats
+    tuples_out: Floats
+    backlog: Floats
+    busy: Floats
+    batches: Floats
+    batch_time: Floats
+    batch_interval: Floats
+    response_n: Floats
+    response_sum: Floats
+
+    @property
+    def rate(self) -> Floats:
+        """Tuples per second that came, or were taken in where nobody counted those that came."""
+        came = np.where(np.isnan(self.arrived), self.tuples_in, self.arrived)
+        return divide(came, self.length * self.completeness)
+
+    @property
+    def length(self) -> Floats:
+        return self.end - self.start
+
+    @property
+    def response(self) -> Floats:
+        """Mean response time; NaN where none was seen."""
+        return divide(self.response_sum, self.response_n)
+
+    @property
+    def replicas(self) -> Floats:
+        """Replicas by node type [W, N], 0 where a type had none; the last ones known where a window does not tell."""
+        table = self.by_type["replicas"]
+        known = ~self.replicas_unknown
+        last = np.maximum.accumulate(np.where(known, np.arange(known.size), -1))
+        return np.where(last[:, None] >= 0, np.nan_to_num(table)[last], np.nan)
+
+    @property
+    def replicas_unknown(self) -> Flags:
+        """Windows that do not tell how many replicas there were [W]."""
+        return np.logical_and.reduce(np.isnan(self.by_type["replicas"]), axis=1)
+
+
+def divide(upper: Floats, lower: Floats) -> Floats:
+    """NaN where nothing is known, or there is nothing to divide by."""
+    return np.divide(upper, lower, out=np.full(upper.shape, np.nan), where=lower > 0.0)
+
+
+def gather(samples: Iterable[Sample]) -> dict[str, Windows]:
+    """Every operator's windows, by name."""
+    parts: dict[str, list[Sample]] = {}
+    for sample in samples:
+        parts.setdefault(sample.operator, []).append(sample)
+    return {name: line_up(name, parts[name]) for name in sorted(parts)}
+
+
+def line_up(operator: str, samples: list[Sample]) -> Windows:
+    check_folded(operator, samples)
+    wholes = merge_types(samples)
+    types = sorted({s.node_type or UNNAMED for s in samples})
+    row = {(s.start, s.end): i for i, s in enumerate(wholes)}
+    column = {name: j for j, name in enumerate(types)}
+    at = [row[s.start, s.end] for s in samples], [column[s.node_type or UNNAMED] for s in samples]
+    tables = {name: np.full((len(wholes), len(types)), np.nan) for name in BY_TYPE}
+    for name, table in tables.items():
+        table[at] = list_known(samples, name)
+    return Windows(
+        operator,
+        tuple(name for name in EVIDENCE if any(s.evidence == name for s in samples)),
+        tuple(types),
+        {**tables, "replicas": name_replicas(tables["replicas"], types)},
+        **{name: list_known(wholes, name) for name in ("start", "end", "completeness", *TOTALS)},
+    )
+
+
+def list_known(samples: list[Sample], column: str) -> Floats:
+    values = map(attrgetter(column), samples)
+    return np.array([math.nan if value is None else value for value in values], dtype=np.float64)
+
+
+def name_replicas(table: Floats, types: list[str]) -> Floats:
+    """Replicas without a node type count where no named ones are known."""
+    if UNNAMED not in types or len(types) == 1:
+        return table
+    rest = [name != UNNAMED for name in types]
+    known = np.logical_not(np.isnan(table[:, rest]).all(axis=1))
+    return np.where(np.logical_and.outer(known, np.logical_not(rest)), np.nan, table)
+
+
+def check_folded(operator: str, samples: list[Sample]) -> None:
+    seen = set()
+    for s in samples:
+        place = (s.start, s.end, s.node_type or UNNAMED)
+        if place in seen:
+            raise BadInput(
+                f"operator {operator!r}: there are two samples of the window that starts at {s.start:.10g} on node "
+                f"type {s.node_type!r}, and must be one; fold the samples first"
+            )
+        seen.add(place)
+        if not s.end > s.start:
+            raise BadInput(f"operator {operator!r}: a window ends at {s.end:.10g}, and must end after {s.start:.10g}")
+
+
+def take(windows: Windows, which: Flags) -> Windows:
+    """Some of the windows."""
+    cut: dict[str, Any] = {
+        f.name: value[which] for f in fields(windows) if isinstance(value := getattr(windows, f.name), np.ndarray)
+    }
+    return replace(windows, **cut, by_type={name: table[which] for name, table in windows.by_type.items()})

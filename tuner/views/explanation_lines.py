@@ -1,0 +1,262 @@
+"""An explanation in; the plain lines that a terminal shows of it out."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+
+from tuner.history.blocking_guards import Block, Standing
+from tuner.history.objective_origin import Pursued, Source, Stage
+from tuner.views.explanation_words import (
+    clean,
+    join_words,
+    name,
+    say_deployment,
+    say_facts,
+    say_figure,
+    say_seconds,
+    say_share,
+    say_span,
+    say_time,
+    take_number,
+    take_table,
+)
+from tuner.history.alternatives import NOTHING, Alternative
+from tuner.history.explanation import Account, Candidate, Explanation, Seen
+
+LABEL = 12
+Part = tuple[str, str]  # label and text
+
+
+def to_lines(explanation: Explanation, width: int = 120) -> list[str]:
+    """An operator after the other, every fact behind its label."""
+    if not explanation.operators:
+        return [*wrap(explanation.says, "", width), *wrap(explanation.do, "", width)]
+    lines: list[str] = []
+    told: set[int] = set()  # objectives, which operators share
+    for account in explanation.operators:
+        lines += [""] if lines else []
+        lines += wrap(head(explanation, account), "", width)
+        for label, text in list_parts(account, told):
+            lines += wrap(text, label, width)
+    return lines
+
+
+def wrap(text: str, label: str, width: int) -> list[str]:
+    """A table's lines as they are, a sentence's as they fit."""
+    indent = " " * (LABEL + 2) if label else ""
+    begin = f"  {label:<{LABEL}}" if label else ""
+    lines: list[str] = []
+    for line in text.split("\n"):
+        before = begin if not lines else indent
+        if "\n" in text:
+            lines.append(f"{before}{line}".rstrip())
+        else:
+            lines += textwrap.wrap(line, max(40, width), initial_indent=before, subsequent_indent=indent) or [before]
+    return lines
+
+
+def head(explanation: Explanation, account: Account) -> str:
+    named = name(account.operator)
+    if account.gap is not None:
+        return f"{named}: no decision{'' if explanation.at is None else f' at {say_time(explanation.at)}'}"
+    age = "" if account.age is None else f", {say_span(account.age)} {'ago' if explanation.at is None else 'before'}"
+    did = account.action if account.kind in ("SCALED", "BLOCKED", "ACTUATION_FAILED") else None
+    return f"{named} at {say_time(account.time)}{age}: {account.kind}{f' {clean(did)}' if did else ''}"
+
+
+def list_parts(account: Account, told: set[int]) -> Iterator[Part]:
+    if account.gap is not None:
+        yield "why", account.gap.says
+        yield "do", account.gap.do
+        if account.time is None:
+            return
+        yield "last slot", f"{say_time(account.time)}: {account.kind} {clean(account.action or '')}".rstrip()
+    yield "because", clean(account.reason, 600) or "no reason was given"
+    if account.seen is not None:
+        yield "seen", say_seen(account.seen)
+    if account.alternatives:
+        yield "worth", lay_out(account.alternatives) + f"\n{account.compared}"
+    else:
+        yield "worth", account.compared
+    for block in account.blocked:
+        yield "blocked by", say_block(block)
+    for one in account.controls:
+        if not any(one in block.set_by for block in account.blocked):
+            yield "in force", f"{one.kind}, {say_standing(one)}"
+    yield from list_objective(account.objective, told)
+    if account.candidate is not None:
+        yield "candidate", say_candidate(account.candidate)
+
+
+def say_seen(seen: Seen) -> str:
+    told = ["rate not known" if seen.rate is None else f"{say_figure(seen.rate)} tuples/s"]
+    if seen.utilisation is not None:
+        told.append(f"utilisation {say_share(seen.utilisation)}")
+    allowed = "" if seen.bound is None else f" of {say_seconds(seen.bound)} allowed"
+    if seen.response is None:
+        told.append(f"response not known{allowed and ','}{allowed}")
+    elif seen.response == float("inf"):
+        told.append(f"more than can be served{allowed and ','}{allowed}")
+    else:
+        told.append(f"response {say_seconds(seen.response)}{allowed}")
+    if seen.deployment:
+        told.append(say_deployment(seen.deployment) + ("" if seen.price is None else f" at {say_figure(seen.price)}/h"))
+    elif seen.price is not None:
+        told.append(f"{say_figure(seen.price)}/h")
+    if seen.completeness is not None:
+        told.append(f"{say_share(seen.completeness)} of the metrics")
+    if seen.backlog:
+        told.append(f"backlog {say_figure(seen.backlog)} tuples")
+    if seen.asked and seen.asked != seen.deployment:
+        told.append(f"asked for {say_deployment(seen.asked)}")
+    return ", ".join(told)
+
+
+def lay_out(alternatives: tuple[Alternative, ...]) -> str:
+    """A table: less is better, the best first."""
+    rows = [(clean(a.action, 40), say_figure(a.worth), say_more(a), say_mark(a)) for a in alternatives]
+    heads = ("alternative", "worth", "more", "")
+    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+    lines = [
+        f"{row[0]:<{widths[0]}}  {row[1]:>{widths[1]}}  {row[2]:>{widths[2]}}  {row[3]}".rstrip()
+        for row in (heads, *rows)
+    ]
+    return "\n".join(lines)
+
+
+def say_more(one: Alternative) -> str:
+    return "-" if one.more is None else "" if one.more == 0.0 else f"+{say_figure(one.more)}"
+
+
+def say_mark(one: Alternative) -> str:
+    words = [word for word, true in (("done", one.done), ("wanted", one.wanted and not one.done)) if true]
+    return ", ".join(words)
+
+
+def say_block(block: Block) -> str:
+    says = f"{block.guard}: {clean(block.says, 600)}" if block.guard else clean(block.says, 600)
+    if block.set_by:
+        return f"{says}; {'; '.join(say_standing(one) for one in block.set_by)}"
+    return f"{says}; nobody's control, but of the scaler's own configuration"
+
+
+def say_standing(one: Standing) -> str:
+    where = f"for {name(one.operator)}" if one.operator else "for all operators"
+    until = "" if one.until is None else f" until {say_time(one.until)}"
+    facts = f" with {say_settings(one)}" if one.settings else ""
+    note = f": {clean(one.note)}" if one.note else ""
+    return f"set by {clean(one.who, 60)} {where} at {say_time(one.since)}{until}{facts}{note}"
+
+
+def say_settings(one: Standing) -> str:
+    return clean(", ".join(f"{key} {value}" for key, value in one.settings.items()), 120)
+
+
+def list_objective(pursued: Pursued | None, told: set[int]) -> Iterator[Part]:
+    if pursued is None:
+        yield "objective", "none was pursued"
+        return
+    if not pursued.kept:
+        yield "objective", f"{pursued.version}, which the database does not have"
+        return
+    bound = say_bound(pursued)
+    if pursued.version in told:
+        yield "objective", f"{pursued.version}, as above; {bound}"
+        return
+    told.add(pursued.version)
+    weights = ", ".join(f"{key} {value:.3g}" for key, value in (pursued.weights or {}).items())
+    since = "" if pursued.changed is None else f" since {say_time(pursued.changed)}"
+    yield "objective", f"{pursued.version}, {pursued.state} by now{since}; {bound}; weights {weights}"
+    yield "from", say_origin(pursued)
+    believed = say_belief(pursued)
+    if believed:
+        yield "believed", believed
+    for stage in pursued.stages:
+        yield stage.name, say_stage(stage)
+    if pursued.reverted:
+        yield "rolled back", say_reverted(pursued)
+
+
+def say_bound(pursued: Pursued) -> str:
+    if pursued.bound is None:
+        return "says nothing of this operator"
+    return f"bound {say_seconds(pursued.bound)} on the queueing part"
+
+
+def say_origin(pursued: Pursued) -> str:
+    told = clean(pursued.provenance) or "it is not said from where"
+    source = pursued.source
+    return told if source is None else f"{told}{say_search(source)}; {say_surrogate(source)}"
+
+
+def say_search(source: Source) -> str:
+    if source.trial is None or source.engine is None:
+        return ""
+    return f" ({clean(source.engine, 40)}, seed {source.seed}; tuner trial {source.trial})"
+
+
+def say_surrogate(source: Source) -> str:
+    if source.surrogate is None:
+        return "on the described service times, without a surrogate"
+    error = "" if source.error is None else f", {say_share(source.error)} off"
+    doubts = "".join(f"; {clean(doubt)}" for doubt in source.doubts)
+    return f"on surrogate {source.surrogate} ({source.health}{error}{doubts})"
+
+
+def say_belief(pursued: Pursued) -> str:
+    """What it was expected to cost and to break, against what there was before."""
+    after, before = pursued.after or {}, pursued.before or {}
+    told = []
+    if after.get("cost") is not None:
+        error = after.get("cost_error")
+        doubt = "" if error is None else f" ± {say_figure(error)}"
+        instead = "" if before.get("cost") is None else f" instead of {say_figure(before['cost'])}"
+        told.append(f"cost {say_figure(after['cost'])}{doubt}/h{instead}")
+    for key in ("violations", "reconfigurations"):
+        if after.get(key) is not None:
+            instead = "" if before.get(key) is None else f" instead of {say_share(before[key])}"
+            told.append(f"{key} {say_share(after[key])}{instead}")
+    if pursued.confidence is not None:
+        told.append(f"limits kept with a confidence of {say_share(pursued.confidence)}")
+    return ", ".join(told)
+
+
+def say_stage(stage: Stage) -> str:
+    told = [] if stage.since is None else [f"since {say_time(stage.since)}"]
+    if stage.ended is not None:
+        told.append(f"until {say_time(stage.ended)}")
+    if stage.who:
+        told.append(f"by {clean(stage.who, 60)}")
+    first = stage.figures.get("operators")
+    if isinstance(first, list) and first:
+        told.append(f"for {join_words([name(str(one)) for one in first[:5]])}")
+    figures = say_facts(stage.figures)
+    said = ", ".join([" ".join(told), figures] if told and figures else [" ".join(told) or figures])
+    return f"{said}: {clean(stage.why)}" if stage.why else said or "nothing more is kept of it"
+
+
+def say_reverted(pursued: Pursued) -> str:
+    table = pursued.reverted or {}
+    when = take_number(table.get("when"))
+    who = table.get("who")
+    told = ([] if when is None else [say_time(when)]) + ([f"by {clean(who, 60)}"] if isinstance(who, str) else [])
+    why = table.get("why")
+    says = f"{' '.join(told)}: {clean(why, 600)}" if isinstance(why, str) else " ".join(told)
+    figures = say_facts(take_table(table.get("figures")))
+    return f"{says} ({figures})" if figures else says or "nothing more is kept of it"
+
+
+def say_candidate(candidate: Candidate) -> str:
+    which = "the candidate" if candidate.version is None else f"objective {candidate.version}"
+    did = "made no change" if candidate.action in (None, NOTHING) else f"done {clean(candidate.action or '')}"
+    told = [f"{which} would have {did}"]
+    if candidate.deployment:
+        told.append(f"with {say_deployment(candidate.deployment)} by now")
+    if candidate.price is not None:
+        told.append(f"at {say_figure(candidate.price)}/h")
+    if candidate.response is not None:
+        allowed = "" if candidate.bound is None else f" of {say_seconds(candidate.bound)} allowed"
+        told.append(f"predicted response {say_seconds(candidate.response)}{allowed}")
+    reason = f": {clean(candidate.reason)}" if candidate.reason else ""
+    return ", ".join(told) + reason

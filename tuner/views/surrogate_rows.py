@@ -1,0 +1,67 @@
+"""A surrogate in, the columns of its table as text out, each with the sentence that says how to read it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tuner.views.comparison_table import Column
+from tuner.surrogate.estimate import Estimate, say
+from tuner.surrogate.surrogate import Calibration, OperatorSurrogate, Speedup, Surrogate
+
+Show = Callable[[OperatorSurrogate], str]
+COLUMNS: dict[str, tuple[Show, str]] = {
+    "mean ms": (
+        lambda o: say(o.mean, 1000.0, 4),
+        "service time of one tuple at speed 1, with the interval that holds it at 95 % confidence",
+    ),
+    "variance ms²": (lambda o: say_some(o.variance, 1e6), "of that time, with its interval"),
+    "tuples": (lambda o: f"{o.tuples:,.0f}", "that the moments were seen on"),
+    "from": (lambda o: o.evidence, "records timed one by one, whole tasks, or replicas' working time (busy)"),
+    "selectivity": (lambda o: say_some(o.selectivity), "tuples out per tuple in"),
+    "model": (lambda o: o.response.model if o.response else "none", "of response times, chosen on other windows"),
+    "error": (lambda o: say_error(o.response), "mean relative error on held-out windows of about the same load"),
+    "replayed": (lambda o: say_error(o.replayed), "the same error of what the simulator replays"),
+    "speed": (
+        lambda o: "; ".join(map(say_speed, o.speedups)),
+        "of each node type, with its interval; declared where it was not seen at work",
+    ),
+}
+
+
+def list_columns(surrogate: Surrogate) -> list[Column]:
+    """One line per operator; the operators' names come first."""
+    names = Column("operator", tuple(o.operator for o in surrogate.operators), "")
+    shown = [Column(head, tuple(map(show, surrogate.operators)), how) for head, (show, how) in COLUMNS.items()]
+    return [names, *shown]
+
+
+def say_some(figure: Estimate | None, factor: float = 1.0) -> str:
+    return "unknown" if figure is None else say(figure, factor)
+
+
+def say_speed(speedup: Speedup) -> str:
+    name = speedup.node_type or "any"
+    if speedup.assumed:
+        return f"{name} {speedup.speed.value:.3g} (declared)"
+    return f"{name} {say(speedup.speed)}" if speedup.speed.error else f"{name} {speedup.speed.value:.3g}"
+
+
+def say_error(calibration: Calibration | None) -> str:
+    if calibration is None or calibration.accuracy is None:
+        return "unknown"
+    e = calibration.accuracy.error
+    return f"{e.value:.1%} [{e.low:.1%}, {e.high:.1%}]"
+
+
+def say_parameters(operator: OperatorSurrogate) -> str:
+    """The model with its parameters, times in ms."""
+    if operator.response is None:
+        return "no model of response times"
+    shown = (f"{name} {format_parameter(name, value)}" for name, value in operator.response.parameters.items() if value)
+    return f"{operator.response.model}: {', '.join(shown)}"
+
+
+def format_parameter(name: str, value: float) -> str:
+    if name in ("work", "part", "memory"):
+        return f"{value:.3g}"
+    return f"{1e6 * value:.4g} ms²" if name == "variance" else f"{1000 * value:.4g} ms"

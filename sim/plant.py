@@ -21,8 +21,8 @@ import numpy as np
 from scaler.model.catch_up import catch_up
 from scaler.model.errors import BadInput
 from scaler.model.jit import jit
-from scaler.model.task import Floats, Integers, Problem, two_slowest
 from scaler.model.queueing import mg1_response
+from scaler.model.task import Floats, Integers, Problem, two_slowest
 
 Answer = tuple[float, float, float]  # utilisation, response time, output rate
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from scaler.policies import find_policy
 from scaler.model.policy import Kernel, build_policy, check_options
 from scaler.model.task import Floats, Integers, Problem, Task, lay_out
+from scaler.policies import find_policy
 from sim.application import Application, order, upstream
 from sim.interpreted import walk
 from sim.plant import fresh_plant

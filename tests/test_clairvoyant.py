@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from scaler.model.nodes import NodeType
-from scaler.policies.rules.threshold import THRESHOLD_C, THRESHOLD_S
-from scaler.model.task import Floats, Moments, Problem, Task, Weights, lay_out
 from scaler.model.queueing import mg1_response
+from scaler.model.task import Floats, Moments, Problem, Task, Weights, lay_out
+from scaler.policies.rules.threshold import THRESHOLD_C, THRESHOLD_S
 from sim.floors.clairvoyant import count_states, deployments, every_relaxed, floor, limits, relaxation, solve
 from sim.plant import Inertia, fresh_plant
 from sim.replay import RECONFIGURATIONS, RESOURCES, VIOLATIONS, Record, fresh_baton, loop_for

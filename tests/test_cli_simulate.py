@@ -22,9 +22,9 @@ from click.testing import CliRunner, Result
 
 from tuner.cli import COMMANDS, Entry, main
 from tuner.cli.interruptible import run_interruptibly
-from tuner.simulation.parallel import run_all
-from tuner.scenario.scenario import read_scenario
 from tuner.scenario.layout import FLAGS
+from tuner.scenario.scenario import read_scenario
+from tuner.simulation.parallel import run_all
 
 ROOT = Path(__file__).parents[1]
 QUICK = ["--slots", "200", "--policy", "static", "--policy", "threshold-c"]

@@ -18,30 +18,30 @@ from click.testing import CliRunner, Result
 import tuner.simulation.comparison
 from scaler.model.errors import BadInput
 from scaler.model.nodes import NodeType
-from scaler.policies import POLICIES
-from scaler.model.task import Floats, Task, Weights, lay_out
 from scaler.model.queueing import mg1_response
+from scaler.model.task import Floats, Task, Weights, lay_out
+from scaler.policies import POLICIES
 from sim.floors.clairvoyant import Bound, floor
-from sim.setting import Setting
 from sim.floors.shifted import Stretch, floors
+from sim.setting import Setting
 from tests.examples import make_rates, make_task
 from tests.test_cli_simulate import finish, open_once_read, piped
 from tests.test_report import Page
 from tuner.cli import main
 from tuner.cli.compare_command import EXAMPLE
 from tuner.cli.summary_grid import print_standings
-from tuner.simulation.comparison import Figure
-from tuner.lab.policy_benchmark import Replay, hold, replay
-from tuner.simulation.floor_cache import Floor, Question, find_out, keep, lone_task, name_question, recall, solve
 from tuner.lab.plan import Plan
 from tuner.lab.plan_file import read_plan
+from tuner.lab.policy_benchmark import Replay, hold, replay
+from tuner.lab.policy_summary import Standings, measure
 from tuner.lab.published.published_plan import list_published, plan_published
-from tuner.views.dots import DotRow, draw_dots
+from tuner.lab.shifts import SETTLING, SHIFTS, World, apply_shift
 from tuner.lab.summary_page import write_standings
 from tuner.lab.summary_plain import describe_standings
 from tuner.scenario.scenario import read_scenario
-from tuner.lab.shifts import SETTLING, SHIFTS, World, apply_shift
-from tuner.lab.policy_summary import Standings, measure
+from tuner.simulation.comparison import Figure
+from tuner.simulation.floor_cache import Floor, Question, find_out, keep, lone_task, name_question, recall, solve
+from tuner.views.dots import DotRow, draw_dots
 
 TRACES = Path(__file__).parents[2] / "shared" / "traces"
 needs_traces = pytest.mark.skipif(not TRACES.exists(), reason=f"the traces folder {TRACES} is not there")

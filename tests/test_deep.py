@@ -15,7 +15,15 @@ import torch
 
 from scaler.model.errors import BadInput
 from scaler.model.nodes import NOTHING, Deployment, Reconfiguration
+from scaler.model.policy import Learner, Observation, Transition, build_policy
+from scaler.model.queueing import mg1_response
+from scaler.model.task import Floats, Integers, Problem, Seen, Task, allowed, lay_out, look
+from scaler.policies.learning.deep.deep_policy import DeepPolicy
 from scaler.policies.learning.deep.encoding import ENCODINGS, Codes, find_encoding
+from scaler.policies.learning.deep.network import STEEPEST, Network, copy_network, draw_network, evaluate, fit, widths
+from scaler.policies.learning.deep.pds_network import DQL_PDS, DQL_PDS_PLUS
+from scaler.policies.learning.deep.prospect import Prospect, own_state, post_states, replicas
+from scaler.policies.learning.deep.q_network import DQL
 from scaler.policies.learning.deep.replay_memory import (
     Lesson,
     draw,
@@ -26,15 +34,7 @@ from scaler.policies.learning.deep.replay_memory import (
     restore_sampler,
     sampler,
 )
-from scaler.policies.learning.deep.network import STEEPEST, Network, copy_network, draw_network, evaluate, fit, widths
-from scaler.policies.learning.deep.pds_network import DQL_PDS, DQL_PDS_PLUS
-from scaler.policies.learning.deep.deep_policy import DeepPolicy
-from scaler.policies.learning.deep.prospect import Prospect, own_state, post_states, replicas
-from scaler.policies.learning.deep.q_network import DQL
 from scaler.policies.learning.pds import PDS, PDS_PLUS
-from scaler.model.policy import Learner, Observation, Transition, build_policy
-from scaler.model.task import Floats, Integers, Problem, Seen, Task, allowed, lay_out, look
-from scaler.model.queueing import mg1_response
 from tests.examples import make_rates, make_task
 
 ROOT = Path(__file__).parents[1]

@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scaler.model.errors import BadInput
-from scaler.policies.rules.drs import DRS_C, DRS_O, DRS_S, least_replicas
+from scaler.model.policy import Kernel
+from scaler.model.queueing import mg1_response
+from scaler.model.task import Integers, Seen, Task, lay_out, look
 from scaler.policies.learning.heinze import HEINZE_C, HEINZE_S, IN, NOTHING, OUT, preset
 from scaler.policies.learning.linear import QL_FA, cut_levels, cut_stripes
+from scaler.policies.rules.drs import DRS_C, DRS_O, DRS_S, least_replicas
 from scaler.policies.rules.lohrmann import LOHRMANN_C, LOHRMANN_S
-from scaler.model.policy import Kernel
-from scaler.model.task import Integers, Seen, Task, lay_out, look
-from scaler.model.queueing import mg1_response
 from tests.examples import make_task
 
 TASK = make_task(types=3, k_max=8)  # speedups 1.0, 0.7, 1.3: -C is type 1, -S type 2

@@ -12,14 +12,14 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from scaler.policies.planner.capacity import believe_capacity, witness
 from scaler.model.nodes import NodeType
-from scaler.policies.planner.planner import PLANNER, State
-from scaler.policies.rules.threshold import THRESHOLD_C, THRESHOLD_S
 from scaler.model.policy import Kernel, KernelPolicy, flatten
 from scaler.model.task import Floats, Integers, Task, Weights, lay_out, look
-from scaler.policies.planner.workload import V, X, Y, advance, make_workload, observe
+from scaler.policies.planner.capacity import believe_capacity, witness
+from scaler.policies.planner.planner import PLANNER, State
 from scaler.policies.planner.replica_worth import appraise, appraise_ages
+from scaler.policies.planner.workload import V, X, Y, advance, make_workload, observe
+from scaler.policies.rules.threshold import THRESHOLD_C, THRESHOLD_S
 from sim.floors.clairvoyant import floor
 from sim.graphs import single
 from sim.infrastructure import find_infrastructure
@@ -31,9 +31,9 @@ from sim.simulate import simulate
 from sim.trace import Trace
 from tests.examples import make_rates, make_task
 from tuner.lab.policy_benchmark import ask
-from tuner.simulation.floor_cache import solve
-from tuner.simulation.course import replay_costs
 from tuner.lab.shifts import SHIFTS, apply_shift
+from tuner.simulation.course import replay_costs
+from tuner.simulation.floor_cache import solve
 
 ROOT = Path(__file__).parents[1]
 

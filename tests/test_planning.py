@@ -14,13 +14,20 @@ from scipy.optimize import linprog  # type: ignore[import-untyped]
 
 from scaler.model.errors import BadInput
 from scaler.model.nodes import NodeType
-from scaler.policies.learning.mdp import lay_out_space, persistence, plan, read_history, transitions_from, violation_costs
+from scaler.model.policy import Kernel
+from scaler.model.task import Floats, Integers, Task, lay_out, look
+from scaler.policies.learning.mdp import (
+    lay_out_space,
+    persistence,
+    plan,
+    read_history,
+    transitions_from,
+    violation_costs,
+)
 from scaler.policies.learning.model_based import MODEL_BASED
 from scaler.policies.learning.pds import PDS, PDS_PLANNED, PDS_PLUS
 from scaler.policies.learning.q_learning import Q_LEARNING
 from scaler.policies.learning.value_iteration import VALUE_ITERATION
-from scaler.model.policy import Kernel
-from scaler.model.task import Floats, Integers, Task, lay_out, look
 from sim.plant import Inertia, fresh_plant
 from sim.replay import Record, fresh_baton, loop_for
 from tests.examples import make_task

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from scaler.policies import find_policy
 from scaler.model.policy import build_policy
 from scaler.model.task import Task, lay_out
+from scaler.policies import find_policy
 from sim.interpreted import walk
 from sim.plant import Inertia, fresh_plant
 from sim.replay import RECONFIGURATIONS, RESOURCES, SLOTS, VIOLATIONS, Record, fresh_baton, loop_for

@@ -18,16 +18,16 @@ from hypothesis.extra.numpy import arrays
 
 from sim.setting import Setting
 from sim.simulate import simulate
-from tuner.simulation.runner import list_jobs, run_jobs
-from tuner.simulation.comparison import Comparison, compare, find_floor
+from tuner.scenario.scenario import read_scenario
 from tuner.simulation.columns import centres, cut, gather, means, settle
+from tuner.simulation.comparison import Comparison, compare, find_floor
 from tuner.simulation.course import follow
+from tuner.simulation.runner import list_jobs, run_jobs
+from tuner.views.comparison_table import format_bytes, format_pace, list_columns
 from tuner.views.html_page import choose_columns, write_page
 from tuner.views.plain import describe
-from tuner.views.comparison_table import format_bytes, format_pace, list_columns
 from tuner.views.scale import DAY, Scale, fit, fit_factors, time_ticks
 from tuner.views.svg import draw_band, draw_line, draw_rug, trace_path
-from tuner.scenario.scenario import read_scenario
 
 HOSTILE = "<script>alert(1)</script>"
 VOID = {"meta", "line", "path"}

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from scaler.model.errors import BadInput
+from scaler.model.policy import KernelPolicy
+from scaler.model.task import Floats, Integers, Seen, Task, lay_out, look, two_slowest
 from scaler.policies import POLICIES, find_policy
 from scaler.policies.rules.adaptive_window import LEAST, past
 from scaler.policies.rules.threshold_search import cost_of
-from scaler.model.policy import KernelPolicy
-from scaler.model.task import Floats, Integers, Seen, Task, lay_out, look, two_slowest
 from sim.interpreted import walk
 from sim.plant import Inertia, backlog, disturb, fresh_plant, memoryless, owed, settled
 from sim.replay import Record, fresh_baton, loop_for

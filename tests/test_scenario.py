@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from scaler.model.errors import BadInput
 from sim.arrivals import GENERATORS
 from sim.setting import tasks
-from tuner.scenario.scenario import read_scenario
 from tuner.scenario.layout import ANNOTATED, DEFAULTS, FLAGS, KINDS, SOURCES
+from tuner.scenario.scenario import read_scenario
 from tuner.scenario.toml_table import format_document
 
 SHORT: dict[str, dict[str, Any]] = {"trace": {"slots": 50}}

@@ -16,9 +16,9 @@ import pandas as pd
 import pytest
 
 from scaler.model.errors import BadInput
+from scaler.model.sample import Sample
 from scaler.timing import NODE_TYPE, ServiceTimer, Stopwatch, Tally
 from scaler.timing.stopwatch import find_host, find_node_type
-from scaler.model.sample import Sample
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -24,14 +24,8 @@ from sim.application import parse_application
 from sim.infrastructure import find_infrastructure
 from tests.test_report import HOSTILE, Page
 from tuner.cli.report_command import report
-from tuner.views.graph import lay_out
-from tuner.views.search_charts import find_front
-from tuner.views.shares_chart import break_name
-from tuner.views.tuning import Tuning, gather_tuning
-from tuner.views.tuning_page import write_tuning
-from tuner.views.tuning_words import list_facts, list_measures, percent, say_found
-from tuner.search.space.parameters import Parameters, from_document, to_bounds, to_document
 from tuner.scenario.qos import QoS
+from tuner.search.space.parameters import Parameters, from_document, to_bounds, to_document
 from tuner.search.space.space import from_cube, gather, make_space, settle
 from tuner.store.applications import add_application
 from tuner.store.connection import open_store
@@ -39,6 +33,12 @@ from tuner.store.objectives import add_objective
 from tuner.store.records import Objective, Trial, TuningRun
 from tuner.store.runs import end_run, start_run
 from tuner.store.trials import add_trial
+from tuner.views.graph import lay_out
+from tuner.views.search_charts import find_front
+from tuner.views.shares_chart import break_name
+from tuner.views.tuning import Tuning, gather_tuning
+from tuner.views.tuning_page import write_tuning
+from tuner.views.tuning_words import list_facts, list_measures, percent, say_found
 
 QOS = QoS(0.06, 0.05, 0.10)
 BEGAN = 1_767_600_000.0

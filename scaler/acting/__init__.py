@@ -7,16 +7,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from scaler.model.errors import BadInput
 from scaler.acting.actuator import Actuator
 from scaler.acting.command import Command
 from scaler.acting.dry_run import DryRun
 from scaler.acting.executors import Executors
-from scaler.acting.worker_fleet import Kind
 from scaler.acting.gateway import Gateway
 from scaler.acting.profiles import Pinned
 from scaler.acting.webhook import Webhook
+from scaler.acting.worker_fleet import Kind
 from scaler.acting.workers import Workers
+from scaler.model.errors import BadInput
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,8 +29,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from scaler.model.errors import BadInput, Retry
 from scaler.acting.calls import Calls, Order, read_replicas
+from scaler.model.errors import BadInput, Retry
 
 LOG = logging.getLogger("scaler.agent")
 KNOWN = ("verb", "application", "operator", "node_type", "replicas", "key")

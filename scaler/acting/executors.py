@@ -11,10 +11,10 @@ import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from scaler.model.errors import BadInput, Retry
 from scaler.acting.gateway import Executor, Gateway
 from scaler.acting.profiles import Pinned
 from scaler.acting.room import find_limit, find_worker
+from scaler.model.errors import BadInput, Retry
 
 LOG = logging.getLogger("scaler.agent")
 LONGEST_S = 30.0  # between two tries while Spark refuses

@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from scaler.model.errors import BadInput
 from scaler.acting.gateway import Gateway
+from scaler.model.errors import BadInput
 from scaler.timing import NODE_RESOURCE
 
 # What PySpark calls an amount of an executor, the method of Spark's builder that sets it, and its unit.

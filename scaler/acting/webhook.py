@@ -22,8 +22,8 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, HTTPSHandler, OpenerDirector, ProxyHandler, Request, build_opener
 
-from scaler.model.errors import BadInput, Retry
 from scaler.acting.calls import Calls, Later, Order, read_replicas
+from scaler.model.errors import BadInput, Retry
 
 LOG = logging.getLogger("scaler.agent")
 LARGEST = 64 << 10  # bytes of an answer

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from scaler.model.errors import BadInput, Retry
 from scaler.acting.worker_processes import (
     Found,
     Process,
@@ -20,6 +19,7 @@ from scaler.acting.worker_processes import (
     signal_process,
     start_process,
 )
+from scaler.model.errors import BadInput, Retry
 
 LOG = logging.getLogger("scaler.agent")
 SHORT_LIFE_S = 20.0  # a worker that ends sooner by itself was started wrongly

@@ -26,9 +26,9 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from scaler.model.errors import BadInput, Retry
 from scaler.acting.actuator import Actuator
 from scaler.acting.worker_fleet import Fleet, Kind
+from scaler.model.errors import BadInput, Retry
 
 LOG = logging.getLogger("scaler.agent")
 

@@ -7,7 +7,7 @@ decision = pilot.acted(step, done, why)
 link.report("parse", [decision.document()])
 """
 
-from scaler.model.decision import Decision, Step
 from scaler.agent.pilot import Pilot
+from scaler.model.decision import Decision, Step
 
 __all__ = ["Decision", "Pilot", "Step"]

@@ -20,8 +20,6 @@ from typing import Any
 from urllib.parse import quote
 from weakref import WeakValueDictionary
 
-from scaler.model.errors import BadInput
-from scaler.link import Link
 from scaler.acting.actuator import Actuator
 from scaler.acting.dry_run import DryRun
 from scaler.acting.executors import Executors
@@ -29,12 +27,14 @@ from scaler.acting.gateway import Gateway
 from scaler.acting.profiles import Pinned
 from scaler.agent.attachment import SLOT_S, Attachment, OnDecision, Terms
 from scaler.agent.checkpoint_mirror import Beside
-from scaler.sensing.gather import Gather
 from scaler.agent.order_source import File
-from scaler.sensing.operators import Operator, Roll, find_operators
 from scaler.agent.pending import Patience
-from scaler.sensing.driver import Driver
+from scaler.link import Link
+from scaler.model.errors import BadInput
 from scaler.model.nodes import NodeType
+from scaler.sensing.driver import Driver
+from scaler.sensing.gather import Gather
+from scaler.sensing.operators import Operator, Roll, find_operators
 
 LOG = logging.getLogger("scaler.agent")
 ATTACHED: WeakValueDictionary[str, Attachment] = WeakValueDictionary()  # by application

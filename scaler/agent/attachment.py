@@ -17,14 +17,14 @@ from pathlib import Path
 from types import TracebackType
 
 from scaler.acting.actuator import Actuator
-from scaler.agent.checkpoint_mirror import Copies
-from scaler.agent.checkpoint_file import name_file
-from scaler.agent.operation import Office, Operation
-from scaler.sensing.operators import Operator
-from scaler.agent.pending import Patience
-from scaler.sensing.reading import Reading, Sensor
-from scaler.model.nodes import NodeType
 from scaler.agent import Decision, Pilot
+from scaler.agent.checkpoint_file import name_file
+from scaler.agent.checkpoint_mirror import Copies
+from scaler.agent.operation import Office, Operation
+from scaler.agent.pending import Patience
+from scaler.model.nodes import NodeType
+from scaler.sensing.operators import Operator
+from scaler.sensing.reading import Reading, Sensor
 
 LOG = logging.getLogger("scaler.agent")
 LOOK_S = 2.0  # between two looks for operators

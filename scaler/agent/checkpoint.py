@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scaler.model.errors import BadInput
-from scaler.guards.change_history import History
-from scaler.model.nodes import Deployment, NodeType, Reconfiguration
-from scaler.model.orders import Objective, parse_objective
-from scaler.model.decision import Decision, Step
 from scaler.agent.policy_instance import Seat, take_seat
 from scaler.agent.shadow_run import Virtual
+from scaler.guards.change_history import History
+from scaler.model.decision import Decision, Step
+from scaler.model.errors import BadInput
+from scaler.model.nodes import Deployment, NodeType, Reconfiguration
+from scaler.model.orders import Objective, parse_objective
 from scaler.model.policy import Arrays, Observation, Transition
 
 FORMAT = 2

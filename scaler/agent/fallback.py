@@ -10,12 +10,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from scaler.model.nodes import Deployment, NodeType, Reconfiguration, decode
 from scaler.agent.node_view import View
-from scaler.policies.node_choice import optimal
-from scaler.policies.rules.threshold import decide, prepare
+from scaler.model.nodes import Deployment, NodeType, Reconfiguration, decode
 from scaler.model.policy import Observation
 from scaler.model.task import Moments, Task, lay_out, look
+from scaler.policies.node_choice import optimal
+from scaler.policies.rules.threshold import decide, prepare
 
 UNKNOWN = Moments(1e-3, 1e-6)  # thresholds do not ask for it
 

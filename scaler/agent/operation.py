@@ -14,19 +14,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from scaler.model.errors import BadInput, Retry
 from scaler.acting.actuator import Actuator
-from scaler.agent.checkpoint_mirror import Copies
-from scaler.agent.checkpoint_file import put_target, read_checkpoint, read_target, write_checkpoint
+from scaler.agent import Decision, Pilot, Step
 from scaler.agent.bootstrap import choose_first, find_most, is_dry, raise_to
+from scaler.agent.checkpoint_file import put_target, read_checkpoint, read_target, write_checkpoint
+from scaler.agent.checkpoint_mirror import Copies
 from scaler.agent.pending import FAILED, REACHED, Ledger, Patience, ask, compare, refuse
-from scaler.sensing.reading import Reading, Sensor
-from scaler.sensing.executor_usage import LOST
-from scaler.sensing.slot_states import STOPPED
-from scaler.sensing.evaluate import LATE, OLDEST, carry_on, find_doubt, is_whole, make_samples, observe, tell_more
+from scaler.model.errors import BadInput, Retry
 from scaler.model.nodes import NOTHING, Deployment, NodeType, Reconfiguration
 from scaler.model.orders import Orders
-from scaler.agent import Decision, Pilot, Step
+from scaler.sensing.evaluate import LATE, OLDEST, carry_on, find_doubt, is_whole, make_samples, observe, tell_more
+from scaler.sensing.executor_usage import LOST
+from scaler.sensing.reading import Reading, Sensor
+from scaler.sensing.slot_states import STOPPED
 
 LOG = logging.getLogger("scaler.agent")
 CHECKPOINT_S = 60.0  # nothing learned is lost that is older

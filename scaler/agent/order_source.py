@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from scaler.model.errors import BadInput
-from scaler.model.wire import write_line
 from scaler.model.orders import Orders, parse_objective, parse_orders
+from scaler.model.wire import write_line
 
 LOG = logging.getLogger("scaler.agent")
 LARGEST = 64 << 20  # bytes of decisions, beyond which the older half of the time goes

@@ -15,20 +15,20 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from scaler.model.errors import BadInput
-from scaler.guards.decision import describe
-from scaler.guards.change_history import History, enter
-from scaler.model.nodes import NOTHING, Deployment, NodeType, Reconfiguration
-from scaler.model.orders import Objective, Orders
 from scaler.agent.awaited import foresee, tell_awaited
 from scaler.agent.checkpoint import Memory, pack, unpack
-from scaler.model.decision import ACTUATION_FAILED, HELD, Decision, Step
 from scaler.agent.fallback import fall_back
+from scaler.agent.policy_instance import Seat, take_seat
 from scaler.agent.reasons import find_gap
 from scaler.agent.record import write_decision
-from scaler.agent.shadow_decision import rehearse
 from scaler.agent.ruling import Court, Ruling, judge, weigh
-from scaler.agent.policy_instance import Seat, take_seat
+from scaler.agent.shadow_decision import rehearse
+from scaler.guards.change_history import History, enter
+from scaler.guards.decision import describe
+from scaler.model.decision import ACTUATION_FAILED, HELD, Decision, Step
+from scaler.model.errors import BadInput
+from scaler.model.nodes import NOTHING, Deployment, NodeType, Reconfiguration
+from scaler.model.orders import Objective, Orders
 from scaler.model.policy import Arrays, Observation, Transition
 
 AWAY_S = 6 * 3600.0  # without anything to pursue, after which the threshold policy takes over

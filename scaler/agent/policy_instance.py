@@ -10,14 +10,14 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from scaler.agent.node_view import View, make_view
+from scaler.agent.shadow_run import Virtual
+from scaler.model.decision import name_alternative
 from scaler.model.errors import BadInput
 from scaler.model.nodes import NodeType, Reconfiguration
 from scaler.model.orders import Objective
-from scaler.model.decision import name_alternative
-from scaler.agent.shadow_run import Virtual
-from scaler.agent.node_view import View, make_view
-from scaler.policies import find_policy
 from scaler.model.policy import Observation, Policy, Transition, build_policy
+from scaler.policies import find_policy
 
 LESSONS = 250  # in one slot: without numba a planner takes 20 ms and more for each
 

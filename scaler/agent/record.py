@@ -6,11 +6,11 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from scaler.model.nodes import Deployment, NodeType
-from scaler.model.decision import HELD, Decision, count_by_name, name_action
+from scaler.agent.policy_instance import Seat
 from scaler.agent.reasons import is_missing
 from scaler.agent.ruling import Ruling
-from scaler.agent.policy_instance import Seat
+from scaler.model.decision import HELD, Decision, count_by_name, name_action
+from scaler.model.nodes import Deployment, NodeType
 from scaler.model.policy import Observation
 
 LONGEST = 1500  # characters of a reason

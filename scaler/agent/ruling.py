@@ -6,15 +6,15 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from scaler.model.errors import BadInput
+from scaler.agent.policy_instance import Seat
+from scaler.agent.reasons import explain
 from scaler.guards import parse_guards
-from scaler.guards.guard import Guard
 from scaler.guards.change_history import History
+from scaler.guards.guard import Guard
+from scaler.model.decision import BLOCKED, HELD, NO_CHANGE, SCALED
+from scaler.model.errors import BadInput
 from scaler.model.nodes import NOTHING, Deployment, Reconfiguration
 from scaler.model.orders import Orders
-from scaler.model.decision import BLOCKED, HELD, NO_CHANGE, SCALED
-from scaler.agent.reasons import explain
-from scaler.agent.policy_instance import Seat
 from scaler.model.policy import Observation
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from scaler.guards.change_history import enter
-from scaler.model.nodes import NodeType
-from scaler.model.decision import count_by_name, name_action
+from scaler.agent.policy_instance import Seat
 from scaler.agent.record import price
 from scaler.agent.ruling import Court, judge
-from scaler.agent.policy_instance import Seat
 from scaler.agent.shadow_run import Virtual, imagine
+from scaler.guards.change_history import enter
+from scaler.model.decision import count_by_name, name_action
+from scaler.model.nodes import NodeType
 from scaler.model.policy import Observation, Transition
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from scaler.agent.node_view import View
 from scaler.guards.change_history import History
 from scaler.model.nodes import NOTHING, Deployment, Reconfiguration
-from scaler.agent.node_view import View
 from scaler.model.policy import Observation
 from scaler.model.queueing import mg1_response
 

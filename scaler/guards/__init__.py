@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from scaler.model.errors import BadInput
 from scaler.guards.blocked_hours import read_blocked_hours
 from scaler.guards.bounds import read_bounds
 from scaler.guards.cooldown import read_cooldown
@@ -13,9 +12,10 @@ from scaler.guards.direction_lock import read_direction_lock
 from scaler.guards.dry_run import read_dry_run
 from scaler.guards.flap_budget import read_flap_budget
 from scaler.guards.guard import Guard, ReadGuard
+from scaler.guards.options import Table
 from scaler.guards.pin import read_pin
 from scaler.guards.stabilisation import read_stabilisation
-from scaler.guards.options import Table
+from scaler.model.errors import BadInput
 
 GUARDS: dict[str, ReadGuard] = {
     "bounds": read_bounds,

@@ -12,8 +12,8 @@ from functools import partial
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from scaler.guards.guard import ALLOWED, Guard, Verdict, block
 from scaler.guards.change_history import History
+from scaler.guards.guard import ALLOWED, Guard, Verdict, block
 from scaler.guards.options import Table
 from scaler.model.nodes import Reconfiguration
 from scaler.model.policy import Observation

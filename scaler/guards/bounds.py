@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from scaler.model.errors import BadInput
-from scaler.guards.guard import ALLOWED, Guard, Verdict, block
 from scaler.guards.change_history import History
+from scaler.guards.guard import ALLOWED, Guard, Verdict, block
 from scaler.guards.options import Table
+from scaler.model.errors import BadInput
 from scaler.model.nodes import Reconfiguration
 from scaler.model.policy import Observation
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from scaler.guards.guard import ALLOWED, Guard, Verdict, block, direction
 from scaler.guards.change_history import History
+from scaler.guards.guard import ALLOWED, Guard, Verdict, block, direction
 from scaler.guards.options import Table
 from scaler.model.nodes import Reconfiguration
 from scaler.model.policy import Observation

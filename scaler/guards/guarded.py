@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scaler.model.errors import BadInput
+from scaler.guards.change_history import History, enter
 from scaler.guards.decision import Decision, Judgement, Outcome, conclude
 from scaler.guards.guard import Guard
-from scaler.guards.change_history import History, enter
+from scaler.model.errors import BadInput
 from scaler.model.nodes import Deployment, Reconfiguration, decode
 from scaler.model.policy import Arrays, Kind, Learner, Observation, Policy, Transition, build_policy
 from scaler.model.task import Integers, Seen, Task

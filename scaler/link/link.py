@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from scaler.link.link_state import ITSELF, ORDERS, REPORTS, SHELF, Desk, Pace
 from scaler.link.http import Caller, read_address
-from scaler.link.saved_orders import load_kept
+from scaler.link.link_state import ITSELF, ORDERS, REPORTS, SHELF, Desk, Pace
 from scaler.link.order_poll import Listener
 from scaler.link.report_log import DECISIONS, SAMPLES, Outbox, Record
+from scaler.link.saved_orders import load_kept
 from scaler.link.sender import Sender
-from scaler.model.wire import write_line
 from scaler.model.orders import Orders
+from scaler.model.wire import write_line
 
 KNOWN_FROM_THE_REPORT = ("application", "operator", "key")  # what rows need not say
 

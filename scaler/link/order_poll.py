@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from scaler.model.errors import BadInput, Retry
 from scaler.link.backoff import Backoff
-from scaler.link.link_state import BUSY, ITSELF, LOG, NOT_ALLOWED, NOT_HERE, ORDERS, Desk, refuse
 from scaler.link.http import TIMEOUT_S, Answer, Caller
-from scaler.link.saved_orders import Kept, keep_orders
+from scaler.link.link_state import BUSY, ITSELF, LOG, NOT_ALLOWED, NOT_HERE, ORDERS, Desk, refuse
 from scaler.link.report_log import Outbox
+from scaler.link.saved_orders import Kept, keep_orders
+from scaler.model.errors import BadInput, Retry
 from scaler.model.orders import Orders, parse_orders
 
 PAUSE_S = 1.0  # between questions to a manager that does not wait though nothing is new

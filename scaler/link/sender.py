@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
-from scaler.model.errors import Retry
 from scaler.link.backoff import Backoff
-from scaler.link.link_state import BUSY, ITSELF, LOG, NOT_ALLOWED, NOT_HERE, REPORTS, SHELF, Desk, is_receipt, refuse
 from scaler.link.http import Answer, Caller
+from scaler.link.link_state import BUSY, ITSELF, LOG, NOT_ALLOWED, NOT_HERE, REPORTS, SHELF, Desk, is_receipt, refuse
 from scaler.link.report_log import DECISIONS, SAMPLES, Batch, Outbox, Record
+from scaler.model.errors import Retry
 
 MOST, MOST_BYTES = 500, 256 << 10  # of one round
 INBOX = 100_000  # records that may wait for the thread

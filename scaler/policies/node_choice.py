@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from scaler.model.policy import Decide, Kernel, Learn, State
-from scaler.model.task import Task
 from scaler.model.queueing import mg1_rate_within
+from scaler.model.task import Task
 
 
 def cheapest(task: Task) -> int:

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from scaler.model.errors import BadInput
-from scaler.sensing.running_batch import Flight
 from scaler.sensing.idle_query import Look
+from scaler.sensing.running_batch import Flight
 
 
 @dataclass(frozen=True, slots=True)

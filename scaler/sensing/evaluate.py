@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 from scaler.model.catch_up import catch_up
-from scaler.sensing.reading import BUSY, Reading
-from scaler.sensing.slot_states import CATCHING_UP, FULL, RESTARTED, STALLED, STOPPED
 from scaler.model.nodes import Deployment, NodeType
 from scaler.model.policy import Observation
+from scaler.sensing.reading import BUSY, Reading
+from scaler.sensing.slot_states import CATCHING_UP, FULL, RESTARTED, STALLED, STOPPED
 
 UNTRUSTED = (RESTARTED, STOPPED, STALLED)  # what was measured then says nothing of what the operator can do
 BEHIND = (CATCHING_UP, FULL)

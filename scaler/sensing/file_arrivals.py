@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from scaler.sensing.batch_history import STARTED, Past
 from scaler.sensing.reading import Reading
 from scaler.sensing.source_files import Folder
-from scaler.sensing.batch_history import STARTED, Past
 from scaler.sensing.spans import Span
 
 

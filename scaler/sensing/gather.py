@@ -27,8 +27,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from scaler.sensing.operators import Operator
-from scaler.sensing.reading import Reading
+from scaler.model.spark_progress import Sign, Trigger
+from scaler.sensing.batch_history import IDLE, KEPT, STARTED, History, Past, by_time
 from scaler.sensing.driver import Driver
 from scaler.sensing.executor_usage import (
     Executor,
@@ -36,17 +36,17 @@ from scaler.sensing.executor_usage import (
     choose,
     read_executors,
 )
-from scaler.sensing.source_files import Folder, look_into
-from scaler.sensing.running_batch import add_flight, is_under_way
-from scaler.sensing.batch_history import IDLE, KEPT, STARTED, History, Past, by_time
 from scaler.sensing.file_arrivals import add_files, find_unreported
-from scaler.sensing.running_jobs import Doing, find_doing
-from scaler.sensing.listener import Listener
 from scaler.sensing.idle_query import find_sign
-from scaler.model.spark_progress import Sign, Trigger
-from scaler.sensing.timed_records import Records, listen
-from scaler.sensing.slots import read_slot
+from scaler.sensing.listener import Listener
+from scaler.sensing.operators import Operator
+from scaler.sensing.reading import Reading
+from scaler.sensing.running_batch import add_flight, is_under_way
+from scaler.sensing.running_jobs import Doing, find_doing
 from scaler.sensing.slot_states import STALLED
+from scaler.sensing.slots import read_slot
+from scaler.sensing.source_files import Folder, look_into
+from scaler.sensing.timed_records import Records, listen
 from scaler.sensing.work import clear_stall, find_longest, join
 from scaler.timing import ServiceTimer
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from scaler.sensing.batch_history import Past
 from scaler.model.spark_progress import Sign
+from scaler.sensing.batch_history import Past
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from scaler.sensing.batch_history import ENDED, IDLE, STARTED
 from scaler.model.spark_progress import Sign, Trigger, read_progress, read_sign
+from scaler.sensing.batch_history import ENDED, IDLE, STARTED
 
 LOG = logging.getLogger("scaler.agent")
 

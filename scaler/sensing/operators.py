@@ -13,8 +13,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from scaler.model.errors import BadInput
 from scaler.acting.profiles import Pinned
+from scaler.model.errors import BadInput
 from scaler.sensing.driver import Driver, walk
 
 LOG = logging.getLogger("scaler.agent")

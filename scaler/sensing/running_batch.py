@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from scaler.sensing.batch_history import Past
 from scaler.model.spark_progress import Trigger, add, add_offsets
+from scaler.sensing.batch_history import Past
 
 
 @dataclass(frozen=True, slots=True)

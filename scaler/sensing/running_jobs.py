@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from scaler.model.spark_progress import read_time
 from scaler.sensing.driver import Status
 from scaler.sensing.executor_usage import stamp
-from scaler.model.spark_progress import read_time
 
 
 @dataclass(frozen=True, slots=True)

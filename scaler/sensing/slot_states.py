@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from statistics import median
 
-from scaler.sensing.batch_history import Past
 from scaler.model.spark_progress import Trigger
+from scaler.sensing.batch_history import Past
 from scaler.sensing.spans import Batch, Span
 
 RESTARTED, STOPPED, CATCHING_UP, FULL, STALLED = "restarted", "stopped", "catching up", "full", "stalled"

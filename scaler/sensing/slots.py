@@ -18,11 +18,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from scaler.sensing.reading import Reading
-from scaler.sensing.batch_history import IDLE, Past
 from scaler.model.spark_progress import Trigger
-from scaler.sensing.spans import Batch, Span, cover, find_spans, overlap, share
+from scaler.sensing.batch_history import IDLE, Past
+from scaler.sensing.reading import Reading
 from scaler.sensing.slot_states import IDLE_S, USUAL, find_states, first_heard, has_stopped, last_heard, usual_cycle
+from scaler.sensing.spans import Batch, Span, cover, find_spans, overlap, share
 
 PATIENCE = 2.0  # times the usual, after which a report is late
 STEADY_S = 1.5 * IDLE_S

@@ -22,8 +22,8 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from scaler.sensing.batch_history import STARTED, Past
 from scaler.model.spark_progress import Sign, Trigger
+from scaler.sensing.batch_history import STARTED, Past
 
 
 @dataclass(frozen=True, slots=True)

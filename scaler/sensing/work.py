@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from scaler.sensing.reading import BUSY, Reading
-from scaler.sensing.executor_usage import UNNAMED, Executor, count_replicas, find_going, find_utilisation, tell_losses
 from scaler.sensing.batch_history import Past
+from scaler.sensing.executor_usage import UNNAMED, Executor, count_replicas, find_going, find_utilisation, tell_losses
+from scaler.sensing.reading import BUSY, Reading
 from scaler.sensing.running_jobs import Doing
-from scaler.sensing.timed_records import Records, Timed, add_timed
 from scaler.sensing.slot_states import STALLED
+from scaler.sensing.timed_records import Records, Timed, add_timed
 
 
 def join(

@@ -77,10 +77,10 @@ def make_samples(spark: SparkSession, operators: int, minutes: int) -> DataFrame
 
 def measure(spark: SparkSession, samples: Path, windows: Path) -> tuple[float, float, int, int]:
     """Seconds of the fold, of the moments and traces of its windows; how many of each came out."""
-    from tuner.pipeline.fold import fold
-    from tuner.pipeline.sample_checks import judge, keep_sound
-    from tuner.pipeline.moments import estimate_moments
     from tuner.pipeline.arrival_trace import stream_arrivals
+    from tuner.pipeline.fold import fold
+    from tuner.pipeline.moments import estimate_moments
+    from tuner.pipeline.sample_checks import judge, keep_sound
 
     began = time.perf_counter()
     fold(keep_sound(judge(spark.read.parquet(str(samples)), time.time()))).write.parquet(str(windows))

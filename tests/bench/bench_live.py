@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from scaler.sensing.reading import Reading
-from scaler.sensing.evaluate import make_samples
 from scaler.model.task import Moments
+from scaler.sensing.evaluate import make_samples
+from scaler.sensing.reading import Reading
 from tests.live.proof_bed import Seen, draw, expect_totals, finish, make_objective, running
 from tests.live.proof_forecast import forecast
 from tests.live.proof_scene import BELIEVED, BOUND, CONSTANT, COST, K_MAX, SMALL, WEIGHTS, run_bench
@@ -98,8 +98,8 @@ def contest(setup: Setup, folder: Path) -> None:
 def fit_stream(seen: Seen) -> tuple[Moments, float]:
     """From the samples that our scaler told of a run."""
     from scaler.model.sample import Sample
-    from tuner.surrogate.fitted_application import build_application, list_constants
     from tuner.surrogate.fit import fit
+    from tuner.surrogate.fitted_application import build_application, list_constants
 
     readings = [line["reading"] for line in seen.decisions]
     for reading in readings:

@@ -14,10 +14,10 @@ import numpy as np
 
 from scaler.model.jit import COMPILED
 from scaler.model.nodes import NodeType
-from scaler.policies.planner.planner import PLANNER
-from scaler.policies.rules.threshold import THRESHOLD_C
 from scaler.model.policy import Kernel, KernelPolicy
 from scaler.model.task import Floats, Moments, Task, lay_out, look
+from scaler.policies.planner.planner import PLANNER
+from scaler.policies.rules.threshold import THRESHOLD_C
 from sim.infrastructure import find_infrastructure
 from sim.plant import Inertia, fresh_plant, memoryless
 from sim.replay import Record, fresh_baton, loop_for

@@ -45,10 +45,10 @@ def search_once(engine: str, slots: int) -> dict[str, float]:
     from sim.graphs import find_application
     from sim.infrastructure import find_infrastructure
     from sim.setting import Setting
+    from tuner.scenario.qos import QoS
     from tuner.search.engines import Question, find_engine
     from tuner.search.evaluation import Exam, evaluate
     from tuner.search.space.evaluated import Outcome
-    from tuner.scenario.qos import QoS
     from tuner.search.space.space import make_space
 
     trace = generate("diurnal", low=50.0, high=600.0, slots=slots, seed=0, noise=50.0)
@@ -83,9 +83,9 @@ def time_suggestion(trials: int = 100, repeats: int = 10) -> float:
     from scaler.model.task import Moments
     from sim.application import Application, Edge, Operator
     from sim.infrastructure import find_infrastructure
+    from tuner.scenario.qos import QoS
     from tuner.search.engines import Question, find_engine
     from tuner.search.space.evaluated import Outcome
-    from tuner.scenario.qos import QoS
     from tuner.search.space.space import from_cube, make_space
 
     names = [f"op{i}" for i in range(8)]

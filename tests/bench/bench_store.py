@@ -18,8 +18,8 @@ from typing import Any
 from sqlalchemy import insert
 
 from scaler.model.errors import BadInput
-from tests.store.test_contract import sample
 from scaler.model.sample import Sample
+from tests.store.test_contract import sample
 from tuner.store.applications import add_application
 from tuner.store.connection import Store, open_store
 from tuner.store.decisions import list_decisions, save_decisions

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from scaler.model.errors import BadInput
 from scaler.link import Link
 from scaler.link.saved_orders import NAME
+from scaler.model.errors import BadInput
 from tests.link.conftest import Hurry
 from tests.link.manager import TOKEN, Manager, make_orders, serve, until
 

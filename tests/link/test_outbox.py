@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scaler.link import Link
-from scaler.link.saved_orders import Kept, keep_orders, load_kept
 from scaler.link.report_log import CURSOR, DECISIONS, LANES, SAMPLES, Outbox, Record
+from scaler.link.saved_orders import Kept, keep_orders, load_kept
 from scaler.model.orders import parse_orders
 from tests.link.manager import TOKEN, Manager, make_orders, serve, until
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from scaler.model.errors import BadInput
 from scaler.link import Link
+from scaler.model.errors import BadInput
 from tests.link.manager import Manager, make_orders, serve, until
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificate")

@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import pyarrow as pa
 
-from scaler.model.errors import Retry
 from scaler.acting.executors import SETTINGS, Executors
 from scaler.acting.gateway import Gateway
 from scaler.acting.profiles import Pinned, join, pin
+from scaler.model.errors import Retry
 from tests.bed.application import profile_of
 from tests.bed.cluster import SPEED
 from tests.bed.plan import SPEEDS, TEXT

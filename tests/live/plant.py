@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from scaler.model.errors import Retry
-from scaler.sensing.reading import Reading
 from scaler.model.nodes import NodeType
 from scaler.model.orders import Orders, parse_orders
-from scaler.model.task import Moments
 from scaler.model.queueing import mg1_response
+from scaler.model.task import Moments
+from scaler.sensing.reading import Reading
 
 SLOT_S = 60.0
 NODES = (NodeType("small", 1.0, 1.0), NodeType("fast", 2.0, 2.2))

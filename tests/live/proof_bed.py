@@ -17,8 +17,8 @@ from scaler.model.task import Moments
 from tests.live.proof_source import Levels
 from tests.live.proof_stream import KEYS, OPERATOR, Setup, write_setup
 from tuner.demo.cluster import ROOT, make_environment
-from tuner.demo.process_guard import guarded
 from tuner.demo.demo_run import read_state
+from tuner.demo.process_guard import guarded
 
 MERGED_S = 25.0  # after a rate rises, in which it may show that more waits: a batch that was under way, and the next
 

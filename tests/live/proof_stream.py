@@ -28,6 +28,7 @@ import pyarrow as pa
 import scaler
 from scaler.acting.executors import Executors
 from scaler.acting.gateway import Gateway
+from scaler.model.files import write_whole
 from scaler.model.nodes import NodeType
 from scaler.timing import ServiceTimer
 from tests.live.proof_source import Levels, Rising
@@ -35,17 +36,16 @@ from tests.live.proof_watch import Watch, append, find_memory, find_work
 from tuner.demo.cluster import SPEED
 from tuner.demo.stream import BRIEF, PINNED
 from tuner.pipeline.session import start_session
-from scaler.model.files import write_whole
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
     from scaler.acting.profiles import Pinned
-    from scaler.agent.attachment import Attachment
-    from scaler.sensing.reading import Reading
     from scaler.agent import Decision
+    from scaler.agent.attachment import Attachment
     from scaler.model.task import Floats
+    from scaler.sensing.reading import Reading
 
 Batches = Iterator[pd.DataFrame]
 APP, OPERATOR = "proof", "count"

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scaler.sensing.batch_history import History, Past
 from scaler.model.spark_progress import Sign, read_progress, read_sign
+from scaler.sensing.batch_history import History, Past
 
 RECORDED = Path(__file__).parent / "recorded"
 QUERY = "5f0c8a6e-7f4e-4f0a-9d0b-2f6f5f1c9f01"

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import scaler
-from scaler.model.errors import BadInput
 from scaler.acting.command import Command
 from scaler.acting.profiles import Pinned
 from scaler.agent.attachment import Attachment, Terms
 from scaler.agent.order_source import File
-from scaler.sensing.operators import Operator
+from scaler.model.errors import BadInput
 from scaler.model.orders import parse_orders
+from scaler.sensing.operators import Operator
 from tests.live.plant import NODES, Desk, Plant, make_orders
 
 if TYPE_CHECKING:

@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from scaler.model.errors import BadInput, Retry
 from scaler.acting.calls import Calls, Order, read_replicas
 from scaler.acting.command import LARGEST, Command, run_bounded
 from scaler.acting.webhook import Webhook
+from scaler.agent import Pilot
 from scaler.agent.operation import Operation
 from scaler.agent.pending import Patience
-from scaler.agent import Pilot
+from scaler.model.errors import BadInput, Retry
 from tests.live.plant import NODES, SLOT_S, Desk, Plant
 from tests.live.wait import await_true
 

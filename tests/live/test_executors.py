@@ -13,10 +13,10 @@ from typing import Any, cast
 
 import pytest
 
-from scaler.model.errors import BadInput, Retry
 from scaler.acting.executors import NEEDED, Executors, choose_going
 from scaler.acting.gateway import Executor, Gateway
 from scaler.acting.profiles import Pinned
+from scaler.model.errors import BadInput, Retry
 from tests.bed.cluster import ROOT, Worker, find_page, make_environment, start_cluster, stop
 from tests.bed.plan import SPEEDS
 from tests.live.test_quota import describe, serve

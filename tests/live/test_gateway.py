@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from scaler.model.errors import BadInput, Retry
 from scaler.acting import ACTUATORS, Site, build_actuator
 from scaler.acting.executors import SETTINGS
 from scaler.acting.gateway import PINNED, Gateway, explain
 from scaler.acting.profiles import copy_amounts, join
+from scaler.model.errors import BadInput, Retry
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from scaler.sensing.operators import Operator
 from scaler.sensing.driver import Status
 from scaler.sensing.executor_usage import Executor
+from scaler.sensing.operators import Operator
 from scaler.sensing.running_batch import Flight
 from scaler.sensing.running_jobs import Doing
 from scaler.sensing.timed_records import Records, add_timed

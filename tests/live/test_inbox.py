@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from scaler.agent import gather as gathering
+from scaler.model.spark_progress import Trigger, read_progress
+from scaler.sensing import gather as gathering
+from scaler.sensing import source_files as files
+from scaler.sensing.driver import Status
+from scaler.sensing.evaluate import is_idle
 from scaler.sensing.gather import Gather
+from scaler.sensing.idle_query import Look
 from scaler.sensing.operators import Operator, find_operators
 from scaler.sensing.reading import Reading
-from scaler.sensing import files
-from scaler.sensing.driver import Status
 from scaler.sensing.running_batch import Flight
-from scaler.sensing.idle_query import Look
-from scaler.model.spark_progress import Trigger, read_progress
-from scaler.sensing.evaluate import is_idle
 from tests.live.record import LINES_A_FILE, drop_files
 from tests.live.streams import BEGAN, QUERY, Event, play, spread
 from tests.live.told import WORDS, Told, gather

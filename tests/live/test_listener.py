@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from scaler.sensing.gather import Gather
-from scaler.sensing.operators import Operator, find_operators
-from scaler.sensing.listener import Listener
 from scaler.model.spark_progress import add_offsets
+from scaler.sensing.gather import Gather
+from scaler.sensing.listener import Listener
+from scaler.sensing.operators import Operator, find_operators
 from scaler.timing import ServiceTimer
 from tests.live.source import Ticks
 

@@ -17,7 +17,6 @@ from rich.console import Console
 from scaler.model.errors import BadInput
 from tests.commands import refuse, run, succeed
 from tests.service.served import add_secret, service
-from tuner.demo.manager_process import Manager, pursue
 from tuner.demo.demo_page import write_operator, write_page
 from tuner.demo.demo_plan import (
     APP,
@@ -34,9 +33,10 @@ from tuner.demo.demo_plan import (
     write_line,
 )
 from tuner.demo.demo_run import Progress
+from tuner.demo.demo_view import Lines, draw, read_scene, showing
+from tuner.demo.manager_process import Manager, pursue
 from tuner.demo.scene import Scene, set_scene
 from tuner.history.live_status import describe as describe_status
-from tuner.demo.demo_view import Lines, draw, read_scene, showing
 from tuner.store.connection import open_store
 from tuner.store.decisions import save_decisions
 from tuner.store.records import Decision, Scaler

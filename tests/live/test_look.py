@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from scaler.sensing.driver import Status
+from scaler.sensing.evaluate import is_idle
 from scaler.sensing.gather import Gather
+from scaler.sensing.idle_query import Look
 from scaler.sensing.operators import find_operators
 from scaler.sensing.reading import Reading
-from scaler.sensing.driver import Status
-from scaler.sensing.idle_query import Look
-from scaler.sensing.evaluate import is_idle
 from tests.live.record import drop_file
 from tests.live.streams import BEGAN, Event, play, progress, spread, tell
 from tests.live.told import WORDS, Told, gather

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from scaler.agent import Decision, Pilot
 from scaler.agent.operation import Operation
 from scaler.agent.pending import Patience
 from scaler.sensing.reading import Reading
-from scaler.agent import Decision, Pilot
 from tests.live.plant import NODES, SLOT_S, Desk, Plant
 
 

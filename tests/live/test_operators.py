@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from scaler.model.errors import BadInput
 from scaler.acting.profiles import Pinned
+from scaler.model.errors import BadInput
 from scaler.sensing.operators import LOOKS, Operator, Roll, find_operators, find_profiles, name_operators
 
 if TYPE_CHECKING:

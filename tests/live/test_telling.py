@@ -7,9 +7,8 @@ from dataclasses import replace
 
 import pytest
 
+from scaler.agent.reasons import situate
 from scaler.model.catch_up import SLOTS
-from scaler.sensing.reading import Reading
-from scaler.sensing.slot_states import CATCHING_UP, FULL
 from scaler.sensing.evaluate import (
     LATE,
     OLDEST,
@@ -21,7 +20,8 @@ from scaler.sensing.evaluate import (
     offer,
     tell_more,
 )
-from scaler.agent.reasons import situate
+from scaler.sensing.reading import Reading
+from scaler.sensing.slot_states import CATCHING_UP, FULL
 from tests.live.plant import NODES
 
 WHOLE = Reading(

@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from scaler.model.errors import BadInput, Retry
 from scaler.acting.dry_run import DryRun
 from scaler.acting.worker_fleet import Fleet, Kind
 from scaler.acting.worker_processes import Process, find_processes, note, recall, signal_process, start_process
 from scaler.acting.workers import Workers
+from scaler.model.errors import BadInput, Retry
 from tests.bed.cluster import ROOT, Worker, make_environment, start_cluster, stop, write_worker
 from tests.live.wait import await_true
 

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from scaler.sensing.gather import Gather
-from scaler.sensing.operators import Operator
 from scaler.sensing.driver import Status
-from scaler.sensing.running_batch import Flight
+from scaler.sensing.gather import Gather
 from scaler.sensing.idle_query import Look
+from scaler.sensing.operators import Operator
+from scaler.sensing.running_batch import Flight
 from tests.live.streams import BEGAN, QUERY, Event, play, spread
 
 if TYPE_CHECKING:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from scaler.policies.perturb import believe
 from scaler.model.noise import uniform
 from scaler.model.task import Task
+from scaler.policies.perturb import believe
 from tests.oracles.slots import Slot, answer, moves, price
 
 

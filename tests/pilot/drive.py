@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from scaler.agent import Decision, Pilot, Step
 from scaler.model.nodes import Deployment, NodeType, Reconfiguration
 from scaler.model.orders import Orders, parse_orders
-from scaler.agent import Decision, Pilot, Step
 from scaler.model.policy import Observation
 from scaler.model.queueing import mg1_response
 from tests.examples import SPEEDS, make_rates

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from scaler.model.nodes import NOTHING, Deployment
 from scaler.agent import Pilot
 from scaler.agent.awaited import foresee
+from scaler.model.nodes import NOTHING, Deployment
 from tests.pilot.drive import (
     NODES,
     SLOT,

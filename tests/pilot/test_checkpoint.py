@@ -8,11 +8,11 @@ import json
 import numpy as np
 import pytest
 
+from scaler.agent import Pilot
+from scaler.agent.checkpoint import write_objective
 from scaler.model.errors import BadInput
 from scaler.model.nodes import Deployment
 from scaler.model.orders import parse_orders
-from scaler.agent import Pilot
-from scaler.agent.checkpoint import write_objective
 from scaler.policies import POLICIES
 from tests.pilot.drive import (
     NODES,

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scaler.agent import Pilot
 from scaler.model.nodes import NOTHING, Deployment, Reconfiguration
 from scaler.model.orders import Orders
-from scaler.agent import Pilot
-from scaler.policies import POLICIES
 from scaler.model.policy import Observation
+from scaler.policies import POLICIES
 from tests.pilot.drive import (
     BOUND,
     CONSTANT,

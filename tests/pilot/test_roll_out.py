@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from scaler.agent import Decision, Pilot
 from scaler.model.nodes import Deployment
 from scaler.model.orders import Orders
-from scaler.agent import Decision, Pilot
 from tests.pilot.drive import (
     BOUND,
     CONSTANT,

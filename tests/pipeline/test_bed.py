@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from scaler.model.sample import Sample
 from tests.bed.plan import LINES, SPEEDS, Plan, read_plan
 from tests.bed.run import run_bed
 from tests.bed.truth import Served, read_truth
 from tuner.pipeline.fold import fold
 from tuner.pipeline.merge import whole
 from tuner.pipeline.moments import estimate_moments, estimate_moments_of
-from scaler.model.sample import Sample
 from tuner.pipeline.sources import detect, examine
 
 if TYPE_CHECKING:

@@ -19,12 +19,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 from scaler.model.errors import BadInput
+from scaler.model.sample import Sample
 from sim.trace_file import read_trace
 from tests.pipeline import logs
 from tuner.cli.ingest_command import ingest
 from tuner.cli.samples_command import samples
 from tuner.cli.trace_commands import trace
-from scaler.model.sample import Sample
 from tuner.store.applications import add_application
 from tuner.store.connection import open_store
 from tuner.store.marks import save_marks
@@ -238,7 +238,14 @@ def test_an_event_log_becomes_samples_once(spark: SparkSession, tmp_path: Path) 
 def test_watching_takes_in_what_comes_and_ends_on_ctrl_c(tmp_path: Path) -> None:
     folder = tmp_path / "logs"
     folder.mkdir()
-    command = [sys.executable, "-c", "from tuner.cli.ingest_command import ingest; ingest()", str(folder), "--app", "shop"]
+    command = [
+        sys.executable,
+        "-c",
+        "from tuner.cli.ingest_command import ingest; ingest()",
+        str(folder),
+        "--app",
+        "shop",
+    ]
     process = subprocess.Popen(
         [*command, "--watch", "--every", "1", "--master", "local[1]", "--store", str(tmp_path / "tuner.db")],
         cwd=ROOT,

@@ -20,7 +20,7 @@ from scaler.timing import NODE_RESOURCE
 from tests.pipeline import logs
 from tests.pipeline.logs import START, Job, Task
 from tuner.pipeline import sources
-from tuner.pipeline.sources import task_end
+from tuner.pipeline.sources import task_lines
 from tuner.pipeline.sources.codec import read_chunks
 from tuner.pipeline.sources.event_frame import cut_pieces
 from tuner.pipeline.sources.found import Found, detect
@@ -210,10 +210,10 @@ def test_the_short_way_and_the_sure_way_agree() -> None:
     for number, records in enumerate([0, 1, 10**12]):
         task = Task(number, 5, 1, 3, "driver", records=records, shuffled=7, written=8, shuffle_written=9)
         line = logs.task_end(task).encode()
-        values = task_end.cut(line, 0, len(line))
+        values = task_lines.cut(line, 0, len(line))
         assert values is not None
-        short = dict(zip(task_end.COLUMNS, (value.decode() for value in values), strict=True))
-        assert short == {name: str(task_end.parse(line)[name]) for name in task_end.COLUMNS}
+        short = dict(zip(task_lines.COLUMNS, (value.decode() for value in values), strict=True))
+        assert short == {name: str(task_lines.parse(line)[name]) for name in task_lines.COLUMNS}
 
 
 def pack_lz4(text: bytes, size: int = 1000) -> bytes:

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from scaler.model.errors import BadInput
-from tuner.pipeline.sources.column_rules import AT_THE_END, BLOCKS, LEVELS, MEASURED, SPREAD
-from tuner.pipeline.merge import merge_types, whole
 from scaler.model.sample import EVIDENCE, Sample
+from tuner.pipeline.merge import merge_types, whole
+from tuner.pipeline.sources.column_rules import AT_THE_END, BLOCKS, LEVELS, MEASURED, SPREAD
 from tuner.pipeline.sources.sample_schema import make_frame
 
 if TYPE_CHECKING:

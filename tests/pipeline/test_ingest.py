@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from scaler.model.errors import BadInput, Retry
+from scaler.model.sample import Sample
 from tests.pipeline.lines import find, read_lines, write_lines
 from tests.pipeline.test_fold import NOW, Windows, assert_same, fold_plainly, make_mess
-from scaler.model.sample import Sample
 from tuner.store.connection import open_store
 from tuner.store.samples import load_samples
 

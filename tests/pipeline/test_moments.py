@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from tuner.pipeline.moments import MomentEstimate, estimate_moments_of, fit_tasks
 from scaler.model.sample import Sample
+from tuner.pipeline.moments import MomentEstimate, estimate_moments_of, fit_tasks
 from tuner.pipeline.sources.sample_schema import make_frame
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from scaler.model.errors import BadInput
-from tuner.pipeline import sources
 from scaler.model.sample import Sample
+from tuner.pipeline import sources
 from tuner.pipeline.sources.sample_schema import COLUMNS, make_frame
 
 if TYPE_CHECKING:

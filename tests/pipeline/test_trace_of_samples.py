@@ -12,9 +12,9 @@ import pytest
 
 from scaler.model.errors import BadInput
 from scaler.model.sample import Sample
+from tuner.pipeline.arrival_trace import Arrivals, fill, find_gaps, find_sources, lay_out, stream_arrivals
 from tuner.pipeline.selectivity import estimate_edges, estimate_selectivities_of
 from tuner.pipeline.sources.sample_schema import make_frame
-from tuner.pipeline.arrival_trace import Arrivals, fill, find_gaps, find_sources, lay_out, stream_arrivals
 from tuner.views.arrivals_page import write_arrivals
 
 if TYPE_CHECKING:

@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from scaler.model.task import Moments
 from sim.application import Application, Edge, Operator
 from sim.infrastructure import find_infrastructure
+from tuner.scenario.qos import QoS
 from tuner.search.engines import Ask, Question, Suggestion
 from tuner.search.space.evaluated import Outcome, meets
 from tuner.search.space.parameters import Parameters
-from tuner.scenario.qos import QoS
 from tuner.search.space.space import make_space
 
 Point = NDArray[np.float64]

@@ -11,11 +11,11 @@ import pytest
 from scaler.model.task import Weights
 from sim.graphs import find_application
 from sim.infrastructure import find_infrastructure
+from tuner.scenario.qos import QoS
 from tuner.search.engines import Question, Suggestion, find_engine
 from tuner.search.engines import skopt as paper
 from tuner.search.space.evaluated import Outcome
 from tuner.search.space.parameters import Parameters
-from tuner.scenario.qos import QoS
 from tuner.search.space.space import make_space
 
 

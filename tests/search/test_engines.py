@@ -16,11 +16,10 @@ from scaler.model.errors import BadInput
 from sim.application import equal_shares
 from sim.graphs import APPLICATIONS, find_application
 from tests.search.problems import Problem, ask_for, evaluate, quadratic, search, to_coordinates
-from tuner.search.engines import ENGINES, Ask, Question, Suggestion, find_engine
-from tuner.search.engines import random as sobol
+from tuner.scenario.qos import QoS
+from tuner.search.engines import ENGINES, Ask, Question, Suggestion, find_engine, sobol
 from tuner.search.space.evaluated import Outcome
 from tuner.search.space.parameters import Parameters, from_document, to_document
-from tuner.scenario.qos import QoS
 from tuner.search.space.space import fits
 
 LENGTH = 14  # beyond what engines draw at random before they begin

@@ -12,11 +12,11 @@ from sim.arrivals import generate
 from sim.graphs import find_application
 from sim.infrastructure import find_infrastructure
 from sim.setting import Setting
-from tuner.search.local_pool import spread_here
-from tuner.search.evaluation import Exam, Result
-from tuner.search.spark_pool import Fleet, count_tasks
 from tuner.scenario.qos import QoS
+from tuner.search.evaluation import Exam, Result
+from tuner.search.local_pool import spread_here
 from tuner.search.space.space import from_cube, make_space
+from tuner.search.spark_pool import Fleet, count_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

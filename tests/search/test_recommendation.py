@@ -15,10 +15,8 @@ from sim.graphs import find_application
 from sim.infrastructure import find_infrastructure
 from sim.setting import Setting
 from sim.simulate import simulate
-from tuner.search.evaluation import Exam, agree, average, state, tail
-from tuner.search.space.evaluated import Outcome, measure_slack, meets
-from tuner.search.space.parameters import Parameters
 from tuner.scenario.qos import QoS
+from tuner.search.evaluation import Exam, agree, average, state, tail
 from tuner.search.feasibility import check_reach
 from tuner.search.recommendation import (
     MOST_PROVED,
@@ -31,6 +29,8 @@ from tuner.search.recommendation import (
     needs_more,
     prove,
 )
+from tuner.search.space.evaluated import Outcome, measure_slack, meets
+from tuner.search.space.parameters import Parameters
 from tuner.search.space.space import from_cube, make_space
 
 QUALITY = QoS(0.05, 0.05, 0.10)

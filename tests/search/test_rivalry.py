@@ -28,10 +28,10 @@ from tuner.lab.engine_benchmark import (
     make_setting,
     run_engine,
 )
-from tuner.search.problem import FIRST_PROOF_SEED, PROOF_SEEDS
-from tuner.scenario.qos import QoS
-from tuner.search.recommendation import PROVED
 from tuner.lab.engine_summary import list_settings, sum_up
+from tuner.scenario.qos import QoS
+from tuner.search.problem import FIRST_PROOF_SEED, PROOF_SEEDS
+from tuner.search.recommendation import PROVED
 
 TRACE = generate("diurnal", low=50.0, high=500.0, slots=60_000, seed=2)
 SHORT = replace(TRACE, rates=TRACE.rates[:4_000])

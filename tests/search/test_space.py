@@ -17,8 +17,8 @@ from scaler.model.task import Moments, Weights
 from sim.application import Application, Edge, Operator, paths
 from sim.graphs import find_application
 from sim.infrastructure import find_infrastructure
-from tuner.search.space.parameters import Parameters, from_document, to_bounds, to_document
 from tuner.scenario.qos import QoS
+from tuner.search.space.parameters import Parameters, from_document, to_bounds, to_document
 from tuner.search.space.space import Space, fits, from_cube, gather, make_space, settle, to_cube
 
 TYPES = find_infrastructure("A", n_res=3)  # the fastest is of 1.3

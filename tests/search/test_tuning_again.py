@@ -23,10 +23,10 @@ from tests.search.runs import (
     run_in_pieces,
     stop_after,
 )
-from tuner.search.problem import Wanted
-from tuner.search.local_pool import spread_here
 from tuner.search.engines import ENGINES
 from tuner.search.evaluation import Exam, Result
+from tuner.search.local_pool import spread_here
+from tuner.search.problem import Wanted
 from tuner.search.space.parameters import Parameters
 from tuner.search.tuning_run import Ended, resume_tuning, start_tuning, tune
 from tuner.store.connection import Store, open_store

@@ -33,8 +33,8 @@ from tests.search.runs import (
     stop_after,
 )
 from tests.store.conftest import POSTGRES
-from tuner.search.problem import Wanted
 from tuner.search.lease import staying_alive
+from tuner.search.problem import Wanted
 from tuner.search.tuning_run import Ended, resume_tuning, start_tuning, tune
 from tuner.store.connection import Store, open_store
 from tuner.store.records import TuningRun

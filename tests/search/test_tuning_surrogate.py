@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from scaler.model.errors import BadInput
+from scaler.model.sample import Sample
 from tests.search.runs import (
     Stop,
     all_figures,
@@ -22,15 +23,14 @@ from tests.search.runs import (
     stop_after,
 )
 from tests.surrogate.worlds import WINDOW, queue_stream
-from scaler.model.sample import Sample
 from tuner.search.problem import Wanted, read_brief
 from tuner.search.tuning_run import resume_tuning, start_tuning, tune
 from tuner.store.connection import Store, open_store
 from tuner.store.samples import save_samples
 from tuner.store.surrogates import save_surrogate
 from tuner.surrogate.fit import fit
-from tuner.surrogate.surrogate_records import to_record
 from tuner.surrogate.surrogate import Surrogate
+from tuner.surrogate.surrogate_records import to_record
 
 
 class TestSurrogate:

@@ -14,9 +14,9 @@ import pytest
 
 from tests.search.problems import evaluate, quadratic
 from tests.search.runs import APP, Stop, add, all_figures, describe, put, recommended, run, stop_after
-from tuner.search.problem import Wanted, read_brief
 from tuner.search.engines import Suggestion
 from tuner.search.evaluation import Exam, Result
+from tuner.search.problem import Wanted, read_brief
 from tuner.search.space.evaluated import Outcome
 from tuner.search.space.parameters import Parameters
 from tuner.search.space.space import fits

@@ -8,10 +8,10 @@ warnings.simplefilter("ignore", DeprecationWarning)
 
 import psycopg  # noqa: E402, F401
 
-import tuner.search.engines.gp  # noqa: E402
-import tuner.search.tuning_run  # noqa: E402
 import tuner.retuning.loop  # noqa: E402
 import tuner.rollout.improvement  # noqa: E402
+import tuner.search.engines.gp  # noqa: E402
+import tuner.search.tuning_run  # noqa: E402
 import tuner.surrogate.fit  # noqa: E402, F401
 from scaler.model.task import Moments  # noqa: E402
 from sim.simulate import simulate  # noqa: E402

@@ -12,8 +12,8 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from scaler.model.errors import Retry
 from tests.service.conftest import BOUNDS, SHOP, WEIGHTS, sentence
-from tuner.service.api.problems import add_handlers
 from tuner.rollout.retuning_settings import DEFAULTS
+from tuner.service.api.problems import add_handlers
 from tuner.store.connection import Store
 from tuner.store.faults import Outdated
 from tuner.store.orders import load_orders

@@ -13,16 +13,16 @@ import pytest
 from scaler.model.errors import BadInput
 from scaler.model.task import Moments, Weights
 from tests.service.world import SLOT_S, START, World, describe, into, live, orders_of, register
-from tuner.search.problem import Brief, Wanted, brief_of, settle
-from tuner.retuning.due import compare_blocks, find_drift, find_missed, find_reason, find_wrong
 from tuner.retuning.context import Hand
+from tuner.retuning.due import compare_blocks, find_drift, find_missed, find_reason, find_wrong
 from tuner.retuning.loop import look_once
 from tuner.retuning.refit import fit_stretches, refit
-from tuner.rollout.retuning_settings import DEFAULTS, Retuning, read_retuning, read_settings
 from tuner.retuning.requests import is_asked
-from tuner.rollout.issue_orders import issue_orders
 from tuner.rollout.improvement import compare, find_alike
+from tuner.rollout.issue_orders import issue_orders
 from tuner.rollout.push import propose_by_hand, push
+from tuner.rollout.retuning_settings import DEFAULTS, Retuning, read_retuning, read_settings
+from tuner.search.problem import Brief, Wanted, brief_of, settle
 from tuner.store.applications import add_application, load_application
 from tuner.store.connection import Store
 from tuner.store.controls import set_control
@@ -33,8 +33,8 @@ from tuner.store.runs import list_runs
 from tuner.store.samples import load_samples
 from tuner.store.surrogates import save_surrogate
 from tuner.store.watches import ask_watch, find_watch, put_watch
-from tuner.surrogate.surrogate_records import to_record
 from tuner.surrogate.surrogate import worst
+from tuner.surrogate.surrogate_records import to_record
 
 pytestmark = pytest.mark.parametrize("address", ["sqlite"], indirect=True)
 APP = "shop"
@@ -361,8 +361,8 @@ def test_reverts_double_the_pause(store: Store, world: World) -> None:
 
 
 def test_a_daemon_that_was_followed_writes_nothing(store: Store, world: World) -> None:
-    from tuner.retuning.phases import attend
     from tuner.retuning.loop import claim
+    from tuner.retuning.phases import attend
     from tuner.store.runs import TakenOver
     from tuner.store.watches import release_watch
 

@@ -19,8 +19,6 @@ from scaler.model.task import Weights
 from tests.service.made_decisions import CLICKS, HOUR, NOW, SLOT
 from tests.service.showcase import furnish
 from tuner.cli.explain_command import explain as command
-from tuner.views.explanation_lines import to_lines
-from tuner.views.explanation_words import say_time, to_json
 from tuner.history.alternatives import compare, rank_alternatives
 from tuner.history.explanation import Account, Explanation, explain, read_candidate, read_seen
 from tuner.store.applications import add_application
@@ -31,6 +29,8 @@ from tuner.store.objectives import add_objective
 from tuner.store.orders import put_orders
 from tuner.store.records import DECISION_KINDS, Control, Decision, Objective, Scaler
 from tuner.store.scalers import save_scalers
+from tuner.views.explanation_lines import to_lines
+from tuner.views.explanation_words import say_time, to_json
 
 WEIGHTS = Weights(0.5, 0.15, 0.35)
 STAY = Decision(

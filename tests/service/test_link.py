@@ -9,9 +9,9 @@ from pathlib import Path
 
 import httpx
 
+from scaler.agent import Pilot
 from scaler.link import Link
 from scaler.model.nodes import Deployment, NodeType
-from scaler.agent import Pilot
 from scaler.model.policy import Observation
 from tests.service.conftest import BOUNDS, WEIGHTS
 from tests.service.served import add_secret

@@ -17,9 +17,9 @@ from fastapi import FastAPI, Request
 from scaler.model.errors import Retry
 from tests.service.heard import PATIENCE, running
 from tuner.service.access.envelope import wrap
+from tuner.service.access.logs import Lines, say, set_up_logs
 from tuner.service.access.session import make_csrf
 from tuner.service.access.token import PAGE_PREFIX
-from tuner.service.access.logs import Lines, say, set_up_logs
 
 # The same in every process that collects these tests, for their names hold them.
 TOKEN, COOKIE, PASSWORD = f"ts_{'Ty-pZ_q' * 6}A", f"{PAGE_PREFIX}{'xo-I1_U' * 6}A", "pa ss/w@rd"

@@ -15,18 +15,18 @@ from tests.service.heard import running
 from tests.service.made_decisions import DAY, HOUR, NOW, PAYMENTS, SLOT
 from tests.service.served import add_secret
 from tests.service.showcase import furnish
-from tuner.scenario.description import shape_of, tables_of
 from tuner.history.qos_history import load_slots, observe
+from tuner.scenario.description import shape_of, tables_of
 from tuner.scenario.scenario import make_qos
 from tuner.service.access.gate import make_gate
 from tuner.service.access.limits import Limits
 from tuner.service.app import make_app
-from tuner.service.metrics.reason_classes import EVENTS, classify
+from tuner.service.exchange.service_settings import Settings
 from tuner.service.metrics.families import COUNTERS, GAUGES
 from tuner.service.metrics.meter import FRESH_S, Meter
 from tuner.service.metrics.newest import load_newest
 from tuner.service.metrics.qos_shares import join_neighbours
-from tuner.service.exchange.service_settings import Settings
+from tuner.service.metrics.reason_classes import EVENTS, classify
 from tuner.store.connection import Store, open_store
 from tuner.store.decisions import save_decisions
 from tuner.store.events import add_event

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from scaler.model.errors import BadInput
 from tests.service.made_decisions import DAY, NOW
-from tuner.service.page.time_charts import keep_peaks, thin
 from tuner.service.page.links import link_application
-from tuner.service.page.time_range import read_window
 from tuner.service.page.page_words import list_facts, say_ago, say_moment
+from tuner.service.page.time_charts import keep_peaks, thin
+from tuner.service.page.time_range import read_window
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1))

@@ -13,8 +13,8 @@ import httpx
 import pytest
 
 from scaler.model.errors import BadInput, Retry
-from tests.service.conftest import sentence
 from scaler.model.sample import Sample
+from tests.service.conftest import sentence
 from tuner.service.exchange.intake import Report, close_intake, join_scalers, note, open_intake, take_in, write_batch
 from tuner.store.connection import Store
 from tuner.store.decisions import list_decisions

@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 
 from scaler.model.task import Moments
 from sim.application import Application, Operator
-from tuner.scenario.qos import QoS
 from tuner.rollout.betting import BLOCK, cut_blocks, exceeds, find_wealth, measure_doubt
 from tuner.rollout.evidence import BROKEN, GOES_ON, PASSED, UNDECIDED, Limits, Place, Seen, weigh
+from tuner.scenario.qos import QoS
 
 LIMITS = Limits(0.05, 0.1)
 PLACE = Place("canary", Application((Operator("parse", Moments(0.01, 0.0)),)), QoS(0.1, 0.05, 0.1), 60.0)

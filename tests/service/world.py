@@ -15,13 +15,13 @@ from typing import Any
 import httpx
 import numpy as np
 
+from scaler.agent import Pilot
 from scaler.model.nodes import Deployment, NodeType, Reconfiguration
 from scaler.model.orders import Orders, parse_orders
-from scaler.agent import Pilot
 from scaler.model.policy import Observation
-from scaler.model.task import Moments
 from scaler.model.queueing import mg1_response
 from scaler.model.sample import Sample
+from scaler.model.task import Moments
 from tuner.rollout.issue_orders import tell
 from tuner.store.applications import add_application
 from tuner.store.connection import Store

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from sqlalchemy.orm import Session
 
-from scaler.model.task import Weights
 from scaler.model.sample import Sample
+from scaler.model.task import Weights
 from tuner.store.applications import add_application
 from tuner.store.connection import Store, connect_unprepared
 from tuner.store.controls import set_control

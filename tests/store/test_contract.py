@@ -11,8 +11,8 @@ import pytest
 from sqlalchemy import event
 
 from scaler.model.errors import BadInput
-from scaler.model.task import Weights
 from scaler.model.sample import Sample
+from scaler.model.task import Weights
 from tuner.store.applications import add_application, list_applications, list_versions, load_application, load_version
 from tuner.store.connection import Store
 from tuner.store.decisions import count_decisions, list_decisions, save_decisions

@@ -18,10 +18,10 @@ from sqlalchemy.orm import Session
 
 import tuner.store as store_package
 from scaler.model.errors import BadInput
+from scaler.model.sample import Sample
 from tests.store.conftest import POSTGRES
 from tests.store.release import fill
 from tuner.cli.db_commands import db, parse_age
-from scaler.model.sample import Sample
 from tuner.store.checkup import check_store
 from tuner.store.connection import Store, open_store
 from tuner.store.export import count_rows, export_store, tables

@@ -15,8 +15,8 @@ from sqlalchemy import event, text
 from sqlalchemy.orm import Session
 
 from scaler.model.errors import BadInput, Retry
-from tests.store.conftest import POSTGRES
 from scaler.model.sample import Sample
+from tests.store.conftest import POSTGRES
 from tuner.store.applications import add_application, load_application
 from tuner.store.checkup import check_store
 from tuner.store.connection import Store, open_store

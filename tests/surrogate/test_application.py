@@ -11,14 +11,15 @@ import pytest
 
 from scaler.model.errors import BadInput
 from scaler.model.nodes import NodeType
-from scaler.model.task import Moments
 from scaler.model.queueing import mg1_response
+from scaler.model.task import Moments
 from sim.application import Application, Edge, Operator, read_application
 from sim.infrastructure import Infrastructure
 from sim.setting import Setting
 from sim.simulate import simulate
 from sim.trace import Trace
 from tests.surrogate.worlds import batch_stream, queue_stream
+from tuner.surrogate.fit import fit
 from tuner.surrogate.fitted_application import (
     build_application,
     format_application,
@@ -27,7 +28,6 @@ from tuner.surrogate.fitted_application import (
     pool_speeds,
     put_speeds,
 )
-from tuner.surrogate.fit import fit
 from tuner.surrogate.surrogate import Surrogate, find_operator
 
 DECLARED = (NodeType("small", 1.0, 1.0), NodeType("big", 2.0, 2.0), NodeType("huge", 4.0, 3.5))

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tests.surrogate.worlds import WINDOW, batch_stream, load_pattern, queue_stream
 from scaler.model.sample import Sample
+from tests.surrogate.worlds import WINDOW, batch_stream, load_pattern, queue_stream
 from tuner.surrogate.checks import CHECKS
 from tuner.surrogate.drift import ALARM, Profile, profile
 from tuner.surrogate.drift_answer import weigh_changes
 from tuner.surrogate.fit import check_again, fit
-from tuner.surrogate.surrogate import Check, Surrogate, is_fit_for_tuning, worst
 from tuner.surrogate.observed_windows import gather
+from tuner.surrogate.surrogate import Check, Surrogate, is_fit_for_tuning, worst
 
 Samples = list[Sample]
 WINDOWS = 150

@@ -12,17 +12,17 @@ import pytest
 from click.testing import CliRunner, Result
 
 from scaler.model.errors import BadInput
+from scaler.model.sample import Sample
 from sim.application import read_application
 from tests.surrogate.worlds import WINDOW, queue_stream
 from tuner.cli.surrogate_commands import surrogate
-from scaler.model.sample import Sample
 from tuner.store.applications import add_application
 from tuner.store.connection import open_store
 from tuner.store.samples import save_samples
 from tuner.store.surrogates import list_surrogates, load_surrogate
 from tuner.surrogate.fit import fit
-from tuner.surrogate.surrogate_records import from_record, to_record
 from tuner.surrogate.surrogate import from_document, to_document
+from tuner.surrogate.surrogate_records import from_record, to_record
 
 
 def put(path: Path, samples: list[Sample]) -> str:

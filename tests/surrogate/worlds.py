@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.oracles.batches import run_batches
 from scaler.model.sample import Sample
+from tests.oracles.batches import run_batches
 
 Floats = NDArray[np.float64]
 Draw = Callable[[np.random.Generator, int], Floats]

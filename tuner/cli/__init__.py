@@ -24,19 +24,29 @@ class Entry(NamedTuple):
 
 COMMANDS: dict[str, Entry] = {
     "demo": Entry("tuner.cli.demo_command:demo", "Replay a small bundled example, then tune it."),
-    "simulate": Entry("tuner.cli.simulate_command:simulate", "Replay a trace under one or more policies and compare them."),
+    "simulate": Entry(
+        "tuner.cli.simulate_command:simulate", "Replay a trace under one or more policies and compare them."
+    ),
     "compare": Entry("tuner.cli.compare_command:compare", "Compare policies over many settings, against the floor."),
     "reproduce": Entry("tuner.cli.reproduce_command:reproduce", "Compute the published tables again."),
-    "ingest": Entry("tuner.cli.ingest_command:ingest", "Read what a stream's monitoring left: samples, moments, traces."),
+    "ingest": Entry(
+        "tuner.cli.ingest_command:ingest", "Read what a stream's monitoring left: samples, moments, traces."
+    ),
     "samples": Entry("tuner.cli.samples_command:samples", "List what each operator did, window by window."),
     "trace": Entry("tuner.cli.trace_commands:trace", "Export or plot the arrivals of an application."),
-    "surrogate": Entry("tuner.cli.surrogate_commands:surrogate", "Fit an application's model, and say whether to trust it."),
-    "app": Entry("tuner.cli.app_commands:app", "Describe an application: its operators, its trace, what is demanded of it."),
+    "surrogate": Entry(
+        "tuner.cli.surrogate_commands:surrogate", "Fit an application's model, and say whether to trust it."
+    ),
+    "app": Entry(
+        "tuner.cli.app_commands:app", "Describe an application: its operators, its trace, what is demanded of it."
+    ),
     "tune": Entry("tuner.cli.tune_command:tune", "Search an application's latency bounds and weights."),
     "trials": Entry("tuner.cli.trials_command:trials", "List what searches tried."),
     "trial": Entry("tuner.cli.trial_command:trial", "Show one trial in full."),
     "report": Entry("tuner.cli.report_command:report", "Say what a search found, as a page if wanted."),
-    "compare-engines": Entry("tuner.cli.compare_engines_command:compare_engines", "Hold the engines against each other."),
+    "compare-engines": Entry(
+        "tuner.cli.compare_engines_command:compare_engines", "Hold the engines against each other."
+    ),
     "push": Entry("tuner.cli.push_commands:push", "Let an objective that was found into use, stage by stage."),
     "roll-back": Entry("tuner.cli.push_commands:roll_back", "Take an objective back for the one before it."),
     "orders": Entry("tuner.cli.push_commands:orders", "Print what the scalers of an application are told."),
@@ -44,8 +54,12 @@ COMMANDS: dict[str, Entry] = {
     "daemon": Entry("tuner.cli.daemon_command:daemon", "Retune applications in the background, without the service."),
     "explain": Entry("tuner.cli.explain_command:explain", "Say why an application was scaled at a time, or not."),
     "token": Entry("tuner.cli.token_commands:token", "Make and revoke what scalers and people show to be let in."),
-    "dashboards": Entry("tuner.cli.dashboards_command:dashboards", "Write a Grafana dashboard and alert rules to a folder."),
-    "live": Entry("tuner.cli.live_commands:live", "Watch scalers at work: a demo on a real cluster, or an application's."),
+    "dashboards": Entry(
+        "tuner.cli.dashboards_command:dashboards", "Write a Grafana dashboard and alert rules to a folder."
+    ),
+    "live": Entry(
+        "tuner.cli.live_commands:live", "Watch scalers at work: a demo on a real cluster, or an application's."
+    ),
     "db": Entry("tuner.cli.db_commands:db", "Look after the database of samples, trials and decisions."),
     "completion": Entry("tuner.cli.completion:completion", "Print what makes a shell complete these commands."),
 }

@@ -49,8 +49,8 @@ def add(
     Files that it names are read now, but for its trace, which stays where it is. Earlier versions are kept.
     """
     from tuner.cli.token_commands import name_user
-    from tuner.scenario.description import read_description
     from tuner.rollout.registration import keep_described
+    from tuner.scenario.description import read_description
     from tuner.store.applications import list_versions
     from tuner.store.connection import open_store
 
@@ -96,8 +96,8 @@ def show(app: str, number: int | None, toml: Path | None, as_json: bool, address
         version = load_application(session, app, number)
         known = gather(session, version)
     if toml is not None:
-        from tuner.scenario.description import format_description
         from scaler.model.files import check_place, write_whole
+        from tuner.scenario.description import format_description
 
         check_place(toml)
         write_whole(toml, format_description(version.document))

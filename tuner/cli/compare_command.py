@@ -9,19 +9,19 @@ from typing import Any
 import click
 
 from scaler.model.errors import BadInput
+from scaler.model.files import check_place, write_whole
+from tuner.cli.interruptible import run_interruptibly
 from tuner.cli.progress_bar import show_progress
 from tuner.cli.simulate_command import parse_pairs
 from tuner.cli.summary_grid import print_standings
-from tuner.lab.policy_benchmark import hold
-from tuner.cli.interruptible import run_interruptibly
 from tuner.lab.plan import Plan
 from tuner.lab.plan_file import read_plan
+from tuner.lab.policy_benchmark import hold
+from tuner.lab.policy_summary import Standings
 from tuner.lab.published.published_plan import plan_published
+from tuner.lab.shifts import SHIFTS
 from tuner.lab.summary_page import write_standings
 from tuner.lab.summary_plain import describe_standings
-from tuner.lab.shifts import SHIFTS
-from tuner.lab.policy_summary import Standings
-from scaler.model.files import check_place, write_whole
 
 PARTS = 1000  # of the progress
 TRACES = Path("../shared/traces")

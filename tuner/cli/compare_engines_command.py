@@ -49,8 +49,8 @@ def compare_engines(as_json: bool, keep: Path | None, traces: Path | None, **ask
     gain. The others search as `tuner tune` does, with half as many evaluations. The judge replays every recommendation
     over the whole trace with seeds that no search uses.
     """
-    from tuner.cli.progress_bar import show_progress
     from tuner.cli.interruptible import run_interruptibly
+    from tuner.cli.progress_bar import show_progress
     from tuner.lab.engine_benchmark import Rules, hold_matches, list_cells
     from tuner.search.engines import find_engine
 
@@ -100,8 +100,8 @@ def check_cells(rules: Any, cells: Sequence[Any]) -> None:
 def show(matches: Sequence[Match], as_json: bool) -> None:
     from dataclasses import asdict
 
-    from tuner.views.plain import tame
     from tuner.lab.engine_summary import list_settings, sum_up
+    from tuner.views.plain import tame
 
     lines, rows = sum_up(matches), list_settings(matches)
     if as_json:

@@ -56,8 +56,8 @@ def save_example(example: Path, place: Path) -> None:
 
 
 def play_example(example: Path, html: Path | None) -> None:
-    from tuner.cli.replay_progress import replay_scenario
     from tuner.cli.comparison_grid import print_readings, print_table
+    from tuner.cli.replay_progress import replay_scenario
     from tuner.scenario.scenario import read_scenario
 
     scenario = read_scenario(example)
@@ -78,11 +78,11 @@ def play_example(example: Path, html: Path | None) -> None:
 
 def tune_example(example: Path, html: Path | None) -> None:
     """Through a database as any application is, one that is gone afterwards."""
+    from tuner.cli.interruptible import run_interruptibly
     from tuner.cli.tune_command import carry_out, ending_at_once, show_ended, show_search
     from tuner.scenario.description import read_description
-    from tuner.cli.interruptible import run_interruptibly
-    from tuner.search.problem import Wanted
     from tuner.search.local_pool import spread_here
+    from tuner.search.problem import Wanted
     from tuner.search.tuning_run import start_tuning
     from tuner.store.applications import add_application
     from tuner.store.connection import open_store

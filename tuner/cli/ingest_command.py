@@ -130,8 +130,8 @@ def keep_watching(place: Place, paths: tuple[str, ...], again: bool, master: str
 
 def say(place: Place, result: Ingested) -> None:
     """What was read, what was left alone, what is wrong."""
-    from tuner.pipeline.sample_checks import FAULTS
     from tuner.pipeline.arrival_trace import say_when
+    from tuner.pipeline.sample_checks import FAULTS
 
     size = {state.path: state.size for state in result.files}
     total = sum(size[file.path] for file in result.read)

@@ -81,11 +81,11 @@ def demo(minutes: float, on: Mapping[str, str], html: Path | None, as_json: bool
     falls back. All of it is heard on loopback alone, and ends with this command. It takes a minute more than asked
     for, two cores and 5 GB of memory.
     """
+    from scaler.model.files import check_place, write_whole
     from tuner.cli.interruptible import hearing_termination
     from tuner.demo.demo_plan import SLOT_S, Plan
     from tuner.demo.demo_run import run_demo
     from tuner.demo.demo_view import read_scene, showing
-    from scaler.model.files import check_place, write_whole
 
     if html is not None:
         check_place(html)

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import click
 
-from tuner.simulation.runner import list_jobs, run_jobs
-from tuner.cli.progress_bar import show_progress
-from tuner.simulation.comparison import Comparison, compare
-from tuner.cli.interruptible import run_interruptibly
-from tuner.views.html_page import choose_columns, write_page
-from tuner.scenario.scenario import Scenario
 from scaler.model.files import check_place, write_whole
+from tuner.cli.interruptible import run_interruptibly
+from tuner.cli.progress_bar import show_progress
+from tuner.scenario.scenario import Scenario
+from tuner.simulation.comparison import Comparison, compare
+from tuner.simulation.runner import list_jobs, run_jobs
+from tuner.views.html_page import choose_columns, write_page
 
 
 def replay_scenario(scenario: Scenario, html: Path | None, bound: bool | None = None) -> Comparison:

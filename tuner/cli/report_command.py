@@ -16,8 +16,8 @@ from tuner.cli.db_commands import store_option
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
-    from tuner.views.tuning import Tuning
     from tuner.store.records import Objective, Trial, TuningRun
+    from tuner.views.tuning import Tuning
 
 
 @click.command(
@@ -38,9 +38,9 @@ def report(
     The page of --html shows every trial, the bounds on the application's graph, and what was chosen beside equal
     shares and weights. It is one file, and needs no network.
     """
-    from tuner.views.tuning_plain import describe_tuning
-    from tuner.store.connection import open_store
     from scaler.model.files import check_place, write_whole
+    from tuner.store.connection import open_store
+    from tuner.views.tuning_plain import describe_tuning
 
     if html is not None:
         check_place(html)
@@ -58,9 +58,9 @@ def report(
 
 def read_tuning(session: Session, app: str, number: int | None) -> Tuning:
     """The run of this number, or the newest of the application."""
-    from tuner.views.tuning import gather_tuning
     from tuner.store.applications import load_version
     from tuner.store.trials import load_history
+    from tuner.views.tuning import gather_tuning
 
     run = choose_run(session, app, number)
     assert run.id is not None

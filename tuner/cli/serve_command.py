@@ -115,8 +115,8 @@ def build(store: Store, listening: Listening, rate: float, max_body: int) -> tup
     from tuner.service.access.gate import make_gate
     from tuner.service.access.limits import Limits
     from tuner.service.app import make_app
-    from tuner.service.serving import names_of
     from tuner.service.exchange.service_settings import Settings
+    from tuner.service.serving import names_of
 
     settings = Settings(largest_body=max_body, requests_per_s=rate, burst=max(1, round(SURGE * rate)))
     app = make_app(store, settings)
@@ -129,8 +129,8 @@ def offer_first_token(store: Store) -> None:
     from sqlalchemy.exc import IntegrityError
 
     from tuner.cli.token_commands import SCOPE_NAMES, name_user
-    from tuner.service.access.token import make_token
     from tuner.service.access.logs import say
+    from tuner.service.access.token import make_token
     from tuner.store.tokens import list_tokens
 
     logger = logging.getLogger("tuner.service")
@@ -181,8 +181,8 @@ def retuning(store: Store) -> Iterator[threading.Thread]:
 
 
 def run(app: FastAPI, wrapped: Application, sock: socket.socket, listening: Listening) -> None:
-    from tuner.service.app import release
     from tuner.service.access.logs import say
+    from tuner.service.app import release
     from tuner.service.serving import describe_address, make_server, serve
 
     logger = logging.getLogger("tuner.service")

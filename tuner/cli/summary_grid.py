@@ -10,9 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from tuner.cli.comparison_grid import GAP, measure, open_console, pack, spell
-from tuner.views.comparison_table import Column
-from tuner.lab.summary_table import list_rows, list_summaries, say_errors
 from tuner.lab.policy_summary import Standings
+from tuner.lab.summary_table import list_rows, list_summaries, say_errors
+from tuner.views.comparison_table import Column
 
 LEFT = ("workload", "setting", "policy", "floor")
 

@@ -68,8 +68,8 @@ def fit(
     from tuner.store.samples import load_samples
     from tuner.store.surrogates import save_surrogate
     from tuner.surrogate.fit import fit as fit_surrogate
-    from tuner.surrogate.surrogate_records import to_record
     from tuner.surrogate.surrogate import is_fit_for_tuning
+    from tuner.surrogate.surrogate_records import to_record
 
     check_places(html)
     node_types = declare(infrastructure)
@@ -112,8 +112,8 @@ def show(
     from tuner.store.samples import load_samples
     from tuner.store.surrogates import load_surrogate
     from tuner.surrogate.fit import check_again
-    from tuner.surrogate.surrogate_records import from_record
     from tuner.surrogate.surrogate import is_fit_for_tuning
+    from tuner.surrogate.surrogate_records import from_record
 
     check_places(html, toml)
     with closing(open_store(address)) as store, store.read() as session:
@@ -153,10 +153,10 @@ def read_shape(session: Any, app: str) -> Any:
 
 
 def write_application(fitted: Surrogate, document: Any, samples: Sequence[Sample], toml: Path) -> None:
-    from tuner.scenario.description import shape_of
-    from tuner.pipeline.selectivity import estimate_edges
-    from tuner.surrogate.fitted_application import build_application, format_application
     from scaler.model.files import write_whole
+    from tuner.pipeline.selectivity import estimate_edges
+    from tuner.scenario.description import shape_of
+    from tuner.surrogate.fitted_application import build_application, format_application
 
     shape = None if document is None else shape_of(document)
     edges = [] if shape is None else [(edge.upstream, edge.downstream) for edge in shape.edges]
@@ -165,13 +165,13 @@ def write_application(fitted: Surrogate, document: Any, samples: Sequence[Sample
 
 def show_all(fitted: Surrogate, number: int | None, html: Path | None, as_json: bool) -> None:
     if html is not None:
-        from tuner.views.surrogate_page import write_page
         from scaler.model.files import write_whole
+        from tuner.views.surrogate_page import write_page
 
         write_whole(html, write_page(fitted))
     if as_json:
-        from tuner.views.plain import tame
         from tuner.surrogate.surrogate import to_document
+        from tuner.views.plain import tame
 
         click.echo(json.dumps(tame({"number": number, **to_document(fitted)}), indent=2, allow_nan=False))
     else:

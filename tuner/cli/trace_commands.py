@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import click
 
 from scaler.model.errors import BadInput
+from scaler.model.files import check_place, write_whole
 from tuner.cli.completion import app_argument
 from tuner.cli.db_commands import store_option
 from tuner.cli.moment import READING, parse_moment
-from scaler.model.files import check_place, write_whole
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -131,8 +131,8 @@ def load_one_length(session: Session, app: str, since: float | None, until: floa
 
 def read_sources(session: Session, app: str) -> dict[str, float] | None:
     """The sources as `tuner app add` described them, or as the monitoring's own links tell; None where neither does."""
-    from tuner.scenario.description import shape_of
     from tuner.pipeline.ledger import load_links
+    from tuner.scenario.description import shape_of
     from tuner.store.applications import list_applications
 
     described = [version for version in list_applications(session) if version.application == app]

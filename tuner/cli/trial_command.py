@@ -62,9 +62,9 @@ def gather(session: Any, number: int) -> dict[str, Any]:
 
 
 def write_scenario(known: dict[str, Any], path: Path) -> None:
-    from tuner.search.trial_replay import restate
-    from tuner.scenario.toml_table import format_document
     from scaler.model.files import check_place, write_whole
+    from tuner.scenario.toml_table import format_document
+    from tuner.search.trial_replay import restate
 
     check_place(path)
     found = known["trial"]

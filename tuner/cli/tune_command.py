@@ -70,9 +70,9 @@ def tune(
     seeds of its own and on the last part of the trace, which the search does not see; it is kept as a proposed
     objective. Interrupted at any time, nothing that has ended is lost.
     """
+    from scaler.model.files import check_place
     from tuner.cli.interruptible import run_interruptibly
     from tuner.store.connection import open_store
-    from scaler.model.files import check_place
 
     if html is not None:
         check_place(html)
@@ -204,9 +204,9 @@ def say_standing(newest: Trial, searched: Sequence[Trial]) -> str:
 
 def show_ended(store: Store, app: str, ended: Ended, html: Path | None, as_json: bool) -> None:
     """What `tuner report` says of the run, and what would have to give where nothing was feasible."""
+    from scaler.model.files import write_whole
     from tuner.cli.report_command import print_tuning, read_tuning
     from tuner.views.tuning_plain import describe_tuning
-    from scaler.model.files import write_whole
 
     with store.read() as session:
         tuning = read_tuning(session, app, ended.run.id)

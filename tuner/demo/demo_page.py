@@ -12,8 +12,8 @@ import numpy as np
 
 from scaler.model.task import Floats
 from tuner.demo.scene import Moment, Scene
-from tuner.views.charts import Frame, draw_replicas, draw_response
 from tuner.simulation.columns import Columns
+from tuner.views.charts import Frame, draw_replicas, draw_response
 from tuner.views.html_page import write_style
 from tuner.views.scale import time_ticks
 

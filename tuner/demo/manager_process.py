@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from scaler.model.errors import BadInput, Retry
 from scaler.link.http import Caller, read_address
+from scaler.model.errors import BadInput, Retry
 from tuner.demo.cluster import ROOT, wait_for
 from tuner.demo.process_guard import guarded
 

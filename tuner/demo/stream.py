@@ -22,9 +22,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 import scaler
-from scaler.model.errors import Retry
 from scaler.acting.executors import SETTINGS, Executors
 from scaler.acting.gateway import Gateway
+from scaler.model.errors import Retry
+from scaler.model.files import write_whole
 from scaler.timing import ServiceTimer
 from tuner.demo.cluster import SPEED
 from tuner.demo.demo_plan import (
@@ -41,7 +42,6 @@ from tuner.demo.demo_plan import (
     write_line,
 )
 from tuner.pipeline.session import start_session
-from scaler.model.files import write_whole
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -20,17 +20,17 @@ from sim.graphs import find_application
 from sim.infrastructure import find_infrastructure
 from sim.setting import Setting
 from sim.trace import Trace, window
-from tuner.simulation.parallel import run_all
-from tuner.search.problem import FIRST_PROOF_SEED, HELD_OUT, PROOF_SEEDS, SEEDS, SHORT
-from tuner.search.local_pool import spread_here
+from tuner.scenario.qos import QoS
 from tuner.search.engines import Question, Suggestion, find_engine
 from tuner.search.evaluation import Exam, average, replay_seeds, state
-from tuner.search.space.evaluated import History, Outcome, meets
+from tuner.search.local_pool import spread_here
 from tuner.search.loop import search
-from tuner.search.space.parameters import Parameters
-from tuner.scenario.qos import QoS
+from tuner.search.problem import FIRST_PROOF_SEED, HELD_OUT, PROOF_SEEDS, SEEDS, SHORT
 from tuner.search.recommendation import Proof, choose, list_candidates, needs_more, prove
+from tuner.search.space.evaluated import History, Outcome, meets
+from tuner.search.space.parameters import Parameters
 from tuner.search.space.space import make_space
+from tuner.simulation.parallel import run_all
 
 YARDSTICK = "skopt"
 PAPER_SLOTS = 50_000

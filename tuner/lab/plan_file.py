@@ -22,6 +22,7 @@ from sim.setting import Setting
 from sim.trace import Trace
 from tuner.lab.plan import Options, Plan, make_cell
 from tuner.lab.plan_layout import FLAGS, LISTS, PLAN, PLAN_DEFAULTS, WORKLOAD
+from tuner.scenario.layout import DEFAULTS, SOURCES, kinds_of
 from tuner.scenario.scenario import (
     anchor,
     blame,
@@ -34,7 +35,6 @@ from tuner.scenario.scenario import (
     take_highest,
     take_seeds,
 )
-from tuner.scenario.layout import DEFAULTS, SOURCES, kinds_of
 from tuner.scenario.toml_table import Table, check_table
 
 

@@ -14,21 +14,31 @@ from pathlib import Path
 import numpy as np
 
 from scaler.model.jit import COMPILED
-from scaler.policies import find_policy
 from scaler.model.policy import Kernel
+from scaler.policies import find_policy
+from sim.floors.shifted import guess_seconds
 from sim.graphs import single
 from sim.infrastructure import find_infrastructure
 from sim.setting import Setting
-from sim.floors.shifted import guess_seconds
 from sim.simulate import simulate
 from sim.trace import Trace
-from tuner.simulation.floor_cache import Floor, Question, Solve, find_folder, keep, lone_task, name_question, recall, solve
-from tuner.simulation.parallel import run_all
 from tuner.lab.plan import Plan
-from tuner.simulation.policy_check import warm_up
-from tuner.simulation.course import replay_costs
-from tuner.lab.shifts import World
 from tuner.lab.policy_summary import Outcome, Standings, stand
+from tuner.lab.shifts import World
+from tuner.simulation.course import replay_costs
+from tuner.simulation.floor_cache import (
+    Floor,
+    Question,
+    Solve,
+    find_folder,
+    keep,
+    lone_task,
+    name_question,
+    recall,
+    solve,
+)
+from tuner.simulation.parallel import run_all
+from tuner.simulation.policy_check import warm_up
 
 PATIENCE_S = 3.0  # starting workers costs a second or two
 COMPILED_PACE, INTERPRETED_PACE = 3e5, 2e4  # slots per second and operator, roughly

@@ -10,10 +10,10 @@ import numpy as np
 
 from sim.floors.clairvoyant import Bound
 from sim.run import MEASURES, Run
-from tuner.simulation.comparison import Figure, average
-from tuner.simulation.floor_cache import Floor
 from tuner.lab.plan import Cell, Plan
 from tuner.lab.published.compare import HALF_DIGIT
+from tuner.simulation.comparison import Figure, average
+from tuner.simulation.floor_cache import Floor
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from html import escape
 
 from tuner.lab.plan import Cell
+from tuner.lab.policy_summary import Row, Standings
+from tuner.lab.shifts import SETTLING
+from tuner.lab.summary_table import list_rows, list_summaries, say_errors
+from tuner.views.comparison_table import Column
 from tuner.views.dots import STYLE, DotRow, draw_dots
 from tuner.views.html_page import count, write_style
-from tuner.views.comparison_table import Column
-from tuner.lab.summary_table import list_rows, list_summaries, say_errors
-from tuner.lab.shifts import SETTLING
-from tuner.lab.policy_summary import Row, Standings
 
 TEXTS = ("setting", "policy", "floor", "floor after")
 TIGHT = """

@@ -7,11 +7,11 @@ from typing import Any
 
 from sim.floors.clairvoyant import Bound
 from sim.run import MEASURES
-from tuner.simulation.comparison import Figure
 from tuner.lab.plan import Cell
-from tuner.views.plain import describe_floor, tame
-from tuner.lab.shifts import SHIFTS
 from tuner.lab.policy_summary import Extent, Row, Standings, Summary
+from tuner.lab.shifts import SHIFTS
+from tuner.simulation.comparison import Figure
+from tuner.views.plain import describe_floor, tame
 
 
 def describe_standings(standings: Standings) -> dict[str, Any]:

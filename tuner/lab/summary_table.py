@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable, Sequence
 
 from sim.floors.clairvoyant import Bound
+from tuner.lab.policy_summary import Extent, Row, Standings, Summary
+from tuner.lab.shifts import SETTLING, SHIFTS
 from tuner.simulation.comparison import Figure
 from tuner.views.comparison_table import Column
-from tuner.lab.shifts import SETTLING, SHIFTS
-from tuner.lab.policy_summary import Extent, Row, Standings, Summary
 
 NONE = "-"
 FLOOR_READING = "least cost with the trace known beforehand; exact, or a bound that is no more than that"

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scaler.model.errors import BadInput
+from scaler.model.sample import Sample
 from scaler.model.task import Floats
 from sim.trace import EPOCH, Trace
 from tuner.pipeline.merge import merge_types
-from scaler.model.sample import Sample
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

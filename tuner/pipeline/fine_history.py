@@ -21,8 +21,8 @@ from urllib.parse import quote
 
 from scaler.model.errors import BadInput, Retry
 from tuner.pipeline.fold import INGEST, drop_repeated, identify
-from tuner.pipeline.sample_checks import FAULTS, keep_sound
 from tuner.pipeline.ledger import Part
+from tuner.pipeline.sample_checks import FAULTS, keep_sound
 from tuner.pipeline.sources.sample_schema import COLUMNS, schema
 
 if TYPE_CHECKING:

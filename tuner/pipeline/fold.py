@@ -16,8 +16,8 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from scaler.model.errors import BadInput
-from tuner.pipeline.sources.column_rules import AT_THE_END, BLOCKS, MEASURED, SPREAD, SUMS, Block
 from scaler.model.sample import EVIDENCE
+from tuner.pipeline.sources.column_rules import AT_THE_END, BLOCKS, MEASURED, SPREAD, SUMS, Block
 
 WINDOW_S = 60.0
 INGEST = "ingest"  # a column of the history: which reading a row came from; a later one knows better

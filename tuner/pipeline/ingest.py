@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from scaler.model.errors import Retry
-from tuner.pipeline.fold import WINDOW_S, drop_repeated, find_touched, fold
 from tuner.pipeline.fine_history import (
     DAY_S,
     choose_small,
@@ -28,9 +27,10 @@ from tuner.pipeline.fine_history import (
     sweep,
     write_part,
 )
-from tuner.pipeline.sample_checks import judge
+from tuner.pipeline.fold import WINDOW_S, drop_repeated, find_touched, fold
 from tuner.pipeline.ledger import HISTORY, Edge, Ledger, Part, read_ledger
 from tuner.pipeline.read_marks import FileState, choose_fresh, look_at, mark_file
+from tuner.pipeline.sample_checks import judge
 from tuner.pipeline.sources.found import Found
 from tuner.pipeline.sources.source_result import Reading
 from tuner.pipeline.window_writer import count_windows, save_windows, write_windows

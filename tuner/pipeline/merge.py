@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tuner.pipeline.sources.column_rules import BLOCKS, MEASURED, Block
 from scaler.model.sample import EVIDENCE, Sample
+from tuner.pipeline.sources.column_rules import BLOCKS, MEASURED, Block
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -9,8 +9,8 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from tuner.pipeline.sources.column_rules import MEASURED
 from scaler.model.sample import EVIDENCE
+from tuner.pipeline.sources.column_rules import MEASURED
 
 AHEAD_S = 3600.0  # a clock may be wrong by so much before what it stamps is refused
 LONGEST_S = 31 * 86_400.0

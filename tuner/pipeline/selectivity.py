@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from scaler.model.sample import Sample
 from scaler.model.task import Floats
 from tuner.pipeline.merge import merge_types
-from scaler.model.sample import Sample
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

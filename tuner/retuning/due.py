@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from tuner.store.records import Surrogate as Record
     from tuner.store.records import Watch
     from tuner.surrogate.drift import Profile
-    from tuner.surrogate.surrogate import OperatorSurrogate, Surrogate
     from tuner.surrogate.observed_windows import Windows
+    from tuner.surrogate.surrogate import OperatorSurrogate, Surrogate
 
 MEAN, VARIANCE, RATES = 0.05, 0.5, 0.1  # changes worth a tuning: of the mean, of the variance, of the distribution
 OFF = 0.25  # of a predicted response time, from which on a surrogate is not relied on
@@ -66,8 +66,8 @@ def find_drift(session: Session, app: str) -> Reason | None:
     from tuner.store.surrogates import list_surrogates
     from tuner.surrogate.drift_answer import check_since
     from tuner.surrogate.fit import choose_length
-    from tuner.surrogate.surrogate_records import from_record
     from tuner.surrogate.observed_windows import gather
+    from tuner.surrogate.surrogate_records import from_record
 
     record = next(iter(list_surrogates(session, app, limit=1)), None)
     if record is None:
@@ -109,10 +109,10 @@ def have_moments_changed(before: Profile, after: Profile) -> bool:
 
 def find_missed(session: Session, app: str, since: float, alpha: float) -> Reason | None:
     """Of the slots since it was tuned last, however often one looks."""
-    from tuner.scenario.description import shape_of, tables_of
     from tuner.history.qos_history import BROKEN, UNKNOWN, find_changes, judge_slots, load_slots
-    from tuner.search.problem import ask_qos
     from tuner.rollout.issue_orders import find_slot
+    from tuner.scenario.description import shape_of, tables_of
+    from tuner.search.problem import ask_qos
     from tuner.store.applications import load_application
 
     document = load_application(session, app).document

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from scaler.model.errors import BadInput, Retry
-from tuner.retuning.phases import attend
 from tuner.retuning.context import Clock, Hand
+from tuner.retuning.phases import attend
 from tuner.retuning.requests import is_asked
 from tuner.store.records import Watch
 from tuner.store.runs import TakenOver, name_owner

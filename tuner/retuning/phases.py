@@ -15,11 +15,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from scaler.model.errors import BadInput, Retry
-from tuner.retuning.due import find_reason, say_error
 from tuner.retuning.context import Hand, Interrupted, give_up, note, settings_of
+from tuner.retuning.due import find_reason, say_error
 from tuner.retuning.refit import explain_health, refit
-from tuner.retuning.stages import find_moving, watch_stage
 from tuner.retuning.requests import SEARCHING, STEERING, TUNE, fulfil, take_tuning
+from tuner.retuning.stages import find_moving, watch_stage
 from tuner.store.records import Watch
 from tuner.store.runs import TakenOver
 
@@ -226,10 +226,10 @@ def finish(hand: Hand, watch: Watch, run: TuningRun, ended: Any) -> Watch:
 
 def compare(hand: Hand, watch: Watch) -> Watch:
     """Let it in beside the standing one, if it is better beyond the noise; both, or neither, with the reason."""
-    from tuner.search.problem import read_brief
     from tuner.rollout.improvement import compare as weigh
     from tuner.rollout.improvement import find_alike
     from tuner.rollout.push import DAEMON, add_evidence, push
+    from tuner.search.problem import read_brief
     from tuner.store.objectives import list_objectives, load_objective, standing_objective
     from tuner.store.runs import load_run
 

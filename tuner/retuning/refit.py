@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from scaler.model.sample import Sample
     from tuner.rollout.retuning_settings import Retuning
     from tuner.store.records import Surrogate as Record
-    from tuner.surrogate.surrogate import Surrogate
     from tuner.surrogate.observed_windows import Windows
+    from tuner.surrogate.surrogate import Surrogate
 
 PARTS = (0.5, 0.25, 0.125)  # of the stretch, its end: tried where the whole is of two minds
 LEAST = 30  # windows of a stretch, of whose last ones nothing could be told otherwise
@@ -49,8 +49,8 @@ def fit_stretches(session: Session, app: str, samples: list[Sample], ends: Seque
     from tuner.scenario.scenario import make_infrastructure
     from tuner.store.applications import load_application
     from tuner.surrogate.fit import choose_length, fit
-    from tuner.surrogate.surrogate import worst
     from tuner.surrogate.observed_windows import gather
+    from tuner.surrogate.surrogate import worst
 
     types = make_infrastructure(tables_of(load_application(session, app).document)["infrastructure"]).types
     own = choose_length(samples)
@@ -75,8 +75,8 @@ def is_steady(windows: Windows) -> bool:
     """Whether the last windows are like those before them: what is not may be of two minds, and right about neither."""
     from tuner.surrogate.checks import LATER
     from tuner.surrogate.drift import profile
-    from tuner.surrogate.service_moments import list_services
     from tuner.surrogate.observed_windows import take
+    from tuner.surrogate.service_moments import list_services
 
     index, reference = np.arange(windows.start.size), list_services(windows)[1]
     cut = math.ceil(index.size * (1.0 - LATER))

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from sim.application import Application
     from tuner.history.qos_history import Slots
-    from tuner.scenario.qos import QoS
     from tuner.rollout.retuning_settings import Retuning
+    from tuner.scenario.qos import QoS
     from tuner.store.records import Objective
 
 Flags = NDArray[np.bool_]
@@ -99,9 +99,9 @@ def judge_stage(session: Session, objective: Objective, settings: Retuning, now:
 
 
 def find_place(session: Session, objective: Objective) -> Place:
+    from tuner.rollout.issue_orders import find_slot
     from tuner.scenario.description import shape_of, tables_of
     from tuner.search.problem import ask_qos
-    from tuner.rollout.issue_orders import find_slot
     from tuner.store.applications import load_application
 
     document = load_application(session, objective.application).document

@@ -15,8 +15,8 @@ def keep_described(
     session: Session, app: str, document: Mapping[str, Any], who: str, now: float
 ) -> ApplicationVersion:  # fmt: skip
     """The version that says this; how the application is retuned stays as it was set."""
-    from tuner.rollout.retuning_settings import DEFAULTS
     from tuner.rollout.issue_orders import issue_orders
+    from tuner.rollout.retuning_settings import DEFAULTS
     from tuner.store.applications import add_application, list_versions
     from tuner.store.events import add_event
     from tuner.store.orders import load_orders

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from scaler.model.errors import BadInput
-from scaler.policies import find_policy
 from scaler.model.policy import check_options
 from scaler.model.task import Weights, lay_out
+from scaler.policies import find_policy
 from sim.application import Application, parse_application
 from sim.arrivals import GENERATORS, generate
 from sim.checks import read_toml
@@ -28,10 +28,10 @@ from sim.plant import Inertia
 from sim.setting import Setting, tasks
 from sim.trace import EPOCH, Trace, window
 from sim.trace_file import read_trace
-from tuner.simulation.policy_check import check_policy
 from tuner.scenario.layout import DEFAULTS, KINDS, SOURCES, TWO_WEEKS, kinds_of, name_flag
 from tuner.scenario.qos import QoS
 from tuner.scenario.toml_table import TABLE, Table, check_table, suggest
+from tuner.simulation.policy_check import check_policy
 
 Document = Mapping[str, Table]
 DEEPER = ("options", "bounds", "paths")  # tables in tables, whose keys lie over each other one by one

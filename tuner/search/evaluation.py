@@ -18,17 +18,17 @@ from typing import Any
 import numpy as np
 
 from scaler.model.errors import BadInput
-from scaler.policies import find_policy
 from scaler.model.policy import Kernel
 from scaler.model.task import Floats
+from scaler.policies import find_policy
 from sim.run import Run
 from sim.setting import Setting
 from sim.simulate import simulate
 from sim.trace import window
-from tuner.simulation.parallel import count_cores
+from tuner.scenario.qos import QoS
 from tuner.search.space.evaluated import Outcome
 from tuner.search.space.parameters import Parameters, to_bounds
-from tuner.scenario.qos import QoS
+from tuner.simulation.parallel import count_cores
 
 MEASURES = ("resources", "violations", "reconfigurations")
 HOPELESS = 4.0  # times what is allowed, in the second half of a short look

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from scaler.policies import find_policy
 from scaler.model.policy import Kernel
-from tuner.simulation.parallel import count_cores, run_all
+from scaler.policies import find_policy
 from tuner.search.evaluation import Exam, Result, evaluate
 from tuner.search.space.parameters import Parameters
+from tuner.simulation.parallel import count_cores, run_all
 
 Job = tuple[Exam, Parameters, float]
 

@@ -18,12 +18,12 @@ from sim.application import Application
 from sim.setting import Setting
 from sim.trace import Trace, window
 from tuner.scenario.description import freeze, scenario_of
+from tuner.scenario.qos import QoS
 from tuner.scenario.scenario import Document
 from tuner.search.engines import Question, find_engine
 from tuner.search.evaluation import Exam
-from tuner.search.space.evaluated import Outcome
-from tuner.scenario.qos import QoS
 from tuner.search.feasibility import check_reach
+from tuner.search.space.evaluated import Outcome
 from tuner.search.space.space import EPS, make_space
 from tuner.search.warm_start import describe_workload, list_earlier, load_earlier
 

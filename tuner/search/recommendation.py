@@ -15,10 +15,10 @@ from scipy.special import stdtr
 
 from sim.run import Run
 from sim.setting import Setting
+from tuner.scenario.qos import QoS
 from tuner.search.evaluation import Exam, average, replay_seeds, state
 from tuner.search.space.evaluated import Outcome, measure_slack
 from tuner.search.space.parameters import Parameters
-from tuner.scenario.qos import QoS
 from tuner.search.space.space import Space
 
 CONFIDENCE = 0.95

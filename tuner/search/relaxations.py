@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 from scaler.model.nodes import NodeType
 from sim.setting import Setting
+from tuner.scenario.qos import QoS
 from tuner.search.evaluation import Exam, evaluate
 from tuner.search.space.evaluated import Outcome, meets
 from tuner.search.space.parameters import Parameters
-from tuner.scenario.qos import QoS
 
 STEPS = (1.25, 1.5, 2.0, 3.0)
 

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tuner.search.local_pool import evaluate_job
 from tuner.search.evaluation import Exam, Result, evaluate
+from tuner.search.local_pool import evaluate_job
 from tuner.search.space.parameters import Parameters
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tuner.search.problem import Brief
 from tuner.search.evaluation import Result, describe_replicas
+from tuner.search.problem import Brief
+from tuner.search.recommendation import Proof
 from tuner.search.space.evaluated import Outcome, measure_slack, meets
 from tuner.search.space.parameters import from_document, to_document
-from tuner.search.recommendation import Proof
 from tuner.store.records import Trial, TuningRun
 
 BASELINE, SEARCH, VERIFY = "baseline", "search", "verify"

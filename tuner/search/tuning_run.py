@@ -15,17 +15,26 @@ from typing import Any
 import numpy as np
 
 from scaler.model.errors import BadInput
-from tuner.search.problem import Brief, Wanted, read_brief, settle
-from tuner.search.local_pool import spread_here
 from tuner.search.engines import find_engine
 from tuner.search.engines.naive import ask as ask_naive
 from tuner.search.evaluation import Result, evaluate
-from tuner.search.trial_records import BASELINE, SEARCH, VERIFY, number_of, of_purpose, to_outcome, to_proof, write_trial
 from tuner.search.lease import Clock, let_go, staying_alive
+from tuner.search.local_pool import spread_here
 from tuner.search.loop import Spread, search
-from tuner.search.space.parameters import Parameters, from_document, to_bounds
+from tuner.search.problem import Brief, Wanted, read_brief, settle
 from tuner.search.recommendation import choose, find_least_infeasible, list_candidates, needs_more, prove
 from tuner.search.relaxations import Relief, find_relief
+from tuner.search.space.parameters import Parameters, from_document, to_bounds
+from tuner.search.trial_records import (
+    BASELINE,
+    SEARCH,
+    VERIFY,
+    number_of,
+    of_purpose,
+    to_outcome,
+    to_proof,
+    write_trial,
+)
 from tuner.store.applications import load_application
 from tuner.store.connection import Store
 from tuner.store.objectives import add_objective, list_objectives

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sim.setting import Setting
+from tuner.scenario.qos import QoS
 from tuner.search.space.evaluated import Outcome
 from tuner.search.space.parameters import Parameters
-from tuner.scenario.qos import QoS
 from tuner.search.space.space import Space, settle
 
 if TYPE_CHECKING:

@@ -22,18 +22,18 @@ def make_app(store: Store, settings: Settings | None = None) -> FastAPI:
     """Everything under /v1, the page, and what watches over the service; the caller owns the store."""
     from fastapi import FastAPI
 
-    from tuner.service.api.openapi import describe
     from tuner.service.api.dependencies import Services
+    from tuner.service.api.openapi import describe
     from tuner.service.api.problems import add_handlers
-    from tuner.service.exchange.order_board import Board
     from tuner.service.exchange.intake import open_intake
+    from tuner.service.exchange.order_board import Board
 
     chosen = Settings() if settings is None else settings
 
     @asynccontextmanager
     async def live(app: FastAPI) -> AsyncIterator[None]:
-        from tuner.service.exchange.order_board import close_board, watch_orders
         from tuner.service.exchange.intake import close_intake
+        from tuner.service.exchange.order_board import close_board, watch_orders
 
         board = Board(store, chosen)
         intake = open_intake(store, chosen.largest_batch, chosen.largest_queue)
@@ -60,12 +60,31 @@ def make_app(store: Store, settings: Settings | None = None) -> FastAPI:
 
 
 def list_routers() -> Iterator[APIRouter]:
-    from tuner.service import health, metrics
-    from tuner.service.api import applications, controls, description, orders, pushing, reading, reports, tunings
-    from tuner.service.page import routes
+    from tuner.service import health
+    from tuner.service.api import (
+        application_routes,
+        control_routes,
+        openapi,
+        order_routes,
+        push_routes,
+        read_routes,
+        report_routes,
+        tuning_routes,
+    )
+    from tuner.service.metrics import metrics_route
+    from tuner.service.page import page_routes
 
-    rooms = (reports, orders, applications, reading, tunings, pushing, controls, description)
-    for room in (*rooms, health, metrics, routes):
+    rooms = (
+        report_routes,
+        order_routes,
+        application_routes,
+        read_routes,
+        tuning_routes,
+        push_routes,
+        control_routes,
+        openapi,
+    )
+    for room in (*rooms, health, metrics_route, page_routes):
         yield room.router
 
 

@@ -12,8 +12,8 @@ from scaler.model.task import Floats
 from sim.floors.clairvoyant import Bound
 from sim.run import MEASURES, Run
 from sim.setting import Setting
-from tuner.simulation.floor_cache import Question, find_out, lone_task
 from tuner.scenario.scenario import Scenario
+from tuner.simulation.floor_cache import Question, find_out, lone_task
 
 QUICK_FLOOR = 100_000  # slots
 

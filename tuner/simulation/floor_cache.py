@@ -17,16 +17,16 @@ from pathlib import Path
 
 import numpy as np
 
-from scaler import nodes, problem, queueing
+from scaler.model import nodes, queueing, task
 from scaler.model.errors import BadInput
-from scaler.model.task import Floats, Task
-from sim import clairvoyant, shifted_floor
-from sim.floors.clairvoyant import Bound, floor
-from sim.setting import Setting, tasks
-from sim.floors.shifted import Stretch, floors
 from scaler.model.files import write_whole
+from scaler.model.task import Floats, Task
+from sim.floors import clairvoyant, shifted
+from sim.floors.clairvoyant import Bound, floor
+from sim.floors.shifted import Stretch, floors
+from sim.setting import Setting, tasks
 
-COMPUTED_BY = (clairvoyant, shifted_floor, problem, queueing, nodes)
+COMPUTED_BY = (clairvoyant, shifted, task, queueing, nodes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

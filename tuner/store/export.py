@@ -12,12 +12,12 @@ from sqlalchemy import Table, func, insert, select
 from sqlalchemy.orm import Session
 
 from scaler.model.errors import BadInput
+from scaler.model.files import check_place
 from tuner.store.connection import Store, open_store
 from tuner.store.json_text import write_json
 from tuner.store.models import Base
 from tuner.store.rows import BATCH
 from tuner.store.schema import HEAD
-from scaler.model.files import check_place
 
 COPIES = (".db", ".sqlite", ".sqlite3")
 LINES = (".jsonl", ".ndjson")

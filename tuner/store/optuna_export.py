@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection, insert
 
 from scaler.model.errors import BadInput
+from scaler.model.files import check_place
 from tuner.store.applications import load_application, load_version
 from tuner.store.connection import Store
 from tuner.store.export import being_written, tell_nobody
@@ -28,7 +29,6 @@ from tuner.store.records import ApplicationVersion, TuningRun
 from tuner.store.rows import BATCH
 from tuner.store.runs import list_runs
 from tuner.store.trials import load_history
-from scaler.model.files import check_place
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution

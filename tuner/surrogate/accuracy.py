@@ -14,8 +14,8 @@ import numpy as np
 
 from scaler.model.task import Floats, Integers
 from tuner.surrogate.estimate import CONFIDENCE, Estimate
-from tuner.surrogate.surrogate import Accuracy, Group
 from tuner.surrogate.observed_windows import Flags
+from tuner.surrogate.surrogate import Accuracy, Group
 
 STRETCHES = 20
 FOLDS = 4

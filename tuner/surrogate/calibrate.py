@@ -14,9 +14,9 @@ import numpy as np
 from scaler.model.task import Floats
 from tuner.surrogate.accuracy import FOLDS, assess, deal, relative
 from tuner.surrogate.load import Load, cut
+from tuner.surrogate.observed_windows import Flags
 from tuner.surrogate.response import MODELS, fit_model, predict_model
 from tuner.surrogate.surrogate import Calibration
-from tuner.surrogate.observed_windows import Flags
 
 FEWEST = 12  # windows with response times, below which nothing is calibrated
 MEMORIES = (0.0, 0.25, 0.5)  # of the load of the window before

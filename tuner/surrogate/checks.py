@@ -15,9 +15,9 @@ from scaler.model.task import Floats
 from tuner.surrogate.answer import Answer
 from tuner.surrogate.drift import correlate, profile
 from tuner.surrogate.drift_answer import weigh_changes
+from tuner.surrogate.observed_windows import Flags, Windows, take
 from tuner.surrogate.service_moments import Service
 from tuner.surrogate.surrogate import Calibration, Check, OperatorSurrogate, Point
-from tuner.surrogate.observed_windows import Flags, Windows, take
 
 ENOUGH, FEWEST = 60, 20  # windows
 RESPONSES = 10.0  # that a window should be as long as

@@ -14,9 +14,9 @@ import numpy as np
 
 from scaler.model.task import Floats
 from tuner.surrogate.estimate import Estimate, scale, student
+from tuner.surrogate.observed_windows import Windows
 from tuner.surrogate.service_moments import list_services
 from tuner.surrogate.surrogate import OperatorSurrogate, Rates
-from tuner.surrogate.observed_windows import Windows
 
 ALARM = 0.01
 QUESTIONS = 3

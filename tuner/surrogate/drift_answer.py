@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tuner.surrogate.answer import Answer
 from tuner.surrogate.drift import Profile, compare_figures, compare_rates, profile, recall
-from tuner.surrogate.surrogate import Check, OperatorSurrogate
 from tuner.surrogate.observed_windows import Windows
+from tuner.surrogate.surrogate import Check, OperatorSurrogate
 
 CHANGED = 0.1  # of the mean service time, from which on a surrogate must not be used
 

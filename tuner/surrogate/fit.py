@@ -9,20 +9,20 @@ import numpy as np
 
 from scaler.model.errors import BadInput
 from scaler.model.nodes import NodeType
-from scaler.model.task import Floats
 from scaler.model.sample import Sample
+from scaler.model.task import Floats
 from tuner.surrogate.accuracy import hold_out
-from tuner.surrogate.unsteady import find_backlog, find_changes, follows
 from tuner.surrogate.calibrate import Judged, calibrate
 from tuner.surrogate.checks import NEAR_ONE, Seen, check_operator
 from tuner.surrogate.drift import describe_rates
 from tuner.surrogate.drift_answer import check_since
 from tuner.surrogate.estimate import Estimate, estimate_positive, scale
 from tuner.surrogate.load import Load, cut
+from tuner.surrogate.observed_windows import UNNAMED, Flags, Windows, divide, gather, take
 from tuner.surrogate.service_moments import Service, list_services
 from tuner.surrogate.speedups import anchor, find_speedups
 from tuner.surrogate.surrogate import Check, OperatorSurrogate, Point, Speedup, Surrogate
-from tuner.surrogate.observed_windows import UNNAMED, Flags, Windows, divide, gather, take
+from tuner.surrogate.unsteady import find_backlog, find_changes, follows
 
 HOLDOUT = 0.3
 COVERED = 0.5  # of a window, below which its rate and response time are not relied on

@@ -16,9 +16,9 @@ from scaler.model.task import Moments
 from sim.application import Application, Operator, paths
 from sim.infrastructure import Infrastructure
 from tuner.pipeline.selectivity import Selectivity
+from tuner.scenario.toml_table import format_document
 from tuner.surrogate.estimate import Estimate
 from tuner.surrogate.surrogate import OperatorSurrogate, Surrogate, find_operator
-from tuner.scenario.toml_table import format_document
 
 
 def build_application(

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scaler.model.errors import BadInput
+from scaler.model.sample import EVIDENCE, Sample
 from scaler.model.task import Floats
 from tuner.pipeline.merge import merge_types
-from scaler.model.sample import EVIDENCE, Sample
 
 Flags = NDArray[np.bool_]
 TOTALS = (

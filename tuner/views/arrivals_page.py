@@ -9,8 +9,8 @@ import numpy as np
 
 from sim.trace import EPOCH
 from tuner.pipeline.arrival_trace import Arrivals, find_gaps, say_when
-from tuner.views.charts import HIGH, wrap
 from tuner.simulation.columns import centres, cut, gather
+from tuner.views.charts import HIGH, wrap
 from tuner.views.html_page import WIDE, count, write_style
 from tuner.views.scale import fit, time_ticks
 from tuner.views.svg import draw_band, draw_bottom_axis, draw_left_axis, draw_line, draw_plot, draw_rug

@@ -5,7 +5,9 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 
+from tuner.history.alternatives import NOTHING, Alternative
 from tuner.history.blocking_guards import Block, Standing
+from tuner.history.explanation import Account, Candidate, Explanation, Seen
 from tuner.history.objective_origin import Pursued, Source, Stage
 from tuner.views.explanation_words import (
     clean,
@@ -21,8 +23,6 @@ from tuner.views.explanation_words import (
     take_number,
     take_table,
 )
-from tuner.history.alternatives import NOTHING, Alternative
-from tuner.history.explanation import Account, Candidate, Explanation, Seen
 
 LABEL = 12
 Part = tuple[str, str]  # label and text

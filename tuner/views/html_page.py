@@ -7,13 +7,13 @@ from html import escape
 from importlib.resources import files
 
 from sim.trace import EPOCH
-from tuner.simulation.comparison import Comparison, Row
-from tuner.views.charts import COLOURS, Frame, draw_costs, draw_policy
-from tuner.simulation.course import Course
-from tuner.views.comparison_table import list_columns, say_errors
-from tuner.views.scale import time_ticks
 from tuner.scenario.scenario import Scenario
 from tuner.scenario.toml_table import format_document
+from tuner.simulation.comparison import Comparison, Row
+from tuner.simulation.course import Course
+from tuner.views.charts import COLOURS, Frame, draw_costs, draw_policy
+from tuner.views.comparison_table import list_columns, say_errors
+from tuner.views.scale import time_ticks
 
 WIDE, NARROW = 720, 100
 MOST_CHART_BYTES = 800_000

@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from html import escape
 
+from tuner.surrogate.response import MODELS
+from tuner.surrogate.surrogate import Check, OperatorSurrogate, Surrogate, is_fit_for_tuning
 from tuner.views.html_page import count, write_style
 from tuner.views.surrogate_plot import STYLE, draw_agreement, draw_course
-from tuner.surrogate.response import MODELS
 from tuner.views.surrogate_rows import list_columns, say_parameters
-from tuner.surrogate.surrogate import Check, OperatorSurrogate, Surrogate, is_fit_for_tuning
 
 VERDICTS = """
 body { max-width: 1240px; } .wide th, .wide td { padding: 4px 10px; font-size: 13px; }

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from scaler.model.task import Floats
+from tuner.surrogate.surrogate import Point
 from tuner.views.charts import wrap
 from tuner.views.scale import Scale, Ticks
 from tuner.views.svg import WIDE, draw_bottom_axis, draw_left_axis, draw_plot, place
-from tuner.surrogate.surrogate import Point
 
 HIGH = 260  # pixels
 ACROSS, DOWN = 56, 14  # characters

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tuner.views.comparison_table import Column
 from tuner.surrogate.estimate import Estimate, say
 from tuner.surrogate.surrogate import Calibration, OperatorSurrogate, Speedup, Surrogate
+from tuner.views.comparison_table import Column
 
 Show = Callable[[OperatorSurrogate], str]
 COLUMNS: dict[str, tuple[Show, str]] = {

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
+from tuner.lab.summary_page import write_table
+from tuner.scenario.toml_table import format_document
+from tuner.views.comparison_table import Column
 from tuner.views.dots import STYLE as ROOMY
 from tuner.views.html_page import write_style
-from tuner.views.comparison_table import Column
 from tuner.views.search_charts import STYLE as SLICES
 from tuner.views.search_charts import draw_front, draw_search, draw_slices
 from tuner.views.shares_chart import STYLE as GRAPH
 from tuner.views.shares_chart import draw_shares
-from tuner.lab.summary_page import write_table
 from tuner.views.strands import STYLE as STRANDS
 from tuner.views.strands import draw_strands
 from tuner.views.trial_dots import STYLE as DOTS
@@ -28,7 +29,6 @@ from tuner.views.tuning_words import (
     say_found,
     say_title,
 )
-from tuner.scenario.toml_table import format_document
 
 BEST = 20  # trials listed
 LOOKS = """

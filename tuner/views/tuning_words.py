@@ -7,8 +7,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from tuner.views.html_page import count
 from tuner.views.comparison_table import Column
+from tuner.views.html_page import count
 from tuner.views.tuning import Figures, Point, Tuning, is_searched, number, rank, table
 
 MONTH = 730.0  # hours

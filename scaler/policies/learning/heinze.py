@@ -20,10 +20,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from scaler.model.jit import jit
-from scaler.policies.node_choice import by_node
-from scaler.policies.learning.greedy import ALPHA_DECAY, ALPHA_EVERY, ALPHA_LEAST
-from scaler.policies.option import read_number
 from scaler.model.task import Floats, Integers, Problem, Seen, Task
+from scaler.policies.learning.greedy import ALPHA_DECAY, ALPHA_EVERY, ALPHA_LEAST
+from scaler.policies.node_choice import by_node
+from scaler.policies.option import read_number
 
 TARGET = 0.7
 STEPS = 20  # per unit of utilisation

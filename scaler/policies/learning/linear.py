@@ -22,9 +22,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from scaler.model.jit import jit
-from scaler.policies.learning.greedy import cool_down, exploration, explores, first_rates, slot_cost
 from scaler.model.policy import Kernel
 from scaler.model.task import Floats, Integers, Problem, Seen, Task, allowed, count_after
+from scaler.policies.learning.greedy import cool_down, exploration, explores, first_rates, slot_cost
 
 LEVELS_PER_TILE = 2
 SLOPE = 2

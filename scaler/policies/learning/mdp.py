@@ -20,11 +20,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from scaler.policies.perturb import first_bad_level
 from scaler.model.errors import BadInput
 from scaler.model.jit import jit
 from scaler.model.task import Floats, Integers, Problem, Task, lay_out
 from scaler.policies.learning.value_table import DENSE_BYTES
+from scaler.policies.perturb import first_bad_level
 
 THETA = 1e-5  # as published
 MEMORY, MOST_MIXED = 3, 10_000

@@ -19,8 +19,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from scaler.policies.perturb import believe
 from scaler.model.jit import jit
+from scaler.model.policy import Kernel
+from scaler.model.task import Floats, Integers, Problem, Seen, Task
 from scaler.policies.learning.mdp import (
     Space,
     find_row,
@@ -31,8 +32,7 @@ from scaler.policies.learning.mdp import (
     violation_costs,
 )
 from scaler.policies.option import read_count
-from scaler.model.policy import Kernel
-from scaler.model.task import Floats, Integers, Problem, Seen, Task
+from scaler.policies.perturb import believe
 
 EAGER_SLOTS = 100_000
 LATER_EVERY = 100

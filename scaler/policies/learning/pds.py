@@ -20,13 +20,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from scaler.policies.perturb import believe, first_bad_level
 from scaler.model.jit import jit
-from scaler.policies.learning.mdp import plan_for
-from scaler.policies.learning.greedy import cool_down, first_rates
 from scaler.model.policy import Kernel
 from scaler.model.task import Floats, Integers, Problem, Seen, Task, count_after, key_after, price_after, slowest_after
+from scaler.policies.learning.greedy import cool_down, first_rates
+from scaler.policies.learning.mdp import plan_for
 from scaler.policies.learning.value_table import Table, claim, make_table, read, reserve, table_bytes
+from scaler.policies.perturb import believe, first_bad_level
 
 
 class State(NamedTuple):

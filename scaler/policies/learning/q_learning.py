@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from scaler.model.jit import jit
-from scaler.policies.learning.greedy import cool_down, exploration, explores, first_rates, slot_cost
 from scaler.model.policy import Kernel
 from scaler.model.task import Floats, Integers, Problem, Seen, Task, allowed
+from scaler.policies.learning.greedy import cool_down, exploration, explores, first_rates, slot_cost
 from scaler.policies.learning.value_table import Table, claim, find, make_table, reserve, table_bytes
 
 

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from scaler.model.jit import jit
-from scaler.policies.learning.mdp import Plan, find_row, plan_for, planned_choice, planned_worth
-from scaler.policies.rules.static import learn_nothing
 from scaler.model.policy import Kernel
 from scaler.model.task import Integers, Problem, Seen, Task
+from scaler.policies.learning.mdp import Plan, find_row, plan_for, planned_choice, planned_worth
+from scaler.policies.rules.static import learn_nothing
 
 
 def prepare(task: Task, seed: int, options: Mapping[str, Any]) -> Plan:

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from scaler.model.jit import jit
-from scaler.model.task import Floats, Integers, Problem, Seen, Task
 from scaler.model.queueing import mg1_rate_within
+from scaler.model.task import Floats, Integers, Problem, Seen, Task
 
 GAIN = 0.05  # weight of a new sight once there are many
 SHIFT, SHIFT_GAIN = 0.1, 0.3  # a sight this far off is followed this fast: the service may have changed

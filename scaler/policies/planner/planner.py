@@ -17,13 +17,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from scaler.policies.perturb import believe
-from scaler.policies.planner.capacity import Capacity, believe_capacity, hoped, trusted, witness
 from scaler.model.jit import jit
 from scaler.model.policy import Kernel, flatten
 from scaler.model.task import Floats, Integers, Problem, Seen, Task, lay_out
-from scaler.policies.planner.workload import SMOOTHED, V, Workload, advance, begin, make_workload, observe
+from scaler.policies.perturb import believe
+from scaler.policies.planner.capacity import Capacity, believe_capacity, hoped, trusted, witness
 from scaler.policies.planner.replica_worth import Worth, appraise, appraise_ages, keep_account, make_worth, worth_now
+from scaler.policies.planner.workload import SMOOTHED, V, Workload, advance, begin, make_workload, observe
 
 SWEEPS = 2  # sweeps in a slot that plans, each of one threshold in one view
 LOOK = 24  # of these passed over, at most, to find one that the load comes near

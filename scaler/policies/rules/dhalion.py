@@ -22,12 +22,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from scaler.model.jit import jit
+from scaler.model.task import Floats, Integers, Problem, Seen, Task
 from scaler.policies.node_choice import by_node
 from scaler.policies.option import read_count, read_number
 from scaler.policies.rules.parallelism import head_for, whole
 from scaler.policies.rules.true_rate import is_saturated
 from scaler.policies.rules.window import Window, clear, is_full, make_window, mean, push
-from scaler.model.task import Floats, Integers, Problem, Seen, Task
 
 WINDOW, BLACKLIST = 5, 120  # slots
 PENDING = 0.25  # tuples waiting at a replica below which its queue counts as idle

@@ -17,11 +17,11 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from scaler.model.jit import jit
+from scaler.model.queueing import mgk_response
+from scaler.model.task import Integers, Problem, Seen, Task
 from scaler.policies.node_choice import by_node
 from scaler.policies.rules.parallelism import head_for
 from scaler.policies.rules.static import learn_nothing
-from scaler.model.task import Integers, Problem, Seen, Task
-from scaler.model.queueing import mgk_response
 
 ARRIVAL_SCV = 1.0  # Poisson
 

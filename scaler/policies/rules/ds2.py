@@ -16,12 +16,12 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from scaler.model.jit import jit
+from scaler.model.task import Integers, Problem, Seen, Task
 from scaler.policies.node_choice import by_node
 from scaler.policies.option import read_count
 from scaler.policies.rules.parallelism import head_for, whole
 from scaler.policies.rules.true_rate import TrueRate, gauge, make_true_rate, parallelism_for
 from scaler.policies.rules.window import Window, highest, is_full, make_window, mean, push
-from scaler.model.task import Integers, Problem, Seen, Task
 
 WINDOW, ACTIVATION, WARM_UP = 1, 5, 1  # slots
 

@@ -27,12 +27,12 @@ import numpy as np
 
 from scaler.model.errors import BadInput
 from scaler.model.jit import jit
+from scaler.model.task import Integers, Problem, Seen, Task
 from scaler.policies.node_choice import by_node
 from scaler.policies.option import read_count, read_number
 from scaler.policies.rules.parallelism import head_for, whole
 from scaler.policies.rules.true_rate import TrueRate, forget, gauge, make_true_rate, parallelism_for
 from scaler.policies.rules.window import Window, clear, highest, is_full, make_window, mean, push
-from scaler.model.task import Integers, Problem, Seen, Task
 
 TARGET, BOUNDARY = 0.7, 0.3
 WINDOW, STABILISATION, DELAY = 15, 5, 60  # slots

@@ -20,11 +20,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from scaler.model.jit import jit
+from scaler.model.queueing import gg1_response
+from scaler.model.task import Floats, Integers, Problem, Seen, Task
 from scaler.policies.node_choice import by_node
 from scaler.policies.rules.drs import pace
 from scaler.policies.rules.parallelism import head_for, whole
-from scaler.model.task import Floats, Integers, Problem, Seen, Task
-from scaler.model.queueing import gg1_response
 
 ARRIVAL_SCV = 1.0  # Poisson
 BOTTLENECK = 0.99

@@ -19,11 +19,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from scaler.model.jit import jit
+from scaler.model.task import Floats, Integers, Problem, Seen, Task
 from scaler.policies.node_choice import by_node
 from scaler.policies.option import read_number
 from scaler.policies.rules.parallelism import head_for
 from scaler.policies.rules.true_rate import is_saturated
-from scaler.model.task import Floats, Integers, Problem, Seen, Task
 
 SETPOINT, KP, KI, KD = 0.7, 0.25, 0.5, 0.0
 BAND = 0.6  # replicas

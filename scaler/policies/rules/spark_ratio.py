@@ -18,11 +18,11 @@ import numpy as np
 
 from scaler.model.errors import BadInput
 from scaler.model.jit import jit
+from scaler.model.task import Integers, Problem, Seen, Task
 from scaler.policies.node_choice import by_node
 from scaler.policies.option import read_count, read_number
 from scaler.policies.rules.parallelism import head_for
 from scaler.policies.rules.window import Window, clear, is_full, make_window, mean, push
-from scaler.model.task import Integers, Problem, Seen, Task
 
 INTERVAL, UP, DOWN = 1, 0.9, 0.3
 

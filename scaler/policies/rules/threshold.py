@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from scaler.model.jit import jit
+from scaler.model.task import Integers, Problem, Seen, Task
 from scaler.policies.node_choice import by_node
 from scaler.policies.option import read_number
 from scaler.policies.rules.static import learn_nothing
-from scaler.model.task import Integers, Problem, Seen, Task
 
 THRESHOLD = 0.75
 SLACK = 0.75

@@ -23,16 +23,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from scaler.policies.perturb import believe
-from scaler.policies.planner.capacity import Capacity, believe_capacity, witness
 from scaler.model.jit import jit
 from scaler.model.noise import uniform
-from scaler.policies.rules.adaptive_window import LEAST, LENGTH, AdaptiveWindow, make_adaptive_window, past, remember
+from scaler.model.task import Floats, Integers, Problem, Seen, Task, lay_out
 from scaler.policies.node_choice import by_node
 from scaler.policies.option import read_count, read_number
+from scaler.policies.perturb import believe
+from scaler.policies.planner.capacity import Capacity, believe_capacity, witness
+from scaler.policies.rules.adaptive_window import LEAST, LENGTH, AdaptiveWindow, make_adaptive_window, past, remember
 from scaler.policies.rules.parallelism import head_for
 from scaler.policies.rules.threshold import SLACK, THRESHOLD
-from scaler.model.task import Floats, Integers, Problem, Seen, Task, lay_out
 
 LONGEST = 1440  # slots
 GAIN = 0.02  # share of the cost that a change of parameters must save

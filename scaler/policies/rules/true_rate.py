@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from scaler.model.jit import jit
-from scaler.policies.rules.window import Window, clear, make_window, mean, push
 from scaler.model.task import Floats, Integers, Seen
+from scaler.policies.rules.window import Window, clear, make_window, mean, push
 
 AT_THE_CAP = 1e-6  # rounding
 

@@ -20,9 +20,9 @@ from sim.setting import Setting
 from sim.shift import Shift
 from sim.simulate import simulate
 from sim.trace import window
-from tuner.simulation.parallel import run_all
 from tuner.lab.published.cells import OPTIONS, POLICY_NAMES, R_MAX, WORKLOADS, load_workload
 from tuner.lab.published.network_memory import weigh
+from tuner.simulation.parallel import run_all
 
 ETAS = tuple((eta_v, eta_r) for eta_v in (0.01, 0.05, 0.10) for eta_r in (0.05, 0.10))
 LEARNERS = ("QL", "QL+PDS", "QL+PDS+", "QL+FA")

@@ -10,9 +10,9 @@ from pathlib import Path
 from sim.run import Run
 from sim.simulate import simulate
 from sim.trace import Trace
-from tuner.simulation.parallel import run_all
 from tuner.lab.published.cells import DEEP, EXACT, Cell, load_workload, read_cells, state
 from tuner.lab.published.compare import Comparison, compare
+from tuner.simulation.parallel import run_all
 
 
 @dataclass(frozen=True, slots=True)

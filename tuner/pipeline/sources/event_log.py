@@ -12,8 +12,8 @@ from tuner.pipeline.sources.event_frame import cut_pieces, read_events
 from tuner.pipeline.sources.found import Found, find_gaps
 from tuner.pipeline.sources.log_file import read_piece
 from tuner.pipeline.sources.notes import Counts, count_kinds, note_damage
-from tuner.pipeline.sources.source_result import Reading
 from tuner.pipeline.sources.replica_samples import make_replica_samples
+from tuner.pipeline.sources.source_result import Reading
 from tuner.pipeline.sources.task_samples import make_task_samples
 
 if TYPE_CHECKING:

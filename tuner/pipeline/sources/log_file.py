@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tuner.pipeline.sources import task_end
+from tuner.pipeline.sources import task_lines
 from tuner.pipeline.sources.codec import Torn, read_chunks
 from tuner.pipeline.sources.event import BATCH, arrow_schema, pack
 from tuner.pipeline.sources.executor_lines import parse_executor, parse_profile, parse_removed
@@ -25,7 +25,7 @@ LONGEST = 256 << 20  # bytes without the end of a line: no event is so large
 STREAMING = b"org.apache.spark.sql.streaming.StreamingQueryListener$"
 OPENING = b'{"Event":"'
 CLOSING = ord("}")
-TASK = task_end.PREFIX
+TASK = task_lines.PREFIX
 Parse = Callable[[bytes], Iterable[dict[str, Any]]]
 
 
@@ -140,7 +140,7 @@ def parse_other(line: bytes) -> Iterable[dict[str, Any]]:
 
 
 def parse_task(line: bytes) -> Iterator[dict[str, Any]]:
-    yield task_end.parse(line)
+    yield task_lines.parse(line)
 
 
 def parse_start(line: bytes) -> Iterator[dict[str, Any]]:

@@ -16,8 +16,8 @@ from urllib.parse import unquote, urlparse
 
 from scaler.model.errors import BadInput
 from tuner.pipeline.sources.column_rules import MEASURED
-from tuner.pipeline.sources.sample_schema import shape_frame
 from tuner.pipeline.sources.found import Found
+from tuner.pipeline.sources.sample_schema import shape_frame
 from tuner.pipeline.sources.source_result import Reading, no_links
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from scaler.model.errors import BadInput
-from tuner.pipeline.sources.sample_schema import ddl, shape_frame
 from tuner.pipeline.sources.found import Found
+from tuner.pipeline.sources.sample_schema import ddl, shape_frame
 from tuner.pipeline.sources.source_result import Reading, no_links
 
 if TYPE_CHECKING:

@@ -16,12 +16,12 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from scaler.model.task import Floats
+from tuner.scenario.qos import QoS
 from tuner.search.engines import Question, Suggestion
-from tuner.search.engines.gaussian import Fitted, alone, fit, imagine, predict, recall, save
 from tuner.search.engines.candidate_pool import design, perturb, put_together, spread, take_apart, to_coordinates
+from tuner.search.engines.gaussian import Fitted, alone, fit, imagine, predict, recall, save
 from tuner.search.space.evaluated import History, Outcome, meets
 from tuner.search.space.parameters import Parameters
-from tuner.scenario.qos import QoS
 from tuner.search.space.space import Space
 
 LEAST_START, MOST_START = 6, 12

@@ -14,9 +14,9 @@ from optuna.samplers import BaseSampler, CmaEsSampler, GPSampler, RandomSampler,
 from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState
 
+from tuner.scenario.qos import QoS
 from tuner.search.engines import Question, Suggestion
 from tuner.search.space.evaluated import History, Outcome
-from tuner.scenario.qos import QoS
 from tuner.search.space.space import Space, from_cube, to_cube
 
 PENALTY = 100.0  # of a broken constraint, as in the paper, for the one sampler that knows none

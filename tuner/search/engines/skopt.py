@@ -19,11 +19,11 @@ from skopt.learning.gaussian_process.kernels import ConstantKernel, Matern
 from threadpoolctl import ThreadpoolController
 
 from scaler.model.task import Floats
+from tuner.scenario.qos import QoS
 from tuner.search.engines import Question, Suggestion
 from tuner.search.engines.naive import EQUAL_WEIGHTS, bounds_of_paths, equal_shares
 from tuner.search.space.evaluated import History, Outcome
 from tuner.search.space.parameters import Parameters
-from tuner.scenario.qos import QoS
 from tuner.search.space.space import Space, find_centre, gather, settle
 
 N_BO = 25  # evaluations in a phase, the random ones at its start included

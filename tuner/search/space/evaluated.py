@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tuner.search.space.parameters import Parameters
 from tuner.scenario.qos import QoS
+from tuner.search.space.parameters import Parameters
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,8 @@ from scaler.model.errors import BadInput
 from scaler.model.task import Floats, Weights
 from sim.application import Application, name_path, paths
 from sim.infrastructure import Infrastructure
-from tuner.search.space.parameters import Parameters
 from tuner.scenario.qos import QoS
+from tuner.search.space.parameters import Parameters
 
 Flags = NDArray[np.bool_]
 EPS = 0.05  # how far the shares along a path may sum to less or more than its whole bound

@@ -18,8 +18,8 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from tuner.service.access.caller import Caller, Callers, read_bearer
 from tuner.service.access.limits import Buckets, Limits, group_address
-from tuner.service.access.scopes import SCOPES
 from tuner.service.access.logs import say
+from tuner.service.access.scopes import SCOPES
 
 LOGGER = logging.getLogger(__name__)
 HOW = "send a token as `Authorization: Bearer ts_...`; `tuner token make` makes one"

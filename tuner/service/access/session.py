@@ -19,9 +19,9 @@ from starlette.concurrency import run_in_threadpool
 
 from tuner.service.access.caller import Caller, look_up
 from tuner.service.access.gate import admit, count_failure, gate_of, identify
+from tuner.service.access.logs import say
 from tuner.service.access.scopes import SCOPES
 from tuner.service.access.token import PAGE_PREFIX, SECRET, digest, is_live, make_secret
-from tuner.service.access.logs import say
 from tuner.store.connection import Store
 from tuner.store.records import Token
 from tuner.store.tokens import add_token, find_token, revoke_token

@@ -9,8 +9,8 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from scaler.model.errors import BadInput
+from tuner.rollout.registration import keep_described
 from tuner.service.api.bodies import LARGEST_WHOLE, ApplicationBody
-from tuner.service.api.wire_documents import schema_of, shorten
 from tuner.service.api.dependencies import (
     App,
     Given,
@@ -25,7 +25,7 @@ from tuner.service.api.dependencies import (
     read_as,
     takes,
 )
-from tuner.rollout.registration import keep_described
+from tuner.service.api.wire_documents import schema_of, shorten
 from tuner.store.applications import list_applications, load_application
 from tuner.store.records import ApplicationVersion
 

@@ -9,8 +9,8 @@ from fastapi import APIRouter, Header, Query, Response
 from tuner.service.api.bodies import LONGEST_NAME, check_name
 from tuner.service.api.dependencies import JSON, App, Given, Reporting, Services, gives
 from tuner.service.api.problems import problem
-from tuner.service.exchange.order_board import Notice, wait_for_orders
 from tuner.service.exchange.intake import Report, note
+from tuner.service.exchange.order_board import Notice, wait_for_orders
 from tuner.store.records import Scaler
 
 router = APIRouter(tags=["scalers"])

@@ -12,7 +12,6 @@ from sqlalchemy.orm import Session
 
 from scaler.model.sample import Sample
 from tuner.service.api.bodies import LARGEST_WHOLE, LATEST, Name
-from tuner.service.api.wire_documents import schema_of
 from tuner.service.api.dependencies import (
     App,
     Filter,
@@ -29,6 +28,7 @@ from tuner.service.api.dependencies import (
     gives,
     page_of,
 )
+from tuner.service.api.wire_documents import schema_of
 from tuner.store.faults import Missing
 from tuner.store.records import Control, Decision, Event, Objective, Scaler, Surrogate
 

@@ -10,8 +10,8 @@ from fastapi import APIRouter, Depends, Response
 from scaler.model.sample import Sample
 from tuner.service.api.bodies import AcknowledgementBody, DecisionBody, ReportBody
 from tuner.service.api.dependencies import JSON, App, Given, Reporting, Services, gives, read_as, takes
-from tuner.service.exchange.order_board import revision_of
 from tuner.service.exchange.intake import Report, take_in
+from tuner.service.exchange.order_board import revision_of
 from tuner.store.records import Decision, Scaler
 
 router = APIRouter(tags=["scalers"])

@@ -10,7 +10,6 @@ from sqlalchemy.orm import Session
 
 from scaler.model.errors import BadInput
 from tuner.service.api.bodies import LATEST, RetuningBody, TuningBody
-from tuner.service.api.wire_documents import schema_of, shorten
 from tuner.service.api.dependencies import (
     App,
     Given,
@@ -27,6 +26,7 @@ from tuner.service.api.dependencies import (
     takes,
 )
 from tuner.service.api.read_routes import list_from
+from tuner.service.api.wire_documents import schema_of, shorten
 from tuner.store.faults import Missing
 from tuner.store.records import Trial, TuningRun, Watch
 

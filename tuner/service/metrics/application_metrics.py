@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from scaler.model.errors import BadInput
 from tuner.history.qos_history import SLOT_S
-from tuner.service.metrics.reason_classes import EVENTS, name_event
 from tuner.service.metrics.counting import DecisionCounts, Growth
 from tuner.service.metrics.newest import MOST, Newest, count_operators, load_newest
 from tuner.service.metrics.qos_shares import Shares, Sums, Watched
+from tuner.service.metrics.reason_classes import EVENTS, name_event
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -91,9 +91,9 @@ def tell_price(told: Families, watched: Watched, newest: Mapping[tuple[str, str]
 
 
 def read_description(version: ApplicationVersion) -> Watched | None:
+    from tuner.rollout.issue_orders import find_slot
     from tuner.scenario.description import shape_of, tables_of
     from tuner.scenario.scenario import make_qos
-    from tuner.rollout.issue_orders import find_slot
 
     name, document = version.application, version.document
     try:

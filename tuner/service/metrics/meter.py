@@ -9,7 +9,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tuner.service.metrics.application_metrics import Gatherer, tell_time
-from tuner.service.metrics.rollout_metrics import tell_controls, tell_objectives, tell_searches, tell_surrogates, tell_watches
+from tuner.service.metrics.rollout_metrics import (
+    tell_controls,
+    tell_objectives,
+    tell_searches,
+    tell_surrogates,
+    tell_watches,
+)
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric

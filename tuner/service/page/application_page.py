@@ -83,8 +83,8 @@ class View:
 def gather_view(
     session: Session, app: str, now: float, window: Window, filters: Filters, before: int | None = None
 ) -> View:
-    from tuner.service.page.time_charts import draw_course
     from tuner.service.page.live_graph import draw_live
+    from tuner.service.page.time_charts import draw_course
     from tuner.store.applications import load_application
     from tuner.store.controls import list_controls
     from tuner.store.events import list_events

@@ -37,8 +37,8 @@ class ExplainedView:
 
 
 def gather_explained(session: Session, app: str, at: float | None, operator: str, now: float) -> ExplainedView:
-    from tuner.views.explanation_lines import head, list_parts
     from tuner.history.explanation import explain
+    from tuner.views.explanation_lines import head, list_parts
 
     if at is not None and not 0.0 <= at <= LATEST:
         raise BadInput(f"at is {at:g}, and must be a time like 2026-03-12T14:20")

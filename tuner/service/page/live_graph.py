@@ -9,11 +9,11 @@ import numpy as np
 
 from scaler.model.task import Floats
 from sim.application import Application
+from tuner.service.page.page_words import say_percent, say_seconds
+from tuner.service.page.slot_series import LATELY, Course
 from tuner.views.charts import wrap
 from tuner.views.graph import Layout, lay_out
 from tuner.views.shares_chart import BAR, EDGE, GAP, LETTER, LINE, Bands, break_name, draw_edge, fold, stand
-from tuner.service.page.slot_series import LATELY, Course
-from tuner.service.page.page_words import say_percent, say_seconds
 
 
 def draw_live(shape: Application, course: Course, r_max: float) -> str:

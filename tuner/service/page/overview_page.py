@@ -122,10 +122,10 @@ def gather_line(session: Session, version: ApplicationVersion, now: float, obser
 
 def describe(document: Mapping[str, Any]) -> Described:
     """Nothing of what is not written as it should be: the page shows the rest."""
-    from tuner.scenario.description import shape_of, tables_of
     from tuner.history.qos_history import SLOT_S
-    from tuner.search.problem import ask_qos
     from tuner.rollout.issue_orders import find_slot
+    from tuner.scenario.description import shape_of, tables_of
+    from tuner.search.problem import ask_qos
 
     shape, qos, slot_s = None, None, SLOT_S
     try:

@@ -12,7 +12,7 @@ from starlette.concurrency import run_in_threadpool
 from scaler.model.errors import BadInput, Retry
 from tuner.service.access.session import PageSession, read_form, require_page
 from tuner.service.exchange.order_board import look
-from tuner.service.page import actions, login
+from tuner.service.page import actions, login_page
 from tuner.service.page.application_page import gather_view, read_before
 from tuner.service.page.decision_page import read_filters
 from tuner.service.page.explain_page import gather_explained
@@ -21,8 +21,8 @@ from tuner.service.page.objective_page import gather_objective
 from tuner.service.page.overview_page import gather_overview
 from tuner.service.page.render import STATIC, go_to, read_asset, render
 from tuner.service.page.run_page import gather_run, read_order
-from tuner.service.page.trial_page import gather_trial
 from tuner.service.page.time_range import read_moment, read_window
+from tuner.service.page.trial_page import gather_trial
 from tuner.store.faults import Missing
 from tuner.store.records import DECISION_KINDS
 
@@ -134,17 +134,17 @@ for name in actions.ACTS:
 
 @router.get("/login")
 def show_login(request: Request) -> Response:
-    return login.show_login(request)
+    return login_page.show_login(request)
 
 
 @router.post("/login")
 async def take_login(request: Request) -> Response:
-    return await login.take_login(request)
+    return await login_page.take_login(request)
 
 
 @router.post("/logout")
 async def take_logout(request: Request, session: Reader) -> Response:
-    return await login.take_logout(request)
+    return await login_page.take_logout(request)
 
 
 @router.get("/static/{name}")

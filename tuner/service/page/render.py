@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from fastapi import Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
+from tuner.service.page import links, page_words
 from tuner.views.tuning_words import NONE
-from tuner.service.page import links, words
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -41,18 +41,18 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters |= {
-        "moment": words.say_moment,
-        "percent": words.say_percent,
-        "money": words.say_money,
-        "seconds": words.say_seconds,
-        "number": words.say_number,
-        "facts": words.list_facts,
-        "span": words.say_span,
-        "figure": words.find_figure,
+        "moment": page_words.say_moment,
+        "percent": page_words.say_percent,
+        "money": page_words.say_money,
+        "seconds": page_words.say_seconds,
+        "number": page_words.say_number,
+        "facts": page_words.list_facts,
+        "span": page_words.say_span,
+        "figure": page_words.find_figure,
     }
     made.globals |= {
-        "ago": words.say_ago,
-        "change": words.say_change,
+        "ago": page_words.say_ago,
+        "change": page_words.say_change,
         "to_application": links.link_application,
         "to_objective": links.link_objective,
         "to_explanation": links.link_explanation,

@@ -13,12 +13,12 @@ from html import escape
 import numpy as np
 
 from scaler.model.task import Floats
-from tuner.views.charts import COLOURS, HIGH, Frame, draw_response, wrap
+from tuner.service.page.slot_series import Course
 from tuner.simulation.columns import Columns, centres, cut, gather
+from tuner.views.charts import COLOURS, HIGH, Frame, draw_response, wrap
 from tuner.views.html_page import BYTES_PER_POINT, MOST_CHART_BYTES, NARROW, WIDE
 from tuner.views.scale import fit, time_ticks
 from tuner.views.svg import draw_band, draw_bottom_axis, draw_left_axis, draw_line, draw_plot, draw_right_axis
-from tuner.service.page.slot_series import Course
 
 
 def draw_course(course: Course, r_max: float) -> str:

@@ -28,11 +28,11 @@ class TrialView:
 
 
 def gather_trial(session: Session, trial_id: int) -> TrialView:
-    from tuner.views.tuning import numbers, table
     from tuner.store.applications import load_version
     from tuner.store.objectives import list_objectives
     from tuner.store.runs import load_run
     from tuner.store.trials import load_trial
+    from tuner.views.tuning import numbers, table
 
     trial = load_trial(session, trial_id)
     run = load_run(session, trial.run_id)

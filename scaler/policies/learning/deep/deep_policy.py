@@ -13,10 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scaler.policies.perturb import believe, first_bad_level
 from scaler.model.errors import BadInput
 from scaler.model.nodes import Reconfiguration, decode
+from scaler.model.policy import Arrays, Learner, Observation, Transition
+from scaler.model.task import Floats, Integers, Problem, Seen, Task, lay_out, look
 from scaler.policies.learning.deep.encoding import Encoding, find_encoding
+from scaler.policies.learning.deep.network import copy_network, draw_network, evaluate, fit
+from scaler.policies.learning.deep.prospect import Prospect, replicas
 from scaler.policies.learning.deep.replay_memory import (
     Lesson,
     draw,
@@ -27,11 +30,8 @@ from scaler.policies.learning.deep.replay_memory import (
     restore_sampler,
     sampler,
 )
-from scaler.policies.learning.deep.network import copy_network, draw_network, evaluate, fit
-from scaler.policies.learning.deep.prospect import Prospect, replicas
 from scaler.policies.learning.greedy import cool_down, exploration, explores, first_rates
-from scaler.model.policy import Arrays, Learner, Observation, Transition
-from scaler.model.task import Floats, Integers, Problem, Seen, Task, lay_out, look
+from scaler.policies.perturb import believe, first_bad_level
 
 BATCH = 32
 EVERY = 5  # slots from one training step to the next

@@ -23,8 +23,8 @@ import torch
 from numpy.typing import NDArray
 
 from scaler.model.errors import BadInput
-from scaler.policies.learning.deep.encoding import Codes
 from scaler.model.task import Floats, Integers
+from scaler.policies.learning.deep.encoding import Codes
 
 HIDDEN = 3
 NARROWING = 0.75

@@ -7,11 +7,11 @@ V(s+) -> c_u + g min_a [c_k(s', a) + V(s'+)].
 
 from __future__ import annotations
 
-from scaler.policies.learning.deep.replay_memory import Lesson
-from scaler.policies.learning.deep.deep_policy import Variant, learner
-from scaler.policies.learning.deep.prospect import post_states
 from scaler.model.policy import Learner
 from scaler.model.task import Integers, Problem, Seen
+from scaler.policies.learning.deep.deep_policy import Variant, learner
+from scaler.policies.learning.deep.prospect import post_states
+from scaler.policies.learning.deep.replay_memory import Lesson
 
 
 def teach(p: Problem, first_bad: Integers, before: Seen, action: int, seen: Seen) -> Lesson:

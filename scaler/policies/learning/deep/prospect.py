@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from scaler.policies.learning.deep.encoding import Codes, Encoding
 from scaler.model.task import Floats, Integers, Problem
+from scaler.policies.learning.deep.encoding import Codes, Encoding
 
 
 class Prospect(NamedTuple):

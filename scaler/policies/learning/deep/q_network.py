@@ -7,11 +7,11 @@ does so too. It explains much of the published cost on infrastructure B.
 
 from __future__ import annotations
 
-from scaler.policies.learning.deep.replay_memory import Lesson
+from scaler.model.task import Integers, Problem, Seen
 from scaler.policies.learning.deep.deep_policy import Variant, learner
 from scaler.policies.learning.deep.prospect import own_state
+from scaler.policies.learning.deep.replay_memory import Lesson
 from scaler.policies.learning.greedy import slot_cost
-from scaler.model.task import Integers, Problem, Seen
 
 
 def teach(p: Problem, first_bad: Integers, before: Seen, action: int, seen: Seen) -> Lesson:

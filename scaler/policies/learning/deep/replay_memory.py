@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from scaler.model.task import Floats, Integers
 from scaler.policies.learning.deep.encoding import Codes
 from scaler.policies.learning.deep.prospect import Prospect
-from scaler.model.task import Floats, Integers
 
 CAPACITY = 10_000
 

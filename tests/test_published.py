@@ -11,8 +11,9 @@ import pytest
 from scaler.model.errors import BadInput
 from sim.run import Run
 from sim.simulate import simulate
+from tuner.lab.policy_summary import HALF_DIGIT
 from tuner.lab.published.cells import EXACT, Cell, load_workload, read_cells, state
-from tuner.lab.published.compare import HALF_DIGIT, compare
+from tuner.lab.published.compare import compare
 from tuner.lab.published.network_memory import count_deployments, encoding_lengths, weigh
 from tuner.lab.published.tables import CellJob, run_cell, trace_in
 

@@ -34,9 +34,10 @@ from tuner.demo.demo_plan import (
 )
 from tuner.demo.demo_run import Progress
 from tuner.demo.demo_view import Lines, draw, read_scene, showing
-from tuner.demo.manager_process import Manager, pursue
-from tuner.demo.scene import Scene, set_scene
+from tuner.demo.manager_process import pursue
 from tuner.history.live_status import describe as describe_status
+from tuner.history.manager_client import Manager
+from tuner.history.scene import Scene, set_scene
 from tuner.store.connection import open_store
 from tuner.store.decisions import save_decisions
 from tuner.store.records import Decision, Scaler

@@ -21,6 +21,7 @@ from tests.service.showcase import furnish
 from tuner.cli.explain_command import explain as command
 from tuner.history.alternatives import compare, rank_alternatives
 from tuner.history.explanation import Account, Explanation, explain, read_candidate, read_seen
+from tuner.history.explanation_words import say_time, to_json
 from tuner.store.applications import add_application
 from tuner.store.connection import Store, open_store
 from tuner.store.controls import set_control
@@ -30,7 +31,6 @@ from tuner.store.orders import put_orders
 from tuner.store.records import DECISION_KINDS, Control, Decision, Objective, Scaler
 from tuner.store.scalers import save_scalers
 from tuner.views.explanation_lines import to_lines
-from tuner.views.explanation_words import say_time, to_json
 
 WEIGHTS = Weights(0.5, 0.15, 0.35)
 STAY = Decision(

@@ -10,7 +10,7 @@ import pytest
 
 from scaler.model.errors import BadInput
 from tests.service.conftest import BOUNDS, SHOP, WEIGHTS, sentence
-from tuner.service.api.wire_documents import DEEPEST, read_document, to_bytes
+from tuner.service.exchange.wire_documents import DEEPEST, read_document, to_bytes
 from tuner.store.applications import list_applications
 from tuner.store.connection import Store
 from tuner.store.decisions import list_decisions

@@ -19,10 +19,10 @@ from sim.setting import Setting
 from sim.simulate import simulate
 from sim.trace import Trace
 from tests.surrogate.worlds import batch_stream, queue_stream
+from tuner.scenario.describe import format_application
 from tuner.surrogate.fit import fit
 from tuner.surrogate.fitted_application import (
     build_application,
-    format_application,
     leave_for_queues,
     list_constants,
     pool_speeds,

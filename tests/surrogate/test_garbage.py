@@ -9,10 +9,11 @@ from scaler.model.errors import BadInput
 from scaler.model.sample import Sample
 from tests.surrogate.worlds import WINDOW
 from tuner.pipeline.sources.column_rules import MEASURED
+from tuner.scenario.describe import format_application
 from tuner.store.json_text import read_json, write_json
 from tuner.surrogate.checks import CHECKS
 from tuner.surrogate.fit import check_again, fit
-from tuner.surrogate.fitted_application import build_application, format_application
+from tuner.surrogate.fitted_application import build_application
 from tuner.surrogate.surrogate import Surrogate, from_document, to_document
 from tuner.views.surrogate_page import write_page
 from tuner.views.surrogate_plot import draw_text

@@ -140,9 +140,9 @@ def lay_out(document: Mapping[str, Any]) -> dict[str, Any]:
 
     from sim.application import name_path, paths
     from sim.setting import gains
+    from tuner.scenario.describe import describe_application
     from tuner.scenario.description import shape_of, tables_of
     from tuner.scenario.scenario import make_infrastructure, make_qos
-    from tuner.surrogate.fitted_application import describe_application
 
     shape = shape_of(document)
     tables = tables_of(document)

@@ -17,7 +17,7 @@ from tuner.cli.completion import app_argument
 from tuner.cli.db_commands import store_option
 
 if TYPE_CHECKING:
-    from tuner.demo.scene import Scene
+    from tuner.history.scene import Scene
 
 file_type = click.Path(path_type=Path)
 
@@ -207,8 +207,9 @@ def status(
 def find_status(
     app: str, manager: str | None, token_file: Path | None, authority: Path | None, address: str | None
 ) -> dict[str, Any]:
-    from tuner.demo.manager_process import Manager, read_token_file
+    from tuner.demo.manager_process import read_token_file
     from tuner.history.live_status import ask_status, read_status
+    from tuner.history.manager_client import Manager
     from tuner.store.connection import open_store
 
     if manager is None:

@@ -128,8 +128,9 @@ def offer_first_token(store: Store) -> None:
     """Where there never was one: made and shown to a person who looks on, and to nobody else."""
     from sqlalchemy.exc import IntegrityError
 
-    from tuner.cli.token_commands import SCOPE_NAMES, name_user
+    from tuner.cli.token_commands import name_user
     from tuner.service.access.logs import say
+    from tuner.service.access.scopes import SCOPES
     from tuner.service.access.token import make_token
     from tuner.store.tokens import list_tokens
 
@@ -139,7 +140,7 @@ def offer_first_token(store: Store) -> None:
     if not tokens and sys.stdout.isatty():
         try:
             with store.begin() as session:
-                _, secret = make_token(session, FIRST, SCOPE_NAMES, name_user(), time.time())
+                _, secret = make_token(session, FIRST, SCOPES, name_user(), time.time())
         except IntegrityError:  # another `tuner serve` was quicker
             return
         click.echo(f"Your first token, which may do everything. It is not shown again:\n\n  {secret}\n")

@@ -155,8 +155,9 @@ def read_shape(session: Any, app: str) -> Any:
 def write_application(fitted: Surrogate, document: Any, samples: Sequence[Sample], toml: Path) -> None:
     from scaler.model.files import write_whole
     from tuner.pipeline.selectivity import estimate_edges
+    from tuner.scenario.describe import format_application
     from tuner.scenario.description import shape_of
-    from tuner.surrogate.fitted_application import build_application, format_application
+    from tuner.surrogate.fitted_application import build_application
 
     shape = None if document is None else shape_of(document)
     edges = [] if shape is None else [(edge.upstream, edge.downstream) for edge in shape.edges]

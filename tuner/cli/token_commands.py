@@ -13,11 +13,10 @@ from scaler.model.errors import BadInput
 from tuner.cli.app_commands import as_json_option
 from tuner.cli.db_commands import store_option
 from tuner.cli.moment import AGO, SECONDS
+from tuner.service.access.scopes import SCOPES
 
 if TYPE_CHECKING:
     from tuner.store.records import Token
-
-SCOPE_NAMES = ("report", "read", "tune", "push")  # a test holds them against `tuner.service.access.scopes`
 
 
 @click.group(
@@ -42,7 +41,9 @@ def token() -> None:
     "  TOKEN=$(tuner token make anna --scope report --scope read --expires 30d)"
 )
 @click.argument("name")
-@click.option("--scope", "scopes", type=click.Choice(SCOPE_NAMES), multiple=True, required=True, help="Once for each.")
+@click.option(
+    "--scope", "scopes", type=click.Choice(tuple(SCOPES)), multiple=True, required=True, help="Once for each."
+)
 @click.option("--expires", metavar="AGE", help="When it ends by itself, from now: 12h, 30d, 26w (never).")
 @store_option
 def make(name: str, scopes: tuple[str, ...], expires: str | None, address: str | None) -> None:

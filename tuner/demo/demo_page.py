@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from scaler.model.task import Floats
-from tuner.demo.scene import Moment, Scene
+from tuner.history.scene import Moment, Scene
 from tuner.simulation.columns import Columns
 from tuner.views.charts import Frame, draw_replicas, draw_response
 from tuner.views.html_page import write_style

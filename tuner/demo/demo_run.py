@@ -16,8 +16,9 @@ from typing import Any
 from scaler.model.errors import BadInput, Retry
 from tuner.demo.cluster import ROOT, Worker, find_page, make_environment, start_cluster
 from tuner.demo.demo_plan import APP, BOUNDS, K_MAX, LARGE, OPERATORS, SMALL, WEIGHTS, Plan, describe
-from tuner.demo.manager_process import PEOPLE, SCALERS, Manager, name_token_file, pursue, read_token_file, serve
+from tuner.demo.manager_process import PEOPLE, SCALERS, name_token_file, pursue, read_token_file, serve
 from tuner.demo.process_guard import guarded
+from tuner.history.manager_client import Manager
 
 CORES = K_MAX * len(OPERATORS)  # so that any of the types can have all replicas
 WORKERS = (

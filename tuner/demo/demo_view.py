@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from tuner.demo.demo_plan import APP, LARGE, OPERATORS, SLOT_S, count_static
 from tuner.demo.demo_run import Progress
-from tuner.demo.scene import Moment, Scene, set_scene
+from tuner.history.scene import Moment, Scene, set_scene
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

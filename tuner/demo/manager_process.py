@@ -9,46 +9,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlencode
 
-from scaler.link.http import Caller, read_address
-from scaler.model.errors import BadInput, Retry
+from scaler.model.errors import BadInput
 from tuner.demo.cluster import ROOT, wait_for
 from tuner.demo.process_guard import guarded
+from tuner.history.manager_client import Manager
 
 SCALERS, PEOPLE = "scalers", "people"  # tokens of the demo's own manager
-MOST = 1000  # rows of a page
-
-
-class Manager:
-    """One application's, over HTTP; for one thread."""
-
-    def __init__(self, url: str, token: str, app: str, authority: Path | None = None) -> None:
-        self.caller = Caller(read_address(url), token, authority)
-        self.app = app
-
-    def ask(self, method: str, path: str, document: Any = None, headers: Mapping[str, str] | None = None) -> Any:
-        answer = self.caller.ask(method, f"/v1/applications/{quote(self.app, safe='')}{path}", document, headers)
-        if answer.status >= 400:
-            kind = BadInput if answer.status < 500 and answer.status != 429 else Retry
-            raise kind(f"the manager at {self.caller.address} says {self.caller.sentence(answer)}")
-        return answer.document()
-
-    def list_all(self, what: str, **asked: Any) -> list[dict[str, Any]]:
-        """The newest rows of a list, a page of them."""
-        query = urlencode({**asked, "limit": min(MOST, asked.get("limit", MOST))})
-        rows: list[dict[str, Any]] = self.ask("GET", f"/{what}?{query}")["items"]
-        return rows
-
-    def find_revision(self) -> int | None:
-        """Of the newest orders; None where there are none, or where the token does not let us see them."""
-        path = f"/v1/applications/{quote(self.app, safe='')}/orders?wait=0"
-        answer = self.caller.ask("GET", path)
-        document = answer.document()
-        return int(document["revision"]) if answer.status == 200 and isinstance(document, dict) else None
-
-    def close(self) -> None:
-        self.caller.close()
 
 
 def pursue(manager: Manager, document: Mapping[str, Any], weights: Mapping[str, float], bounds: Mapping[str, float],
@@ -72,14 +39,14 @@ def serve(folder: Path, environment: Mapping[str, str]) -> Iterator[str]:
 
 def make_tokens(address: Path, folder: Path) -> None:
     """One for the scalers, which may report alone, and one for us."""
-    from tuner.cli.token_commands import SCOPE_NAMES, name_user
+    from tuner.service.access.scopes import SCOPES
     from tuner.service.access.token import make_token
     from tuner.store.connection import open_store
 
     with closing(open_store(address)) as store:
-        for name, scopes in ((SCALERS, ("report",)), (PEOPLE, SCOPE_NAMES)):
+        for name, scopes in ((SCALERS, ("report",)), (PEOPLE, tuple(SCOPES))):
             with store.begin() as session:
-                _, secret = make_token(session, name, scopes, name_user(), time.time())
+                _, secret = make_token(session, name, scopes, "tuner live demo", time.time())
             file = os.open(name_token_file(folder, name), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with os.fdopen(file, "w") as sink:
                 sink.write(secret)

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tuner.history.explanation_words import clean, say_figure, take_number
 from tuner.store.records import Decision
-from tuner.views.explanation_words import clean, say_figure, take_number
 
 NOTHING = "no change"
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from scaler.model.errors import BadInput
 from tuner.history.alternatives import Alternative, compare, rank_alternatives
 from tuner.history.blocking_guards import Block, Standing, find_blocks, list_standing
+from tuner.history.explanation_words import can_be_stored, join_words, name, take_number, take_table, take_text
 from tuner.history.gap import Gap, find_gap
 from tuner.history.objective_origin import Pursued, find_pursued
-from tuner.views.explanation_words import can_be_stored, join_words, name, take_number, take_table, take_text
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tuner.views.explanation_words import join_words, name, say_span, say_time
+from tuner.history.explanation_words import join_words, name, say_span, say_time
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -111,8 +111,8 @@ def say_idle(session: Session, app: str, operator: str, scalers: list[Scaler], a
 
 def was_pursued(session: Session, app: str, at: float) -> bool:
     """Whether any objective had been let in by then."""
+    from tuner.history.explanation_words import take_number, take_table
     from tuner.store.objectives import list_objectives
-    from tuner.views.explanation_words import take_number, take_table
 
     for objective in list_objectives(session, app):
         told = [take_table(take_table(objective.evidence).get(stage)) for stage in ("shadow", "canary", "full")]

@@ -11,8 +11,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from scaler.model.errors import BadInput
-from tuner.demo.manager_process import Manager
-from tuner.demo.scene import Moment, read_moment
+from tuner.history.manager_client import Manager
+from tuner.history.scene import Moment, read_moment
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session

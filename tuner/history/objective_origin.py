@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from scaler.model.errors import BadInput
-from tuner.views.explanation_words import take_number, take_table, take_text
+from tuner.history.explanation_words import take_number, take_table, take_text
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session

@@ -25,6 +25,7 @@ from sim.trace import Trace
 from tuner.lab.plan import Plan
 from tuner.lab.policy_summary import Outcome, Standings, stand
 from tuner.lab.shifts import World
+from tuner.scenario.policy_check import warm_up
 from tuner.simulation.course import replay_costs
 from tuner.simulation.floor_cache import (
     Floor,
@@ -38,7 +39,6 @@ from tuner.simulation.floor_cache import (
     solve,
 )
 from tuner.simulation.parallel import run_all
-from tuner.simulation.policy_check import warm_up
 
 PATIENCE_S = 3.0  # starting workers costs a second or two
 COMPILED_PACE, INTERPRETED_PACE = 3e5, 2e4  # slots per second and operator, roughly

@@ -11,7 +11,6 @@ import numpy as np
 from sim.floors.clairvoyant import Bound
 from sim.run import MEASURES, Run
 from tuner.lab.plan import Cell, Plan
-from tuner.lab.published.compare import HALF_DIGIT
 from tuner.simulation.comparison import Figure, average
 from tuner.simulation.floor_cache import Floor
 
@@ -161,3 +160,6 @@ def measure(multiples: Sequence[tuple[Figure | None, str]]) -> Extent | None:
         return None
     worst, where = max(known)
     return Extent(math.exp(math.fsum(math.log(value) for value, _ in known) / len(known)), worst, where)
+
+
+HALF_DIGIT = 0.00005  # published costs are rounded to four decimals

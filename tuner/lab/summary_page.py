@@ -9,11 +9,9 @@ from tuner.lab.plan import Cell
 from tuner.lab.policy_summary import Row, Standings
 from tuner.lab.shifts import SETTLING
 from tuner.lab.summary_table import list_rows, list_summaries, say_errors
-from tuner.views.comparison_table import Column
 from tuner.views.dots import STYLE, DotRow, draw_dots
-from tuner.views.html_page import count, write_style
+from tuner.views.html_page import count, write_columns, write_style
 
-TEXTS = ("setting", "policy", "floor", "floor after")
 TIGHT = """
 body { max-width: 1240px; }
 .wide th, .wide td { padding: 4px 8px; font-size: 13px; } .wide .text { text-align: left; }
@@ -32,24 +30,10 @@ def write_standings(standings: Standings) -> str:
         f"<title>{name}: {policies} compared</title><style>{write_style()}{STYLE}{TIGHT}</style></head><body>\n"
         f"<h1>{name}: {policies} compared</h1>\n"
         f"<p>{count(len(plan.cells), 'setting', 'settings')}, {count(len(plan.seeds), 'seed', 'seeds')} each.</p>"
-        f"{write_table(list_summaries(standings))}"
+        f"{write_columns(list_summaries(standings))}"
         f'<p class="faint">{escape(say_errors(standings))}</p>\n'
         f"{write_charts(standings)}\n{tables}\n{write_readings(standings)}{write_facts(plan.cells)}</body></html>\n"
     )
-
-
-def write_table(columns: Sequence[Column], best: Sequence[bool] = ()) -> str:
-    """Columns side by side; rows that are best stand out."""
-    side = [' class="text"' if c.head in TEXTS else "" for c in columns]
-    heads = "".join(
-        f'<th{s} title="{escape(c.reading)}">{escape(c.head)}</th>' for s, c in zip(side, columns, strict=True)
-    )
-    rows = "".join(
-        f"<tr{' class=best' if i < len(best) and best[i] else ''}>"
-        f"{''.join(f'<td{s}>{escape(cell)}</td>' for s, cell in zip(side, cells, strict=True))}</tr>"
-        for i, cells in enumerate(zip(*(column.cells for column in columns), strict=True))
-    )
-    return f'<div class="wide"><table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>'
 
 
 def write_group(standings: Standings, group: str) -> str:
@@ -57,7 +41,7 @@ def write_group(standings: Standings, group: str) -> str:
     rows = [row for row in standings.rows if row.cell.group == group]
     least = {row.cell.size: min(r.cost.mean for r in rows if r.cell.size == row.cell.size) for row in rows}
     best = [len(standings.plan.policies) > 1 and row.cost.mean == least[row.cell.size] for row in rows]
-    return f"<h2>{escape(group)}</h2>{write_table(list_rows(standings, rows), best)}"
+    return f"<h2>{escape(group)}</h2>{write_columns(list_rows(standings, rows), best)}"
 
 
 def write_charts(standings: Standings) -> str:

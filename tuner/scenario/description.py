@@ -17,6 +17,7 @@ from scaler.model.errors import BadInput
 from sim.application import Application, parse_application, read_application
 from sim.checks import read_toml
 from sim.infrastructure import read_infrastructure
+from tuner.scenario.describe import describe_application
 from tuner.scenario.layout import KINDS, SOURCES
 from tuner.scenario.scenario import (
     Document,
@@ -30,7 +31,6 @@ from tuner.scenario.scenario import (
     read_document,
 )
 from tuner.scenario.toml_table import MOMENT, TABLE, Table, check_table, format_document
-from tuner.surrogate.fitted_application import describe_application
 
 Stored = Mapping[str, Any]  # of an ApplicationVersion, or under "document" of a tuning run's settings
 

@@ -29,9 +29,9 @@ from sim.setting import Setting, tasks
 from sim.trace import EPOCH, Trace, window
 from sim.trace_file import read_trace
 from tuner.scenario.layout import DEFAULTS, KINDS, SOURCES, TWO_WEEKS, kinds_of, name_flag
+from tuner.scenario.policy_check import check_policy
 from tuner.scenario.qos import QoS
 from tuner.scenario.toml_table import TABLE, Table, check_table, suggest
-from tuner.simulation.policy_check import check_policy
 
 Document = Mapping[str, Table]
 DEEPER = ("options", "bounds", "paths")  # tables in tables, whose keys lie over each other one by one

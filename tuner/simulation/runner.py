@@ -11,10 +11,10 @@ from scaler.policies import find_policy
 from sim.run import Run
 from sim.setting import Setting
 from sim.simulate import simulate
+from tuner.scenario.policy_check import warm_up
 from tuner.scenario.scenario import Scenario
 from tuner.simulation.course import Course, follow
 from tuner.simulation.parallel import run_all
-from tuner.simulation.policy_check import warm_up
 
 PATIENCE_S = 2.0  # starting workers costs about a second
 INTERPRETED_PACE = 20_000  # slots per second, roughly

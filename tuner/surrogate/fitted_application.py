@@ -9,14 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from scaler.model.errors import BadInput
 from scaler.model.task import Moments
 from sim.application import Application, Operator, paths
 from sim.infrastructure import Infrastructure
 from tuner.pipeline.selectivity import Selectivity
-from tuner.scenario.toml_table import format_document
 from tuner.surrogate.estimate import Estimate
 from tuner.surrogate.surrogate import OperatorSurrogate, Surrogate, find_operator
 
@@ -107,30 +105,3 @@ def put_speeds(infrastructure: Infrastructure, surrogate: Surrogate) -> Infrastr
         replace(node, speedup=seen[node.name].value) if node.name in seen else node for node in infrastructure.types
     )
     return replace(infrastructure, types=types)
-
-
-def format_application(application: Application) -> str:
-    """The TOML text that `sim.application.read_application` reads back as the same application."""
-    return format_document(describe_application(application))
-
-
-def describe_application(application: Application) -> dict[str, Any]:
-    """The table that `sim.application.parse_application` reads."""
-    document: dict[str, Any] = {
-        "name": application.name,
-        "operator": [format_operator(operator) for operator in application.operators],
-        "edge": [{"from": e.upstream, "to": e.downstream, "selectivity": e.selectivity} for e in application.edges],
-        "sources": dict(application.sources),
-    }
-    return {key: value for key, value in document.items() if value}
-
-
-def format_operator(operator: Operator) -> dict[str, Any]:
-    return {
-        "name": operator.name,
-        "service_time": operator.moments.mean,
-        "variance": operator.moments.variance,
-        "k_max": operator.k_max,
-        "selectivity": operator.selectivity,
-        "stateful": operator.stateful,
-    }

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from tuner.history.alternatives import NOTHING, Alternative
 from tuner.history.blocking_guards import Block, Standing
 from tuner.history.explanation import Account, Candidate, Explanation, Seen
-from tuner.history.objective_origin import Pursued, Source, Stage
-from tuner.views.explanation_words import (
+from tuner.history.explanation_words import (
     clean,
     join_words,
     name,
@@ -23,6 +22,7 @@ from tuner.views.explanation_words import (
     take_number,
     take_table,
 )
+from tuner.history.objective_origin import Pursued, Source, Stage
 
 LABEL = 12
 Part = tuple[str, str]  # label and text

@@ -12,7 +12,7 @@ from tuner.scenario.toml_table import format_document
 from tuner.simulation.comparison import Comparison, Row
 from tuner.simulation.course import Course
 from tuner.views.charts import COLOURS, Frame, draw_costs, draw_policy
-from tuner.views.comparison_table import list_columns, say_errors
+from tuner.views.comparison_table import Column, list_columns, say_errors
 from tuner.views.scale import time_ticks
 
 WIDE, NARROW = 720, 100
@@ -136,3 +136,20 @@ def write_facts(comparison: Comparison) -> str:
         "<p>Keep this as <code>again.toml</code>, then run <code>tuner simulate again.toml</code>.</p>"
         f"<pre>{document}</pre>"
     )
+
+
+TEXTS = ("setting", "policy", "floor", "floor after")
+
+
+def write_columns(columns: Sequence[Column], best: Sequence[bool] = ()) -> str:
+    """Columns side by side; rows that are best stand out."""
+    side = [' class="text"' if c.head in TEXTS else "" for c in columns]
+    heads = "".join(
+        f'<th{s} title="{escape(c.reading)}">{escape(c.head)}</th>' for s, c in zip(side, columns, strict=True)
+    )
+    rows = "".join(
+        f"<tr{' class=best' if i < len(best) and best[i] else ''}>"
+        f"{''.join(f'<td{s}>{escape(cell)}</td>' for s, cell in zip(side, cells, strict=True))}</tr>"
+        for i, cells in enumerate(zip(*(column.cells for column in columns), strict=True))
+    )
+    return f'<div class="wide"><table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>'

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from tuner.lab.summary_page import write_table
 from tuner.scenario.toml_table import format_document
 from tuner.views.comparison_table import Column
 from tuner.views.dots import STYLE as ROOMY
-from tuner.views.html_page import write_style
+from tuner.views.html_page import write_columns, write_style
 from tuner.views.search_charts import STYLE as SLICES
 from tuner.views.search_charts import draw_front, draw_search, draw_slices
 from tuner.views.shares_chart import STYLE as GRAPH
@@ -199,7 +198,7 @@ def write_best(tuning: Tuning) -> str:
     if not best:
         return ""
     marked = [point is tuning.chosen for point in best]
-    return write_table(list_best(tuning, best), marked)
+    return write_columns(list_best(tuning, best), marked)
 
 
 def list_best(tuning: Tuning, best: Sequence[Point]) -> list[Column]:

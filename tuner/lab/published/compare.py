@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from sim.run import Run
+from tuner.lab.policy_summary import HALF_DIGIT
 from tuner.lab.published.cells import DEEP, Cell
 
-HALF_DIGIT = 0.00005  # published costs are rounded to four decimals
 STEADY = 0.02  # a cell whose seeds scatter by less pins its figure down
 
 

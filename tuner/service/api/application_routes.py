@@ -25,7 +25,7 @@ from tuner.service.api.dependencies import (
     read_as,
     takes,
 )
-from tuner.service.api.wire_documents import schema_of, shorten
+from tuner.service.exchange.wire_documents import schema_of, shorten
 from tuner.store.applications import list_applications, load_application
 from tuner.store.records import ApplicationVersion
 
@@ -58,8 +58,8 @@ def describe(tables: Mapping[str, Any], app: str) -> dict[str, Any]:
     from dataclasses import replace
 
     from sim.application import parse_application
+    from tuner.scenario.describe import describe_application
     from tuner.scenario.description import freeze, is_alone, scenario_of
-    from tuner.surrogate.fitted_application import describe_application
 
     place = f"the description of {app!r}"
     if is_alone(tables):

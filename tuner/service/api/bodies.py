@@ -18,7 +18,7 @@ from pydantic import (
 )
 
 from scaler.model.sample import Sample
-from tuner.service.api.wire_documents import SPECIAL, shorten
+from tuner.service.exchange.wire_documents import SPECIAL, shorten
 from tuner.store.json_text import SPELLED
 
 LONGEST_NAME = 200

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from scaler.model.errors import BadInput
 from tuner.service.api.bodies import LONGEST_NAME, ControlBody, Name
 from tuner.service.api.dependencies import App, Given, Pushing, Word, answer, change, gives, read_as, takes
-from tuner.service.api.wire_documents import schema_of, shorten
+from tuner.service.exchange.wire_documents import schema_of, shorten
 from tuner.store.records import Control
 
 router = APIRouter(prefix="/v1/applications/{app}/controls", tags=["controls"])

@@ -18,10 +18,10 @@ from tuner.service.access.caller import Caller
 from tuner.service.access.gate import require
 from tuner.service.api.bodies import LARGEST_WHOLE, LATEST, LONGEST_NAME, Body, check_name
 from tuner.service.api.problems import MEDIA, Unsupported, explain_invalid
-from tuner.service.api.wire_documents import check_text, read_document, to_bytes
 from tuner.service.exchange.intake import Intake
 from tuner.service.exchange.order_board import Board, look
 from tuner.service.exchange.service_settings import Settings
+from tuner.service.exchange.wire_documents import check_text, read_document, to_bytes
 from tuner.store.connection import Store
 
 T = TypeVar("T")

@@ -14,7 +14,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from scaler.model.errors import BadInput, NotReady, Retry
-from tuner.service.api.wire_documents import shorten
+from tuner.service.exchange.wire_documents import shorten
 from tuner.store.faults import Missing, Outdated
 
 log = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from tuner.service.api.bodies import ObjectiveBody, PushBody, RollbackBody
 from tuner.service.api.dependencies import App, Given, Pushing, RowId, answer, change, gives, read_as, takes
-from tuner.service.api.wire_documents import schema_of
+from tuner.service.exchange.wire_documents import schema_of
 from tuner.store.records import Objective
 
 router = APIRouter(prefix="/v1/applications/{app}", tags=["objectives"])

@@ -28,7 +28,7 @@ from tuner.service.api.dependencies import (
     gives,
     page_of,
 )
-from tuner.service.api.wire_documents import schema_of
+from tuner.service.exchange.wire_documents import schema_of
 from tuner.store.faults import Missing
 from tuner.store.records import Control, Decision, Event, Objective, Scaler, Surrogate
 

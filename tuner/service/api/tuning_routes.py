@@ -26,7 +26,7 @@ from tuner.service.api.dependencies import (
     takes,
 )
 from tuner.service.api.read_routes import list_from
-from tuner.service.api.wire_documents import schema_of, shorten
+from tuner.service.exchange.wire_documents import schema_of, shorten
 from tuner.store.faults import Missing
 from tuner.store.records import Trial, TuningRun, Watch
 

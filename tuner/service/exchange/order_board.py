@@ -188,7 +188,7 @@ def load_notice(store: Store, app: str) -> Notice | None:
 
 def write_notice(orders: Orders) -> Notice:
     from tuner.rollout.issue_orders import tell
-    from tuner.service.api.wire_documents import to_bytes
+    from tuner.service.exchange.wire_documents import to_bytes
 
     body = to_bytes(tell(orders))
     packed = gzip.compress(body, 6, mtime=0) if len(body) > WORTH_PACKING else None

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tuner.views.explanation_words import take_number, take_table
+from tuner.history.explanation_words import take_number, take_table
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session

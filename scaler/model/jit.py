@@ -25,10 +25,10 @@ COMPILED = WANTED and importlib.util.find_spec("numba") is not None
 
 
 def digest_sources() -> str:
-    """A name for the present state of every kernel's source: these packages and no others hold kernels."""
+    """Name the present state of every kernel's source; no other folders hold kernels."""
     digest = hashlib.sha256()
-    root = Path(__file__).resolve().parent.parent
-    for package in ("scaler", "sim"):
+    root = Path(__file__).resolve().parent.parent.parent
+    for package in ("scaler/model", "scaler/policies", "sim"):
         for path in sorted((root / package).rglob("*.py")):
             digest.update(path.read_bytes())
     return digest.hexdigest()[:16]

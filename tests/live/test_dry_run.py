@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from scaler.acting import Site, build_actuator
 from scaler.acting.dry_run import DryRun
 
 
@@ -45,7 +44,7 @@ def test_targets_are_remembered_and_nothing_is_changed() -> None:
 
 
 def test_with_nothing_behind_it_what_is_deployed_is_unknown_and_not_zero() -> None:
-    dry = build_actuator("dry_run", Site("shop"))
+    dry = DryRun()
     dry.ask("count", {"small": 3})
     assert dry.deployed("count") is None
     assert dry.room("count", "small") is None

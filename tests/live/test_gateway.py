@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from scaler.acting import ACTUATORS, Site, build_actuator
 from scaler.acting.executors import SETTINGS
 from scaler.acting.gateway import PINNED, Gateway, explain
 from scaler.acting.profiles import copy_amounts, join
@@ -128,21 +127,3 @@ def test_a_profile_that_does_not_fit_the_node_types_is_refused(
     monkeypatch.setattr(Gateway, "__init__", lambda self, _: None)
     with pytest.raises(BadInput, match=said):
         join(object(), "count", profile, types)
-
-
-def test_actuators_are_built_by_name_and_settings_refused_by_name() -> None:
-    with pytest.raises(
-        BadInput, match="there is no actuator 'ssh'; there are executors, workers, command, webhook, dry_run"
-    ):
-        build_actuator("ssh", Site("shop"))
-    with pytest.raises(BadInput, match="actuator 'command' has no setting 'shell'; it takes argv, deployed"):
-        build_actuator("command", Site("shop"), {"argv": ["x"], "shell": True})
-    with pytest.raises(BadInput, match="actuator 'webhook' needs the setting 'url'"):
-        build_actuator("webhook", Site("shop"))
-    with pytest.raises(BadInput, match="has no setting 'x'; it takes none"):
-        build_actuator("dry_run", Site("shop"), {"x": 1})
-    with pytest.raises(BadInput, match="needs a Spark session"):
-        build_actuator("executors", Site("shop"))
-    with pytest.raises(BadInput, match="each has start, and may have slots"):
-        build_actuator("workers", Site("shop"), {"kinds": {"small": {"cores": 1}}, "folder": "unused"})
-    assert set(ACTUATORS) == {"executors", "workers", "command", "webhook", "dry_run"}

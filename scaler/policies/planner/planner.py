@@ -1,6 +1,6 @@
 """Replica by replica (planner): each is held while what it is expected to avert is worth more than what it costs.
 
-For every node type and every number of its replicas, scaler/policies/planner/replica_worth.py says from the rates seen so far whether one more
+For every node type and every number of its replicas, replica_worth.py says from the rates seen so far whether one more
 is worth having; nothing is explored for that, because actions do not change arrivals. Planning is spread: a few
 thresholds a slot, those of the type in use first, and less often as evidence gathers.
 

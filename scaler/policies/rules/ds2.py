@@ -1,7 +1,7 @@
 """DS2 (Kalavri et al., Three steps is all you need, OSDI 2018): as many replicas as the true processing rate calls for.
 
 Optimal parallelism = ceil(rate / true rate of a replica), the true rate measured over an observation window (see
-scaler/policies/rules/true_rate.py), the first slots after a change left out (warm-up). The decision is the highest of the
+true_rate.py), the first slots after a change left out (warm-up). The decision is the highest of the
 last so many (activation time): out at once, in when all of them agree.
 
 Deviations: one operator, as each has its own scaler, so the rate is the one that arrives and not one worked out along

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from scaler.agent.order_source import File
+from scaler.agent.order_source import OrdersFile
 from scaler.model.orders import parse_orders
 from scaler.model.task import Weights
 from tests.commands import refuse, succeed
@@ -57,7 +57,7 @@ def test_an_objective_goes_in_step_by_step_and_back(place: Path) -> None:
 def test_what_is_printed_is_a_file_for_drivers_without_a_manager(place: Path) -> None:
     succeed("push", "clicks", 1, "--stage", "full", "--why", "to begin")
     (place / "objective.json").write_text(succeed("orders", "clicks"))
-    orders = File(place / "objective.json", "clicks", 60.0).orders()
+    orders = OrdersFile(place / "objective.json", "clicks", 60.0).orders()
     assert orders is not None
     assert orders.objective is not None
     assert orders.objective.version == 1

@@ -25,10 +25,10 @@ from scaler.acting.dry_run import DryRun
 from scaler.acting.executors import Executors
 from scaler.acting.gateway import Gateway
 from scaler.acting.profiles import Pinned
-from scaler.agent.attachment import SLOT_S, Attachment, OnDecision, Terms
-from scaler.agent.checkpoint_mirror import Beside
-from scaler.agent.order_source import File
-from scaler.agent.pending import Patience
+from scaler.agent.attachment import SLOT_S, AgentSettings, Attachment, OnDecision
+from scaler.agent.checkpoint_mirror import CheckpointMirror
+from scaler.agent.order_source import OrdersFile
+from scaler.agent.pending import ArrivalTimeouts
 from scaler.link import Link
 from scaler.model.errors import BadInput
 from scaler.model.nodes import NodeType
@@ -59,7 +59,7 @@ def attach(
     k_max: int | None = None,  # replicas of one operator, whatever the objective allows
     seed: int = 0,
     authority: str | Path | None = None,  # certificates to trust
-    patience: Patience | None = None,
+    patience: ArrivalTimeouts | None = None,
     on_decision: OnDecision | None = None,
     clock: Callable[[], float] = time.time,
 ) -> Attachment:
@@ -70,9 +70,9 @@ def attach(
     known = name_nodes(pinned, nodes)
     actuator = check_actuator(actuator or choose_actuator(spark, pinned, master_page), enforce)
     place = make_folder(app, folder)
-    office: Link | File | None = None
+    office: Link | OrdersFile | None = None
     if objective is not None:
-        office = File(Path(objective), app, slot_s, place / "decisions.jsonl")
+        office = OrdersFile(Path(objective), app, slot_s, place / "decisions.jsonl")
     whose = f"{getattr(getattr(spark, 'sparkContext', None), 'applicationId', '')}/{app}"
     detach_earlier(whose)  # now that all that is stated can be meant, and before their folder is opened anew
     if office is None:
@@ -80,8 +80,8 @@ def attach(
         trusted = None if authority is None else Path(authority)
         office = Link(str(manager), app, operators, token, place / "link", name_instance(), clock, authority=trusted)
     types = {one.operator: set(one.types) for one in pinned}
-    copies = partial(Beside, Driver(spark)) if folder is None else None
-    terms = Terms(known, types, enforce, policy, k_max, seed, slot_s, place, patience, on_decision, copies)
+    copies = partial(CheckpointMirror, Driver(spark)) if folder is None else None
+    terms = AgentSettings(known, types, enforce, policy, k_max, seed, slot_s, place, patience, on_decision, copies)
     roll = Roll(pinned)
 
     def find() -> Sequence[Operator]:

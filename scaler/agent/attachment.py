@@ -19,9 +19,9 @@ from types import TracebackType
 from scaler.acting.actuator import Actuator
 from scaler.agent import Decision, Pilot
 from scaler.agent.checkpoint_file import name_file
-from scaler.agent.checkpoint_mirror import Copies
-from scaler.agent.operation import Office, Operation
-from scaler.agent.pending import Patience
+from scaler.agent.checkpoint_mirror import CheckpointCopy
+from scaler.agent.operation import Operation, OrderSource
+from scaler.agent.pending import ArrivalTimeouts
 from scaler.model.nodes import NodeType
 from scaler.sensing.operators import Operator
 from scaler.sensing.reading import Reading, Sensor
@@ -37,7 +37,7 @@ OnDecision = Callable[[str, Decision, Reading], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class AgentSettings:
     """What every operator's manager of an application is made with."""
 
     nodes: tuple[NodeType, ...]
@@ -48,9 +48,9 @@ class Terms:
     seed: int
     slot_s: float
     folder: Path
-    patience: Patience | None
+    patience: ArrivalTimeouts | None
     on_decision: OnDecision | None
-    copies: Callable[[str], Copies] | None = None  # of what is learned, by query
+    copies: Callable[[str], CheckpointCopy] | None = None  # of what is learned, by query
 
 
 class Attachment:
@@ -58,10 +58,10 @@ class Attachment:
 
     def __init__(
         self,
-        terms: Terms,
+        terms: AgentSettings,
         sensor: Sensor,
         actuator: Actuator,
-        office: Office,
+        office: OrderSource,
         find: Callable[[], Sequence[Operator]],
         clock: Callable[[], float] = time.time,
     ) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scaler.agent.policy_instance import Seat, take_seat
+from scaler.agent.policy_instance import PolicyInstance, build_policy_instance
 from scaler.agent.shadow_run import Virtual
 from scaler.guards.change_history import History
 from scaler.model.decision import Decision, Step
@@ -37,7 +37,7 @@ class Memory:
     latest: float
 
 
-def pack(memory: Memory, seats: Mapping[int, Seat], last: Seat | None) -> Arrays:
+def pack(memory: Memory, seats: Mapping[int, PolicyInstance], last: PolicyInstance | None) -> Arrays:
     """Objectives and single values as JSON, what is long as numbers."""
     types = len(memory.names)
     arrays = lay_down("kept.", memory.kept, types)
@@ -64,7 +64,7 @@ def pack(memory: Memory, seats: Mapping[int, Seat], last: Seat | None) -> Arrays
 
 def unpack(
     arrays: Mapping[str, NDArray[Any]], operator: str, nodes: Sequence[NodeType], k_max: int | None, seed: int
-) -> tuple[Memory, dict[int, Seat], Seat | None]:
+) -> tuple[Memory, dict[int, PolicyInstance], PolicyInstance | None]:
     """The same from plain arrays; BadInput where they are no checkpoint of such a pilot."""
     try:
         return read(arrays, operator, nodes, k_max, seed)
@@ -78,19 +78,19 @@ def unpack(
 
 def read(
     arrays: Mapping[str, NDArray[Any]], operator: str, nodes: Sequence[NodeType], k_max: int | None, seed: int
-) -> tuple[Memory, dict[int, Seat], Seat | None]:
+) -> tuple[Memory, dict[int, PolicyInstance], PolicyInstance | None]:
     rest = json.loads(str(arrays["pilot"]))
     names = tuple(node.name for node in nodes)
     if rest["format"] != FORMAT or tuple(rest["names"]) != names:
         was = f"format {rest['format']}, node types {', '.join(rest['names'])}"
         raise BadInput(f"the checkpoint of operator {operator!r} is of another kind ({was}); begin without it")
-    seats: dict[int, Seat] = {}
+    seats: dict[int, PolicyInstance] = {}
     last = None
     for number, table in enumerate(rest["seats"]):
         prefix = f"seat.{number}."
         own = {name[len(prefix) :]: value for name, value in arrays.items() if name.startswith(prefix)}
         objective = parse_objective(table["objective"])
-        seat = take_seat(objective, operator, nodes, k_max, seed, pick_up(f"behind.{number}.", arrays), own)
+        seat = build_policy_instance(objective, operator, nodes, k_max, seed, pick_up(f"behind.{number}.", arrays), own)
         if table["fault"]:
             seat.fault = table["fault"]
         elif seat.fault:  # it could decide when it was saved
@@ -152,7 +152,7 @@ def read_step(table: Mapping[str, Any]) -> Step:
     return Step(Decision(**table["decision"]), *changes)
 
 
-def write_seat(seat: Seat, sits: bool, last: bool) -> dict[str, Any]:
+def write_seat(seat: PolicyInstance, sits: bool, last: bool) -> dict[str, Any]:
     virtual = seat.virtual
     return {
         "objective": write_objective(seat.objective),

@@ -21,7 +21,7 @@ PART = ".part"
 PATIENCE_S = 10.0
 
 
-class Copies(Protocol):
+class CheckpointCopy(Protocol):
     """Where a file of ours has a copy that outlives the machine."""
 
     def fetch(self, file: Path) -> None: ...
@@ -31,7 +31,7 @@ class Copies(Protocol):
     def close(self, patience: float) -> None: ...
 
 
-class Beside:
+class CheckpointMirror:
     """Of one query."""
 
     def __init__(self, driver: Driver, query: str, patience: float = PATIENCE_S) -> None:

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from scaler.agent.node_view import View
+from scaler.agent.node_view import NodeView
 from scaler.model.nodes import Deployment, NodeType, Reconfiguration, decode
 from scaler.model.policy import Observation
 from scaler.model.task import Moments, Task, lay_out, look
@@ -20,7 +20,7 @@ from scaler.policies.rules.threshold import decide, prepare
 UNKNOWN = Moments(1e-3, 1e-6)  # thresholds do not ask for it
 
 
-def fall_back(seen: Observation, nodes: tuple[NodeType, ...], k_max: int, view: View | None) -> Reconfiguration:
+def fall_back(seen: Observation, nodes: tuple[NodeType, ...], k_max: int, view: NodeView | None) -> Reconfiguration:
     """The change that the threshold policy wants, in the driver's node types."""
     counts = seen.deployment.replicas
     usual = counts.index(max(counts))

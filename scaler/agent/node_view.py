@@ -19,7 +19,7 @@ HIGHEST = 1e6  # times the highest rate: what is more is shown as this, for leve
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class NodeView:
     """One operator under one objective."""
 
     task: Task
@@ -67,7 +67,7 @@ class View:
         return min(present, key=lambda t: t.speedup)
 
 
-def make_view(objective: Objective, operator: str, nodes: Sequence[NodeType], k_max: int | None) -> View:
+def make_node_view(objective: Objective, operator: str, nodes: Sequence[NodeType], k_max: int | None) -> NodeView:
     """BadInput where the objective says nothing that this driver could do."""
     whole = to_task(objective, operator)
     names = [node.name for node in nodes]
@@ -77,7 +77,7 @@ def make_view(objective: Objective, operator: str, nodes: Sequence[NodeType], k_
         raise BadInput(f"objective {objective.version} is of {known}, and the driver has {', '.join(names)}")
     places = tuple(names.index(t.name) for t in types)
     most = whole.k_max if k_max is None else min(whole.k_max, k_max)
-    return View(
+    return NodeView(
         task=replace(whole, types=types, k_max=most, normaliser=whole.dearest),
         constant=objective.operators[operator].constant,
         places=places,

@@ -18,8 +18,8 @@ from scaler.acting.actuator import Actuator
 from scaler.agent import Decision, Pilot, Step
 from scaler.agent.bootstrap import choose_first, find_most, is_dry, raise_to
 from scaler.agent.checkpoint_file import put_target, read_checkpoint, read_target, write_checkpoint
-from scaler.agent.checkpoint_mirror import Copies
-from scaler.agent.pending import FAILED, REACHED, Ledger, Patience, ask, compare, refuse
+from scaler.agent.checkpoint_mirror import CheckpointCopy
+from scaler.agent.pending import FAILED, REACHED, ArrivalTimeouts, PendingReplicas, ask, compare, refuse
 from scaler.model.errors import BadInput, Retry
 from scaler.model.nodes import NOTHING, Deployment, NodeType, Reconfiguration
 from scaler.model.orders import Orders
@@ -32,7 +32,7 @@ LOG = logging.getLogger("scaler.agent")
 CHECKPOINT_S = 60.0  # nothing learned is lost that is older
 
 
-class Office(Protocol):
+class OrderSource(Protocol):
     """Where orders come from and reports go: a `scaler.link.Link`, or a file."""
 
     def orders(self) -> Orders | None: ...
@@ -56,19 +56,19 @@ class Operation:
         pilot: Pilot,
         sensor: Sensor,
         actuator: Actuator,
-        office: Office,
+        office: OrderSource,
         enforce: bool = False,
         policy: str | None = None,
-        patience: Patience | None = None,
+        patience: ArrivalTimeouts | None = None,
         checkpoint: Path | None = None,
         on_decision: Callable[[str, Decision, Reading], None] | None = None,
-        copies: Copies | None = None,  # of the checkpoint
+        copies: CheckpointCopy | None = None,  # of the checkpoint
     ) -> None:
         self.operator, self.nodes = operator, tuple(nodes)
         self.pilot, self.sensor, self.actuator, self.office = pilot, sensor, actuator, office
         self.enforce, self.policy, self.patience, self.checkpoint = enforce, policy, patience, checkpoint
         self.on_decision, self.copies = on_decision, copies
-        self.ledger = Ledger()
+        self.ledger = PendingReplicas()
         self.awaited: tuple[Step, ...] = ()  # that asked for what has not come yet
         self.kept_at = float("-inf")
         self.had: Mapping[str, int] = {}  # replicas that served last

@@ -21,7 +21,7 @@ LOG = logging.getLogger("scaler.agent")
 LARGEST = 64 << 20  # bytes of decisions, beyond which the older half of the time goes
 
 
-class File:
+class OrdersFile:
     """An office without a manager; `log` takes the decisions."""
 
     def __init__(self, path: Path, app: str, slot_s: float, log: Path | None = None) -> None:

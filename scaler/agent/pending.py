@@ -26,7 +26,7 @@ REACHED, WAITING, FAILED, STAYED, UNKNOWN, NOTHING_ASKED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class ArrivalTimeouts:
     """Seconds."""
 
     arrival: Mapping[str, float] = field(default_factory=dict)  # by node type, from asking to serving
@@ -42,7 +42,7 @@ class Patience:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class OrderedReplicas:
     target: Mapping[str, int]
     since: float
 
@@ -65,10 +65,10 @@ class Missed:
 
 
 @dataclass(frozen=True, slots=True)
-class Ledger:
+class PendingReplicas:
     """What is remembered of one operator."""
 
-    asked: Asked | None = None
+    asked: OrderedReplicas | None = None
     short: Mapping[str, Short] = field(default_factory=dict)
     met: frozenset[str] = frozenset()  # types that were once all there, so that what is missing was lost
     missed: Mapping[str, Missed] = field(default_factory=dict)
@@ -78,15 +78,15 @@ class Ledger:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class PendingOutcome:
     state: str
     says: str
-    ledger: Ledger
+    ledger: PendingReplicas
     give_back: Mapping[str, int] | None = None  # to be asked for: the lowered target, or the same where none is lower
     failed: Mapping[str, int] = field(default_factory=dict)  # replicas that did not come (or go: less than 0), by type
 
 
-def ask(ledger: Ledger, target: Mapping[str, int], now: float) -> Ledger:
+def ask(ledger: PendingReplicas, target: Mapping[str, int], now: float) -> PendingReplicas:
     """The ledger once an actuator took the target; what is still awaited keeps its deadline, though more be asked."""
     before = {} if ledger.asked is None else ledger.asked.target
     if before == target and ledger.asked is not None:
@@ -97,18 +97,18 @@ def ask(ledger: Ledger, target: Mapping[str, int], now: float) -> Ledger:
         if name in ledger.short and count > before.get(name, 0):  # of those that come, each renews the deadline
             one = ledger.short[name]
             short[name] = Short(one.missing + count - before.get(name, 0), one.since)
-    return replace(ledger, asked=Asked(dict(target), now), short=short, met=ledger.met & same)
+    return replace(ledger, asked=OrderedReplicas(dict(target), now), short=short, met=ledger.met & same)
 
 
 def compare(
-    ledger: Ledger, came: Mapping[str, int] | None, now: float, patience: Patience | None = None
-) -> Outcome:  # fmt: skip
+    ledger: PendingReplicas, came: Mapping[str, int] | None, now: float, patience: ArrivalTimeouts | None = None
+) -> PendingOutcome:  # fmt: skip
     """`came` is None where it cannot be told, and then nothing is held against anyone: deadlines wait."""
-    patience = patience or Patience()
+    patience = patience or ArrivalTimeouts()
     if ledger.asked is None:
-        return Outcome(NOTHING_ASKED, "nothing was asked for", ledger)
+        return PendingOutcome(NOTHING_ASKED, "nothing was asked for", ledger)
     if came is None:
-        return Outcome(UNKNOWN, "how many replicas serve cannot be told now", ledger)
+        return PendingOutcome(UNKNOWN, "how many replicas serve cannot be told now", ledger)
     target = ledger.asked.target
     short = {name: look(ledger, name, count - came.get(name, 0), now) for name, count in target.items()}
     short = {name: one for name, one in short.items() if one.missing > 0}
@@ -119,14 +119,14 @@ def compare(
     if late:
         return give_back(seen, came, late, now, patience)
     if short:
-        return Outcome(WAITING, f"{tell_missing(seen, short)} to come", seen)
+        return PendingOutcome(WAITING, f"{tell_missing(seen, short)} to come", seen)
     extra = {name: came[name] - target.get(name, 0) for name in came if came[name] > target.get(name, 0)}
     if extra:
         return let_stay(seen, came, extra, now - ledger.asked.since, patience)
-    return Outcome(REACHED, "all replicas that were asked for serve, and no others", seen)
+    return PendingOutcome(REACHED, "all replicas that were asked for serve, and no others", seen)
 
 
-def look(ledger: Ledger, node_type: str, missing: int, now: float) -> Short:
+def look(ledger: PendingReplicas, node_type: str, missing: int, now: float) -> Short:
     """How short the type is; each replica that comes gives the others a deadline of their own."""
     assert ledger.asked is not None
     before = ledger.short.get(node_type)
@@ -136,23 +136,24 @@ def look(ledger: Ledger, node_type: str, missing: int, now: float) -> Short:
 
 
 def let_stay(
-    ledger: Ledger, came: Mapping[str, int], extra: Mapping[str, int], passed: float, patience: Patience
-) -> Outcome:
+    ledger: PendingReplicas, came: Mapping[str, int], extra: Mapping[str, int], passed: float, patience: ArrivalTimeouts
+) -> PendingOutcome:
     """Those that are still to go; once it has taken too long, they are wanted."""
     assert ledger.asked is not None
     who = ", ".join(f"{count} {name}" for name, count in extra.items())
     if passed < max(patience.until(name) for name in extra):
-        return Outcome(WAITING, f"{who} still to go", ledger)
+        return PendingOutcome(WAITING, f"{who} still to go", ledger)
     after = replace(
-        ledger, asked=Asked({**ledger.asked.target, **{name: came[name] for name in extra}}, ledger.asked.since)
+        ledger,
+        asked=OrderedReplicas({**ledger.asked.target, **{name: came[name] for name in extra}}, ledger.asked.since),
     )
     stayed = {name: -count for name, count in extra.items()}
-    return Outcome(STAYED, f"{who} did not go in {passed:.0f} s", after, failed=stayed)
+    return PendingOutcome(STAYED, f"{who} did not go in {passed:.0f} s", after, failed=stayed)
 
 
 def give_back(
-    ledger: Ledger, came: Mapping[str, int], late: Mapping[str, Short], now: float, patience: Patience
-) -> Outcome:
+    ledger: PendingReplicas, came: Mapping[str, int], late: Mapping[str, Short], now: float, patience: ArrivalTimeouts
+) -> PendingOutcome:
     assert ledger.asked is not None
     target = ledger.asked.target
     lowered = lower(target, came, late)
@@ -167,11 +168,13 @@ def give_back(
     says = f"{tell_missing(ledger, late)} did not come in {longest:.0f} s; given back, and no more {waits}"
     short = {name: one for name, one in ledger.short.items() if name not in late}
     met = (ledger.met | set(late)) - {name for name in lowered if lowered[name] > target.get(name, 0)}
-    after = replace(ledger, asked=Asked(lowered, now), short=short, met=met, missed=missed)
-    return Outcome(FAILED, says, after, lowered, {name: one.missing for name, one in late.items()})
+    after = replace(ledger, asked=OrderedReplicas(lowered, now), short=short, met=met, missed=missed)
+    return PendingOutcome(FAILED, says, after, lowered, {name: one.missing for name, one in late.items()})
 
 
-def ask_again(ledger: Ledger, late: Mapping[str, Short], now: float, patience: Patience) -> Outcome:
+def ask_again(
+    ledger: PendingReplicas, late: Mapping[str, Short], now: float, patience: ArrivalTimeouts
+) -> PendingOutcome:
     """One replica of the only type there is: whoever took the order for it may not look whether it lives."""
     ((name, one),) = late.items()
     what = tell_missing(ledger, late)
@@ -179,7 +182,7 @@ def ask_again(ledger: Ledger, late: Mapping[str, Short], now: float, patience: P
     # What was missed while others served says nothing of the last one.
     times = 0 if before is None or before.had else before.times
     if before is not None and times and now < before.until:
-        return Outcome(WAITING, f"{what} to come, and asked for again in {before.until - now:.0f} s", ledger)
+        return PendingOutcome(WAITING, f"{what} to come, and asked for again in {before.until - now:.0f} s", ledger)
     until = now + patience.pause(times + 1)
     says = f"{what} did not come in {now - one.since:.0f} s; asked for again, and not once more for {until - now:.0f} s"
     after = replace(
@@ -187,7 +190,7 @@ def ask_again(ledger: Ledger, late: Mapping[str, Short], now: float, patience: P
         short={**ledger.short, name: Short(one.missing, now)},
         missed={**ledger.missed, name: Missed(times + 1, until, 0)},
     )
-    return Outcome(FAILED, says, after, ledger.target(), {name: one.missing})
+    return PendingOutcome(FAILED, says, after, ledger.target(), {name: one.missing})
 
 
 def lower(target: Mapping[str, int], came: Mapping[str, int], late: Mapping[str, Short]) -> dict[str, int]:
@@ -200,13 +203,13 @@ def lower(target: Mapping[str, int], came: Mapping[str, int], late: Mapping[str,
     return lowered
 
 
-def tell_missing(ledger: Ledger, short: Mapping[str, Short]) -> str:
+def tell_missing(ledger: PendingReplicas, short: Mapping[str, Short]) -> str:
     return ", ".join(
         f"{one.missing} {name}{' that was lost' if name in ledger.met else ''}" for name, one in short.items()
     )
 
 
-def refuse(ledger: Ledger, node_type: str, now: float) -> str | None:
+def refuse(ledger: PendingReplicas, node_type: str, now: float) -> str | None:
     """Why one more of this type should not be asked for now, or None."""
     missed = ledger.missed.get(node_type)
     if missed is None or now >= missed.until:

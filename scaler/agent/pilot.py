@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scaler.agent.awaited import foresee, tell_awaited
 from scaler.agent.checkpoint import Memory, pack, unpack
 from scaler.agent.fallback import fall_back
-from scaler.agent.policy_instance import Seat, take_seat
+from scaler.agent.policy_instance import PolicyInstance, build_policy_instance
 from scaler.agent.reasons import find_gap
 from scaler.agent.record import write_decision
 from scaler.agent.ruling import Court, Ruling, judge, weigh
@@ -61,8 +61,8 @@ class Pilot:
         if not nodes or len(set(self.names)) < len(nodes) or (k_max is not None and k_max < 1):
             raise BadInput(f"operator {operator!r} needs node types with a name each, and a k_max of at least 1")
         self.slot_s, self.away_s, self.complete, self.again_s = slot_s, away_s, complete, again_s
-        self.seats: dict[int, Seat] = {}
-        self.last: Seat | None = None  # that led last, for its limits
+        self.seats: dict[int, PolicyInstance] = {}
+        self.last: PolicyInstance | None = None  # that led last, for its limits
         self.kept: deque[Transition] = deque(maxlen=kept)
         self.history = History()
         self.failed: dict[Reconfiguration, float] = {}  # when each change failed last
@@ -143,11 +143,11 @@ class Pilot:
         for version, objective in wanted.items():
             seat = self.seats.get(version)
             if seat is None or seat.objective != objective:  # a restored manager may use a version twice
-                seat = take_seat(objective, self.operator, self.nodes, self.k_max, self.seed, self.kept)
+                seat = build_policy_instance(objective, self.operator, self.nodes, self.k_max, self.seed, self.kept)
             seats[version] = seat
         self.seats = seats
 
-    def find_lead(self, orders: Orders | None, seen: Observation) -> tuple[Seat | None, str]:
+    def find_lead(self, orders: Orders | None, seen: Observation) -> tuple[PolicyInstance | None, str]:
         """Under which objective the operator acts in this slot, or why under none."""
         if orders is None:
             return None, "no orders have come"
@@ -164,7 +164,7 @@ class Pilot:
                 return seat, ""
         return None, why
 
-    def find_fault(self, seat: Seat, seen: Observation) -> str:
+    def find_fault(self, seat: PolicyInstance, seen: Observation) -> str:
         """Why a seat cannot decide about this observation; "" where it can."""
         if seat.fault or seat.view is None or len(seen.deployment.replicas) != len(self.names):
             return seat.fault
@@ -177,7 +177,7 @@ class Pilot:
         for seat in self.seats.values():
             seat.virtual = None if seat.virtual is None else replace(seat.virtual, before=None)
 
-    def teach(self, seen: Observation, orders: Orders | None, lead: Seat | None) -> dict[str, Any] | None:
+    def teach(self, seen: Observation, orders: Orders | None, lead: PolicyInstance | None) -> dict[str, Any] | None:
         """Let every policy learn what came of the last slot; what a candidate beside the lead would do now."""
         transition = self.connect(seen)
         if transition is not None:
@@ -194,7 +194,7 @@ class Pilot:
         court = Court(self.operator, self.names, orders, self.history)
         return rehearse(court, beside, seen, self.nodes, GAP * self.slot_s)
 
-    def find_candidate(self, orders: Orders | None, lead: Seat | None) -> Seat | None:
+    def find_candidate(self, orders: Orders | None, lead: PolicyInstance | None) -> PolicyInstance | None:
         """The seat that is to be rehearsed."""
         if orders is None or orders.candidate is None:
             return None
@@ -218,7 +218,7 @@ class Pilot:
         court: Court,
         seen: Observation,
         now: float,
-        lead: Seat | None,
+        lead: PolicyInstance | None,
         why: str,
         gap: str,
         awaited: Deployment | None,

@@ -10,7 +10,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from scaler.agent.node_view import View, make_view
+from scaler.agent.node_view import NodeView, make_node_view
 from scaler.agent.shadow_run import Virtual
 from scaler.model.decision import name_alternative
 from scaler.model.errors import BadInput
@@ -23,11 +23,11 @@ LESSONS = 250  # in one slot: without numba a planner takes 20 ms and more for e
 
 
 @dataclass(slots=True)
-class Seat:
+class PolicyInstance:
     """What acts, or would act, under one version of the objective; `fault` says why it cannot."""
 
     objective: Objective
-    view: View | None = None
+    view: NodeView | None = None
     policy: Policy | None = None
     fault: str = ""
     virtual: Virtual | None = None  # while it is a candidate that does not lead
@@ -82,7 +82,7 @@ class Seat:
         self.fault = f"policy {self.objective.policy!r} of objective {self.objective.version} failed ({what[:300]})"
 
 
-def take_seat(
+def build_policy_instance(
     objective: Objective,
     operator: str,
     nodes: Sequence[NodeType],
@@ -90,11 +90,11 @@ def take_seat(
     seed: int,
     kept: Iterable[Transition] = (),
     arrays: Mapping[str, NDArray[Any]] | None = None,
-) -> Seat:
+) -> PolicyInstance:
     """Build the policy, or let it go on from a checkpoint; it is still to learn what was seen before it came."""
-    seat = Seat(objective)
+    seat = PolicyInstance(objective)
     try:
-        seat.view = make_view(objective, operator, nodes, k_max)
+        seat.view = make_node_view(objective, operator, nodes, k_max)
         kind = find_policy(objective.policy)
         seat.policy = build_policy(kind, seat.view.task, seed, objective.options)
         if arrays is not None:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from scaler.agent.policy_instance import Seat
+from scaler.agent.policy_instance import PolicyInstance
 from scaler.agent.reasons import is_missing
 from scaler.agent.ruling import Ruling
 from scaler.model.decision import HELD, Decision, count_by_name, name_action
@@ -19,7 +19,7 @@ LONGEST = 1500  # characters of a reason
 def write_decision(
     seen: Observation,
     ruling: Ruling,
-    lead: Seat | None,
+    lead: PolicyInstance | None,
     shadow: Mapping[str, Any] | None,
     nodes: Sequence[NodeType],
     asked: Deployment | None,
@@ -51,7 +51,7 @@ def write_decision(
     )
 
 
-def price(nodes: Sequence[NodeType], deployment: Deployment, seat: Seat | None) -> float:
+def price(nodes: Sequence[NodeType], deployment: Deployment, seat: PolicyInstance | None) -> float:
     """Per hour: by the objective, or by the driver's own table where the objective does not say."""
     told = {} if seat is None else {node.name: node.price for node in seat.objective.nodes}
     prices = [told.get(node.name, node.price) for node in nodes]

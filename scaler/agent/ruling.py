@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from scaler.agent.policy_instance import Seat
+from scaler.agent.policy_instance import PolicyInstance
 from scaler.agent.reasons import explain
 from scaler.guards import parse_guards
 from scaler.guards.change_history import History
@@ -43,7 +43,7 @@ class Court:
     barred: Mapping[str, str] = field(default_factory=dict)  # why no replica of a node type is to be added, by its name
 
 
-def judge(court: Court, seat: Seat, seen: Observation) -> Ruling | None:
+def judge(court: Court, seat: PolicyInstance, seen: Observation) -> Ruling | None:
     """What a seat's policy wants, once everybody was heard; None where it failed."""
     proposed, view = seat.propose(seen), seat.view
     if proposed is None or view is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from scaler.agent.policy_instance import Seat
+from scaler.agent.policy_instance import PolicyInstance
 from scaler.agent.record import price
 from scaler.agent.ruling import Court, judge
 from scaler.agent.shadow_run import Virtual, imagine
@@ -16,7 +16,7 @@ from scaler.model.policy import Observation, Transition
 
 
 def rehearse(
-    court: Court, seat: Seat, seen: Observation, nodes: Sequence[NodeType], gap_s: float
+    court: Court, seat: PolicyInstance, seen: Observation, nodes: Sequence[NodeType], gap_s: float
 ) -> dict[str, Any] | None:
     """One slot in the candidate's own deployment, which begins where the real one stands; None where it has no part.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from scaler.agent.node_view import View
+from scaler.agent.node_view import NodeView
 from scaler.guards.change_history import History
 from scaler.model.nodes import NOTHING, Deployment, Reconfiguration
 from scaler.model.policy import Observation
@@ -21,7 +21,7 @@ class Virtual:
     done: Reconfiguration = NOTHING
 
 
-def imagine(view: View, deployment: Deployment, seen: Observation) -> Observation:
+def imagine(view: NodeView, deployment: Deployment, seen: Observation) -> Observation:
     """The slot as an M/G/1 queue on the worst replica of this deployment would have met it."""
     share = seen.rate / deployment.parallelism
     moments, speed = view.task.moments, view.slowest(deployment).speedup

@@ -15,8 +15,8 @@ import pytest
 import scaler
 from scaler.acting.command import Command
 from scaler.acting.profiles import Pinned
-from scaler.agent.attachment import Attachment, Terms
-from scaler.agent.order_source import File
+from scaler.agent.attachment import AgentSettings, Attachment
+from scaler.agent.order_source import OrdersFile
 from scaler.model.errors import BadInput
 from scaler.model.orders import parse_orders
 from scaler.sensing.operators import Operator
@@ -29,9 +29,9 @@ PINNED = Pinned("parse", 1, {"small": 1, "huge": 2})
 PARSE, COUNT = Operator("parse", "1", "1"), Operator("count", "2", "2")
 
 
-def make_terms(folder: Path, **other: Any) -> Terms:
+def make_terms(folder: Path, **other: Any) -> AgentSettings:
     stated = {"types": {}, "enforce": True, "policy": None, "k_max": None, "seed": 0, "slot_s": 0.05, "patience": None}
-    return Terms(nodes=NODES, folder=folder, on_decision=None, **{**stated, **other})
+    return AgentSettings(nodes=NODES, folder=folder, on_decision=None, **{**stated, **other})
 
 
 class Quick(Desk):
@@ -293,7 +293,7 @@ def test_an_objective_in_a_file_is_followed_when_it_changes(tmp_path: Path) -> N
     file, log = tmp_path / "objective.json", tmp_path / "decisions.jsonl"
     document = make_orders("threshold-c", {})
     file.write_text(json.dumps(document["objective"]))
-    office = File(file, "shop", 30.0, log)
+    office = OrdersFile(file, "shop", 30.0, log)
     first = office.orders()
     assert first is not None
     assert (first.slot_s, first.revision) == (30.0, 0)
@@ -311,4 +311,4 @@ def test_a_file_that_is_no_objective_is_refused(tmp_path: Path) -> None:
     for text, says in (("", "no JSON"), ("[]", "not whole"), ('{"version": 1}', "not whole")):
         (tmp_path / "o.json").write_text(text)
         with pytest.raises(BadInput, match=says):
-            File(tmp_path / "o.json", "shop", 60.0)
+            OrdersFile(tmp_path / "o.json", "shop", 60.0)

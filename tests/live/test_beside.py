@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import scaler
-from scaler.agent.checkpoint_mirror import FOLDER, Beside
+from scaler.agent.checkpoint_mirror import FOLDER, CheckpointMirror
 from scaler.sensing.driver import Driver
 from tests.live.plant import NODES, Plant, make_orders
 from tests.live.wait import await_true
@@ -45,7 +45,7 @@ def start(spark: SparkSession, tmp_path: Path) -> Iterator[Start]:
 
 def test_a_copy_is_put_and_fetched_where_it_is_newer(spark: SparkSession, start: Start, tmp_path: Path) -> None:
     here, there = tmp_path / "here" / "parse.npz", tmp_path / "there" / "parse.npz"
-    copies = Beside(Driver(spark), str(start().id))
+    copies = CheckpointMirror(Driver(spark), str(start().id))
     copies.fetch(there)
     assert not there.exists()  # of what is not there no file is made
     here.parent.mkdir()
@@ -66,7 +66,7 @@ def test_a_copy_is_put_and_fetched_where_it_is_newer(spark: SparkSession, start:
 
 
 def test_a_crash_between_two_copies_leaves_one_of_them(spark: SparkSession, start: Start, tmp_path: Path) -> None:
-    copies, file = Beside(Driver(spark), str(start().id)), tmp_path / "parse.npz"
+    copies, file = CheckpointMirror(Driver(spark), str(start().id)), tmp_path / "parse.npz"
     file.write_bytes(b"whole")
     copies.put(file)
     copies.close(10.0)
@@ -81,7 +81,7 @@ def test_what_cannot_be_copied_is_said_and_costs_nothing(
     spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "parse.npz").write_bytes(b"whole")
-    copies = Beside(Driver(spark), "2b1c1e3e-0000-4000-8000-000000000000")
+    copies = CheckpointMirror(Driver(spark), "2b1c1e3e-0000-4000-8000-000000000000")
     with caplog.at_level(logging.WARNING, "scaler.agent"):
         copies.put(tmp_path / "parse.npz")
         copies.close(10.0)
@@ -94,7 +94,7 @@ def test_a_file_system_that_hangs_keeps_nobody_waiting(tmp_path: Path) -> None:
             time.sleep(3.0)
             return None
 
-    copies = Beside(Hanging(), "1", patience=0.01)  # type: ignore[arg-type]
+    copies = CheckpointMirror(Hanging(), "1", patience=0.01)  # type: ignore[arg-type]
     copies.fetch(tmp_path / "parse.npz")
     first = copies.thread
     copies.put(tmp_path / "parse.npz")

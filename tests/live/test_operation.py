@@ -8,7 +8,7 @@ import pytest
 
 from scaler.agent import Decision, Pilot
 from scaler.agent.operation import Operation
-from scaler.agent.pending import Patience
+from scaler.agent.pending import ArrivalTimeouts
 from scaler.sensing.reading import Reading
 from tests.live.plant import NODES, SLOT_S, Desk, Plant
 
@@ -17,7 +17,7 @@ def make(
     plant: Plant, desk: Desk, enforce: bool = True, checkpoint: Path | None = None, slots: float = 2.5
 ) -> Operation:
     """`slots`: after which a replica that has not come is given back."""
-    patience = Patience(default=slots * SLOT_S, back_off=5 * SLOT_S)
+    patience = ArrivalTimeouts(default=slots * SLOT_S, back_off=5 * SLOT_S)
     return Operation("parse", NODES, Pilot("parse", NODES), plant, plant, desk, enforce, None, patience, checkpoint)
 
 

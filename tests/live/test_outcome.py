@@ -13,18 +13,18 @@ from scaler.agent.pending import (
     STAYED,
     UNKNOWN,
     WAITING,
-    Ledger,
-    Patience,
+    ArrivalTimeouts,
+    PendingReplicas,
     ask,
     compare,
     refuse,
 )
 
-PATIENCE = Patience(arrival={"large": 30.0}, default=10.0, back_off=100.0, longest=250.0)
+PATIENCE = ArrivalTimeouts(arrival={"large": 30.0}, default=10.0, back_off=100.0, longest=250.0)
 
 
 def test_what_arrives_in_time_is_reached_and_costs_nothing() -> None:
-    ledger = ask(Ledger(), {"small": 2}, 0.0)
+    ledger = ask(PendingReplicas(), {"small": 2}, 0.0)
     waiting = compare(ledger, {"small": 1}, 9.0, PATIENCE)
     assert (waiting.state, waiting.says) == (WAITING, "1 small to come")
     reached = compare(waiting.ledger, {"small": 2}, 11.0, PATIENCE)
@@ -33,7 +33,9 @@ def test_what_arrives_in_time_is_reached_and_costs_nothing() -> None:
 
 
 def test_what_never_arrives_is_given_back_at_the_deadline_of_its_type() -> None:
-    ledger = compare(ask(Ledger(), {"small": 1, "large": 2}, 0.0), {"small": 1, "large": 1}, 1.0, PATIENCE).ledger
+    ledger = compare(
+        ask(PendingReplicas(), {"small": 1, "large": 2}, 0.0), {"small": 1, "large": 1}, 1.0, PATIENCE
+    ).ledger
     assert compare(ledger, {"small": 1, "large": 1}, 29.0, PATIENCE).state == WAITING
     failed = compare(ledger, {"small": 1, "large": 1}, 31.0, PATIENCE)
     assert failed.state == FAILED
@@ -47,7 +49,7 @@ def test_what_never_arrives_is_given_back_at_the_deadline_of_its_type() -> None:
 
 
 def test_the_pause_doubles_up_to_its_longest_and_is_forgotten_once_one_arrives() -> None:
-    ledger, now, pauses = Ledger(), 0.0, []
+    ledger, now, pauses = PendingReplicas(), 0.0, []
     for _ in range(4):
         failed = compare(ask(ledger, {"small": 2}, now), {"small": 1}, now + 10.0, PATIENCE)
         pauses.append(failed.ledger.missed["small"].until - now - 10.0)
@@ -58,14 +60,14 @@ def test_the_pause_doubles_up_to_its_longest_and_is_forgotten_once_one_arrives()
 
 
 def test_staying_small_does_not_forgive() -> None:
-    failed = compare(ask(Ledger(), {"small": 2}, 0.0), {"small": 1}, 10.0, PATIENCE)
+    failed = compare(ask(PendingReplicas(), {"small": 2}, 0.0), {"small": 1}, 10.0, PATIENCE)
     down = compare(ask(failed.ledger, {"small": 0}, 11.0), {"small": 0}, 12.0, PATIENCE)
     assert down.state == REACHED
     assert refuse(down.ledger, "small", 12.0) is not None
 
 
 def test_each_one_that_comes_gives_the_others_a_deadline_of_their_own() -> None:
-    ledger = ask(Ledger(), {"small": 3}, 0.0)
+    ledger = ask(PendingReplicas(), {"small": 3}, 0.0)
     for now, came in ((0.0, 0), (9.0, 1), (18.0, 2)):
         outcome = compare(ledger, {"small": came}, now, PATIENCE)
         assert outcome.state == WAITING
@@ -75,7 +77,7 @@ def test_each_one_that_comes_gives_the_others_a_deadline_of_their_own() -> None:
 
 
 def test_one_that_is_lost_has_the_deadline_from_when_it_was_missed() -> None:
-    ledger = compare(ask(Ledger(), {"small": 2}, 0.0), {"small": 2}, 1.0, PATIENCE).ledger
+    ledger = compare(ask(PendingReplicas(), {"small": 2}, 0.0), {"small": 2}, 1.0, PATIENCE).ledger
     lost = compare(ledger, {"small": 1}, 500.0, PATIENCE)
     assert (lost.state, lost.says) == (WAITING, "1 small that was lost to come")
     assert compare(lost.ledger, {"small": 2}, 505.0, PATIENCE).state == REACHED
@@ -83,14 +85,14 @@ def test_one_that_is_lost_has_the_deadline_from_when_it_was_missed() -> None:
 
 
 def test_asking_the_same_again_moves_no_deadline() -> None:
-    ledger = ask(Ledger(), {"small": 2}, 0.0)
+    ledger = ask(PendingReplicas(), {"small": 2}, 0.0)
     for now in (4.0, 8.0):
         ledger = ask(ledger, {"small": 2}, now)
     assert compare(ledger, {"small": 1}, 10.0, PATIENCE).state == FAILED
 
 
 def test_asking_for_more_leaves_the_deadline_of_those_before() -> None:
-    ledger = compare(ask(Ledger(), {"small": 2}, 0.0), {"small": 1}, 1.0, PATIENCE).ledger
+    ledger = compare(ask(PendingReplicas(), {"small": 2}, 0.0), {"small": 1}, 1.0, PATIENCE).ledger
     ledger = compare(ask(ledger, {"small": 3}, 6.0), {"small": 1}, 6.0, PATIENCE).ledger
     failed = compare(ledger, {"small": 1}, 10.0, PATIENCE)
     assert (failed.give_back, failed.failed) == ({"small": 1}, {"small": 2})
@@ -98,7 +100,7 @@ def test_asking_for_more_leaves_the_deadline_of_those_before() -> None:
 
 def test_one_asked_for_and_one_come_in_each_slot_fails_never() -> None:
     """Each takes nine seconds, and may take ten; asked for every five."""
-    ledger = Ledger()
+    ledger = PendingReplicas()
     for slot in range(12):
         now = 5.0 * slot
         came = 1 + sum(5.0 * other + 9.0 <= now for other in range(slot))
@@ -109,11 +111,11 @@ def test_one_asked_for_and_one_come_in_each_slot_fails_never() -> None:
 
 def test_an_operator_is_never_left_with_a_target_of_none() -> None:
     """Of each type in turn; where there is but one, of that one."""
-    lost = compare(ask(Ledger(), {"small": 3, "large": 0}, 0.0), {"small": 0}, 20.0, PATIENCE)
+    lost = compare(ask(PendingReplicas(), {"small": 3, "large": 0}, 0.0), {"small": 0}, 20.0, PATIENCE)
     assert lost.give_back == {"small": 0, "large": 1}
     again = compare(lost.ledger, {}, 60.0, PATIENCE)
     assert (again.state, again.give_back) == (FAILED, {"small": 1, "large": 0})
-    only = compare(ask(Ledger(), {"small": 4}, 0.0), {}, 20.0, PATIENCE)
+    only = compare(ask(PendingReplicas(), {"small": 4}, 0.0), {}, 20.0, PATIENCE)
     assert only.give_back == {"small": 1}
     later = compare(only.ledger, {}, 1000.0, PATIENCE)
     assert (later.state, later.give_back) == (WAITING, None)
@@ -121,14 +123,14 @@ def test_an_operator_is_never_left_with_a_target_of_none() -> None:
     assert compare(later.ledger, {"small": 1}, 2000.0, PATIENCE).state == REACHED
 
 
-def lose_the_last(ledger: Ledger) -> Ledger:
+def lose_the_last(ledger: PendingReplicas) -> PendingReplicas:
     """Asked for, served for long, and missed from 500 s on."""
     served = compare(ask(ledger, {"small": 1}, 400.0), {"small": 1}, 401.0, PATIENCE).ledger
     return compare(served, {"small": 0}, 500.0, PATIENCE).ledger
 
 
 def test_the_last_replica_of_the_only_type_is_asked_for_again_ever_less_often() -> None:
-    ledger, asked = lose_the_last(Ledger()), []
+    ledger, asked = lose_the_last(PendingReplicas()), []
     for now in range(501, 1300):
         outcome = compare(ledger, {"small": 0}, float(now), PATIENCE)
         if outcome.give_back is not None:
@@ -144,29 +146,29 @@ def test_the_last_replica_of_the_only_type_is_asked_for_again_ever_less_often() 
 
 def test_it_is_awaited_for_as_long_after_it_was_asked_for_again() -> None:
     """Also where that is longer than the pause."""
-    slow = Patience(default=10.0, back_off=2.0)
-    first = compare(lose_the_last(Ledger()), {}, 510.0, slow)
+    slow = ArrivalTimeouts(default=10.0, back_off=2.0)
+    first = compare(lose_the_last(PendingReplicas()), {}, 510.0, slow)
     assert first.says == "1 small that was lost did not come in 10 s; asked for again, and not once more for 2 s"
     assert compare(first.ledger, {}, 519.0, slow).state == WAITING
     assert compare(first.ledger, {}, 520.0, slow).give_back == {"small": 1}
 
 
 def test_what_was_missed_beside_others_does_not_delay_the_last() -> None:
-    patient = Patience(default=10.0, back_off=1000.0)
-    beside = compare(ask(Ledger(), {"small": 2}, 380.0), {"small": 1}, 395.0, patient).ledger
+    patient = ArrivalTimeouts(default=10.0, back_off=1000.0)
+    beside = compare(ask(PendingReplicas(), {"small": 2}, 380.0), {"small": 1}, 395.0, patient).ledger
     assert refuse(beside, "small", 510.0) is not None
     outcome = compare(lose_the_last(beside), {"small": 0}, 510.0, PATIENCE)
     assert (outcome.give_back, outcome.ledger.missed["small"].until) == ({"small": 1}, 610.0)
 
 
 def test_what_cannot_be_told_is_held_against_nobody() -> None:
-    ledger = ask(Ledger(), {"small": 1}, 0.0)
+    ledger = ask(PendingReplicas(), {"small": 1}, 0.0)
     assert compare(ledger, None, 1000.0, PATIENCE).state == UNKNOWN
-    assert compare(Ledger(), None, 0.0, PATIENCE).state == NOTHING_ASKED
+    assert compare(PendingReplicas(), None, 0.0, PATIENCE).state == NOTHING_ASKED
 
 
 def test_replicas_that_do_not_go_are_awaited_and_then_wanted() -> None:
-    ledger = ask(Ledger(), {"small": 1}, 0.0)
+    ledger = ask(PendingReplicas(), {"small": 1}, 0.0)
     outcome = compare(ledger, {"small": 2, "large": 1}, 29.0, PATIENCE)
     assert (outcome.state, outcome.says, outcome.give_back) == (WAITING, "1 small, 1 large still to go", None)
     stayed = compare(ledger, {"small": 2, "large": 1}, 30.0, PATIENCE)
@@ -181,7 +183,7 @@ counts = st.dictionaries(st.sampled_from(["small", "large"]), st.integers(0, 4))
 def test_given_back_is_never_more_than_asked_and_is_what_is_there(
     story: list[tuple[dict[str, int], dict[str, int] | None, float]],
 ) -> None:
-    ledger, now = Ledger(), 0.0
+    ledger, now = PendingReplicas(), 0.0
     for target, came, pause in story:
         ledger = ask(ledger, target, now)
         now += pause

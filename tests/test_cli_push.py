@@ -16,7 +16,7 @@ from tests.commands import refuse, succeed
 from tuner.store.connection import open_store
 from tuner.store.events import list_events
 from tuner.store.objectives import add_objective
-from tuner.store.records import Objective
+from tuner.store.records import ObjectiveRecord
 
 EXAMPLE = str(files("tuner.demo").joinpath("demo.toml"))
 
@@ -30,7 +30,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     with closing(open_store(tmp_path / "tuner.db")) as store, store.begin() as session:
         for share in (0.01, 0.02):
             bounds = {operator["name"]: share for operator in operators}
-            add_objective(session, Objective("clicks", Weights(), bounds, 1.0))
+            add_objective(session, ObjectiveRecord("clicks", Weights(), bounds, 1.0))
     return tmp_path
 
 

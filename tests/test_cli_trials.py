@@ -20,7 +20,7 @@ from tuner.scenario.scenario import read_scenario
 from tuner.store.applications import add_application
 from tuner.store.connection import open_store
 from tuner.store.objectives import add_objective
-from tuner.store.records import TRIAL_STATES, Objective, Trial, TuningRun
+from tuner.store.records import TRIAL_STATES, ObjectiveRecord, Trial, TuningRun
 from tuner.store.runs import start_run
 from tuner.store.trials import SORTS, add_trial
 
@@ -84,7 +84,7 @@ def db(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
                 add_trial(session, run, make_trial(run, i), START)
         bounds = {name: 0.06 * share for name, share in SHARES.items()}
         evidence = {"cost": 9.5, "cost_error": 0.25}
-        add_objective(session, Objective("shop", Weights(0.5, 0.25, 0.25), bounds, START, evidence=evidence))
+        add_objective(session, ObjectiveRecord("shop", Weights(0.5, 0.25, 0.25), bounds, START, evidence=evidence))
     return path
 
 

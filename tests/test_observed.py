@@ -16,7 +16,7 @@ from tuner.history.qos_history import BROKEN, KEPT, UNKNOWN, Slots, judge_slots,
 from tuner.scenario.qos import QoS
 from tuner.store.connection import Store
 from tuner.store.decisions import save_decisions
-from tuner.store.records import Decision
+from tuner.store.records import DecisionRecord
 
 CHAIN = Application(
     tuple(Operator(name, Moments(0.001, 0.0)) for name in ("parse", "count")), (Edge("parse", "count"),)
@@ -77,12 +77,12 @@ def test_it_agrees_with_a_plain_count(responses: list[tuple[float, float]]) -> N
 
 def test_slots_come_from_the_decisions_kept(store: Store) -> None:  # noqa: F811
     decisions = [
-        Decision("shop", name, 60.0 * t, "SCALED", "", None, 2, 5.0, math.inf if t else 0.01, 0.05, 1.5)
+        DecisionRecord("shop", name, 60.0 * t, "SCALED", "", None, 2, 5.0, math.inf if t else 0.01, 0.05, 1.5)
         for t in range(3)
         for name in (*NAMES, "another")
     ]
     with store.begin() as session:
-        save_decisions(session, [*decisions, Decision("shop", "parse", 180.0, "HELD", "no metrics")])
+        save_decisions(session, [*decisions, DecisionRecord("shop", "parse", 180.0, "HELD", "no metrics")])
     with store.read() as session:
         slots: Slots = load_slots(session, "shop", NAMES, since=60.0)
     assert slots.time.tolist() == [60.0, 120.0, 180.0]

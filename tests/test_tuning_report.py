@@ -30,7 +30,7 @@ from tuner.search.space.space import from_cube, gather, make_space, settle
 from tuner.store.applications import add_application
 from tuner.store.connection import open_store
 from tuner.store.objectives import add_objective
-from tuner.store.records import Objective, Trial, TuningRun
+from tuner.store.records import ObjectiveRecord, Trial, TuningRun
 from tuner.store.runs import end_run, start_run
 from tuner.store.trials import add_trial
 from tuner.views.graph import lay_out
@@ -123,7 +123,7 @@ class Search:
             detail={"purpose": "search", "note": note, "replicas": replicas}, id=number + 1,
         )  # fmt: skip
 
-    def propose(self, trials: list[Trial]) -> tuple[Trial, Objective]:
+    def propose(self, trials: list[Trial]) -> tuple[Trial, ObjectiveRecord]:
         """The cheapest feasible one, repeated on fresh seeds, and what it is recommended by."""
         best = min((t for t in trials if t.feasible and t.number), key=lambda t: t.cost or math.inf)
         detail = {**best.detail, "purpose": "verify", "of": best.number}
@@ -137,7 +137,7 @@ class Search:
         }  # fmt: skip
         bounds = to_bounds(operators, chosen, QOS.r_max)
         name = str(self.application["name"])
-        return again, Objective(name, chosen.weights, bounds, BEGAN, trial_id=best.id, evidence=evidence)
+        return again, ObjectiveRecord(name, chosen.weights, bounds, BEGAN, trial_id=best.id, evidence=evidence)
 
     def gather(self) -> Tuning:
         trials = self.make()

@@ -24,7 +24,7 @@ from tuner.store.applications import add_application
 from tuner.store.connection import Store, open_store
 from tuner.store.decisions import list_decisions, save_decisions
 from tuner.store.models import TrialRow
-from tuner.store.records import Decision, Trial, TuningRun
+from tuner.store.records import DecisionRecord, Trial, TuningRun
 from tuner.store.rows import to_columns
 from tuner.store.runs import start_run
 from tuner.store.samples import STORED, load_samples, save_samples, to_row
@@ -73,7 +73,9 @@ def measure(store: Store, folder: Path) -> None:
     with store.read() as session:
         timed("samples loaded", SAMPLES, lambda: load_samples(session, "clicks"))
     measure_trials(store)
-    made = [Decision("clicks", "parse", 60.0 * i, "NO_CHANGE", "within", seen={"rate": 5.0}) for i in range(DECISIONS)]
+    made = [
+        DecisionRecord("clicks", "parse", 60.0 * i, "NO_CHANGE", "within", seen={"rate": 5.0}) for i in range(DECISIONS)
+    ]
     timed("decisions saved", DECISIONS, lambda: store.write(lambda s: save_decisions(s, made)))
     with store.read() as session:
         timed("decisions, 100 pages of 100", 10_000, lambda: read_pages(session))

@@ -17,7 +17,7 @@ import pytest
 
 from tuner.store.connection import open_store
 from tuner.store.decisions import list_decisions
-from tuner.store.records import Decision
+from tuner.store.records import DecisionRecord
 
 pytestmark = [pytest.mark.long, pytest.mark.slow, pytest.mark.xdist_group("spark")]
 
@@ -89,7 +89,7 @@ def test_two_operators_on_different_node_types_are_scaled_at_the_same_time(tmp_p
     assert max(map(min, spans.values())) <= min(map(max, spans.values()))  # neither waited for the other to be done
 
 
-def read_decisions(path: Path) -> list[Decision]:
+def read_decisions(path: Path) -> list[DecisionRecord]:
     """The oldest first."""
     with closing(open_store(str(path))) as store, store.read() as session:
         return list_decisions(session, "demo", limit=None)[::-1]

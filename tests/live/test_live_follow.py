@@ -19,7 +19,7 @@ from tuner.history.manager_client import Manager
 from tuner.store.applications import add_application
 from tuner.store.connection import open_store
 from tuner.store.decisions import save_decisions
-from tuner.store.records import Decision
+from tuner.store.records import DecisionRecord
 
 BEGAN = 1_700_000_000.0
 
@@ -43,7 +43,7 @@ def test_a_manager_that_is_gone_at_the_end_leaves_what_it_told_before(
     with closing(open_store(store)) as opened:
         with opened.begin() as session:
             add_application(session, APP, describe(Plan()), BEGAN)
-            save_decisions(session, [Decision(APP, PARSE, BEGAN, "SCALED", "late", "+1 small")])
+            save_decisions(session, [DecisionRecord(APP, PARSE, BEGAN, "SCALED", "late", "+1 small")])
         secret = add_secret(opened)
     tell(tmp_path, "streaming")
     shown: list[Progress] = []

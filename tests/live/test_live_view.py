@@ -40,7 +40,7 @@ from tuner.history.manager_client import Manager
 from tuner.history.scene import Scene, set_scene
 from tuner.store.connection import open_store
 from tuner.store.decisions import save_decisions
-from tuner.store.records import Decision, Scaler
+from tuner.store.records import DecisionRecord, Scaler
 from tuner.store.scalers import save_scalers
 
 BEGAN = 1_700_000_003.0
@@ -181,7 +181,7 @@ def store(tmp_path: Path) -> Path:
         add_application(session, APP, describe(Plan()), FIRST)
         save_scalers(session, [make_scaler(PARSE, time.time()), make_scaler(COUNT, FIRST)])
         rows = [{**row, "response": None} for row in DECISIONS]
-        save_decisions(session, [Decision(application=APP, **row) for row in rows])
+        save_decisions(session, [DecisionRecord(application=APP, **row) for row in rows])
     return path
 
 

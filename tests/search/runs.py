@@ -20,7 +20,7 @@ from tuner.search.tuning_run import Ended, resume_tuning, start_tuning, tune
 from tuner.store.applications import add_application
 from tuner.store.connection import Store, open_store
 from tuner.store.objectives import list_objectives
-from tuner.store.records import Objective, Trial, TuningRun
+from tuner.store.records import ObjectiveRecord, Trial, TuningRun
 from tuner.store.runs import list_runs
 from tuner.store.trials import load_history
 
@@ -88,7 +88,7 @@ def all_figures(trials: Sequence[Trial]) -> list[dict[str, Any]]:
     return [figures(trial) for trial in trials]
 
 
-def recommended(objective: Objective | None) -> dict[str, Any] | None:
+def recommended(objective: ObjectiveRecord | None) -> dict[str, Any] | None:
     """An objective, without what names this database's run and when."""
     if objective is None:
         return None
@@ -102,7 +102,7 @@ def read_run(store: Store, run_id: int) -> list[Trial]:
         return load_history(session, run_id)
 
 
-def read_objectives(store: Store, app: str = APP) -> list[Objective]:
+def read_objectives(store: Store, app: str = APP) -> list[ObjectiveRecord]:
     with store.read() as session:
         return list_objectives(session, app)
 

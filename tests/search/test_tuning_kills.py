@@ -17,7 +17,7 @@ from tests.search.runs import APP, add, all_figures, read_objectives, read_run, 
 from tuner.search.recommendation import PROVED
 from tuner.store.checkup import check_store
 from tuner.store.connection import Store, open_store
-from tuner.store.records import Objective, Trial
+from tuner.store.records import ObjectiveRecord, Trial
 
 pytestmark = pytest.mark.slow
 ENDED = (0, 1)  # exit codes: with a recommendation, and without one
@@ -30,7 +30,7 @@ class Whole:
     """A run that nobody disturbed."""
 
     trials: list[Trial]
-    objective: Objective | None
+    objective: ObjectiveRecord | None
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from scaler.model.queueing import mg1_response
-from tuner.store.records import Decision
+from tuner.store.records import DecisionRecord
 
 NOW = 1_773_325_200.0  # 2026-03-12 14:20 UTC
 SLOT, HOUR, DAY = 60.0, 3600.0, 86_400.0
@@ -54,7 +54,7 @@ FRAUD = Graph({"features": 320.0, "score": 120.0}, (("features", "score"),), 300
 def decide(
     app: str, graph: Graph, slots: int, versions: list[tuple[float, int]], late: tuple[float, float] = (0.0, 0.0),
     shadow: int | None = None,
-) -> Iterator[Decision]:  # fmt: skip
+) -> Iterator[DecisionRecord]:  # fmt: skip
     """Every operator's decisions in the last so many slots, up to now: a day's wave, a burst now and then."""
     chance = np.random.default_rng(len(app) + slots)
     end = NOW - NOW % SLOT
@@ -79,7 +79,7 @@ def decide(
             held = kind == "HELD"
             seen = {"utilisation": None if held else round(busy, 3), "deployment": dict(deployment)}
             known = (None, None) if held else (round(rate, 2), response)
-            yield Decision(
+            yield DecisionRecord(
                 *(app, operator, time, kind, reason, action, version, *known, graph.share(), cost(deployment)),
                 seen={**seen, "completeness": 0.2 if held else 1.0},
                 alternatives={} if held else value(busy),

@@ -21,7 +21,7 @@ from tuner.store.controls import set_control
 from tuner.store.decisions import save_decisions
 from tuner.store.events import add_event
 from tuner.store.objectives import add_objective
-from tuner.store.records import Control, Event, Objective, Scaler, Surrogate
+from tuner.store.records import Control, EventRecord, ObjectiveRecord, Scaler, SurrogateRecord
 from tuner.store.runs import end_run, start_run
 from tuner.store.scalers import save_scalers
 from tuner.store.surrogates import save_surrogate
@@ -191,7 +191,7 @@ def pursue(
     weights = Weights(0.6, 0.2, 0.2) if trial is None else Weights(0.5, 0.15, 0.35)
     add_objective(
         session,
-        Objective(
+        ObjectiveRecord(
             app,
             weights,
             bounds,
@@ -206,7 +206,9 @@ def pursue(
 
 def fit(session: Any, app: str, health: str, error: float) -> None:
     document = {"format": 1, "health": health}
-    save_surrogate(session, Surrogate(app, document, NOW - 8 * DAY, NOW - HOUR, 10_000, health, NOW - HOUR, error))
+    save_surrogate(
+        session, SurrogateRecord(app, document, NOW - 8 * DAY, NOW - HOUR, 10_000, health, NOW - HOUR, error)
+    )
 
 
 def hear(session: Any, app: str, graph: Graph, silent: tuple[str, ...]) -> None:
@@ -217,4 +219,4 @@ def hear(session: Any, app: str, graph: Graph, silent: tuple[str, ...]) -> None:
 def tell(
     session: Any, app: str, ago: float, who: str, what: str, says: str, detail: Mapping[str, Any] | None = None
 ) -> None:
-    add_event(session, Event(app, NOW + ago, who, what, says, detail or {}))
+    add_event(session, EventRecord(app, NOW + ago, who, what, says, detail or {}))

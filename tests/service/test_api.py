@@ -17,7 +17,7 @@ from tuner.service.api.problems import add_handlers
 from tuner.store.connection import Store
 from tuner.store.faults import Outdated
 from tuner.store.orders import load_orders
-from tuner.store.records import Decision, Event
+from tuner.store.records import DecisionRecord, EventRecord
 from tuner.store.watches import find_watch
 
 
@@ -169,10 +169,10 @@ def test_every_page_of_a_list_is_reached_by_its_links(shop: httpx.Client, store:
 
     times = [60.0 * i + 0.1 for i in range(25)]
     with store.begin() as session:
-        made = [Decision("shop", op, t, "HELD", "<b>why</b>") for t in times for op in ("parse", "count & more")]
+        made = [DecisionRecord("shop", op, t, "HELD", "<b>why</b>") for t in times for op in ("parse", "count & more")]
         save_decisions(session, made)
         for time in times:
-            add_event(session, Event("shop", time, "bob", "drift", "it drifts"))
+            add_event(session, EventRecord("shop", time, "bob", "drift", "it drifts"))
     walked = walk(shop, "/v1/applications/shop/decisions?limit=7&kind=HELD&kind=SCALED&since=60")
     assert [(d["time"], d["operator"]) for d in walked] == [
         (t, op) for t in reversed(times[1:]) for op in ("count & more", "parse")
@@ -222,7 +222,7 @@ def test_a_decision_is_explained(shop: httpx.Client, store: Store) -> None:
 
     with store.begin() as session:
         save_decisions(
-            session, [Decision("shop", "parse", 60.0, "BLOCKED", "pin: it is pinned", alternatives={"a": 1.0})]
+            session, [DecisionRecord("shop", "parse", 60.0, "BLOCKED", "pin: it is pinned", alternatives={"a": 1.0})]
         )
     place = "/v1/applications/shop/explanation"
     [one] = shop.get(place, params={"at": 90.0, "operator": "parse"}).json()["operators"]

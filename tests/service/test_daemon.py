@@ -28,7 +28,7 @@ from tuner.store.connection import Store
 from tuner.store.controls import set_control
 from tuner.store.events import list_events
 from tuner.store.objectives import list_objectives, load_objective
-from tuner.store.records import Control, Event, Objective, Watch
+from tuner.store.records import Control, EventRecord, ObjectiveRecord, Watch
 from tuner.store.runs import list_runs
 from tuner.store.samples import load_samples
 from tuner.store.surrogates import save_surrogate
@@ -66,7 +66,7 @@ def look(store: Store, world: World) -> Watch:
     return watch
 
 
-def events(store: Store, *what: str) -> list[Event]:
+def events(store: Store, *what: str) -> list[EventRecord]:
     with store.read() as session:
         return list_events(session, APP, what or None, limit=None)
 
@@ -296,8 +296,8 @@ def brief(store: Store, world: World) -> Brief:
         return brief_of(session, APP, settings, "random", 0, 3)
 
 
-def made(parse: float, count: float, version: int = 1, **more: Any) -> Objective:
-    return Objective(APP, WEIGHTS, {"parse": parse, "count": count}, START, version=version, **more)
+def made(parse: float, count: float, version: int = 1, **more: Any) -> ObjectiveRecord:
+    return ObjectiveRecord(APP, WEIGHTS, {"parse": parse, "count": count}, START, version=version, **more)
 
 
 def test_better_is_cheaper_beyond_the_noise_or_what_keeps_the_qos(brief: Brief) -> None:

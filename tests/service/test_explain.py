@@ -28,12 +28,12 @@ from tuner.store.controls import set_control
 from tuner.store.decisions import list_decisions, save_decisions
 from tuner.store.objectives import add_objective
 from tuner.store.orders import put_orders
-from tuner.store.records import DECISION_KINDS, Control, Decision, Objective, Scaler
+from tuner.store.records import DECISION_KINDS, Control, DecisionRecord, ObjectiveRecord, Scaler
 from tuner.store.scalers import save_scalers
 from tuner.views.explanation_lines import to_lines
 
 WEIGHTS = Weights(0.5, 0.15, 0.35)
-STAY = Decision(
+STAY = DecisionRecord(
     "shop", "parse", NOW, "NO_CHANGE", "At 412 tuples/s answers took 38 ms; planner proposed no change", None, 3, 412.0,
     0.038, 0.042, 3.6, {"utilisation": 0.7, "deployment": {"small": 2, "large": 1}, "completeness": 1.0},
     {"no change": 0.31, "+1 small": 0.35, "-1 large": 0.44},
@@ -58,7 +58,7 @@ def ask(store: Store) -> Callable[..., Explanation]:
     return ask
 
 
-def keep(store: Store, *decisions: Decision) -> None:
+def keep(store: Store, *decisions: DecisionRecord) -> None:
     with store.begin() as session:
         save_decisions(session, decisions)
 
@@ -175,7 +175,7 @@ def test_every_reason_to_have_no_decision_is_told_apart(store: Store, ask: Calla
     heard(store)
     assert gap_of(ask()) == "no objective"
     with store.begin() as session:
-        add_objective(session, Objective("shop", WEIGHTS, {"parse": 0.04}, NOW - 1800.0, "full"))
+        add_objective(session, ObjectiveRecord("shop", WEIGHTS, {"parse": 0.04}, NOW - 1800.0, "full"))
     assert gap_of(ask()) == "no decisions"
     assert gap_of(ask(at=NOW - 2000.0)) == "no objective"  # it was not there yet
     keep(store, replace(STAY, time=NOW - 900.0), replace(STAY, time=NOW - 100.0))
@@ -260,7 +260,7 @@ def test_odd_evidence_is_read_as_far_as_it_can_be(store: Store, ask: Callable[..
         "cost": "?",
     }
     with store.begin() as session:
-        made = add_objective(session, Objective("shop", WEIGHTS, {"parse": 0.04}, NOW, "full", evidence=odd))
+        made = add_objective(session, ObjectiveRecord("shop", WEIGHTS, {"parse": 0.04}, NOW, "full", evidence=odd))
     keep(store, replace(STAY, objective_version=made.version), replace(STAY, operator="count", objective_version=99))
     said = text(ask())
     assert "99, which the database does not have" in said

@@ -31,11 +31,11 @@ from tuner.store.connection import Store, open_store
 from tuner.store.decisions import save_decisions
 from tuner.store.events import add_event
 from tuner.store.prune import prune
-from tuner.store.records import Decision, Event, Scaler
+from tuner.store.records import DecisionRecord, EventRecord, Scaler
 from tuner.store.scalers import save_scalers
 from tuner.store.watches import ask_watch
 
-STAY = Decision("shop", "parse", NOW, "NO_CHANGE", "the policy proposed none")
+STAY = DecisionRecord("shop", "parse", NOW, "NO_CHANGE", "the policy proposed none")
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 
@@ -85,7 +85,7 @@ def scrape(store: Store) -> Scrape:
     return Scrape(store)
 
 
-def report(store: Store, *decisions: Decision) -> None:
+def report(store: Store, *decisions: DecisionRecord) -> None:
     """As the intake writes it."""
     with store.begin() as session:
         save_decisions(session, decisions)
@@ -131,7 +131,7 @@ def test_shares_are_those_of_all_slots_at_once(store: Store, scrape: Scrape) -> 
 def test_decisions_told_late_change_the_shares_of_their_time(store: Store, scrape: Scrape) -> None:
     furnish(store, 400)
     before = value(scrape.look(), "tuner_violated_slots_ratio", application="clicks", span="1d")
-    late = [Decision("clicks", name, NOW - 12 * HOUR + SLOT * i, "NO_CHANGE", "", response=9.0) for i in range(30)
+    late = [DecisionRecord("clicks", name, NOW - 12 * HOUR + SLOT * i, "NO_CHANGE", "", response=9.0) for i in range(30)
             for name in ("parse", "enrich", "check", "join")]  # fmt: skip
     report(store, *late)
     after = value(scrape.look(), "tuner_violated_slots_ratio", application="clicks", span="1d")
@@ -187,7 +187,7 @@ def test_names_of_any_kind_are_told_and_reasons_stay_few(store: Store, scrape: S
 def test_an_event_of_another_name_is_counted_with_the_others(store: Store, scrape: Scrape) -> None:
     with store.begin() as session:
         for i in range(30):
-            add_event(session, Event("shop", NOW, "ann", f"odd {i}", ""))
+            add_event(session, EventRecord("shop", NOW, "ann", f"odd {i}", ""))
     samples = scrape.look()
     assert value(samples, "tuner_events_total", application="shop", what="other") == 30.0
     assert {dict(labels)["what"] for name, labels in samples if name == "tuner_events_total"} <= {*EVENTS, "other"}

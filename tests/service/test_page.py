@@ -24,7 +24,7 @@ from tuner.store.connection import open_store
 from tuner.store.decisions import list_decisions, save_decisions
 from tuner.store.events import add_event
 from tuner.store.objectives import add_objective
-from tuner.store.records import Decision, Event, Objective, Scaler
+from tuner.store.records import DecisionRecord, EventRecord, ObjectiveRecord, Scaler
 from tuner.store.scalers import save_scalers
 
 PAGES = (
@@ -195,14 +195,16 @@ def test_a_hostile_name_is_shown_and_does_nothing(name: str, tmp_path_factory: p
         document["application"].pop("edge")
         operator = document["application"]["operator"][0]["name"]
         add_application(session, name, document, NOW)
-        add_event(session, Event(name, NOW, name, name, name, {name: name}))
+        add_event(session, EventRecord(name, NOW, name, name, name, {name: name}))
         add_objective(
             session,
-            Objective(name, Weights(0.5, 0.25, 0.25), {operator: 1.0}, NOW, provenance=name, evidence={name: name}),
+            ObjectiveRecord(
+                name, Weights(0.5, 0.25, 0.25), {operator: 1.0}, NOW, provenance=name, evidence={name: name}
+            ),
         )
         save_scalers(session, [Scaler(name, operator, name, NOW, NOW)])
         seen = {"deployment": {name: 1}, "utilisation": name}
-        one = Decision(name, operator, NOW - 60.0, "SCALED", name, f"+1 {name}", 1, 5.0, 0.01, 0.02, 1.0, seen)
+        one = DecisionRecord(name, operator, NOW - 60.0, "SCALED", name, f"+1 {name}", 1, 5.0, 0.01, 0.02, 1.0, seen)
         save_decisions(
             session, [one, replace(one, time=NOW - 120.0, rate=math.inf, response=-1e300, seen={"deployment": []})]
         )

@@ -23,7 +23,7 @@ from tuner.store.applications import add_application
 from tuner.store.connection import open_store
 from tuner.store.decisions import save_decisions
 from tuner.store.events import add_event, list_events
-from tuner.store.records import Decision, Event
+from tuner.store.records import DecisionRecord, EventRecord
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
@@ -64,8 +64,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         add_application(
             session, LONG, replace(CLICKS, rates={f"{LONG}{i}": 300.0 for i in "ab"}, edges=()).describe(LONG), NOW
         )
-        add_event(session, Event(LONG, NOW, LONG, LONG, LONG))
-        save_decisions(session, [Decision(LONG, f"{LONG}a", NOW - 60.0, "HELD", LONG, seen={"deployment": {LONG: 1}})])
+        add_event(session, EventRecord(LONG, NOW, LONG, LONG, LONG))
+        save_decisions(
+            session, [DecisionRecord(LONG, f"{LONG}a", NOW - 60.0, "HELD", LONG, seen={"deployment": {LONG: 1}})]
+        )
     with browsing(store) as found:
         yield found
     store.close()

@@ -16,7 +16,7 @@ from tuner.store.controls import list_controls
 from tuner.store.events import list_events
 from tuner.store.objectives import add_objective, list_objectives
 from tuner.store.orders import load_orders
-from tuner.store.records import Objective
+from tuner.store.records import ObjectiveRecord
 from tuner.store.watches import find_watch
 
 
@@ -82,7 +82,7 @@ def read_revision(site: Site) -> int:
 def test_a_person_pushes_a_proposal_and_rolls_it_back(changed: Site) -> None:
     with changed.store.begin() as session:
         bounds, told = {"validate": 0.03, "book": 0.03}, {"model": MODELS["payments"]}
-        add_objective(session, Objective("payments", Weights(0.6, 0.2, 0.2), bounds, NOW, evidence=told))
+        add_objective(session, ObjectiveRecord("payments", Weights(0.6, 0.2, 0.2), bounds, NOW, evidence=told))
     sent = changed.send("/act/push", app="payments", version="3", stage="canary", why="it looks good")
     assert sent.status_code == 303, sent.text
     assert "canary" in changed.see("/applications/payments").said

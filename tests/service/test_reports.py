@@ -18,7 +18,7 @@ from tests.service.conftest import sentence
 from tuner.service.exchange.intake import Report, close_intake, join_scalers, note, open_intake, take_in, write_batch
 from tuner.store.connection import Store
 from tuner.store.decisions import list_decisions
-from tuner.store.records import Decision, Scaler
+from tuner.store.records import DecisionRecord, Scaler
 from tuner.store.samples import load_samples
 from tuner.store.scalers import list_scalers
 
@@ -95,7 +95,7 @@ def test_bad_reports_are_refused_in_one_sentence(client: httpx.Client, store: St
 
 def make_report(number: int, operator: str = "parse", kind: str = "HELD") -> Report:
     scaler = Scaler("shop", operator, f"i{number}", float(number), float(number), detail={"n": number})
-    return Report(scaler, decisions=[Decision("shop", operator, float(number), kind, "r")])
+    return Report(scaler, decisions=[DecisionRecord("shop", operator, float(number), kind, "r")])
 
 
 def test_a_report_that_the_database_refuses_takes_no_other_along(store: Store) -> None:

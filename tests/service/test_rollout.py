@@ -20,7 +20,7 @@ from tuner.store.controls import set_control
 from tuner.store.events import list_events
 from tuner.store.objectives import list_objectives, load_objective, standing_objective
 from tuner.store.orders import load_orders
-from tuner.store.records import Control, Objective
+from tuner.store.records import Control, ObjectiveRecord
 
 APP = "shop"
 OPERATORS = {"parse": Moments(0.02, 0.0002), "count": Moments(0.01, 0.0001)}
@@ -41,7 +41,7 @@ def propose(store: Store, parse: float = 0.05, count: float = 0.05) -> int:
     return made.version
 
 
-def go(store: Store, version: int, *stages: str, who: str = "ann") -> Objective:
+def go(store: Store, version: int, *stages: str, who: str = "ann") -> ObjectiveRecord:
     for stage in stages:
         with store.begin() as session:
             moved = push(session, APP, version, stage, who, "a test", START)

@@ -28,14 +28,14 @@ from tuner.store.connection import Store
 from tuner.store.decisions import save_decisions
 from tuner.store.json_text import write_json
 from tuner.store.orders import load_orders
-from tuner.store.records import Decision
+from tuner.store.records import DecisionRecord
 from tuner.store.samples import save_samples
 from tuner.store.watches import put_watch
 
 SLOT_S = 60.0
 START = 1_700_000_040.0  # a multiple of SLOT_S
 NODES = (NodeType("small", 1.0, 1.0),)
-Report = Callable[[str, list[Decision], list[Sample]], None]
+Report = Callable[[str, list[DecisionRecord], list[Sample]], None]
 
 
 def describe(name: str, operators: Mapping[str, Moments], r_max: float, k_max: int = 8) -> dict[str, Any]:
@@ -108,7 +108,7 @@ class World:
             step = pilot.step(seen, orders, time)
             self.deployments[name] = before.after(step.change) if step.change.delta else before
             decision = pilot.acted(step, step.change if step.change.delta else Reconfiguration())
-            decisions.append(Decision(self.app, name, **decision.document()))
+            decisions.append(DecisionRecord(self.app, name, **decision.document()))
             samples.append(self.sample(name, rate, response, before.parallelism, moments))
         self.slot += 1
         report(self.app, decisions, samples)
@@ -136,7 +136,7 @@ def register(store: Store, app: str, document: Mapping[str, Any], settings: Mapp
 def into(store: Store) -> Report:
     """Reports that go straight into the database."""
 
-    def report(app: str, decisions: list[Decision], samples: list[Sample]) -> None:
+    def report(app: str, decisions: list[DecisionRecord], samples: list[Sample]) -> None:
         with store.begin() as session:
             save_decisions(session, decisions)
             save_samples(session, samples)
@@ -154,7 +154,7 @@ def orders_of(store: Store, app: str) -> Orders | None:
 def over_http(client: httpx.Client) -> Report:
     """Reports as scalers send them: one an operator."""
 
-    def report(app: str, decisions: list[Decision], samples: list[Sample]) -> None:
+    def report(app: str, decisions: list[DecisionRecord], samples: list[Sample]) -> None:
         for decision in decisions:
             own = [plain(sample) for sample in samples if sample.operator == decision.operator]
             said = {k: v for k, v in plain(decision).items() if k != "operator"}
@@ -169,7 +169,7 @@ def over_http(client: httpx.Client) -> Report:
     return report
 
 
-def plain(row: Decision | Sample) -> dict[str, Any]:
+def plain(row: DecisionRecord | Sample) -> dict[str, Any]:
     """What is known of it, without what the address says already."""
     return {k: v for k, v in asdict(row).items() if k != "application" and v is not None}
 

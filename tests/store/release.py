@@ -25,12 +25,12 @@ from tuner.store.objectives import add_objective, move_objective
 from tuner.store.orders import put_orders
 from tuner.store.records import (
     Control,
-    Decision,
-    Event,
+    DecisionRecord,
+    EventRecord,
     Mark,
-    Objective,
+    ObjectiveRecord,
     Scaler,
-    Surrogate,
+    SurrogateRecord,
     Token,
     Trial,
     TuningRun,
@@ -64,7 +64,7 @@ def fill_measured(session: Session) -> None:
     samples = [Sample("clicks", "parse", 60.0 * i, 60.0 * i + 60.0, "records", arrived=float(i)) for i in range(3)]
     save_samples(session, [*samples, Sample("clicks", "parse", 0.0, 60.0, "tasks", node_type="large", backlog=0.0)])
     save_marks(session, [Mark("clicks", "/logs/a", 2**40, 3.0, {"batch": 7})])
-    save_surrogate(session, Surrogate("clicks", {"mean": {"parse": 0.002}}, 0.0, 180.0, 3, "warn", 4.0, 0.125))
+    save_surrogate(session, SurrogateRecord("clicks", {"mean": {"parse": 0.002}}, 0.0, 180.0, 3, "warn", 4.0, 0.125))
 
 
 def fill_tried(session: Session) -> None:
@@ -72,9 +72,11 @@ def fill_tried(session: Session) -> None:
     ended = Trial(run.id or 0, 0, {"x": [0.25]}, "complete", 7, 5.0, 6.0, cost=0.5, feasible=True, surrogate_id=1)
     add_trial(session, run, ended, 6.0)
     add_trial(session, run, Trial(run.id or 0, 1, {"x": [0.5]}, "failed", 7, 6.0, 7.0, failure="no core left"), 7.0)
-    add_objective(session, Objective("clicks", Weights(0.5, 0.25, 0.25), {"parse": 0.01}, 8.0, trial_id=1))
+    add_objective(session, ObjectiveRecord("clicks", Weights(0.5, 0.25, 0.25), {"parse": 0.01}, 8.0, trial_id=1))
     move_objective(session, "clicks", 1, "proposed", "full", 9.0)
-    save_decisions(session, [Decision("clicks", "parse", 60.0, "HELD", "no metrics", seen={"response": math.inf})])
+    save_decisions(
+        session, [DecisionRecord("clicks", "parse", 60.0, "HELD", "no metrics", seen={"response": math.inf})]
+    )
 
 
 def fill_told(session: Session) -> None:
@@ -84,10 +86,12 @@ def fill_told(session: Session) -> None:
     put_orders(session, "clicks", {"objective": {"version": 1}}, 13.0)
     save_scalers(session, [Scaler("clicks", "parse", "driver-1", 14.0, 15.0, revision=1, acknowledged=15.0)])
     put_watch(session, "clicks", {"period_s": 3600.0}, 16.0)
-    add_event(session, Event("clicks", 17.0, "somebody", "pushed", "Objective 1 is in full use.", {"version": 1}))
+    add_event(session, EventRecord("clicks", 17.0, "somebody", "pushed", "Objective 1 is in full use.", {"version": 1}))
     figures = {"rate": 5.0, "response": 0.5, "bound": 0.01, "price": 1.5}
     shadow = {"version": 2, "action": "+1 large"}
-    save_decisions(session, [Decision("clicks", "parse", 120.0, "SCALED", "it was time", **figures, shadow=shadow)])
+    save_decisions(
+        session, [DecisionRecord("clicks", "parse", 120.0, "SCALED", "it was time", **figures, shadow=shadow)]
+    )
 
 
 def dump(revision: str) -> Path:

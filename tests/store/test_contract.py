@@ -19,7 +19,7 @@ from tuner.store.decisions import count_decisions, list_decisions, save_decision
 from tuner.store.marks import delete_marks, load_marks, save_marks
 from tuner.store.models import SampleRow
 from tuner.store.objectives import add_objective, list_objectives, move_objective, standing_objective
-from tuner.store.records import Decision, Mark, Objective, Surrogate, Trial, TuningRun
+from tuner.store.records import DecisionRecord, Mark, ObjectiveRecord, SurrogateRecord, Trial, TuningRun
 from tuner.store.runs import TakenOver, claim_run, end_run, list_runs, load_run, release_run, start_run
 from tuner.store.samples import (
     count_samples,
@@ -149,7 +149,9 @@ class TestApplications:
                 load_application(session, "klicks")
 
     def test_surrogates_are_numbered_by_application(self, store: Store) -> None:
-        fitted = Surrogate("clicks", {"mean": {"parse": 0.002}, "worst": math.inf}, 0.0, 600.0, 10, "warn", 5.0, 0.07)
+        fitted = SurrogateRecord(
+            "clicks", {"mean": {"parse": 0.002}, "worst": math.inf}, 0.0, 600.0, 10, "warn", 5.0, 0.07
+        )
         with store.begin() as session:
             saved = [save_surrogate(session, s) for s in (fitted, replace(fitted, application="ads"), fitted)]
         assert [s.number for s in saved] == [1, 1, 2]
@@ -161,7 +163,7 @@ class TestApplications:
                 load_surrogate(session, "clicks", 3)
 
     def test_objectives_one_of_which_stands(self, store: Store) -> None:
-        proposed = Objective("clicks", Weights(0.5, 0.3, 0.2), {"parse": 0.01}, 5.0, provenance="by hand")
+        proposed = ObjectiveRecord("clicks", Weights(0.5, 0.3, 0.2), {"parse": 0.01}, 5.0, provenance="by hand")
         with store.begin() as session:
             first, second = add_objective(session, proposed), add_objective(session, proposed)
             assert (first.version, second.version) == (1, 2)
@@ -179,7 +181,7 @@ class TestTrials:
     def test_every_column_comes_back(self, store: Store) -> None:
         run = start(store)
         with store.begin() as session:
-            surrogate = save_surrogate(session, Surrogate("clicks", {}, 0.0, 1.0, 1, "pass", 0.0))
+            surrogate = save_surrogate(session, SurrogateRecord("clicks", {}, 0.0, 1.0, 1, "pass", 0.0))
             names = [f.name for f in fields(Trial) if f.type == "float | None"]
             given = trial(run, 0, **{name: 0.5 + i for i, name in enumerate(names)})
             given = replace(given, feasible=True, slots=2**40, surrogate_id=surrogate.id, trace="a", detail={"x": [1]})
@@ -290,7 +292,7 @@ class TestLeases:
 class TestDecisions:
     def test_pages_come_to_all_of_them_the_newest_first(self, store: Store) -> None:
         made = [
-            Decision(
+            DecisionRecord(
                 "clicks", name, 60.0 * i, "BLOCKED" if i % 3 else "SCALED", "cooldown", seen={"response": math.inf}
             )
             for i in range(6)
@@ -301,7 +303,7 @@ class TestDecisions:
             assert save_decisions(session, made[:3]) == 3
         wanted = sorted(made, key=lambda d: (-d.time, d.operator))
         with store.read() as session:
-            found: list[Decision] = []
+            found: list[DecisionRecord] = []
             while page := list_decisions(
                 session, "clicks", limit=5, after=(found[-1].time, found[-1].operator) if found else None
             ):

@@ -13,7 +13,7 @@ from tuner.store.controls import lift_control, list_controls, set_control
 from tuner.store.decisions import list_decisions, save_decisions
 from tuner.store.events import add_event, list_events
 from tuner.store.orders import list_revisions, load_orders, put_orders
-from tuner.store.records import Control, Decision, Event, Scaler, Token
+from tuner.store.records import Control, DecisionRecord, EventRecord, Scaler, Token
 from tuner.store.runs import TakenOver, name_owner
 from tuner.store.scalers import list_scalers, save_scalers
 from tuner.store.tokens import add_token, find_token, list_tokens, revoke_token
@@ -139,7 +139,7 @@ def test_wishes_wait_until_they_are_taken_up(store: Store) -> None:
 def test_events_come_newest_first_and_by_page(store: Store) -> None:
     with store.begin() as session:
         for i in range(5):
-            add_event(session, Event("shop", float(i), "ann", "pinned" if i % 2 else "pushed", f"{i}", {"i": i}))
+            add_event(session, EventRecord("shop", float(i), "ann", "pinned" if i % 2 else "pushed", f"{i}", {"i": i}))
         page = list_events(session, "shop", limit=2)
         assert [event.says for event in page] == ["4", "3"]
         assert [event.says for event in list_events(session, "shop", limit=2, before=page[-1].id)] == ["2", "1"]
@@ -147,7 +147,7 @@ def test_events_come_newest_first_and_by_page(store: Store) -> None:
 
 
 def test_decisions_keep_their_figures_and_what_a_candidate_would_have_done(store: Store) -> None:
-    decision = Decision(
+    decision = DecisionRecord(
         "shop", "parse", 60.0, "SCALED", "more came", "+1 large", 3, 12.0, math.inf, 0.04, 2.5,
         shadow={"version": 4, "action": None},
     )  # fmt: skip

@@ -16,8 +16,7 @@ from tuner.cli.completion import app_argument
 from tuner.cli.db_commands import store_option
 
 if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
-
+    from tuner.store.connection import Session
     from tuner.store.records import ApplicationVersion
 
 as_json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")

@@ -14,7 +14,7 @@ from tuner.cli.completion import app_argument
 from tuner.cli.db_commands import store_option
 
 if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
+    from tuner.store.connection import Session
 
 STAGES = ("shadow", "canary", "full")
 why_option = click.option("--why", required=True, metavar="SENTENCE", help="Kept with what you did.")

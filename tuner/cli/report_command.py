@@ -14,9 +14,8 @@ from tuner.cli.completion import app_argument
 from tuner.cli.db_commands import store_option
 
 if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
-
-    from tuner.store.records import Objective, Trial, TuningRun
+    from tuner.store.connection import Session
+    from tuner.store.records import ObjectiveRecord, Trial, TuningRun
     from tuner.views.tuning import Tuning
 
 
@@ -88,7 +87,7 @@ def choose_run(session: Session, app: str, number: int | None) -> TuningRun:
     return run
 
 
-def find_objective(session: Session, app: str, run: TuningRun, trials: list[Trial]) -> Objective | None:
+def find_objective(session: Session, app: str, run: TuningRun, trials: list[Trial]) -> ObjectiveRecord | None:
     """The newest that the run proposed."""
     from tuner.store.objectives import list_objectives
 

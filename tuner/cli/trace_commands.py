@@ -17,10 +17,9 @@ from tuner.cli.db_commands import store_option
 from tuner.cli.moment import READING, parse_moment
 
 if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
-
     from scaler.model.sample import Sample
     from tuner.pipeline.arrival_trace import Arrivals
+    from tuner.store.connection import Session
 
 operator_option = click.option(
     "--operator", metavar="NAME", multiple=True, help="A source; repeat it for several (those of the application)."

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tuner.history.explanation_words import clean, say_figure, take_number
-from tuner.store.records import Decision
+from tuner.store.records import DecisionRecord
 
 NOTHING = "no change"
 
@@ -23,7 +23,7 @@ class Alternative:
     wanted: bool  # by the policy
 
 
-def rank_alternatives(decision: Decision) -> tuple[Alternative, ...]:
+def rank_alternatives(decision: DecisionRecord) -> tuple[Alternative, ...]:
     """The best first; those without a number last."""
     worths = {str(action): take_number(worth) for action, worth in dict(decision.alternatives).items()}
     known = [worth for worth in worths.values() if worth is not None]
@@ -34,7 +34,7 @@ def rank_alternatives(decision: Decision) -> tuple[Alternative, ...]:
     return tuple(Alternative(a, worths[a], subtract(worths[a], best), a == done, a == wanted) for a in ordered)
 
 
-def find_done(decision: Decision) -> str:
+def find_done(decision: DecisionRecord) -> str:
     return decision.action or NOTHING if decision.kind == "SCALED" else NOTHING
 
 
@@ -42,7 +42,7 @@ def subtract(worth: float | None, best: float | None) -> float | None:
     return None if worth is None or best is None else 0.0 if worth == best else worth - best
 
 
-def compare(decision: Decision, ranked: tuple[Alternative, ...]) -> str:
+def compare(decision: DecisionRecord, ranked: tuple[Alternative, ...]) -> str:
     """Why the best was the best; for no change, why nothing was better."""
     known = [one for one in ranked if one.worth is not None]
     if not known:
@@ -80,7 +80,7 @@ def say_against(best: Alternative, known: list[Alternative]) -> str:
     )
 
 
-def say_unvalued(decision: Decision) -> str:
+def say_unvalued(decision: DecisionRecord) -> str:
     if decision.kind == "HELD":
         return "Nothing was weighed, for the scaler held."
     if decision.kind == "NO_CHANGE":

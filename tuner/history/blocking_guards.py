@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tuner.store.records import Control, Decision
+from tuner.store.records import Control, DecisionRecord
 
 WITHIN = ("the limits", "patience")  # of the scaler itself, beside the guards
 
@@ -34,7 +34,7 @@ class Block:
     set_by: tuple[Standing, ...] = field(default_factory=tuple)
 
 
-def find_blocks(decision: Decision, controls: Sequence[Control]) -> tuple[Block, ...]:
+def find_blocks(decision: DecisionRecord, controls: Sequence[Control]) -> tuple[Block, ...]:
     """The guards that the reason names, with the controls of that kind that stood for the operator then."""
     if decision.kind != "BLOCKED":
         return ()

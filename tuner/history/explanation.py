@@ -19,9 +19,8 @@ from tuner.history.gap import Gap, find_gap
 from tuner.history.objective_origin import Pursued, find_pursued
 
 if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
-
-    from tuner.store.records import Control, Decision
+    from tuner.store.connection import Session
+    from tuner.store.records import Control, DecisionRecord
 
 SLOT_S = 60.0
 MOST_OPERATORS = 1000
@@ -125,7 +124,7 @@ def account_for(
 
 
 def describe_slot(
-    session: Session, app: str, decision: Decision, gap: Gap | None, moment: float, controls: list[Control],
+    session: Session, app: str, decision: DecisionRecord, gap: Gap | None, moment: float, controls: list[Control],
     cache: dict[tuple[str, int], Pursued],
 ) -> Account:  # fmt: skip
     ranked = rank_alternatives(decision)
@@ -152,7 +151,7 @@ def describe_slot(
     )
 
 
-def read_seen(decision: Decision) -> Seen:
+def read_seen(decision: DecisionRecord) -> Seen:
     told = take_table(decision.seen)
     return Seen(
         rate=decision.rate,

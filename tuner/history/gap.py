@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 from tuner.history.explanation_words import join_words, name, say_span, say_time
 
 if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
-
-    from tuner.store.records import Decision, Scaler
+    from tuner.store.connection import Session
+    from tuner.store.records import DecisionRecord, Scaler
 
 NEAR_SLOTS = 3  # a decision further back than this says nothing of the moment
 
@@ -27,7 +26,7 @@ class Gap:
 
 
 def find_gap(
-    session: Session, app: str, operator: str, last: Decision | None, at: float, now: float, slot_s: float
+    session: Session, app: str, operator: str, last: DecisionRecord | None, at: float, now: float, slot_s: float
 ) -> Gap | None:
     """None where the last decision is near enough to the moment to speak for it."""
     from tuner.store.scalers import list_scalers
@@ -63,7 +62,13 @@ def find_next(session: Session, app: str, operator: str, at: float) -> float | N
 
 
 def say_silent(
-    operator: str, last: Decision, following: float | None, scalers: list[Scaler], at: float, now: float, slot_s: float
+    operator: str,
+    last: DecisionRecord,
+    following: float | None,
+    scalers: list[Scaler],
+    at: float,
+    now: float,
+    slot_s: float,
 ) -> Gap:
     since, until = last.time + slot_s, following
     ended = min(at, now) if until is None else until

@@ -15,7 +15,7 @@ from tuner.history.manager_client import Manager
 from tuner.history.scene import Moment, read_moment
 
 if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
+    from tuner.store.connection import Session
 
 SILENT_SLOTS = 3.0  # without a word, after which a scaler is not alive
 LEAST_S = 30.0  # scalers hear of their orders every 30 s at least

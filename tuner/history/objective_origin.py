@@ -10,9 +10,8 @@ from scaler.model.errors import BadInput
 from tuner.history.explanation_words import take_number, take_table, take_text
 
 if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
-
-    from tuner.store.records import Objective, Trial
+    from tuner.store.connection import Session
+    from tuner.store.records import ObjectiveRecord, Trial
 
 STAGES = ("shadow", "canary", "full")
 FIGURES = ("cost", "cost_error", "violations", "reconfigurations")
@@ -107,7 +106,7 @@ def list_stages(evidence: Mapping[str, Any]) -> tuple[Stage, ...]:
     return tuple(stages)
 
 
-def find_source(session: Session, objective: Objective) -> Source | None:
+def find_source(session: Session, objective: ObjectiveRecord) -> Source | None:
     from tuner.store.runs import load_run
     from tuner.store.trials import load_trial
 

@@ -22,7 +22,7 @@ from sim.application import Application, name_path, paths
 from tuner.scenario.qos import QoS
 
 if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
+    from tuner.store.connection import Session
 
 KEPT, BROKEN, UNKNOWN = 0, 1, -1
 SLOT_S = 60.0

@@ -41,7 +41,8 @@ from tuner.store.samples import delete_samples
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from sqlalchemy.orm import Session
+
+    from tuner.store.connection import Session
 
 Read = Callable[["SparkSession", Sequence[Found]], Reading]
 Report = Callable[[str, int], None]  # what is being done, and how many of STEPS are done

@@ -9,7 +9,7 @@ from tuner.store.marks import load_marks
 from tuner.store.records import Mark
 
 if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
+    from tuner.store.connection import Session
 
 HISTORY = "history"  # the source under which an application's own mark stands
 Edge = tuple[str, str]  # upstream, downstream

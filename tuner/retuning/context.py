@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tuner.rollout.retuning_settings import Retuning, read_retuning
 
 if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
-
-    from tuner.store.connection import Store
+    from tuner.store.connection import Session, Store
     from tuner.store.records import Watch
 
 Clock = Callable[[], float]
@@ -53,7 +51,7 @@ def note(
     """Commit where the holder stands, with an event (what, says, detail) and whatever goes along, or nothing of it."""
     from tuner.rollout.push import DAEMON
     from tuner.store.events import add_event
-    from tuner.store.records import Event
+    from tuner.store.records import EventRecord
     from tuner.store.watches import find_watch, write_watch
 
     now = hand.clock()
@@ -69,7 +67,7 @@ def note(
         if also is not None:
             also(session)
         if event is not None:
-            add_event(session, Event(watch.application, now, DAEMON, *event))
+            add_event(session, EventRecord(watch.application, now, DAEMON, *event))
     return written
 
 

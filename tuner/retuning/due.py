@@ -16,10 +16,9 @@ from scaler.model.queueing import mg1_response
 from tuner.rollout.betting import exceeds, share_of
 
 if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
-
     from tuner.rollout.retuning_settings import Retuning
-    from tuner.store.records import Surrogate as Record
+    from tuner.store.connection import Session
+    from tuner.store.records import SurrogateRecord as Record
     from tuner.store.records import Watch
     from tuner.surrogate.drift import Profile
     from tuner.surrogate.observed_windows import Windows

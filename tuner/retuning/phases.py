@@ -24,7 +24,7 @@ from tuner.store.records import Watch
 from tuner.store.runs import TakenOver
 
 if TYPE_CHECKING:
-    from tuner.store.records import Objective, Trial, TuningRun
+    from tuner.store.records import ObjectiveRecord, Trial, TuningRun
 
 log = logging.getLogger(__name__)
 HELD_RETRY_S = 60.0  # before looking again at a search that another process carries on
@@ -171,14 +171,16 @@ def begin(hand: Hand, watch: Watch) -> tuple[Watch, TuningRun]:
     with hand.store.begin() as session:
         from tuner.rollout.push import DAEMON
         from tuner.store.events import add_event
-        from tuner.store.records import Event
+        from tuner.store.records import EventRecord
         from tuner.store.watches import write_watch
 
         kept.append(start_run(session, new, hand.owner, time.time()))
         detail = {**watch.detail, "run": kept[0].id, "searches": count + 1}
         watch = write_watch(session, watch, detail=detail)
         says = f"tuning {watch.application} (run {kept[0].id}): {cause.get('why', '')}"
-        add_event(session, Event(watch.application, now, DAEMON, "tuning started", says, {"run": kept[0].id, **cause}))
+        add_event(
+            session, EventRecord(watch.application, now, DAEMON, "tuning started", says, {"run": kept[0].id, **cause})
+        )
     return watch, kept[0]
 
 
@@ -260,12 +262,12 @@ def compare(hand: Hand, watch: Watch) -> Watch:
     return note(hand, watch, "shadow", now, None, let_in, says=seen.why, **done)
 
 
-def say_not(found: Objective, why: str) -> tuple[str, str, dict[str, Any]]:
+def say_not(found: ObjectiveRecord, why: str) -> tuple[str, str, dict[str, Any]]:
     says = f"objective {found.version} of {found.application} is not pushed: {why}"
     return "not tuned", says, {"version": found.version, "why": why}
 
 
-def explain_alike(found: Objective, alike: Objective | None) -> str:
+def explain_alike(found: ObjectiveRecord, alike: ObjectiveRecord | None) -> str:
     version = None if alike is None else alike.version
     why = "" if alike is None else alike.evidence.get("reverted", {}).get("why", "")
     same = alike is not None and found.surrogate_id is not None and alike.surrogate_id == found.surrogate_id

@@ -12,11 +12,10 @@ from scaler.model.errors import BadInput
 from tuner.retuning.due import have_moments_changed
 
 if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
-
     from scaler.model.sample import Sample
     from tuner.rollout.retuning_settings import Retuning
-    from tuner.store.records import Surrogate as Record
+    from tuner.store.connection import Session
+    from tuner.store.records import SurrogateRecord as Record
     from tuner.surrogate.observed_windows import Windows
     from tuner.surrogate.surrogate import Surrogate
 

@@ -11,14 +11,13 @@ from tuner.store.faults import Outdated
 from tuner.store.records import Watch
 
 if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
-
-    from tuner.store.records import Objective
+    from tuner.store.connection import Session
+    from tuner.store.records import ObjectiveRecord
 
 NEXT = {"shadow": "canary", "canary": "full"}
 
 
-def find_moving(session: Session, app: str) -> Objective | None:
+def find_moving(session: Session, app: str) -> ObjectiveRecord | None:
     """What is in shadow or canary, else what is in full use and not yet settled."""
     from tuner.rollout.issue_orders import CANDIDATES
     from tuner.store.objectives import list_objectives
@@ -56,7 +55,7 @@ def watch_stage(hand: Hand, watch: Watch) -> Watch | None:
         return note(hand, watch, due=hand.clock())
 
 
-def act(hand: Hand, watch: Watch, objective: Objective, verdict: Verdict, slot_s: float) -> Watch:
+def act(hand: Hand, watch: Watch, objective: ObjectiveRecord, verdict: Verdict, slot_s: float) -> Watch:
     now, settings, stage = hand.clock(), settings_of(watch), objective.state
     app, version = watch.application, objective.version or 0
     figures = dict(verdict.figures)
@@ -91,7 +90,7 @@ def act(hand: Hand, watch: Watch, objective: Objective, verdict: Verdict, slot_s
     )  # fmt: skip
 
 
-def settle(hand: Hand, watch: Watch, objective: Objective, verdict: Verdict) -> Watch:
+def settle(hand: Hand, watch: Watch, objective: ObjectiveRecord, verdict: Verdict) -> Watch:
     """It has shown what it was to show, and is watched like any other from now on."""
     now = hand.clock()
 

@@ -24,13 +24,12 @@ from scaler.model.task import Floats
 from tuner.rollout.betting import exceeds, measure_doubt, share_of
 
 if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
-
     from sim.application import Application
     from tuner.history.qos_history import Slots
     from tuner.rollout.retuning_settings import Retuning
     from tuner.scenario.qos import QoS
-    from tuner.store.records import Objective
+    from tuner.store.connection import Session
+    from tuner.store.records import ObjectiveRecord
 
 Flags = NDArray[np.bool_]
 WAITS, GOES_ON, PASSED, BROKEN, UNDECIDED = "waits", "goes on", "passed", "broken", "undecided"
@@ -79,7 +78,7 @@ class Place:
     slot_s: float
 
 
-def judge_stage(session: Session, objective: Objective, settings: Retuning, now: float) -> Verdict:
+def judge_stage(session: Session, objective: ObjectiveRecord, settings: Retuning, now: float) -> Verdict:
     """How the stage stands that the objective is in."""
     place = find_place(session, objective)
     since = float(objective.evidence.get(place.stage, {}).get("since", objective.changed or 0.0))
@@ -98,7 +97,7 @@ def judge_stage(session: Session, objective: Objective, settings: Retuning, now:
     return verdict
 
 
-def find_place(session: Session, objective: Objective) -> Place:
+def find_place(session: Session, objective: ObjectiveRecord) -> Place:
     from tuner.rollout.issue_orders import find_slot
     from tuner.scenario.description import shape_of, tables_of
     from tuner.search.problem import ask_qos
@@ -109,14 +108,14 @@ def find_place(session: Session, objective: Objective) -> Place:
     return Place(objective.state, shape_of(document), qos, find_slot(document))
 
 
-def load(session: Session, objective: Objective, place: Place, since: float, until: float = math.inf) -> Slots:
+def load(session: Session, objective: ObjectiveRecord, place: Place, since: float, until: float = math.inf) -> Slots:
     from tuner.history.qos_history import load_slots
 
     names = tuple(operator.name for operator in place.application.operators)
     return load_slots(session, objective.application, names, since, until, place.slot_s)
 
 
-def find_limits(session: Session, objective: Objective, place: Place, count: int) -> Limits:
+def find_limits(session: Session, objective: ObjectiveRecord, place: Place, count: int) -> Limits:
     """What may be broken: as demanded, or as it was in so many slots before its first stage, where that was worse."""
     from tuner.history.qos_history import observe
 
@@ -129,7 +128,7 @@ def find_limits(session: Session, objective: Objective, place: Place, count: int
     return Limits(max(qos.eta_v, before.violations), max(qos.eta_r, before.reconfigurations))
 
 
-def look(objective: Objective, place: Place, slots: Slots) -> Seen:
+def look(objective: ObjectiveRecord, place: Place, slots: Slots) -> Seen:
     """The slots in which those that pursue it first, or all, did."""
     from tuner.history.qos_history import BROKEN as LATE
     from tuner.history.qos_history import UNKNOWN, find_changes, judge_slots, sum_prices
@@ -153,7 +152,7 @@ def look(objective: Objective, place: Place, slots: Slots) -> Seen:
     )
 
 
-def look_at_shadow(session: Session, objective: Objective, place: Place, slots: Slots, since: float) -> Seen:
+def look_at_shadow(session: Session, objective: ObjectiveRecord, place: Place, slots: Slots, since: float) -> Seen:
     """The candidate's own course, in the slots in which it was computed for every operator."""
     from tuner.history.qos_history import BROKEN as LATE
     from tuner.history.qos_history import UNKNOWN, Slots, judge_slots, sum_prices
@@ -239,7 +238,7 @@ def weigh(seen: Seen, limits: Limits, place: Place, wanted: int, most: float, al
     return Verdict(GOES_ON, f"{place.stage}: {known} of {wanted} slots" + (f", {told}" if known else ""), figures)
 
 
-def weigh_price(passed: Verdict, objective: Objective, seen: Seen, most: float) -> Verdict:
+def weigh_price(passed: Verdict, objective: ObjectiveRecord, seen: Seen, most: float) -> Verdict:
     """What was to save money must be predicted to do so at the rates of now, too."""
     saves = objective.evidence.get("better", {}).get("by") == "cost"
     if not saves or seen.price is None or seen.real is None or seen.price <= DEARER * seen.real:

@@ -24,7 +24,7 @@ from tuner.rollout.objective_model import MODEL
 if TYPE_CHECKING:
     from tuner.search.problem import Brief
     from tuner.search.space.parameters import Parameters
-    from tuner.store.records import Objective
+    from tuner.store.records import ObjectiveRecord
 
 CONFIDENCE = 0.95
 MOST = 100.0  # times R_max: the bound of who would let a replica take more than it can
@@ -38,7 +38,7 @@ class Comparison:
     figures: Mapping[str, Any]
 
 
-def compare(brief: Brief, found: Objective, standing: Objective | None, gain: float) -> Comparison:
+def compare(brief: Brief, found: ObjectiveRecord, standing: ObjectiveRecord | None, gain: float) -> Comparison:
     """The objective found against the one that stands, or against equal shares."""
     from tuner.search.evaluation import MEASURES, tail
     from tuner.search.recommendation import prove
@@ -101,7 +101,7 @@ def is_positive(differences: Floats) -> bool:
     return mean > 0.0 and mean > float(stdtrit(max(1, count - 1), CONFIDENCE)) * error
 
 
-def to_parameters(brief: Brief, objective: Objective) -> Parameters:
+def to_parameters(brief: Brief, objective: ObjectiveRecord) -> Parameters:
     """As a search would have written the objective down."""
     from tuner.search.space.parameters import Parameters
 
@@ -109,7 +109,7 @@ def to_parameters(brief: Brief, objective: Objective) -> Parameters:
     return Parameters(tuple(objective.bounds[name] / space.r_max for name in space.operators), objective.weights)
 
 
-def translate(brief: Brief, standing: Objective) -> Objective:
+def translate(brief: Brief, standing: ObjectiveRecord) -> ObjectiveRecord:
     """The bounds that lead scalers who know what tuples take by now to do what the standing ones lead to."""
     believed = standing.evidence.get(MODEL, {}).get("operators", {})
     bounds = dict(standing.bounds)
@@ -128,7 +128,7 @@ def ask_equal(brief: Brief) -> Parameters:
     return ask(brief.question, (), brief.seed)[0].parameters
 
 
-def find_alike(found: Objective, reverted: Sequence[Objective]) -> Objective | None:
+def find_alike(found: ObjectiveRecord, reverted: Sequence[ObjectiveRecord]) -> ObjectiveRecord | None:
     """One that was rolled back and stems from the same surrogate, or says nearly the same."""
     for one in reverted:
         same = found.surrogate_id is not None and one.surrogate_id == found.surrogate_id
@@ -137,7 +137,7 @@ def find_alike(found: Objective, reverted: Sequence[Objective]) -> Objective | N
     return None
 
 
-def are_alike(a: Objective, b: Objective) -> bool:
+def are_alike(a: ObjectiveRecord, b: ObjectiveRecord) -> bool:
     if set(a.bounds) != set(b.bounds):
         return False
     bounds = max(abs(a.bounds[name] / b.bounds[name] - 1.0) for name in a.bounds)

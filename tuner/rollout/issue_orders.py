@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any
 from tuner.history.qos_history import SLOT_S
 
 if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
-
-    from tuner.store.records import Objective, Orders
+    from tuner.store.connection import Session
+    from tuner.store.records import ObjectiveRecord, OrdersRecord
 
 CANDIDATES = ("shadow", "canary")  # states of an objective on its way in
 
 
-def issue_orders(session: Session, app: str, now: float) -> Orders:
+def issue_orders(session: Session, app: str, now: float) -> OrdersRecord:
     """The application's orders as of now; those that stand already where they say the same."""
     from tuner.store.applications import load_application
     from tuner.store.objectives import list_objectives, standing_objective
@@ -39,7 +38,7 @@ def issue_orders(session: Session, app: str, now: float) -> Orders:
     return put_orders(session, app, told, now)
 
 
-def tell(orders: Orders) -> dict[str, Any]:
+def tell(orders: OrdersRecord) -> dict[str, Any]:
     """The document as it goes over the wire, and as `scaler.model.orders.parse_orders` reads it."""
     return {**orders.document, "revision": orders.revision}
 
@@ -50,7 +49,7 @@ def find_slot(document: Mapping[str, Any]) -> float:
     return float(stated)
 
 
-def tell_objective(session: Session, objective: Objective) -> dict[str, Any]:
+def tell_objective(session: Session, objective: ObjectiveRecord) -> dict[str, Any]:
     """The objective in full."""
     from tuner.rollout.objective_model import model_of
 
@@ -66,7 +65,7 @@ def tell_objective(session: Session, objective: Objective) -> dict[str, Any]:
     }
 
 
-def tell_candidate(session: Session, candidate: Objective) -> dict[str, Any]:
+def tell_candidate(session: Session, candidate: ObjectiveRecord) -> dict[str, Any]:
     """The objective and how far it leads."""
     whole = {"objective": tell_objective(session, candidate), "stage": candidate.state}
     if candidate.state != "canary":

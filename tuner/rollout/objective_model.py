@@ -13,16 +13,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
-
     from sim.setting import Setting
-    from tuner.store.records import Objective
+    from tuner.store.connection import Session
+    from tuner.store.records import ObjectiveRecord
 
 MODEL = "model"  # in an objective's evidence
 Model = dict[str, Any]
 
 
-def model_of(session: Session, objective: Objective) -> Model:
+def model_of(session: Session, objective: ObjectiveRecord) -> Model:
     """What it always tells, or would from now on."""
     kept = objective.evidence.get(MODEL)
     if kept is not None:
@@ -31,7 +30,7 @@ def model_of(session: Session, objective: Objective) -> Model:
     return by_hand(session, objective.application) if run_id is None else of_run(session, objective, run_id)
 
 
-def of_run(session: Session, objective: Objective, run_id: int) -> Model:
+def of_run(session: Session, objective: ObjectiveRecord, run_id: int) -> Model:
     """As the search believed it to be."""
     from tuner.search.problem import brief_of
     from tuner.store.runs import load_run

@@ -17,10 +17,9 @@ from tuner.rollout.objective_model import MODEL, model_of
 from tuner.store.faults import Outdated
 
 if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
-
     from scaler.model.task import Weights
-    from tuner.store.records import Objective
+    from tuner.store.connection import Session
+    from tuner.store.records import ObjectiveRecord
 
 DAEMON = "the daemon"  # who does what no person did
 STAGES = ("proposed", "shadow", "canary", "full")
@@ -30,14 +29,14 @@ CANARY_SLOTS = 120  # that a canary leads for, where no daemon's settings say ot
 def push(
     session: Session, app: str, version: int, stage: str, who: str, why: str, now: float,
     canary_slots: int = CANARY_SLOTS, figures: Mapping[str, Any] | None = None,
-) -> Objective:  # fmt: skip
+) -> ObjectiveRecord:  # fmt: skip
     """Let an objective into a stage; as it was where it is there already, so that a repeated push changes nothing.
 
     `figures` are what the stage before ended by, and are kept under its name.
     """
     from tuner.store.events import add_event
     from tuner.store.objectives import load_objective, move_objective
-    from tuner.store.records import Event
+    from tuner.store.records import EventRecord
     from tuner.store.rows import take_turns
 
     if stage not in STAGES[1:]:
@@ -61,12 +60,12 @@ def push(
     moved = move_objective(session, app, version, there.state, stage, now, evidence)
     says = f"{who} pushed objective {version} to {stage}" + (f", past {' and '.join(skipped)}" if skipped else "")
     detail = {"version": version, "stage": stage, "from": there.state, "skipped": skipped}
-    add_event(session, Event(app, now, who, "pushed", f"{says}: {why}" if why else says, detail))
+    add_event(session, EventRecord(app, now, who, "pushed", f"{says}: {why}" if why else says, detail))
     issue_orders(session, app, now)
     return moved
 
 
-def check_step(session: Session, there: Objective, stage: str, who: str) -> list[str]:
+def check_step(session: Session, there: ObjectiveRecord, stage: str, who: str) -> list[str]:
     """The stages that this skips; refused where it may not be."""
     from tuner.store.objectives import list_objectives
 
@@ -89,7 +88,7 @@ def check_step(session: Session, there: Objective, stage: str, who: str) -> list
     return skipped
 
 
-def choose_canary(session: Session, candidate: Objective, slots: int) -> dict[str, Any]:
+def choose_canary(session: Session, candidate: ObjectiveRecord, slots: int) -> dict[str, Any]:
     """Who pursues it first: the operator whose bound changes least; of a single operator, half of the time.
 
     A single operator leads for one long stretch, for each turn costs it changes of deployment.
@@ -119,14 +118,14 @@ def shift(before: float | None, after: float) -> float:
 def roll_back(
     session: Session, app: str, who: str, why: str, now: float, figures: Mapping[str, Any] | None = None,
     version: int | None = None,
-) -> Objective:  # fmt: skip
+) -> ObjectiveRecord:  # fmt: skip
     """Take back what is on its way in, or else what is in full use for the one before it; what was taken back.
 
     With a version only that one; refused where it is neither of these any more.
     """
     from tuner.store.events import add_event
     from tuner.store.objectives import list_objectives, move_objective
-    from tuner.store.records import Event
+    from tuner.store.records import EventRecord
     from tuner.store.rows import take_turns
 
     take_turns(session, f"objectives of {app}")
@@ -146,12 +145,12 @@ def roll_back(
     to = "" if bad.state != "full" else f" to objective {back.version}" if back else ", and nothing is pursued now"
     says = f"{who} rolled back objective {bad.version} from {bad.state}{to}: {why}"
     detail = {"version": bad.version, "stage": bad.state, "to": None if back is None else back.version, "why": why}
-    add_event(session, Event(app, now, who, "rolled back", says, {**detail, "figures": dict(figures or {})}))
+    add_event(session, EventRecord(app, now, who, "rolled back", says, {**detail, "figures": dict(figures or {})}))
     issue_orders(session, app, now)
     return moved
 
 
-def find_before(retired: list[Objective], bad: Objective) -> Objective | None:
+def find_before(retired: list[ObjectiveRecord], bad: ObjectiveRecord) -> ObjectiveRecord | None:
     """The one that the bad one replaced, else the one that retired last."""
     replaced = bad.evidence.get("replaces")
     named = next((one for one in retired if one.version == replaced), None)
@@ -160,13 +159,13 @@ def find_before(retired: list[Objective], bad: Objective) -> Objective | None:
 
 def propose_by_hand(
     session: Session, app: str, weights: Weights, bounds: Mapping[str, float], who: str, now: float, why: str = ""
-) -> Objective:
+) -> ObjectiveRecord:
     """An objective of a person's own; bounds are on the queueing part of the response time, like those of a search."""
     from tuner.scenario.description import shape_of
     from tuner.store.applications import load_application
     from tuner.store.events import add_event
     from tuner.store.objectives import add_objective
-    from tuner.store.records import Event, Objective
+    from tuner.store.records import EventRecord, ObjectiveRecord
 
     operators = [operator.name for operator in shape_of(load_application(session, app).document).operators]
     for name, bound in bounds.items():
@@ -178,13 +177,13 @@ def propose_by_hand(
         if name not in bounds:
             raise BadInput(f"bounds: operator {name!r} has none; give every operator one, in seconds")
     evidence = {"why": why} if why else {}
-    made = add_objective(session, Objective(app, weights, bounds, now, provenance=f"by {who}", evidence=evidence))
+    made = add_objective(session, ObjectiveRecord(app, weights, bounds, now, provenance=f"by {who}", evidence=evidence))
     says = f"{who} proposed objective {made.version} by hand" + (f": {why}" if why else "")
-    add_event(session, Event(app, now, who, "proposed", says, {"version": made.version}))
+    add_event(session, EventRecord(app, now, who, "proposed", says, {"version": made.version}))
     return made
 
 
-def add_evidence(session: Session, objective: Objective, **more: Any) -> Objective:
+def add_evidence(session: Session, objective: ObjectiveRecord, **more: Any) -> ObjectiveRecord:
     """The same with more evidence, in the state that it has and since when it has it."""
     from dataclasses import replace
 

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
-
+    from tuner.store.connection import Session
     from tuner.store.records import ApplicationVersion
 
 
@@ -20,7 +19,7 @@ def keep_described(
     from tuner.store.applications import add_application, list_versions
     from tuner.store.events import add_event
     from tuner.store.orders import load_orders
-    from tuner.store.records import Event
+    from tuner.store.records import EventRecord
     from tuner.store.watches import find_watch, put_watch
 
     before = len(list_versions(session, app))
@@ -29,7 +28,7 @@ def keep_described(
     if watch is not None and version.number == before:
         return version
     says = f"{who} registered {app} (version {version.number})"
-    add_event(session, Event(app, now, who, "registered", says, {"version": version.number}))
+    add_event(session, EventRecord(app, now, who, "registered", says, {"version": version.number}))
     put_watch(session, app, DEFAULTS if watch is None else watch.settings, now)
     if load_orders(session, app) is not None:
         issue_orders(session, app, now)

@@ -28,9 +28,8 @@ from tuner.search.space.space import EPS, make_space
 from tuner.search.warm_start import describe_workload, list_earlier, load_earlier
 
 if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
-
-    from tuner.store.records import Surrogate, TuningRun
+    from tuner.store.connection import Session
+    from tuner.store.records import SurrogateRecord, TuningRun
 
 POLICY = "planner"  # where nobody states one: the cheapest that we have
 HELD_OUT = 0.2  # of the trace, at its end: what is recommended is proved there, and never searched
@@ -194,7 +193,7 @@ def read_arrivals(session: Session, app: str, application: Application, samples:
     return fill(lay_out(found, find_sources(dict(application.sources), found, app)))
 
 
-def find_surrogate(session: Session, app: str) -> Surrogate | None:
+def find_surrogate(session: Session, app: str) -> SurrogateRecord | None:
     """The newest surrogate, refused where a check failed; None where there is none."""
     from tuner.store.surrogates import list_surrogates
 

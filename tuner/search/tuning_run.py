@@ -38,7 +38,7 @@ from tuner.search.trial_records import (
 from tuner.store.applications import load_application
 from tuner.store.connection import Store
 from tuner.store.objectives import add_objective, list_objectives
-from tuner.store.records import Objective, Trial, TuningRun
+from tuner.store.records import ObjectiveRecord, Trial, TuningRun
 from tuner.store.runs import claim_abandoned, end_run, load_run, name_owner, start_run
 from tuner.store.trials import add_trial, load_history
 
@@ -51,7 +51,7 @@ class Ended:
 
     run: TuningRun
     trials: tuple[Trial, ...]
-    objective: Objective | None  # None where nothing kept the constraints
+    objective: ObjectiveRecord | None  # None where nothing kept the constraints
     nearest: Trial | None = None  # then: the least infeasible
     relief: tuple[Relief, ...] = ()  # and what would have to give
 
@@ -172,7 +172,7 @@ def conclude(store: Store, brief: Brief, run: TuningRun, trials: Sequence[Trial]
     place = choose([to_proof(brief, trial) for trial in proved], brief.question.qos)
     objective = None if place is None else propose(brief, run, trials, proved[place], clock())
 
-    def end(session: Any) -> tuple[TuningRun, Objective | None]:
+    def end(session: Any) -> tuple[TuningRun, ObjectiveRecord | None]:
         there = load_run(session, number_of(run))
         if there.state == "done" and there.fence == run.fence:  # the answer to an earlier try was lost
             return there, find_proposed(session, brief.application, number_of(run))
@@ -185,7 +185,7 @@ def conclude(store: Store, brief: Brief, run: TuningRun, trials: Sequence[Trial]
     return Ended(ended, tuple(trials), None, *explain(brief, trials))
 
 
-def find_proposed(session: Any, app: str, run_id: int) -> Objective | None:
+def find_proposed(session: Any, app: str, run_id: int) -> ObjectiveRecord | None:
     return next((one for one in list_objectives(session, app) if one.evidence.get("run") == run_id), None)
 
 
@@ -200,7 +200,7 @@ def explain(brief: Brief, trials: Sequence[Trial]) -> tuple[Trial | None, tuple[
     return tried[place], tuple(find_relief(replace(brief.exam, short=0), parameters))
 
 
-def propose(brief: Brief, run: TuningRun, trials: Sequence[Trial], proof: Trial, now: float) -> Objective:
+def propose(brief: Brief, run: TuningRun, trials: Sequence[Trial], proof: Trial, now: float) -> ObjectiveRecord:
     """The objective of a trial that was proved, with the evidence for it."""
     chosen = next(trial for trial in trials if trial.number == proof.detail["of"])
     parameters: Parameters = from_document(brief.question.space.operators, chosen.parameters)
@@ -214,7 +214,7 @@ def propose(brief: Brief, run: TuningRun, trials: Sequence[Trial], proof: Trial,
         "verified_on": {"seeds": list(proof.detail["seeds"]), "slots": brief.proof.trace.rates.size},
         "baseline": {} if baseline is None else {name: getattr(baseline, name) for name in figures},
     }
-    return Objective(
+    return ObjectiveRecord(
         application=brief.application,
         weights=parameters.weights,
         bounds=to_bounds(brief.question.space.operators, parameters, brief.question.qos.r_max),

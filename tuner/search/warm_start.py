@@ -19,8 +19,7 @@ from tuner.search.space.parameters import Parameters
 from tuner.search.space.space import Space, settle
 
 if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
-
+    from tuner.store.connection import Session
     from tuner.store.records import Trial
 
 YOUNGEST = 0.05  # no outcome of another run counts as much as one of its own

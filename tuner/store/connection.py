@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine, create_engine, event
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session as Session  # the type of transactions, for modules outside the store
 
 from scaler.model.errors import BadInput, Retry
 from tuner.store.address import Address, parse_address

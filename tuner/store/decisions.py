@@ -9,14 +9,14 @@ from sqlalchemy import func, or_, select
 from sqlalchemy.orm import Session
 
 from tuner.store.models import DecisionRow
-from tuner.store.records import DECISION_KINDS, Decision, check_one_of
+from tuner.store.records import DECISION_KINDS, DecisionRecord, check_one_of
 from tuner.store.rows import BATCH, columns_of, to_columns, upsert_into
 
-COLUMNS = columns_of(DecisionRow, Decision)
+COLUMNS = columns_of(DecisionRow, DecisionRecord)
 Place = tuple[float, str]  # time and operator of the last decision on a page
 
 
-def save_decisions(session: Session, decisions: Iterable[Decision]) -> int:
+def save_decisions(session: Session, decisions: Iterable[DecisionRecord]) -> int:
     """Write these; how many. A scaler that sends one again after a lost answer overwrites it with the same."""
     statement = upsert_into(session, DecisionRow)
     rows, written = iter(decisions), 0
@@ -35,7 +35,7 @@ def list_decisions(
     until: float | None = None,
     limit: int | None = 100,
     after: Place | None = None,
-) -> list[Decision]:
+) -> list[DecisionRecord]:
     """The newest first; the next page is the one `after` the last decision's (time, operator) of this one."""
     query = select(*COLUMNS).where(DecisionRow.application == application)
     if operators is not None:
@@ -53,7 +53,7 @@ def list_decisions(
         later = (DecisionRow.time == time) & (DecisionRow.operator > operator)
         query = query.where(DecisionRow.time <= time, or_(DecisionRow.time < time, later))
     found = session.execute(query.order_by(DecisionRow.time.desc(), DecisionRow.operator).limit(limit))
-    return [Decision(*row) for row in found]
+    return [DecisionRecord(*row) for row in found]
 
 
 def count_decisions(session: Session, application: str) -> dict[str, int]:

@@ -9,13 +9,13 @@ from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
 from tuner.store.models import EventRow
-from tuner.store.records import Event
+from tuner.store.records import EventRecord
 from tuner.store.rows import columns_of, to_columns
 
-COLUMNS = columns_of(EventRow, Event)
+COLUMNS = columns_of(EventRow, EventRecord)
 
 
-def add_event(session: Session, event: Event) -> Event:
+def add_event(session: Session, event: EventRecord) -> EventRecord:
     return replace(event, id=session.scalar(insert(EventRow).values(to_columns(event)).returning(EventRow.id)))
 
 
@@ -27,7 +27,7 @@ def list_events(
     until: float | None = None,
     limit: int | None = 100,
     before: int | None = None,
-) -> list[Event]:
+) -> list[EventRecord]:
     """The newest first; the next page is the one `before` the id of the last of this one."""
     query = select(*COLUMNS)
     if application is not None:
@@ -40,4 +40,4 @@ def list_events(
         query = query.where(EventRow.time < until)
     if before is not None:
         query = query.where(EventRow.id < before)
-    return [Event(**row._mapping) for row in session.execute(query.order_by(EventRow.id.desc()).limit(limit))]
+    return [EventRecord(**row._mapping) for row in session.execute(query.order_by(EventRow.id.desc()).limit(limit))]

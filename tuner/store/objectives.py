@@ -11,14 +11,14 @@ from sqlalchemy.orm import Session
 
 from tuner.store.faults import Missing, Outdated
 from tuner.store.models import ObjectiveRow
-from tuner.store.records import OBJECTIVE_STATES, Objective, check_one_of
+from tuner.store.records import OBJECTIVE_STATES, ObjectiveRecord, check_one_of
 from tuner.store.rows import columns_of, next_number, take_turns, to_columns
 
-KEPT = columns_of(ObjectiveRow, Objective, without=("weights",))
+KEPT = columns_of(ObjectiveRow, ObjectiveRecord, without=("weights",))
 COLUMNS = [*KEPT, ObjectiveRow.performance, ObjectiveRow.reconfiguration, ObjectiveRow.resources]
 
 
-def add_objective(session: Session, objective: Objective) -> Objective:
+def add_objective(session: Session, objective: ObjectiveRecord) -> ObjectiveRecord:
     """Keep it under the application's next version; the same with its version and id."""
     take_turns(session, f"objectives of {objective.application}")
     mine = select(ObjectiveRow.version).where(ObjectiveRow.application == objective.application)
@@ -36,7 +36,7 @@ def add_objective(session: Session, objective: Objective) -> Objective:
 def move_objective(
     session: Session, application: str, version: int, before: str, after: str, now: float,
     evidence: Mapping[str, Any] | None = None,
-) -> Objective:  # fmt: skip
+) -> ObjectiveRecord:  # fmt: skip
     """Change the state of an objective that is `before` still, and say why; what was in full use retires for it."""
     check_one_of(after, OBJECTIVE_STATES, "the objective's state")
     take_turns(session, f"objectives of {application}")
@@ -56,7 +56,7 @@ def move_objective(
     return moved
 
 
-def load_objective(session: Session, application: str, version: int) -> Objective:
+def load_objective(session: Session, application: str, version: int) -> ObjectiveRecord:
     same = (ObjectiveRow.application == application, ObjectiveRow.version == version)
     row = session.execute(select(*COLUMNS).where(*same)).first()
     if row is None:
@@ -64,14 +64,14 @@ def load_objective(session: Session, application: str, version: int) -> Objectiv
     return to_objective(row)
 
 
-def standing_objective(session: Session, application: str) -> Objective | None:
+def standing_objective(session: Session, application: str) -> ObjectiveRecord | None:
     """The one in full use, None before there is one."""
     return next(iter(list_objectives(session, application, ("full",), limit=1)), None)
 
 
 def list_objectives(
     session: Session, application: str, states: Sequence[str] | None = None, limit: int | None = None
-) -> list[Objective]:
+) -> list[ObjectiveRecord]:
     """The newest first."""
     query = select(*COLUMNS).where(ObjectiveRow.application == application)
     if states is not None:
@@ -79,9 +79,9 @@ def list_objectives(
     return [to_objective(row) for row in session.execute(query.order_by(ObjectiveRow.version.desc()).limit(limit))]
 
 
-def to_objective(row: Row[Any]) -> Objective:
+def to_objective(row: Row[Any]) -> ObjectiveRecord:
     from scaler.model.task import Weights  # late, for it brings numba along
 
     values = dict(row._mapping)
     weights = Weights(values.pop("performance"), values.pop("reconfiguration"), values.pop("resources"))
-    return Objective(weights=weights, **values)
+    return ObjectiveRecord(weights=weights, **values)

@@ -51,7 +51,7 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class Surrogate:
+class SurrogateRecord:
     """A fitted surrogate; the columns besides `document` are what one lists and chooses by."""
 
     application: str
@@ -126,7 +126,7 @@ class Trial:
 
 
 @dataclass(frozen=True, slots=True)
-class Objective:
+class ObjectiveRecord:
     """What the scalers of an application pursue: weights, a latency bound per operator, and where they came from."""
 
     application: str
@@ -147,7 +147,7 @@ class Objective:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class DecisionRecord:
     """What one operator's scaler did in one slot, and why."""
 
     application: str
@@ -203,7 +203,7 @@ class Control:
 
 
 @dataclass(frozen=True, slots=True)
-class Orders:
+class OrdersRecord:
     """What the scalers of an application are told; `scaler.model.orders` reads the document."""
 
     application: str
@@ -243,7 +243,7 @@ class Watch:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class EventRecord:
     """Something that was done, by whom, and why in one sentence."""
 
     application: str

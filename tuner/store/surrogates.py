@@ -9,13 +9,13 @@ from sqlalchemy.orm import Session
 
 from tuner.store.faults import Missing
 from tuner.store.models import SurrogateRow
-from tuner.store.records import Surrogate
+from tuner.store.records import SurrogateRecord
 from tuner.store.rows import columns_of, next_number, take_turns, to_columns
 
-COLUMNS = columns_of(SurrogateRow, Surrogate)
+COLUMNS = columns_of(SurrogateRow, SurrogateRecord)
 
 
-def save_surrogate(session: Session, surrogate: Surrogate) -> Surrogate:
+def save_surrogate(session: Session, surrogate: SurrogateRecord) -> SurrogateRecord:
     """Keep it under the application's next number; the same with its number and id."""
     take_turns(session, f"surrogates of {surrogate.application}")
     mine = select(SurrogateRow.number).where(SurrogateRow.application == surrogate.application)
@@ -24,7 +24,7 @@ def save_surrogate(session: Session, surrogate: Surrogate) -> Surrogate:
     return replace(numbered, id=session.scalar(statement))
 
 
-def load_surrogate(session: Session, application: str, number: int | None = None) -> Surrogate:
+def load_surrogate(session: Session, application: str, number: int | None = None) -> SurrogateRecord:
     """The one of this number, or the newest."""
     query = select(*COLUMNS).where(SurrogateRow.application == application)
     if number is not None:
@@ -33,11 +33,11 @@ def load_surrogate(session: Session, application: str, number: int | None = None
     if row is None:
         which = "no surrogate" if number is None else f"no surrogate number {number}"
         raise Missing(f"application {application!r} has {which}; fit one with: tuner surrogate fit {application}")
-    return Surrogate(**row._mapping)
+    return SurrogateRecord(**row._mapping)
 
 
-def list_surrogates(session: Session, application: str, limit: int | None = None) -> list[Surrogate]:
+def list_surrogates(session: Session, application: str, limit: int | None = None) -> list[SurrogateRecord]:
     """The newest first."""
     query = select(*COLUMNS).where(SurrogateRow.application == application)
     found = session.execute(query.order_by(SurrogateRow.number.desc()).limit(limit))
-    return [Surrogate(**row._mapping) for row in found]
+    return [SurrogateRecord(**row._mapping) for row in found]

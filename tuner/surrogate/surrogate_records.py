@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from tuner.surrogate.surrogate import Surrogate, from_document, to_document, worst
 
 if TYPE_CHECKING:
-    from tuner.store.records import Surrogate as Record
+    from tuner.store.records import SurrogateRecord as Record
 
 
 def to_record(surrogate: Surrogate, now: float) -> Record:
     """Its error is that of the worst operator; None where one has none."""
-    from tuner.store.records import Surrogate as Record
+    from tuner.store.records import SurrogateRecord as Record
 
     accuracies = [o.response.accuracy if o.response else None for o in surrogate.operators]
     errors = [accuracy.error.value for accuracy in accuracies if accuracy is not None]

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tuner.store.records import Objective, Trial, TuningRun
+from tuner.store.records import ObjectiveRecord, Trial, TuningRun
 
 KINDS = ("feasible", "infeasible", "pruned", "failed")
 WEIGHTS = {"perf": "weight of violations", "rcf": "weight of reconfigurations", "res": "weight of resources"}
@@ -59,7 +59,7 @@ class Tuning:
     operators: tuple[str, ...]
     edges: tuple[tuple[str, str], ...]
     points: tuple[Point, ...]  # in the order of their numbers
-    objective: Objective | None
+    objective: ObjectiveRecord | None
     chosen: Point | None  # what was recommended, else the cheapest feasible one so far
     naive: Point | None
     tuned: Figures | None  # of what was chosen, the verified ones where there are any
@@ -71,7 +71,7 @@ def gather_tuning(
     run: TuningRun,
     document: Mapping[str, Any],
     trials: Sequence[Trial],
-    objective: Objective | None,
+    objective: ObjectiveRecord | None,
 ) -> Tuning:
     """Everything in one value; `document` is the application's, where the run's settings have none."""
     stated = table(run.settings, "document") or document
@@ -130,7 +130,7 @@ def rank(points: Sequence[Point]) -> list[Point]:
     return sorted(whole, key=worth)
 
 
-def find_recommended(points: Sequence[Point], objective: Objective) -> Point | None:
+def find_recommended(points: Sequence[Point], objective: ObjectiveRecord) -> Point | None:
     """The searched trial that the objective is made of: by its id, and without one by its weights."""
     by_number = {p.trial.number: p for p in points}
     for point in points:
@@ -146,7 +146,7 @@ def find_cheapest(points: Sequence[Point]) -> Point | None:
     return best if best is not None and best.kind == "feasible" else None
 
 
-def find_tuned(points: Sequence[Point], chosen: Point | None, objective: Objective | None) -> Figures | None:
+def find_tuned(points: Sequence[Point], chosen: Point | None, objective: ObjectiveRecord | None) -> Figures | None:
     """The evidence's figures, else those of its verification, else the trial's own."""
     if chosen is None:
         return None
@@ -166,7 +166,7 @@ def find_tuned(points: Sequence[Point], chosen: Point | None, objective: Objecti
     )
 
 
-def find_baseline(naive: Point | None, objective: Objective | None) -> Figures | None:
+def find_baseline(naive: Point | None, objective: ObjectiveRecord | None) -> Figures | None:
     if naive is not None and naive.kind != "failed":
         return to_figures(naive)
     return None if objective is None else read_figures(table(objective.evidence, "baseline"))

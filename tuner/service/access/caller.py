@@ -7,13 +7,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sqlalchemy.orm import Session
 from starlette.concurrency import run_in_threadpool
 
 from scaler.model.errors import Retry
 from tuner.service.access.scopes import split_scopes
 from tuner.service.access.token import SECRET, digest, is_live, matches
-from tuner.store.connection import Store
+from tuner.store.connection import Session, Store
 from tuner.store.records import Token
 from tuner.store.tokens import find_token, list_tokens, note_use
 

@@ -17,7 +17,7 @@ from tuner.service.access.scopes import join_scopes
 from tuner.store.records import Token
 
 if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
+    from tuner.store.connection import Session
 
 PREFIX = "ts_"
 PAGE_PREFIX = "tp_"  # of what a page session's cookie holds

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Response
-from sqlalchemy.orm import Session
 
 from scaler.model.errors import BadInput
 from tuner.service.api.bodies import LONGEST_NAME, ControlBody, Name
 from tuner.service.api.dependencies import App, Given, Pushing, Word, answer, change, gives, read_as, takes
 from tuner.service.exchange.wire_documents import schema_of, shorten
+from tuner.store.connection import Session
 from tuner.store.records import Control
 
 router = APIRouter(prefix="/v1/applications/{app}/controls", tags=["controls"])
@@ -48,14 +48,14 @@ def set_for(session: Session, control: Control) -> Control:
     from tuner.rollout.issue_orders import issue_orders
     from tuner.store.controls import set_control
     from tuner.store.events import add_event
-    from tuner.store.records import Event
+    from tuner.store.records import EventRecord
 
     app, now = control.application, control.since
     check_control(session, control)
     made = set_control(session, control)
     says = f"{control.who} set {control.kind} for {name(control.operator)}" + (f": {control.note}" * bool(control.note))
     about = {"kind": control.kind, "operator": control.operator, "settings": control.settings, "until": control.until}
-    add_event(session, Event(app, now, control.who, "control set", says, about))
+    add_event(session, EventRecord(app, now, control.who, "control set", says, about))
     issue_orders(session, app, now)
     return made
 
@@ -65,12 +65,12 @@ def lift_for(session: Session, app: str, operator: str, kind: str, who: str, now
     from tuner.store.applications import load_application
     from tuner.store.controls import lift_control
     from tuner.store.events import add_event
-    from tuner.store.records import Event
+    from tuner.store.records import EventRecord
 
     load_application(session, app)
     lift_control(session, app, operator, kind, who, now)
     says = f"{who} lifted {kind} for {name(operator)}"
-    add_event(session, Event(app, now, who, "control lifted", says, {"kind": kind, "operator": operator}))
+    add_event(session, EventRecord(app, now, who, "control lifted", says, {"kind": kind, "operator": operator}))
     issue_orders(session, app, now)
 
 

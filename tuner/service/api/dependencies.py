@@ -10,7 +10,6 @@ from urllib.parse import quote, urlencode
 
 from fastapi import Depends, Path, Request, Response
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
-from sqlalchemy.orm import Session
 from starlette.concurrency import run_in_threadpool
 
 from scaler.model.errors import BadInput, Retry
@@ -22,7 +21,7 @@ from tuner.service.exchange.intake import Intake
 from tuner.service.exchange.order_board import Board, look
 from tuner.service.exchange.service_settings import Settings
 from tuner.service.exchange.wire_documents import check_text, read_document, to_bytes
-from tuner.store.connection import Store
+from tuner.store.connection import Session, Store
 
 T = TypeVar("T")
 BodyT = TypeVar("BodyT", bound=Body)

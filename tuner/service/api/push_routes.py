@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Response
-from sqlalchemy.orm import Session
 
 from tuner.service.api.bodies import ObjectiveBody, PushBody, RollbackBody
 from tuner.service.api.dependencies import App, Given, Pushing, RowId, answer, change, gives, read_as, takes
 from tuner.service.exchange.wire_documents import schema_of
-from tuner.store.records import Objective
+from tuner.store.connection import Session
+from tuner.store.records import ObjectiveRecord
 
 router = APIRouter(prefix="/v1/applications/{app}", tags=["objectives"])
-OBJECTIVE = schema_of(Objective)
+OBJECTIVE = schema_of(ObjectiveRecord)
 
 
 @router.post(
@@ -27,7 +27,7 @@ async def propose(
 ) -> Response:
     """Propose an objective by hand; bounds are on what an answer takes besides triggers and scheduling."""
 
-    def work(session: Session, now: float) -> Objective:
+    def work(session: Session, now: float) -> ObjectiveRecord:
         from scaler.model.task import Weights
         from tuner.rollout.push import propose_by_hand
 
@@ -47,7 +47,7 @@ async def push(
 ) -> Response:
     """Let an objective in: beside the real one (shadow), in part (canary), or in full."""
 
-    def work(session: Session, now: float) -> Objective:
+    def work(session: Session, now: float) -> ObjectiveRecord:
         from tuner.rollout.push import push as push_to
 
         return push_to(session, app, version, body.stage, caller.name, body.why, now)
@@ -65,7 +65,7 @@ async def roll_back(
 ) -> Response:
     """Take back the objective that is on its way in, or the one in full use for the one before it."""
 
-    def work(session: Session, now: float) -> Objective:
+    def work(session: Session, now: float) -> ObjectiveRecord:
         from tuner.rollout.push import roll_back as roll_back_now
 
         return roll_back_now(session, app, caller.name, body.why, now)

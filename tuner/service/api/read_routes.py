@@ -8,7 +8,6 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import AfterValidator, Field
-from sqlalchemy.orm import Session
 
 from scaler.model.sample import Sample
 from tuner.service.api.bodies import LARGEST_WHOLE, LATEST, Name
@@ -29,8 +28,9 @@ from tuner.service.api.dependencies import (
     page_of,
 )
 from tuner.service.exchange.wire_documents import schema_of
+from tuner.store.connection import Session
 from tuner.store.faults import Missing
-from tuner.store.records import Control, Decision, Event, Objective, Scaler, Surrogate
+from tuner.store.records import Control, DecisionRecord, EventRecord, ObjectiveRecord, Scaler, SurrogateRecord
 
 router = APIRouter(prefix="/v1/applications/{app}", tags=["reading"])
 EXPLANATION: dict[str, Any] = {"type": "object", "description": "What was seen, weighed, decided and why."}
@@ -89,7 +89,7 @@ def ensure_known(session: Session, app: str, found: Sequence[Any]) -> None:
         load_application(session, app)
 
 
-@router.get("/decisions", responses=gives(page_of(schema_of(Decision)), "The newest first.", 200, 404))
+@router.get("/decisions", responses=gives(page_of(schema_of(DecisionRecord)), "The newest first.", 200, 404))
 def decisions(
     request: Request, app: App, caller: Reading, given: Given, asked: Annotated[DecisionFilter, Query()]
 ) -> Response:
@@ -127,7 +127,7 @@ def samples(
     return give_page(request, found[: asked.limit], after)
 
 
-@router.get("/events", responses=gives(page_of(schema_of(Event)), "The newest first.", 200, 404))
+@router.get("/events", responses=gives(page_of(schema_of(EventRecord)), "The newest first.", 200, 404))
 def events(
     request: Request, app: App, caller: Reading, given: Given, asked: Annotated[EventFilter, Query()]
 ) -> Response:
@@ -151,7 +151,7 @@ def list_from(
     return cut_page(request, found, asked)
 
 
-@router.get("/objectives", responses=gives(page_of(schema_of(Objective)), "The newest first.", 200, 404))
+@router.get("/objectives", responses=gives(page_of(schema_of(ObjectiveRecord)), "The newest first.", 200, 404))
 def objectives(
     request: Request, app: App, caller: Reading, given: Given, asked: Annotated[ObjectiveFilter, Query()]
 ) -> Response:
@@ -163,7 +163,7 @@ def objectives(
     )
 
 
-@router.get("/objectives/{version}", responses=gives(schema_of(Objective), "It.", 200, 404))
+@router.get("/objectives/{version}", responses=gives(schema_of(ObjectiveRecord), "It.", 200, 404))
 def objective(app: App, version: RowId, caller: Reading, given: Given) -> Response:
     """Show one objective."""
     from tuner.store.objectives import load_objective
@@ -172,7 +172,7 @@ def objective(app: App, version: RowId, caller: Reading, given: Given) -> Respon
         return answer(load_objective(session, app, version))
 
 
-@router.get("/surrogates", responses=gives(page_of(schema_of(Surrogate)), "The newest first.", 200, 404))
+@router.get("/surrogates", responses=gives(page_of(schema_of(SurrogateRecord)), "The newest first.", 200, 404))
 def surrogates(request: Request, app: App, caller: Reading, given: Given, asked: Annotated[Paged, Query()]) -> Response:
     """List the surrogates that were fitted."""
     from tuner.store.surrogates import list_surrogates

@@ -12,7 +12,7 @@ from tuner.service.api.bodies import AcknowledgementBody, DecisionBody, ReportBo
 from tuner.service.api.dependencies import JSON, App, Given, Reporting, Services, gives, read_as, takes
 from tuner.service.exchange.intake import Report, take_in
 from tuner.service.exchange.order_board import revision_of
-from tuner.store.records import Decision, Scaler
+from tuner.store.records import DecisionRecord, Scaler
 
 router = APIRouter(tags=["scalers"])
 REVISION = {"anyOf": [{"type": "integer"}, {"type": "null"}]}
@@ -59,8 +59,8 @@ def make_sample(app: str, operator: str, sample: Any) -> Sample:
     return Sample(**{**values, "application": app, "operator": values["operator"] or operator})
 
 
-def make_decision(app: str, operator: str, decision: DecisionBody) -> Decision:
-    return Decision(application=app, operator=operator, **vars(decision))
+def make_decision(app: str, operator: str, decision: DecisionBody) -> DecisionRecord:
+    return DecisionRecord(application=app, operator=operator, **vars(decision))
 
 
 def tell(said: dict[str, Any], given: Services, app: str) -> Response:

@@ -6,7 +6,6 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import Field
-from sqlalchemy.orm import Session
 
 from scaler.model.errors import BadInput
 from tuner.service.api.bodies import LATEST, RetuningBody, TuningBody
@@ -27,6 +26,7 @@ from tuner.service.api.dependencies import (
 )
 from tuner.service.api.read_routes import list_from
 from tuner.service.exchange.wire_documents import schema_of, shorten
+from tuner.store.connection import Session
 from tuner.store.faults import Missing
 from tuner.store.records import Trial, TuningRun, Watch
 
@@ -76,7 +76,7 @@ async def steer(app: App, word: Word, caller: Tuning, given: Given) -> Response:
 
 def ask(session: Session, app: str, word: str, wished: dict[str, Any], who: str, now: float) -> Watch:
     from tuner.store.events import add_event
-    from tuner.store.records import Event
+    from tuner.store.records import EventRecord
     from tuner.store.watches import ask_watch
 
     watch = ask_watch(session, app, {word: {**wished, "who": who, "when": now}})
@@ -86,7 +86,7 @@ def ask(session: Session, app: str, word: str, wished: dict[str, Any], who: str,
         "resume": f"{who} asked to go on with the retuning",
         "stop": f"{who} asked to stop the tuning",
     }
-    add_event(session, Event(app, now, who, "asked", says[word], {"word": word, **wished}))
+    add_event(session, EventRecord(app, now, who, "asked", says[word], {"word": word, **wished}))
     return watch
 
 
@@ -112,7 +112,7 @@ async def set_retuning(
 def keep(session: Session, app: str, body: RetuningBody, who: str, now: float) -> Watch:
     from tuner.rollout.retuning_settings import read_settings
     from tuner.store.events import add_event
-    from tuner.store.records import Event
+    from tuner.store.records import EventRecord
     from tuner.store.watches import put_watch
 
     sources = list(watch_of(session, app).settings.get("sources", []))
@@ -121,7 +121,7 @@ def keep(session: Session, app: str, body: RetuningBody, who: str, now: float) -
         raise BadInput("retuning: sources are files of the manager's machine; they are not changed from elsewhere")
     watch = put_watch(session, app, read_settings(settings), now)
     says = f"{who} changed the settings of the retuning"
-    add_event(session, Event(app, now, who, "asked", says, {"word": "retuning", "settings": body.settings}))
+    add_event(session, EventRecord(app, now, who, "asked", says, {"word": "retuning", "settings": body.settings}))
     return watch
 
 

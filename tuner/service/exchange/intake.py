@@ -18,11 +18,9 @@ from typing import TYPE_CHECKING
 from scaler.model.errors import BadInput, Retry
 
 if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
-
     from scaler.model.sample import Sample
-    from tuner.store.connection import Store
-    from tuner.store.records import Decision, Scaler
+    from tuner.store.connection import Session, Store
+    from tuner.store.records import DecisionRecord, Scaler
 
 log = logging.getLogger(__name__)
 Answer = asyncio.Future[None]
@@ -36,7 +34,7 @@ class Report:
 
     scaler: Scaler
     samples: Sequence[Sample] = ()
-    decisions: Sequence[Decision] = ()
+    decisions: Sequence[DecisionRecord] = ()
     acknowledges: bool = False
 
 

@@ -18,7 +18,7 @@ from scaler.model.errors import Retry
 if TYPE_CHECKING:
     from tuner.service.exchange.service_settings import Settings
     from tuner.store.connection import Store
-    from tuner.store.records import Orders
+    from tuner.store.records import OrdersRecord
 
 log = logging.getLogger(__name__)
 HURRY_S = 1.5  # after which the rest is told whatever else there is to do
@@ -186,7 +186,7 @@ def load_notice(store: Store, app: str) -> Notice | None:
     return None if orders is None else write_notice(orders)
 
 
-def write_notice(orders: Orders) -> Notice:
+def write_notice(orders: OrdersRecord) -> Notice:
     from tuner.rollout.issue_orders import tell
     from tuner.service.exchange.wire_documents import to_bytes
 

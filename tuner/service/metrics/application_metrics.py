@@ -14,9 +14,8 @@ from tuner.service.metrics.qos_shares import Shares, Sums, Watched
 from tuner.service.metrics.reason_classes import EVENTS, name_event
 
 if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
-
     from tuner.service.metrics.families import Families
+    from tuner.store.connection import Session
     from tuner.store.records import ApplicationVersion
 
 MOST_APPLICATIONS = 1_000

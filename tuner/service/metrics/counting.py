@@ -19,9 +19,9 @@ from tuner.service.metrics.reason_classes import USUAL, classify
 
 if TYPE_CHECKING:
     from sqlalchemy import Select
-    from sqlalchemy.orm import Session
 
     from tuner.service.metrics.newest import Newest
+    from tuner.store.connection import Session
 
 Place = tuple[str, str]  # application and operator
 Counted = tuple[str, str, str, str]  # application, operator, kind, class of its reason

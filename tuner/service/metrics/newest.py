@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tuner.history.explanation_words import take_number, take_table
 
 if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
+    from tuner.store.connection import Session
 
 MOST = 5_000  # operators that are told of one by one; those known the longest
 

@@ -17,10 +17,9 @@ import numpy as np
 from tuner.history.qos_history import BROKEN, UNKNOWN, find_changes, judge_slots, load_slots
 
 if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
-
     from sim.application import Application
     from tuner.scenario.qos import QoS
+    from tuner.store.connection import Session
 
 STRETCH_S = 300.0
 SPANS = {"5m": 300.0, "1h": 3600.0, "1d": 86_400.0}

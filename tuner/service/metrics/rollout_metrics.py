@@ -8,9 +8,8 @@ from tuner.service.metrics.application_metrics import MOST_APPLICATIONS, one_of
 from tuner.store.records import HEALTH, RUN_STATES
 
 if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
-
     from tuner.service.metrics.families import Families
+    from tuner.store.connection import Session
 
 STAGES = ("none", "shadow", "canary")
 

@@ -12,7 +12,7 @@ from scaler.model.errors import BadInput
 from tuner.service.page.time_range import read_moment, say_minute
 
 if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
+    from tuner.store.connection import Session
 
 LONGEST_WHY = 500  # letters
 LONGEST_NAME = 1000
@@ -125,9 +125,9 @@ def ask(wish: str) -> Act:
 
 def note(session: Session, app: str, who: str, now: float, what: str, says: str, detail: Mapping[str, Any]) -> None:
     from tuner.store.events import add_event
-    from tuner.store.records import Event
+    from tuner.store.records import EventRecord
 
-    add_event(session, Event(app, now, who, what, says, detail))
+    add_event(session, EventRecord(app, now, who, what, says, detail))
 
 
 ACTS: dict[str, tuple[str, Act, str]] = {  # by path: the scope that it needs, what it does, where its result is shown

@@ -14,10 +14,10 @@ from tuner.service.page.links import link_application
 from tuner.service.page.overview_page import Line, describe, gather_line
 from tuner.service.page.slot_series import Course, load_course
 from tuner.service.page.time_range import SPANS, USUAL, Window
-from tuner.store.records import Control, Event, Objective, Scaler, TuningRun, Watch
+from tuner.store.records import Control, EventRecord, ObjectiveRecord, Scaler, TuningRun, Watch
 
 if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
+    from tuner.store.connection import Session
 
 EVENTS, RUNS, OBJECTIVES = 20, 10, 10
 STAGES = ("proposed", "shadow", "canary", "full")
@@ -34,7 +34,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    objective: Objective
+    objective: ObjectiveRecord
     steps: tuple[Step, ...]
     reverted: Mapping[str, Any]
 
@@ -53,10 +53,10 @@ class View:
     graph: Markup
     charts: Markup
     listed: Listed
-    objectives: Sequence[Objective]
+    objectives: Sequence[ObjectiveRecord]
     rollouts: Sequence[Rollout]
     controls: Sequence[Control]
-    events: Sequence[Event]
+    events: Sequence[EventRecord]
     older_events: str | None
     newest_events: str | None
     runs: Sequence[TuningRun]
@@ -130,7 +130,7 @@ def gather_view(
     )
 
 
-def choose_rollouts(objectives: Sequence[Objective]) -> list[Objective]:
+def choose_rollouts(objectives: Sequence[ObjectiveRecord]) -> list[ObjectiveRecord]:
     """Those on their way, and the one that was rolled back last if nothing came after it; else the one in full use."""
     full = next((o for o in objectives if o.state == "full"), None)
     ahead = [o for o in objectives if full is None or (o.version or 0) > (full.version or 0)]
@@ -139,7 +139,7 @@ def choose_rollouts(objectives: Sequence[Objective]) -> list[Objective]:
     return sorted(shown, key=lambda o: -(o.version or 0)) or ([] if full is None else [full])
 
 
-def make_rollout(objective: Objective) -> Rollout:
+def make_rollout(objective: ObjectiveRecord) -> Rollout:
     reached = STAGES.index(objective.state) if objective.state in STAGES else None
     steps = []
     for i, word in enumerate(STAGES):

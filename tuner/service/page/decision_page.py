@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from scaler.model.errors import BadInput
 from tuner.service.page.links import link_application
 from tuner.service.page.time_range import Window
-from tuner.store.records import DECISION_KINDS, Decision
+from tuner.store.records import DECISION_KINDS, DecisionRecord
 
 if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
+    from tuner.store.connection import Session
 
 PAGE = 50
 PART = "decisions"
@@ -39,7 +39,7 @@ class Filters:
 @dataclass(frozen=True, slots=True)
 class Listed:
     filters: Filters
-    rows: Sequence[Decision]
+    rows: Sequence[DecisionRecord]
     newest: str | None  # link to the first page, where this is another one
     older: str | None
 
@@ -76,7 +76,7 @@ def find_decisions(session: Session, app: str, window: Window, filters: Filters)
     return Listed(filters, shown, newest, older)
 
 
-def query_decisions(session: Session, app: str, window: Window, filters: Filters) -> list[Decision]:
+def query_decisions(session: Session, app: str, window: Window, filters: Filters) -> list[DecisionRecord]:
     from sqlalchemy import or_, select
 
     from tuner.store.decisions import COLUMNS
@@ -94,4 +94,4 @@ def query_decisions(session: Session, app: str, window: Window, filters: Filters
         later = (Row.time == time) & (Row.operator > operator)
         query = query.where(Row.time <= time, or_(Row.time < time, later))
     found = session.execute(query.order_by(Row.time.desc(), Row.operator).limit(PAGE + 1))
-    return [Decision(*row) for row in found]
+    return [DecisionRecord(*row) for row in found]

@@ -11,9 +11,8 @@ from tuner.service.page.links import link_explanation
 from tuner.store.faults import Missing
 
 if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
-
     from tuner.history.explanation import Account, Explanation
+    from tuner.store.connection import Session
 
 TABLED = ("worth",)  # of the parts, what has a table of its own
 LATEST = 4_102_444_800.0

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tuner.service.page.application_page import Rollout, make_rollout
-from tuner.store.records import Event, Objective
+from tuner.store.records import EventRecord, ObjectiveRecord
 
 if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
+    from tuner.store.connection import Session
 
 EVENTS = 500  # of the application, looked through for those of the objective
 SHOWN = ("reverted", "model", "proposed", "shadow", "canary", "full")  # keys of the evidence with a place of their own
@@ -18,11 +18,11 @@ SHOWN = ("reverted", "model", "proposed", "shadow", "canary", "full")  # keys of
 
 @dataclass(frozen=True, slots=True)
 class ObjectiveView:
-    objective: Objective
-    before: Objective | None
+    objective: ObjectiveRecord
+    before: ObjectiveRecord | None
     bounds: Sequence[tuple[str, float, float | None]]  # operator, seconds, seconds in the version before
     rollout: Rollout
-    events: Sequence[Event]
+    events: Sequence[EventRecord]
     run_id: int | None
 
     @property

@@ -11,10 +11,10 @@ from sim.application import Application
 from tuner.history.qos_history import Observed, load_slots, observe
 from tuner.scenario.qos import QoS
 from tuner.service.page.time_range import SPANS, USUAL
-from tuner.store.records import ApplicationVersion, Event, Objective, Surrogate
+from tuner.store.records import ApplicationVersion, EventRecord, ObjectiveRecord, SurrogateRecord
 
 if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
+    from tuner.store.connection import Session
 
 PAGE = 20  # applications
 NOW_S = SPANS[USUAL]  # a whole day, for load comes in days
@@ -63,9 +63,9 @@ class Line:
     observed: Observed | None
     before: float | None  # price per hour, before the first objective that was tuned
     stage: Stage
-    surrogate: Surrogate | None
+    surrogate: SurrogateRecord | None
     heard: Heard
-    event: Event | None
+    event: EventRecord | None
 
     @property
     def late(self) -> bool:
@@ -136,7 +136,7 @@ def describe(document: Mapping[str, Any]) -> Described:
     return Described(shape, qos, slot_s if slot_s > 0.0 else SLOT_S)
 
 
-def find_price_before(session: Session, app: str, objectives: list[Objective]) -> float | None:
+def find_price_before(session: Session, app: str, objectives: list[ObjectiveRecord]) -> float | None:
     """The mean price per hour in the week before the first objective from a search that came to full use."""
     from sqlalchemy import func, select
 
@@ -151,7 +151,7 @@ def find_price_before(session: Session, app: str, objectives: list[Objective]) -
     return sum(prices) if prices else None
 
 
-def find_stage(objectives: list[Objective], now: float) -> Stage:
+def find_stage(objectives: list[ObjectiveRecord], now: float) -> Stage:
     """The candidate where there is one, else what was just rolled back, else what is in full use."""
     full = next((o for o in objectives if o.state == "full"), None)
     leading = next((o for o in objectives if o.state in ("canary", "shadow")), None)

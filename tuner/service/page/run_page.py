@@ -10,11 +10,10 @@ from markupsafe import Markup
 
 from scaler.model.errors import BadInput
 from tuner.service.page.links import link_run
-from tuner.store.records import Objective, Trial, TuningRun
+from tuner.store.records import ObjectiveRecord, Trial, TuningRun
 
 if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
-
+    from tuner.store.connection import Session
     from tuner.views.tuning import Tuning
 
 PAGE = 50
@@ -103,7 +102,7 @@ def gather(
     return gather_tuning(app, run, document, trials, find_objective(session, app, trials))
 
 
-def find_objective(session: Session, app: str, trials: Sequence[Trial]) -> Objective | None:
+def find_objective(session: Session, app: str, trials: Sequence[Trial]) -> ObjectiveRecord | None:
     """What the run led to."""
     from tuner.store.objectives import list_objectives
 

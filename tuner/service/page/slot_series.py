@@ -19,7 +19,7 @@ from tuner.scenario.qos import QoS
 from tuner.service.page.time_range import Window
 
 if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
+    from tuner.store.connection import Session
 
 LATELY = 60  # slots that "now" means
 MOST = 100_000  # decisions that are read for charts; of a longer stretch the newest

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tuner.store.records import Objective, Trial, TuningRun
+from tuner.store.records import ObjectiveRecord, Trial, TuningRun
 
 if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
+    from tuner.store.connection import Session
 
 MEASURES = ("cost", "violations", "reconfigurations", "resources")
 
@@ -24,7 +24,7 @@ class TrialView:
     weights: Sequence[tuple[str, Any]]
     other: Mapping[str, Any]  # parameters of another kind
     replicas: Mapping[str, Mapping[str, Any]]
-    objectives: Sequence[Objective]  # made of it
+    objectives: Sequence[ObjectiveRecord]  # made of it
 
 
 def gather_trial(session: Session, trial_id: int) -> TrialView:

@@ -5,8 +5,8 @@ It follows the same slot order with the same plants, one Python step at a time.
 
 from __future__ import annotations
 
+from scaler.model.kernel import Floats, Integers, KernelView, Problem, price_of, two_slowest, view_deployment
 from scaler.model.policy import Policy
-from scaler.model.task import Floats, Integers, Problem, Seen, look, price_of, two_slowest
 from sim.plant import Plant
 from sim.replay import PLANTS, RECONFIGURATIONS, RESOURCES, SLOTS, VIOLATIONS, Baton, Record, hand_over, take_over
 
@@ -31,7 +31,7 @@ def walk(
     before, action, begun = take_over(baton)
     for t, rate in enumerate(rates.tolist()):
         utilisation, response, output = serve(truth, plant, k, int(k.sum()), two_slowest(told, k)[0], rate)
-        seen: Seen = look(told, k, rate + behind(plant), utilisation, response)
+        seen: KernelView = view_deployment(told, k, rate + behind(plant), utilisation, response)
         seen = seen._replace(violated=response > truth.bound, price=float(price_of(truth, k)))
         if begun:
             policy.absorb(k, before, action, seen)

@@ -18,11 +18,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scaler.model.catch_up import catch_up
 from scaler.model.errors import BadInput
 from scaler.model.jit import jit
-from scaler.model.queueing import mg1_response
-from scaler.model.task import Floats, Integers, Problem, two_slowest
+from scaler.model.kernel import Floats, Integers, Problem, two_slowest
+from scaler.model.queueing import catch_up_rate, mg1_response
 
 Answer = tuple[float, float, float]  # utilisation, response time, output rate
 
@@ -157,7 +156,7 @@ def settled(plant: Plant) -> float:
 @jit
 def owed(plant: Plant) -> float:
     """Tuples per second that have to be served beside those that come."""
-    return catch_up(plant.queue[0], plant.slot_s)
+    return catch_up_rate(plant.queue[0], plant.slot_s)
 
 
 @jit

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scaler.model.jit import jit
+from scaler.model.kernel import Floats, Integers, KernelView, Problem, key_of, price_of, rate_level, two_slowest
 from scaler.model.policy import Kernel, State
-from scaler.model.task import Floats, Integers, Problem, Seen, key_of, price_of, rate_level, two_slowest
 from sim.plant import Plant, backlog, disturb, memoryless, owed, settled, unchanged
 from sim.stamp import stamp
 
@@ -46,15 +46,15 @@ def fresh_baton() -> Baton:
 
 
 @jit
-def take_over(baton: Baton) -> tuple[Seen, int, bool]:
+def take_over(baton: Baton) -> tuple[KernelView, int, bool]:
     """What the last slot of the stretch before was like, what was decided, and whether there was one."""
     rate, utilisation, response, price = baton.reals[0], baton.reals[1], baton.reals[2], baton.reals[3]
     w = baton.whole
-    return Seen(rate, w[0], utilisation, response, w[1] != 0, w[2], w[3], price, w[4], w[5]), w[6], w[7] != 0
+    return KernelView(rate, w[0], utilisation, response, w[1] != 0, w[2], w[3], price, w[4], w[5]), w[6], w[7] != 0
 
 
 @jit
-def hand_over(baton: Baton, seen: Seen, action: int, begun: bool) -> None:
+def hand_over(baton: Baton, seen: KernelView, action: int, begun: bool) -> None:
     """Keep the last slot for the next stretch."""
     reals, whole = baton
     reals[0], reals[1], reals[2], reals[3] = seen.rate, seen.utilisation, seen.response, seen.price
@@ -62,11 +62,13 @@ def hand_over(baton: Baton, seen: Seen, action: int, begun: bool) -> None:
     whole[4], whole[5], whole[6], whole[7] = seen.slowest, seen.second, action, begun
 
 
-def decide(p: Problem, s: State, k: Integers, seen: Seen) -> int:  # stands for the policy's
+def decide(p: Problem, s: State, k: Integers, seen: KernelView) -> int:  # stands for the policy's
     raise NotImplementedError
 
 
-def learn(p: Problem, s: State, k: Integers, before: Seen, action: int, seen: Seen) -> None:  # stands for the policy's
+def learn(
+    p: Problem, s: State, k: Integers, before: KernelView, action: int, seen: KernelView
+) -> None:  # stands for the policy's
     raise NotImplementedError
 
 
@@ -120,7 +122,7 @@ def stretch(
             violated = response > truth.bound
             demand = rate + behind(plant)
             level = rate_level(told, demand)
-            seen = Seen(demand, level, utilisation, response, violated, key, count, price, slowest, second)
+            seen = KernelView(demand, level, utilisation, response, violated, key, count, price, slowest, second)
             if begun:
                 learn(told, s, k, before, action, seen)
             action = decide(told, s, k, seen)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from scaler.model.task import Floats, Integers
+from scaler.model.kernel import Floats, Integers
 
 MEASURES = ("cost", "violations", "reconfigurations", "resources")
 

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from scaler.model.errors import BadInput
-from scaler.model.task import Integers, Task, Weights
+from scaler.model.kernel import Integers
+from scaler.model.task import Task, Weights
 from sim.application import Application, equal_shares, name_path, order, paths, upstream
 from sim.infrastructure import Infrastructure
 from sim.plant import Inertia

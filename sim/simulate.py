@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from scaler.model.kernel import Floats, Integers, Problem, lay_out
 from scaler.model.policy import Kernel, build_policy, check_options
-from scaler.model.task import Floats, Integers, Problem, Task, lay_out
+from scaler.model.task import Task
 from scaler.policies import find_policy
 from sim.application import Application, order, upstream
 from sim.interpreted import walk

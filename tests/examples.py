@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from scaler.model.kernel import Floats
 from scaler.model.nodes import NodeType
-from scaler.model.task import Floats, Moments, Task, Weights
+from scaler.model.task import Moments, Task, Weights
 
 SPEEDS = (1.0, 0.7, 1.3, 0.9, 1.7)
 

@@ -7,9 +7,10 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 
+from scaler.model.kernel import Floats, Problem, lay_out
 from scaler.model.nodes import NodeType
 from scaler.model.queueing import mg1_response
-from scaler.model.task import Floats, Moments, Problem, Task, Weights, lay_out
+from scaler.model.task import Moments, Task, Weights
 from scaler.policies.rules.threshold import THRESHOLD_C, THRESHOLD_S
 from sim.floors.clairvoyant import count_states, deployments, every_relaxed, floor, limits, relaxation, solve
 from sim.plant import Inertia, fresh_plant

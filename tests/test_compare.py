@@ -17,9 +17,10 @@ from click.testing import CliRunner, Result
 
 import tuner.simulation.comparison
 from scaler.model.errors import BadInput
+from scaler.model.kernel import Floats, lay_out
 from scaler.model.nodes import NodeType
 from scaler.model.queueing import mg1_response
-from scaler.model.task import Floats, Task, Weights, lay_out
+from scaler.model.task import Task, Weights
 from scaler.policies import POLICIES
 from sim.floors.clairvoyant import Bound, floor
 from sim.floors.shifted import Stretch, floors

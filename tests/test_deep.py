@@ -14,10 +14,11 @@ import pytest
 import torch
 
 from scaler.model.errors import BadInput
+from scaler.model.kernel import Floats, Integers, KernelView, Problem, allowed, lay_out, view_deployment
 from scaler.model.nodes import NOTHING, Deployment, Reconfiguration
 from scaler.model.policy import Learner, Observation, Transition, build_policy
 from scaler.model.queueing import mg1_response
-from scaler.model.task import Floats, Integers, Problem, Seen, Task, allowed, lay_out, look
+from scaler.model.task import Task
 from scaler.policies.learning.deep.deep_policy import DeepPolicy
 from scaler.policies.learning.deep.encoding import ENCODINGS, Codes, find_encoding
 from scaler.policies.learning.deep.network import STEEPEST, Network, copy_network, draw_network, evaluate, fit, widths
@@ -55,10 +56,10 @@ def build(kind: Learner, task: Task = TASK, seed: int = 0, **options: Any) -> De
     return policy
 
 
-def meet(p: Problem, k: Integers, rate: float) -> Seen:
+def meet(p: Problem, k: Integers, rate: float) -> KernelView:
     """What a deployment makes of a rate: the memoryless plant, from its definition."""
     response = mg1_response(rate / k.sum(), p.mean, p.variance, p.speedup[k > 0].min())
-    return look(p, k, rate, 0.5, float(response))
+    return view_deployment(p, k, rate, 0.5, float(response))
 
 
 def move(k: Integers, action: int) -> None:
@@ -274,7 +275,7 @@ def test_what_is_known_beforehand_is_what_the_tables_know(kernel: Any, learner: 
     counts, levels = every_state(TASK)
     codes, known = policy.foresee_all((counts * p.radix).sum(axis=1), levels)
     for i, (k, level) in enumerate(zip(counts, levels.tolist(), strict=True)):
-        seen = look(p, k, (level + 0.5) * p.quantum, 0.5, 0.01)
+        seen = view_deployment(p, k, (level + 0.5) * p.quantum, 0.5, 0.01)
         for action in range(7):
             may = allowed(p, k, seen.count, action)
             expected = kernel.worth(p, state, k, seen, action) if may else np.inf
@@ -394,8 +395,8 @@ def test_the_network_comes_to_say_what_a_slot_costs() -> None:
     """Without a future (gamma 0), values are expected costs: of the action (DQL), or of the violation (DQL+PDS)."""
     task = make_task(types=3, k_max=4, levels=5, gamma=0.0)
     p, k = lay_out(task), np.array([2, 1, 0])
-    before = look(p, np.array([2, 0, 0]), 600.0, 0.9, 1.0)
-    seen = look(p, k, 600.0, 0.9, 1.0)
+    before = view_deployment(p, np.array([2, 0, 0]), 600.0, 0.9, 1.0)
+    seen = view_deployment(p, k, 600.0, 0.9, 1.0)
     add = Reconfiguration(1, 1).code(3)
     prices = p.w_res * seen.price
     for kind, column, state, expected in [

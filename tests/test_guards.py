@@ -17,9 +17,9 @@ from scaler.guards import GUARDS, parse_guards
 from scaler.guards.decision import Outcome
 from scaler.guards.guarded import Guarded, guard_kind
 from scaler.model.errors import BadInput
+from scaler.model.kernel import Floats, lay_out
 from scaler.model.nodes import NOTHING, Deployment, Reconfiguration
 from scaler.model.policy import Learner, Observation, Transition, build_policy
-from scaler.model.task import Floats, lay_out
 from scaler.policies import POLICIES, find_policy
 from sim.interpreted import walk
 from sim.plant import Inertia, fresh_plant

@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scaler.model.errors import BadInput
+from scaler.model.kernel import Integers, KernelView, lay_out, view_deployment
 from scaler.model.policy import Kernel
 from scaler.model.queueing import mg1_response
-from scaler.model.task import Integers, Seen, Task, lay_out, look
+from scaler.model.task import Task
 from scaler.policies.learning.heinze import HEINZE_C, HEINZE_S, IN, NOTHING, OUT, preset
 from scaler.policies.learning.linear import QL_FA, cut_levels, cut_stripes
 from scaler.policies.rules.drs import DRS_C, DRS_O, DRS_S, least_replicas
@@ -26,12 +27,12 @@ P = lay_out(TASK)
 OUTS, INS = (4, 5, 6), (1, 2, 3)
 
 
-def see(k: Integers, rate: float, task: Task = TASK) -> Seen:
+def see(k: Integers, rate: float, task: Task = TASK) -> KernelView:
     """What a deployment of M/G/1 replicas shows at this rate."""
     p = lay_out(task)
     speed = min(p.speedup[i] for i in range(len(k)) if k[i])
     x = rate / int(k.sum())
-    return look(p, k, rate, x * p.mean / speed, mg1_response(x, p.mean, p.variance, speed))
+    return view_deployment(p, k, rate, x * p.mean / speed, mg1_response(x, p.mean, p.variance, speed))
 
 
 def deploy(*replicas: int) -> Integers:

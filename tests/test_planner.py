@@ -12,9 +12,10 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from scaler.model.kernel import Floats, Integers, lay_out, view_deployment
 from scaler.model.nodes import NodeType
 from scaler.model.policy import Kernel, KernelPolicy, flatten
-from scaler.model.task import Floats, Integers, Task, Weights, lay_out, look
+from scaler.model.task import Task, Weights
 from scaler.policies.planner.capacity import believe_capacity, witness
 from scaler.policies.planner.planner import PLANNER, State
 from scaler.policies.planner.replica_worth import appraise, appraise_ages
@@ -232,7 +233,7 @@ def test_replicas_that_do_not_keep_up_are_believed_at_once_and_those_that_do_bet
     capacity = believe_capacity(p, task)
     h = task.moments.mean
     for _ in range(10):
-        witness(p, capacity, look(p, k, 0.5 * 2 / h, 0.5, h))
+        witness(p, capacity, view_deployment(p, k, 0.5 * 2 / h, 0.5, h))
     asked = 1.5 * 2 / h  # of two replicas
-    witness(p, capacity, look(p, k, asked, slower * asked * h / 2, 1.0))
+    witness(p, capacity, view_deployment(p, k, asked, slower * asked * h / 2, 1.0))
     assert capacity.service[0] == pytest.approx(h * (slower if at_once else 1.0 + 0.3 * (slower - 1.0)))

@@ -13,9 +13,10 @@ import pytest
 from scipy.optimize import linprog  # type: ignore[import-untyped]
 
 from scaler.model.errors import BadInput
+from scaler.model.kernel import Floats, Integers, lay_out, view_deployment
 from scaler.model.nodes import NodeType
 from scaler.model.policy import Kernel
-from scaler.model.task import Floats, Integers, Task, lay_out, look
+from scaler.model.task import Task
 from scaler.policies.learning.mdp import (
     lay_out_space,
     persistence,
@@ -211,7 +212,7 @@ def values_of(kernel: Kernel, state: Any) -> list[list[dict[int, float]]]:
     values: list[list[dict[int, float]]] = []
     for replicas, moves in zip(MODEL.deployments, MODEL.moves, strict=True):
         k: Integers = np.array(replicas)
-        views = [look(p, k, (level + 0.5) * p.quantum, 0.0, 0.0) for level in range(SMALL.levels)]
+        views = [view_deployment(p, k, (level + 0.5) * p.quantum, 0.0, 0.0) for level in range(SMALL.levels)]
         values.append([{action: float(worth(p, state, k, seen, action)) for action in moves} for seen in views])
     return values
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scaler.model.catch_up import SLOTS
+from scaler.model.kernel import lay_out, two_slowest
 from scaler.model.nodes import NodeType
-from scaler.model.task import lay_out, two_slowest
+from scaler.model.queueing import CATCH_UP_SLOTS
 from sim.application import Application, Operator
 from sim.infrastructure import Infrastructure
 from sim.plant import Inertia, backlog, disturb, fresh_plant, memoryless, owed, settled
@@ -115,7 +115,7 @@ def test_what_waits_is_asked_for_beside_what_comes() -> None:
     plant = fresh_plant(P, k, Inertia(60.0, 0.0, 0.0))
     assert owed(plant) == 0.0
     serve(plant, k, 270.0)
-    assert owed(plant) == pytest.approx(90.0 / SLOTS)  # what 60 s left behind, in so many times 60 s
+    assert owed(plant) == pytest.approx(90.0 / CATCH_UP_SLOTS)  # what 60 s left behind, in so many times 60 s
     assert settled(plant) == 0.0
 
 

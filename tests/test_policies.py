@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from scaler.model.errors import BadInput
+from scaler.model.kernel import lay_out, two_slowest
 from scaler.model.nodes import NOTHING, Deployment
 from scaler.model.policy import Kernel, Observation, Policy, Transition, build_policy
-from scaler.model.task import lay_out, two_slowest
 from scaler.policies import POLICIES, find_policy
 from sim.plant import Inertia, fresh_plant, memoryless
 from tests.examples import make_rates, make_task

@@ -7,8 +7,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from scaler.model.kernel import lay_out
 from scaler.model.policy import build_policy
-from scaler.model.task import Task, lay_out
+from scaler.model.task import Task
 from scaler.policies import find_policy
 from sim.interpreted import walk
 from sim.plant import Inertia, fresh_plant

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from scaler.model.errors import BadInput
+from scaler.model.kernel import Floats, Integers, KernelView, lay_out, two_slowest, view_deployment
 from scaler.model.policy import KernelPolicy
-from scaler.model.task import Floats, Integers, Seen, Task, lay_out, look, two_slowest
+from scaler.model.task import Task
 from scaler.policies import POLICIES, find_policy
 from scaler.policies.rules.adaptive_window import LEAST, past
 from scaler.policies.rules.threshold_search import cost_of
@@ -33,7 +34,7 @@ class Operator:
         self.policy = KernelPolicy(kernel, task, 0, options)
         self.p, self.k = lay_out(task), np.array(k, np.int64)
         self.plant_kind, self.plant = plant, fresh_plant(self.p, self.k, Inertia())
-        self.before: Seen | None = None
+        self.before: KernelView | None = None
         self.action = 0
         self.obeyed = True
 
@@ -42,7 +43,7 @@ class Operator:
         serve, behind = (memoryless, settled) if self.plant_kind == MEMORYLESS else (backlog, owed)
         slowest = two_slowest(self.p, self.k)[0]
         utilisation, response, _ = serve(self.p, self.plant, self.k, int(self.k.sum()), slowest, rate)
-        seen = look(self.p, self.k, rate + behind(self.plant), utilisation, response)
+        seen = view_deployment(self.p, self.k, rate + behind(self.plant), utilisation, response)
         if self.before is not None:
             self.policy.absorb(self.k, self.before, self.action, seen)
         self.action = self.policy.choose(self.k, seen) if self.obeyed else 0

@@ -11,9 +11,10 @@ from dataclasses import replace
 import numpy as np
 
 from scaler.agent.node_view import NodeView
+from scaler.model.kernel import lay_out, view_deployment
 from scaler.model.nodes import Deployment, NodeType, Reconfiguration, decode
 from scaler.model.policy import Observation
-from scaler.model.task import Moments, Task, lay_out, look
+from scaler.model.task import Moments, Task
 from scaler.policies.node_choice import optimal
 from scaler.policies.rules.threshold import decide, prepare
 
@@ -35,7 +36,7 @@ def fall_back(seen: Observation, nodes: tuple[NodeType, ...], k_max: int, view: 
         choice, deployment = usual, seen.deployment
     k = np.array(deployment.replicas, dtype=np.int64)
     p = lay_out(task)
-    shown = look(p, k, min(seen.demand, 1e6 * task.highest_rate), seen.utilisation, seen.response)
+    shown = view_deployment(p, k, min(seen.demand, 1e6 * task.highest_rate), seen.utilisation, seen.response)
     change = decode(int(decide(p, prepare(task, 0, {}, choice), k, shown)), len(task.types))
     placed = view is not None and not view.unknown(seen.deployment)
     return view.name_change(change) if placed and view is not None else change

@@ -19,9 +19,10 @@ from scaler.guards.change_history import History, enter
 from scaler.guards.decision import Decision, Judgement, Outcome, conclude
 from scaler.guards.guard import Guard
 from scaler.model.errors import BadInput
+from scaler.model.kernel import Integers, KernelView
 from scaler.model.nodes import Deployment, Reconfiguration, decode
 from scaler.model.policy import Arrays, Kind, Learner, Observation, Policy, Transition, build_policy
-from scaler.model.task import Integers, Seen, Task
+from scaler.model.task import Task
 
 KEPT = 500  # decisions on record
 REASON_BYTES = 200  # of memory that one of them is taken to hold
@@ -76,17 +77,17 @@ class Guarded:
         self.history = enter(self.history, time, judgement.proposed, done)
         self.slots += 1
 
-    def choose(self, k: Integers, seen: Seen) -> int:
+    def choose(self, k: Integers, seen: KernelView) -> int:
         return self.weigh_code(k, seen).decided.code(len(self.types))
 
-    def absorb(self, k: Integers, before: Seen, action: int, seen: Seen) -> None:
+    def absorb(self, k: Integers, before: KernelView, action: int, seen: KernelView) -> None:
         done = decode(action, len(self.types))
         earlier = k.copy()
         earlier[done.node_type] -= done.delta
         self.note(self.clock(), self.weigh_code(earlier, before), done)
         self.inner.absorb(k, before, action, seen)
 
-    def weigh_code(self, k: Integers, seen: Seen) -> Judgement:
+    def weigh_code(self, k: Integers, seen: KernelView) -> Judgement:
         """What is decided about what a kernel saw."""
         proposed = decode(self.inner.choose(k, seen), len(self.types))
         deployment = Deployment(tuple(k.tolist()))

@@ -15,14 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scaler.model.errors import BadInput
+from scaler.model.kernel import Integers, KernelView, Problem, allowed, lay_out, view_deployment
 from scaler.model.nodes import Deployment, Reconfiguration, decode
-from scaler.model.task import Integers, Problem, Seen, Task, allowed, lay_out, look
+from scaler.model.task import Task
 
 State = Any  # a NamedTuple of arrays, scalars and tables; each policy has its own
 Arrays = dict[str, NDArray[Any]]
 Prepare = Callable[[Task, int, Mapping[str, Any]], State]
-Decide = Callable[[Problem, State, Integers, Seen], int]
-Learn = Callable[[Problem, State, Integers, Seen, int, Seen], None]
+Decide = Callable[[Problem, State, Integers, KernelView], int]
+Learn = Callable[[Problem, State, Integers, KernelView, int, KernelView], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +64,9 @@ class Policy(Protocol):
 
     def learn(self, transition: Transition) -> None: ...
 
-    def choose(self, k: Integers, seen: Seen) -> int: ...
+    def choose(self, k: Integers, seen: KernelView) -> int: ...
 
-    def absorb(self, k: Integers, before: Seen, action: int, seen: Seen) -> None: ...
+    def absorb(self, k: Integers, before: KernelView, action: int, seen: KernelView) -> None: ...
 
     def save(self) -> Arrays: ...
 
@@ -90,7 +91,7 @@ class Kernel:
     prepare: Prepare
     decide: Decide
     learn: Learn
-    worth: Callable[[Problem, State, Integers, Seen, int], float] | None = None
+    worth: Callable[[Problem, State, Integers, KernelView, int], float] | None = None
     grow: Callable[[State, int], State] = keep
     measure: Callable[[State], int] = hold_nothing  # bytes held
     options: tuple[str, ...] = ()
@@ -148,18 +149,18 @@ class KernelPolicy:
         codes = [a for a in range(2 * types + 1) if self.allows(k, seen, a)]
         return {decode(a, types): float(self.kernel.worth(self.problem, self.state, k, seen, a)) for a in codes}
 
-    def allows(self, k: Integers, seen: Seen, action: int) -> bool:
+    def allows(self, k: Integers, seen: KernelView, action: int) -> bool:
         return bool(allowed(self.problem, k, seen.count, action))
 
-    def read(self, observation: Observation) -> tuple[Integers, Seen]:
+    def read(self, observation: Observation) -> tuple[Integers, KernelView]:
         """The observation as kernels see it."""
         k = np.array(observation.deployment.replicas, dtype=np.int64)
-        return k, look(self.problem, k, observation.demand, observation.utilisation, observation.response)
+        return k, view_deployment(self.problem, k, observation.demand, observation.utilisation, observation.response)
 
-    def choose(self, k: Integers, seen: Seen) -> int:
+    def choose(self, k: Integers, seen: KernelView) -> int:
         return int(self.kernel.decide(self.problem, self.state, k, seen))
 
-    def absorb(self, k: Integers, before: Seen, action: int, seen: Seen) -> None:
+    def absorb(self, k: Integers, before: KernelView, action: int, seen: KernelView) -> None:
         self.state = self.kernel.grow(self.state, 1)
         self.kernel.learn(self.problem, self.state, k, before, action, seen)
 

@@ -1,4 +1,4 @@
-"""Response times of one replica: arrival rate, service moments and speedup in, seconds out.
+"""Response times of replicas as queues, in seconds, and the rate at which a backlog is to be worked off.
 
 Notation (per replica): x arrivals per second, m mean and v variance of the service time at speedup 1, s speedup,
 rho = x m / s. Sources: Pollaczek-Khinchine for M/G/1; Kingman's bound for G/G/1; Erlang C for M/M/k, with the
@@ -68,3 +68,16 @@ def mgk_response(x: float, m: float, v: float, s: float, k: int, arrival_scv: fl
     rho = load / k
     waiting = blocking / (1.0 - rho * (1.0 - blocking))
     return h + waiting * h / (k - load) * (arrival_scv + v / (m * m)) / 2.0
+
+
+CATCH_UP_SLOTS = 5.0  # in which a backlog is to be worked off
+
+
+@jit
+def catch_up_rate(backlog: float, slot_s: float) -> float:
+    """Tuples per second to serve beside the arrivals.
+
+    Waiting tuples are late for as long as they wait. A policy that saw arrivals alone would leave a backlog to whatever
+    capacity is to spare; it sees both, as one rate.
+    """
+    return backlog / (CATCH_UP_SLOTS * slot_s)

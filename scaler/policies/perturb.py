@@ -10,7 +10,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from scaler.model.task import Integers, Moments, Task, lay_out
+from scaler.model.kernel import Integers, lay_out
+from scaler.model.task import Moments, Task
 
 RATE_ERROR = (0.05, 0.10)
 SPEEDUP_ERROR = 0.20

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from scaler.model.catch_up import catch_up
 from scaler.model.nodes import Deployment, NodeType
 from scaler.model.policy import Observation
+from scaler.model.queueing import catch_up_rate
 from scaler.sensing.reading import BUSY, Reading
 from scaler.sensing.slot_states import CATCHING_UP, FULL, RESTARTED, STALLED, STOPPED
 
@@ -122,7 +122,7 @@ def crowd(reading: Reading) -> float:
     """What comes, and is to be caught up with, over what batches get through: with what Spark takes between tasks."""
     if reading.pace is None or reading.rate is None:
         return 1.0
-    return (reading.rate + catch_up(reading.backlog or 0.0, length(reading))) / reading.pace
+    return (reading.rate + catch_up_rate(reading.backlog or 0.0, length(reading))) / reading.pace
 
 
 def observe(reading: Reading, came: Mapping[str, int] | None, nodes: Sequence[NodeType]) -> Observation:
@@ -141,7 +141,7 @@ def observe(reading: Reading, came: Mapping[str, int] | None, nodes: Sequence[No
         response=0.0 if is_idle(reading) else or_nan(reading.response),
         deployment=Deployment(replicas),
         completeness=0.0 if untrusted else complete,
-        behind=catch_up(reading.backlog or 0.0, length(reading)),  # where it is not known, nothing is claimed
+        behind=catch_up_rate(reading.backlog or 0.0, length(reading)),  # where it is not known, nothing is claimed
     )
 
 

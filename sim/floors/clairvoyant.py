@@ -25,8 +25,9 @@ from typing import NamedTuple
 import numpy as np
 
 from scaler.model.jit import jit
+from scaler.model.kernel import Floats, Integers, Problem, lay_out
 from scaler.model.queueing import mg1_response
-from scaler.model.task import Floats, Integers, Problem, Task, lay_out
+from scaler.model.task import Task
 
 MOST_STATES = 50_000  # some minutes for half a million slots
 

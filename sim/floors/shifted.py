@@ -13,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from scaler.model.errors import BadInput
-from scaler.model.task import Floats, Task, lay_out
+from scaler.model.kernel import Floats, lay_out
+from scaler.model.task import Task
 from sim.floors.clairvoyant import Bound, affordable_depth, count_states, relaxation, sweep
 
 EDGES_PER_SECOND = 4e8  # of the compiled pass, roughly

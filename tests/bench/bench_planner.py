@@ -13,9 +13,10 @@ import time
 import numpy as np
 
 from scaler.model.jit import COMPILED
+from scaler.model.kernel import Floats, lay_out, view_deployment
 from scaler.model.nodes import NodeType
 from scaler.model.policy import Kernel, KernelPolicy
-from scaler.model.task import Floats, Moments, Task, lay_out, look
+from scaler.model.task import Moments, Task
 from scaler.policies.planner.planner import PLANNER
 from scaler.policies.rules.threshold import THRESHOLD_C
 from sim.infrastructure import find_infrastructure
@@ -69,9 +70,9 @@ def slowest_plain_ms(slots: int = 2000) -> float:
     before, action, slowest = None, 0, 0.0
     for rate in make_rates(slots).tolist():
         count = int(k.sum())
-        slow = look(p, k, rate, 0.0, 0.0).slowest
+        slow = view_deployment(p, k, rate, 0.0, 0.0).slowest
         utilisation, response, _ = memoryless(p, plant, k, count, slow, rate)
-        seen = look(p, k, rate, utilisation, response)
+        seen = view_deployment(p, k, rate, utilisation, response)
         began = time.process_time()
         if before is not None:
             policy.absorb(k, before, action, seen)

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scaler.model.task import Floats, Integers, Moments, Weights
+from scaler.model.kernel import Floats, Integers
+from scaler.model.task import Moments, Weights
 from sim.application import Application, Operator
 from sim.infrastructure import Infrastructure
 from sim.plant import Inertia

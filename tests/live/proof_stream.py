@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from scaler.acting.profiles import Pinned
     from scaler.agent import Decision
     from scaler.agent.attachment import Attachment
-    from scaler.model.task import Floats
+    from scaler.model.kernel import Floats
     from scaler.sensing.reading import Reading
 
 Batches = Iterator[pd.DataFrame]

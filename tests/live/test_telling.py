@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from scaler.agent.reasons import situate
-from scaler.model.catch_up import SLOTS
+from scaler.model.queueing import CATCH_UP_SLOTS
 from scaler.sensing.evaluate import (
     LATE,
     OLDEST,
@@ -134,7 +134,7 @@ def test_replicas_are_as_busy_as_what_came_asks_for() -> None:
 
 def test_who_is_behind_shows_what_replicas_that_never_rest_get_through() -> None:
     """20 a second come, 6 are to be caught up with; batches get through 16."""
-    behind = replace(WHOLE, backlog=6.0 * SLOTS * 5.0, service=None, pace=16.0, replicas={"small": 2.0})
+    behind = replace(WHOLE, backlog=6.0 * CATCH_UP_SLOTS * 5.0, service=None, pace=16.0, replicas={"small": 2.0})
     assert offer(behind) == pytest.approx(26.0 / 16.0)
     assert offer(replace(behind, serving=3.0)) == pytest.approx(26.0 / 16.0 * 2.0 / 3.0)  # one came at the end
     assert offer(replace(behind, pace=40.0)) == 1.0  # it catches up: they never rest, and no more is known
@@ -162,6 +162,6 @@ def test_how_much_of_a_slot_was_seen_is_told_though_it_is_carried_on() -> None:
 def test_what_waits_is_asked_for_beside_what_comes() -> None:
     deployed = {"small": 1, "fast": 0}
     seen = observe(replace(WHOLE, backlog=100.0), deployed, NODES)
-    assert (seen.rate, seen.behind, seen.demand) == (20.0, 100.0 / (SLOTS * 5.0), 24.0)
+    assert (seen.rate, seen.behind, seen.demand) == (20.0, 100.0 / (CATCH_UP_SLOTS * 5.0), 24.0)
     assert "and 4 to catch up with" in situate(seen, None)
     assert observe(replace(WHOLE, backlog=None), deployed, NODES).demand == 20.0

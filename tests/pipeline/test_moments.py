@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.random import Generator
     from pyspark.sql import SparkSession
 
-    from scaler.model.task import Floats
+    from scaler.model.kernel import Floats
 
 MEAN, OVERHEAD = 0.01, 0.2
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from scaler.model.task import Floats
+from scaler.model.kernel import Floats
 from tuner.history.scene import Moment, Scene
 from tuner.simulation.columns import Columns
 from tuner.views.charts import Frame, draw_replicas, draw_response

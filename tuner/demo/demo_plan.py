@@ -19,7 +19,7 @@ import numpy as np
 from scaler.model.nodes import NodeType
 
 if TYPE_CHECKING:
-    from scaler.model.task import Floats
+    from scaler.model.kernel import Floats
 
 APP = "demo"
 PARSE, COUNT = OPERATORS = ("parse", "count")

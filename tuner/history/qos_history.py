@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from scaler.model.task import Floats, Integers
+from scaler.model.kernel import Floats, Integers
 from sim.application import Application, name_path, paths
 from tuner.scenario.qos import QoS
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from scaler.model.task import lay_out
+from scaler.model.kernel import lay_out
 from sim.setting import Setting, tasks
 from tuner.lab.shifts import World, apply_shift
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from scaler.model.errors import BadInput
-from scaler.model.task import Moments, lay_out
+from scaler.model.kernel import lay_out
+from scaler.model.task import Moments
 from sim.infrastructure import Infrastructure
 from sim.setting import Setting, tasks
 from sim.shift import Shift

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scaler.model.errors import BadInput
+from scaler.model.kernel import Floats
 from scaler.model.sample import Sample
-from scaler.model.task import Floats
 from sim.trace import EPOCH, Trace
 from tuner.pipeline.merge import merge_types
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from scaler.model.kernel import Floats
 from scaler.model.sample import Sample
-from scaler.model.task import Floats
 from tuner.pipeline.merge import merge_types
 
 if TYPE_CHECKING:

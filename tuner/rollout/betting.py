@@ -19,7 +19,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from scaler.model.task import Floats
+from scaler.model.kernel import Floats
 
 BLOCK = 20  # slots
 BETS = (0.1, 0.2, 0.4, 0.6)  # parts of the wealth that a block without a broken slot costs

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scaler.model.task import Floats
+from scaler.model.kernel import Floats
 from tuner.rollout.betting import exceeds, measure_doubt, share_of
 
 if TYPE_CHECKING:

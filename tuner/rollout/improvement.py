@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from scaler.model.kernel import Floats
 from scaler.model.queueing import mg1_rate_within, mg1_response
-from scaler.model.task import Floats
 from tuner.rollout.objective_model import MODEL
 
 if TYPE_CHECKING:

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from scaler.model.errors import BadInput
+from scaler.model.kernel import lay_out
 from scaler.model.policy import check_options
-from scaler.model.task import Weights, lay_out
+from scaler.model.task import Weights
 from scaler.policies import find_policy
 from sim.application import Application, parse_application
 from sim.arrivals import GENERATORS, generate

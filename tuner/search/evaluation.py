@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from scaler.model.errors import BadInput
+from scaler.model.kernel import Floats
 from scaler.model.policy import Kernel
-from scaler.model.task import Floats
 from scaler.policies import find_policy
 from sim.run import Run
 from sim.setting import Setting

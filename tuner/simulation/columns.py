@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scaler.model.task import Floats, Integers
+from scaler.model.kernel import Floats, Integers
 
 FEWEST_PER_CYCLE = 6
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scaler.model.task import Floats
+from scaler.model.kernel import Floats
 from sim.floors.clairvoyant import Bound
 from sim.run import MEASURES, Run
 from sim.setting import Setting

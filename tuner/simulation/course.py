@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from scaler.model.task import Floats
+from scaler.model.kernel import Floats
 from sim.application import paths
 from sim.run import Run, Timeline
 from sim.setting import Setting, gains, tasks

@@ -20,7 +20,8 @@ import numpy as np
 from scaler.model import nodes, queueing, task
 from scaler.model.errors import BadInput
 from scaler.model.files import write_whole
-from scaler.model.task import Floats, Task
+from scaler.model.kernel import Floats
+from scaler.model.task import Task
 from sim.floors import clairvoyant, shifted
 from sim.floors.clairvoyant import Bound, floor
 from sim.floors.shifted import Stretch, floors

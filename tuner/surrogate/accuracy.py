@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 
-from scaler.model.task import Floats, Integers
+from scaler.model.kernel import Floats, Integers
 from tuner.surrogate.estimate import CONFIDENCE, Estimate
 from tuner.surrogate.observed_windows import Flags
 from tuner.surrogate.surrogate import Accuracy, Group

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from scaler.model.task import Floats
+from scaler.model.kernel import Floats
 from tuner.surrogate.load import Load
 from tuner.surrogate.robust import NORMAL, fit_robustly, residuals
 

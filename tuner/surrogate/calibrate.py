@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from scaler.model.task import Floats
+from scaler.model.kernel import Floats
 from tuner.surrogate.accuracy import FOLDS, assess, deal, relative
 from tuner.surrogate.load import Load, cut
 from tuner.surrogate.observed_windows import Flags

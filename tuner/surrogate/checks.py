@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scaler.model.task import Floats
+from scaler.model.kernel import Floats
 from tuner.surrogate.answer import Answer
 from tuner.surrogate.drift import correlate, profile
 from tuner.surrogate.drift_answer import weigh_changes

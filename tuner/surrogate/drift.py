@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scaler.model.task import Floats
+from scaler.model.kernel import Floats
 from tuner.surrogate.estimate import Estimate, scale, student
 from tuner.surrogate.observed_windows import Windows
 from tuner.surrogate.service_moments import list_services

@@ -13,7 +13,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from scaler.model.task import Floats
+from scaler.model.kernel import Floats
 
 CONFIDENCE = 0.95
 

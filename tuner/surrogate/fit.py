@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from scaler.model.errors import BadInput
+from scaler.model.kernel import Floats
 from scaler.model.nodes import NodeType
 from scaler.model.sample import Sample
-from scaler.model.task import Floats
 from tuner.surrogate.accuracy import hold_out
 from tuner.surrogate.calibrate import Judged, calibrate
 from tuner.surrogate.checks import NEAR_ONE, Seen, check_operator

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scaler.model.errors import BadInput
+from scaler.model.kernel import Floats
 from scaler.model.sample import EVIDENCE, Sample
-from scaler.model.task import Floats
 from tuner.pipeline.merge import merge_types
 
 Flags = NDArray[np.bool_]

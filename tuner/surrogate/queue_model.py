@@ -11,8 +11,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from scaler.model.kernel import Floats
 from scaler.model.queueing import mg1_response
-from scaler.model.task import Floats
 from tuner.surrogate.load import Load
 from tuner.surrogate.robust import fit_robustly
 

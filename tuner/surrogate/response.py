@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from scaler.model.task import Floats
+from scaler.model.kernel import Floats
 from tuner.surrogate.batch_model import fit_batches, predict_batches
 from tuner.surrogate.load import Load, remember
 from tuner.surrogate.queue_model import fit_bursty, fit_queue, predict_bursty, predict_queue

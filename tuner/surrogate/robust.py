@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from scaler.model.task import Floats
+from scaler.model.kernel import Floats
 
 TUNING = 1.345  # of Huber's loss: 95 % efficient where errors are normal
 NORMAL = 1.4826  # from the median absolute deviation to the standard deviation

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scaler.model.task import Floats
+from scaler.model.kernel import Floats
 from tuner.pipeline.moments import PRODUCTS, TASKS, TIMED, MomentEstimate, Sums
 from tuner.pipeline.moments import estimate as estimate_moments
 from tuner.surrogate.estimate import Estimate, estimate, estimate_positive

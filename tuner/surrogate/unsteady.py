@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from scaler.model.task import Floats
+from scaler.model.kernel import Floats
 from tuner.surrogate.observed_windows import Flags, Windows, divide
 
 INTERVALS = 3.0  # of arrivals that may wait at any time where tuples are taken in batches

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scaler.model.task import Floats
+from scaler.model.kernel import Floats
 from tuner.simulation.columns import Columns
 from tuner.simulation.course import Course, OperatorCourse
 from tuner.views.scale import Scale, Ticks, fit, fit_factors

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
-from scaler.model.task import Floats
+from scaler.model.kernel import Floats
 
 HOUR = 3600
 DAY = 24 * HOUR

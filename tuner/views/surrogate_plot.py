@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from scaler.model.task import Floats
+from scaler.model.kernel import Floats
 from tuner.surrogate.surrogate import Point
 from tuner.views.charts import wrap
 from tuner.views.scale import Scale, Ticks

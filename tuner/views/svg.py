@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from scaler.model.task import Floats
+from scaler.model.kernel import Floats
 
 WIDE = 1000
 Pairs = Sequence[tuple[float, str]]

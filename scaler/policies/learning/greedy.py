@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from scaler.model.jit import jit
+from scaler.model.kernel import Floats, Integers, KernelView, Problem, allowed
 from scaler.model.noise import uniform
-from scaler.model.task import Floats, Integers, Problem, Seen, allowed
 
 ALPHA, ALPHA_DECAY, ALPHA_EVERY, ALPHA_LEAST = 1.0, 0.98, 10, 0.1
 EPSILON, EPSILON_DECAY, EPSILON_LEAST = 1.0, 0.95, 0.01
@@ -18,7 +18,7 @@ def first_rates() -> Floats:
 
 
 @jit
-def slot_cost(p: Problem, action: int, seen: Seen) -> float:
+def slot_cost(p: Problem, action: int, seen: KernelView) -> float:
     """What the slot cost: the change that led into it, the violation in it, the resources held through it."""
     cost = p.w_res * seen.price
     if action != 0:

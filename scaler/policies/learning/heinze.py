@@ -20,7 +20,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from scaler.model.jit import jit
-from scaler.model.task import Floats, Integers, Problem, Seen, Task
+from scaler.model.kernel import Floats, Integers, KernelView, Problem
+from scaler.model.task import Task
 from scaler.policies.learning.greedy import ALPHA_DECAY, ALPHA_EVERY, ALPHA_LEAST
 from scaler.policies.node_choice import by_node
 from scaler.policies.option import read_number
@@ -56,12 +57,12 @@ def preset(target: float) -> Floats:
 
 
 @jit
-def state_of(seen: Seen) -> int:
+def state_of(seen: KernelView) -> int:
     return int(min(float(HIGHEST), seen.utilisation) * STEPS)
 
 
 @jit
-def choose(p: Problem, s: State, k: Integers, seen: Seen) -> int:
+def choose(p: Problem, s: State, k: Integers, seen: KernelView) -> int:
     """The cheapest of NOTHING, IN and OUT that may be taken; ties go to the first."""
     u = state_of(seen)
     choice = NOTHING
@@ -73,7 +74,7 @@ def choose(p: Problem, s: State, k: Integers, seen: Seen) -> int:
 
 
 @jit
-def decide(p: Problem, s: State, k: Integers, seen: Seen) -> int:
+def decide(p: Problem, s: State, k: Integers, seen: KernelView) -> int:
     choice = choose(p, s, k, seen)
     if choice == NOTHING:
         return 0
@@ -92,7 +93,7 @@ def keep_monotone(s: State, u: int, following: int) -> None:
 
 
 @jit
-def learn(p: Problem, s: State, k: Integers, before: Seen, action: int, seen: Seen) -> None:
+def learn(p: Problem, s: State, k: Integers, before: KernelView, action: int, seen: KernelView) -> None:
     u, v = state_of(before), state_of(seen)
     following = choose(p, s, k, seen)
     taken = NOTHING if action == 0 else (IN if action <= k.shape[0] else OUT)

@@ -22,8 +22,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from scaler.model.jit import jit
+from scaler.model.kernel import Floats, Integers, KernelView, Problem, allowed, count_after
 from scaler.model.policy import Kernel
-from scaler.model.task import Floats, Integers, Problem, Seen, Task, allowed, count_after
+from scaler.model.task import Task
 from scaler.policies.learning.greedy import cool_down, exploration, explores, first_rates, slot_cost
 
 LEVELS_PER_TILE = 2
@@ -125,18 +126,18 @@ def move(s: State, kind: int, mask: int, count: int, level: int, step: float) ->
 
 
 @jit
-def worth_from(p: Problem, s: State, k: Integers, seen: Seen, mask: int, action: int) -> float:
+def worth_from(p: Problem, s: State, k: Integers, seen: KernelView, mask: int, action: int) -> float:
     after = mask_after(k, mask, action)
     return value(s, kind_of(k.shape[0], action), after, count_after(p, seen.count, action), seen.level)
 
 
 @jit
-def worth(p: Problem, s: State, k: Integers, seen: Seen, action: int) -> float:
+def worth(p: Problem, s: State, k: Integers, seen: KernelView, action: int) -> float:
     return worth_from(p, s, k, seen, mask_of(k), action)
 
 
 @jit
-def best(p: Problem, s: State, k: Integers, seen: Seen) -> tuple[int, float]:
+def best(p: Problem, s: State, k: Integers, seen: KernelView) -> tuple[int, float]:
     """The cheapest allowed action and its value; ties go to the first."""
     mask = mask_of(k)
     choice = 0
@@ -151,14 +152,14 @@ def best(p: Problem, s: State, k: Integers, seen: Seen) -> tuple[int, float]:
 
 
 @jit
-def decide(p: Problem, s: State, k: Integers, seen: Seen) -> int:
+def decide(p: Problem, s: State, k: Integers, seen: KernelView) -> int:
     if explores(s.seed[0], s.clock[0], s.rates[1]):
         return exploration(p, k, seen.count, s.seed[0], s.clock[0])
     return best(p, s, k, seen)[0]
 
 
 @jit
-def learn(p: Problem, s: State, k: Integers, before: Seen, action: int, seen: Seen) -> None:
+def learn(p: Problem, s: State, k: Integers, before: KernelView, action: int, seen: KernelView) -> None:
     target = slot_cost(p, action, seen) + p.gamma * best(p, s, k, seen)[1]
     kind = kind_of(k.shape[0], action)
     mask = mask_of(k)

@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 
 from scaler.model.errors import BadInput
 from scaler.model.jit import jit
-from scaler.model.task import Floats, Integers, Problem, Task, lay_out
+from scaler.model.kernel import Floats, Integers, Problem, lay_out
+from scaler.model.task import Task
 from scaler.policies.learning.value_table import DENSE_BYTES
 from scaler.policies.perturb import first_bad_level
 

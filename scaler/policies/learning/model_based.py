@@ -20,8 +20,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from scaler.model.jit import jit
+from scaler.model.kernel import Floats, Integers, KernelView, Problem
 from scaler.model.policy import Kernel
-from scaler.model.task import Floats, Integers, Problem, Seen, Task
+from scaler.model.task import Task
 from scaler.policies.learning.mdp import (
     Space,
     find_row,
@@ -80,12 +81,12 @@ def affordable_period(task: Task, space: Space) -> int:
 
 
 @jit
-def worth(p: Problem, s: State, k: Integers, seen: Seen, action: int) -> float:
+def worth(p: Problem, s: State, k: Integers, seen: KernelView, action: int) -> float:
     return planned_worth(p, s.space, s.values, find_row(s.space.keys, seen.key), seen.level, action)
 
 
 @jit
-def decide(p: Problem, s: State, k: Integers, seen: Seen) -> int:
+def decide(p: Problem, s: State, k: Integers, seen: KernelView) -> int:
     return planned_choice(p, s.space, s.values, seen.key, seen.level)
 
 
@@ -99,7 +100,7 @@ def count_transition(s: State, before: int, after: int) -> None:
 
 
 @jit
-def average_violation(p: Problem, s: State, seen: Seen) -> None:
+def average_violation(p: Problem, s: State, seen: KernelView) -> None:
     """Take one more observation into the mean cost of a violation."""
     cost = p.w_perf if seen.violated else 0.0
     s.times[seen.count, seen.slowest, seen.level] += 1.0
@@ -151,7 +152,7 @@ def back_up_all(p: Problem, s: State) -> None:
 
 
 @jit
-def learn(p: Problem, s: State, k: Integers, before: Seen, action: int, seen: Seen) -> None:
+def learn(p: Problem, s: State, k: Integers, before: KernelView, action: int, seen: KernelView) -> None:
     count_transition(s, before.level, seen.level)
     average_violation(p, s, seen)
     s.clock[0] += 1

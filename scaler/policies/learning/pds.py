@@ -21,8 +21,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from scaler.model.jit import jit
+from scaler.model.kernel import (
+    Floats,
+    Integers,
+    KernelView,
+    Problem,
+    count_after,
+    key_after,
+    price_after,
+    slowest_after,
+)
 from scaler.model.policy import Kernel
-from scaler.model.task import Floats, Integers, Problem, Seen, Task, count_after, key_after, price_after, slowest_after
+from scaler.model.task import Task
 from scaler.policies.learning.greedy import cool_down, first_rates
 from scaler.policies.learning.mdp import plan_for
 from scaler.policies.learning.value_table import Table, claim, make_table, read, reserve, table_bytes
@@ -77,7 +87,7 @@ def believed_violation(p: Problem, s: State, count: int, slowest: int, level: in
 
 
 @jit
-def worth(p: Problem, s: State, k: Integers, seen: Seen, action: int) -> float:
+def worth(p: Problem, s: State, k: Integers, seen: KernelView, action: int) -> float:
     v = read(s.table, key_after(p, seen.key, action) * p.levels + seen.level, 0)
     known = p.w_res * price_after(p, seen.price, action)
     if action != 0:
@@ -87,7 +97,7 @@ def worth(p: Problem, s: State, k: Integers, seen: Seen, action: int) -> float:
 
 
 @jit
-def best(p: Problem, s: State, k: Integers, seen: Seen) -> tuple[int, float]:
+def best(p: Problem, s: State, k: Integers, seen: KernelView) -> tuple[int, float]:
     """The cheapest allowed action and its value; ties go to the first."""
     types = k.shape[0]
     choice = 0
@@ -109,12 +119,12 @@ def best(p: Problem, s: State, k: Integers, seen: Seen) -> tuple[int, float]:
 
 
 @jit
-def decide(p: Problem, s: State, k: Integers, seen: Seen) -> int:
+def decide(p: Problem, s: State, k: Integers, seen: KernelView) -> int:
     return best(p, s, k, seen)[0]
 
 
 @jit
-def learn(p: Problem, s: State, k: Integers, before: Seen, action: int, seen: Seen) -> None:
+def learn(p: Problem, s: State, k: Integers, before: KernelView, action: int, seen: KernelView) -> None:
     surprise = -believed_violation(p, s, seen.count, seen.slowest, before.level)
     if seen.violated:
         surprise += p.w_perf

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from scaler.model.jit import jit
+from scaler.model.kernel import Floats, Integers, KernelView, Problem, allowed
 from scaler.model.policy import Kernel
-from scaler.model.task import Floats, Integers, Problem, Seen, Task, allowed
+from scaler.model.task import Task
 from scaler.policies.learning.greedy import cool_down, exploration, explores, first_rates, slot_cost
 from scaler.policies.learning.value_table import Table, claim, find, make_table, reserve, table_bytes
 
@@ -28,13 +29,13 @@ def prepare(task: Task, seed: int, options: Mapping[str, Any]) -> State:
 
 
 @jit
-def worth(p: Problem, s: State, k: Integers, seen: Seen, action: int) -> float:
+def worth(p: Problem, s: State, k: Integers, seen: KernelView, action: int) -> float:
     row = find(s.table, seen.key * p.levels + seen.level)
     return s.table.values[row, action] if row >= 0 else 0.0
 
 
 @jit
-def best(p: Problem, s: State, k: Integers, seen: Seen) -> tuple[int, float]:
+def best(p: Problem, s: State, k: Integers, seen: KernelView) -> tuple[int, float]:
     """The cheapest allowed action and its value; ties go to the first."""
     row = find(s.table, seen.key * p.levels + seen.level)
     if row < 0:
@@ -50,14 +51,14 @@ def best(p: Problem, s: State, k: Integers, seen: Seen) -> tuple[int, float]:
 
 
 @jit
-def decide(p: Problem, s: State, k: Integers, seen: Seen) -> int:
+def decide(p: Problem, s: State, k: Integers, seen: KernelView) -> int:
     if explores(s.seed[0], s.clock[0], s.rates[1]):
         return exploration(p, k, seen.count, s.seed[0], s.clock[0])
     return best(p, s, k, seen)[0]
 
 
 @jit
-def learn(p: Problem, s: State, k: Integers, before: Seen, action: int, seen: Seen) -> None:
+def learn(p: Problem, s: State, k: Integers, before: KernelView, action: int, seen: KernelView) -> None:
     target = slot_cost(p, action, seen) + p.gamma * best(p, s, k, seen)[1]
     row = claim(s.table, before.key * p.levels + before.level)
     if row >= 0:

@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from scaler.model.jit import jit
+from scaler.model.kernel import Integers, KernelView, Problem
 from scaler.model.policy import Kernel
-from scaler.model.task import Integers, Problem, Seen, Task
+from scaler.model.task import Task
 from scaler.policies.learning.mdp import Plan, find_row, plan_for, planned_choice, planned_worth
 from scaler.policies.rules.static import learn_nothing
 
@@ -22,12 +23,12 @@ def prepare(task: Task, seed: int, options: Mapping[str, Any]) -> Plan:
 
 
 @jit
-def worth(p: Problem, s: Plan, k: Integers, seen: Seen, action: int) -> float:
+def worth(p: Problem, s: Plan, k: Integers, seen: KernelView, action: int) -> float:
     return planned_worth(p, s.space, s.values, find_row(s.space.keys, seen.key), seen.level, action)
 
 
 @jit
-def decide(p: Problem, s: Plan, k: Integers, seen: Seen) -> int:
+def decide(p: Problem, s: Plan, k: Integers, seen: KernelView) -> int:
     return planned_choice(p, s.space, s.values, seen.key, seen.level)
 
 

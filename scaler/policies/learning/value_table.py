@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from scaler.model.jit import jit
-from scaler.model.task import Floats, Integers
+from scaler.model.kernel import Floats, Integers
 
 DENSE_BYTES = 64 << 20
 BUDGET_BYTES = 512 << 20

@@ -14,8 +14,9 @@ from typing import NamedTuple
 import numpy as np
 
 from scaler.model.jit import jit
+from scaler.model.kernel import Floats, Integers, KernelView, Problem
 from scaler.model.queueing import mg1_rate_within
-from scaler.model.task import Floats, Integers, Problem, Seen, Task
+from scaler.model.task import Task
 
 GAIN = 0.05  # weight of a new sight once there are many
 SHIFT, SHIFT_GAIN = 0.1, 0.3  # a sight this far off is followed this fast: the service may have changed
@@ -51,7 +52,7 @@ def refresh(p: Problem, c: Capacity, i: int) -> None:
 
 
 @jit
-def witness(p: Problem, c: Capacity, seen: Seen) -> int:
+def witness(p: Problem, c: Capacity, seen: KernelView) -> int:
     """Learn from one slot; the type whose service time was seen for the first time, else -1."""
     if not (seen.rate > 0.0 and 0.0 < seen.utilisation < math.inf and seen.count > 0) or seen.utilisation == 1.0:
         return -1  # at exactly 1 a server is merely never idle, say in catching up

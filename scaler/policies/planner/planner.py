@@ -18,8 +18,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from scaler.model.jit import jit
+from scaler.model.kernel import Floats, Integers, KernelView, Problem, lay_out
 from scaler.model.policy import Kernel, flatten
-from scaler.model.task import Floats, Integers, Problem, Seen, Task, lay_out
+from scaler.model.task import Task
 from scaler.policies.perturb import believe
 from scaler.policies.planner.capacity import Capacity, believe_capacity, hoped, trusted, witness
 from scaler.policies.planner.replica_worth import Worth, appraise, appraise_ages, keep_account, make_worth, worth_now
@@ -85,7 +86,7 @@ def wish(p: Problem, s: State, i: int, count: int) -> int:
 
 
 @jit
-def decide(p: Problem, s: State, k: Integers, seen: Seen) -> int:
+def decide(p: Problem, s: State, k: Integers, seen: KernelView) -> int:
     kind = s.kind[0]
     if s.clock[0] == 0:
         return 0
@@ -98,7 +99,7 @@ def decide(p: Problem, s: State, k: Integers, seen: Seen) -> int:
 
 
 @jit
-def migrate(p: Problem, s: State, k: Integers, seen: Seen) -> int:
+def migrate(p: Problem, s: State, k: Integers, seen: KernelView) -> int:
     """One step from a mixed deployment to the type in use: add it until one of another can go without harm."""
     types = k.shape[0]
     kind = s.kind[0]
@@ -118,7 +119,7 @@ def migrate(p: Problem, s: State, k: Integers, seen: Seen) -> int:
 
 
 @jit
-def worth(p: Problem, s: State, k: Integers, seen: Seen, action: int) -> float:
+def worth(p: Problem, s: State, k: Integers, seen: KernelView, action: int) -> float:
     """What a change costs beyond what it brings. The steps of a move between types are not valued one by one."""
     types = k.shape[0]
     kind = s.kind[0]
@@ -134,7 +135,7 @@ def worth(p: Problem, s: State, k: Integers, seen: Seen, action: int) -> float:
 
 
 @jit
-def learn(p: Problem, s: State, k: Integers, before: Seen, action: int, seen: Seen) -> None:
+def learn(p: Problem, s: State, k: Integers, before: KernelView, action: int, seen: KernelView) -> None:
     w = s.workload
     if s.clock[0] == 0:
         begin(w, before.rate)
@@ -173,7 +174,7 @@ def follow(p: Problem, s: State, i: int, rate: float, memory: float) -> None:
 
 
 @jit
-def reconsider(s: State, k: Integers, seen: Seen, first: int) -> None:
+def reconsider(s: State, k: Integers, seen: KernelView, first: int) -> None:
     """A type was seen at work for the first time: what its shadow paid was guesswork, so it starts level.
 
     If it is the one to move to, and only its first replicas have come, the move is called off until evidence is in.

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from scaler.model.jit import jit
-from scaler.model.task import Floats, Integers, Problem
+from scaler.model.kernel import Floats, Integers, Problem
 from scaler.policies.planner.workload import V, Workload
 
 BY_AGE = V  # the model after those by age and height

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scaler.model.jit import jit
-from scaler.model.task import Floats, Integers
+from scaler.model.kernel import Floats, Integers
 
 AGES = (0, 1, 2, 3, 5, 8, 12, 18, 27, 40, 60, 90, 135, 200, 300, 450, 700, 1000, 1500, 2200, 3300, 5000, 8000, 12000)
 HEIGHTS = (0.2, 0.4, 0.55, 0.65, 0.72, 0.78, 0.83, 0.87, 0.9, 0.93, 0.96, 0.98, 1.0, 1.03, 1.07)

@@ -22,7 +22,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from scaler.model.jit import jit
-from scaler.model.task import Floats, Integers, Problem, Seen, Task
+from scaler.model.kernel import Floats, Integers, KernelView, Problem
+from scaler.model.task import Task
 from scaler.policies.node_choice import by_node
 from scaler.policies.option import read_count, read_number
 from scaler.policies.rules.parallelism import head_for, whole
@@ -63,12 +64,12 @@ def prepare(task: Task, seed: int, options: Mapping[str, Any], node_type: int) -
 
 
 @jit
-def decide(p: Problem, s: State, k: Integers, seen: Seen) -> int:
+def decide(p: Problem, s: State, k: Integers, seen: KernelView) -> int:
     return 0 if s.course[0] == 0 else head_for(p, k, seen.count, s.kind, s.course[0])
 
 
 @jit
-def learn(p: Problem, s: State, k: Integers, before: Seen, action: int, seen: Seen) -> None:
+def learn(p: Problem, s: State, k: Integers, before: KernelView, action: int, seen: KernelView) -> None:
     let_lapse(s)
     if action != 0:
         clear(s.held_back)
@@ -96,7 +97,7 @@ def let_lapse(s: State) -> None:
 
 
 @jit
-def held_back(seen: Seen) -> float:
+def held_back(seen: KernelView) -> float:
     """The share of the slot in which backpressure would hold the sources back."""
     if is_saturated(seen):
         return 1.0
@@ -104,7 +105,7 @@ def held_back(seen: Seen) -> float:
 
 
 @jit
-def pending(seen: Seen) -> float:
+def pending(seen: KernelView) -> float:
     """Tuples waiting at a replica: Little's law, less the one in service."""
     if not math.isfinite(seen.response):
         return 1e9
@@ -124,7 +125,7 @@ def judge(s: State) -> None:
 
 
 @jit
-def resolve(p: Problem, s: State, seen: Seen) -> None:
+def resolve(p: Problem, s: State, seen: KernelView) -> None:
     """Diagnose, and set a course unless its resolution is on the black list."""
     back = mean(s.held_back)
     direction = OUT

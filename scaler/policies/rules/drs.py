@@ -17,8 +17,9 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from scaler.model.jit import jit
+from scaler.model.kernel import Integers, KernelView, Problem
 from scaler.model.queueing import mgk_response
-from scaler.model.task import Integers, Problem, Seen, Task
+from scaler.model.task import Task
 from scaler.policies.node_choice import by_node
 from scaler.policies.rules.parallelism import head_for
 from scaler.policies.rules.static import learn_nothing
@@ -35,7 +36,7 @@ def prepare(task: Task, seed: int, options: Mapping[str, Any], node_type: int) -
 
 
 @jit
-def pace(p: Problem, seen: Seen, node_type: int) -> float:
+def pace(p: Problem, seen: KernelView, node_type: int) -> float:
     """Speed of the slowest replica, were one of this type added."""
     return min(p.speedup[node_type], p.speedup[p.order[seen.slowest]])
 
@@ -50,7 +51,7 @@ def least_replicas(p: Problem, rate: float, speedup: float) -> int:
 
 
 @jit
-def decide(p: Problem, s: State, k: Integers, seen: Seen) -> int:
+def decide(p: Problem, s: State, k: Integers, seen: KernelView) -> int:
     wanted = least_replicas(p, seen.rate, pace(p, seen, s.node_type))
     return head_for(p, k, seen.count, s.node_type, wanted)
 

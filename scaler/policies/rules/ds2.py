@@ -16,7 +16,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from scaler.model.jit import jit
-from scaler.model.task import Integers, Problem, Seen, Task
+from scaler.model.kernel import Integers, KernelView, Problem
+from scaler.model.task import Task
 from scaler.policies.node_choice import by_node
 from scaler.policies.option import read_count
 from scaler.policies.rules.parallelism import head_for, whole
@@ -44,14 +45,14 @@ def prepare(task: Task, seed: int, options: Mapping[str, Any], node_type: int) -
 
 
 @jit
-def decide(p: Problem, s: State, k: Integers, seen: Seen) -> int:
+def decide(p: Problem, s: State, k: Integers, seen: KernelView) -> int:
     if not is_full(s.decisions):
         return 0
     return head_for(p, k, seen.count, s.kind, int(highest(s.decisions)))
 
 
 @jit
-def learn(p: Problem, s: State, k: Integers, before: Seen, action: int, seen: Seen) -> None:
+def learn(p: Problem, s: State, k: Integers, before: KernelView, action: int, seen: KernelView) -> None:
     gauge(s.true_rate, before, action, seen)
     push(s.rate, seen.rate)
     exact = parallelism_for(s.true_rate, before, action, seen, mean(s.rate))

@@ -27,7 +27,8 @@ import numpy as np
 
 from scaler.model.errors import BadInput
 from scaler.model.jit import jit
-from scaler.model.task import Integers, Problem, Seen, Task
+from scaler.model.kernel import Integers, KernelView, Problem
+from scaler.model.task import Task
 from scaler.policies.node_choice import by_node
 from scaler.policies.option import read_count, read_number
 from scaler.policies.rules.parallelism import head_for, whole
@@ -74,12 +75,12 @@ def prepare(task: Task, seed: int, options: Mapping[str, Any], node_type: int) -
 
 
 @jit
-def decide(p: Problem, s: State, k: Integers, seen: Seen) -> int:
+def decide(p: Problem, s: State, k: Integers, seen: KernelView) -> int:
     return 0 if s.course[0] == 0 else head_for(p, k, seen.count, s.kind, s.course[0])
 
 
 @jit
-def learn(p: Problem, s: State, k: Integers, before: Seen, action: int, seen: Seen) -> None:
+def learn(p: Problem, s: State, k: Integers, before: KernelView, action: int, seen: KernelView) -> None:
     if action != 0:
         start_over(s)
     if s.course[0] == seen.count or action == 0:
@@ -105,7 +106,7 @@ def start_over(s: State) -> None:
 
 
 @jit
-def weigh(p: Problem, s: State, before: Seen, seen: Seen) -> None:
+def weigh(p: Problem, s: State, before: KernelView, seen: KernelView) -> None:
     """Set a course if the metrics call for another parallelism and every delay is over."""
     rate = mean(s.rate)
     wanted = recommend(p, s, before, seen, rate)
@@ -121,21 +122,21 @@ def weigh(p: Problem, s: State, before: Seen, seen: Seen) -> None:
 
 
 @jit
-def recommend(p: Problem, s: State, before: Seen, seen: Seen, rate: float) -> int:
+def recommend(p: Problem, s: State, before: KernelView, seen: KernelView, rate: float) -> int:
     """The parallelism that the target utilisation asks for, as far as it may go at once."""
     exact = max(replicas_at(s, before, seen, rate, s.target), (1.0 - MAX_SCALE_DOWN) * seen.count)
     return whole(p, exact)
 
 
 @jit
-def replicas_at(s: State, before: Seen, seen: Seen, rate: float, utilisation: float) -> float:
+def replicas_at(s: State, before: KernelView, seen: KernelView, rate: float, utilisation: float) -> float:
     """Replicas that carry the rate at this utilisation, and the lag within the catch-up duration; not rounded."""
     needed = rate / utilisation + lag(seen) / s.catch_up
     return parallelism_for(s.true_rate, before, 0, seen, needed)  # nothing was changed while the window filled
 
 
 @jit
-def lag(seen: Seen) -> float:
+def lag(seen: KernelView) -> float:
     """Tuples waiting, by Little's law."""
     service = seen.utilisation * seen.count / seen.rate if seen.rate > 0.0 else 0.0
     waiting = seen.response - service

@@ -20,8 +20,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from scaler.model.jit import jit
+from scaler.model.kernel import Floats, Integers, KernelView, Problem
 from scaler.model.queueing import gg1_response
-from scaler.model.task import Floats, Integers, Problem, Seen, Task
+from scaler.model.task import Task
 from scaler.policies.node_choice import by_node
 from scaler.policies.rules.drs import pace
 from scaler.policies.rules.parallelism import head_for, whole
@@ -47,7 +48,7 @@ def waiting(p: Problem, x: float, speedup: float) -> float:
 
 
 @jit
-def doubled(p: Problem, seen: Seen) -> int:
+def doubled(p: Problem, seen: KernelView) -> int:
     """The parallelism that resolves a bottleneck."""
     return whole(p, 2.0 * seen.count * max(1.0, seen.utilisation))
 
@@ -63,7 +64,7 @@ def least_replicas(p: Problem, fit: float, rate: float, speedup: float) -> int:
 
 
 @jit
-def decide(p: Problem, s: State, k: Integers, seen: Seen) -> int:
+def decide(p: Problem, s: State, k: Integers, seen: KernelView) -> int:
     if seen.utilisation > BOTTLENECK:
         wanted = max(doubled(p, seen), s.goal[0])
     elif seen.count < s.goal[0]:
@@ -74,7 +75,7 @@ def decide(p: Problem, s: State, k: Integers, seen: Seen) -> int:
 
 
 @jit
-def learn(p: Problem, s: State, k: Integers, before: Seen, action: int, seen: Seen) -> None:
+def learn(p: Problem, s: State, k: Integers, before: KernelView, action: int, seen: KernelView) -> None:
     if seen.count >= s.goal[0]:
         s.goal[0] = 0
     if before.utilisation > BOTTLENECK and s.goal[0] == 0:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from scaler.model.jit import jit
-from scaler.model.task import Integers, Problem
+from scaler.model.kernel import Integers, Problem
 
 ROUNDING = 1e-9  # a product that is whole but for its last bits needs no further replica
 

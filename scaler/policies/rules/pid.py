@@ -19,7 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from scaler.model.jit import jit
-from scaler.model.task import Floats, Integers, Problem, Seen, Task
+from scaler.model.kernel import Floats, Integers, KernelView, Problem
+from scaler.model.task import Task
 from scaler.policies.node_choice import by_node
 from scaler.policies.option import read_number
 from scaler.policies.rules.parallelism import head_for
@@ -44,14 +45,14 @@ def prepare(task: Task, seed: int, options: Mapping[str, Any], node_type: int) -
 
 
 @jit
-def decide(p: Problem, s: State, k: Integers, seen: Seen) -> int:
+def decide(p: Problem, s: State, k: Integers, seen: KernelView) -> int:
     if s.output[0] == 0.0:
         return 0
     return head_for(p, k, seen.count, s.kind, math.floor(s.output[0] + 0.5))
 
 
 @jit
-def learn(p: Problem, s: State, k: Integers, before: Seen, action: int, seen: Seen) -> None:
+def learn(p: Problem, s: State, k: Integers, before: KernelView, action: int, seen: KernelView) -> None:
     error = (min(seen.utilisation, float(p.k_max)) / s.setpoint - 1.0) * seen.count
     if is_saturated(seen):
         error = max(error, 1.0)

@@ -18,7 +18,8 @@ import numpy as np
 
 from scaler.model.errors import BadInput
 from scaler.model.jit import jit
-from scaler.model.task import Integers, Problem, Seen, Task
+from scaler.model.kernel import Integers, KernelView, Problem
+from scaler.model.task import Task
 from scaler.policies.node_choice import by_node
 from scaler.policies.option import read_count, read_number
 from scaler.policies.rules.parallelism import head_for
@@ -44,12 +45,12 @@ def prepare(task: Task, seed: int, options: Mapping[str, Any], node_type: int) -
 
 
 @jit
-def decide(p: Problem, s: State, k: Integers, seen: Seen) -> int:
+def decide(p: Problem, s: State, k: Integers, seen: KernelView) -> int:
     return 0 if s.wanted[0] == 0 else head_for(p, k, seen.count, s.kind, s.wanted[0])
 
 
 @jit
-def learn(p: Problem, s: State, k: Integers, before: Seen, action: int, seen: Seen) -> None:
+def learn(p: Problem, s: State, k: Integers, before: KernelView, action: int, seen: KernelView) -> None:
     push(s.ratio, seen.utilisation)
     if not is_full(s.ratio):
         return

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from scaler.model.jit import jit
+from scaler.model.kernel import Integers, KernelView, Problem
 from scaler.model.policy import Kernel
-from scaler.model.task import Integers, Problem, Seen, Task
+from scaler.model.task import Task
 
 
 class State(NamedTuple):
@@ -19,12 +20,12 @@ def prepare(task: Task, seed: int, options: Mapping[str, Any]) -> State:
 
 
 @jit
-def decide(p: Problem, s: State, k: Integers, seen: Seen) -> int:
+def decide(p: Problem, s: State, k: Integers, seen: KernelView) -> int:
     return 0
 
 
 @jit
-def learn_nothing(p: Problem, s: State, k: Integers, before: Seen, action: int, seen: Seen) -> None:
+def learn_nothing(p: Problem, s: State, k: Integers, before: KernelView, action: int, seen: KernelView) -> None:
     return None
 
 

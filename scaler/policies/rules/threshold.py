@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from scaler.model.jit import jit
-from scaler.model.task import Integers, Problem, Seen, Task
+from scaler.model.kernel import Integers, KernelView, Problem
+from scaler.model.task import Task
 from scaler.policies.node_choice import by_node
 from scaler.policies.option import read_number
 from scaler.policies.rules.static import learn_nothing
@@ -29,7 +30,7 @@ def prepare(task: Task, seed: int, options: Mapping[str, Any], node_type: int) -
 
 
 @jit
-def decide(p: Problem, s: State, k: Integers, seen: Seen) -> int:
+def decide(p: Problem, s: State, k: Integers, seen: KernelView) -> int:
     types = p.radix.shape[0]
     if seen.utilisation > s.threshold and seen.count < p.k_max:
         return 1 + types + s.node_type

@@ -24,8 +24,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from scaler.model.jit import jit
+from scaler.model.kernel import Floats, Integers, KernelView, Problem, lay_out
 from scaler.model.noise import uniform
-from scaler.model.task import Floats, Integers, Problem, Seen, Task, lay_out
+from scaler.model.task import Task
 from scaler.policies.node_choice import by_node
 from scaler.policies.option import read_count, read_number
 from scaler.policies.perturb import believe
@@ -76,13 +77,13 @@ def prepare(task: Task, seed: int, options: Mapping[str, Any], node_type: int) -
 
 
 @jit
-def is_quiet(s: State, seen: Seen) -> bool:
+def is_quiet(s: State, seen: KernelView) -> bool:
     """Whether one replica fewer would stay well below the threshold."""
     return seen.count > 1 and seen.utilisation * seen.count / (seen.count - 1) < s.current[1] * s.current[0]
 
 
 @jit
-def decide(p: Problem, s: State, k: Integers, seen: Seen) -> int:
+def decide(p: Problem, s: State, k: Integers, seen: KernelView) -> int:
     if seen.utilisation > s.current[0]:
         return head_for(p, k, seen.count, s.kind, seen.count + 1)
     if is_quiet(s, seen) and max(s.clock[QUIET], 1) >= math.floor(s.current[2]):
@@ -91,7 +92,7 @@ def decide(p: Problem, s: State, k: Integers, seen: Seen) -> int:
 
 
 @jit
-def learn(p: Problem, s: State, k: Integers, before: Seen, action: int, seen: Seen) -> None:
+def learn(p: Problem, s: State, k: Integers, before: KernelView, action: int, seen: KernelView) -> None:
     if s.clock[SLOTS] == 0:
         witness(p, s.capacity, before)
     witness(p, s.capacity, seen)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from scaler.model.jit import jit
-from scaler.model.task import Floats, Integers, Seen
+from scaler.model.kernel import Floats, Integers, KernelView
 from scaler.policies.rules.window import Window, clear, make_window, mean, push
 
 AT_THE_CAP = 1e-6  # rounding
@@ -32,13 +32,13 @@ def make_true_rate(window: int, warm_up: int) -> TrueRate:
 
 
 @jit
-def is_saturated(seen: Seen) -> bool:
+def is_saturated(seen: KernelView) -> bool:
     """Whether utilisation is exactly 1. Above it says how much is missing."""
     return abs(seen.utilisation - 1.0) < AT_THE_CAP
 
 
 @jit
-def gauge(t: TrueRate, before: Seen, action: int, seen: Seen) -> None:
+def gauge(t: TrueRate, before: KernelView, action: int, seen: KernelView) -> None:
     """Take one slot in."""
     if action != 0:
         t.rest[0] = t.warm_up
@@ -61,14 +61,14 @@ def forget(t: TrueRate) -> None:
 
 
 @jit
-def parallelism_for(t: TrueRate, before: Seen, action: int, seen: Seen, rate: float) -> float:
+def parallelism_for(t: TrueRate, before: KernelView, action: int, seen: KernelView, rate: float) -> float:
     """How many replicas this rate calls for, not rounded; one more than there are where these do not keep up."""
     exact = rate / t.each[0] if t.each[0] > 0.0 else float(seen.count)
     return max(exact, seen.count + 1.0) if falls_behind(t, before, action, seen) else exact
 
 
 @jit
-def falls_behind(t: TrueRate, before: Seen, action: int, seen: Seen) -> bool:
+def falls_behind(t: TrueRate, before: KernelView, action: int, seen: KernelView) -> bool:
     """Whether what is known must be wrong: saturated, and the response time does not fall though nothing was changed.
 
     Replicas that catch up with a queue are saturated too, but enough.

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.stats import qmc
 
-from scaler.model.task import Floats
+from scaler.model.kernel import Floats
 from tuner.search.space.parameters import Parameters
 from tuner.search.space.space import Space, gather, settle
 

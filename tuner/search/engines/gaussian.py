@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from scaler.model.task import Floats
+from scaler.model.kernel import Floats
 
 FIRST_STEPS = 60
 LATER_STEPS, FEWEST_STEPS = 15, 4  # from where the last fit ended; fewer as points grow many and a step dear

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import log_ndtr
 
-from scaler.model.task import Floats
+from scaler.model.kernel import Floats
 from tuner.scenario.qos import QoS
 from tuner.search.engines import Question, Suggestion
 from tuner.search.engines.candidate_pool import design, perturb, put_together, spread, take_apart, to_coordinates

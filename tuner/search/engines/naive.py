@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from scaler.model.task import Floats
+from scaler.model.kernel import Floats
 from tuner.search.engines import Question, Suggestion
 from tuner.search.space.evaluated import History
 from tuner.search.space.space import Space, gather

@@ -18,7 +18,7 @@ from skopt.learning import GaussianProcessRegressor
 from skopt.learning.gaussian_process.kernels import ConstantKernel, Matern
 from threadpoolctl import ThreadpoolController
 
-from scaler.model.task import Floats
+from scaler.model.kernel import Floats
 from tuner.scenario.qos import QoS
 from tuner.search.engines import Question, Suggestion
 from tuner.search.engines.naive import EQUAL_WEIGHTS, bounds_of_paths, equal_shares

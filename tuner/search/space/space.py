@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scaler.model.errors import BadInput
-from scaler.model.task import Floats, Weights
+from scaler.model.kernel import Floats
+from scaler.model.task import Weights
 from sim.application import Application, name_path, paths
 from sim.infrastructure import Infrastructure
 from tuner.scenario.qos import QoS

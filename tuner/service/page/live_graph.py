@@ -7,7 +7,7 @@ from html import escape
 
 import numpy as np
 
-from scaler.model.task import Floats
+from scaler.model.kernel import Floats
 from sim.application import Application
 from tuner.service.page.page_words import say_percent, say_seconds
 from tuner.service.page.slot_series import LATELY, Course

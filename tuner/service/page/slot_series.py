@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scaler.model.task import Floats
+from scaler.model.kernel import Floats
 from sim.application import Application, paths
 from tuner.history.qos_history import Observed, load_slots, observe
 from tuner.scenario.qos import QoS

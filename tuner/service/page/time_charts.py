@@ -12,7 +12,7 @@ from html import escape
 
 import numpy as np
 
-from scaler.model.task import Floats
+from scaler.model.kernel import Floats
 from tuner.service.page.slot_series import Course
 from tuner.simulation.columns import Columns, centres, cut, gather
 from tuner.views.charts import COLOURS, HIGH, Frame, draw_response, wrap

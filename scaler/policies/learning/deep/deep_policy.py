@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scaler.model.errors import BadInput
+from scaler.model.kernel import Floats, Integers, KernelView, Problem, lay_out, view_deployment
 from scaler.model.nodes import Reconfiguration, decode
 from scaler.model.policy import Arrays, Learner, Observation, Transition
-from scaler.model.task import Floats, Integers, Problem, Seen, Task, lay_out, look
+from scaler.model.task import Task
 from scaler.policies.learning.deep.encoding import Encoding, find_encoding
 from scaler.policies.learning.deep.network import copy_network, draw_network, evaluate, fit
 from scaler.policies.learning.deep.prospect import Prospect, replicas
@@ -39,7 +40,7 @@ PROSPECTS = 8192  # states whose prospects are kept at hand
 OPTIONS = ("encoding", "learning_rate", "target_sync", "as_published")
 
 Foresee = Callable[[Problem, Encoding, Integers, Integers, Integers], Prospect]
-Teach = Callable[[Problem, Integers, Seen, int, Seen], Lesson]
+Teach = Callable[[Problem, Integers, KernelView, int, KernelView], Lesson]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +109,12 @@ class DeepPolicy:
         values = self.value(int(seen.key), int(seen.level)).tolist()
         return {decode(a, len(self.problem.price)): v for a, v in enumerate(values) if v != float("inf")}
 
-    def read(self, observation: Observation) -> tuple[Integers, Seen]:
+    def read(self, observation: Observation) -> tuple[Integers, KernelView]:
         """The observation as kernels see it."""
         k = np.array(observation.deployment.replicas, dtype=np.int64)
-        return k, look(self.problem, k, observation.demand, observation.utilisation, observation.response)
+        return k, view_deployment(self.problem, k, observation.demand, observation.utilisation, observation.response)
 
-    def choose(self, k: Integers, seen: Seen) -> int:
+    def choose(self, k: Integers, seen: KernelView) -> int:
         seed, clock = int(self.seed[0]), int(self.clock[0])
         if self.variant.explores and explores(seed, clock, self.rates[1]):
             return int(exploration(self.problem, k, seen.count, seed, clock))
@@ -138,7 +139,7 @@ class DeepPolicy:
         """The prospects of states by deployment key and rate level."""
         return self.variant.foresee(self.problem, self.encoding, self.first_bad, replicas(self.problem, keys), levels)
 
-    def absorb(self, k: Integers, before: Seen, action: int, seen: Seen) -> None:  # noqa: ARG002 - seen.key says k
+    def absorb(self, k: Integers, before: KernelView, action: int, seen: KernelView) -> None:  # noqa: ARG002 - seen.key says k
         lesson = self.variant.teach(self.problem, self.first_bad, before, action, seen)
         code = self.foresee(lesson.key, lesson.level).codes[0]  # of the state itself: the first action is to do nothing
         remember(self.memory, lesson, code, self.foresee(lesson.next_key, lesson.next_level))

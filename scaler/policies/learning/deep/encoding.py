@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scaler.model.errors import BadInput
-from scaler.model.task import Integers, Problem
+from scaler.model.kernel import Integers, Problem
 
 LONGEST = 2048  # inputs; a network of this width has 6 million weights, and its training step takes some 20 ms
 

@@ -23,7 +23,7 @@ import torch
 from numpy.typing import NDArray
 
 from scaler.model.errors import BadInput
-from scaler.model.task import Floats, Integers
+from scaler.model.kernel import Floats, Integers
 from scaler.policies.learning.deep.encoding import Codes
 
 HIDDEN = 3

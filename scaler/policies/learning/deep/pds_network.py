@@ -7,14 +7,14 @@ V(s+) -> c_u + g min_a [c_k(s', a) + V(s'+)].
 
 from __future__ import annotations
 
+from scaler.model.kernel import Integers, KernelView, Problem
 from scaler.model.policy import Learner
-from scaler.model.task import Integers, Problem, Seen
 from scaler.policies.learning.deep.deep_policy import Variant, learner
 from scaler.policies.learning.deep.prospect import post_states
 from scaler.policies.learning.deep.replay_memory import Lesson
 
 
-def teach(p: Problem, first_bad: Integers, before: Seen, action: int, seen: Seen) -> Lesson:
+def teach(p: Problem, first_bad: Integers, before: KernelView, action: int, seen: KernelView) -> Lesson:
     """The deployment that met the slot, at the level on which it was chosen; the violation less the expected one."""
     expected = before.level >= first_bad[seen.count, seen.slowest]
     cost = p.w_perf * (float(seen.violated) - float(expected))

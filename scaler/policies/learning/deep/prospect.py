@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from scaler.model.task import Floats, Integers, Problem
+from scaler.model.kernel import Floats, Integers, Problem
 from scaler.policies.learning.deep.encoding import Codes, Encoding
 
 

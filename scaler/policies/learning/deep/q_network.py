@@ -7,14 +7,14 @@ does so too. It explains much of the published cost on infrastructure B.
 
 from __future__ import annotations
 
-from scaler.model.task import Integers, Problem, Seen
+from scaler.model.kernel import Integers, KernelView, Problem
 from scaler.policies.learning.deep.deep_policy import Variant, learner
 from scaler.policies.learning.deep.prospect import own_state
 from scaler.policies.learning.deep.replay_memory import Lesson
 from scaler.policies.learning.greedy import slot_cost
 
 
-def teach(p: Problem, first_bad: Integers, before: Seen, action: int, seen: Seen) -> Lesson:
+def teach(p: Problem, first_bad: Integers, before: KernelView, action: int, seen: KernelView) -> Lesson:
     cost = float(slot_cost(p, action, seen))
     return Lesson(int(before.key), int(before.level), action, cost, int(seen.key), int(seen.level))
 

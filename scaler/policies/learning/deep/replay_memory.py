@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from scaler.model.task import Floats, Integers
+from scaler.model.kernel import Floats, Integers
 from scaler.policies.learning.deep.encoding import Codes
 from scaler.policies.learning.deep.prospect import Prospect
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from tuner.rollout.push import DAEMON
 from tuner.rollout.retuning_settings import Retuning, read_retuning
-
-if TYPE_CHECKING:
-    from tuner.store.connection import Session, Store
-    from tuner.store.records import Watch
+from tuner.store.connection import Session, Store
+from tuner.store.events import add_event
+from tuner.store.records import EventRecord, Watch
+from tuner.store.watches import find_watch, write_watch
 
 Clock = Callable[[], float]
 MOST_PAUSE_S = 7 * 86_400.0
@@ -49,11 +50,6 @@ def note(
     **detail: Any,
 ) -> Watch:
     """Commit where the holder stands, with an event (what, says, detail) and whatever goes along, or nothing of it."""
-    from tuner.rollout.push import DAEMON
-    from tuner.store.events import add_event
-    from tuner.store.records import EventRecord
-    from tuner.store.watches import find_watch, write_watch
-
     now = hand.clock()
     values: dict[str, Any] = {}
     if phase is not None:

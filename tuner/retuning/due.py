@@ -8,21 +8,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from scaler.model.queueing import mg1_response
+from tuner.history.qos_history import BROKEN, UNKNOWN, find_changes, judge_slots, load_slots
 from tuner.rollout.betting import exceeds, share_of
-
-if TYPE_CHECKING:
-    from tuner.rollout.retuning_settings import Retuning
-    from tuner.store.connection import Session
-    from tuner.store.records import SurrogateRecord as Record
-    from tuner.store.records import Watch
-    from tuner.surrogate.drift import Profile
-    from tuner.surrogate.observed_windows import Windows
-    from tuner.surrogate.surrogate import OperatorSurrogate, Surrogate
+from tuner.rollout.issue_orders import find_slot
+from tuner.rollout.retuning_settings import Retuning
+from tuner.scenario.description import shape_of, tables_of
+from tuner.scenario.scenario import make_infrastructure
+from tuner.search.problem import ask_qos
+from tuner.store.applications import load_application
+from tuner.store.connection import Session
+from tuner.store.decisions import list_decisions
+from tuner.store.records import SurrogateRecord as Record
+from tuner.store.records import Watch
+from tuner.store.samples import load_samples
+from tuner.store.surrogates import list_surrogates
+from tuner.surrogate.drift import Profile, compare_figures, compare_rates, profile, recall
+from tuner.surrogate.drift_answer import check_since
+from tuner.surrogate.fit import choose_length
+from tuner.surrogate.fitted_application import choose_moments, put_speeds
+from tuner.surrogate.observed_windows import Windows, gather
+from tuner.surrogate.surrogate import OperatorSurrogate, Surrogate
+from tuner.surrogate.surrogate_records import from_record
 
 MEAN, VARIANCE, RATES = 0.05, 0.5, 0.1  # changes worth a tuning: of the mean, of the variance, of the distribution
 OFF = 0.25  # of a predicted response time, from which on a surrogate is not relied on
@@ -61,13 +72,6 @@ def find_reason(session: Session, settings: Retuning, watch: Watch, now: float) 
 
 def find_drift(session: Session, app: str) -> Reason | None:
     """Of samples since the newest fit against those behind it."""
-    from tuner.store.samples import load_samples
-    from tuner.store.surrogates import list_surrogates
-    from tuner.surrogate.drift_answer import check_since
-    from tuner.surrogate.fit import choose_length
-    from tuner.surrogate.observed_windows import gather
-    from tuner.surrogate.surrogate_records import from_record
-
     record = next(iter(list_surrogates(session, app, limit=1)), None)
     if record is None:
         return None
@@ -84,8 +88,6 @@ def find_drift(session: Session, app: str) -> Reason | None:
 
 def has_changed(operator: OperatorSurrogate, since: Windows) -> bool:
     """Beyond chance, and by so much that an objective may not fit any more."""
-    from tuner.surrogate.drift import compare_rates, profile, recall
-
     before, after = recall(operator), profile(since, operator.reference)
     if after is None or after.evidence != before.evidence:
         return False
@@ -94,8 +96,6 @@ def has_changed(operator: OperatorSurrogate, since: Windows) -> bool:
 
 
 def have_moments_changed(before: Profile, after: Profile) -> bool:
-    from tuner.surrogate.drift import compare_figures
-
     fewest = min(before.windows, after.windows)
     mean = compare_figures(before.mean, after.mean, fewest)
     if mean.certain and abs(mean.factor - 1.0) >= MEAN:
@@ -108,12 +108,6 @@ def have_moments_changed(before: Profile, after: Profile) -> bool:
 
 def find_missed(session: Session, app: str, since: float, alpha: float) -> Reason | None:
     """Of the slots since it was tuned last, however often one looks."""
-    from tuner.history.qos_history import BROKEN, UNKNOWN, find_changes, judge_slots, load_slots
-    from tuner.rollout.issue_orders import find_slot
-    from tuner.scenario.description import shape_of, tables_of
-    from tuner.search.problem import ask_qos
-    from tuner.store.applications import load_application
-
     document = load_application(session, app).document
     shape, qos = shape_of(document), ask_qos(tables_of(document))
     slots = load_slots(session, app, tuple(o.name for o in shape.operators), since, math.inf, find_slot(document))
@@ -129,8 +123,6 @@ def find_missed(session: Session, app: str, since: float, alpha: float) -> Reaso
 
 
 def find_wrong(session: Session, app: str, since: float) -> Reason | None:
-    from tuner.store.surrogates import list_surrogates
-
     record = next(iter(list_surrogates(session, app, limit=1)), None)
     says = None if record is None else say_error(session, app, record, since)
     return None if says is None else Reason("error", says)
@@ -138,9 +130,6 @@ def find_wrong(session: Session, app: str, since: float) -> Reason | None:
 
 def say_error(session: Session, app: str, record: Record, since: float, until: float = math.inf) -> str | None:
     """What is wrong with the surrogate's predictions of the response times that scalers reported; None: nothing."""
-    from tuner.store.decisions import list_decisions
-    from tuner.surrogate.surrogate_records import from_record
-
     fitted = from_record(record)
     speeds = find_speeds(session, app, fitted)
     for operator in fitted.operators:
@@ -162,11 +151,6 @@ def say_error(session: Session, app: str, record: Record, since: float, until: f
 
 def find_speeds(session: Session, app: str, fitted: Surrogate) -> dict[str, float]:
     """Every node type's, as seen, else as described."""
-    from tuner.scenario.description import tables_of
-    from tuner.scenario.scenario import make_infrastructure
-    from tuner.store.applications import load_application
-    from tuner.surrogate.fitted_application import put_speeds
-
     described = make_infrastructure(tables_of(load_application(session, app).document)["infrastructure"])
     return {node.name: node.speedup for node in put_speeds(described, fitted).types}
 
@@ -175,8 +159,6 @@ def predict(
     operator: OperatorSurrogate, speeds: Mapping[str, float], rate: float | None, deployment: Any
 ) -> float | None:
     """The mean response time over the replicas; None where nobody can tell or where it would be luck."""
-    from tuner.surrogate.fitted_application import choose_moments
-
     if rate is None or not rate > 0.0 or not isinstance(deployment, Mapping) or operator.replayed is None:
         return None
     counts = {name: count for name, count in deployment.items() if name in speeds and count > 0}

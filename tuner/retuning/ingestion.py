@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from scaler.model.errors import BadInput
+from tuner.pipeline.ingest import Place, ingest
+from tuner.pipeline.session import start_session
+from tuner.pipeline.sources import detect, examine
+from tuner.pipeline.sources.found import Found
+from tuner.pipeline.sources.source_result import Reading
 from tuner.retuning.context import Hand
+from tuner.store.address import place_history
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tuner.pipeline.sources.found import Found
-    from tuner.pipeline.sources.source_result import Reading
 
 MASTER = "local[1]"
 
 
 def read_sources(hand: Hand, app: str, sources: Sequence[str], window_s: float) -> None:
     """What is new there; Spark is started if anything is, and stays for the next time."""
-    if find_spec("pyspark") is None:
-        raise BadInput("sources are set, and reading them needs Spark; install it: pip install 'stream-scaler[spark]'")
-    from tuner.pipeline.ingest import Place, ingest
-    from tuner.pipeline.session import start_session
-    from tuner.pipeline.sources import detect, examine
-    from tuner.store.address import place_history
-
     history = place_history(hand.store.address)
 
     def read(spark: SparkSession, fresh: Sequence[Found]) -> Reading:

@@ -13,17 +13,21 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+
+from sqlalchemy import select
 
 from scaler.model.errors import BadInput, Retry
 from tuner.retuning.context import Clock, Hand
 from tuner.retuning.phases import attend
 from tuner.retuning.requests import is_asked
+from tuner.retuning.stages import list_moving
+from tuner.rollout.issue_orders import issue_orders, list_guards
+from tuner.store.connection import Store
+from tuner.store.models import ControlRow, OrdersRow
+from tuner.store.orders import load_orders
 from tuner.store.records import Watch
 from tuner.store.runs import TakenOver, name_owner
-
-if TYPE_CHECKING:
-    from tuner.store.connection import Store
+from tuner.store.watches import LEASE_S, claim_watch, list_watches, release_watch, renew_watch
 
 log = logging.getLogger(__name__)
 EVERY_S = 0.5
@@ -75,9 +79,6 @@ def look_once(store: Store, clock: Clock = time.time, owner: str | None = None,
 
 def make_pass(hand: Hand, desk: Desk | None) -> list[Watch]:
     """Attend to what is due and in nobody's hand; with a desk searches are left to its thread."""
-    from tuner.retuning.stages import list_moving
-    from tuner.store.watches import list_watches
-
     renew_orders(hand)
     with hand.store.read() as session:
         watches, moving = list_watches(session), list_moving(session)
@@ -93,8 +94,6 @@ def make_pass(hand: Hand, desk: Desk | None) -> list[Watch]:
 
 
 def claim(hand: Hand, app: str) -> Watch | None:
-    from tuner.store.watches import claim_watch
-
     with hand.store.begin() as session:
         return claim_watch(session, app, hand.owner, time.time())
 
@@ -134,8 +133,6 @@ def attend_safely(hand: Hand, watch: Watch, searching: bool) -> tuple[Watch, boo
 
 def let_go(hand: Hand, watch: Watch, desk: Desk | None, again_s: float | None = None) -> Watch:
     """For anybody to claim, when it is due or after so many seconds."""
-    from tuner.store.watches import release_watch
-
     later = {} if again_s is None else {"due": hand.clock() + again_s}
     try:
         with hand.store.begin() as session:
@@ -156,8 +153,6 @@ def let_go_of_all(hand: Hand, desk: Desk) -> None:
 @contextmanager
 def renewing(hand: Hand, watch: Watch) -> Iterator[None]:
     """Renew the lease for as long as the work takes; a write of who was taken over is refused by its fence anyway."""
-    from tuner.store.watches import LEASE_S, renew_watch
-
     over = threading.Event()
 
     def renew() -> None:
@@ -179,12 +174,6 @@ def renewing(hand: Hand, watch: Watch) -> Iterator[None]:
 
 def renew_orders(hand: Hand) -> None:
     """Tell scalers of controls that have run out by themselves."""
-    from sqlalchemy import select
-
-    from tuner.rollout.issue_orders import issue_orders, list_guards
-    from tuner.store.models import ControlRow, OrdersRow
-    from tuner.store.orders import load_orders
-
     now = hand.clock()
     query = (
         select(ControlRow.application)

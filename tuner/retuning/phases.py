@@ -12,7 +12,8 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from importlib.util import find_spec
+from typing import Any
 
 from scaler.model.errors import BadInput, Retry
 from tuner.retuning.context import Hand, Interrupted, give_up, note, settings_of
@@ -20,15 +21,26 @@ from tuner.retuning.due import find_reason, say_error
 from tuner.retuning.refit import explain_health, refit
 from tuner.retuning.requests import SEARCHING, STEERING, TUNE, fulfil, take_tuning
 from tuner.retuning.stages import find_moving, watch_stage
-from tuner.store.records import Watch
-from tuner.store.runs import TakenOver
-
-if TYPE_CHECKING:
-    from tuner.store.records import ObjectiveRecord, Trial, TuningRun
+from tuner.rollout.improvement import compare as weigh
+from tuner.rollout.improvement import find_alike
+from tuner.rollout.push import DAEMON, add_evidence, push
+from tuner.search.problem import Wanted, read_brief, settle
+from tuner.search.tuning_run import Ended, find_proposed
+from tuner.search.tuning_run import tune as search
+from tuner.store.applications import load_application
+from tuner.store.events import add_event
+from tuner.store.objectives import list_objectives, load_objective, standing_objective
+from tuner.store.records import EventRecord, ObjectiveRecord, Trial, TuningRun, Watch
+from tuner.store.runs import TakenOver, claim_run, load_run, start_run
+from tuner.store.samples import load_samples
+from tuner.store.surrogates import load_surrogate, save_surrogate
+from tuner.store.watches import find_watch, write_watch
+from tuner.surrogate.surrogate_records import to_record
 
 log = logging.getLogger(__name__)
 HELD_RETRY_S = 60.0  # before looking again at a search that another process carries on
 DAY_S = 86_400.0
+INSTALL_SPARK = "pip install 'stream-scaler[spark]'"
 
 
 def attend(hand: Hand, watch: Watch, searching: bool = True) -> tuple[Watch, bool]:
@@ -89,16 +101,15 @@ def step(hand: Hand, watch: Watch) -> Watch:
 def ingest(hand: Hand, watch: Watch) -> Watch:
     sources = settings_of(watch).sources
     if sources:
-        from tuner.retuning.ingestion import read_sources
+        if find_spec("pyspark") is None:
+            raise BadInput("sources are set, and reading them needs Spark; install it: " + INSTALL_SPARK)
+        from tuner.retuning.ingestion import read_sources  # brings pyspark along
 
         read_sources(hand, watch.application, sources, settings_of(watch).window_s)
     return note(hand, watch, "fit")
 
 
 def fit(hand: Hand, watch: Watch) -> Watch:
-    from tuner.store.surrogates import save_surrogate
-    from tuner.surrogate.surrogate_records import to_record
-
     with hand.store.read() as session:
         fitted = refit(session, watch.application, settings_of(watch), hand.clock())
     if fitted is None:
@@ -113,8 +124,6 @@ def fit(hand: Hand, watch: Watch) -> Watch:
 
 def check(hand: Hand, watch: Watch) -> Watch:
     """Nothing is tuned on what failed a check, or does not predict what scalers saw."""
-    from tuner.store.surrogates import load_surrogate
-
     with hand.store.read() as session:
         record = load_surrogate(session, watch.application)
         wrong = explain_health(record) if record.health == "fail" else None
@@ -124,10 +133,6 @@ def check(hand: Hand, watch: Watch) -> Watch:
 
 def tune(hand: Hand, watch: Watch) -> Watch:
     """Begin the search, or go on with the one that was begun; what it found is in the database when this returns."""
-    from tuner.search.tuning_run import Ended, find_proposed
-    from tuner.search.tuning_run import tune as search
-    from tuner.store.runs import claim_run, load_run
-
     if "run" not in watch.detail:
         watch, run = begin(hand, watch)
     else:
@@ -147,11 +152,6 @@ def tune(hand: Hand, watch: Watch) -> Watch:
 
 
 def begin(hand: Hand, watch: Watch) -> tuple[Watch, TuningRun]:
-    from tuner.search.problem import Wanted, settle
-    from tuner.store.applications import load_application
-    from tuner.store.records import TuningRun
-    from tuner.store.runs import start_run
-
     settings, wish, count = settings_of(watch), watch.detail.get("wish") or {}, int(watch.detail.get("searches", 0))
     wanted = Wanted(
         engine=wish.get("engine", settings.engine),
@@ -169,11 +169,6 @@ def begin(hand: Hand, watch: Watch) -> tuple[Watch, TuningRun]:
     kept: list[TuningRun] = []
     now, cause = hand.clock(), watch.detail.get("cause", {})
     with hand.store.begin() as session:
-        from tuner.rollout.push import DAEMON
-        from tuner.store.events import add_event
-        from tuner.store.records import EventRecord
-        from tuner.store.watches import write_watch
-
         kept.append(start_run(session, new, hand.owner, time.time()))
         detail = {**watch.detail, "run": kept[0].id, "searches": count + 1}
         watch = write_watch(session, watch, detail=detail)
@@ -186,8 +181,6 @@ def begin(hand: Hand, watch: Watch) -> tuple[Watch, TuningRun]:
 
 def prefer_monitored(session: Any, version: Any) -> Any:
     """Without the trace of the description, where a day or more was monitored: that is what comes now."""
-    from tuner.store.samples import load_samples
-
     if "trace" not in version.document:
         return version
     samples = load_samples(session, version.application)
@@ -198,7 +191,6 @@ def prefer_monitored(session: Any, version: Any) -> Any:
 
 def stopping(hand: Hand, watch: Watch) -> Callable[[Trial, Sequence[Trial]], None]:
     """Raises between two trials where the daemon is to end, a person wants something, or an objective is on its way."""
-    from tuner.store.watches import find_watch
 
     def on_trial(trial: Trial, trials: Sequence[Trial]) -> None:
         if hand.ended():
@@ -228,13 +220,6 @@ def finish(hand: Hand, watch: Watch, run: TuningRun, ended: Any) -> Watch:
 
 def compare(hand: Hand, watch: Watch) -> Watch:
     """Let it in beside the standing one, if it is better beyond the noise; both, or neither, with the reason."""
-    from tuner.rollout.improvement import compare as weigh
-    from tuner.rollout.improvement import find_alike
-    from tuner.rollout.push import DAEMON, add_evidence, push
-    from tuner.search.problem import read_brief
-    from tuner.store.objectives import list_objectives, load_objective, standing_objective
-    from tuner.store.runs import load_run
-
     app, now, settings = watch.application, hand.clock(), settings_of(watch)
     with hand.store.read() as session:
         found = load_objective(session, app, watch.detail["version"])

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from scaler.model.errors import BadInput
+from scaler.model.sample import Sample
 from tuner.retuning.due import have_moments_changed
-
-if TYPE_CHECKING:
-    from scaler.model.sample import Sample
-    from tuner.rollout.retuning_settings import Retuning
-    from tuner.store.connection import Session
-    from tuner.store.records import SurrogateRecord as Record
-    from tuner.surrogate.observed_windows import Windows
-    from tuner.surrogate.surrogate import Surrogate
+from tuner.rollout.retuning_settings import Retuning
+from tuner.scenario.description import tables_of
+from tuner.scenario.scenario import make_infrastructure
+from tuner.store.applications import load_application
+from tuner.store.connection import Session
+from tuner.store.records import SurrogateRecord as Record
+from tuner.store.samples import load_samples
+from tuner.store.surrogates import list_surrogates
+from tuner.surrogate.checks import LATER
+from tuner.surrogate.drift import profile
+from tuner.surrogate.fit import choose_length, fit
+from tuner.surrogate.observed_windows import Windows, gather, take
+from tuner.surrogate.service_moments import list_services
+from tuner.surrogate.surrogate import Surrogate, worst
+from tuner.surrogate.surrogate_records import from_record
 
 PARTS = (0.5, 0.25, 0.125)  # of the stretch, its end: tried where the whole is of two minds
 LEAST = 30  # windows of a stretch, of whose last ones nothing could be told otherwise
@@ -26,9 +33,6 @@ FITS = 6  # earlier fits, whose ends are tried as well: what had not drifted by 
 
 def refit(session: Session, app: str, settings: Retuning, now: float) -> Surrogate | None:
     """None where the newest surrogate has seen all that there is."""
-    from tuner.store.samples import load_samples
-    from tuner.store.surrogates import list_surrogates
-
     earlier = list_surrogates(session, app, limit=FITS)
     samples = load_samples(session, app, since=now - settings.history_s)
     if not samples:
@@ -44,12 +48,6 @@ def fit_stretches(session: Session, app: str, samples: list[Sample], ends: Seque
     Tried are all of it, what came since earlier fits, and its last parts. Whether a stretch is steady is known before
     it is fitted, which takes long.
     """
-    from tuner.scenario.description import tables_of
-    from tuner.scenario.scenario import make_infrastructure
-    from tuner.store.applications import load_application
-    from tuner.surrogate.fit import choose_length, fit
-    from tuner.surrogate.observed_windows import gather
-    from tuner.surrogate.surrogate import worst
 
     types = make_infrastructure(tables_of(load_application(session, app).document)["infrastructure"]).types
     own = choose_length(samples)
@@ -72,11 +70,6 @@ def fit_stretches(session: Session, app: str, samples: list[Sample], ends: Seque
 
 def is_steady(windows: Windows) -> bool:
     """Whether the last windows are like those before them: what is not may be of two minds, and right about neither."""
-    from tuner.surrogate.checks import LATER
-    from tuner.surrogate.drift import profile
-    from tuner.surrogate.observed_windows import take
-    from tuner.surrogate.service_moments import list_services
-
     index, reference = np.arange(windows.start.size), list_services(windows)[1]
     cut = math.ceil(index.size * (1.0 - LATER))
     before, after = (profile(take(windows, side), reference) for side in (index < cut, index >= cut))
@@ -87,8 +80,6 @@ def is_steady(windows: Windows) -> bool:
 
 def explain_health(record: Record) -> str:
     """The checks that failed, in their own words."""
-    from tuner.surrogate.surrogate_records import from_record
-
     failed = [check for check in from_record(record).checks if check.verdict == "fail"]
     told = "; ".join(f"{check.operator}, {check.name}: {check.says}" for check in failed[:3])
     return f"surrogate {record.number} failed a check ({told})"

@@ -8,6 +8,8 @@ from typing import Any
 
 from tuner.retuning.context import Hand, note, settings_of
 from tuner.store.records import Watch
+from tuner.store.runs import claim_run, end_run
+from tuner.store.watches import find_watch, take_up
 
 STEERING = ("pause", "resume", "stop")
 TUNE = "tune"
@@ -37,8 +39,6 @@ def fulfil(hand: Hand, watch: Watch) -> Watch:
 
 def stop(hand: Hand, watch: Watch, who: str) -> Watch:
     """End the search that is under way; it is not resumed."""
-    from tuner.store.runs import claim_run, end_run
-
     run_id = watch.detail.get("run")
 
     def work(session: Any) -> None:
@@ -68,8 +68,6 @@ def take_tuning(hand: Hand, watch: Watch) -> Watch:
 
 
 def taking(watch: Watch, word: str) -> Any:
-    from tuner.store.watches import take_up
-
     def work(session: Any) -> None:
         take_up(session, watch, (word,))
 
@@ -79,8 +77,6 @@ def taking(watch: Watch, word: str) -> Any:
 def reread(hand: Hand, watch: Watch) -> Watch:
     """With the wishes that are left."""
     from dataclasses import replace
-
-    from tuner.store.watches import find_watch
 
     with hand.store.read() as session:
         there = find_watch(session, watch.application)

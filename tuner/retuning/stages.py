@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from sqlalchemy import select
 
 from tuner.retuning.context import MOST_PAUSE_S, Hand, note, settings_of
+from tuner.retuning.requests import SEARCHING
 from tuner.rollout.evidence import BROKEN, GOES_ON, PASSED, UNDECIDED, WAITS, Verdict, judge_stage
+from tuner.rollout.issue_orders import CANDIDATES, find_slot
 from tuner.rollout.push import DAEMON, add_evidence, push, roll_back
+from tuner.store.applications import load_application
+from tuner.store.connection import Session
 from tuner.store.faults import Outdated
-from tuner.store.records import Watch
-
-if TYPE_CHECKING:
-    from tuner.store.connection import Session
-    from tuner.store.records import ObjectiveRecord
+from tuner.store.models import ObjectiveRow
+from tuner.store.objectives import list_objectives
+from tuner.store.records import ObjectiveRecord, Watch
 
 NEXT = {"shadow": "canary", "canary": "full"}
 
 
 def find_moving(session: Session, app: str) -> ObjectiveRecord | None:
     """What is in shadow or canary, else what is in full use and not yet settled."""
-    from tuner.rollout.issue_orders import CANDIDATES
-    from tuner.store.objectives import list_objectives
-
     candidates = list_objectives(session, app, CANDIDATES, limit=1)
     unsettled = [
         one
@@ -33,11 +34,6 @@ def find_moving(session: Session, app: str) -> ObjectiveRecord | None:
 
 def list_moving(session: Session) -> set[str]:
     """Applications with an objective in shadow or canary."""
-    from sqlalchemy import select
-
-    from tuner.rollout.issue_orders import CANDIDATES
-    from tuner.store.models import ObjectiveRow
-
     return set(session.scalars(select(ObjectiveRow.application).where(ObjectiveRow.state.in_(CANDIDATES)).distinct()))
 
 
@@ -108,15 +104,10 @@ def settle(hand: Hand, watch: Watch, objective: ObjectiveRecord, verdict: Verdic
 
 def phase_of(watch: Watch, phase: str) -> str:
     """A search that a person's push came in between of stays where it is."""
-    from tuner.retuning.requests import SEARCHING
-
     return watch.phase if watch.phase in SEARCHING else phase
 
 
 def find_slot_of(session: Session, app: str) -> float:
-    from tuner.rollout.issue_orders import find_slot
-    from tuner.store.applications import load_application
-
     return find_slot(load_application(session, app).document)
 
 

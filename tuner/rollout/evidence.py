@@ -15,21 +15,26 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sqlalchemy import select
 
 from scaler.model.kernel import Floats
+from sim.application import Application
+from tuner.history.qos_history import BROKEN as LATE
+from tuner.history.qos_history import UNKNOWN, Slots, find_changes, judge_slots, load_slots, observe, sum_prices
 from tuner.rollout.betting import exceeds, measure_doubt, share_of
-
-if TYPE_CHECKING:
-    from sim.application import Application
-    from tuner.history.qos_history import Slots
-    from tuner.rollout.retuning_settings import Retuning
-    from tuner.scenario.qos import QoS
-    from tuner.store.connection import Session
-    from tuner.store.records import ObjectiveRecord
+from tuner.rollout.issue_orders import find_slot
+from tuner.rollout.retuning_settings import Retuning
+from tuner.scenario.description import shape_of, tables_of
+from tuner.scenario.qos import QoS
+from tuner.search.problem import ask_qos
+from tuner.store.applications import load_application
+from tuner.store.connection import Session
+from tuner.store.models import DecisionRow as Row
+from tuner.store.records import ObjectiveRecord
 
 Flags = NDArray[np.bool_]
 WAITS, GOES_ON, PASSED, BROKEN, UNDECIDED = "waits", "goes on", "passed", "broken", "undecided"
@@ -98,27 +103,18 @@ def judge_stage(session: Session, objective: ObjectiveRecord, settings: Retuning
 
 
 def find_place(session: Session, objective: ObjectiveRecord) -> Place:
-    from tuner.rollout.issue_orders import find_slot
-    from tuner.scenario.description import shape_of, tables_of
-    from tuner.search.problem import ask_qos
-    from tuner.store.applications import load_application
-
     document = load_application(session, objective.application).document
     qos = ask_qos(tables_of(document))
     return Place(objective.state, shape_of(document), qos, find_slot(document))
 
 
 def load(session: Session, objective: ObjectiveRecord, place: Place, since: float, until: float = math.inf) -> Slots:
-    from tuner.history.qos_history import load_slots
-
     names = tuple(operator.name for operator in place.application.operators)
     return load_slots(session, objective.application, names, since, until, place.slot_s)
 
 
 def find_limits(session: Session, objective: ObjectiveRecord, place: Place, count: int) -> Limits:
     """What may be broken: as demanded, or as it was in so many slots before its first stage, where that was worse."""
-    from tuner.history.qos_history import observe
-
     begun = [objective.evidence[s]["since"] for s in ("shadow", "canary", "full") if s in objective.evidence]
     first = float(min(begun, default=objective.changed or 0.0))
     slots = load(session, objective, place, first - max(count, 2 * FEWEST_BEFORE) * place.slot_s, first)
@@ -130,9 +126,6 @@ def find_limits(session: Session, objective: ObjectiveRecord, place: Place, coun
 
 def look(objective: ObjectiveRecord, place: Place, slots: Slots) -> Seen:
     """The slots in which those that pursue it first, or all, did."""
-    from tuner.history.qos_history import BROKEN as LATE
-    from tuner.history.qos_history import UNKNOWN, find_changes, judge_slots, sum_prices
-
     stated = objective.evidence.get(place.stage, {})
     canaries = stated.get("operators") if place.stage == "canary" else None
     columns = [i for i, name in enumerate(slots.operators) if canaries is None or name in canaries]
@@ -154,9 +147,6 @@ def look(objective: ObjectiveRecord, place: Place, slots: Slots) -> Seen:
 
 def look_at_shadow(session: Session, objective: ObjectiveRecord, place: Place, slots: Slots, since: float) -> Seen:
     """The candidate's own course, in the slots in which it was computed for every operator."""
-    from tuner.history.qos_history import BROKEN as LATE
-    from tuner.history.qos_history import UNKNOWN, Slots, judge_slots, sum_prices
-
     shape = slots.response.shape
     response, price = np.full(shape, math.nan), np.full(shape, math.nan)
     computed: Flags = np.zeros(shape, dtype=np.bool_)
@@ -187,10 +177,6 @@ def look_at_shadow(session: Session, objective: ObjectiveRecord, place: Place, s
 
 
 def load_shadows(session: Session, app: str, since: float) -> list[tuple[float, str, Mapping[str, Any]]]:
-    from sqlalchemy import select
-
-    from tuner.store.models import DecisionRow as Row
-
     query = select(Row.time, Row.operator, Row.shadow).where(
         Row.application == app, Row.time >= since, Row.shadow.is_not(None)
     )

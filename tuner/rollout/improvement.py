@@ -13,18 +13,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from scaler.model.kernel import Floats
 from scaler.model.queueing import mg1_rate_within, mg1_response
 from tuner.rollout.objective_model import MODEL
-
-if TYPE_CHECKING:
-    from tuner.search.problem import Brief
-    from tuner.search.space.parameters import Parameters
-    from tuner.store.records import ObjectiveRecord
+from tuner.search.engines.naive import ask
+from tuner.search.evaluation import MEASURES, tail
+from tuner.search.problem import Brief
+from tuner.search.recommendation import prove
+from tuner.search.space.parameters import Parameters
+from tuner.store.records import ObjectiveRecord
 
 CONFIDENCE = 0.95
 MOST = 100.0  # times R_max: the bound of who would let a replica take more than it can
@@ -40,9 +41,6 @@ class Comparison:
 
 def compare(brief: Brief, found: ObjectiveRecord, standing: ObjectiveRecord | None, gain: float) -> Comparison:
     """The objective found against the one that stands, or against equal shares."""
-    from tuner.search.evaluation import MEASURES, tail
-    from tuner.search.recommendation import prove
-
     told = standing if standing is not None and set(standing.bounds) == set(found.bounds) else None
     other = ask_equal(brief) if told is None else to_parameters(brief, translate(brief, told))
     name = "equal shares" if told is None else f"objective {told.version}"
@@ -103,8 +101,6 @@ def is_positive(differences: Floats) -> bool:
 
 def to_parameters(brief: Brief, objective: ObjectiveRecord) -> Parameters:
     """As a search would have written the objective down."""
-    from tuner.search.space.parameters import Parameters
-
     space = brief.question.space
     return Parameters(tuple(objective.bounds[name] / space.r_max for name in space.operators), objective.weights)
 
@@ -123,8 +119,6 @@ def translate(brief: Brief, standing: ObjectiveRecord) -> ObjectiveRecord:
 
 
 def ask_equal(brief: Brief) -> Parameters:
-    from tuner.search.engines.naive import ask
-
     return ask(brief.question, (), brief.seed)[0].parameters
 
 

@@ -6,24 +6,23 @@ Made anew in the transaction of whatever changed it, so that nothing is told tha
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tuner.history.qos_history import SLOT_S
-
-if TYPE_CHECKING:
-    from tuner.store.connection import Session
-    from tuner.store.records import ObjectiveRecord, OrdersRecord
+from tuner.rollout.objective_model import model_of
+from tuner.store.applications import load_application
+from tuner.store.connection import Session
+from tuner.store.controls import list_controls
+from tuner.store.objectives import list_objectives, standing_objective
+from tuner.store.orders import put_orders
+from tuner.store.records import ObjectiveRecord, OrdersRecord
+from tuner.store.rows import take_turns
 
 CANDIDATES = ("shadow", "canary")  # states of an objective on its way in
 
 
 def issue_orders(session: Session, app: str, now: float) -> OrdersRecord:
     """The application's orders as of now; those that stand already where they say the same."""
-    from tuner.store.applications import load_application
-    from tuner.store.objectives import list_objectives, standing_objective
-    from tuner.store.orders import put_orders
-    from tuner.store.rows import take_turns
-
     take_turns(session, f"orders of {app}")  # before reading: what others commit meanwhile is told by the later one
     document = load_application(session, app).document
     standing = standing_objective(session, app)
@@ -51,8 +50,6 @@ def find_slot(document: Mapping[str, Any]) -> float:
 
 def tell_objective(session: Session, objective: ObjectiveRecord) -> dict[str, Any]:
     """The objective in full."""
-    from tuner.rollout.objective_model import model_of
-
     model = model_of(session, objective)
     weights = objective.weights
     known = {name: model["operators"][name] for name in objective.bounds if name in model["operators"]}
@@ -76,8 +73,6 @@ def tell_candidate(session: Session, candidate: ObjectiveRecord) -> dict[str, An
 
 def list_guards(session: Session, app: str, now: float) -> dict[str, dict[str, Any]]:
     """The controls that stand, by operator and kind."""
-    from tuner.store.controls import list_controls
-
     guards: dict[str, dict[str, Any]] = {}
     for control in reversed(list_controls(session, app, at=now)):
         guards.setdefault(control.operator, {})[control.kind] = dict(control.settings)

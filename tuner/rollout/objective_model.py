@@ -10,12 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from sim.setting import Setting
-    from tuner.store.connection import Session
-    from tuner.store.records import ObjectiveRecord
+from sim.setting import Setting, gains, tasks
+from tuner.scenario.description import scenario_of
+from tuner.search.problem import ask_qos, brief_of, choose_policy, find_samples, has_trace, put_surrogate, read_arrivals
+from tuner.store.applications import load_application
+from tuner.store.connection import Session
+from tuner.store.records import ObjectiveRecord
+from tuner.store.runs import load_run
+from tuner.store.samples import count_samples
+from tuner.store.surrogates import list_surrogates
+from tuner.surrogate.fitted_application import list_constants
+from tuner.surrogate.surrogate_records import from_record
 
 MODEL = "model"  # in an objective's evidence
 Model = dict[str, Any]
@@ -32,9 +39,6 @@ def model_of(session: Session, objective: ObjectiveRecord) -> Model:
 
 def of_run(session: Session, objective: ObjectiveRecord, run_id: int) -> Model:
     """As the search believed it to be."""
-    from tuner.search.problem import brief_of
-    from tuner.store.runs import load_run
-
     run = load_run(session, run_id)
     brief = brief_of(session, objective.application, run.settings, run.engine, run.seed, run.budget)
     return describe(brief.proof, find_constants(session, objective.application, brief.surrogate_id))
@@ -42,11 +46,6 @@ def of_run(session: Session, objective: ObjectiveRecord, run_id: int) -> Model:
 
 def by_hand(session: Session, app: str) -> Model:
     """As the newest description and the newest surrogate that passed its checks have it."""
-    from tuner.scenario.description import scenario_of
-    from tuner.search.problem import ask_qos, choose_policy, put_surrogate
-    from tuner.store.applications import load_application
-    from tuner.store.surrogates import list_surrogates
-
     document = load_application(session, app).document
     scenario = scenario_of({**document, "policy": choose_policy(document, {})}, name=app)
     setting, qos = scenario.settings[0], ask_qos(scenario.document)
@@ -59,10 +58,6 @@ def by_hand(session: Session, app: str) -> Model:
 
 def find_highest(session: Session, app: str, setting: Setting, document: Mapping[str, Any]) -> float:
     """The highest rate of the external stream: as described, else as monitored, else what can be served at all."""
-    from sim.setting import gains
-    from tuner.search.problem import find_samples, has_trace, read_arrivals
-    from tuner.store.samples import count_samples
-
     if has_trace(document, {}):
         return float(setting.trace.rates.max()) if setting.highest_rate is None else setting.highest_rate
     if count_samples(session, app):
@@ -78,10 +73,6 @@ def find_highest(session: Session, app: str, setting: Setting, document: Mapping
 
 def find_constants(session: Session, app: str, surrogate_id: int | None) -> dict[str, float]:
     """Seconds that an answer takes at each operator besides queueing; none known without a surrogate."""
-    from tuner.store.surrogates import list_surrogates
-    from tuner.surrogate.fitted_application import list_constants
-    from tuner.surrogate.surrogate_records import from_record
-
     if surrogate_id is None:
         return {}
     record = next(record for record in list_surrogates(session, app) if record.id == surrogate_id)
@@ -90,8 +81,6 @@ def find_constants(session: Session, app: str, surrogate_id: int | None) -> dict
 
 def describe(setting: Setting, constants: Mapping[str, float]) -> Model:
     """The setting's part of what `scaler.model.orders` reads as an objective."""
-    from sim.setting import tasks
-
     told = tasks(setting)
     operators = {
         operator.name: {

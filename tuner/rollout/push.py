@@ -9,17 +9,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from sqlalchemy import update
 
 from scaler.model.errors import BadInput
+from scaler.model.task import Weights
 from tuner.rollout.issue_orders import CANDIDATES, find_slot, issue_orders
 from tuner.rollout.objective_model import MODEL, model_of
+from tuner.scenario.description import shape_of
+from tuner.store.applications import load_application
+from tuner.store.connection import Session
+from tuner.store.events import add_event
 from tuner.store.faults import Outdated
-
-if TYPE_CHECKING:
-    from scaler.model.task import Weights
-    from tuner.store.connection import Session
-    from tuner.store.records import ObjectiveRecord
+from tuner.store.models import ObjectiveRow
+from tuner.store.objectives import add_objective, list_objectives, load_objective, move_objective, standing_objective
+from tuner.store.records import EventRecord, ObjectiveRecord
+from tuner.store.rows import take_turns
 
 DAEMON = "the daemon"  # who does what no person did
 STAGES = ("proposed", "shadow", "canary", "full")
@@ -34,10 +40,6 @@ def push(
 
     `figures` are what the stage before ended by, and are kept under its name.
     """
-    from tuner.store.events import add_event
-    from tuner.store.objectives import load_objective, move_objective
-    from tuner.store.records import EventRecord
-    from tuner.store.rows import take_turns
 
     if stage not in STAGES[1:]:
         raise BadInput(f"the stage is {stage!r:.99}, and must be one of {', '.join(STAGES[1:])}")
@@ -67,8 +69,6 @@ def push(
 
 def check_step(session: Session, there: ObjectiveRecord, stage: str, who: str) -> list[str]:
     """The stages that this skips; refused where it may not be."""
-    from tuner.store.objectives import list_objectives
-
     named = f"objective {there.version} of {there.application!r}"
     if there.state == "reverted":
         why = _table(there.evidence.get("reverted")).get("why", "")
@@ -93,8 +93,6 @@ def choose_canary(session: Session, candidate: ObjectiveRecord, slots: int) -> d
 
     A single operator leads for one long stretch, for each turn costs it changes of deployment.
     """
-    from tuner.store.applications import load_application
-    from tuner.store.objectives import standing_objective
 
     names = list(candidate.bounds)
     slot_s = find_slot(load_application(session, candidate.application).document)
@@ -123,10 +121,6 @@ def roll_back(
 
     With a version only that one; refused where it is neither of these any more.
     """
-    from tuner.store.events import add_event
-    from tuner.store.objectives import list_objectives, move_objective
-    from tuner.store.records import EventRecord
-    from tuner.store.rows import take_turns
 
     take_turns(session, f"objectives of {app}")
     bad = next(iter(list_objectives(session, app, CANDIDATES) or list_objectives(session, app, ("full",))), None)
@@ -161,12 +155,6 @@ def propose_by_hand(
     session: Session, app: str, weights: Weights, bounds: Mapping[str, float], who: str, now: float, why: str = ""
 ) -> ObjectiveRecord:
     """An objective of a person's own; bounds are on the queueing part of the response time, like those of a search."""
-    from tuner.scenario.description import shape_of
-    from tuner.store.applications import load_application
-    from tuner.store.events import add_event
-    from tuner.store.objectives import add_objective
-    from tuner.store.records import EventRecord, ObjectiveRecord
-
     operators = [operator.name for operator in shape_of(load_application(session, app).document).operators]
     for name, bound in bounds.items():
         if name not in operators:
@@ -187,11 +175,6 @@ def add_evidence(session: Session, objective: ObjectiveRecord, **more: Any) -> O
     """The same with more evidence, in the state that it has and since when it has it."""
     from dataclasses import replace
 
-    from sqlalchemy import update
-
-    from tuner.store.models import ObjectiveRow
-    from tuner.store.objectives import load_objective
-
     there = load_objective(session, objective.application, objective.version or 0)
     evidence = {**there.evidence, **more}
     session.execute(update(ObjectiveRow).where(ObjectiveRow.id == there.id).values(evidence=evidence))
@@ -199,8 +182,6 @@ def add_evidence(session: Session, objective: ObjectiveRecord, **more: Any) -> O
 
 
 def find_standing_version(session: Session, app: str) -> int | None:
-    from tuner.store.objectives import standing_objective
-
     standing = standing_objective(session, app)
     return None if standing is None else standing.version
 

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from tuner.store.connection import Session
-    from tuner.store.records import ApplicationVersion
+from tuner.rollout.issue_orders import issue_orders
+from tuner.rollout.retuning_settings import DEFAULTS
+from tuner.store.applications import add_application, list_versions
+from tuner.store.connection import Session
+from tuner.store.events import add_event
+from tuner.store.orders import load_orders
+from tuner.store.records import ApplicationVersion, EventRecord
+from tuner.store.watches import find_watch, put_watch
 
 
 def keep_described(
     session: Session, app: str, document: Mapping[str, Any], who: str, now: float
 ) -> ApplicationVersion:  # fmt: skip
     """The version that says this; how the application is retuned stays as it was set."""
-    from tuner.rollout.issue_orders import issue_orders
-    from tuner.rollout.retuning_settings import DEFAULTS
-    from tuner.store.applications import add_application, list_versions
-    from tuner.store.events import add_event
-    from tuner.store.orders import load_orders
-    from tuner.store.records import EventRecord
-    from tuner.store.watches import find_watch, put_watch
-
     before = len(list_versions(session, app))
     version = add_application(session, app, document, now)
     watch = find_watch(session, app)

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from scaler.model.errors import BadInput
+from tuner.search.engines import ENGINES
 
 DAY_S = 86_400.0
 
@@ -76,8 +77,6 @@ def read_setting(name: str, value: Any) -> Any:
 
 
 def read_engine(value: Any) -> str:
-    from tuner.search.engines import ENGINES
-
     if not isinstance(value, str) or value not in ENGINES:
         raise wrong("engine", value, f"one of {', '.join(ENGINES)}")
     return value

@@ -5,14 +5,29 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING
 
+from fastapi import APIRouter, FastAPI
+
+from tuner.service import health
+from tuner.service.api import (
+    application_routes,
+    control_routes,
+    openapi,
+    order_routes,
+    push_routes,
+    read_routes,
+    report_routes,
+    tuning_routes,
+)
+from tuner.service.api.dependencies import Services
+from tuner.service.api.openapi import describe
+from tuner.service.api.problems import add_handlers
+from tuner.service.exchange.intake import close_intake, open_intake
+from tuner.service.exchange.order_board import Board, close_board, watch_orders
 from tuner.service.exchange.service_settings import Settings
-
-if TYPE_CHECKING:
-    from fastapi import APIRouter, FastAPI
-
-    from tuner.store.connection import Store
+from tuner.service.metrics import metrics_route
+from tuner.service.page import page_routes
+from tuner.store.connection import Store
 
 TITLE = "Application Manager"
 SAYS = "Scalers report, and fetch what they are to pursue; people look on, tune and push. Times are seconds since 1970."
@@ -20,20 +35,10 @@ SAYS = "Scalers report, and fetch what they are to pursue; people look on, tune 
 
 def make_app(store: Store, settings: Settings | None = None) -> FastAPI:
     """Everything under /v1, the page, and what watches over the service; the caller owns the store."""
-    from fastapi import FastAPI
-
-    from tuner.service.api.dependencies import Services
-    from tuner.service.api.openapi import describe
-    from tuner.service.api.problems import add_handlers
-    from tuner.service.exchange.intake import open_intake
-    from tuner.service.exchange.order_board import Board
-
     chosen = Settings() if settings is None else settings
 
     @asynccontextmanager
     async def live(app: FastAPI) -> AsyncIterator[None]:
-        from tuner.service.exchange.intake import close_intake
-        from tuner.service.exchange.order_board import close_board, watch_orders
 
         board = Board(store, chosen)
         intake = open_intake(store, chosen.largest_batch, chosen.largest_queue)
@@ -60,20 +65,6 @@ def make_app(store: Store, settings: Settings | None = None) -> FastAPI:
 
 
 def list_routers() -> Iterator[APIRouter]:
-    from tuner.service import health
-    from tuner.service.api import (
-        application_routes,
-        control_routes,
-        openapi,
-        order_routes,
-        push_routes,
-        read_routes,
-        report_routes,
-        tuning_routes,
-    )
-    from tuner.service.metrics import metrics_route
-    from tuner.service.page import page_routes
-
     rooms = (
         report_routes,
         order_routes,
@@ -90,6 +81,4 @@ def list_routers() -> Iterator[APIRouter]:
 
 def release(app: FastAPI) -> None:
     """Answer those who wait for orders, for the service is to stop; safe from within its loop alone."""
-    from tuner.service.exchange.order_board import close_board
-
     close_board(app.state.services.board)

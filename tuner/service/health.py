@@ -16,6 +16,9 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 
+from scaler.model.errors import BadInput
+from tuner.store.schema import HEAD, read_revision
+
 router = APIRouter()
 LOGGER = logging.getLogger(__name__)
 FRESH_S = 1.0
@@ -88,9 +91,6 @@ def find_fault(app: Any) -> str:
 
 def find_store_fault(store: Any) -> str:
     """Not by the store's own sentences, which call some of both kinds bad input."""
-    from scaler.model.errors import BadInput
-    from tuner.store.schema import HEAD, read_revision
-
     try:
         with store.engine.execution_options(reading=True).connect() as connection:
             return READY if read_revision(connection, store.address.shown) == HEAD else "schema"

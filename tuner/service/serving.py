@@ -17,13 +17,12 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
+
+import uvicorn
 
 from scaler.model.errors import BadInput
 from tuner.service.access.logs import say
-
-if TYPE_CHECKING:
-    import uvicorn
 
 LOGGER = logging.getLogger(__name__)
 GRACE = 10  # seconds for requests that are being answered when the service is asked to stop

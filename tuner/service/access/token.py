@@ -10,14 +10,12 @@ import re
 import secrets
 from collections.abc import Iterable
 from hashlib import sha256
-from typing import TYPE_CHECKING
 
 from scaler.model.errors import BadInput
 from tuner.service.access.scopes import join_scopes
+from tuner.store.connection import Session
 from tuner.store.records import Token
-
-if TYPE_CHECKING:
-    from tuner.store.connection import Session
+from tuner.store.tokens import add_token
 
 PREFIX = "ts_"
 PAGE_PREFIX = "tp_"  # of what a page session's cookie holds
@@ -46,8 +44,6 @@ def make_token(
     session: Session, name: str, scopes: Iterable[str], made_by: str, now: float, expires: float | None = None
 ) -> tuple[Token, str]:
     """Keep a new token; it and its secret."""
-    from tuner.store.tokens import add_token
-
     check_name(name)
     secret = make_secret()
     token = Token(name, digest(secret), join_scopes(scopes), made_by, now, expires)

@@ -9,7 +9,12 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from scaler.model.errors import BadInput
+from sim.application import parse_application
+from sim.graphs import APPLICATIONS
+from sim.infrastructure import INFRASTRUCTURES
 from tuner.rollout.registration import keep_described
+from tuner.scenario.describe import describe_application
+from tuner.scenario.description import freeze, is_alone, scenario_of
 from tuner.service.api.bodies import LARGEST_WHOLE, ApplicationBody
 from tuner.service.api.dependencies import (
     App,
@@ -57,10 +62,6 @@ def describe(tables: Mapping[str, Any], app: str) -> dict[str, Any]:
     """What to keep of a scenario's tables, which must make one that can be simulated."""
     from dataclasses import replace
 
-    from sim.application import parse_application
-    from tuner.scenario.describe import describe_application
-    from tuner.scenario.description import freeze, is_alone, scenario_of
-
     place = f"the description of {app!r}"
     if is_alone(tables):
         tables = {"application": describe_application(parse_application(tables))}
@@ -79,9 +80,6 @@ def describe(tables: Mapping[str, Any], app: str) -> dict[str, Any]:
 
 def check_tables(tables: Mapping[str, Any], place: str) -> None:
     """Refuse what would read files of this machine, or take more of it than a description needs."""
-    from sim.graphs import APPLICATIONS
-    from sim.infrastructure import INFRASTRUCTURES
-
     for name, table in tables.items():
         if isinstance(table, Mapping) and "file" in table:
             raise BadInput(

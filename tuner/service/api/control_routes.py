@@ -6,12 +6,19 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Response
 
+from scaler.guards import GUARDS, parse_guards
 from scaler.model.errors import BadInput
+from tuner.rollout.issue_orders import issue_orders
+from tuner.scenario.description import shape_of, tables_of
+from tuner.scenario.scenario import make_infrastructure
 from tuner.service.api.bodies import LONGEST_NAME, ControlBody, Name
 from tuner.service.api.dependencies import App, Given, Pushing, Word, answer, change, gives, read_as, takes
 from tuner.service.exchange.wire_documents import schema_of, shorten
+from tuner.store.applications import load_application
 from tuner.store.connection import Session
-from tuner.store.records import Control
+from tuner.store.controls import lift_control, set_control
+from tuner.store.events import add_event
+from tuner.store.records import Control, EventRecord
 
 router = APIRouter(prefix="/v1/applications/{app}/controls", tags=["controls"])
 Operator = Annotated[Word, Query(max_length=LONGEST_NAME, description="One operator alone; all where it is left out.")]
@@ -45,11 +52,6 @@ async def lift(app: App, kind: Name, caller: Pushing, given: Given, operator: Op
 
 def set_for(session: Session, control: Control) -> Control:
     """Keep it, say who set it, and tell the scalers."""
-    from tuner.rollout.issue_orders import issue_orders
-    from tuner.store.controls import set_control
-    from tuner.store.events import add_event
-    from tuner.store.records import EventRecord
-
     app, now = control.application, control.since
     check_control(session, control)
     made = set_control(session, control)
@@ -61,12 +63,6 @@ def set_for(session: Session, control: Control) -> Control:
 
 
 def lift_for(session: Session, app: str, operator: str, kind: str, who: str, now: float) -> None:
-    from tuner.rollout.issue_orders import issue_orders
-    from tuner.store.applications import load_application
-    from tuner.store.controls import lift_control
-    from tuner.store.events import add_event
-    from tuner.store.records import EventRecord
-
     load_application(session, app)
     lift_control(session, app, operator, kind, who, now)
     says = f"{who} lifted {kind} for {name(operator)}"
@@ -80,11 +76,6 @@ def name(operator: str) -> str:
 
 def check_control(session: Session, control: Control) -> None:
     """Refuse what the scalers could not read: they would go on without it."""
-    from scaler.guards import GUARDS, parse_guards
-    from tuner.scenario.description import shape_of, tables_of
-    from tuner.scenario.scenario import make_infrastructure
-    from tuner.store.applications import load_application
-
     app = control.application
     if control.kind not in GUARDS:
         raise BadInput(f"there is no guard {shorten(control.kind)!r}; choose of {', '.join(GUARDS)}")

@@ -11,6 +11,7 @@ from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.exceptions import HTTPException
 
 from scaler.model.errors import BadInput, NotReady, Retry
@@ -36,8 +37,6 @@ def problem(status: int, detail: str, headers: Mapping[str, str] | None = None) 
 
 
 def add_handlers(app: FastAPI) -> None:
-    from sqlalchemy.exc import TimeoutError as PoolTimeout
-
     app.add_exception_handler(BadInput, tell_bad_input)
     app.add_exception_handler(NotReady, tell_bad_input)
     app.add_exception_handler(Retry, tell_retry)

@@ -6,6 +6,10 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Response
 
+from scaler.model.task import Weights
+from tuner.rollout.push import propose_by_hand
+from tuner.rollout.push import push as push_to
+from tuner.rollout.push import roll_back as roll_back_now
 from tuner.service.api.bodies import ObjectiveBody, PushBody, RollbackBody
 from tuner.service.api.dependencies import App, Given, Pushing, RowId, answer, change, gives, read_as, takes
 from tuner.service.exchange.wire_documents import schema_of
@@ -28,9 +32,6 @@ async def propose(
     """Propose an objective by hand; bounds are on what an answer takes besides triggers and scheduling."""
 
     def work(session: Session, now: float) -> ObjectiveRecord:
-        from scaler.model.task import Weights
-        from tuner.rollout.push import propose_by_hand
-
         weights = Weights(body.weights.perf, body.weights.rcf, body.weights.res)
         return propose_by_hand(session, app, weights, body.bounds, caller.name, now, body.why)
 
@@ -48,8 +49,6 @@ async def push(
     """Let an objective in: beside the real one (shadow), in part (canary), or in full."""
 
     def work(session: Session, now: float) -> ObjectiveRecord:
-        from tuner.rollout.push import push as push_to
-
         return push_to(session, app, version, body.stage, caller.name, body.why, now)
 
     return answer(await change(given, work))
@@ -66,8 +65,6 @@ async def roll_back(
     """Take back the objective that is on its way in, or the one in full use for the one before it."""
 
     def work(session: Session, now: float) -> ObjectiveRecord:
-        from tuner.rollout.push import roll_back as roll_back_now
-
         return roll_back_now(session, app, caller.name, body.why, now)
 
     return answer(await change(given, work))

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import AfterValidator, Field
 
 from scaler.model.sample import Sample
+from tuner.history.explanation import explain
 from tuner.service.api.bodies import LARGEST_WHOLE, LATEST, Name
 from tuner.service.api.dependencies import (
     App,
@@ -28,9 +29,17 @@ from tuner.service.api.dependencies import (
     page_of,
 )
 from tuner.service.exchange.wire_documents import schema_of
+from tuner.store.applications import load_application
 from tuner.store.connection import Session
+from tuner.store.controls import list_controls
+from tuner.store.decisions import list_decisions
+from tuner.store.events import list_events
 from tuner.store.faults import Missing
+from tuner.store.objectives import list_objectives, load_objective
 from tuner.store.records import Control, DecisionRecord, EventRecord, ObjectiveRecord, Scaler, SurrogateRecord
+from tuner.store.samples import stream_samples
+from tuner.store.scalers import list_scalers
+from tuner.store.surrogates import list_surrogates
 
 router = APIRouter(prefix="/v1/applications/{app}", tags=["reading"])
 EXPLANATION: dict[str, Any] = {"type": "object", "description": "What was seen, weighed, decided and why."}
@@ -83,8 +92,6 @@ class ControlFilter(Paged):
 
 def ensure_known(session: Session, app: str, found: Sequence[Any]) -> None:
     """Where nothing is there: is it that there is no such application?"""
-    from tuner.store.applications import load_application
-
     if not found:
         load_application(session, app)
 
@@ -94,8 +101,6 @@ def decisions(
     request: Request, app: App, caller: Reading, given: Given, asked: Annotated[DecisionFilter, Query()]
 ) -> Response:
     """List what the scalers decided, and why."""
-    from tuner.store.decisions import list_decisions
-
     time, _, operator = (asked.after or "").partition("~")
     after = (float(time), operator) if asked.after else None
     with given.store.read() as session:
@@ -113,8 +118,6 @@ def samples(
     request: Request, app: App, caller: Reading, given: Given, asked: Annotated[SampleFilter, Query()]
 ) -> Response:
     """List what was measured."""
-    from tuner.store.samples import stream_samples
-
     further = asked.offset + asked.limit + 1
     with given.store.read() as session:
         rows = stream_samples(
@@ -132,8 +135,6 @@ def events(
     request: Request, app: App, caller: Reading, given: Given, asked: Annotated[EventFilter, Query()]
 ) -> Response:
     """List what people and daemons did."""
-    from tuner.store.events import list_events
-
     with given.store.read() as session:
         found = list_events(session, app, asked.what or None, asked.since, asked.until, asked.limit + 1, asked.before)
         ensure_known(session, app, found)
@@ -156,8 +157,6 @@ def objectives(
     request: Request, app: App, caller: Reading, given: Given, asked: Annotated[ObjectiveFilter, Query()]
 ) -> Response:
     """List the objectives, where they came from, and what became of them."""
-    from tuner.store.objectives import list_objectives
-
     return list_from(
         request, app, given, asked, lambda session, most: list_objectives(session, app, asked.state or None, most)
     )
@@ -166,8 +165,6 @@ def objectives(
 @router.get("/objectives/{version}", responses=gives(schema_of(ObjectiveRecord), "It.", 200, 404))
 def objective(app: App, version: RowId, caller: Reading, given: Given) -> Response:
     """Show one objective."""
-    from tuner.store.objectives import load_objective
-
     with given.store.read() as session:
         return answer(load_objective(session, app, version))
 
@@ -175,8 +172,6 @@ def objective(app: App, version: RowId, caller: Reading, given: Given) -> Respon
 @router.get("/surrogates", responses=gives(page_of(schema_of(SurrogateRecord)), "The newest first.", 200, 404))
 def surrogates(request: Request, app: App, caller: Reading, given: Given, asked: Annotated[Paged, Query()]) -> Response:
     """List the surrogates that were fitted."""
-    from tuner.store.surrogates import list_surrogates
-
     return list_from(request, app, given, asked, lambda session, most: list_surrogates(session, app, most))
 
 
@@ -185,8 +180,6 @@ def scalers(
     request: Request, app: App, caller: Reading, given: Given, asked: Annotated[ScalerFilter, Query()]
 ) -> Response:
     """List the scalers that were heard of, and under which orders they act."""
-    from tuner.store.scalers import list_scalers
-
     return list_from(request, app, given, asked, lambda session, _: list_scalers(session, app, asked.since))
 
 
@@ -195,8 +188,6 @@ def controls(
     request: Request, app: App, caller: Reading, given: Given, asked: Annotated[ControlFilter, Query()]
 ) -> Response:
     """List what people put before the scalers: pins, locks, blocked hours."""
-    from tuner.store.controls import list_controls
-
     at = None if asked.all else given.settings.clock()
     return list_from(request, app, given, asked, lambda session, _: list_controls(session, app, at))
 
@@ -210,8 +201,6 @@ def explanation(
     operator: Annotated[Name | None, Query()] = None,
 ) -> Response:
     """Explain a decision: what was seen, each alternative's worth, which guard blocked, which objective and why."""
-    from tuner.history.explanation import explain
-
     with given.store.read() as session:
         found = explain(session, app, at, operator, given.settings.clock())
     if not found.operators:

@@ -8,6 +8,8 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import Field
 
 from scaler.model.errors import BadInput
+from tuner.rollout.retuning_settings import read_settings
+from tuner.search.engines import ENGINES
 from tuner.service.api.bodies import LATEST, RetuningBody, TuningBody
 from tuner.service.api.dependencies import (
     App,
@@ -27,8 +29,12 @@ from tuner.service.api.dependencies import (
 from tuner.service.api.read_routes import list_from
 from tuner.service.exchange.wire_documents import schema_of, shorten
 from tuner.store.connection import Session
+from tuner.store.events import add_event
 from tuner.store.faults import Missing
-from tuner.store.records import Trial, TuningRun, Watch
+from tuner.store.records import EventRecord, Trial, TuningRun, Watch
+from tuner.store.runs import list_runs, load_run
+from tuner.store.trials import Chosen, list_trials, load_trial
+from tuner.store.watches import ask_watch, find_watch, put_watch
 
 router = APIRouter(prefix="/v1", tags=["tuning"])
 RUN, TRIAL, WATCH = schema_of(TuningRun), schema_of(Trial), schema_of(Watch)
@@ -60,8 +66,6 @@ async def tune(
     app: App, caller: Tuning, body: Annotated[TuningBody, Depends(read_as(TuningBody))], given: Given
 ) -> Response:
     """Ask for a tuning now."""
-    from tuner.search.engines import ENGINES
-
     if body.engine is not None and body.engine not in ENGINES:
         raise BadInput(f"there is no engine {shorten(body.engine)!r}; choose of {', '.join(ENGINES)}")
     wished = body.model_dump(exclude_none=True)
@@ -75,10 +79,6 @@ async def steer(app: App, word: Word, caller: Tuning, given: Given) -> Response:
 
 
 def ask(session: Session, app: str, word: str, wished: dict[str, Any], who: str, now: float) -> Watch:
-    from tuner.store.events import add_event
-    from tuner.store.records import EventRecord
-    from tuner.store.watches import ask_watch
-
     watch = ask_watch(session, app, {word: {**wished, "who": who, "when": now}})
     says = {
         "tune": f"{who} asked for a tuning",
@@ -110,11 +110,6 @@ async def set_retuning(
 
 
 def keep(session: Session, app: str, body: RetuningBody, who: str, now: float) -> Watch:
-    from tuner.rollout.retuning_settings import read_settings
-    from tuner.store.events import add_event
-    from tuner.store.records import EventRecord
-    from tuner.store.watches import put_watch
-
     sources = list(watch_of(session, app).settings.get("sources", []))
     settings = {"sources": sources, **body.settings}
     if settings["sources"] != sources:
@@ -126,8 +121,6 @@ def keep(session: Session, app: str, body: RetuningBody, who: str, now: float) -
 
 
 def watch_of(session: Session, app: str) -> Watch:
-    from tuner.store.watches import find_watch
-
     watch = find_watch(session, app)
     if watch is None:
         raise Missing(f"application {app!r} is not watched; register it first")
@@ -137,16 +130,12 @@ def watch_of(session: Session, app: str) -> Watch:
 @router.get("/applications/{app}/runs", responses=gives(page_of(RUN), "The newest first.", 200, 404))
 def runs(request: Request, app: App, caller: Reading, given: Given, asked: Annotated[RunFilter, Query()]) -> Response:
     """List the searches for an application's best objective."""
-    from tuner.store.runs import list_runs
-
     return list_from(request, app, given, asked, lambda session, most: list_runs(session, app, asked.state, most))
 
 
 @router.get("/runs/{run_id}", responses=gives(RUN, "It.", 200, 404))
 def run(run_id: RowId, caller: Reading, given: Given) -> Response:
     """Show one search."""
-    from tuner.store.runs import load_run
-
     with given.store.read() as session:
         return answer(load_run(session, run_id))
 
@@ -156,9 +145,6 @@ def trials(
     request: Request, run_id: RowId, caller: Reading, given: Given, asked: Annotated[TrialFilter, Query()]
 ) -> Response:
     """List what a search tried."""
-    from tuner.store.runs import load_run
-    from tuner.store.trials import Chosen, list_trials
-
     chosen = Chosen(run_id=run_id, state=asked.state, feasible=asked.feasible, since=asked.since, until=asked.until)
     most = asked.offset + asked.limit + 1
     with given.store.read() as session:
@@ -170,7 +156,5 @@ def trials(
 @router.get("/trials/{trial_id}", responses=gives(TRIAL, "It.", 200, 404))
 def trial(trial_id: RowId, caller: Reading, given: Given) -> Response:
     """Show one trial."""
-    from tuner.store.trials import load_trial
-
     with given.store.read() as session:
         return answer(load_trial(session, trial_id))

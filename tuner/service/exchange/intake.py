@@ -13,14 +13,14 @@ import threading
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from scaler.model.errors import BadInput, Retry
-
-if TYPE_CHECKING:
-    from scaler.model.sample import Sample
-    from tuner.store.connection import Session, Store
-    from tuner.store.records import DecisionRecord, Scaler
+from scaler.model.sample import Sample
+from tuner.store.connection import Session, Store
+from tuner.store.decisions import save_decisions
+from tuner.store.records import DecisionRecord, Scaler
+from tuner.store.samples import save_samples
+from tuner.store.scalers import save_scalers
 
 log = logging.getLogger(__name__)
 Answer = asyncio.Future[None]
@@ -139,10 +139,6 @@ def write_batch(store: Store, reports: Sequence[Report]) -> list[Exception | Non
 
 def save_reports(session: Session, reports: Sequence[Report]) -> None:
     """All of them, in the order of their keys, so that two services at one database do not wait crosswise."""
-    from tuner.store.decisions import save_decisions
-    from tuner.store.samples import save_samples
-    from tuner.store.scalers import save_scalers
-
     samples = [sample for report in reports for sample in report.samples]
     decisions = [decision for report in reports for decision in report.decisions]
     save_samples(session, sorted(samples, key=lambda s: (s.application, s.operator, s.start, s.end, s.node_type or "")))

@@ -11,14 +11,14 @@ import gzip
 import logging
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from scaler.model.errors import Retry
-
-if TYPE_CHECKING:
-    from tuner.service.exchange.service_settings import Settings
-    from tuner.store.connection import Store
-    from tuner.store.records import OrdersRecord
+from tuner.rollout.issue_orders import tell
+from tuner.service.exchange.service_settings import Settings
+from tuner.service.exchange.wire_documents import to_bytes
+from tuner.store.connection import Store
+from tuner.store.orders import list_revisions, load_orders
+from tuner.store.records import OrdersRecord
 
 log = logging.getLogger(__name__)
 HURRY_S = 1.5  # after which the rest is told whatever else there is to do
@@ -84,8 +84,6 @@ async def look(board: Board) -> None:
 
 
 def list_newest(store: Store) -> dict[str, int]:
-    from tuner.store.orders import list_revisions
-
     with store.read() as session:
         return list_revisions(session)
 
@@ -179,17 +177,12 @@ async def make_notice(board: Board, app: str) -> Notice | None:
 
 
 def load_notice(store: Store, app: str) -> Notice | None:
-    from tuner.store.orders import load_orders
-
     with store.read() as session:
         orders = load_orders(session, app)
     return None if orders is None else write_notice(orders)
 
 
 def write_notice(orders: OrdersRecord) -> Notice:
-    from tuner.rollout.issue_orders import tell
-    from tuner.service.exchange.wire_documents import to_bytes
-
     body = to_bytes(tell(orders))
     packed = gzip.compress(body, 6, mtime=0) if len(body) > WORTH_PACKING else None
     return Notice(orders.revision, f'"{orders.revision}"', body, packed)

@@ -6,13 +6,18 @@ All of it in the caller's one transaction, through the same functions as the API
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from scaler.model.errors import BadInput
+from tuner.rollout import push as pushing
+from tuner.rollout.issue_orders import issue_orders
+from tuner.service.api.control_routes import set_for
 from tuner.service.page.time_range import read_moment, say_minute
-
-if TYPE_CHECKING:
-    from tuner.store.connection import Session
+from tuner.store import controls
+from tuner.store.connection import Session
+from tuner.store.events import add_event
+from tuner.store.records import Control, EventRecord
+from tuner.store.watches import ask_watch
 
 LONGEST_WHY = 500  # letters
 LONGEST_NAME = 1000
@@ -46,9 +51,6 @@ def read_app(form: Form) -> str:
 
 
 def set_control(session: Session, app: str, form: Form, who: str, now: float) -> None:
-    from tuner.service.api.control_routes import set_for
-    from tuner.store.records import Control
-
     kind, why = form.get("kind", ""), read_why(form)
     if kind not in KINDS:
         raise BadInput(f"kind is {kind[:40]!r}, and must be one of {', '.join(KINDS)}")
@@ -75,9 +77,6 @@ def read_settings(kind: str, form: Form) -> dict[str, Any]:
 
 
 def lift_control(session: Session, app: str, form: Form, who: str, now: float) -> None:
-    from tuner.rollout.issue_orders import issue_orders
-    from tuner.store import controls
-
     kind, operator, why = form.get("kind", ""), form.get("operator", ""), read_why(form)
     controls.lift_control(session, app, operator, kind, who, now)
     of = f"operator {operator}" if operator else "all operators"
@@ -94,28 +93,22 @@ def lift_control(session: Session, app: str, form: Form, who: str, now: float) -
 
 
 def push_objective(session: Session, app: str, form: Form, who: str, now: float) -> None:
-    from tuner.rollout.push import push
-
     version, stage, why = form.get("version", ""), form.get("stage", ""), read_why(form)
     if not (version.isascii() and version.isdecimal() and len(version) < 10):
         raise BadInput(f"version is {version[:40]!r}, and must be the number of an objective")
     if stage not in STAGES:
         raise BadInput(f"stage is {stage[:40]!r}, and must be one of {', '.join(STAGES)}")
-    push(session, app, int(version), stage, who, why, now)
+    pushing.push(session, app, int(version), stage, who, why, now)
 
 
 def roll_back(session: Session, app: str, form: Form, who: str, now: float) -> None:
-    from tuner.rollout import push
-
-    push.roll_back(session, app, who, read_why(form), now)
+    pushing.roll_back(session, app, who, read_why(form), now)
 
 
 def ask(wish: str) -> Act:
     """What the daemons are to do at their next look."""
 
     def act(session: Session, app: str, form: Form, who: str, now: float) -> None:
-        from tuner.store.watches import ask_watch
-
         why = read_why(form)
         ask_watch(session, app, {wish: {"who": who, "when": now}})
         note(session, app, who, now, "asked", f"{who} asked {WISHES[wish]}: {why}", {"word": wish, "why": why})
@@ -124,9 +117,6 @@ def ask(wish: str) -> Act:
 
 
 def note(session: Session, app: str, who: str, now: float, what: str, says: str, detail: Mapping[str, Any]) -> None:
-    from tuner.store.events import add_event
-    from tuner.store.records import EventRecord
-
     add_event(session, EventRecord(app, now, who, what, says, detail))
 
 

@@ -1,8 +1,9 @@
-"""One StreamingQueryProgress document flows in; what that trigger says in numbers flows out.
+"""Parse Spark's StreamingQueryProgress documents and query events; the one parser of drivers, event logs and files.
 
 Offsets count tuples where they are Kafka's, {topic: {partition: number}}, and where a batch took as many rows as its
-offset grew; others (a file source's log number, a rate source's seconds) say nothing of tuples and are left out. The
-tuner reads event logs by the same rules (tuner.pipeline.sources.trigger_lines), so that both count the same.
+offset grew, and some; others (a file source's log number, a rate source's seconds) say nothing of tuples and are left
+out. An offset that stood still while no rows came proves nothing: the seconds by which an idle rate source's clock is
+ahead would pass for a backlog.
 """
 
 from __future__ import annotations
@@ -121,9 +122,9 @@ def part(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def whole(value: object) -> int | None:
-    """A number of things, whatever it is written as; a bool is none."""
+    """An integer of at most 64 bits, whatever it is written as; a bool is none."""
     if isinstance(value, int) and not isinstance(value, bool):
-        return value
+        return value if -(1 << 63) <= value < 1 << 63 else None
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else None
 
 
@@ -181,7 +182,7 @@ def count_partitions(source: Mapping[str, Any]) -> int:
 
 
 def counts_tuples(source: Mapping[str, Any]) -> bool:
-    """An offset that stood still while no rows came proves nothing, unless it is Kafka's."""
+    """Whether the growth of a source's offset is a number of tuples."""
     if count_partitions(source):
         return True
     start, end = add_offsets(source.get("startOffset")), add_offsets(source.get("endOffset"))

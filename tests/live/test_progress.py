@@ -1,18 +1,25 @@
-"""What Spark really told, and everything like it, in; the same numbers as the pipeline takes from logs, out."""
+"""Parser of Spark's progress: drivers, event logs and files of progress read the same numbers from one document."""
 
 from __future__ import annotations
 
 import json
 from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from scaler.model.spark_progress import Trigger, read_progress, read_sign
+from scaler.model.spark_progress import Sign, Trigger, read_progress, read_sign
+from scaler.sensing.listener import Listener
 from tests.live.streams import BEGAN, offsets, progress, recorded, sign
 from tests.pipeline import logs
 from tests.pipeline.test_event_log import mutate
-from tuner.pipeline.sources.trigger_lines import read_trigger
+from tuner.pipeline.sources.log_file import Piece, read_piece
+from tuner.pipeline.sources.progress_files import read_file
 
 
 def read(document: object) -> Trigger:
@@ -30,16 +37,89 @@ def documents() -> list[dict[str, Any]]:
     return [*told, *kafka, as_text, logs.progress(4, "2023-11-15T00:00:00.000Z", 100)]
 
 
-@pytest.mark.parametrize("document", documents())
-def test_the_pipeline_reads_the_same(document: dict[str, Any]) -> None:
-    trigger, event = read(document), read_trigger(document)
+class Kept:
+    """What a driver's listener hands on."""
+
+    def __init__(self) -> None:
+        self.triggers: list[Trigger] = []
+
+    def add(self, trigger: Trigger) -> None:
+        self.triggers.append(trigger)
+
+    def note(self, kind: str, sign: Sign) -> None:
+        raise AssertionError(kind)
+
+
+def hear(document: object) -> list[Trigger]:
+    """A document by way of the driver."""
+    kept, text = Kept(), json.dumps(document)
+    inner = SimpleNamespace(json=lambda: text)
+    Listener(kept).onQueryProgress(SimpleNamespace(progress=lambda: inner))
+    return kept.triggers
+
+
+def read_log(document: object, folder: Path) -> list[dict[str, Any]]:
+    """The same by way of an event log, and of a file of progress."""
+    event = {"Event": "org.apache.spark.sql.streaming.StreamingQueryListener$QueryProgressEvent", "progress": document}
+    log, file = folder / "log", folder / "progress.json"
+    log.write_text(json.dumps(event, separators=(",", ":")) + "\n")
+    file.write_text(json.dumps(document) + "\n")
+    of_log = [row for batch in read_piece(Piece("log", str(log))) for row in batch.to_pylist()]
+    of_file = [row for batch in read_file(Piece("log", str(file))) for row in batch.to_pylist()]
+    assert of_log == of_file
+    return [row for row in of_log if row["kind"] == "progress"]
+
+
+def check_same(document: dict[str, Any], folder: Path) -> None:
+    triggers, events = hear(document), read_log(document, folder)
+    assert len(triggers) == len(events) == 1
+    trigger, event = triggers[0], events[0]
     assert (trigger.query, trigger.run, trigger.batch) == (event["query"], event["run"], event["batch"])
     assert (trigger.name, trigger.rows, trigger.written) == (event["name"], event["records"], event["written"])
     assert round(trigger.time * 1000) == event["time"]
     assert trigger.duration == (None if event["run_ms"] is None else event["run_ms"] / 1000)
     assert trigger.executed == event["executed"]
-    if trigger.rows:
-        assert (trigger.latest, trigger.backlog) == (event["latest"], event["backlog"])
+    assert (trigger.latest, trigger.backlog) == (event["latest"], event["backlog"])
+
+
+@pytest.mark.parametrize("document", documents())
+def test_driver_and_logs_read_recorded_progress_alike(document: dict[str, Any], tmp_path: Path) -> None:
+    check_same(document, tmp_path)
+
+
+numbers = st.none() | st.integers(-1, 50) | st.integers(0, 50).map(float) | st.integers(0, 50).map(str) | st.booleans()
+positions = st.one_of(
+    numbers,
+    st.dictionaries(st.sampled_from(["logOffset", "line"]), st.integers(-1, 50), max_size=2),
+    st.dictionaries(st.just("words"), st.dictionaries(st.sampled_from("01"), st.integers(0, 50)), max_size=1),
+)
+positions = positions | positions.map(json.dumps)
+places = st.sampled_from(["KafkaV2[Subscribe[words]]", "FileStreamSource[file:/in]", "RateStreamV2[1]", "", None])
+one_source = st.fixed_dictionaries(
+    {"description": places, "startOffset": positions, "endOffset": positions, "numInputRows": numbers},
+    optional={
+        "latestOffset": positions,
+        "metrics": st.dictionaries(
+            st.sampled_from(["avgOffsetsBehindLatest", "maxOffsetsBehindLatest"]),
+            st.sampled_from(["3", "1.5", "NaN", ""]),
+        ),
+    },
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(one_source, max_size=3),
+    st.dictionaries(st.sampled_from(["addBatch", "triggerExecution"]), numbers),
+    numbers,
+    st.integers(0, 10**9),
+)
+def test_driver_and_logs_read_any_progress_alike(
+    sources: list[dict[str, Any]], durations: dict[str, Any], written: Any, ms: int
+) -> None:
+    document = {**sign("run-1", BEGAN + ms / 1000.0), "batchId": 3, "sources": sources, "durationMs": durations}
+    with TemporaryDirectory() as folder:
+        check_same(document | {"sink": {"description": "FileSink[/out]", "numOutputRows": written}}, Path(folder))
 
 
 def test_offsets_of_a_real_limited_source_are_its_backlog() -> None:

@@ -101,6 +101,7 @@ def test_offsets_count_tuples_where_a_batch_took_as_many_as_they_grew() -> None:
     assert latest('{"line": 10}', '{"line": 15}', '{"line": 18}', 5) == (18, 3)
     assert latest(10, 15, 18, 50) == (None, None)
     assert latest(None, {"line": 15}, {"line": 18}, 15) == (None, None)
+    assert latest(7, 7, 9, 0) == (None, None)  # an idle rate source, whose offsets are seconds
     assert latest({"a": {"b": {"c": 1}}}, {"a": {"b": {"c": 1}}}, 7, 0) == (None, None)
 
 

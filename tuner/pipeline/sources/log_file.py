@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from scaler.model.spark_progress import read_time
 from tuner.pipeline.sources import task_lines
 from tuner.pipeline.sources.codec import Torn, read_chunks
 from tuner.pipeline.sources.event import BATCH, arrow_schema, pack
 from tuner.pipeline.sources.executor_lines import parse_executor, parse_profile, parse_removed
 from tuner.pipeline.sources.job_lines import parse_job
 from tuner.pipeline.sources.task_lines import Damaged, cut, load, pack_tasks, part, whole
-from tuner.pipeline.sources.trigger_lines import read_time, read_trigger
+from tuner.pipeline.sources.trigger_lines import read_trigger
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -161,12 +162,12 @@ def parse_end(line: bytes) -> Iterator[dict[str, Any]]:
 
 def parse_query(line: bytes) -> Iterator[dict[str, Any]]:
     event = load(line)
-    name = event.get("name")
+    name, time = event.get("name"), read_time(event.get("timestamp"))
     yield {
         "kind": "query",
         "query": str(event.get("id")),
         "run": str(event.get("runId")),
-        "time": read_time(event.get("timestamp")),
+        "time": None if time is None else round(time * 1000),
         "name": name if isinstance(name, str) and name else None,
     }
 

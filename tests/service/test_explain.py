@@ -16,12 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scaler.model.task import Weights
+from scaler.model.units import format_moment
 from tests.service.made_decisions import CLICKS, HOUR, NOW, SLOT
 from tests.service.showcase import furnish
 from tuner.cli.explain_command import explain as command
 from tuner.history.alternatives import compare, rank_alternatives
 from tuner.history.explanation import Account, Explanation, explain, read_candidate, read_seen
-from tuner.history.explanation_words import say_time, to_json
 from tuner.store.applications import add_application
 from tuner.store.connection import Store, open_store
 from tuner.store.controls import set_control
@@ -31,6 +31,7 @@ from tuner.store.orders import put_orders
 from tuner.store.records import DECISION_KINDS, Control, DecisionRecord, ObjectiveRecord, Scaler
 from tuner.store.scalers import save_scalers
 from tuner.views.explanation_lines import to_lines
+from tuner.views.plain import to_json
 
 WEIGHTS = Weights(0.5, 0.15, 0.35)
 STAY = DecisionRecord(
@@ -113,10 +114,8 @@ def test_a_block_names_the_guard_and_who_set_it(store: Store, ask: Callable[...,
     ]
     assert [c.kind for c in account.controls] == ["direction_lock"]
     said = text(ask())
-    assert (
-        f"direction_lock: it would scale in, and only is out; set by ann for all operators at {say_time(NOW - 600)}"
-        in said
-    )
+    lock = "direction_lock: it would scale in, and only is out; set by ann for all operators"
+    assert f"{lock} at {format_moment(NOW - 600)}" in said
     assert "sale tonight" in said
     assert "in_s is 600; nobody's control" in said
 

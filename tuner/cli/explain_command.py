@@ -35,7 +35,7 @@ def explain(app: str, at: float | None, operator: str | None, as_json: bool, add
     with closing(open_store(address)) as store, store.read() as session:
         explained = explain_slot(session, app, at, operator)
     if as_json:
-        from tuner.history.explanation_words import to_json
+        from tuner.views.plain import to_json
 
         click.echo(to_json(explained))
         return

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tuner.history.explanation_words import clean, say_figure, take_number
+from scaler.model.units import format_number
+from tuner.history.plain_values import clean, read_number
 from tuner.store.records import DecisionRecord
 
 NOTHING = "no change"
@@ -25,7 +26,7 @@ class Alternative:
 
 def rank_alternatives(decision: DecisionRecord) -> tuple[Alternative, ...]:
     """The best first; those without a number last."""
-    worths = {str(action): take_number(worth) for action, worth in dict(decision.alternatives).items()}
+    worths = {str(action): read_number(worth) for action, worth in dict(decision.alternatives).items()}
     known = [worth for worth in worths.values() if worth is not None]
     best = min(known, default=None)
     done = find_done(decision)
@@ -52,10 +53,10 @@ def compare(decision: DecisionRecord, ranked: tuple[Alternative, ...]) -> str:
     ahead = "" if second is None else say_ahead(second)
     if decision.kind == "NO_CHANGE":
         if best.action == NOTHING:
-            return f"Nothing was better than no change, worth {say_figure(best.worth)}{ahead}."
+            return f"Nothing was better than no change, worth {format_number(best.worth)}{ahead}."
         return say_against(best, known)
     if best.action == (decision.action or NOTHING):
-        return f"{describe(best.action)} was best, worth {say_figure(best.worth)}{ahead}."
+        return f"{describe(best.action)} was best, worth {format_number(best.worth)}{ahead}."
     if decision.kind == "HELD":
         return f"{describe(best.action)} would have been best, but nothing is decided while the scaler holds."
     return (
@@ -66,7 +67,7 @@ def compare(decision: DecisionRecord, ranked: tuple[Alternative, ...]) -> str:
 def say_ahead(second: Alternative) -> str:
     if not second.more:
         return f"; {clean(second.action)} was worth the same"
-    return f"; {clean(second.action)} came next, worth {say_figure(second.more)} more"
+    return f"; {clean(second.action)} came next, worth {format_number(second.more)} more"
 
 
 def say_against(best: Alternative, known: list[Alternative]) -> str:
@@ -74,7 +75,7 @@ def say_against(best: Alternative, known: list[Alternative]) -> str:
     stay = next((one for one in known if one.action == NOTHING), None)
     if stay is None:
         return f"{describe(best.action)} had the least worth, and the policy wanted no change all the same."
-    much = say_figure(stay.more)
+    much = format_number(stay.more)
     return (
         f"{describe(best.action)} was worth {much} less than no change, which the policy did not find enough to change."
     )

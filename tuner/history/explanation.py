@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from scaler.model.errors import BadInput
 from tuner.history.alternatives import Alternative, compare, rank_alternatives
 from tuner.history.blocking_guards import Block, Standing, find_blocks, list_standing
-from tuner.history.explanation_words import can_be_stored, join_words, name, take_number, take_table, take_text
 from tuner.history.gap import Gap, find_gap
 from tuner.history.objective_origin import Pursued, find_pursued
+from tuner.history.plain_values import can_be_stored, join_words, quote, read_mapping, read_number, read_text
 
 if TYPE_CHECKING:
     from tuner.store.connection import Session
@@ -94,12 +94,12 @@ def explain(
     if names is None:
         return Explanation(app, moment, False, *say_unknown(session, app))
     if operator is not None and operator not in names:
-        have = f"it has {join_words([name(one) for one in names[:20]])}" if names else "none is known of it"
+        have = f"it has {join_words([quote(one) for one in names[:20]])}" if names else "none is known of it"
         do = "Name one of these." if names else "Describe the application: tuner app add."
-        return Explanation(app, moment, True, f"{name(app)} has no operator {name(operator)}; {have}.", do)
+        return Explanation(app, moment, True, f"{quote(app)} has no operator {quote(operator)}; {have}.", do)
     if not names:
-        says = f"No operator of {name(app)} is known, and no scaler of it ever reported."
-        return Explanation(app, moment, True, says, f"Describe it: tuner app add {name(app)} FILE.toml.")
+        says = f"No operator of {quote(app)} is known, and no scaler of it ever reported."
+        return Explanation(app, moment, True, says, f"Describe it: tuner app add {quote(app)} FILE.toml.")
     asked = names if operator is None else [operator]
     slot_s, cache = find_slot(session, app), dict[tuple[str, int], Pursued]()
     accounts = [account_for(session, app, one, moment, today, slot_s, cache) for one in asked]
@@ -152,39 +152,39 @@ def describe_slot(
 
 
 def read_seen(decision: DecisionRecord) -> Seen:
-    told = take_table(decision.seen)
+    told = read_mapping(decision.seen)
     return Seen(
         rate=decision.rate,
-        utilisation=take_number(told.get("utilisation")),
+        utilisation=read_number(told.get("utilisation")),
         response=decision.response,
         bound=decision.bound,
         deployment=read_counts(told.get("deployment")),
         price=decision.price,
-        completeness=take_number(told.get("completeness")),
-        backlog=take_number(told.get("backlog")),
+        completeness=read_number(told.get("completeness")),
+        backlog=read_number(told.get("backlog")),
         asked=read_counts(told.get("asked")),
     )
 
 
 def read_counts(value: Any) -> dict[str, float]:
     """How many of each node type, as far as these are numbers."""
-    numbers = {kind: take_number(count) for kind, count in take_table(value).items()}
+    numbers = {kind: read_number(count) for kind, count in read_mapping(value).items()}
     return {kind: count for kind, count in numbers.items() if count is not None}
 
 
 def read_candidate(shadow: Any) -> Candidate | None:
-    told = take_table(shadow)
+    told = read_mapping(shadow)
     if not told:
         return None
-    version = take_number(told.get("version"))
+    version = read_number(told.get("version"))
     return Candidate(
         version=None if version is None or not math.isfinite(version) else int(version),
-        action=take_text(told.get("action")),
+        action=read_text(told.get("action")),
         deployment=read_counts(told.get("deployment")),
-        response=take_number(told.get("response")),
-        bound=take_number(told.get("bound")),
-        price=take_number(told.get("price")),
-        reason=take_text(told.get("reason")),
+        response=read_number(told.get("response")),
+        bound=read_number(told.get("bound")),
+        price=read_number(told.get("price")),
+        reason=read_text(told.get("reason")),
     )
 
 
@@ -231,15 +231,15 @@ def find_slot(session: Session, app: str) -> float:
     from tuner.store.orders import load_orders
 
     orders = load_orders(session, app)
-    stated = None if orders is None else take_number(take_table(orders.document).get("slot_s"))
+    stated = None if orders is None else read_number(read_mapping(orders.document).get("slot_s"))
     return stated if stated is not None and 0.0 < stated < math.inf else SLOT_S
 
 
 def say_unknown(session: Session, app: str) -> tuple[str, str]:
     from tuner.store.applications import list_applications
 
-    names = [name(version.application) for version in list_applications(session)][:20]
-    do = f"Register it: tuner app add {name(app)} FILE.toml"
-    return f"Application {name(app)} was never registered, and no scaler of it ever reported.", (
+    names = [quote(version.application) for version in list_applications(session)][:20]
+    do = f"Register it: tuner app add {quote(app)} FILE.toml"
+    return f"Application {quote(app)} was never registered, and no scaler of it ever reported.", (
         f"{do}, or name one of {join_words(names)}." if names else f"{do}."
     )

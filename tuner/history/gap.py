@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tuner.history.explanation_words import join_words, name, say_span, say_time
+from scaler.model.units import format_duration, format_moment
+from tuner.history.plain_values import join_words, quote
 
 if TYPE_CHECKING:
     from tuner.store.connection import Session
@@ -34,7 +35,7 @@ def find_gap(
     if last is not None and at - last.time <= NEAR_SLOTS * slot_s:
         return None
     if at > now + slot_s:
-        newest = "" if last is None else f"; the newest decision of {name(operator)} is of {say_time(last.time)}"
+        newest = "" if last is None else f"; the newest decision of {quote(operator)} is of {format_moment(last.time)}"
         return Gap("to come", f"This time is still to come{newest}.", "Ask about a time that is past.", since=now)
     scalers = [one for one in list_scalers(session, app) if one.operator == operator]
     following = find_next(session, app, operator, at)
@@ -45,7 +46,7 @@ def find_gap(
     if not scalers:
         return Gap(
             "never reported",
-            f"No scaler of operator {name(operator)} ever reported.",
+            f"No scaler of operator {quote(operator)} ever reported.",
             "Start its scaler in the Spark driver with this service's address and a token of scope report "
             "(tuner token make --scope report), then look at the driver's log.",
         )
@@ -72,17 +73,17 @@ def say_silent(
 ) -> Gap:
     since, until = last.time + slot_s, following
     ended = min(at, now) if until is None else until
-    says = f"The scaler of {name(operator)} decided nothing from {say_time(since)} "
-    says += "on" if until is None else f"to {say_time(until)}"
-    says += f" ({say_span(max(0.0, ended - since))})."
+    says = f"The scaler of {quote(operator)} decided nothing from {format_moment(since)} "
+    says += "on" if until is None else f"to {format_moment(until)}"
+    says += f" ({format_duration(max(0.0, ended - since))})."
     heard = max((one.last_seen for one in scalers), default=None)
     do = "See whether its Spark driver runs and reaches this service, and what the driver's log says."
     if heard is not None and until is None:
         if heard > since + NEAR_SLOTS * slot_s:
-            says += f" It is in touch all the same: last heard at {say_time(heard)}."
+            says += f" It is in touch all the same: last heard at {format_moment(heard)}."
             do = "See the driver's log: it reports, but has nothing to decide on; its stream may be stopped."
         else:
-            says += f" It was last heard at {say_time(heard)}."
+            says += f" It was last heard at {format_moment(heard)}."
     if until is not None:
         do = "See the driver's log of that time: it was down, or decided nothing; what it decides while this service "
         do += "is away is told later, up to a limit."
@@ -91,9 +92,9 @@ def say_silent(
 
 def say_early(session: Session, app: str, operator: str, following: float, scalers: list[Scaler], at: float) -> Gap:
     first = min((one.first_seen for one in scalers), default=None)
-    says = f"This is before the first slot that is kept of {name(operator)}, at {say_time(following)}."
+    says = f"This is before the first slot that is kept of {quote(operator)}, at {format_moment(following)}."
     if first is not None and first <= at:
-        says += f" Its scaler has been in touch since {say_time(first)}; older slots may have been pruned."
+        says += f" Its scaler has been in touch since {format_moment(first)}; older slots may have been pruned."
     if not was_pursued(session, app, at):
         says += " No objective had been pushed by then."
     return Gap("before the first slot", says, f"Ask about a later time: --at {format_time(following)}", None, following)
@@ -102,26 +103,26 @@ def say_early(session: Session, app: str, operator: str, following: float, scale
 def say_idle(session: Session, app: str, operator: str, scalers: list[Scaler], at: float) -> Gap:
     first = min(one.first_seen for one in scalers)
     if at < first:
-        says = f"The scaler of {name(operator)} was first heard at {say_time(first)}, after this time."
+        says = f"The scaler of {quote(operator)} was first heard at {format_moment(first)}, after this time."
         return Gap("before the first slot", says, "Ask about a later time.", None, first)
-    instances = join_words([name(one.instance) for one in scalers[:3]])
+    instances = join_words([quote(one.instance) for one in scalers[:3]])
     says = (
-        f"The scaler of {name(operator)} ({instances}) has been in touch since {say_time(first)}, without a decision."
+        f"The scaler of {quote(operator)} ({instances}) has reported since {format_moment(first)}, without a decision."
     )
     if not was_pursued(session, app, at):
         says += " Orders had no objective then, so that there was nothing to pursue."
-        return Gap("no objective", says, f"Find one and push it: tuner tune {name(app)}, or let the daemon.", first)
+        return Gap("no objective", says, f"Find one and push it: tuner tune {quote(app)}, or let the daemon.", first)
     return Gap("no decisions", says, "See the driver's log: the stream may be stopped, or without metrics.", first)
 
 
 def was_pursued(session: Session, app: str, at: float) -> bool:
     """Whether any objective had been let in by then."""
-    from tuner.history.explanation_words import take_number, take_table
+    from tuner.history.plain_values import read_mapping, read_number
     from tuner.store.objectives import list_objectives
 
     for objective in list_objectives(session, app):
-        told = [take_table(take_table(objective.evidence).get(stage)) for stage in ("shadow", "canary", "full")]
-        begun = [since for since in (take_number(stage.get("since")) for stage in told) if since is not None]
+        told = [read_mapping(read_mapping(objective.evidence).get(stage)) for stage in ("shadow", "canary", "full")]
+        begun = [since for since in (read_number(stage.get("since")) for stage in told) if since is not None]
         if objective.state != "proposed" and min(begun, default=objective.created) <= at:
             return True
     return False

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from scaler.model.errors import BadInput
-from tuner.history.explanation_words import take_number, take_table, take_text
+from tuner.history.plain_values import read_mapping, read_number, read_text
 
 if TYPE_CHECKING:
     from tuner.store.connection import Session
@@ -71,38 +71,38 @@ def find_pursued(session: Session, app: str, operator: str, version: int) -> Pur
         objective = load_objective(session, app, version)
     except BadInput:
         return Pursued(version, kept=False)
-    evidence, weights = take_table(objective.evidence), objective.weights
-    baseline = take_table(evidence.get("baseline"))
+    evidence, weights = read_mapping(objective.evidence), objective.weights
+    baseline = read_mapping(evidence.get("baseline"))
     return Pursued(
         version=version,
         kept=True,
         state=objective.state,
         changed=objective.changed,
         weights={"perf": weights.performance, "rcf": weights.reconfiguration, "res": weights.resources},
-        bound=take_number(take_table(objective.bounds).get(operator)),
+        bound=read_number(read_mapping(objective.bounds).get(operator)),
         provenance=objective.provenance,
         source=find_source(session, objective),
         before=pick_figures(baseline),
         after=pick_figures(evidence),
-        confidence=take_number(evidence.get("confidence")),
+        confidence=read_number(evidence.get("confidence")),
         stages=list_stages(evidence),
-        reverted=take_table(evidence.get("reverted")) or None,
+        reverted=read_mapping(evidence.get("reverted")) or None,
     )
 
 
 def pick_figures(table: Mapping[str, Any]) -> dict[str, float | None] | None:
-    found = {key: take_number(table.get(key)) for key in FIGURES}
+    found = {key: read_number(table.get(key)) for key in FIGURES}
     return None if all(value is None for value in found.values()) else found
 
 
 def list_stages(evidence: Mapping[str, Any]) -> tuple[Stage, ...]:
     stages = []
     for name in STAGES:
-        told = take_table(evidence.get(name))
+        told = read_mapping(evidence.get(name))
         if told:
             known = {key: told[key] for key in told if key not in ("since", "ended", "who", "why")}
-            since, ended = take_number(told.get("since")), take_number(told.get("ended"))
-            stages.append(Stage(name, since, ended, take_text(told.get("who")), take_text(told.get("why")), known))
+            since, ended = read_number(told.get("since")), read_number(told.get("ended"))
+            stages.append(Stage(name, since, ended, read_text(told.get("who")), read_text(told.get("why")), known))
     return tuple(stages)
 
 
@@ -147,8 +147,8 @@ def describe_surrogate(session: Session, surrogate_id: int | None) -> dict[str, 
 
 def list_doubts(document: Any) -> tuple[str, ...]:
     """What the checks of a surrogate found wrong, the worst first."""
-    checks = take_table(document).get("checks")
-    found = [take_table(check) for check in checks] if isinstance(checks, list) else []
+    checks = read_mapping(document).get("checks")
+    found = [read_mapping(check) for check in checks] if isinstance(checks, list) else []
     told = [
         (str(check["verdict"]), f"{check.get('operator', '')}: {check['says']}")
         for check in found

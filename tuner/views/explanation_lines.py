@@ -1,30 +1,21 @@
-"""An explanation in; the plain lines that a terminal shows of it out."""
+"""Render an explanation as plain lines for a terminal."""
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
+from scaler.model.units import format_duration, format_moment, format_number, format_response, format_share
 from tuner.history.alternatives import NOTHING, Alternative
 from tuner.history.blocking_guards import Block, Standing
 from tuner.history.explanation import Account, Candidate, Explanation, Seen
-from tuner.history.explanation_words import (
-    clean,
-    join_words,
-    name,
-    say_deployment,
-    say_facts,
-    say_figure,
-    say_seconds,
-    say_share,
-    say_span,
-    say_time,
-    take_number,
-    take_table,
-)
 from tuner.history.objective_origin import Pursued, Source, Stage
+from tuner.history.plain_values import clean, join_words, quote, read_mapping, read_number
 
 LABEL = 12
+MOST_FACTS = 12
+SHARES = ("violations", "reconfigurations", "limit", "allowed", "doubt", "late", "share")  # figures of this kind
 Part = tuple[str, str]  # label and text
 
 
@@ -57,12 +48,16 @@ def wrap(text: str, label: str, width: int) -> list[str]:
 
 
 def head(explanation: Explanation, account: Account) -> str:
-    named = name(account.operator)
+    named = quote(account.operator)
     if account.gap is not None:
-        return f"{named}: no decision{'' if explanation.at is None else f' at {say_time(explanation.at)}'}"
-    age = "" if account.age is None else f", {say_span(account.age)} {'ago' if explanation.at is None else 'before'}"
+        return f"{named}: no decision{'' if explanation.at is None else f' at {format_moment(explanation.at)}'}"
+    age = (
+        ""
+        if account.age is None
+        else f", {format_duration(account.age)} {'ago' if explanation.at is None else 'before'}"
+    )
     did = account.action if account.kind in ("SCALED", "BLOCKED", "ACTUATION_FAILED") else None
-    return f"{named} at {say_time(account.time)}{age}: {account.kind}{f' {clean(did)}' if did else ''}"
+    return f"{named} at {format_moment(account.time)}{age}: {account.kind}{f' {clean(did)}' if did else ''}"
 
 
 def list_parts(account: Account, told: set[int]) -> Iterator[Part]:
@@ -71,7 +66,7 @@ def list_parts(account: Account, told: set[int]) -> Iterator[Part]:
         yield "do", account.gap.do
         if account.time is None:
             return
-        yield "last slot", f"{say_time(account.time)}: {account.kind} {clean(account.action or '')}".rstrip()
+        yield "last slot", f"{format_moment(account.time)}: {account.kind} {clean(account.action or '')}".rstrip()
     yield "because", clean(account.reason, 600) or "no reason was given"
     if account.seen is not None:
         yield "seen", say_seen(account.seen)
@@ -90,24 +85,26 @@ def list_parts(account: Account, told: set[int]) -> Iterator[Part]:
 
 
 def say_seen(seen: Seen) -> str:
-    told = ["rate not known" if seen.rate is None else f"{say_figure(seen.rate)} tuples/s"]
+    told = ["rate not known" if seen.rate is None else f"{format_number(seen.rate)} tuples/s"]
     if seen.utilisation is not None:
-        told.append(f"utilisation {say_share(seen.utilisation)}")
-    allowed = "" if seen.bound is None else f" of {say_seconds(seen.bound)} allowed"
+        told.append(f"utilisation {format_share(seen.utilisation)}")
+    allowed = "" if seen.bound is None else f" of {format_response(seen.bound)} allowed"
     if seen.response is None:
         told.append(f"response not known{allowed and ','}{allowed}")
     elif seen.response == float("inf"):
         told.append(f"more than can be served{allowed and ','}{allowed}")
     else:
-        told.append(f"response {say_seconds(seen.response)}{allowed}")
+        told.append(f"response {format_response(seen.response)}{allowed}")
     if seen.deployment:
-        told.append(say_deployment(seen.deployment) + ("" if seen.price is None else f" at {say_figure(seen.price)}/h"))
+        told.append(
+            say_deployment(seen.deployment) + ("" if seen.price is None else f" at {format_number(seen.price)}/h")
+        )
     elif seen.price is not None:
-        told.append(f"{say_figure(seen.price)}/h")
+        told.append(f"{format_number(seen.price)}/h")
     if seen.completeness is not None:
-        told.append(f"{say_share(seen.completeness)} of the metrics")
+        told.append(f"{format_share(seen.completeness)} of the metrics")
     if seen.backlog:
-        told.append(f"backlog {say_figure(seen.backlog)} tuples")
+        told.append(f"backlog {format_number(seen.backlog)} tuples")
     if seen.asked and seen.asked != seen.deployment:
         told.append(f"asked for {say_deployment(seen.asked)}")
     return ", ".join(told)
@@ -115,7 +112,7 @@ def say_seen(seen: Seen) -> str:
 
 def lay_out(alternatives: tuple[Alternative, ...]) -> str:
     """A table: less is better, the best first."""
-    rows = [(clean(a.action, 40), say_figure(a.worth), say_more(a), say_mark(a)) for a in alternatives]
+    rows = [(clean(a.action, 40), format_number(a.worth), say_more(a), say_mark(a)) for a in alternatives]
     heads = ("alternative", "worth", "more", "")
     widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
     lines = [
@@ -126,7 +123,7 @@ def lay_out(alternatives: tuple[Alternative, ...]) -> str:
 
 
 def say_more(one: Alternative) -> str:
-    return "-" if one.more is None else "" if one.more == 0.0 else f"+{say_figure(one.more)}"
+    return "-" if one.more is None else "" if one.more == 0.0 else f"+{format_number(one.more)}"
 
 
 def say_mark(one: Alternative) -> str:
@@ -142,11 +139,11 @@ def say_block(block: Block) -> str:
 
 
 def say_standing(one: Standing) -> str:
-    where = f"for {name(one.operator)}" if one.operator else "for all operators"
-    until = "" if one.until is None else f" until {say_time(one.until)}"
+    where = f"for {quote(one.operator)}" if one.operator else "for all operators"
+    until = "" if one.until is None else f" until {format_moment(one.until)}"
     facts = f" with {say_settings(one)}" if one.settings else ""
     note = f": {clean(one.note)}" if one.note else ""
-    return f"set by {clean(one.who, 60)} {where} at {say_time(one.since)}{until}{facts}{note}"
+    return f"set by {clean(one.who, 60)} {where} at {format_moment(one.since)}{until}{facts}{note}"
 
 
 def say_settings(one: Standing) -> str:
@@ -166,7 +163,7 @@ def list_objective(pursued: Pursued | None, told: set[int]) -> Iterator[Part]:
         return
     told.add(pursued.version)
     weights = ", ".join(f"{key} {value:.3g}" for key, value in (pursued.weights or {}).items())
-    since = "" if pursued.changed is None else f" since {say_time(pursued.changed)}"
+    since = "" if pursued.changed is None else f" since {format_moment(pursued.changed)}"
     yield "objective", f"{pursued.version}, {pursued.state} by now{since}; {bound}; weights {weights}"
     yield "from", say_origin(pursued)
     believed = say_belief(pursued)
@@ -181,7 +178,7 @@ def list_objective(pursued: Pursued | None, told: set[int]) -> Iterator[Part]:
 def say_bound(pursued: Pursued) -> str:
     if pursued.bound is None:
         return "says nothing of this operator"
-    return f"bound {say_seconds(pursued.bound)} on the queueing part"
+    return f"bound {format_response(pursued.bound)} on the queueing part"
 
 
 def say_origin(pursued: Pursued) -> str:
@@ -199,7 +196,7 @@ def say_search(source: Source) -> str:
 def say_surrogate(source: Source) -> str:
     if source.surrogate is None:
         return "on the described service times, without a surrogate"
-    error = "" if source.error is None else f", {say_share(source.error)} off"
+    error = "" if source.error is None else f", {format_share(source.error)} off"
     doubts = "".join(f"; {clean(doubt)}" for doubt in source.doubts)
     return f"on surrogate {source.surrogate} ({source.health}{error}{doubts})"
 
@@ -210,27 +207,27 @@ def say_belief(pursued: Pursued) -> str:
     told = []
     if after.get("cost") is not None:
         error = after.get("cost_error")
-        doubt = "" if error is None else f" ± {say_figure(error)}"
-        instead = "" if before.get("cost") is None else f" instead of {say_figure(before['cost'])}"
-        told.append(f"cost {say_figure(after['cost'])}{doubt}/h{instead}")
+        doubt = "" if error is None else f" ± {format_number(error)}"
+        instead = "" if before.get("cost") is None else f" instead of {format_number(before['cost'])}"
+        told.append(f"cost {format_number(after['cost'])}{doubt}/h{instead}")
     for key in ("violations", "reconfigurations"):
         if after.get(key) is not None:
-            instead = "" if before.get(key) is None else f" instead of {say_share(before[key])}"
-            told.append(f"{key} {say_share(after[key])}{instead}")
+            instead = "" if before.get(key) is None else f" instead of {format_share(before[key])}"
+            told.append(f"{key} {format_share(after[key])}{instead}")
     if pursued.confidence is not None:
-        told.append(f"limits kept with a confidence of {say_share(pursued.confidence)}")
+        told.append(f"limits kept with a confidence of {format_share(pursued.confidence)}")
     return ", ".join(told)
 
 
 def say_stage(stage: Stage) -> str:
-    told = [] if stage.since is None else [f"since {say_time(stage.since)}"]
+    told = [] if stage.since is None else [f"since {format_moment(stage.since)}"]
     if stage.ended is not None:
-        told.append(f"until {say_time(stage.ended)}")
+        told.append(f"until {format_moment(stage.ended)}")
     if stage.who:
         told.append(f"by {clean(stage.who, 60)}")
     first = stage.figures.get("operators")
     if isinstance(first, list) and first:
-        told.append(f"for {join_words([name(str(one)) for one in first[:5]])}")
+        told.append(f"for {join_words([quote(str(one)) for one in first[:5]])}")
     figures = say_facts(stage.figures)
     said = ", ".join([" ".join(told), figures] if told and figures else [" ".join(told) or figures])
     return f"{said}: {clean(stage.why)}" if stage.why else said or "nothing more is kept of it"
@@ -238,12 +235,12 @@ def say_stage(stage: Stage) -> str:
 
 def say_reverted(pursued: Pursued) -> str:
     table = pursued.reverted or {}
-    when = take_number(table.get("when"))
+    when = read_number(table.get("when"))
     who = table.get("who")
-    told = ([] if when is None else [say_time(when)]) + ([f"by {clean(who, 60)}"] if isinstance(who, str) else [])
+    told = ([] if when is None else [format_moment(when)]) + ([f"by {clean(who, 60)}"] if isinstance(who, str) else [])
     why = table.get("why")
     says = f"{' '.join(told)}: {clean(why, 600)}" if isinstance(why, str) else " ".join(told)
-    figures = say_facts(take_table(table.get("figures")))
+    figures = say_facts(read_mapping(table.get("figures")))
     return f"{says} ({figures})" if figures else says or "nothing more is kept of it"
 
 
@@ -254,9 +251,36 @@ def say_candidate(candidate: Candidate) -> str:
     if candidate.deployment:
         told.append(f"with {say_deployment(candidate.deployment)} by now")
     if candidate.price is not None:
-        told.append(f"at {say_figure(candidate.price)}/h")
+        told.append(f"at {format_number(candidate.price)}/h")
     if candidate.response is not None:
-        allowed = "" if candidate.bound is None else f" of {say_seconds(candidate.bound)} allowed"
-        told.append(f"predicted response {say_seconds(candidate.response)}{allowed}")
+        allowed = "" if candidate.bound is None else f" of {format_response(candidate.bound)} allowed"
+        told.append(f"predicted response {format_response(candidate.response)}{allowed}")
     reason = f": {clean(candidate.reason)}" if candidate.reason else ""
     return ", ".join(told) + reason
+
+
+def say_deployment(deployment: Mapping[str, float]) -> str:
+    """ "2 small + 1 large", without what there is none of."""
+    parts = [f"{count:g} {clean(kind, 40)}" for kind, count in deployment.items() if count]
+    return " + ".join(parts[:12]) if parts else "no replica"
+
+
+def say_facts(table: Mapping[str, Any], left_out: Iterable[str] = ()) -> str:
+    """The figures of a document that others have made, each by its name."""
+    hidden, stated = set(left_out), []
+    for key, value in table.items():
+        number = read_number(value)
+        if key in hidden or (number is None and not isinstance(value, bool)):
+            continue
+        stated.append(f"{clean(key.replace('_', ' '), 40)} {say_fact(key, value, number)}")
+    return ", ".join(stated[:MOST_FACTS])
+
+
+def say_fact(key: str, value: Any, number: float | None) -> str:
+    if isinstance(value, bool) or number is None:
+        return "yes" if value else "no"
+    if key.partition("_")[0] in SHARES:
+        return format_share(number)
+    if 1e8 < number < 4.1e9:  # a moment, whatever it is called
+        return format_moment(number)
+    return format_number(number)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable
 from dataclasses import asdict
@@ -10,6 +11,7 @@ from typing import Any
 from sim.floors.clairvoyant import Bound
 from sim.run import MEASURES, Run
 from tuner.simulation.comparison import Comparison, Row
+from tuner.store.json_text import spell
 
 
 def describe(comparison: Comparison) -> dict[str, Any]:
@@ -63,3 +65,8 @@ def tame(value: Any) -> Any:
         if isinstance(value, kinds):
             return rule(value)
     return str(value)
+
+
+def to_json(record: Any) -> str:
+    """A record as JSON; what is infinite as the text "Infinity"."""
+    return json.dumps(spell(asdict(record)), indent=2, allow_nan=False)

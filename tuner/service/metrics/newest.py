@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tuner.history.explanation_words import take_number, take_table
+from tuner.history.plain_values import read_mapping, read_number
 
 if TYPE_CHECKING:
     from tuner.store.connection import Session
@@ -57,10 +57,10 @@ def to_newest(row: list[Any]) -> Newest:
 
 def read_seen(seen: Any) -> tuple[float | None, float | None]:
     """Utilisation, and how many replicas there are."""
-    told = take_table(seen)
-    counts = [take_number(count) for count in take_table(told.get("deployment")).values()]
+    told = read_mapping(seen)
+    counts = [read_number(count) for count in read_mapping(told.get("deployment")).values()]
     known = [count for count in counts if count is not None and math.isfinite(count)]
-    return take_number(told.get("utilisation")), sum(known) if known else None
+    return read_number(told.get("utilisation")), sum(known) if known else None
 
 
 def count_operators(session: Session) -> int:

@@ -1,0 +1,52 @@
+"""Read plain values out of documents that scalers of any version sent, and print their names safely."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+LONGEST = 300  # letters of a text that somebody else wrote
+
+
+def read_number(value: Any) -> float | None:
+    """A number, infinite ones too; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+    return None if math.isnan(number) else number
+
+
+def read_mapping(value: Any) -> Mapping[str, Any]:
+    return {str(key): item for key, item in value.items()} if isinstance(value, Mapping) else {}
+
+
+def read_text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value.strip() else None
+
+
+def can_be_stored(text: str) -> bool:
+    """Whether a database could have this name at all."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return "\0" not in text
+
+
+def clean(text: str, longest: int = LONGEST) -> str:
+    """Without what would move the cursor, ring the bell or begin a line of its own."""
+    shown = "".join(c if c.isprintable() else " " if c in "\t\r\n" else ascii(c)[1:-1] for c in text[: longest + 1])
+    return shown if len(text) <= longest else f"{shown[:longest]}..."
+
+
+def quote(text: str) -> str:
+    """A name within a sentence: as it is where it is plain, in quotes where it is not."""
+    return text if text.replace("-", "").replace("_", "").isalnum() and len(text) < 60 else f"'{clean(text, 60)}'"
+
+
+def join_words(words: list[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}" if words else ""

@@ -37,6 +37,7 @@ class Setting:
     plant: str = "memoryless"
     inertia: Inertia = field(default_factory=Inertia)
     path_bounds: Mapping[str, float] = field(default_factory=dict)  # by path, "parse -> count"; others are due in R_max
+    perturbed: bool = False  # whether policies start from a perturbed service model, as in the published world
 
     def __post_init__(self) -> None:
         if self.plant not in PLANTS:

@@ -18,6 +18,7 @@ from scaler.model.task import Task
 from scaler.policies import find_policy
 from sim.application import Application, order, upstream
 from sim.interpreted import walk
+from sim.perturb import perturb_model
 from sim.plant import fresh_plant
 from sim.replay import RECONFIGURATIONS, RESOURCES, SLOTS, VIOLATIONS, Record, fresh_baton, loop_for
 from sim.run import Run, Timeline, batch_error
@@ -43,10 +44,11 @@ class Operation:
         self.baton = fresh_baton()
         self.kind = find_policy(setting.policy)
         check_options(self.kind, setting.options)
+        model = perturb_model(task, seed) if setting.perturbed else task
         if isinstance(self.kind, Kernel):
-            self.state: Any = self.kind.prepare(task, seed, setting.options)
+            self.state: Any = self.kind.prepare(task, model, seed, setting.options)
         else:
-            self.policy = build_policy(self.kind, task, seed, setting.options)
+            self.policy = build_policy(self.kind, task, seed, setting.options, model)
 
     def shift(self, task: Task, announced: bool) -> None:
         """Live on under other constants, which the policy is told of or not."""

@@ -1,12 +1,21 @@
-"""Small problems that tests share."""
+"""Small problems that tests share, and the replay of one operator."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
 import numpy as np
 
-from scaler.model.kernel import Floats
+from scaler.model.kernel import Floats, Integers, lay_out
 from scaler.model.nodes import NodeType
+from scaler.model.policy import Kernel, Kind, Policy
 from scaler.model.task import Moments, Task, Weights
+from sim.interpreted import walk
+from sim.perturb import perturb_model
+from sim.plant import Inertia, fresh_plant
+from sim.replay import Record, fresh_baton, loop_for
 
 SPEEDS = (1.0, 0.7, 1.3, 0.9, 1.7)
 
@@ -31,3 +40,54 @@ def make_rates(slots: int, seed: int = 0, low: float = 20.0, high: float = 620.0
     rng = np.random.default_rng(seed)
     wave = (np.sin(np.arange(slots) / 37.0) + 1.0) / 2.0
     return np.clip(low + (high - low) * wave + rng.normal(0.0, 15.0, slots), 0.0, None)
+
+
+class Replayed(NamedTuple):
+    """A replay and where it ended."""
+
+    record: Record
+    sums: Floats  # [blocks, 4]
+    held: Integers  # [N] slots of a replica
+    k: Integers  # [N] the last deployment
+    state: Any  # the kernel's; None of a policy that is no kernel
+    cost: float  # means over all slots
+    violations: float
+    reconfigurations: float
+
+    @property
+    def actions(self) -> list[int]:
+        return self.record.action.tolist()
+
+
+def replay(
+    task: Task,
+    rates: Floats,
+    kind: Kind | Policy,
+    seed: int = 0,
+    options: Mapping[str, Any] | None = None,
+    *,
+    perturbed: bool = False,
+    plant: str = "memoryless",
+    first: Sequence[int] | None = None,
+    block: int | None = None,
+    parts: int = 1,
+) -> Replayed:
+    """Replay one operator's rates in `parts` stretches: a kernel in the compiled loop, a policy in the plain one."""
+    p, n, model = lay_out(task), len(rates), perturb_model(task, seed) if perturbed else task
+    k = np.array(first or (1, *[0] * (len(task.types) - 1)), np.int64)
+    block = block or -(-n // parts)
+    record = Record(np.empty(n), np.empty(n), np.empty(n, np.int8))
+    rates = rates[:]
+    rates.flags.writeable = False  # as in simulate, so that one loop is compiled
+    held, baton, world, sums, state = np.zeros_like(k), fresh_baton(), fresh_plant(p, k, Inertia()), [], None
+    if isinstance(kind, Kernel):
+        state = kind.grow(kind.prepare(task, model, seed, options or {}), n)
+    for part in np.array_split(np.arange(n), parts):
+        stretch = slice(part[0], part[-1] + 1)
+        rows, lines = np.zeros((-(-len(part) // block), 4)), Record(*(line[stretch] for line in record))
+        loop = partial(loop_for(kind, plant), p, p, state) if state is not None else partial(walk, p, p, kind, plant)
+        loop(world, k, baton, rates[stretch], block, rows, held, lines)
+        sums.append(rows)
+    violations, reconfigurations, resources, slots = np.concatenate(sums).sum(axis=0)
+    cost = (p.w_perf * violations + p.w_rcf * reconfigurations + p.w_res * resources) / slots
+    return Replayed(record, np.concatenate(sums), held, k, state, cost, violations / slots, reconfigurations / slots)

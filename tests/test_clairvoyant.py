@@ -9,12 +9,12 @@ import pytest
 
 from scaler.model.kernel import Floats, Problem, lay_out
 from scaler.model.nodes import NodeType
+from scaler.model.policy import Kernel
 from scaler.model.queueing import mg1_response
 from scaler.model.task import Moments, Task, Weights
 from scaler.policies.rules.threshold import THRESHOLD_C, THRESHOLD_S
 from sim.floors.clairvoyant import count_states, deployments, every_relaxed, floor, limits, relaxation, solve
-from sim.plant import Inertia, fresh_plant
-from sim.replay import RECONFIGURATIONS, RESOURCES, VIOLATIONS, Record, fresh_baton, loop_for
+from tests.examples import replay
 
 SPEEDUPS = (1.0, 0.7, 1.3, 0.4, 2.0)
 
@@ -103,20 +103,10 @@ def test_limits_part_kept_from_broken_bounds() -> None:
 
 @pytest.mark.parametrize("kernel", [THRESHOLD_C, THRESHOLD_S])
 @pytest.mark.parametrize("types", [2, 5])
-def test_no_policy_costs_less(kernel: object, types: int) -> None:
+def test_no_policy_costs_less(kernel: Kernel, types: int) -> None:
     task = make_task(types, 5)
     rates = some_rates(2000, 11, 600.0)
-    p = lay_out(task)
-    k = np.zeros(types, np.int64)
-    k[0] = 1
-    sums, held = np.zeros((1, 4)), np.zeros(types, np.int64)
-    record = Record(np.empty(0), np.empty(0), np.empty(0, np.int8))
-    state = kernel.prepare(task, 0, {})  # type: ignore[attr-defined]
-    loop = loop_for(kernel, "memoryless")  # type: ignore[arg-type]
-    loop(p, p, state, fresh_plant(p, k, Inertia()), k, fresh_baton(), rates, len(rates), sums, held, record)
-    v, c, r = sums[0, VIOLATIONS], sums[0, RECONFIGURATIONS], sums[0, RESOURCES]
-    cost = (p.w_perf * v + p.w_rcf * c + p.w_res * r) / len(rates)
-    assert floor(task, rates).lower <= cost
+    assert floor(task, rates).lower <= replay(task, rates, kernel).cost
 
 
 def test_no_slots_cost_nothing() -> None:

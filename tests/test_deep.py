@@ -271,7 +271,7 @@ def test_a_sampler_goes_on_where_it_was() -> None:
 def test_what_is_known_beforehand_is_what_the_tables_know(kernel: Any, learner: Learner) -> None:
     """Against the tabular policy with an empty table, state by state and action by action."""
     policy = build(learner, seed=11)
-    p, state = policy.problem, kernel.prepare(TASK, 11, {})
+    p, state = policy.problem, kernel.prepare(TASK, TASK, 11, {})
     counts, levels = every_state(TASK)
     codes, known = policy.foresee_all((counts * p.radix).sum(axis=1), levels)
     for i, (k, level) in enumerate(zip(counts, levels.tolist(), strict=True)):

@@ -7,16 +7,15 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pytest
 
 from scaler.model.kernel import Floats, Integers, lay_out, view_deployment
 from scaler.model.nodes import NodeType
-from scaler.model.policy import Kernel, KernelPolicy, flatten
+from scaler.model.policy import build_policy, flatten
 from scaler.model.task import Task, Weights
-from scaler.policies.planner.capacity import believe_capacity, witness
+from scaler.policies.planner.capacity import expect_capacity, witness
 from scaler.policies.planner.planner import PLANNER, State
 from scaler.policies.planner.replica_worth import appraise, appraise_ages
 from scaler.policies.planner.workload import V, X, Y, advance, make_workload, observe
@@ -24,39 +23,16 @@ from scaler.policies.rules.threshold import THRESHOLD_C, THRESHOLD_S
 from sim.floors.clairvoyant import floor
 from sim.graphs import single
 from sim.infrastructure import find_infrastructure
-from sim.interpreted import walk
-from sim.plant import Inertia, fresh_plant
-from sim.replay import RECONFIGURATIONS, RESOURCES, VIOLATIONS, Record, fresh_baton, loop_for
 from sim.setting import Setting
 from sim.simulate import simulate
 from sim.trace import Trace
-from tests.examples import make_rates, make_task
+from tests.examples import make_rates, make_task, replay
 from tuner.lab.policy_benchmark import ask
 from tuner.lab.shifts import SHIFTS, apply_shift
 from tuner.simulation.course import replay_costs
 from tuner.simulation.floor_cache import solve
 
 ROOT = Path(__file__).parents[1]
-
-
-class Outcome(NamedTuple):
-    cost: float
-    violations: float
-    reconfigurations: float
-    actions: list[int]
-    state: State
-
-
-def replay(task: Task, rates: Floats, kernel: Kernel = PLANNER, seed: int = 0, plant: str = "memoryless") -> Outcome:
-    p = lay_out(task)
-    k: Integers = np.zeros(len(task.types), np.int64)
-    k[0] = 1
-    sums, held, n = np.zeros((1, 4)), np.zeros_like(k), len(rates)
-    record = Record(np.empty(0), np.empty(0), np.empty(n, np.int8))
-    state = kernel.grow(kernel.prepare(task, seed, {}), n)
-    loop_for(kernel, plant)(p, p, state, fresh_plant(p, k, Inertia()), k, fresh_baton(), rates, n, sums, held, record)
-    v, c, r = sums[0, VIOLATIONS] / n, sums[0, RECONFIGURATIONS] / n, sums[0, RESOURCES] / n
-    return Outcome(p.w_perf * v + p.w_rcf * c + p.w_res * r, v, c, record.action.tolist(), state)
 
 
 def daily(slots: int, period: int, seed: int, noise: float = 1.0) -> Floats:
@@ -78,7 +54,7 @@ def bursty(slots: int, seed: int) -> Floats:
 def settle(price: float, above: Integers, weights: Weights) -> State:
     """A planner of one threshold that has seen this sequence of slots above (1) and below (0) it and planned on it."""
     task = make_task(types=1, k_max=2, weights=weights, normaliser=1.0)
-    p, state = lay_out(task), PLANNER.prepare(task, 0, {})
+    p, state = lay_out(task), PLANNER.prepare(task, task, 0, {})
     for rate in np.where(above == 1, 2.0, 0.5).tolist():
         advance(state.workload, rate)
         observe(state.workload, 0, 1.0, rate)
@@ -133,7 +109,7 @@ def test_it_comes_near_the_floor(load: str, multiple: float, weights: Weights) -
     """Bursts that nobody can foresee keep everyone but the clairvoyant away from the floor."""
     rates = {"day": daily(20_000, 1440, 1), "shift": daily(20_000, 500, 2, 2.0), "bursts": bursty(20_000, 3)}[load]
     task = make_task(types=3, k_max=8, weights=weights)
-    outcome, best = replay(task, rates), floor(task, rates)
+    outcome, best = replay(task, rates, PLANNER, perturbed=True), floor(task, rates)
     assert best.lower <= outcome.cost <= multiple * best.lower
     assert outcome.violations < 0.01
     rivals = [replay(task, rates, kernel).cost for kernel in (THRESHOLD_C, THRESHOLD_S)]
@@ -144,14 +120,14 @@ def test_it_leaves_a_type_that_cannot_keep_the_bound() -> None:
     types = (NodeType("slow", 0.1, 0.1), NodeType("fit", 1.0, 1.0), NodeType("huge", 30.0, 30.0))
     task = make_task(types=3, k_max=6)
     task = Task(types, 6, task.moments, task.bound, task.weights, task.highest_rate, normaliser=180.0)
-    outcome = replay(task, daily(5000, 1440, 4))
+    outcome = replay(task, daily(5000, 1440, 4), PLANNER, perturbed=True)
     assert outcome.state.kind[0] == 1
     assert outcome.violations < 0.02
 
 
 def test_capacity_is_learnt_from_what_is_seen() -> None:
     task = make_task(types=3, k_max=5)
-    state = replay(task, make_rates(3000)).state
+    state = replay(task, make_rates(3000), PLANNER, perturbed=True).state
     seen = state.capacity.sights[:3] > 0
     assert seen[state.kind[0]]
     np.testing.assert_allclose(state.capacity.each[seen], lay_out(task).capacity[seen], rtol=1e-6)
@@ -159,7 +135,7 @@ def test_capacity_is_learnt_from_what_is_seen() -> None:
 
 def test_a_backlog_does_not_derail_it() -> None:
     task = make_task(types=2, k_max=8)
-    outcome = replay(task, daily(10_000, 1440, 5), plant="backlog")
+    outcome = replay(task, daily(10_000, 1440, 5), PLANNER, perturbed=True, plant="backlog")
     assert outcome.violations < 0.05
 
 
@@ -176,13 +152,7 @@ print(json.dumps(plain_actions(int(sys.argv[1]))))
 def plain_actions(slots: int) -> list[int]:
     """Actions of the planner in the plain loop."""
     task = make_task(types=2, k_max=4)
-    p, policy = lay_out(task), KernelPolicy(PLANNER, task, 0, {})
-    k: Integers = np.array([1, 0])
-    record = Record(np.empty(0), np.empty(0), np.empty(slots, np.int8))
-    plant = fresh_plant(p, k, Inertia())
-    rates, sums = make_rates(slots), np.zeros((1, 4))
-    walk(p, p, policy, "memoryless", plant, k, fresh_baton(), rates, slots, sums, np.zeros_like(k), record)
-    return [int(a) for a in record.action]
+    return replay(task, make_rates(slots), build_policy(PLANNER, task)).actions
 
 
 @pytest.mark.slow
@@ -191,14 +161,14 @@ def test_it_decides_the_same_uncompiled() -> None:
     env = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
     command = [sys.executable, "-c", PLAIN, str(slots)]
     plain = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=True).stdout
-    compiled = replay(make_task(types=2, k_max=4), make_rates(slots)).actions
+    compiled = replay(make_task(types=2, k_max=4), make_rates(slots), PLANNER).actions
     assert json.loads(plain) == compiled
     assert any(compiled)
 
 
 def test_its_memory_does_not_grow() -> None:
     task = make_task(types=3, k_max=5)
-    short, long = (replay(task, make_rates(n)).state for n in (10, 3000))
+    short, long = (replay(task, make_rates(n), PLANNER).state for n in (10, 3000))
     sizes = [sum(a.nbytes for a in flatten(state).values()) for state in (short, long)]
     assert sizes[0] == sizes[1]
     assert PLANNER.measure(long) <= sizes[1]
@@ -211,7 +181,9 @@ def test_it_recovers_from_a_change(shift: str, infrastructure: str) -> None:
     """Near the floor over the whole run, and nearer again two thousand slots after the world has changed."""
     nodes = find_infrastructure(infrastructure, 3)
     trace = Trace(daily(60_000, 1440, seed=1))
-    world = apply_shift(shift, Setting(single(180.0, 10), nodes, trace, "planner", 0.05, highest_rate=650.0))
+    world = apply_shift(
+        shift, Setting(single(180.0, 10), nodes, trace, "planner", 0.05, highest_rate=650.0, perturbed=True)
+    )
     question = ask(world)
     assert question is not None
     least = solve(question)
@@ -230,7 +202,7 @@ def test_replicas_that_do_not_keep_up_are_believed_at_once_and_those_that_do_bet
 ) -> None:
     task = make_task(types=1, k_max=4)
     p, k = lay_out(task), np.array([2])
-    capacity = believe_capacity(p, task)
+    capacity = expect_capacity(p, task)
     h = task.moments.mean
     for _ in range(10):
         witness(p, capacity, view_deployment(p, k, 0.5 * 2 / h, 0.5, h))

@@ -29,9 +29,8 @@ from scaler.policies.learning.model_based import MODEL_BASED
 from scaler.policies.learning.pds import PDS, PDS_PLANNED, PDS_PLUS
 from scaler.policies.learning.q_learning import Q_LEARNING
 from scaler.policies.learning.value_iteration import VALUE_ITERATION
-from sim.plant import Inertia, fresh_plant
-from sim.replay import Record, fresh_baton, loop_for
-from tests.examples import make_task
+from sim.perturb import perturb_model
+from tests.examples import make_task, replay
 
 Replicas = tuple[int, ...]
 
@@ -163,12 +162,13 @@ def test_what_is_too_large_to_plan_for_is_refused() -> None:
     types = tuple(NodeType(name, 1.0, 1.0) for name in "abcdefghij")
     task = replace(make_task(k_max=20), types=types)
     with pytest.raises(BadInput, match=r"10 node types with up to 20 replicas are 30045014 deployments.*lower k_max"):
-        VALUE_ITERATION.prepare(task, 0, {})
+        VALUE_ITERATION.prepare(task, task, 0, {})
 
 
 def test_what_is_too_far_ahead_to_plan_for_is_refused() -> None:
+    task = make_task(gamma=0.99999)
     with pytest.raises(BadInput, match=r"gamma is 0.99999, and must be at most 0.9999"):
-        VALUE_ITERATION.prepare(make_task(gamma=0.99999), 0, {})
+        VALUE_ITERATION.prepare(task, task, 0, {})
 
 
 # --- learners -------------------------------------------------------------------------------------------------------
@@ -195,14 +195,7 @@ TRAINING: Mapping[str, Any] = {"history": draw_rates(200_000, 1)}
 def teach(kernel: Kernel, slots: int, seed: int, options: Mapping[str, Any]) -> Any:
     """The state of a policy once it has lived through so many slots, from another one on for every seed."""
     rates = np.roll(LIVED, -50_000 * seed)[:slots]
-    p = lay_out(SMALL)
-    state = kernel.prepare(SMALL, seed, options)
-    k: Integers = np.array([1, 0])
-    record = Record(np.empty(0), np.empty(0), np.empty(0, np.int8))
-    plant, sums, held = fresh_plant(p, k, Inertia()), np.zeros((1, 4)), np.zeros_like(k)
-    loop = loop_for(kernel, "memoryless")
-    loop(p, p, state, plant, k, fresh_baton(), rates, slots, sums, held, record)
-    return state
+    return replay(SMALL, rates, kernel, seed, options, perturbed=True).state
 
 
 def values_of(kernel: Kernel, state: Any) -> list[list[dict[int, float]]]:
@@ -253,7 +246,7 @@ LEARNERS: dict[str, tuple[Kernel, int, Mapping[str, Any], float]] = {
 
 
 def test_value_iteration_decides_as_the_linear_program_does() -> None:
-    state = VALUE_ITERATION.prepare(SMALL, 0, TRAINING)
+    state = VALUE_ITERATION.prepare(SMALL, SMALL, 0, TRAINING)
     assert regret(greedy(VALUE_ITERATION, state)) == pytest.approx(0.0, abs=1e-3)
 
 
@@ -271,8 +264,8 @@ def test_learners_come_near_the_optimum(title: str) -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_a_planned_start_values_everything_as_its_plan_does(seed: int) -> None:
     """PDS keeps V apart from the violation it expects; together they are what the model-based policy starts from."""
-    planned = values_of(PDS_PLANNED, PDS_PLANNED.prepare(SMALL, seed, TRAINING))
-    believed = values_of(MODEL_BASED, MODEL_BASED.prepare(SMALL, seed, TRAINING))
+    planned = values_of(PDS_PLANNED, PDS_PLANNED.prepare(SMALL, perturb_model(SMALL, seed), seed, TRAINING))
+    believed = values_of(MODEL_BASED, MODEL_BASED.prepare(SMALL, perturb_model(SMALL, seed), seed, TRAINING))
     for ours, theirs in zip(planned, believed, strict=True):
         assert ours == [pytest.approx(value) for value in theirs]
 

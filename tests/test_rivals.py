@@ -10,16 +10,14 @@ import numpy as np
 import pytest
 
 from scaler.model.errors import BadInput
-from scaler.model.kernel import Floats, Integers, KernelView, lay_out, two_slowest, view_deployment
-from scaler.model.policy import KernelPolicy
+from scaler.model.kernel import Floats, KernelView, lay_out, two_slowest, view_deployment
+from scaler.model.policy import KernelPolicy, build_policy
 from scaler.model.task import Task
 from scaler.policies import POLICIES, find_policy
 from scaler.policies.rules.adaptive_window import LEAST, past
 from scaler.policies.rules.threshold_search import cost_of
-from sim.interpreted import walk
 from sim.plant import Inertia, backlog, disturb, fresh_plant, memoryless, owed, settled
-from sim.replay import Record, fresh_baton, loop_for
-from tests.examples import make_task
+from tests.examples import make_task, replay
 
 RIVALS = ["ds2", "dhalion", "pid", "spark-ratio", "flink", "threshold-search"]
 ONE = make_task(types=1, k_max=10)  # capacity 180 per replica; the bound of 50 ms is met up to 164
@@ -31,7 +29,7 @@ class Operator:
 
     def __init__(self, name: str, task: Task = ONE, plant: str = MEMORYLESS, k: tuple[int, ...] = (1,), **options: Any):
         kernel = find_policy(name)
-        self.policy = KernelPolicy(kernel, task, 0, options)
+        self.policy = KernelPolicy(kernel, task, task, 0, options)
         self.p, self.k = lay_out(task), np.array(k, np.int64)
         self.plant_kind, self.plant = plant, fresh_plant(self.p, self.k, Inertia())
         self.before: KernelView | None = None
@@ -243,16 +241,7 @@ def test_dhalion_is_content_between_its_symptoms() -> None:
 
 def hold_cost(policy: str, rates: Floats, seed: int) -> float:
     """Mean cost of a slot, compiled."""
-    kernel, p = find_policy(policy), lay_out(ONE)
-    k, sums, held = np.array([1]), np.zeros((1, 4)), np.zeros(1, np.int64)
-    record = Record(np.empty(0), np.empty(0), np.empty(0, np.int8))
-    state = kernel.prepare(ONE, seed, {})
-    plant = fresh_plant(p, k, Inertia())
-    rates = rates[:]
-    rates.flags.writeable = False
-    loop_for(kernel, MEMORYLESS)(p, p, state, plant, k, fresh_baton(), rates, len(rates), sums, held, record)
-    violations, changes, resources, slots = sums[0]
-    return float((p.w_perf * violations + p.w_rcf * changes + p.w_res * resources) / slots)
+    return replay(ONE, rates, find_policy(policy), seed, perturbed=True).cost
 
 
 def flapping(seed: int) -> Floats:
@@ -309,15 +298,11 @@ def test_the_window_drops_what_it_no_longer_resembles() -> None:
 def test_every_rule_runs_on_either_plant_from_any_start(rival: str, plant: str, choice: str) -> None:
     """From one replica to K, some of another type: it stays within limits and ends up able to serve what comes."""
     task = make_task(types=3, k_max=6)
-    p = lay_out(task)
     rng = np.random.default_rng(4)
     rates = np.concatenate([rng.uniform(0.0, 900.0, 120), at(0.0, 40), at(380.0, 260)])
     for start in ((1, 0, 0), (0, 1, 0), (1, 2, 0), (2, 2, 2), (0, 0, 6)):
-        k: Integers = np.array(start, np.int64)
-        record = Record(np.empty(len(rates)), np.empty(len(rates)), np.empty(len(rates), np.int8))
-        policy = KernelPolicy(find_policy(f"{rival}-{choice}"), task, 1, {})
-        world = (fresh_plant(p, k, Inertia()), k, fresh_baton(), rates, 500, np.zeros((1, 4)), k * 0, record)
-        walk(p, p, policy, plant, *world)
+        policy = build_policy(find_policy(f"{rival}-{choice}"), task, 1)
+        record, _, _, k, *_ = replay(task, rates, policy, plant=plant, first=start)
         assert 1 <= k.sum() <= task.k_max
         assert k.min() >= 0
         assert record.output[-60:].sum() >= 0.999 * rates[-60:].sum(), start
@@ -338,7 +323,7 @@ def test_every_rule_runs_on_either_plant_from_any_start(rival: str, plant: str, 
 )
 def test_wrong_options_are_refused(name: str, options: dict[str, Any], says: str) -> None:
     with pytest.raises(BadInput) as refusal:
-        find_policy(name).prepare(ONE, 0, options)
+        find_policy(name).prepare(ONE, ONE, 0, options)
     assert says in str(refusal.value)
 
 

@@ -14,6 +14,7 @@ from scaler.model.task import Moments
 from sim.application import Application, Edge, Operator, order, paths
 from sim.graphs import find_application
 from sim.infrastructure import find_infrastructure
+from sim.perturb import perturb_model
 from sim.plant import Inertia
 from sim.run import batch_error
 from sim.setting import Setting, gains, tasks
@@ -62,13 +63,13 @@ def alone(policy: str = "ql-pds", **changes: object) -> Setting:
 
 TWINS = {
     "ql": QLearning,
-    "ql-pds-plus": lambda task, seed: PostDecision(task, seed, estimates=True, as_published=False),
+    "ql-pds-plus": lambda task, seed: PostDecision(task, perturb_model(task, seed), False),
 }
 
 
 @pytest.mark.parametrize("policy", TWINS)
 def test_an_application_equals_its_slot_by_slot_twin(policy: str) -> None:
-    setting = make_setting(policy)
+    setting = make_setting(policy, perturbed=True)
     names = [operator.name for operator in APPLICATION.operators]
 
     def inflow(i: int, external: float, outputs: dict[int, float]) -> float:

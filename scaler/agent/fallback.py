@@ -37,6 +37,6 @@ def fall_back(seen: Observation, nodes: tuple[NodeType, ...], k_max: int, view: 
     k = np.array(deployment.replicas, dtype=np.int64)
     p = lay_out(task)
     shown = view_deployment(p, k, min(seen.demand, 1e6 * task.highest_rate), seen.utilisation, seen.response)
-    change = decode(int(decide(p, prepare(task, 0, {}, choice), k, shown)), len(task.types))
+    change = decode(int(decide(p, prepare(task, task, 0, {}, choice), k, shown)), len(task.types))
     placed = view is not None and not view.unknown(seen.deployment)
     return view.name_change(change) if placed and view is not None else change

@@ -142,7 +142,9 @@ def unpack(arrays: Mapping[str, NDArray[Any]]) -> tuple[int, History, list[Decis
 def guard_kind(kind: Kind, guards: Sequence[Guard], slot_s: float = 60.0, start: float = 0.0) -> Learner:
     """The same kind of policy, guarded: for whatever builds policies from kinds."""
 
-    def build(task: Task, seed: int, options: Mapping[str, Any]) -> Guarded:
-        return Guarded(build_policy(kind, task, seed, options), guards, [t.name for t in task.types], slot_s, start)
+    def build(task: Task, model: Task, seed: int, options: Mapping[str, Any]) -> Guarded:
+        return Guarded(
+            build_policy(kind, task, seed, options, model), guards, [t.name for t in task.types], slot_s, start
+        )
 
     return Learner(f"{kind.title}, guarded", build, kind.options)

@@ -21,7 +21,7 @@ from scaler.model.task import Task
 
 State = Any  # a NamedTuple of arrays, scalars and tables; each policy has its own
 Arrays = dict[str, NDArray[Any]]
-Prepare = Callable[[Task, int, Mapping[str, Any]], State]
+Prepare = Callable[[Task, Task, int, Mapping[str, Any]], State]  # task, model, seed, options
 Decide = Callable[[Problem, State, Integers, KernelView], int]
 Learn = Callable[[Problem, State, Integers, KernelView, int, KernelView], None]
 
@@ -102,7 +102,7 @@ class Learner:
     """A policy that runs interpreted, as its file publishes it."""
 
     title: str
-    build: Callable[[Task, int, Mapping[str, Any]], Policy]
+    build: Callable[[Task, Task, int, Mapping[str, Any]], Policy]
     options: tuple[str, ...] = ()
 
 
@@ -117,20 +117,32 @@ def check_options(kind: Kind, options: Mapping[str, Any]) -> None:
             raise BadInput(f"{kind.title} has no option {name!r}; {known}")
 
 
-def build_policy(kind: Kind, task: Task, seed: int = 0, options: Mapping[str, Any] | None = None) -> Policy:
-    """A policy for one operator."""
-    options = options or {}
+def build_policy(
+    kind: Kind, task: Task, seed: int = 0, options: Mapping[str, Any] | None = None, model: Task | None = None
+) -> Policy:
+    """Build a policy for one operator.
+
+    Args:
+        kind: the policy, from `scaler.policies.find_policy`.
+        task: the operator's scaling problem.
+        seed: of whatever the policy draws at random.
+        options: the policy's own.
+        model: the task with the service model that the policy starts from; None: the task itself.
+    """
+    options, model = options or {}, task if model is None else model
     check_options(kind, options)
-    return KernelPolicy(kind, task, seed, options) if isinstance(kind, Kernel) else kind.build(task, seed, options)
+    if isinstance(kind, Kernel):
+        return KernelPolicy(kind, task, model, seed, options)
+    return kind.build(task, model, seed, options)
 
 
 class KernelPolicy:
     """A kernel and its state, driven from outside slot by slot."""
 
-    def __init__(self, kernel: Kernel, task: Task, seed: int, options: Mapping[str, Any]) -> None:
+    def __init__(self, kernel: Kernel, task: Task, model: Task, seed: int, options: Mapping[str, Any]) -> None:
         self.kernel = kernel
         self.problem = lay_out(task)
-        self.state = kernel.prepare(task, seed, options)
+        self.state = kernel.prepare(task, model, seed, options)
 
     def decide(self, observation: Observation) -> Reconfiguration:
         return decode(self.choose(*self.read(observation)), len(self.problem.price))

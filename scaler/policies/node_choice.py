@@ -38,15 +38,15 @@ def optimal(task: Task) -> int:
     return min(range(len(task.types)), key=price_to_carry)
 
 
-NodeRule = Callable[[Task, int, Mapping[str, Any], int], State]  # prepare, with the index of the node type
+NodeRule = Callable[[Task, Task, int, Mapping[str, Any], int], State]  # prepare, with the index of the node type
 
 
 def by_node(title: str, prepare: NodeRule, decide: Decide, learn: Learn, **rest: Any) -> tuple[Kernel, Kernel, Kernel]:
     """The kernels of one rule on the cheapest, the fastest and the optimal node type."""
 
     def on(letter: str, choose: Callable[[Task], int]) -> Kernel:
-        def prepare_on(task: Task, seed: int, options: Mapping[str, Any]) -> State:
-            return prepare(task, seed, options, choose(task))
+        def prepare_on(task: Task, model: Task, seed: int, options: Mapping[str, Any]) -> State:
+            return prepare(task, model, seed, options, choose(task))
 
         return Kernel(f"{title}-{letter}", prepare_on, decide, learn, **rest)
 

@@ -39,7 +39,7 @@ def compiled_us(kernel: Kernel, task: Task, rates: Floats) -> float:
     for part in (rates[:100], rates):
         k = np.zeros(len(task.types), np.int64)
         k[0] = 1
-        state = kernel.grow(kernel.prepare(task, 0, {}), n)
+        state = kernel.grow(kernel.prepare(task, task, 0, {}), n)
         record = Record(np.empty(0), np.empty(0), np.empty(0, np.int8))
         args = (
             p,
@@ -64,7 +64,7 @@ def compiled_us(kernel: Kernel, task: Task, rates: Floats) -> float:
 def slowest_plain_ms(slots: int = 2000) -> float:
     """The slowest learning and deciding of one slot in plain Python at three types and ten replicas."""
     task = state_task(3, 10)
-    p, policy = lay_out(task), KernelPolicy(PLANNER, task, 0, {})
+    p, policy = lay_out(task), KernelPolicy(PLANNER, task, task, 0, {})
     k = np.array([1, 0, 0])
     plant = fresh_plant(p, k, Inertia())
     before, action, slowest = None, 0, 0.0
@@ -93,7 +93,7 @@ def main() -> None:
     for types, k_max in ((3, 10), (6, 20), (10, 20)):
         task = state_task(types, k_max)
         took, other = compiled_us(PLANNER, task, rates), compiled_us(THRESHOLD_C, task, rates)
-        held = PLANNER.measure(PLANNER.prepare(task, 0, {})) / 2**20
+        held = PLANNER.measure(PLANNER.prepare(task, task, 0, {})) / 2**20
         line = f"{types} types, {k_max} replicas: {took:.1f} us a decision, {took / BUDGET_US:.2f} of budget"
         print(f"{line}, {took / other:.0f} times a threshold's, {held:.1f} MiB held")
     env = {**os.environ, "NUMBA_DISABLE_JIT": "1"}

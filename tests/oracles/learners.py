@@ -6,7 +6,6 @@ from collections import defaultdict
 
 from scaler.model.noise import uniform
 from scaler.model.task import Task
-from scaler.policies.perturb import believe
 from tests.oracles.slots import Slot, answer, moves, price
 
 
@@ -60,17 +59,17 @@ class QLearning:
 
 
 class PostDecision:
-    def __init__(self, task: Task, seed: int, estimates: bool, as_published: bool) -> None:
+    def __init__(self, task: Task, model: Task | None, as_published: bool) -> None:
         self.task, self.v, self.schedule = task, defaultdict(float), Schedule()
-        self.believed = believe(task, seed) if estimates else None
+        self.model = model
         self.as_published = as_published
 
     def expected(self, deployment: tuple[int, ...], level: int) -> float:
-        """Cost of the violation that the believed model expects at the middle of a rate level."""
-        if self.believed is None:
+        """Cost of the violation that the model expects at the middle of a rate level."""
+        if self.model is None:
             return 0.0
         rate = (level + 0.5) * self.task.highest_rate / self.task.levels
-        return self.task.weights.performance * (answer(self.believed, deployment, rate)[1] > self.task.bound)
+        return self.task.weights.performance * (answer(self.model, deployment, rate)[1] > self.task.bound)
 
     def worth(self, slot: Slot, action: int, after: tuple[int, ...]) -> float:
         w, level = self.task.weights, level_of(self.task, slot.rate)

@@ -8,11 +8,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
+from scaler.agent import Pilot
 from scaler.model.errors import BadInput
+from scaler.model.nodes import Deployment
+from scaler.model.policy import KernelPolicy, Observation
 from scaler.model.task import Moments, Weights
-from tests.service.world import SLOT_S, START, World, describe, into, live, orders_of, register
+from tests.service.world import NODES, SLOT_S, START, World, describe, into, live, orders_of, register
 from tuner.retuning.context import Hand
 from tuner.retuning.due import compare_blocks, find_drift, find_missed, find_reason, find_wrong
 from tuner.retuning.loop import look_once
@@ -31,10 +35,10 @@ from tuner.store.objectives import list_objectives, load_objective
 from tuner.store.records import Control, EventRecord, ObjectiveRecord, Watch
 from tuner.store.runs import list_runs
 from tuner.store.samples import load_samples
-from tuner.store.surrogates import save_surrogate
+from tuner.store.surrogates import list_surrogates, save_surrogate
 from tuner.store.watches import ask_watch, find_watch, put_watch
-from tuner.surrogate.surrogate import worst
-from tuner.surrogate.surrogate_records import to_record
+from tuner.surrogate.surrogate import find_operator, worst
+from tuner.surrogate.surrogate_records import from_record, to_record
 
 pytestmark = pytest.mark.parametrize("address", ["sqlite"], indirect=True)
 APP = "shop"
@@ -399,3 +403,22 @@ def test_a_description_that_changes_is_told_to_nobody_by_the_daemon(store: Store
         add_application(session, APP, describe(APP, dict.fromkeys(world.truth, Moments(0.03, 0.0)), 0.12), START)
     look(store, world)
     assert orders_of(store, APP) == before
+
+
+def test_planner_starts_from_the_surrogates_figures(store: Store, world: World) -> None:
+    """From a fitted surrogate through the objective, its orders and the agent to the policy's first capacities."""
+    live(world, store, 90)
+    fit_now(store, world)
+    with store.read() as session:
+        fitted = from_record(list_surrogates(session, APP)[0])
+    full(store, 0.05, 0.05, world.now)
+    orders = orders_of(store, APP)
+    pilot = Pilot("parse", NODES)
+    pilot.step(Observation(world.now, 100.0, 0.5, 0.02, Deployment((4,))), orders, world.now)
+    (instance,) = pilot.seats.values()
+    assert isinstance(instance.policy, KernelPolicy)
+    capacity, parse = instance.policy.state.capacity, find_operator(fitted, "parse")
+    assert parse.variance is not None
+    np.testing.assert_array_equal(instance.policy.problem.speedup, [1.0])
+    np.testing.assert_array_equal(capacity.service, [parse.mean.value])  # at speed 1.0
+    np.testing.assert_array_equal(capacity.scv, [parse.variance.value / parse.mean.value**2])

@@ -207,6 +207,7 @@ def make_setting(rules: Rules, cell: Cell) -> Setting:
         policy=rules.policy,
         r_max=cell.r_max,
         highest_rate=rules.highest_rate if rules.highest_rate is not None else float(rules.trace.rates.max()),
+        perturbed=True,
     )
 
 

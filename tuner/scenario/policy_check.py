@@ -30,7 +30,7 @@ def check_policy(kind: Kind, options: Mapping[str, Any]) -> None:
     task = tasks(make_toy())[0]
     try:
         if isinstance(kind, Kernel):
-            kind.prepare(task, 0, options)
+            kind.prepare(task, task, 0, options)
         else:
             build_policy(kind, task, 0, options)
     except BadInput:

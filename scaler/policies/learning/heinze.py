@@ -42,7 +42,7 @@ class State(NamedTuple):
     target: float
 
 
-def prepare(task: Task, seed: int, options: Mapping[str, Any], node_type: int) -> State:
+def prepare(task: Task, model: Task, seed: int, options: Mapping[str, Any], node_type: int) -> State:
     target = read_number(options, "target", TARGET, 0.01, 1.0)
     return State(preset(target), np.array([ALPHA]), np.zeros(1, np.int64), node_type, target)
 

@@ -45,7 +45,7 @@ class State(NamedTuple):
     shared_step: bool
 
 
-def prepare(task: Task, seed: int, options: Mapping[str, Any]) -> State:
+def prepare(task: Task, model: Task, seed: int, options: Mapping[str, Any]) -> State:
     masks = 1 << len(task.types)
     tiles = math.ceil(task.levels / LEVELS_PER_TILE)
     half = task.levels / tiles / 2.0

@@ -25,7 +25,6 @@ from scaler.model.jit import jit
 from scaler.model.kernel import Floats, Integers, Problem, lay_out
 from scaler.model.task import Task
 from scaler.policies.learning.value_table import DENSE_BYTES
-from scaler.policies.perturb import first_bad_level
 
 THETA = 1e-5  # as published
 MEMORY, MOST_MIXED = 3, 10_000
@@ -151,14 +150,14 @@ def back_up(task: Task, space: Space, transitions: Floats, violated: Floats, val
     return future
 
 
-def plan_for(task: Task, believed: Task, options: Mapping[str, Any]) -> Plan:
-    """The plan for a task on the service model of `believed`, with levels that follow each other as in `history`."""
-    return plan(task, transitions_from(task, options), violation_costs(task, believed))
+def plan_for(task: Task, model: Task, options: Mapping[str, Any]) -> Plan:
+    """The plan for a task on the service model of `model`, with levels that follow each other as in `history`."""
+    return plan(task, transitions_from(task, options), violation_costs(task, model))
 
 
-def violation_costs(task: Task, believed: Task) -> Floats:
-    """Cost of a violation [K + 1, N, L], where a level's middle violates the bound on the believed service model."""
-    bad = np.arange(task.levels) >= first_bad_level(believed)[..., None]
+def violation_costs(task: Task, model: Task) -> Floats:
+    """Cost of a violation [K + 1, N, L], where a level's middle violates the bound on the model service model."""
+    bad = np.arange(task.levels) >= first_bad_level(model)[..., None]
     return np.where(bad, task.weights.performance, 0.0)
 
 
@@ -233,3 +232,11 @@ def planned_choice(p: Problem, space: Space, values: Floats, key: int, level: in
             least = value
             choice = action
     return choice
+
+
+def first_bad_level(task: Task) -> Integers:
+    """The lowest rate level whose middle violates the bound, by parallelism and rank of the slowest type; L if none."""
+    p = lay_out(task)
+    middles = (np.arange(task.levels) + 0.5) * p.quantum
+    within = np.arange(task.k_max + 1)[:, None] * p.capacity[p.order]  # [K + 1, N] highest total rate in the bound
+    return np.searchsorted(middles, within, side="right").astype(np.int64)

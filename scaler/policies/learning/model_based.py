@@ -33,7 +33,6 @@ from scaler.policies.learning.mdp import (
     violation_costs,
 )
 from scaler.policies.option import read_count
-from scaler.policies.perturb import believe
 
 EAGER_SLOTS = 100_000
 LATER_EVERY = 100
@@ -54,11 +53,10 @@ class State(NamedTuple):
     backup_every: int
 
 
-def prepare(task: Task, seed: int, options: Mapping[str, Any]) -> State:
-    believed = believe(task, seed)
-    start = plan_for(task, believed, options)
+def prepare(task: Task, model: Task, seed: int, options: Mapping[str, Any]) -> State:
+    start = plan_for(task, model, options)
     follows = np.eye(task.levels) + transition_counts(task, options)
-    violation = violation_costs(task, believed)
+    violation = violation_costs(task, model)
     return State(
         space=start.space,
         values=start.values,

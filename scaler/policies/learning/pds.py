@@ -34,9 +34,8 @@ from scaler.model.kernel import (
 from scaler.model.policy import Kernel
 from scaler.model.task import Task
 from scaler.policies.learning.greedy import cool_down, first_rates
-from scaler.policies.learning.mdp import plan_for
+from scaler.policies.learning.mdp import first_bad_level, plan_for
 from scaler.policies.learning.value_table import Table, claim, make_table, read, reserve, table_bytes
-from scaler.policies.perturb import believe, first_bad_level
 
 
 class State(NamedTuple):
@@ -47,22 +46,22 @@ class State(NamedTuple):
     as_published: bool
 
 
-def prepare(task: Task, seed: int, options: Mapping[str, Any], estimates: bool) -> State:
+def prepare(task: Task, model: Task, seed: int, options: Mapping[str, Any], estimates: bool) -> State:
     states = (task.k_max + 1) ** len(task.types) * task.levels
     never = np.full((task.k_max + 1, len(task.types)), task.levels, np.int64)
     return State(
         table=make_table(states, 1),
-        first_bad=first_bad_level(believe(task, seed)) if estimates else never,
+        first_bad=first_bad_level(model) if estimates else never,
         rates=first_rates(),
         clock=np.zeros(1, np.int64),
         as_published=bool(options.get("as_published", False)),
     )
 
 
-def prepare_planned(task: Task, seed: int, options: Mapping[str, Any]) -> State:
+def prepare_planned(task: Task, model: Task, seed: int, options: Mapping[str, Any]) -> State:
     """The start of QL+PDS+, with V filled: the value of a plan but for the violation that the model expects at once."""
-    state = prepare(task, seed, options, estimates=True)
-    space, values = plan_for(task, believe(task, seed), options)
+    state = prepare(task, model, seed, options, estimates=True)
+    space, values = plan_for(task, model, options)
     levels = np.arange(task.levels)
     expected = levels >= state.first_bad[space.parallelism, space.slowest][:, None]
     states = space.keys[:, None] * task.levels + levels
@@ -141,7 +140,7 @@ def grow(state: State, slots: int) -> State:
     return state._replace(table=reserve(state.table, slots))
 
 
-def kernel(title: str, start: Callable[[Task, int, Mapping[str, Any]], State], *options: str) -> Kernel:
+def kernel(title: str, start: Callable[[Task, Task, int, Mapping[str, Any]], State], *options: str) -> Kernel:
     return Kernel(
         title=title,
         prepare=start,

@@ -22,7 +22,7 @@ class State(NamedTuple):
     seed: Integers  # [1]
 
 
-def prepare(task: Task, seed: int, options: Mapping[str, Any]) -> State:
+def prepare(task: Task, model: Task, seed: int, options: Mapping[str, Any]) -> State:
     types = len(task.types)
     states = (task.k_max + 1) ** types * task.levels
     return State(make_table(states, 2 * types + 1), first_rates(), np.zeros(1, np.int64), np.array([seed], np.int64))

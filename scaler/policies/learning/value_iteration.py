@@ -18,7 +18,7 @@ from scaler.policies.learning.mdp import Plan, find_row, plan_for, planned_choic
 from scaler.policies.rules.static import learn_nothing
 
 
-def prepare(task: Task, seed: int, options: Mapping[str, Any]) -> Plan:
+def prepare(task: Task, model: Task, seed: int, options: Mapping[str, Any]) -> Plan:
     return plan_for(task, task, options)
 
 

@@ -31,7 +31,7 @@ class Capacity(NamedTuple):
     each: Floats  # [N] highest rate per replica within the bound
 
 
-def believe_capacity(p: Problem, believed: Task) -> Capacity:
+def expect_capacity(p: Problem, believed: Task) -> Capacity:
     """Capacities of the believed model."""
     mean = believed.moments.mean
     capacity = Capacity(

@@ -21,8 +21,7 @@ from scaler.model.jit import jit
 from scaler.model.kernel import Floats, Integers, KernelView, Problem, lay_out
 from scaler.model.policy import Kernel, flatten
 from scaler.model.task import Task
-from scaler.policies.perturb import believe
-from scaler.policies.planner.capacity import Capacity, believe_capacity, hoped, trusted, witness
+from scaler.policies.planner.capacity import Capacity, expect_capacity, hoped, trusted, witness
 from scaler.policies.planner.replica_worth import Worth, appraise, appraise_ages, keep_account, make_worth, worth_now
 from scaler.policies.planner.workload import SMOOTHED, V, Workload, advance, begin, make_workload, observe
 
@@ -48,12 +47,12 @@ class State(NamedTuple):
     clock: Integers  # [3] slots seen; next threshold and view to plan for of all, and of the type in use
 
 
-def prepare(task: Task, seed: int, options: Mapping[str, Any]) -> State:
+def prepare(task: Task, model: Task, seed: int, options: Mapping[str, Any]) -> State:
     p = lay_out(task)
     workload = make_workload(len(task.types) * steps(p))
     return State(
         workload=workload,
-        capacity=believe_capacity(p, believe(task, seed)),
+        capacity=expect_capacity(p, model),
         worth=make_worth(workload),
         shadow=np.ones(len(task.types), np.int64),
         paid=np.zeros(len(task.types)),

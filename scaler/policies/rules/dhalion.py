@@ -48,7 +48,7 @@ class State(NamedTuple):
     complaint: Floats  # [1] backpressure that led to it
 
 
-def prepare(task: Task, seed: int, options: Mapping[str, Any], node_type: int) -> State:
+def prepare(task: Task, model: Task, seed: int, options: Mapping[str, Any], node_type: int) -> State:
     window = read_count(options, "window", WINDOW)
     return State(
         kind=node_type,

@@ -31,7 +31,7 @@ class State(NamedTuple):
     node_type: int
 
 
-def prepare(task: Task, seed: int, options: Mapping[str, Any], node_type: int) -> State:
+def prepare(task: Task, model: Task, seed: int, options: Mapping[str, Any], node_type: int) -> State:
     return State(node_type)
 
 

@@ -34,7 +34,7 @@ class State(NamedTuple):
     decisions: Window  # of the activation time
 
 
-def prepare(task: Task, seed: int, options: Mapping[str, Any], node_type: int) -> State:
+def prepare(task: Task, model: Task, seed: int, options: Mapping[str, Any], node_type: int) -> State:
     window = read_count(options, "window", WINDOW)
     return State(
         kind=node_type,

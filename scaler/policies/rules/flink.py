@@ -54,7 +54,7 @@ class State(NamedTuple):
     course: Integers  # [2] parallelism headed for or 0, slots of stabilisation still to come
 
 
-def prepare(task: Task, seed: int, options: Mapping[str, Any], node_type: int) -> State:
+def prepare(task: Task, model: Task, seed: int, options: Mapping[str, Any], node_type: int) -> State:
     target = read_number(options, "target", TARGET, 0.01, 1.0)
     boundary = read_number(options, "boundary", BOUNDARY, 0.0, 1.0)
     if boundary >= target:

@@ -37,7 +37,7 @@ class State(NamedTuple):
     node_type: int
 
 
-def prepare(task: Task, seed: int, options: Mapping[str, Any], node_type: int) -> State:
+def prepare(task: Task, model: Task, seed: int, options: Mapping[str, Any], node_type: int) -> State:
     return State(np.ones(1), np.zeros(1, np.int64), node_type)
 
 

@@ -38,7 +38,7 @@ class State(NamedTuple):
     output: Floats  # [1] parallelism called for, not rounded; 0 before the first slot
 
 
-def prepare(task: Task, seed: int, options: Mapping[str, Any], node_type: int) -> State:
+def prepare(task: Task, model: Task, seed: int, options: Mapping[str, Any], node_type: int) -> State:
     gains = [read_number(options, name, value, 0.0, 100.0) for name, value in (("kp", KP), ("ki", KI), ("kd", KD))]
     setpoint = read_number(options, "setpoint", SETPOINT, 0.01, 1.0)
     return State(node_type, setpoint, np.array(gains), np.zeros(2), np.zeros(1))

@@ -36,7 +36,7 @@ class State(NamedTuple):
     wanted: Integers  # [1] parallelism last requested; 0 before the first interval is over
 
 
-def prepare(task: Task, seed: int, options: Mapping[str, Any], node_type: int) -> State:
+def prepare(task: Task, model: Task, seed: int, options: Mapping[str, Any], node_type: int) -> State:
     up, down = read_number(options, "up", UP, 0.0, 100.0), read_number(options, "down", DOWN, 0.0, 100.0)
     if not down < up:
         raise BadInput(f"option 'down' is {down:g}, and must be less than 'up', which is {up:g}")

@@ -15,7 +15,7 @@ class State(NamedTuple):
     pass_on: int
 
 
-def prepare(task: Task, seed: int, options: Mapping[str, Any]) -> State:
+def prepare(task: Task, model: Task, seed: int, options: Mapping[str, Any]) -> State:
     return State(0)
 
 

@@ -25,7 +25,7 @@ class State(NamedTuple):
     threshold: float
 
 
-def prepare(task: Task, seed: int, options: Mapping[str, Any], node_type: int) -> State:
+def prepare(task: Task, model: Task, seed: int, options: Mapping[str, Any], node_type: int) -> State:
     return State(node_type, read_number(options, "threshold", THRESHOLD, 0.01, 1.0))
 
 

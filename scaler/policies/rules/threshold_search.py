@@ -29,8 +29,7 @@ from scaler.model.noise import uniform
 from scaler.model.task import Task
 from scaler.policies.node_choice import by_node
 from scaler.policies.option import read_count, read_number
-from scaler.policies.perturb import believe
-from scaler.policies.planner.capacity import Capacity, believe_capacity, witness
+from scaler.policies.planner.capacity import Capacity, expect_capacity, witness
 from scaler.policies.rules.adaptive_window import LEAST, LENGTH, AdaptiveWindow, make_adaptive_window, past, remember
 from scaler.policies.rules.parallelism import head_for
 from scaler.policies.rules.threshold import SLACK, THRESHOLD
@@ -59,13 +58,13 @@ class State(NamedTuple):
     clock: Integers  # [5] slots seen, of quiet, of the copied window; step of the round, failures in a row
 
 
-def prepare(task: Task, seed: int, options: Mapping[str, Any], node_type: int) -> State:
+def prepare(task: Task, model: Task, seed: int, options: Mapping[str, Any], node_type: int) -> State:
     longest = read_count(options, "longest", LONGEST, low=LEAST)
     threshold = read_number(options, "threshold", THRESHOLD, LOWEST[0], HIGHEST[0])
     return State(
         kind=node_type,
         seed=seed,
-        capacity=believe_capacity(lay_out(task), believe(task, seed)),
+        capacity=expect_capacity(lay_out(task), model),
         current=np.array([threshold, SLACK, 1.0]),
         window=make_adaptive_window(longest),
         frozen=np.zeros(longest),

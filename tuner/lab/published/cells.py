@@ -116,6 +116,7 @@ def state(cell: Cell, trace: Trace) -> Setting:
         r_max=R_MAX,
         highest_rate=workload.highest_rate,
         options=OPTIONS.get(cell.policy, {}),
+        perturbed=True,
     )
     if cell.infrastructure == "B" and not earlier and cell.policy in PICKS:
         pick = PICKS[cell.policy](tasks(setting)[0])

@@ -61,6 +61,7 @@ def taxi(folder: Path, policy: str, infrastructure: str = "A", n_res: int = 3) -
         r_max=R_MAX,
         highest_rate=workload.highest_rate,
         options=OPTIONS.get(policy, {}),
+        perturbed=True,
     )
 
 

@@ -67,4 +67,5 @@ def state_published(size: Size, trace: Trace, policies: Options) -> Setting:
         policy=next(iter(policies)),
         r_max=R_MAX,
         highest_rate=WORKLOADS[workload].highest_rate,
+        perturbed=True,
     )

@@ -32,7 +32,7 @@ from scaler.policies.learning.deep.replay_memory import (
     sampler,
 )
 from scaler.policies.learning.greedy import cool_down, exploration, explores, first_rates
-from scaler.policies.perturb import believe, first_bad_level
+from scaler.policies.learning.mdp import first_bad_level
 
 BATCH = 32
 EVERY = 5  # slots from one training step to the next
@@ -79,13 +79,13 @@ def tune(options: Mapping[str, Any]) -> Tuning:
 class DeepPolicy:
     """A network, a memory and a clock, driven from outside slot by slot."""
 
-    def __init__(self, variant: Variant, task: Task, seed: int, tuning: Tuning) -> None:
+    def __init__(self, variant: Variant, task: Task, model: Task, seed: int, tuning: Tuning) -> None:
         self.variant, self.tuning, self.problem = variant, tuning, lay_out(task)
         self.ceiling = float("inf") if tuning.as_published else highest_value(self.problem)
         self.seed = np.array([seed], np.int64)
         self.clock = np.zeros(1, np.int64)
         self.rates = first_rates()
-        self.first_bad = believed_levels(task, seed, variant.estimates)
+        self.first_bad = violating_levels(model, variant.estimates)
         self.encoding = find_encoding(tuning.encoding, self.problem, tuning.as_published)
         self.prospects: dict[int, Prospect] = {}  # by state; a function of the problem alone
         codes, known = self.foresee(1, 0)
@@ -193,11 +193,11 @@ class DeepPolicy:
         return sum(a.nbytes for a in self.arrays().values()) + sum(a.nbytes for a in self.memory)
 
 
-def believed_levels(task: Task, seed: int, estimates: bool) -> Integers:
-    """The rate levels believed to violate, as in scaler/policies/perturb.py; none where nothing is estimated."""
+def violating_levels(model: Task, estimates: bool) -> Integers:
+    """Lowest rate level that violates the bound on the model [K + 1, N]; none where nothing is estimated."""
     if estimates:
-        return first_bad_level(believe(task, seed))
-    return np.full((task.k_max + 1, len(task.types)), task.levels, np.int64)
+        return first_bad_level(model)
+    return np.full((model.k_max + 1, len(model.types)), model.levels, np.int64)
 
 
 def highest_value(p: Problem) -> float:
@@ -225,6 +225,6 @@ def learner(variant: Variant) -> Learner:
     """The variant as the registry lists it."""
     return Learner(
         title=variant.title,
-        build=lambda task, seed, options: DeepPolicy(variant, task, seed, tune(options)),
+        build=lambda task, model, seed, options: DeepPolicy(variant, task, model, seed, tune(options)),
         options=OPTIONS,
     )

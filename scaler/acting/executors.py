@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from scaler.acting.gateway import Executor, Gateway
+from scaler.acting.loans import Loans
 from scaler.acting.profiles import Pinned
 from scaler.acting.room import find_limit, find_worker
 from scaler.model.errors import BadInput, Retry
 
 LOG = logging.getLogger("scaler.agent")
 LONGEST_S = 30.0  # between two tries while Spark refuses
+LOAN_SHARE = 0.2  # of the period, after which loans are checked
+DEFAULT_PROFILE = 0
 
 # What an application is started with, so that profiles get executors and those that go leave nothing behind.
 SETTINGS = {
@@ -58,8 +62,10 @@ class Executors:
         if len(self.stages) != sum(len(one.types) for one in pinned):
             raise BadInput("two operators share a resource profile; pin each stage to one of its own")
         self.wanted: dict[int, int] = {}  # by profile
-        self.found: dict[int, int] | None = None  # totals before anything was asked for
-        self.told: dict[int, int] | None = None  # what Spark took last
+        self.loans = Loans(self.stages)
+        self.raised: set[int] = set()  # profiles of no operator that got an executor of their own
+        self.found: dict[int, int] = {}  # totals before anything was asked for
+        self.told: dict[int, int] | None = {}  # what Spark took last
         self.frozen = False  # Spark's own allocation
         self.ticket = self.settled = self.failures = 0
         self.trouble: BadInput | Retry | None = None
@@ -68,16 +74,22 @@ class Executors:
         self.thread: threading.Thread | None = None
 
     def prepare(self) -> None:
-        """From now on Spark itself adds no executors; without this, from the first order on."""
+        """Stop Spark's own allocation, and serve stages of no operator from now on; else from the first order on."""
+        self.freeze()
+        with self.changed:
+            self.start()
+
+    def freeze(self) -> None:
         if not self.frozen:
             self.gateway.freeze_allocation()
+            self.found = self.gateway.totals()
             self.frozen = True
 
     def deployed(self, operator: str) -> Mapping[str, int] | None:
         """Executors that take this operator's tasks now, by node type."""
         one = self.find(operator)
         try:
-            serving = Counter(e.made_for for e in self.gateway.executors() if e.serves == one.stage)
+            serving = Counter(e.made_for for e in self.gateway.executors() if self.loans.owner(e) == one.stage)
         except (BadInput, Retry) as error:
             LOG.warning("executors of operator %r cannot be counted: %s", operator, error)
             return None
@@ -140,7 +152,7 @@ class Executors:
         return self.pinned[operator]
 
     def start(self) -> None:
-        if self.thread is None:
+        if self.thread is None and not self.over:
             self.thread = threading.Thread(target=self.tend_on, name="scaler-executors", daemon=True)
             self.thread.start()
 
@@ -148,7 +160,8 @@ class Executors:
         """Until closed: bring Spark's totals and its executors to what is wanted, again and again."""
         while True:
             with self.changed:
-                pause = min(LONGEST_S, self.period * 2.0 ** min(self.failures, 10))
+                period = self.period if not self.loans.lent else LOAN_SHARE * self.period
+                pause = min(LONGEST_S, period * 2.0 ** min(self.failures, 10))
                 self.changed.wait_for(lambda: self.over or self.ticket > self.settled, pause)
                 if self.over:
                     return
@@ -162,18 +175,20 @@ class Executors:
     def tend(self, wanted: Mapping[int, int]) -> BadInput | Retry | None:
         """Why it could not be done, if so; nothing may end the thread."""
         try:
-            self.tell(wanted)
+            aims = {**wanted, **self.find_extra()}
+            self.tell(aims)
             executors = self.gateway.executors()
             with self.changed:
                 if self.wanted != wanted:
                     return None  # Spark took its time: the order was overtaken, or given up by whoever gave it
             for executor in executors:
                 stage = self.stages.get(executor.made_for, executor.serves)
-                if executor.serves != stage:
+                if executor.serves != stage and executor.id not in self.loans.lent:
                     self.gateway.hand_over(executor.id, stage)
-            going = [name for profile, count in wanted.items() for name in choose_going(executors, profile, count)]
+            going = [name for profile, count in aims.items() for name in choose_going(executors, profile, count)]
             if going:
                 LOG.info("decommissioned executors %s", ", ".join(self.gateway.decommission(going)))
+            self.lend(executors)
         except (BadInput, Retry) as error:
             LOG.warning("%s", error)
             return error
@@ -182,27 +197,60 @@ class Executors:
             return Retry(f"executors could not be tended: {error}")
         return None
 
-    def tell(self, wanted: Mapping[int, int]) -> None:
+    def lend(self, executors: Sequence[Executor]) -> None:
+        """Have stages run that belong to no operator; orders of operators do not depend on it."""
+        try:
+            plan = self.loans.plan(self.gateway.stages(), executors, time.monotonic())
+            made_for = {executor.id: executor.made_for for executor in executors}
+            for name, profile in plan.lend.items():
+                LOG.info("executor %s serves stages of profile %d, which no executor serves, while they last",
+                         name, profile)  # fmt: skip
+                self.loans.lent[name] = profile
+                self.gateway.hand_over(name, profile)
+            for name in plan.give_back:
+                self.gateway.hand_over(name, self.stages[made_for[name]])
+                del self.loans.lent[name]
+        except (BadInput, Retry) as error:
+            LOG.warning("stages of no operator may have to wait: %s", error)
+
+    def find_extra(self) -> dict[int, int]:
+        """Totals of the profiles of no operator that have, or had, an executor of their own."""
+        self.raised |= set(self.loans.extra)
+        return {p: max(self.found.get(p, 0), int(p in self.loans.extra)) for p in self.raised}
+
+    def tell(self, aims: Mapping[int, int]) -> None:
         """Set all totals, unless Spark has taken these and still has them; those of others stay as they are."""
-        self.prepare()
-        if self.found is None:
-            self.found = self.gateway.totals()
+        self.freeze()
         totals = self.gateway.totals()
-        if self.told == wanted and all(totals.get(profile) == count for profile, count in wanted.items()):
+        if self.told == aims and all(totals.get(profile) == count for profile, count in aims.items()):
             return
         self.told = None
         # Spark remembers a total that its cluster manager refused: what is not wanted goes back to what was found.
         ours = {profile: self.found.get(profile, 0) for profile in self.stages if profile in totals}
-        self.gateway.ask_totals({**totals, **ours, **wanted})
-        self.told = dict(wanted)
+        self.gateway.ask_totals({**totals, **ours, **aims})
+        self.told = dict(aims)
 
     def close(self) -> None:
-        """Executors and totals stay; Spark's own dynamic allocation stays stopped."""
+        """Executors and totals stay; Spark's own allocation stays stopped, so that stages of no operator get one."""
         with self.changed:
             self.over = True
             self.changed.notify_all()
         if self.thread is not None:
             self.thread.join(self.patience)
+            self.thread = None
+            self.end_loans()
+
+    def end_loans(self) -> None:
+        try:
+            for executor in self.gateway.executors():
+                if executor.id in self.loans.lent:
+                    self.gateway.hand_over(executor.id, self.stages[executor.made_for])
+            self.loans.lent.clear()
+            totals = self.gateway.totals()
+            if self.frozen and not totals.get(DEFAULT_PROFILE):
+                self.gateway.ask_totals({**totals, DEFAULT_PROFILE: 1})
+        except (BadInput, Retry) as error:  # the session may have ended before
+            LOG.debug("loans could not be ended: %s", error)
 
 
 def choose_going(executors: Sequence[Executor], profile: int, count: int) -> list[str]:

@@ -6,7 +6,7 @@ What it reaches through py4j, none of which is API (see with `javap -p -cp spark
     CoarseGrainedSchedulerBackend.requestTotalExecutors(Map[profile, total], Map[profile, local tasks], Map[..]),
         getRequestedTotalExecutors, getExecutorIds, isExecutorActive, getExecutorResourceProfileId, reviveOffers,
         decommissionExecutors(Array[(id, ExecutorDecommissionInfo)], adjustTargetNumExecutors, triggeredByExecutor)
-    ExecutorAllocationManager.stop, ResourceProfileManager.addResourceProfile, AppStatusStore.executorList
+    ExecutorAllocationManager.stop, ResourceProfileManager.addResourceProfile, AppStatusStore.executorList, activeStages
     the field ExecutorInfo.resourceProfileId of an entry of the backend's executorDataMap (only to hand executors over)
 """
 
@@ -38,6 +38,17 @@ class Executor:
     running: int  # tasks
     held: int  # bytes of blocks in memory and on disk
     since: float  # seconds since 1970
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A stage that was submitted and is not done."""
+
+    name: str  # as Spark's page has it
+    profile: int  # whose executors alone may run its tasks
+    left: int  # tasks that are not done
+    running: int  # of these
+    since: float  # submitted, seconds since 1970
 
 
 class Gateway:
@@ -107,6 +118,11 @@ class Gateway:
             active = {str(name) for name in iterate(backend.getExecutorIds()) if backend.isExecutorActive(name)}
             listed = iterate(self.spark.statusStore().executorList(True))
             return [read_executor(one, backend) for one in listed if one.id() in active]
+
+    def stages(self) -> list[Stage]:
+        """Those that are not done; Spark's store lags behind by a tenth of a second."""
+        with self.guarded("list stages (AppStatusStore.activeStages)"):
+            return [read_stage(one) for one in iterate(self.spark.statusStore().activeStages())]
 
     def decommission(self, names: Sequence[str]) -> list[str]:
         """Give them no more tasks, let them end those they run and move their blocks; who was really told to go."""
@@ -189,6 +205,15 @@ def read_executor(one: Any, backend: Any) -> Executor:
         serves=int(backend.getExecutorResourceProfileId(one.id())), cores=int(one.totalCores()),
         running=int(one.activeTasks()), held=int(one.memoryUsed()) + int(one.diskUsed()),
         since=one.addTime().getTime() / 1000.0,
+    )  # fmt: skip
+
+
+def read_stage(one: Any) -> Stage:
+    submitted = one.submissionTime()
+    return Stage(
+        name=str(one.name()), profile=int(one.resourceProfileId()),
+        left=int(one.numTasks()) - int(one.numCompletedIndices()), running=int(one.numActiveTasks()),
+        since=submitted.get().getTime() / 1000.0 if submitted.isDefined() else 0.0,
     )  # fmt: skip
 
 

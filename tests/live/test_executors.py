@@ -14,7 +14,8 @@ from typing import Any, cast
 import pytest
 
 from scaler.acting.executors import NEEDED, Executors, choose_going
-from scaler.acting.gateway import Executor, Gateway
+from scaler.acting.gateway import Executor, Gateway, Stage
+from scaler.acting.loans import OFTEN, UNUSED_S, Loans
 from scaler.acting.profiles import Pinned
 from scaler.model.errors import BadInput, Retry
 from tests.bed.cluster import ROOT, Worker, find_page, make_environment, start_cluster, stop
@@ -105,6 +106,7 @@ class Spark:
         self.full = False  # nothing comes any more
         self.frozen = 0
         self.gone: list[str] = []
+        self.waiting: list[Stage] = []
 
     def setting(self, name: str, default: str) -> str:
         return "true" if name in NEEDED else default
@@ -127,6 +129,9 @@ class Spark:
 
     def executors(self) -> list[Executor]:
         return list(self.there)
+
+    def stages(self) -> list[Stage]:
+        return list(self.waiting)
 
     def decommission(self, names: list[str]) -> list[str]:
         self.gone += names
@@ -243,6 +248,57 @@ def test_an_order_that_was_given_up_is_not_carried_out_when_the_master_is_back()
         await_true(lambda: spark.asked == {0: 1, 9: 4, 1: 1, 2: 1})
         await_true(lambda: actuator.deployed("count") == {"small": 1, "large": 1})
         assert "2-0" not in spark.gone  # the large one was never sent away
+
+
+LISTING = Stage("listing files", 0, left=3, running=0, since=0.0)
+
+
+def test_idle_executor_serves_a_foreign_stage_while_it_lasts() -> None:
+    spark = Spark()
+    spark.asked = {}
+    with steer(spark) as actuator:
+        actuator.prepare()
+        actuator.ask("count", {"small": 2})
+        await_true(lambda: actuator.deployed("count") == {"small": 2, "large": 0})
+        spark.waiting = [LISTING]
+        await_true(lambda: sorted(one.serves for one in spark.there) == [0, 1])
+        assert actuator.deployed("count") == {"small": 2, "large": 0}  # a loan is no loss
+        spark.waiting = []
+        await_true(lambda: [one.serves for one in spark.there] == [1, 1])
+        assert 0 not in spark.asked
+
+
+def test_frequent_loans_raise_the_total_of_the_profile() -> None:
+    loans, there = Loans({1: 1}), [make_executor("one"), make_executor("two")]
+    for now in range(OFTEN):
+        assert loans.extra == {}
+        plan = loans.plan([LISTING], there, float(now))
+        assert list(plan.lend.values()) == [0]
+        loans.lent = dict(plan.lend)
+        assert loans.plan([], there, now + 0.5).give_back == tuple(plan.lend)
+        loans.lent = {}
+    assert list(loans.extra) == [0]
+    loans.plan([], there, OFTEN + UNUSED_S)
+    assert loans.extra == {}
+
+
+def test_stage_of_an_operator_or_a_served_profile_borrows_nobody() -> None:
+    loans, own = Loans({1: 1, 2: 1}), [make_executor("one"), make_executor("default", profile=0)]
+    assert loans.plan([LISTING, replace(LISTING, profile=1)], own, 0.0).lend == {}
+    busy, idle, other = make_executor("busy", running=1), make_executor("idle"), make_executor("other", profile=9)
+    assert loans.plan([LISTING], [busy, idle, other], 0.0).lend == {"idle": 0}
+    assert loans.plan([LISTING], [other], 0.0).lend == {}
+
+
+def test_detaching_leaves_an_executor_for_stages_of_no_operator() -> None:
+    spark = Spark()
+    spark.asked = {}
+    with steer(spark) as actuator:
+        actuator.ask("count", {"small": 1})
+        spark.waiting = [LISTING]
+        await_true(lambda: 0 in {one.serves for one in spark.there})
+    assert spark.asked == {0: 1, 1: 1, 2: 0}
+    assert {one.made_for: one.serves for one in spark.there} == {0: 0, 1: 1}
 
 
 @pytest.mark.parametrize(

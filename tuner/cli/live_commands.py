@@ -101,6 +101,8 @@ def demo(minutes: float, on: Mapping[str, str], html: Path | None, as_json: bool
         click.echo(json.dumps(figures, indent=2, allow_nan=False))
     else:
         print_end(figures, html)
+    if not figures["ended"]:
+        raise click.ClickException("the stream did not end in time; run again with --keep FOLDER to see its log")
     if not figures["exact"]:
         raise click.ClickException("what was counted is not what was written; run again with --keep FOLDER to see why")
 
@@ -155,6 +157,7 @@ def sum_up(scene: Scene, totals: Mapping[str, Any]) -> dict[str, Any]:
 def print_end(figures: Mapping[str, Any], html: Path | None) -> None:
     static = figures["static_large"]
     exact = "each word counted once" if figures["exact"] else f"{figures['counted']:,} of them counted"
+    exact += "" if figures["ended"] else " when time was up"
     click.echo(f"{figures['lines']:,} lines of {figures['words']:,} words: {exact}.")
     late = ", ".join(
         f"{name} {'not known' if share is None else f'{share:.0%}'}" for name, share in figures["late"].items()

@@ -35,6 +35,7 @@ def write_summary(scene: Scene, totals: Mapping[str, Any], static: Mapping[str, 
     whole = scene.static_cost(static, price)
     share = f", {scene.cost / whole:.0%} of what static large would have cost" if whole > 0.0 else ""
     exact = "all counted once" if totals.get("exact") else f"but {totals.get('counted', 0):,} counted"
+    exact += "" if totals.get("ended", True) else " when time was up"
     return (
         f"<p>{totals.get('lines', 0):,} lines, {totals.get('words', 0):,} words, {exact}, in {scene.seconds:.0f} s; "
         f"{scene.changes} changes of replicas. Cost: <b>{scene.cost:.4f}</b>{share}.</p>"

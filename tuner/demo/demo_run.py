@@ -26,7 +26,7 @@ WORKERS = (
     Worker("127.0.0.3", LARGE.name, LARGE.speedup, CORES, f"{600 * CORES}m"),
 )
 LOOK_S = 0.5
-TOTALS = ("lines", "words", "counted", "exact")
+TOTALS = ("lines", "words", "counted", "exact", "ended")
 AFTER_S = 300.0  # that the driver may take beyond the replay
 
 

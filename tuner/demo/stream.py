@@ -53,6 +53,7 @@ Batches = Iterator[pa.RecordBatch]
 LINES = "id long, arrived double, line string"
 PARTS = "word string, n long"
 PATIENCE_S = 180.0  # for what is left when the replay is over
+IDLE_S = 5.0 * TRIGGER_S  # without anything to do, after which nothing is left
 PINNED = {  # of a small application on loopback, every stage of which is pinned to an operator
     **SETTINGS,
     "spark.driver.host": "127.0.0.1",
@@ -208,13 +209,19 @@ def await_first(actuator: Executors, seconds: float = 90.0) -> None:
         time.sleep(0.1)
 
 
-def drain(queries: Mapping[str, StreamingQuery], source: Source, totals: Totals) -> None:
-    limit = time.monotonic() + PATIENCE_S
-    while time.monotonic() < limit and totals.counts != source.tally:
+def drain(queries: Mapping[str, StreamingQuery], source: Source, totals: Totals) -> bool:
+    """Wait until every word is counted, or nothing is left to do; whether the stream ended in time."""
+    limit, busy = time.monotonic() + PATIENCE_S, time.monotonic()
+    while time.monotonic() < limit:
         for query in queries.values():
             if query.exception() is not None:
                 raise RuntimeError(f"operator {query.name} failed: {query.exception()}")
+        if totals.counts == source.tally or time.monotonic() - busy > IDLE_S:
+            return True
+        if any(query.status["isTriggerActive"] or query.status["isDataAvailable"] for query in queries.values()):
+            busy = time.monotonic()
         time.sleep(0.2)
+    return False
 
 
 def keep_progress(query: StreamingQuery, folder: Path) -> None:
@@ -246,14 +253,14 @@ def run(spark: SparkSession, plan: Plan, page: str, manager: str, token: str, fo
         tell(folder, "streaming", began=source.began, until=source.began + plan.seconds)
         source.thread.join()
         tell(folder, "draining")
-        drain(queries, source, totals)
+        ended = drain(queries, source, totals)
     for query in queries.values():
         keep_progress(query, folder / "progress")
         query.stop()
     for timer in timers.values():
         timer.close()
     return {"lines": source.lines, "words": sum(source.tally.values()), "counted": sum(totals.counts.values()),
-            "exact": totals.counts == source.tally}  # fmt: skip
+            "exact": totals.counts == source.tally, "ended": ended}  # fmt: skip
 
 
 def tell(folder: Path, what: str, **more: Any) -> None:

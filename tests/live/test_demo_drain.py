@@ -30,8 +30,8 @@ class Counts:
 
 @pytest.mark.parametrize(("busy", "ended"), [(True, False), (False, True)])
 def test_drain_says_whether_the_stream_ended(monkeypatch: pytest.MonkeyPatch, busy: bool, ended: bool) -> None:
-    monkeypatch.setattr(stream, "PATIENCE_S", 1.0)
-    monkeypatch.setattr(stream, "IDLE_S", 0.1)
+    monkeypatch.setattr(stream, "PATIENCE_S", 1.5)
+    monkeypatch.setattr(stream, "IDLE_S", 0.5)
     source: Any = Counts(word=2)
     totals: Any = Counts(word=1)
     queries: Any = {"count": Query(busy)}

@@ -58,13 +58,11 @@ def roll_back(app: str, why: str, address: str | None) -> None:
     """Take back the objective of APP that is on its way in, or the one in full use for the one before it."""
     from tuner.cli.token_commands import name_user
     from tuner.rollout.push import roll_back as take_back
-    from tuner.store.applications import load_application
     from tuner.store.connection import open_store
     from tuner.store.objectives import standing_objective
 
     check_why(why)
     with closing(open_store(address)) as store, store.begin() as session:
-        load_application(session, app)
         made = take_back(session, app, name_user(), why, time.time())
         standing = standing_objective(session, app)
     now = "nothing is pursued now" if standing is None else f"objective {standing.version} is pursued"

@@ -122,6 +122,7 @@ def roll_back(
     With a version only that one; refused where it is neither of these any more.
     """
 
+    load_application(session, app)
     take_turns(session, f"objectives of {app}")
     bad = next(iter(list_objectives(session, app, CANDIDATES) or list_objectives(session, app, ("full",))), None)
     if bad is None or bad.version is None:

@@ -22,6 +22,7 @@ from tuner.service.exchange.wire_documents import SPECIAL, shorten
 from tuner.store.json_text import SPELLED
 
 LONGEST_NAME = 200
+LONGEST_TEXT = 2_000
 LATEST = 1e11  # seconds since 1970: the year 5138
 MOST_ROWS = 2_000  # samples, or decisions, of one report
 MOST_KEYS = 2_000  # of a document: its operators, its node types
@@ -48,8 +49,8 @@ def refuse_nan(value: float) -> float:
 
 Name = Annotated[str, AfterValidator(check_name), Field(min_length=1, max_length=LONGEST_NAME)]
 Label = Annotated[str, Field(max_length=LONGEST_NAME)]
-Text = Annotated[str, Field(max_length=2_000)]
-Sentence = Annotated[str, Field(min_length=1, max_length=2_000)]
+Text = Annotated[str, Field(max_length=LONGEST_TEXT)]
+Sentence = Annotated[str, Field(min_length=1, max_length=LONGEST_TEXT)]
 Moment = Annotated[float, Field(ge=0.0, le=LATEST, description="Seconds since 1970 in UTC.")]
 Amount = Annotated[float, Field(ge=0.0)]
 Positive = Annotated[float, Field(gt=0.0)]
@@ -188,6 +189,7 @@ class TuningBody(Body):
     budget: Annotated[int, Field(ge=1, le=100_000, description="Evaluations.")] | None = None
     engine: Label | None = None
     seed: Annotated[int, Field(ge=0, le=2**63 - 1)] | None = None
+    why: Text = ""
 
 
 class RetuningBody(Body):

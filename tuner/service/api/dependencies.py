@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 from urllib.parse import quote, urlencode
 
-from fastapi import Depends, Path, Request, Response
+from fastapi import Depends, Path, Query, Request, Response
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from starlette.concurrency import run_in_threadpool
 
 from scaler.model.errors import BadInput, Retry
 from tuner.service.access.caller import Caller
 from tuner.service.access.gate import require
-from tuner.service.api.bodies import LARGEST_WHOLE, LATEST, LONGEST_NAME, Body, check_name
+from tuner.service.api.bodies import LARGEST_WHOLE, LATEST, LONGEST_NAME, LONGEST_TEXT, Body, check_name
 from tuner.service.api.problems import MEDIA, Unsupported, explain_invalid
 from tuner.service.exchange.intake import Intake
 from tuner.service.exchange.order_board import Board, look
@@ -142,6 +142,11 @@ def check_word(word: str) -> str:
 
 
 Word = Annotated[str, Field(max_length=LONGEST_NAME), AfterValidator(check_word)]
+Why = Annotated[
+    str,
+    AfterValidator(check_word),
+    Query(max_length=LONGEST_TEXT, description="Reason, recorded in the event."),
+]
 
 
 def give_page(request: Request, items: Sequence[Any], after: dict[str, Any] | None) -> Response:

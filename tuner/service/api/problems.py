@@ -30,6 +30,9 @@ class Unsupported(BadInput):
     """A body that is not JSON by its own account."""
 
 
+STATUSES = {Missing: 404, Outdated: 409, NotReady: 409, Unsupported: 415, Retry: 503}
+
+
 def problem(status: int, detail: str, headers: Mapping[str, str] | None = None) -> Response:
     title = HTTPStatus(status).phrase
     body = {"type": "about:blank", "title": title, "status": status, "detail": detail}
@@ -47,9 +50,12 @@ def add_handlers(app: FastAPI) -> None:
 
 
 async def tell_bad_input(request: Request, error: Exception) -> Response:
-    kinds = {Missing: 404, Outdated: 409, NotReady: 409, Unsupported: 415}
-    status = next((status for kind, status in kinds.items() if isinstance(error, kind)), 422)
-    return problem(status, one_line(str(error)))
+    return problem(find_status(error), one_line(str(error)))
+
+
+def find_status(error: Exception, otherwise: int = 422) -> int:
+    """HTTP status of a refusal, by what the caller can do about it."""
+    return next((status for kind, status in STATUSES.items() if isinstance(error, kind)), otherwise)
 
 
 async def tell_retry(request: Request, error: Exception) -> Response:

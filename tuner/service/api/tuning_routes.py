@@ -1,15 +1,14 @@
-"""A person's wish to tune, pause, go on or stop in; that the daemons will see it, and what searches found, out."""
+"""Routes of tuning: request, pause, resume and stop it, set the retuning, list runs and trials."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import Field
 
-from scaler.model.errors import BadInput
-from tuner.rollout.retuning_settings import read_settings
-from tuner.search.engines import ENGINES
+from tuner.rollout.tuning_requests import TuningRequest, load_watch, request_action
+from tuner.rollout.tuning_requests import set_retuning as set_retuning_settings
 from tuner.service.api.bodies import LATEST, RetuningBody, TuningBody
 from tuner.service.api.dependencies import (
     App,
@@ -18,6 +17,7 @@ from tuner.service.api.dependencies import (
     Reading,
     RowId,
     Tuning,
+    Why,
     answer,
     change,
     cut_page,
@@ -27,18 +27,15 @@ from tuner.service.api.dependencies import (
     takes,
 )
 from tuner.service.api.read_routes import list_from
-from tuner.service.exchange.wire_documents import schema_of, shorten
+from tuner.service.exchange.wire_documents import schema_of
 from tuner.store.connection import Session
-from tuner.store.events import add_event
-from tuner.store.faults import Missing
-from tuner.store.records import EventRecord, Trial, TuningRun, Watch
+from tuner.store.records import Trial, TuningRun, Watch
 from tuner.store.runs import list_runs, load_run
 from tuner.store.trials import Chosen, list_trials, load_trial
-from tuner.store.watches import ask_watch, find_watch, put_watch
 
 router = APIRouter(prefix="/v1", tags=["tuning"])
 RUN, TRIAL, WATCH = schema_of(TuningRun), schema_of(Trial), schema_of(Watch)
-Word = Literal["pause", "resume", "stop"]
+Steering = Literal["pause", "resume", "stop"]
 
 
 class RunFilter(Paged):
@@ -66,35 +63,29 @@ async def tune(
     app: App, caller: Tuning, body: Annotated[TuningBody, Depends(read_as(TuningBody))], given: Given
 ) -> Response:
     """Ask for a tuning now."""
-    if body.engine is not None and body.engine not in ENGINES:
-        raise BadInput(f"there is no engine {shorten(body.engine)!r}; choose of {', '.join(ENGINES)}")
-    wished = body.model_dump(exclude_none=True)
-    return answer(await change(given, lambda session, now: ask(session, app, "tune", wished, caller.name, now)), 202)
+
+    def work(session: Session, now: float) -> Watch:
+        asked = TuningRequest(caller.name, now, body.why, body.budget, body.engine, body.seed)
+        return request_action(session, app, "tune", asked)
+
+    return answer(await change(given, work), 202)
 
 
-@router.post("/applications/{app}/tunings/{word}", responses=gives(WATCH, "Asked for.", 202, 404), status_code=202)
-async def steer(app: App, word: Word, caller: Tuning, given: Given) -> Response:
+@router.post("/applications/{app}/tunings/{action}", responses=gives(WATCH, "Asked for.", 202, 404), status_code=202)
+async def steer(app: App, action: Steering, caller: Tuning, given: Given, why: Why = "") -> Response:
     """Pause the retuning of an application, let it go on, or stop the tuning that is under way."""
-    return answer(await change(given, lambda session, now: ask(session, app, word, {}, caller.name, now)), 202)
 
+    def work(session: Session, now: float) -> Watch:
+        return request_action(session, app, action, TuningRequest(caller.name, now, why))
 
-def ask(session: Session, app: str, word: str, wished: dict[str, Any], who: str, now: float) -> Watch:
-    watch = ask_watch(session, app, {word: {**wished, "who": who, "when": now}})
-    says = {
-        "tune": f"{who} asked for a tuning",
-        "pause": f"{who} asked to pause the retuning",
-        "resume": f"{who} asked to go on with the retuning",
-        "stop": f"{who} asked to stop the tuning",
-    }
-    add_event(session, EventRecord(app, now, who, "asked", says[word], {"word": word, **wished}))
-    return watch
+    return answer(await change(given, work), 202)
 
 
 @router.get("/applications/{app}/retuning", responses=gives(WATCH, "Its settings, and how far it is.", 200, 404))
 def show_retuning(app: App, caller: Reading, given: Given) -> Response:
     """Show when an application is tuned again by itself, and what the daemons are at."""
     with given.store.read() as session:
-        return answer(watch_of(session, app))
+        return answer(load_watch(session, app))
 
 
 @router.put(
@@ -106,25 +97,9 @@ async def set_retuning(
     app: App, caller: Tuning, body: Annotated[RetuningBody, Depends(read_as(RetuningBody))], given: Given
 ) -> Response:
     """Change when an application is tuned again by itself, and how."""
-    return answer(await change(given, lambda session, now: keep(session, app, body, caller.name, now)))
-
-
-def keep(session: Session, app: str, body: RetuningBody, who: str, now: float) -> Watch:
-    sources = list(watch_of(session, app).settings.get("sources", []))
-    settings = {"sources": sources, **body.settings}
-    if settings["sources"] != sources:
-        raise BadInput("retuning: sources are files of the manager's machine; they are not changed from elsewhere")
-    watch = put_watch(session, app, read_settings(settings), now)
-    says = f"{who} changed the settings of the retuning"
-    add_event(session, EventRecord(app, now, who, "asked", says, {"word": "retuning", "settings": body.settings}))
-    return watch
-
-
-def watch_of(session: Session, app: str) -> Watch:
-    watch = find_watch(session, app)
-    if watch is None:
-        raise Missing(f"application {app!r} is not watched; register it first")
-    return watch
+    return answer(
+        await change(given, lambda session, now: set_retuning_settings(session, app, body.settings, caller.name, now))
+    )
 
 
 @router.get("/applications/{app}/runs", responses=gives(page_of(RUN), "The newest first.", 200, 404))

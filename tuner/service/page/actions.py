@@ -1,7 +1,4 @@
-"""A form that a person sent in; what it asks for done, with an event that says who and why, and new orders, out.
-
-All of it in the caller's one transaction, through the same functions as the API.
-"""
+"""Parse the page's forms and run the use cases of tuner.rollout that the API and the CLI run too."""
 
 from __future__ import annotations
 
@@ -9,15 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from scaler.model.errors import BadInput
-from tuner.rollout import push as pushing
-from tuner.rollout.issue_orders import issue_orders
-from tuner.service.api.control_routes import set_for
-from tuner.service.page.time_range import read_moment, say_minute
-from tuner.store import controls
+from tuner.rollout import control_changes, push
+from tuner.rollout.tuning_requests import Action, TuningRequest, request_action
+from tuner.service.page.time_range import read_moment
 from tuner.store.connection import Session
-from tuner.store.events import add_event
-from tuner.store.records import Control, EventRecord
-from tuner.store.watches import ask_watch
+from tuner.store.records import Control
 
 LONGEST_WHY = 500  # letters
 LONGEST_NAME = 1000
@@ -27,10 +20,9 @@ DAYS = {
     "weekend": ("sat", "sun"),
 }
 KINDS = ("pin", "direction_lock", "blocked_hours")
-WISHES = {"tune": "for a tuning", "pause": "to pause the retuning", "resume": "to go on with the retuning"}
 STAGES = ("shadow", "canary", "full")
 Form = Mapping[str, str]
-Act = Callable[["Session", str, Form, str, float], None]
+Act = Callable[[Session, str, Form, str, float], None]
 
 
 def read_why(form: Form) -> str:
@@ -55,9 +47,8 @@ def set_control(session: Session, app: str, form: Form, who: str, now: float) ->
     if kind not in KINDS:
         raise BadInput(f"kind is {kind[:40]!r}, and must be one of {', '.join(KINDS)}")
     until = read_moment(form["until"], "until") if form.get("until", "").strip() else None
-    if until is not None and until <= now:
-        raise BadInput(f"until is {say_minute(until)} UTC, which is past; leave it empty, or give a time to come")
-    set_for(session, Control(app, form.get("operator", ""), kind, read_settings(kind, form), who, now, why, until))
+    control = Control(app, form.get("operator", ""), kind, read_settings(kind, form), who, now, why, until)
+    control_changes.set_control(session, control)
 
 
 def read_settings(kind: str, form: Form) -> dict[str, Any]:
@@ -77,19 +68,8 @@ def read_settings(kind: str, form: Form) -> dict[str, Any]:
 
 
 def lift_control(session: Session, app: str, form: Form, who: str, now: float) -> None:
-    kind, operator, why = form.get("kind", ""), form.get("operator", ""), read_why(form)
-    controls.lift_control(session, app, operator, kind, who, now)
-    of = f"operator {operator}" if operator else "all operators"
-    note(
-        session,
-        app,
-        who,
-        now,
-        "control lifted",
-        f"{who} lifted {kind} for {of}: {why}",
-        {"kind": kind, "operator": operator},
-    )
-    issue_orders(session, app, now)
+    operator, why = form.get("operator", ""), read_why(form)
+    control_changes.lift_control(session, app, operator, form.get("kind", ""), who, now, why)
 
 
 def push_objective(session: Session, app: str, form: Form, who: str, now: float) -> None:
@@ -98,26 +78,18 @@ def push_objective(session: Session, app: str, form: Form, who: str, now: float)
         raise BadInput(f"version is {version[:40]!r}, and must be the number of an objective")
     if stage not in STAGES:
         raise BadInput(f"stage is {stage[:40]!r}, and must be one of {', '.join(STAGES)}")
-    pushing.push(session, app, int(version), stage, who, why, now)
+    push.push(session, app, int(version), stage, who, why, now)
 
 
 def roll_back(session: Session, app: str, form: Form, who: str, now: float) -> None:
-    pushing.roll_back(session, app, who, read_why(form), now)
+    push.roll_back(session, app, who, read_why(form), now)
 
 
-def ask(wish: str) -> Act:
-    """What the daemons are to do at their next look."""
-
+def request(action: Action) -> Act:
     def act(session: Session, app: str, form: Form, who: str, now: float) -> None:
-        why = read_why(form)
-        ask_watch(session, app, {wish: {"who": who, "when": now}})
-        note(session, app, who, now, "asked", f"{who} asked {WISHES[wish]}: {why}", {"word": wish, "why": why})
+        request_action(session, app, action, TuningRequest(who, now, read_why(form)))
 
     return act
-
-
-def note(session: Session, app: str, who: str, now: float, what: str, says: str, detail: Mapping[str, Any]) -> None:
-    add_event(session, EventRecord(app, now, who, what, says, detail))
 
 
 ACTS: dict[str, tuple[str, Act, str]] = {  # by path: the scope that it needs, what it does, where its result is shown
@@ -125,7 +97,7 @@ ACTS: dict[str, tuple[str, Act, str]] = {  # by path: the scope that it needs, w
     "lift": ("push", lift_control, "controls"),
     "push": ("push", push_objective, "rollout"),
     "rollback": ("push", roll_back, "rollout"),
-    "tune": ("tune", ask("tune"), "events"),
-    "pause": ("tune", ask("pause"), "events"),
-    "resume": ("tune", ask("resume"), "events"),
+    "tune": ("tune", request("tune"), "events"),
+    "pause": ("tune", request("pause"), "events"),
+    "resume": ("tune", request("resume"), "events"),
 }

@@ -11,6 +11,7 @@ from starlette.concurrency import run_in_threadpool
 
 from scaler.model.errors import BadInput, Retry
 from tuner.service.access.session import PageSession, read_form, require_page
+from tuner.service.api.problems import find_status
 from tuner.service.exchange.order_board import look
 from tuner.service.page import actions, login_page
 from tuner.service.page.application_page import gather_view, read_before
@@ -120,7 +121,7 @@ def act_on(what: str) -> Callable[..., Any]:
         try:
             await run_in_threadpool(request.app.state.store.write, work)
         except (BadInput, Retry) as error:
-            return refuse(session, error, 400, form.get("app", ""))
+            return refuse(session, error, find_status(error, 400), form.get("app", ""))
         with suppress(Retry):  # who waits for orders is told at once, or finds them in the next look
             await look(request.app.state.services.board)
         return go_to(link_application(form["app"], part=part))
@@ -160,14 +161,14 @@ def answer(request: Request, session: PageSession, template: str, gather: Callab
     try:
         values = gather(now)
     except (BadInput, Retry) as error:
-        return refuse(session, error, 404 if isinstance(error, Missing) else 400)
+        return refuse(session, error, find_status(error, 400))
     return render(template, {**values, "session": session, "now": now})
 
 
 def refuse(session: PageSession, error: Exception, status: int, app: str = "") -> Response:
     """The sentence as a page."""
     values = {"session": session, "says": str(error), "app": app}
-    return render("refused.html", values, 503 if isinstance(error, Retry) else status)
+    return render("refused.html", values, status)
 
 
 def read_text(request: Request, name: str) -> str:

@@ -24,8 +24,8 @@ from tuner.retuning.refit import fit_stretches, refit
 from tuner.retuning.requests import is_asked
 from tuner.rollout.improvement import compare, find_alike
 from tuner.rollout.issue_orders import issue_orders
-from tuner.rollout.push import propose_by_hand, push
-from tuner.rollout.retuning_settings import DEFAULTS, Retuning, read_retuning, read_settings
+from tuner.rollout.push import propose_objective, push
+from tuner.rollout.retuning_settings import DEFAULTS, RetuningSettings, read_retuning, read_settings
 from tuner.search.problem import Brief, Wanted, brief_of, settle
 from tuner.store.applications import add_application, load_application
 from tuner.store.connection import Store
@@ -82,21 +82,23 @@ def ask(store: Store, word: str, **wish: Any) -> None:
 
 def fit_now(store: Store, world: World) -> None:
     with store.begin() as session:
-        fitted = refit(session, APP, Retuning(), world.now)
+        fitted = refit(session, APP, RetuningSettings(), world.now)
         assert fitted is not None
         save_surrogate(session, to_record(fitted, world.now))
 
 
 def full(store: Store, parse: float, count: float, now: float) -> int:
     with store.begin() as session:
-        made = propose_by_hand(session, APP, WEIGHTS, {"parse": parse, "count": count}, "ann", now)
+        made = propose_objective(session, APP, WEIGHTS, {"parse": parse, "count": count}, "ann", now)
         push(session, APP, made.version or 0, "full", "ann", "a test", now)
     return made.version or 0
 
 
 def test_settings_are_whole_and_checked(address: str) -> None:
     assert read_settings({}) == DEFAULTS == read_settings(DEFAULTS)
-    assert read_retuning({"budget": 7.0, "sources": ["/logs"]}) == replace(Retuning(), budget=7, sources=("/logs",))
+    assert read_retuning({"budget": 7.0, "sources": ["/logs"]}) == replace(
+        RetuningSettings(), budget=7, sources=("/logs",)
+    )
     cases: list[tuple[dict[str, Any], str]] = [
         ({"budgets": 1}, "retuning has no setting 'budgets'; it has enabled, period_s"),
         ({"budget": 0}, "budget is '0', and must be a whole number from 1"),
@@ -114,7 +116,7 @@ def test_settings_are_whole_and_checked(address: str) -> None:
 
 
 def test_it_is_due_by_its_period_and_not_while_it_pauses(store: Store, world: World) -> None:
-    settings = Retuning(period_s=3600.0)
+    settings = RetuningSettings(period_s=3600.0)
 
     def why(now: float, **detail: Any) -> str | None:
         with store.read() as session:

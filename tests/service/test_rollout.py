@@ -13,7 +13,7 @@ from scaler.model.orders import Orders, parse_orders, to_task
 from scaler.model.task import Moments, Weights
 from tests.service.world import START, describe, orders_of
 from tuner.rollout.issue_orders import issue_orders, tell
-from tuner.rollout.push import DAEMON, propose_by_hand, push, roll_back
+from tuner.rollout.push import DAEMON, propose_objective, push, roll_back
 from tuner.store.applications import add_application
 from tuner.store.connection import Store
 from tuner.store.controls import set_control
@@ -36,7 +36,7 @@ def shop(store: Store) -> Store:
 
 def propose(store: Store, parse: float = 0.05, count: float = 0.05) -> int:
     with store.begin() as session:
-        made = propose_by_hand(session, APP, WEIGHTS, {"parse": parse, "count": count}, "ann", START)
+        made = propose_objective(session, APP, WEIGHTS, {"parse": parse, "count": count}, "ann", START)
     assert made.version is not None
     return made.version
 
@@ -113,7 +113,7 @@ def test_a_canary_is_the_operator_whose_bound_changes_least(shop: Store) -> None
 def test_a_single_operator_is_a_canary_half_of_the_time(store: Store) -> None:
     with store.begin() as session:
         add_application(session, APP, describe(APP, {"parse": Moments(0.02, 0.0)}, 0.12), START)
-        made = propose_by_hand(session, APP, WEIGHTS, {"parse": 0.05}, "ann", START)
+        made = propose_objective(session, APP, WEIGHTS, {"parse": 0.05}, "ann", START)
         push(session, APP, made.version or 0, "canary", "ann", "", START)
     candidate = told(store).candidate
     assert candidate is not None
@@ -209,7 +209,7 @@ def test_what_a_person_proposes_has_a_bound_for_every_operator(shop: Store) -> N
     ]
     for bounds, says in cases:
         with pytest.raises(BadInput, match=says), shop.begin() as session:
-            propose_by_hand(session, APP, WEIGHTS, bounds, "ann", START)
+            propose_objective(session, APP, WEIGHTS, bounds, "ann", START)
     assert states(shop) == {}
 
 

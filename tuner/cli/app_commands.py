@@ -48,7 +48,7 @@ def add(
     Files that it names are read now, but for its trace, which stays where it is. Earlier versions are kept.
     """
     from tuner.cli.token_commands import name_user
-    from tuner.rollout.registration import keep_described
+    from tuner.rollout.registration import register_application
     from tuner.scenario.description import read_description
     from tuner.store.applications import list_versions
     from tuner.store.connection import open_store
@@ -59,7 +59,7 @@ def add(
     document = read_description(file, app, {"qos": demanded} if demanded else {})
     with closing(open_store(address)) as store, store.begin() as session:
         earlier = list_versions(session, app)
-        kept = keep_described(session, app, document, name_user(), time.time())
+        kept = register_application(session, app, document, name_user(), time.time())
     click.echo(f"{app}: {tell_change(earlier[-1] if earlier else None, kept)}")
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tuner.rollout.push import DAEMON
-from tuner.rollout.retuning_settings import Retuning, read_retuning
+from tuner.rollout.retuning_settings import RetuningSettings, read_retuning
 from tuner.store.connection import Session, Store
 from tuner.store.events import add_event
 from tuner.store.records import EventRecord, Watch
@@ -36,7 +36,7 @@ class Interrupted(Exception):
     """Something more urgent than the search came up; it stays to be resumed."""
 
 
-def settings_of(watch: Watch) -> Retuning:
+def settings_of(watch: Watch) -> RetuningSettings:
     return read_retuning(watch.settings)
 
 

@@ -16,7 +16,7 @@ from scaler.model.queueing import mg1_response
 from tuner.history.qos_history import BROKEN, UNKNOWN, find_changes, judge_slots, load_slots
 from tuner.rollout.betting import exceeds, share_of
 from tuner.rollout.issue_orders import find_slot
-from tuner.rollout.retuning_settings import Retuning
+from tuner.rollout.retuning_settings import RetuningSettings
 from tuner.scenario.description import shape_of, tables_of
 from tuner.scenario.scenario import make_infrastructure
 from tuner.search.problem import ask_qos
@@ -51,7 +51,7 @@ class Reason(NamedTuple):
     why: str
 
 
-def find_reason(session: Session, settings: Retuning, watch: Watch, now: float) -> Reason | None:
+def find_reason(session: Session, settings: RetuningSettings, watch: Watch, now: float) -> Reason | None:
     """The first that there is; what a person asks for is not looked for here."""
     detail = watch.detail
     if not settings.enabled or detail.get("paused") or now < detail.get("not_before", -math.inf):

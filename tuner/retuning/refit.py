@@ -10,7 +10,7 @@ import numpy as np
 from scaler.model.errors import BadInput
 from scaler.model.sample import Sample
 from tuner.retuning.due import have_moments_changed
-from tuner.rollout.retuning_settings import Retuning
+from tuner.rollout.retuning_settings import RetuningSettings
 from tuner.scenario.description import tables_of
 from tuner.scenario.scenario import make_infrastructure
 from tuner.store.applications import load_application
@@ -31,7 +31,7 @@ LEAST = 30  # windows of a stretch, of whose last ones nothing could be told oth
 FITS = 6  # earlier fits, whose ends are tried as well: what had not drifted by then may have since
 
 
-def refit(session: Session, app: str, settings: Retuning, now: float) -> Surrogate | None:
+def refit(session: Session, app: str, settings: RetuningSettings, now: float) -> Surrogate | None:
     """None where the newest surrogate has seen all that there is."""
     earlier = list_surrogates(session, app, limit=FITS)
     samples = load_samples(session, app, since=now - settings.history_s)

@@ -27,7 +27,7 @@ from tuner.history.qos_history import BROKEN as LATE
 from tuner.history.qos_history import UNKNOWN, Slots, find_changes, judge_slots, load_slots, observe, sum_prices
 from tuner.rollout.betting import exceeds, measure_doubt, share_of
 from tuner.rollout.issue_orders import find_slot
-from tuner.rollout.retuning_settings import Retuning
+from tuner.rollout.retuning_settings import RetuningSettings
 from tuner.scenario.description import shape_of, tables_of
 from tuner.scenario.qos import QoS
 from tuner.search.problem import ask_qos
@@ -83,7 +83,7 @@ class Place:
     slot_s: float
 
 
-def judge_stage(session: Session, objective: ObjectiveRecord, settings: Retuning, now: float) -> Verdict:
+def judge_stage(session: Session, objective: ObjectiveRecord, settings: RetuningSettings, now: float) -> Verdict:
     """How the stage stands that the objective is in."""
     place = find_place(session, objective)
     since = float(objective.evidence.get(place.stage, {}).get("since", objective.changed or 0.0))

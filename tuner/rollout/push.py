@@ -152,7 +152,7 @@ def find_before(retired: list[ObjectiveRecord], bad: ObjectiveRecord) -> Objecti
     return named or max(retired, key=lambda one: (one.changed or 0.0, one.version or 0), default=None)
 
 
-def propose_by_hand(
+def propose_objective(
     session: Session, app: str, weights: Weights, bounds: Mapping[str, float], who: str, now: float, why: str = ""
 ) -> ObjectiveRecord:
     """An objective of a person's own; bounds are on the queueing part of the response time, like those of a search."""

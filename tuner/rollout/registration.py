@@ -15,7 +15,7 @@ from tuner.store.records import ApplicationVersion, EventRecord
 from tuner.store.watches import find_watch, put_watch
 
 
-def keep_described(
+def register_application(
     session: Session, app: str, document: Mapping[str, Any], who: str, now: float
 ) -> ApplicationVersion:  # fmt: skip
     """The version that says this; how the application is retuned stays as it was set."""

@@ -14,7 +14,7 @@ DAY_S = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
-class Retuning:
+class RetuningSettings:
     """When an application is tuned again by itself, how, and by which evidence what comes of it goes on."""
 
     enabled: bool = True  # False: nothing is tuned unless a person asks; what is on its way in is watched all the same
@@ -43,14 +43,14 @@ SHARES = {"gain": (0.0, 1.0), "alpha": (1e-6, 0.5), "held_out": (0.0, 0.9)}
 MOST_COUNT = 1_000_000
 
 
-def read_retuning(document: Mapping[str, Any]) -> Retuning:
+def read_retuning(document: Mapping[str, Any]) -> RetuningSettings:
     """The settings of a document, defaults where it says nothing; refused with one sentence."""
-    known = [field.name for field in fields(Retuning)]
+    known = [field.name for field in fields(RetuningSettings)]
     for name in document:
         if name not in known:
             raise BadInput(f"retuning has no setting {str(name)[:40]!r}; it has {', '.join(known)}")
     given = {name: read_setting(name, value) for name, value in document.items()}
-    return Retuning(**given)
+    return RetuningSettings(**given)
 
 
 def read_setting(name: str, value: Any) -> Any:
@@ -86,7 +86,7 @@ def wrong(name: str, value: Any, right: str) -> BadInput:
     return BadInput(f"retuning: {name} is {str(value)[:80]!r}, and must be {right}")
 
 
-def to_document(settings: Retuning) -> dict[str, Any]:
+def to_document(settings: RetuningSettings) -> dict[str, Any]:
     return {**asdict(settings), "sources": list(settings.sources)}
 
 
@@ -95,4 +95,4 @@ def read_settings(document: Mapping[str, Any]) -> dict[str, Any]:
     return to_document(read_retuning(document))
 
 
-DEFAULTS: dict[str, Any] = to_document(Retuning())
+DEFAULTS: dict[str, Any] = to_document(RetuningSettings())

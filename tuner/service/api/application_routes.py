@@ -12,7 +12,7 @@ from scaler.model.errors import BadInput
 from sim.application import parse_application
 from sim.graphs import APPLICATIONS
 from sim.infrastructure import INFRASTRUCTURES
-from tuner.rollout.registration import keep_described
+from tuner.rollout.registration import register_application
 from tuner.scenario.describe import describe_application
 from tuner.scenario.description import freeze, is_alone, scenario_of
 from tuner.service.api.bodies import LARGEST_WHOLE, ApplicationBody
@@ -55,7 +55,9 @@ async def register(
 ) -> Response:
     """Describe an application and what is demanded of it; from now on it is watched."""
     document = await run_in_threadpool(describe, body.document, app)
-    return answer(await change(given, lambda session, now: keep_described(session, app, document, caller.name, now)))
+    return answer(
+        await change(given, lambda session, now: register_application(session, app, document, caller.name, now))
+    )
 
 
 def describe(tables: Mapping[str, Any], app: str) -> dict[str, Any]:

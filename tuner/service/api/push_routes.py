@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Response
 
 from scaler.model.task import Weights
-from tuner.rollout.push import propose_by_hand
+from tuner.rollout.push import propose_objective
 from tuner.rollout.push import push as push_to
 from tuner.rollout.push import roll_back as roll_back_now
 from tuner.service.api.bodies import ObjectiveBody, PushBody, RollbackBody
@@ -33,7 +33,7 @@ async def propose(
 
     def work(session: Session, now: float) -> ObjectiveRecord:
         weights = Weights(body.weights.perf, body.weights.rcf, body.weights.res)
-        return propose_by_hand(session, app, weights, body.bounds, caller.name, now, body.why)
+        return propose_objective(session, app, weights, body.bounds, caller.name, now, body.why)
 
     return answer(await change(given, work), 201)
 

@@ -17,7 +17,7 @@ import pytest
 
 from scaler.model.errors import BadInput
 from scaler.model.sample import Sample
-from scaler.timing import NODE_TYPE, ServiceTimer, Stopwatch, Tally
+from scaler.timing import NODE_TYPE, ServiceTally, ServiceTimer, Stopwatch
 from scaler.timing.stopwatch import find_host, find_node_type
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Hand:
 
 
 @pytest.fixture
-def tallies() -> list[Tally]:
+def tallies() -> list[ServiceTally]:
     return []
 
 
@@ -52,7 +52,7 @@ def hand() -> Hand:
 
 
 @pytest.fixture
-def watch(tallies: list[Tally], hand: Hand) -> Stopwatch:
+def watch(tallies: list[ServiceTally], hand: Hand) -> Stopwatch:
     return Stopwatch(SimpleNamespace(add=tallies.append), clock=hand, now=hand)
 
 
@@ -64,7 +64,7 @@ def read_lines(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for path in sorted(folder.iterdir()) for line in path.read_text().splitlines()]
 
 
-def test_each_times_the_loop_and_not_the_supply(watch: Stopwatch, hand: Hand, tallies: list[Tally]) -> None:
+def test_each_times_the_loop_and_not_the_supply(watch: Stopwatch, hand: Hand, tallies: list[ServiceTally]) -> None:
     def supply() -> Iterator[int]:
         for row in (1, 2, 3):
             hand.moment += 100.0
@@ -78,7 +78,7 @@ def test_each_times_the_loop_and_not_the_supply(watch: Stopwatch, hand: Hand, ta
     assert (tally.start, tally.end) == (0.0, 306.0)
 
 
-def test_a_loop_that_is_left_counts_what_it_finished(watch: Stopwatch, hand: Hand, tallies: list[Tally]) -> None:
+def test_a_loop_that_is_left_counts_what_it_finished(watch: Stopwatch, hand: Hand, tallies: list[ServiceTally]) -> None:
     for row in watch.each([1, 2, 3]):
         hand.moment += row
         if row == 2:
@@ -96,7 +96,7 @@ def test_a_loop_that_is_left_counts_what_it_finished(watch: Stopwatch, hand: Han
     assert len(tallies) == 2
 
 
-def test_whole_times_the_function_and_nothing_else(watch: Stopwatch, hand: Hand, tallies: list[Tally]) -> None:
+def test_whole_times_the_function_and_nothing_else(watch: Stopwatch, hand: Hand, tallies: list[ServiceTally]) -> None:
     def supply() -> Iterator[list[int]]:
         for size in (4, 0, 1):
             hand.moment += 1000.0
@@ -122,7 +122,9 @@ def test_whole_times_the_function_and_nothing_else(watch: Stopwatch, hand: Hand,
     assert tally.task_squares == first**2 / 4 + last**2
 
 
-def test_whole_takes_a_function_that_returns_all_or_fails(watch: Stopwatch, hand: Hand, tallies: list[Tally]) -> None:
+def test_whole_takes_a_function_that_returns_all_or_fails(
+    watch: Stopwatch, hand: Hand, tallies: list[ServiceTally]
+) -> None:
     def collect(batches: Iterator[list[int]]) -> list[int]:
         sizes = []
         for batch in batches:
@@ -148,7 +150,7 @@ def test_whole_takes_a_function_that_returns_all_or_fails(watch: Stopwatch, hand
 )
 def test_foreach_batch_counts_what_it_is_told(
     returned: Any, records: Callable[[Any], int] | None, expected: float,
-    watch: Stopwatch, hand: Hand, tallies: list[Tally],
+    watch: Stopwatch, hand: Hand, tallies: list[ServiceTally],
 ) -> None:  # fmt: skip
     def write(frame: list[int], batch: int) -> Any:
         hand.moment += 4.0
@@ -246,7 +248,7 @@ def test_a_session_without_a_context_is_refused(tmp_path: Path) -> None:
 
 def test_only_the_stopwatch_travels(tmp_path: Path) -> None:
     timer = make_timer(tmp_path)
-    timer.stopwatch.sums = Tally()  # type: ignore[assignment]
+    timer.stopwatch.sums = ServiceTally()  # type: ignore[assignment]
     assert type(pickle.loads(pickle.dumps(timer))) is Stopwatch
     timer.close()
 

@@ -33,8 +33,8 @@ from scaler.link import Link
 from scaler.model.errors import BadInput
 from scaler.model.nodes import NodeType
 from scaler.sensing.driver import Driver
-from scaler.sensing.gather import Gather
-from scaler.sensing.operators import Operator, Roll, find_operators
+from scaler.sensing.evidence import SparkSensor
+from scaler.sensing.operators import PinnedOperators, StreamOperator, find_operators
 
 LOG = logging.getLogger("scaler.agent")
 ATTACHED: WeakValueDictionary[str, Attachment] = WeakValueDictionary()  # by application
@@ -82,9 +82,9 @@ def attach(
     types = {one.operator: set(one.types) for one in pinned}
     copies = partial(CheckpointMirror, Driver(spark)) if folder is None else None
     terms = AgentSettings(known, types, enforce, policy, k_max, seed, slot_s, place, patience, on_decision, copies)
-    roll = Roll(pinned)
+    roll = PinnedOperators(pinned)
 
-    def find() -> Sequence[Operator]:
+    def find() -> Sequence[StreamOperator]:
         running = find_operators(spark)
         return roll.call(running) if pinned else running
 
@@ -127,9 +127,9 @@ def make_folder(app: str, folder: str | Path | None) -> Path:
     return place
 
 
-def listen(spark: Any, timers: Mapping[str, Any] | None) -> Gather:
+def listen(spark: Any, timers: Mapping[str, Any] | None) -> SparkSensor:
     try:
-        return Gather(spark, timers=timers)
+        return SparkSensor(spark, timers=timers)
     except BadInput:
         raise
     except Exception as error:  # py4j's own, in a session that was stopped

@@ -23,7 +23,7 @@ from scaler.agent.checkpoint_mirror import CheckpointCopy
 from scaler.agent.operation import Operation, OrderSource
 from scaler.agent.pending import ArrivalTimeouts
 from scaler.model.nodes import NodeType
-from scaler.sensing.operators import Operator
+from scaler.sensing.operators import StreamOperator
 from scaler.sensing.reading import Reading, Sensor
 
 LOG = logging.getLogger("scaler.agent")
@@ -62,7 +62,7 @@ class Attachment:
         sensor: Sensor,
         actuator: Actuator,
         office: OrderSource,
-        find: Callable[[], Sequence[Operator]],
+        find: Callable[[], Sequence[StreamOperator]],
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.terms, self.sensor, self.actuator, self.office = terms, sensor, actuator, office
@@ -143,7 +143,7 @@ class Attachment:
             self.threads.pop(name).join()
             self.operations.pop(name).close(self.clock())
 
-    def take_up(self, operator: Operator) -> None:
+    def take_up(self, operator: StreamOperator) -> None:
         watch = getattr(self.sensor, "watch", None)
         if watch is not None:
             watch(operator)

@@ -23,10 +23,19 @@ from scaler.agent.pending import FAILED, REACHED, ArrivalTimeouts, PendingReplic
 from scaler.model.errors import BadInput, Retry
 from scaler.model.nodes import NOTHING, Deployment, NodeType, Reconfiguration
 from scaler.model.orders import Orders
-from scaler.sensing.evaluate import LATE, OLDEST, carry_on, find_doubt, is_whole, make_samples, observe, tell_more
 from scaler.sensing.executor_usage import LOST
+from scaler.sensing.observation import (
+    LATE,
+    MAX_AGE_SLOTS,
+    fill_from_previous,
+    find_scale_in_objection,
+    is_whole,
+    make_detail,
+    make_samples,
+    observe,
+)
 from scaler.sensing.reading import Reading, Sensor
-from scaler.sensing.slot_states import STOPPED
+from scaler.sensing.slot_notes import STOPPED
 
 LOG = logging.getLogger("scaler.agent")
 CHECKPOINT_S = 60.0  # nothing learned is lost that is older
@@ -75,7 +84,9 @@ class Operation:
         self.restored: Mapping[str, int] = {}  # that the driver before this one wanted, until they are asked for
         self.known: Reading | None = None  # the last one that was whole
         self.decided = float("-inf")  # the end of the last slot that was decided about as a whole
-        self.dark = deque[tuple[float, float]](maxlen=int(OLDEST))  # slots after it, of which too little is known
+        self.dark = deque[tuple[float, float]](
+            maxlen=int(MAX_AGE_SLOTS)
+        )  # slots after it, of which too little is known
         self.fault = ""  # what went wrong in the last slot that something did
         if checkpoint is not None:
             self.restore(checkpoint)
@@ -100,7 +111,7 @@ class Operation:
         for lost in (note for note in reading.notes if note.startswith(LOST)):
             LOG.warning("operator %r %s", self.operator, lost)
         self.remember(reading)
-        shown = carry_on(reading, self.known, self.pilot.complete, self.decided)
+        shown = fill_from_previous(reading, self.known, self.pilot.complete, self.decided)
         if self.known is not None and (LATE in shown.notes or shown is self.known):
             self.decided = self.known.end
         came = self.count(reading)
@@ -109,7 +120,9 @@ class Operation:
         told = self.settle(came, now)
         self.ask_first(came, reading, now)
         seen, expected, barred = observe(shown, came, self.nodes), self.expect(came), self.find_barred(now)
-        step = self.pilot.step(seen, self.take_orders(), now, expected, tell_more(shown), find_doubt(shown), barred)
+        step = self.pilot.step(
+            seen, self.take_orders(), now, expected, make_detail(shown), find_scale_in_objection(shown), barred
+        )
         decision = self.pilot.acted(step, *self.act(step, came, now))
         self.office.report(self.operator, [one.document() for one in (*told, decision)], make_samples(reading))
         self.tell(decision, reading)

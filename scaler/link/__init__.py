@@ -8,6 +8,6 @@ link.status().fault                                             # "" or one sent
 link.stop(timeout=5.0)
 """
 
-from scaler.link.link import Link, Status
+from scaler.link.link import Link, LinkStatus
 
-__all__ = ["Link", "Status"]
+__all__ = ["Link", "LinkStatus"]

@@ -22,14 +22,14 @@ from urllib.parse import urlsplit
 from scaler.model.errors import BadInput, Retry
 from scaler.model.wire import write_line
 
-LARGEST = 4 << 20  # bytes of an answer
+MAX_BODY_BYTES = 4 << 20  # bytes of an answer
 TIMEOUT_S = 10.0
 LONGEST_SENTENCE = 500
 LONGEST_RETRY_S = 600.0  # a manager may ask for patience, not for silence
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class ManagerAddress:
     secure: bool
     host: str
     port: int
@@ -41,7 +41,7 @@ class Address:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ManagerResponse:
     status: int
     etag: str
     retry_after: float | None  # seconds
@@ -55,7 +55,7 @@ class Answer:
             return None
 
 
-def read_address(url: str) -> Address:
+def read_address(url: str) -> ManagerAddress:
     """Where the manager is, by its URL."""
     try:
         parts = urlsplit(url)
@@ -67,7 +67,7 @@ def read_address(url: str) -> Address:
     if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
         raise BadInput("the address of the manager holds a user, a query or a fragment; the token is given on its own")
     secure = parts.scheme == "https"
-    return Address(secure, parts.hostname, port or (443 if secure else 80), parts.path.rstrip("/"))
+    return ManagerAddress(secure, parts.hostname, port or (443 if secure else 80), parts.path.rstrip("/"))
 
 
 def read_token(token: str | None) -> str | None:
@@ -76,10 +76,10 @@ def read_token(token: str | None) -> str | None:
     return token
 
 
-class Caller:
+class ManagerConnection:
     """One connection to the manager, kept open between requests; for one thread, but `cut` may come from another."""
 
-    def __init__(self, address: Address, token: str | None, authority: Path | None = None) -> None:
+    def __init__(self, address: ManagerAddress, token: str | None, authority: Path | None = None) -> None:
         self.address = address
         self._token = read_token(token)
         self.context = make_context(authority) if address.secure else None
@@ -93,7 +93,7 @@ class Caller:
         document: Any = None,
         headers: Mapping[str, str] | None = None,
         timeout: float = TIMEOUT_S,
-    ) -> Answer:
+    ) -> ManagerResponse:
         """The answer, whatever its status; Retry where there was none."""
         body = None if document is None else write_line(document)
         reused = self.connection is not None
@@ -111,7 +111,7 @@ class Caller:
 
     def exchange(
         self, method: str, path: str, body: bytes | None, headers: Mapping[str, str], timeout: float
-    ) -> Answer:
+    ) -> ManagerResponse:
         connection = self.connect(timeout)
         sent = {"Accept": "application/json, application/problem+json", "Accept-Encoding": "gzip", **headers}
         if body is not None:
@@ -124,7 +124,7 @@ class Caller:
         content = unpack(response, read_body(response, deadline))
         if response.will_close:
             self.close()
-        return Answer(response.status, response.headers.get("ETag", ""), read_seconds(response), content)
+        return ManagerResponse(response.status, response.headers.get("ETag", ""), read_seconds(response), content)
 
     def connect(self, timeout: float) -> http.client.HTTPConnection:
         if self.over:
@@ -153,7 +153,7 @@ class Caller:
             what = f"answers something that is not HTTP ({type(error).__name__})"
         return Retry(f"the manager at {self.address} {what}")
 
-    def sentence(self, answer: Answer) -> str:
+    def sentence(self, answer: ManagerResponse) -> str:
         """What a refusal says for itself."""
         document = answer.document()
         said = document.get("detail") or document.get("title") if isinstance(document, dict) else None
@@ -190,8 +190,8 @@ def read_body(response: http.client.HTTPResponse, deadline: float) -> bytes:
     while piece := response.read1(1 << 16):
         pieces.append(piece)
         size += len(piece)
-        if size > LARGEST:
-            raise http.client.HTTPException(f"more than {LARGEST} bytes")
+        if size > MAX_BODY_BYTES:
+            raise http.client.HTTPException(f"more than {MAX_BODY_BYTES} bytes")
         if time.monotonic() > deadline:
             raise TimeoutError
     if response.length:
@@ -206,11 +206,11 @@ def unpack(response: http.client.HTTPResponse, content: bytes) -> bytes:
         return content
     packed = zlib.decompressobj(16 + zlib.MAX_WBITS)
     try:
-        whole = packed.decompress(content, LARGEST)
+        whole = packed.decompress(content, MAX_BODY_BYTES)
     except zlib.error as error:
         raise http.client.HTTPException("not gzip as it says") from error
     if not packed.eof:
-        raise http.client.HTTPException(f"more than {LARGEST} bytes, or cut short")
+        raise http.client.HTTPException(f"more than {MAX_BODY_BYTES} bytes, or cut short")
     return whole
 
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from scaler.link.http import Caller, read_address
-from scaler.link.link_state import ITSELF, ORDERS, REPORTS, SHELF, Desk, Pace
-from scaler.link.order_poll import Listener
-from scaler.link.report_log import DECISIONS, SAMPLES, Outbox, Record
-from scaler.link.saved_orders import load_kept
+from scaler.link.http import ManagerConnection, read_address
+from scaler.link.link_state import INTERNAL, ORDERS, REPORTS, STORAGE, LinkState, Pacer
+from scaler.link.order_poll import OrderPoll
+from scaler.link.report_log import DECISIONS, SAMPLES, ReportLog, ReportRecord
+from scaler.link.saved_orders import load_orders
 from scaler.link.sender import Sender
 from scaler.model.orders import Orders
 from scaler.model.wire import write_line
@@ -24,7 +24,7 @@ KNOWN_FROM_THE_REPORT = ("application", "operator", "key")  # what rows need not
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class LinkStatus:
     """How the link stands; `fault` is "" or one sentence."""
 
     fault: str
@@ -55,15 +55,15 @@ class Link:
         authority: Path | None = None,  # certificates to trust instead of the system's
         limit_bytes: int = 64 << 20,  # on disk
         wait_s: float = 30.0,  # of a long poll
-        pace: Pace | None = None,
+        pace: Pacer | None = None,
     ) -> None:
         address = read_address(manager)
-        self.desk = Desk(application, instance, tuple(operators), clock, pace or Pace(), random.Random(seed))
+        self.desk = LinkState(application, instance, tuple(operators), clock, pace or Pacer(), random.Random(seed))
         self.folder = Path(folder)
-        self.outbox = Outbox(self.folder, limit_bytes)
-        self.callers = [Caller(address, token, authority) for _ in range(2)]
+        self.outbox = ReportLog(self.folder, limit_bytes)
+        self.callers = [ManagerConnection(address, token, authority) for _ in range(2)]
         self.sender = Sender(self.desk, self.callers[0], self.outbox)
-        self.listener = Listener(self.desk, self.callers[1], self.folder, self.outbox, wait_s, on_orders)
+        self.listener = OrderPoll(self.desk, self.callers[1], self.folder, self.outbox, wait_s, on_orders)
         self.threads: list[threading.Thread] = []
         self.unsayable = 0
 
@@ -71,7 +71,7 @@ class Link:
         """Read the last orders from disk, then begin to send and to listen."""
         if self.threads:
             return
-        self.desk.kept = load_kept(self.folder, self.desk.application)
+        self.desk.kept = load_orders(self.folder, self.desk.application)
         if self.desk.kept is not None:
             self.desk.heard = self.desk.kept.heard
         for name, run in (("sends", self.sender.run), ("listens", self.listener.run)):
@@ -109,20 +109,20 @@ class Link:
             for row in rows:
                 try:
                     body = {key: value for key, value in row.items() if key not in KNOWN_FROM_THE_REPORT}
-                    self.sender.put(Record(lane, write_line({"operator": operator, "body": body})))
+                    self.sender.put(ReportRecord(lane, write_line({"operator": operator, "body": body})))
                 except (AttributeError, TypeError, ValueError, RecursionError) as error:
                     self.unsayable += 1
-                    self.desk.say(ITSELF, f"a row of {lane} of {operator!r} is not made of plain values ({error})")
+                    self.desk.say(INTERNAL, f"a row of {lane} of {operator!r} is not made of plain values ({error})")
         if detail is not None:
             self.sender.details[operator] = dict(detail)
             self.sender.untold.add(operator)
         self.sender.wake.set()
 
-    def status(self) -> Status:
+    def status(self) -> LinkStatus:
         faults = self.desk.faults
         dropped, lost = self.outbox.dropped, self.sender.lost
-        return Status(
-            fault=next((faults[name] for name in (ORDERS, REPORTS, SHELF, ITSELF) if faults.get(name)), ""),
+        return LinkStatus(
+            fault=next((faults[name] for name in (ORDERS, REPORTS, STORAGE, INTERNAL) if faults.get(name)), ""),
             revision=self.desk.revision,
             acknowledged=self.desk.acknowledged,
             age=self.age() if math.isfinite(self.desk.heard) else math.inf,

@@ -11,17 +11,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from scaler.link.http import Answer, Caller
-from scaler.link.saved_orders import Kept
+from scaler.link.http import ManagerConnection, ManagerResponse
+from scaler.link.saved_orders import SavedOrders
 from scaler.model.orders import Orders
 
 LOG = logging.getLogger("scaler.link")
-PATIENCE_S = 60.0  # before another try of what somebody has to put right first
+OPERATOR_RETRY_S = 60.0  # before another try of what somebody has to put right first
 NOT_HERE, NOT_ALLOWED, BUSY = 404, (401, 403), (429, 503)
-REPORTS, ORDERS, SHELF, ITSELF = "reports", "orders", "shelf", "itself"  # whose faults are told
+REPORTS, ORDERS, STORAGE, INTERNAL = "reports", "orders", "shelf", "itself"  # whose faults are told
 
 
-class Pace:
+class Pacer:
     """Passing time; tests have their own."""
 
     def now(self) -> float:
@@ -32,18 +32,18 @@ class Pace:
 
 
 @dataclass(slots=True)
-class Desk:
+class LinkState:
     """What both threads share. Each field is replaced whole, so that readers need no lock."""
 
     application: str
     instance: str
     operators: tuple[str, ...]
     clock: Callable[[], float]
-    pace: Pace
+    pace: Pacer
     luck: random.Random
     stopping: threading.Event = field(default_factory=threading.Event)
     poke: threading.Event = field(default_factory=threading.Event)  # the listener should look again
-    kept: Kept | None = None
+    kept: SavedOrders | None = None
     heard: float = -math.inf
     acknowledged: int | None = None
     faults: dict[str, str] = field(default_factory=dict)
@@ -71,10 +71,10 @@ class Desk:
             LOG.info("%s: it is over that %s", self.application, before)
 
     def some_patience(self) -> float:
-        return PATIENCE_S * (0.9 + 0.2 * self.luck.random())
+        return OPERATOR_RETRY_S * (0.9 + 0.2 * self.luck.random())
 
 
-def refuse(caller: Caller, answer: Answer, what: str) -> str:
+def describe_refusal(caller: ManagerConnection, answer: ManagerResponse, what: str) -> str:
     """The sentence on an answer that is not what was asked for."""
     said = caller.sentence(answer)
     if answer.status in NOT_ALLOWED:

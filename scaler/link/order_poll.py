@@ -13,25 +13,25 @@ from typing import Any
 from urllib.parse import quote
 
 from scaler.link.backoff import Backoff
-from scaler.link.http import TIMEOUT_S, Answer, Caller
-from scaler.link.link_state import BUSY, ITSELF, LOG, NOT_ALLOWED, NOT_HERE, ORDERS, Desk, refuse
-from scaler.link.report_log import Outbox
-from scaler.link.saved_orders import Kept, keep_orders
+from scaler.link.http import TIMEOUT_S, ManagerConnection, ManagerResponse
+from scaler.link.link_state import BUSY, INTERNAL, LOG, NOT_ALLOWED, NOT_HERE, ORDERS, LinkState, describe_refusal
+from scaler.link.report_log import ReportLog
+from scaler.link.saved_orders import SavedOrders, save_orders
 from scaler.model.errors import BadInput, Retry
 from scaler.model.orders import Orders, parse_orders
 
-PAUSE_S = 1.0  # between questions to a manager that does not wait though nothing is new
+POLL_PAUSE_S = 1.0  # between questions to a manager that does not wait though nothing is new
 
 
-class Listener:
+class OrderPoll:
     """The thread that waits for orders."""
 
     def __init__(
         self,
-        desk: Desk,
-        caller: Caller,
+        desk: LinkState,
+        caller: ManagerConnection,
         folder: Path,
-        outbox: Outbox,
+        outbox: ReportLog,
         wait_s: float,
         on_orders: Callable[[Orders], None] | None,
     ) -> None:
@@ -53,7 +53,7 @@ class Listener:
                     self.acknowledge()
             except Exception as error:  # nothing may end this thread
                 LOG.debug("the listener failed", exc_info=error)
-                self.desk.say(ITSELF, f"listening failed in a way that was not foreseen ({type(error).__name__})")
+                self.desk.say(INTERNAL, f"listening failed in a way that was not foreseen ({type(error).__name__})")
                 self.etag, pause = "", self.desk.some_patience()
             if pause > 0.0 and not self.desk.stopping.is_set():
                 self.desk.pace.wait(self.desk.poke, pause)
@@ -82,7 +82,7 @@ class Listener:
         self.etag = ""
         return self.refused(answer, began)
 
-    def take(self, answer: Answer, asked: str, began: float) -> float:
+    def take(self, answer: ManagerResponse, asked: str, began: float) -> float:
         document = answer.document()
         try:
             orders = parse_orders(document)
@@ -90,7 +90,7 @@ class Listener:
             orders = None
         if orders is None or orders.application != self.desk.application:
             self.etag = ""
-            self.desk.say(ORDERS, refuse(self.caller, answer, "orders"))
+            self.desk.say(ORDERS, describe_refusal(self.caller, answer, "orders"))
             return self.backoff.fail()
         self.greet()
         self.etag = answer.etag if fits_a_header(answer.etag) else f'"{orders.revision}"'
@@ -107,7 +107,7 @@ class Listener:
             went = f"from revision {before.orders.revision} to {orders.revision}"
             LOG.warning("%s: the orders went %s: was the manager restored? They are followed", orders.application, went)
             self.told = {}
-        self.desk.kept = Kept(orders, document, self.desk.heard)
+        self.desk.kept = SavedOrders(orders, document, self.desk.heard)
         self.unsaved = True
         if self.on_orders is not None:
             try:
@@ -121,7 +121,7 @@ class Listener:
         if not self.unsaved or kept is None or self.outbox.lock is None:
             return
         try:
-            keep_orders(self.folder, kept)
+            save_orders(self.folder, kept)
             self.unsaved = False
         except (OSError, ValueError) as error:
             self.desk.say(ORDERS, f"the orders cannot be kept in {self.folder} ({error})")
@@ -133,10 +133,10 @@ class Listener:
 
     def pause(self, began: float) -> float:
         """None after a question that was waited for; a second after one that was answered at once with nothing new."""
-        return 0.0 if self.desk.pace.now() - began >= min(PAUSE_S, self.wait_s / 2.0) else PAUSE_S
+        return 0.0 if self.desk.pace.now() - began >= min(POLL_PAUSE_S, self.wait_s / 2.0) else POLL_PAUSE_S
 
-    def refused(self, answer: Answer, began: float) -> float:
-        self.desk.say(ORDERS, refuse(self.caller, answer, "orders"))
+    def refused(self, answer: ManagerResponse, began: float) -> float:
+        self.desk.say(ORDERS, describe_refusal(self.caller, answer, "orders"))
         if answer.status in NOT_ALLOWED or 300 <= answer.status < 400:
             return self.desk.some_patience()
         if answer.status == NOT_HERE:  # none issued yet, or the application is not registered

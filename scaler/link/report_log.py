@@ -16,41 +16,41 @@ from pathlib import Path
 from typing import IO, Any
 
 from scaler.link.saved_orders import replace_file
-from scaler.link.segment_log import Lane, Place
+from scaler.link.segment_log import LogPosition, SegmentLog
 
 DECISIONS, SAMPLES = "decisions", "samples"
-LANES = (DECISIONS, SAMPLES)  # in the order in which they are sent
+REPORT_KINDS = (DECISIONS, SAMPLES)  # in the order in which they are sent
 CURSOR, LOCK, REFUSED = "cursor.json", "lock", "refused.jsonl"
 SEGMENT_BYTES = 1 << 20
 REFUSED_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class ReportRecord:
     lane: str
     line: bytes  # {"operator": ..., "body": ...} in JSON
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class ReportBatch:
     """What is to be sent next; `marks` and `loose` say to `settle` how far it goes."""
 
     records: tuple[tuple[str, str, Any], ...]  # lane, operator, body
-    marks: Mapping[str, Place]
+    marks: Mapping[str, LogPosition]
     loose: int
     lines: tuple[bytes, ...]
 
 
-class Outbox:
+class ReportLog:
     """Records of one process that wait for the manager; for one thread, but any may read the counts."""
 
     def __init__(self, folder: Path, limit_bytes: int = 64 << 20, memory_bytes: int = 8 << 20) -> None:
         self.folder, self.limit_bytes, self.memory_bytes = folder, limit_bytes, memory_bytes
         self.lock: IO[bytes] | None = None
-        self.lanes: dict[str, Lane] = {}
-        self.loose: deque[Record] = deque()  # not on disk
+        self.lanes: dict[str, SegmentLog] = {}
+        self.loose: deque[ReportRecord] = deque()  # not on disk
         self.loose_bytes = 0
-        self.dropped = dict.fromkeys(LANES, 0)
+        self.dropped = dict.fromkeys(REPORT_KINDS, 0)
         self.refused = 0
         self.fault = ""
 
@@ -64,13 +64,13 @@ class Outbox:
             return True
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            self.lock = own(self.folder / LOCK)
+            self.lock = lock_file(self.folder / LOCK)
             if self.lock is None:
                 self.fault = f"another process owns {self.folder}; what is reported meanwhile is kept in memory only"
                 return False
             places = read_cursor(self.folder / CURSOR)
             segment_bytes = min(SEGMENT_BYTES, max(1, self.limit_bytes // 32))
-            self.lanes = {name: Lane(self.folder, name, places[name], segment_bytes) for name in LANES}
+            self.lanes = {name: SegmentLog(self.folder, name, places[name], segment_bytes) for name in REPORT_KINDS}
         except OSError as error:
             self.release()
             self.fault = self.tell(error)
@@ -78,7 +78,7 @@ class Outbox:
         self.fault = ""
         return True
 
-    def add(self, records: Sequence[Record]) -> None:
+    def add(self, records: Sequence[ReportRecord]) -> None:
         """Take them in; they are on disk when this returns, unless `fault` says otherwise."""
         self.loose.extend(records)
         self.loose_bytes += sum(len(record.line) for record in records)
@@ -113,10 +113,10 @@ class Outbox:
         self.loose_bytes -= len(self.loose[at].line)
         del self.loose[at]
 
-    def take(self, most: int, most_bytes: int) -> Batch:
+    def take(self, most: int, most_bytes: int) -> ReportBatch:
         """The next records to send; the same again until they are settled."""
         found: list[tuple[str, bytes]] = []
-        marks: dict[str, Place] = {}
+        marks: dict[str, LogPosition] = {}
         for name, lane in self.lanes.items():
             size = sum(len(line) for _, line in found)
             if len(found) < most and (not found or size < most_bytes):
@@ -135,9 +135,9 @@ class Outbox:
             loose += 1
         read = [(lane, read_line(line)) for lane, line in found]
         records = tuple((lane, *record) for lane, record in read if record is not None)
-        return Batch(records, marks, loose, tuple(line for _, line in found))
+        return ReportBatch(records, marks, loose, tuple(line for _, line in found))
 
-    def settle(self, batch: Batch, refused: bool = False) -> None:
+    def settle(self, batch: ReportBatch, refused: bool = False) -> None:
         """Forget a batch: the manager has it, or will not have it (then it is put aside, as far as there is room)."""
         if refused:
             self.refused += len(batch.records)
@@ -154,7 +154,7 @@ class Outbox:
         except OSError as error:
             self.fault = self.tell(error)
 
-    def put_aside(self, batch: Batch) -> None:
+    def put_aside(self, batch: ReportBatch) -> None:
         if self.lock is None:
             return
         try:
@@ -178,7 +178,7 @@ class Outbox:
             self.lock = None
 
 
-def own(path: Path) -> IO[bytes] | None:
+def lock_file(path: Path) -> IO[bytes] | None:
     """The lock, which the system gives back when the process ends, however that happens; None if another has it."""
     file = path.open("ab")
     try:
@@ -200,16 +200,16 @@ def own(path: Path) -> IO[bytes] | None:
     return file
 
 
-def read_cursor(path: Path) -> dict[str, Place]:
+def read_cursor(path: Path) -> dict[str, LogPosition]:
     """How far each lane is settled; from the beginning where that cannot be read."""
-    places: dict[str, Place] = dict.fromkeys(LANES, (0, 0))
+    places: dict[str, LogPosition] = dict.fromkeys(REPORT_KINDS, (0, 0))
     try:
         document = json.loads(path.read_bytes())
-        for name in LANES:
+        for name in REPORT_KINDS:
             number, offset = (int(value) for value in document[name])
             places[name] = (max(0, number), max(0, offset))
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return dict.fromkeys(LANES, (0, 0))
+        return dict.fromkeys(REPORT_KINDS, (0, 0))
     return places
 
 

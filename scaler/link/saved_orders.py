@@ -11,26 +11,28 @@ from typing import Any
 
 from scaler.model.orders import Orders, parse_orders
 
-NAME = "orders.json"
+ORDERS_FILE = "orders.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class SavedOrders:
     orders: Orders
     document: Any  # that they were read from
     heard: float  # when the manager said so
 
 
-def keep_orders(folder: Path, kept: Kept) -> None:
+def save_orders(folder: Path, kept: SavedOrders) -> None:
     """Write them so that a crash at any moment leaves these orders or those before."""
     text = json.dumps(kept.document, sort_keys=True)
-    replace_file(folder / NAME, json.dumps({"digest": digest(text), "heard": kept.heard, "orders": text}).encode())
+    replace_file(
+        folder / ORDERS_FILE, json.dumps({"digest": digest(text), "heard": kept.heard, "orders": text}).encode()
+    )
 
 
-def load_kept(folder: Path, application: str) -> Kept | None:
+def load_orders(folder: Path, application: str) -> SavedOrders | None:
     """The orders of this application, or None where there are none that can be trusted."""
     try:
-        outer = json.loads((folder / NAME).read_bytes())
+        outer = json.loads((folder / ORDERS_FILE).read_bytes())
         text, heard = outer["orders"], float(outer["heard"])
         if digest(text) != outer["digest"]:
             return None
@@ -38,7 +40,7 @@ def load_kept(folder: Path, application: str) -> Kept | None:
         orders = parse_orders(document)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, ArithmeticError):
         return None
-    return Kept(orders, document, heard) if orders.application == application else None
+    return SavedOrders(orders, document, heard) if orders.application == application else None
 
 
 def digest(text: str) -> str:

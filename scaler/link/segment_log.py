@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 from scaler.link.saved_orders import sync_folder
 
-Place = tuple[int, int]  # number of a file, bytes into it
+LogPosition = tuple[int, int]  # number of a file, bytes into it
 
 
 @dataclass(slots=True)
@@ -25,10 +25,10 @@ class Segment:
     lines: int  # that are whole
 
 
-class Lane:
+class SegmentLog:
     """One kind of records; for one thread of one process."""
 
-    def __init__(self, folder: Path, name: str, place: Place, segment_bytes: int) -> None:
+    def __init__(self, folder: Path, name: str, place: LogPosition, segment_bytes: int) -> None:
         self.folder, self.name, self.segment_bytes = folder, name, segment_bytes
         self.place = place  # what lies before is settled
         self.file: BinaryIO | None = None
@@ -89,7 +89,7 @@ class Lane:
             content = segment.path.read_bytes()
             segment.size, segment.lines = len(content), content.count(b"\n")
 
-    def read(self, most: int, most_bytes: int) -> tuple[list[bytes], Place]:
+    def read(self, most: int, most_bytes: int) -> tuple[list[bytes], LogPosition]:
         """Lines that are not settled, the oldest first, and where they end; one at least if there is any."""
         found: list[bytes] = []
         number, offset = self.place
@@ -109,7 +109,7 @@ class Lane:
             number, offset = n, at
         return found, (number, offset)
 
-    def settle(self, place: Place) -> None:
+    def settle(self, place: LogPosition) -> None:
         """Forget what lies before this place."""
         place = max(place, self.place)
         for number in [n for n in self.segments if n < place[0]]:
@@ -138,7 +138,7 @@ class Lane:
             self.segments[number].path.unlink(missing_ok=True)
         del self.segments[number]
 
-    def count_before(self, place: Place) -> int:
+    def count_before(self, place: LogPosition) -> int:
         segment = self.segments.get(place[0])
         if segment is None or place[1] == 0:
             return 0

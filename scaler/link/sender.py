@@ -9,38 +9,49 @@ from typing import Any
 from urllib.parse import quote
 
 from scaler.link.backoff import Backoff
-from scaler.link.http import Answer, Caller
-from scaler.link.link_state import BUSY, ITSELF, LOG, NOT_ALLOWED, NOT_HERE, REPORTS, SHELF, Desk, is_receipt, refuse
-from scaler.link.report_log import DECISIONS, SAMPLES, Batch, Outbox, Record
+from scaler.link.http import ManagerConnection, ManagerResponse
+from scaler.link.link_state import (
+    BUSY,
+    INTERNAL,
+    LOG,
+    NOT_ALLOWED,
+    NOT_HERE,
+    REPORTS,
+    STORAGE,
+    LinkState,
+    describe_refusal,
+    is_receipt,
+)
+from scaler.link.report_log import DECISIONS, SAMPLES, ReportBatch, ReportLog, ReportRecord
 from scaler.model.errors import Retry
 
-MOST, MOST_BYTES = 500, 256 << 10  # of one round
-INBOX = 100_000  # records that may wait for the thread
-UNFIT = (400, 413, 422)  # whatever is refused so is refused tomorrow: it is split, and in the end put aside
-OWN_S = 60.0  # between tries to have the folder
+MAX_RECORDS, MAX_REPORT_BYTES = 500, 256 << 10  # of one round
+MAX_INBOX = 100_000  # records that may wait for the thread
+UNPROCESSABLE = (400, 413, 422)  # whatever is refused so is refused tomorrow: it is split, and in the end put aside
+LOCK_RETRY_S = 60.0  # between tries to have the folder
 
 
 class Sender:
     """The thread that sends."""
 
-    def __init__(self, desk: Desk, caller: Caller, outbox: Outbox) -> None:
+    def __init__(self, desk: LinkState, caller: ManagerConnection, outbox: ReportLog) -> None:
         self.desk, self.caller, self.outbox = desk, caller, outbox
         self.path = f"/v1/applications/{quote(desk.application, safe='')}/reports"
-        self.inbox: deque[Record] = deque()
+        self.inbox: deque[ReportRecord] = deque()
         self.lost = {DECISIONS: 0, SAMPLES: 0}  # for want of room in the inbox
         self.details: dict[str, Mapping[str, Any]] = {}  # the last of each operator
         self.untold: set[str] = set()  # operators whose detail is news
         self.wake = threading.Event()
         self.backoff = Backoff(desk.luck)
-        self.size = MOST
+        self.size = MAX_RECORDS
         self.sent = 0
         self.waiting = 0  # for others to read
         self.stored = 0  # records taken in, and on disk where there is one
         self.own_at = 0.0
 
-    def put(self, record: Record) -> None:
+    def put(self, record: ReportRecord) -> None:
         """Called by the driver's threads."""
-        while len(self.inbox) >= INBOX:
+        while len(self.inbox) >= MAX_INBOX:
             try:
                 self.lost[self.inbox.popleft().lane] += 1
             except IndexError:
@@ -59,9 +70,9 @@ class Sender:
                     due = self.desk.pace.now() + self.send()
             except Exception as error:  # nothing may end this thread
                 due = self.desk.pace.now() + self.fail(error)
-            left = max(0.0, due - self.desk.pace.now()) if self.busy() else OWN_S
+            left = max(0.0, due - self.desk.pace.now()) if self.busy() else LOCK_RETRY_S
             if left > 0.0 and not self.inbox:
-                self.desk.pace.wait(self.wake, min(left, OWN_S))
+                self.desk.pace.wait(self.wake, min(left, LOCK_RETRY_S))
         self.end()
 
     def end(self) -> None:
@@ -77,7 +88,7 @@ class Sender:
 
     def fail(self, error: Exception) -> float:
         LOG.debug("the sender failed", exc_info=error)
-        self.desk.say(ITSELF, f"sending failed in a way that was not foreseen ({type(error).__name__})")
+        self.desk.say(INTERNAL, f"sending failed in a way that was not foreseen ({type(error).__name__})")
         return self.desk.some_patience()
 
     def busy(self) -> bool:
@@ -88,7 +99,7 @@ class Sender:
         """Put on disk what the driver has handed over."""
         now = self.desk.pace.now()
         if not self.outbox.lanes and now >= self.own_at:
-            self.own_at = now + OWN_S
+            self.own_at = now + LOCK_RETRY_S
             self.outbox.open()
         records = []
         while self.inbox:
@@ -96,11 +107,11 @@ class Sender:
             records.append(self.inbox.popleft())
         self.outbox.add(records)
         self.stored += len(records)
-        self.desk.say(SHELF, self.outbox.fault)
+        self.desk.say(STORAGE, self.outbox.fault)
 
     def send(self) -> float:
         """One round; seconds until the next."""
-        batch = self.outbox.take(self.size, MOST_BYTES)
+        batch = self.outbox.take(self.size, MAX_REPORT_BYTES)
         if batch.lines and not batch.records:  # damaged, all of them
             self.outbox.settle(batch)
             return 0.0
@@ -114,7 +125,7 @@ class Sender:
                 self.desk.say(REPORTS, str(error))
                 return self.backoff.fail()
             except (ValueError, TypeError):  # what cannot be written as a request
-                answer = Answer(400, "", None, b"")
+                answer = ManagerResponse(400, "", None, b"")
             if answer.status != 200 or not is_receipt(receipt := answer.document()):
                 return self.refused(answer, batch, operator)
             self.desk.hear()
@@ -124,17 +135,17 @@ class Sender:
                 self.untold.discard(operator)
         self.outbox.settle(batch)
         self.sent += len(batch.records)
-        self.size = min(MOST, 2 * self.size)
+        self.size = min(MAX_RECORDS, 2 * self.size)
         self.backoff.recover()
         self.desk.say(REPORTS, "")
         return 0.0
 
-    def refused(self, answer: Answer, batch: Batch, operator: str) -> float:
+    def refused(self, answer: ManagerResponse, batch: ReportBatch, operator: str) -> float:
         """Seconds until the next try after an answer that confirms nothing."""
-        self.desk.say(REPORTS, refuse(self.caller, answer, "reports"))
+        self.desk.say(REPORTS, describe_refusal(self.caller, answer, "reports"))
         if answer.status in NOT_ALLOWED or answer.status == NOT_HERE or 300 <= answer.status < 400:
             return self.desk.some_patience()
-        if answer.status in UNFIT:
+        if answer.status in UNPROCESSABLE:
             if len(batch.records) > 1:
                 self.size = len(batch.records) // 2
                 return 0.0

@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
+STARTED, IDLE, ENDED = "started", "idle", "ended"  # kinds of events of queries besides progress
 FILES = re.compile(r"^FileStreamSource\[(.+)\]$")
 
 
@@ -46,7 +47,7 @@ class Trigger:
 
 
 @dataclass(frozen=True, slots=True)
-class Sign:
+class QueryEvent:
     """A query's run began, had nothing to do since its last batch, or ended."""
 
     query: str
@@ -60,17 +61,21 @@ def read_progress(document: object) -> Trigger | None:
     """None where the document is none of progress."""
     if not isinstance(document, Mapping):
         return None
-    query, run, batch = document.get("id"), document.get("runId"), count(document.get("batchId"))
+    query, run, batch = document.get("id"), document.get("runId"), read_count(document.get("batchId"))
     time = read_time(document.get("timestamp"))
     if not isinstance(query, str) or not isinstance(run, str) or batch is None or time is None:
         return None
     listed = document.get("sources")
     sources = [source for source in listed if isinstance(source, Mapping)] if isinstance(listed, list) else []
-    durations = part(document, "durationMs")
+    durations = read_object(document, "durationMs")
     took = (document.get("batchDuration"), durations.get("triggerExecution"), durations.get("addBatch"))
-    rows = add([count(source.get("numInputRows")) for source in sources] or [count(document.get("numInputRows"))])
-    latest = add([add_offsets(source.get("latestOffset")) if counts_tuples(source) else None for source in sources])
-    ended = add([add_offsets(source.get("endOffset")) if counts_tuples(source) else None for source in sources])
+    rows = sum_known(
+        [read_count(source.get("numInputRows")) for source in sources] or [read_count(document.get("numInputRows"))]
+    )
+    latest = sum_known(
+        [add_offsets(source.get("latestOffset")) if counts_tuples(source) else None for source in sources]
+    )
+    ended = sum_known([add_offsets(source.get("endOffset")) if counts_tuples(source) else None for source in sources])
     name = document.get("name")
     folder = find_folder(str(sources[0].get("description"))) if len(sources) == 1 else None
     return Trigger(
@@ -79,10 +84,10 @@ def read_progress(document: object) -> Trigger | None:
         batch,
         time,
         name=name if isinstance(name, str) and name else None,
-        duration=next((ms / 1000.0 for ms in map(count, took) if ms is not None), None),
-        work=None if (ms := count(durations.get("addBatch"))) is None else ms / 1000.0,
+        duration=next((ms / 1000.0 for ms in map(read_count, took) if ms is not None), None),
+        work=None if (ms := read_count(durations.get("addBatch"))) is None else ms / 1000.0,
         rows=rows,
-        written=count(part(document, "sink").get("numOutputRows")),
+        written=read_count(read_object(document, "sink").get("numOutputRows")),
         executed="addBatch" in durations or bool(rows),
         latest=latest,
         ended=ended,
@@ -92,7 +97,7 @@ def read_progress(document: object) -> Trigger | None:
     )
 
 
-def read_sign(document: object, now: float) -> Sign | None:
+def read_query_event(document: object, now: float) -> QueryEvent | None:
     """What a started, idle or terminated event says, by its JSON; `now` where it tells no time."""
     if not isinstance(document, Mapping):
         return None
@@ -101,7 +106,7 @@ def read_sign(document: object, now: float) -> Sign | None:
         return None
     time = read_time(document.get("timestamp"))
     named = name if isinstance(name, str) and name else None
-    return Sign(query, run, now if time is None else time, named, document.get("exception") is not None)
+    return QueryEvent(query, run, now if time is None else time, named, document.get("exception") is not None)
 
 
 @lru_cache(maxsize=256)  # every batch says the same
@@ -113,28 +118,28 @@ def find_folder(description: str) -> str | None:
 def find_entry(source: Mapping[str, Any]) -> int | None:
     """None where the batch took no file."""
     before, after = (read_offsets(source.get(name)) for name in ("startOffset", "endOffset"))
-    return None if before == after or not isinstance(after, Mapping) else count(after.get("logOffset"))
+    return None if before == after or not isinstance(after, Mapping) else read_count(after.get("logOffset"))
 
 
-def part(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+def read_object(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     found = document.get(name)
     return found if isinstance(found, Mapping) else {}
 
 
-def whole(value: object) -> int | None:
+def read_integer(value: object) -> int | None:
     """An integer of at most 64 bits, whatever it is written as; a bool is none."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value if -(1 << 63) <= value < 1 << 63 else None
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else None
 
 
-def count(value: object) -> int | None:
+def read_count(value: object) -> int | None:
     """Spark's -1 is "not known"."""
-    number = whole(value)
+    number = read_integer(value)
     return None if number is None or number < 0 else number
 
 
-def add(values: Iterable[int | None]) -> int | None:
+def sum_known(values: Iterable[int | None]) -> int | None:
     """Their sum; None where there is none or one is not known."""
     total, some = 0, False
     for value in values:
@@ -166,9 +171,11 @@ def add_offsets(value: object) -> int | None:
     """The sum of a number, or of those in an object or in the objects in it; None where anything else is in it."""
     offsets = read_offsets(value)
     if not isinstance(offsets, Mapping):
-        return whole(offsets)
-    return add(
-        whole(n) for inner in offsets.values() for n in (inner.values() if isinstance(inner, Mapping) else [inner])
+        return read_integer(offsets)
+    return sum_known(
+        read_integer(n)
+        for inner in offsets.values()
+        for n in (inner.values() if isinstance(inner, Mapping) else [inner])
     )
 
 
@@ -177,7 +184,7 @@ def count_partitions(source: Mapping[str, Any]) -> int:
     offsets = read_offsets(source.get("endOffset"))
     if not isinstance(offsets, Mapping) or not all(isinstance(inner, Mapping) for inner in offsets.values()):
         return 0
-    numbers = [whole(number) for inner in offsets.values() for number in inner.values()]
+    numbers = [read_integer(number) for inner in offsets.values() for number in inner.values()]
     return 0 if None in numbers else len(numbers)
 
 
@@ -186,24 +193,27 @@ def counts_tuples(source: Mapping[str, Any]) -> bool:
     if count_partitions(source):
         return True
     start, end = add_offsets(source.get("startOffset")), add_offsets(source.get("endOffset"))
-    rows = count(source.get("numInputRows"))
+    rows = read_count(source.get("numInputRows"))
     return start is not None and end is not None and bool(rows) and end - start == rows
 
 
 def find_backlog(sources: Iterable[Mapping[str, Any]]) -> int | None:
     """From what sources measure of themselves: Kafka's mean lag a partition, or the largest as the least it can be."""
-    return add(map(find_lag, sources))
+    return sum_known(map(find_lag, sources))
 
 
 def find_lag(source: Mapping[str, Any]) -> int | None:
-    metrics, partitions = part(source, "metrics"), count_partitions(source)
-    mean, largest = number(metrics.get("avgOffsetsBehindLatest")), number(metrics.get("maxOffsetsBehindLatest"))
+    metrics, partitions = read_object(source, "metrics"), count_partitions(source)
+    mean, largest = (
+        read_number(metrics.get("avgOffsetsBehindLatest")),
+        read_number(metrics.get("maxOffsetsBehindLatest")),
+    )
     if mean is not None and partitions:
         return round(mean * partitions)
     return None if largest is None else round(largest)
 
 
-def number(value: object) -> float | None:
+def read_number(value: object) -> float | None:
     """Connectors write their metrics as text."""
     try:
         found = float(value)  # type: ignore[arg-type]

@@ -6,41 +6,42 @@ import math
 from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 
-from scaler.model.spark_progress import Sign, Trigger
+from scaler.model.spark_progress import ENDED, IDLE, STARTED, QueryEvent, Trigger, add_offsets, sum_known
+from scaler.sensing.driver import IdleTrigger, PlannedBatch
 
-KEPT = 8192  # triggers of a query, at some 400 bytes each
-SIGNS = 1024
-EARLIER = 1000  # triggers before a slot that its reading takes into account
-STARTED, TRIGGER, IDLE, ENDED = "started", "trigger", "idle", "ended"
+MAX_TRIGGERS = 8192  # triggers of a query, at some 400 bytes each
+MAX_EVENTS = 1024
+EARLIER_TRIGGERS = 1000  # triggers before a slot that its reading takes into account
+TRIGGER = "trigger"
 by_time = attrgetter("time")
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class QueryPast:
     """What is known of one query, each in order of time."""
 
     triggers: tuple[Trigger, ...] = ()
-    started: tuple[Sign, ...] = ()
-    idle: tuple[Sign, ...] = ()
-    ended: tuple[Sign, ...] = ()
+    started: tuple[QueryEvent, ...] = ()
+    idle: tuple[QueryEvent, ...] = ()
+    ended: tuple[QueryEvent, ...] = ()
 
-    def events(self) -> Iterator[tuple[str, Trigger | Sign]]:
+    def events(self) -> Iterator[tuple[str, Trigger | QueryEvent]]:
         """All that says what came, in order of time: a run's start before its triggers, idleness after them."""
-        kinds: tuple[tuple[str, Sequence[Trigger | Sign]], ...]
+        kinds: tuple[tuple[str, Sequence[Trigger | QueryEvent]], ...]
         kinds = (STARTED, self.started), (TRIGGER, self.triggers), (IDLE, self.idle)
         each = [(kind, event) for kind, events in kinds for event in events]
         yield from sorted(each, key=lambda pair: pair[1].time)  # which keeps the order of kinds at the same time
 
 
-class History:
+class QueryHistory:
     """Not to be used by two threads at a time."""
 
-    def __init__(self, kept: int = KEPT) -> None:
+    def __init__(self, kept: int = MAX_TRIGGERS) -> None:
         self.triggers: deque[Trigger] = deque(maxlen=kept)
-        self.signs: dict[str, deque[Sign]] = {kind: deque(maxlen=SIGNS) for kind in (STARTED, IDLE, ENDED)}
+        self.signs: dict[str, deque[QueryEvent]] = {kind: deque(maxlen=MAX_EVENTS) for kind in (STARTED, IDLE, ENDED)}
 
     def add(self, trigger: Trigger) -> None:
         """One that is there already is not added, one that comes late goes where it belongs."""
@@ -53,14 +54,42 @@ class History:
             self.triggers.clear()
             self.triggers.extend(whole)
 
-    def note(self, kind: str, sign: Sign) -> None:
+    def note(self, kind: str, sign: QueryEvent) -> None:
         """One that is there already is not added."""
         if sign not in self.signs[kind]:
             self.signs[kind].append(sign)
 
-    def tell(self, start: float = -math.inf) -> Past:
+    def tell(self, start: float = -math.inf) -> QueryPast:
         """All from this moment on, and enough before it to know what is usual and since when tuples wait."""
         triggers = tuple(self.triggers)
-        first = max(0, bisect_left(triggers, start, key=by_time) - EARLIER)
+        first = max(0, bisect_left(triggers, start, key=by_time) - EARLIER_TRIGGERS)
         started, idle, ended = (tuple(sorted(self.signs[kind], key=by_time)) for kind in (STARTED, IDLE, ENDED))
-        return Past(triggers[first:], started, idle, ended)
+        return QueryPast(triggers[first:], started, idle, ended)
+
+
+def find_idle_event(past: QueryPast, query: str, look: IdleTrigger) -> QueryEvent | None:
+    """None where a batch ran of which no report has come yet."""
+    batches = [trigger.batch for trigger in past.triggers if trigger.run == look.run]
+    if batches and look.batch > batches[-1] + 1:
+        return None
+    return QueryEvent(query, look.run, look.time)
+
+
+def follows_last(past: QueryPast, run: str, flight: PlannedBatch) -> bool:
+    """Whether it is the one after the last that was reported."""
+    last = past.triggers[-1] if past.triggers else None
+    return last is not None and last.run == run and last.batch + 1 == flight.batch and last.time < flight.time
+
+
+def add_planned_batch(past: QueryPast, flight: PlannedBatch) -> QueryPast:
+    """As a trigger whose batch counts nowhere yet; only where the query's offsets count tuples."""
+    last = past.triggers[-1]
+    if last.latest is None or last.ended is None:
+        return past
+    ended, latest = (sum_known(map(add_offsets, offsets)) for offsets in (flight.ended, flight.latest))
+    if ended is None or latest is None or latest < max(ended, last.latest):
+        return past
+    begun = Trigger(
+        last.query, last.run, flight.batch, flight.time, last.name, executed=False, latest=latest, ended=ended
+    )
+    return replace(past, triggers=(*past.triggers, begun))

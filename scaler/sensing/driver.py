@@ -9,18 +9,21 @@ whole text.
 from __future__ import annotations
 
 import json
+import logging
 import sys
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from scaler.model.errors import BadInput
-from scaler.sensing.idle_query import Look
-from scaler.sensing.running_batch import Flight
+from scaler.model.spark_progress import ENDED, IDLE, STARTED, QueryEvent, Trigger, read_progress, read_query_event
+
+LOG = logging.getLogger("scaler.agent")
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class QueryStatus:
     """What a query says that it does now."""
 
     run: str
@@ -64,16 +67,18 @@ class Driver:
         """The JVM's active streaming queries."""
         return list(self.session.streams().active())
 
-    def ask_status(self, query: str) -> Status | None:
+    def ask_status(self, query: str) -> QueryStatus | None:
         """None where no such query runs."""
         found = self.session.streams().get(query)
         if found is None:
             return None
         told = json.loads(found.status().json())
         active, waits = bool(told.get("isTriggerActive")), str(told.get("message")).startswith("Waiting")
-        return Status(found.runId().toString(), active, waits and not active and told.get("isDataAvailable") is False)
+        return QueryStatus(
+            found.runId().toString(), active, waits and not active and told.get("isDataAvailable") is False
+        )
 
-    def ask_look(self, query: str) -> Look | None:
+    def ask_look(self, query: str) -> IdleTrigger | None:
         """None where it is not idle."""
         found = self.session.streams().get(query)
         if found is None:
@@ -81,9 +86,9 @@ class Driver:
         latest = found.streamingQuery().getLatestExecutionContext()
         time, batch = int(latest.currentTriggerStartTimestamp()) / 1000.0, int(latest.batchId())
         status = self.ask_status(query)  # after the time, so that it is of no trigger that came later
-        return Look(status.run, time, batch) if status is not None and status.idle and time > 0.0 else None
+        return IdleTrigger(status.run, time, batch) if status is not None and status.idle and time > 0.0 else None
 
-    def ask_flight(self, query: str) -> Flight | None:
+    def ask_flight(self, query: str) -> PlannedBatch | None:
         """The batch that was planned last."""
         found = self.session.streams().get(query)
         if found is None:
@@ -94,7 +99,7 @@ class Driver:
             return None
         time = metadata.get().batchTimestampMs() / 1000.0
         ended, latest = read_offsets(stream.availableOffsets()), read_offsets(stream.latestOffsets())
-        return Flight(int(planned.get()._1()), time, ended, latest)
+        return PlannedBatch(int(planned.get()._1()), time, ended, latest)
 
     def find_checkpoint(self, query: str) -> str | None:
         """Where the query keeps what it has taken."""
@@ -119,9 +124,85 @@ def read_offsets(offsets: Any) -> list[str | None]:
     return found
 
 
-def walk(plan: Any) -> Iterator[Any]:
+def walk_plan(plan: Any) -> Iterator[Any]:
     """A JVM's plan from its leaves up: what comes first works first."""
     children = plan.children()
     for i in range(children.size()):
-        yield from walk(children.apply(i))
+        yield from walk_plan(children.apply(i))
     yield plan
+
+
+@dataclass(frozen=True, slots=True)
+class IdleTrigger:
+    """The last trigger of a query that waits, and had nothing to do in it."""
+
+    run: str
+    time: float  # when it began
+    batch: int  # that it would have run
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedBatch:
+    """A batch that was planned; offsets are JSON, one a source."""
+
+    batch: int
+    time: float  # when it was
+    ended: Sequence[str | None]
+    latest: Sequence[str | None]
+
+
+class EventReceiver(Protocol):
+    """Whom the listener tells; called from threads of Spark's."""
+
+    def add(self, trigger: Trigger) -> None: ...
+
+    def note(self, kind: str, sign: QueryEvent) -> None: ...
+
+
+class QueryListener:
+    def __init__(self, keeper: EventReceiver, now: Callable[[], float] = time.time) -> None:
+        self.keeper = keeper
+        self.now = now
+        self.unread = 0  # events that could not be read
+
+    def onQueryStarted(self, event: Any) -> None:  # noqa: N802
+        self.note(STARTED, event)
+
+    def onQueryProgress(self, event: Any) -> None:  # noqa: N802
+        try:
+            trigger = read_progress(json.loads(event.progress().json()))
+            if trigger is None:
+                self.unread += 1
+            else:
+                self.keeper.add(trigger)
+        except Exception as error:
+            self.fail(error)
+
+    def onQueryIdle(self, event: Any) -> None:  # noqa: N802
+        self.note(IDLE, event)
+
+    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
+        self.note(ENDED, event)
+
+    def note(self, kind: str, event: Any) -> None:
+        try:
+            sign = read_query_event(json.loads(event.json()), self.now())
+            if sign is None:
+                self.unread += 1
+            else:
+                self.keeper.note(kind, sign)
+        except Exception as error:
+            self.fail(error)
+
+    def fail(self, error: Exception) -> None:
+        self.unread += 1
+        LOG.debug("an event of a streaming query could not be read", exc_info=error)
+
+    class Java:
+        implements = ["org.apache.spark.sql.streaming.PythonStreamingQueryListener"]  # noqa: RUF012
+
+
+@dataclass(frozen=True, slots=True)
+class QueryActivity:
+    running_since: float | None = None  # since when its oldest running job runs; None where none does
+    run: str | None = None  # of it that is there

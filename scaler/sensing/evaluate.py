@@ -1,195 +1,176 @@
-"""A reading of a slot in; what a policy is shown of it, and the sample that the manager keeps of it, out."""
+"""A query's past flows in; a reading of one slot flows out, of what progress alone can tell.
+
+rate          tuples that came per second of the slot that reports cover; reports in part outside count in part
+newest        the same between the last two that were reported, or planned, before the slot's end
+taken         tuples of its batches; a batch that ran partly in the slot counts in part, as does what it wrote
+pace          tuples of the slot's batches per second that they ran, each counting for its part in the slot; no more
+              than those of one that is not done, over the time for which it has run
+backlog       tuples that the last batch before the slot's end left to wait; 0 in idleness
+response      mean over the tuples taken, from coming to the end of their batch (see `spans`); no less than a batch
+              has run by now that is not done and outlasts it
+utilisation   share of the time that batches ran: what there is where nobody times the replicas
+completeness  share of the slot that reports cover, and what else is known since the last one (see `inbox`). What is
+              under way counts with them for as long as a report usually takes to come, and for no more than is known of
+              the slot
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Sequence
 
-from scaler.model.nodes import Deployment, NodeType
-from scaler.model.policy import Observation
-from scaler.model.queueing import catch_up_rate
-from scaler.sensing.reading import BUSY, Reading
-from scaler.sensing.slot_states import CATCHING_UP, FULL, RESTARTED, STALLED, STOPPED
+from scaler.model.spark_progress import IDLE, Trigger
+from scaler.sensing.batch_history import QueryPast
+from scaler.sensing.reading import Reading
+from scaler.sensing.slot_notes import IDLE_S, USUAL, find_states, first_heard, has_stopped, last_heard, usual_cycle
+from scaler.sensing.spans import ArrivalSpan, ServedBatch, covered_seconds, find_spans, overlap, share_within
 
-UNTRUSTED = (RESTARTED, STOPPED, STALLED)  # what was measured then says nothing of what the operator can do
-BEHIND = (CATCHING_UP, FULL)
-OUTLASTS = "a batch outlasts the slot: what was known before is held"
-LATE = "reports come after the slot: the one before is decided about"
-RESTLESS = 0.95  # of the slot, from which on batches follow each other
-QUIET = 0.05  # of it, up to which nobody is seen to work
-OLDEST = 6.0  # slots, beyond which what was known says nothing of now
+PATIENCE = 2.0  # times the usual, after which a report is late
+STEADY_S = 1.5 * IDLE_S
 
 
-def carry_on(reading: Reading, before: Reading | None, complete: float, decided: float = -math.inf) -> Reading:
-    """The newest that is known, where the slot itself is not; `before` is the last slot that is known as a whole.
-
-    An overloaded stream has the longest batches, so that it would be held just when it must not be: where a batch has
-    run all through the slot and executors tell that they work, the rate is the last one that was told, and answers take
-    no less than they did. A stream whose batches begin as seldom as slots end tells of each only in the next, and is
-    decided about a slot late, unless that slot was (`decided`: the end of the last that was).
-    """
-    unanswered = reading.rate is not None and reading.response is None and not is_idle(reading)
-    missing = reading.completeness < complete or unanswered
-    if before is None or not missing or any(note in UNTRUSTED for note in reading.notes):
-        return reading
-    if is_outlasted(reading):
-        return hold_on(reading, before)
-    if decided < before.end and abs(before.end - reading.start) < 0.5 * length(reading):
-        notes = (*(note for note in before.notes if note in BEHIND), *reading.notes, LATE)
-        return replace(
-            before, start=reading.start, end=reading.end, serving=reading.serving, completeness=reading.completeness,
-            notes=notes,
-        )  # fmt: skip
-    return reading
-
-
-def is_outlasted(reading: Reading) -> bool:
-    """Whether a batch ran all through the slot, and executors at work."""
-    used, running = reading.utilisation, reading.running
-    return running is not None and running >= length(reading) and used is not None and used >= BUSY
-
-
-def hold_on(reading: Reading, before: Reading) -> Reading:
-    if None in (before.rate, before.response) or reading.end - before.end > OLDEST * length(before):
-        return reading
-    rate = next(rate for rate in (reading.rate, reading.newest, before.rate) if rate is not None)
-    response = max(before.response or 0.0, reading.response or 0.0)
-    return replace(reading, rate=rate, response=response, utilisation=1.0, notes=(*reading.notes, OUTLASTS))
-
-
-def is_whole(reading: Reading, complete: float) -> bool:
-    """Whether it can stand for slots after it."""
-    known = is_idle(reading) or None not in (reading.rate, reading.response)
-    return known and reading.completeness >= complete and not any(note in UNTRUSTED for note in reading.notes)
-
-
-def find_doubt(reading: Reading) -> str:
-    """Why nothing is to be taken away on what is known of the slot; "" where nothing is against it."""
-    if OUTLASTS in reading.notes:
-        return OUTLASTS
-    if reading.backlog is None and is_restless(reading) and (reading.utilisation or 0.0) >= BUSY:
-        return "how much waits is not known, and batches follow each other"
-    late = reading.response is not None and math.isinf(reading.response)
-    return "what has waited is still to be worked off" if late or is_behind(reading) else ""
-
-
-def is_behind(reading: Reading) -> bool:
-    """More waits than comes in a slot, or than a batch may take, or what had waited is worked off."""
-    return any(note in BEHIND for note in reading.notes) or (reading.backlog or 0.0) > max(
-        1.0, reading.rate or 0.0
-    ) * length(reading)
-
-
-def is_restless(reading: Reading) -> bool:
-    """Batches follow each other, as they do where more waits than one of them may take."""
-    return max(reading.batch_time or 0.0, reading.running or 0.0) >= RESTLESS * length(reading)
-
-
-def is_idle(reading: Reading) -> bool:
-    """Nothing came and nothing waits: there is no answer that could be late, and replicas can be given back."""
-    quiet = (reading.utilisation or 0.0) <= QUIET and not reading.taken
-    return quiet and reading.response is None and reading.rate == 0.0 and reading.backlog == 0.0
-
-
-def length(reading: Reading) -> float:
-    return reading.end - reading.start
-
-
-def offer(reading: Reading) -> float | None:
-    """The utilisation that what came asks for, which may be above 1: of the slot's work alone, replicas may do less.
-
-    Where more came than was worked on, where more waits than a batch may take, or what had waited is worked off, they
-    are as busy as they can be at least: exactly 1, which tells a policy no more than that, unless more is asked for
-    than batches that follow each other get through. A policy that held the work done against what came would take them
-    for faster, or slower, than they are; and one that looks at their work alone would give them back while records
-    wait. It is of the replicas at the slot's end, as the deployment is that a policy is shown.
-    """
-    if reading.utilisation is None:
-        return None
-    replicas = sum((reading.replicas or {}).values())
-    serving = reading.serving or replicas
-    share = replicas / serving if replicas > 0.0 else 1.0
-    full = OUTLASTS in reading.notes or is_behind(reading)
-    used = max(1.0, share * crowd(reading)) if full else share * reading.utilisation
-    if reading.service is None or reading.rate is None or reading.service[0] <= 0.0 or replicas <= 0.0:
-        return used
-    return max(used, reading.rate * reading.service[1] / reading.service[0] / serving)
-
-
-def crowd(reading: Reading) -> float:
-    """What comes, and is to be caught up with, over what batches get through: with what Spark takes between tasks."""
-    if reading.pace is None or reading.rate is None:
-        return 1.0
-    return (reading.rate + catch_up_rate(reading.backlog or 0.0, length(reading))) / reading.pace
-
-
-def observe(reading: Reading, came: Mapping[str, int] | None, nodes: Sequence[NodeType]) -> Observation:
-    """NaN is what is not known; replicas that cannot be told by node type are no deployment.
-
-    What is carried on is known as well as it can be; how much of the slot was seen is recorded beside it.
-    """
-    untrusted = any(note in UNTRUSTED for note in reading.notes)
-    complete = 1.0 if {OUTLASTS, LATE} & set(reading.notes) else reading.completeness
-    known = came is not None and set(came) <= {node.name for node in nodes}
-    replicas = tuple(came.get(node.name, 0) for node in nodes) if known and came is not None else ()
-    return Observation(
-        time=reading.start,
-        rate=or_nan(reading.rate),
-        utilisation=or_nan(offer(reading)),
-        response=0.0 if is_idle(reading) else or_nan(reading.response),
-        deployment=Deployment(replicas),
-        completeness=0.0 if untrusted else complete,
-        behind=catch_up_rate(reading.backlog or 0.0, length(reading)),  # where it is not known, nothing is claimed
+def read_slot(
+    operator: str,
+    past: QueryPast,
+    start: float,
+    end: float,
+    running_since: float | None = None,  # since when a batch runs that is not done
+    unreported: ArrivalSpan | None = None,  # what is known since the last report
+) -> Reading:
+    if running_since is not None and running_since >= end:
+        running_since = None
+    spans, batches = find_spans(past)
+    known = [batch for batch in batches if batch.trigger.time < end]
+    triggers = [batch.trigger for batch in known]
+    told = spans if unreported is None else [*spans, unreported]
+    counted = [span for span in told if span.came is not None and span.end > start and span.start < end]
+    covered = covered_seconds(counted, start, end)
+    came = sum(share_within(span.start, span.end, start, end) * (span.came or 0.0) for span in counted)
+    taken = add_up([(trigger, trigger.rows) for trigger in triggers], start, end)
+    done = [t for t in triggers if start <= t.done < end]
+    return Reading(
+        operator,
+        start,
+        end,
+        rate=came / covered if covered > 0.0 else None,
+        newest=find_newest(told, end),
+        taken=taken if taken is not None else 0.0 if covered > 0.0 else None,
+        put_out=add_up([(trigger, trigger.written) for trigger in triggers], start, end),
+        pace=find_pace(past, triggers, start, end, running_since),
+        backlog=find_backlog(past, triggers, end, usual_wait(spans, triggers, end)),
+        response=raise_response(find_mean_response(known, start, end), triggers, end, running_since),
+        utilisation=find_busy_share(past, triggers, start, end, running_since),
+        batches=len(done) if covered > 0.0 or done else None,
+        batch_time=sum(t.duration or 0.0 for t in done) if covered > 0.0 or done else None,
+        completeness=find_completeness(past, told, triggers, covered, start, end),
+        notes=tuple(find_states(past, spans, batches, start, end)),
     )
 
 
-def tell_more(reading: Reading) -> dict[str, Any]:
-    """What the decision's record has of a slot besides what the policy was shown."""
-    more: dict[str, Any] = {"completeness": reading.completeness}
-    more |= {"backlog": reading.backlog} if reading.backlog is not None else {}
-    return more | ({"notes": list(reading.notes)} if reading.notes else {})
+def add_up(amounts: Sequence[tuple[Trigger, int | None]], start: float, end: float) -> float | None:
+    """Of batches, each by its share in the slot; None where none is known."""
+    parts = [(share_within(t.time, t.done, start, end), amount) for t, amount in amounts if amount is not None]
+    within = [part * amount for part, amount in parts if part > 0.0]
+    return sum(within) if within else None
 
 
-def make_samples(reading: Reading) -> list[dict[str, Any]]:
-    """The slot as the tuner's pipeline has samples, without the application's name; none where nothing was seen.
-
-    Sums by node type are not told apart by the sensors, so a slot on mixed types names none.
-    """
-    if reading.completeness <= 0.0:
-        return []
-    seconds = length(reading)
-    replicas = None if reading.replicas is None else sum(reading.replicas.values())
-    types = [name for name, count in (reading.replicas or {}).items() if count > 0.0]
-    n, total, squares = reading.service or (None, None, None)
-    sample: dict[str, Any] = {
-        "operator": reading.operator,
-        "start": reading.start,
-        "end": reading.end,
-        "evidence": "records" if reading.service is not None else "progress",
-        "node_type": types[0] if len(types) == 1 else None,
-        "arrived": times(reading.rate, seconds * reading.completeness),
-        "tuples_in": reading.taken,
-        "tuples_out": reading.put_out,
-        "backlog": reading.backlog,
-        "service_n": n,
-        "service_sum": total,
-        "service_squares": squares,
-        "busy": times(times(reading.utilisation, seconds), replicas),
-        "replicas": replicas,
-        "batches": reading.batches,
-        "batch_time": reading.batch_time,
-        "response_n": None if reading.response is None or math.isinf(reading.response) else 1.0,
-        "response_sum": None if reading.response is None or math.isinf(reading.response) else reading.response,
-        "completeness": reading.completeness,
-    }
-    return [{key: value for key, value in sample.items() if value is not None}]
+def find_newest(spans: Sequence[ArrivalSpan], end: float) -> float | None:
+    """Tuples per second of the last span."""
+    known = [span for span in spans if span.came is not None and span.start < span.end <= end]
+    last = max(known, key=lambda span: span.end, default=None)
+    return None if last is None or last.came is None else last.came / (last.end - last.start)
 
 
-def times(value: float | None, factor: float | None) -> float | None:
-    return None if value is None or factor is None else value * factor
+def find_pace(
+    past: QueryPast, triggers: Sequence[Trigger], start: float, end: float, running_since: float | None
+) -> float | None:
+    """Of batches that took anything, and no more than one gets through that is still not done; None without any."""
+    known = [(overlap(t.time, t.done, start, end), t) for t in triggers if t.executed and t.rows]
+    seconds = sum(ran for ran, _ in known)
+    rows = sum(share_within(t.time, t.done, start, end) * (t.rows or 0) for _, t in known)
+    paces = [rows / seconds] if seconds > 0.0 else []
+    under_way = find_rows(past, running_since)
+    if under_way is not None and running_since is not None:
+        paces.append(under_way / (end - running_since))
+    return min(paces, default=None)
 
 
-def or_nan(value: float | None) -> float:
-    return math.nan if value is None else value
+def find_rows(past: QueryPast, running_since: float | None) -> int | None:
+    """Of the batch that is not done, where it is known by the offsets that were planned."""
+    before, last = past.triggers[-2:] if len(past.triggers) > 1 else (None, None)
+    if before is None or last is None or last.executed or last.time != running_since:
+        return None
+    return None if last.ended is None or before.ended is None else (last.ended - before.ended) or None
+
+
+def find_mean_response(known: Sequence[ServedBatch], start: float, end: float) -> float | None:
+    total = weights = 0.0
+    for batch in known:
+        trigger = batch.trigger
+        weight = (trigger.rows or 0) * share_within(trigger.time, trigger.done, start, end)
+        if batch.response is not None and weight > 0.0:
+            total, weights = total + weight * batch.response, weights + weight
+    return total / weights if weights > 0.0 else None
+
+
+def raise_response(
+    response: float | None, triggers: Sequence[Trigger], end: float, running_since: float | None
+) -> float | None:
+    """A batch that still runs and outlasts what is known has tuples that wait at least as long."""
+    if running_since is None:
+        return response
+    usual = max((t.duration or 0.0 for t in triggers[-USUAL:]), default=0.0)
+    running = end - running_since
+    return running if running > (usual if response is None else response) else response
+
+
+def find_backlog(past: QueryPast, triggers: Sequence[Trigger], end: float, patience: float) -> float | None:
+    """None where the last word is too old to be of the slot's end."""
+    if found_nothing(past, end):
+        return 0.0
+    last = triggers[-1] if triggers else None
+    idle = next((sign.time for sign in reversed(past.idle) if sign.time < end), None)
+    if idle is not None and (last is None or last.time <= idle):
+        return 0.0 if end - idle <= patience else None
+    if last is None or last.backlog is None or end - last.done > patience:
+        return None
+    return float(last.backlog)
+
+
+def found_nothing(past: QueryPast, end: float) -> bool:
+    """Whether the first that the query said after this moment is that nothing had come; soon enough to be of it."""
+    kind, event = next(((kind, event) for kind, event in past.events() if event.time >= end), (None, None))
+    return kind == IDLE and event is not None and event.time - end <= IDLE_S
+
+
+def find_busy_share(
+    past: QueryPast, triggers: Sequence[Trigger], start: float, end: float, running_since: float | None
+) -> float | None:
+    """Over the time of which it is known whether a batch ran."""
+    first, heard = first_heard(past), last_heard(past, end)
+    if first is None or heard is None:
+        return None
+    busy = sum(overlap(t.time, t.done, start, end) for t in triggers)
+    watched = overlap(first, heard, start, end)
+    if running_since is not None and running_since >= heard:
+        busy, watched = busy + overlap(running_since, end, start, end), watched + overlap(heard, end, start, end)
+    return min(busy / watched, 1.0) if watched > 0.0 else None
+
+
+def usual_wait(spans: Sequence[ArrivalSpan], triggers: Sequence[Trigger], end: float) -> float:
+    """How long one may wait for a report before it is late."""
+    return max(STEADY_S, PATIENCE * usual_cycle(spans, triggers, end))
+
+
+def find_completeness(
+    past: QueryPast,
+    spans: Sequence[ArrivalSpan],
+    triggers: Sequence[Trigger],
+    covered: float,
+    start: float,
+    end: float,
+) -> float:
+    told = max((span.end for span in spans), default=None)
+    tail = 0.0 if told is None else max(0.0, end - max(told, start))
+    if told is None or has_stopped(past, end) or tail > usual_wait(spans, triggers, end):
+        tail = 0.0
+    return min(1.0, (covered + min(tail, covered)) / (end - start))

@@ -15,21 +15,21 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from scaler.model.spark_progress import count, part, read_time
+from scaler.model.spark_progress import read_count, read_object, read_time
 from scaler.sensing.spans import overlap
 from scaler.timing import NODE_RESOURCE
 
-DRIVER = "driver"  # in local mode it is the one executor, and else has no task slots
-ATTRIBUTE = "node_type"
-UNNAMED = ""
-SNAPSHOTS = 512
+DRIVER_ID = "driver"  # in local mode it is the one executor, and else has no task slots
+NODE_TYPE_ATTRIBUTE = "node_type"
+UNNAMED_TYPE = ""
+MAX_SNAPSHOTS = 512
 LOST = "lost a replica"
 GOING = "decommission"  # in Spark's words on an executor that was told to go
 LONGEST_SENTENCE = 160
 
 
 @dataclass(frozen=True, slots=True)
-class Executor:
+class ObservedExecutor:
     name: str
     node_type: str
     profile: int
@@ -41,52 +41,52 @@ class Executor:
     removed: str = ""  # why, in Spark's words
 
 
-def read_executors(documents: Iterable[object]) -> list[Executor]:
+def read_executors(documents: Iterable[object]) -> list[ObservedExecutor]:
     """Those that can run tasks."""
     read = (read_executor(document) for document in documents if isinstance(document, Mapping))
     return [executor for executor in read if executor is not None and executor.slots > 0]
 
 
-def read_executor(document: Mapping[str, Any]) -> Executor | None:
-    name, since = document.get("id"), read_time(stamp(document.get("addTime")))
+def read_executor(document: Mapping[str, Any]) -> ObservedExecutor | None:
+    name, since = document.get("id"), read_time(fix_zone(document.get("addTime")))
     if not isinstance(name, str) or since is None:
         return None
-    removed = read_time(stamp(document.get("removeTime")))
+    removed = read_time(fix_zone(document.get("removeTime")))
     gone = removed if removed is not None else math.inf if document.get("isActive") is not False else since
-    slots = count(document.get("maxTasks"))
-    spent = count(document.get("totalDuration"))
-    return Executor(
+    slots = read_count(document.get("maxTasks"))
+    spent = read_count(document.get("totalDuration"))
+    return ObservedExecutor(
         name,
         find_node_type(document),
-        count(document.get("resourceProfileId")) or 0,
-        (count(document.get("totalCores")) or 0) if slots is None else slots,
+        read_count(document.get("resourceProfileId")) or 0,
+        (read_count(document.get("totalCores")) or 0) if slots is None else slots,
         since,
         gone,
-        None if spent is None or name == DRIVER else spent / 1000.0,
-        count(document.get("activeTasks")) or 0,
+        None if spent is None or name == DRIVER_ID else spent / 1000.0,
+        read_count(document.get("activeTasks")) or 0,
         str(document.get("removeReason") or ""),
     )
 
 
-def stamp(value: object) -> object:
+def fix_zone(value: object) -> object:
     """Spark's JSON writes "2026-11-18T21:21:01.665GMT"."""
     return value.replace("GMT", "+00:00") if isinstance(value, str) else value
 
 
 def find_node_type(document: Mapping[str, Any]) -> str:
-    named = sorted(str(name) for name in part(document, "resources") if str(name).startswith(NODE_RESOURCE))
-    attributes = {str(name).lower(): value for name, value in part(document, "attributes").items()}
-    profile = count(document.get("resourceProfileId"))
-    marks = [*(name.removeprefix(NODE_RESOURCE) for name in named), str(attributes.get(ATTRIBUTE) or "")]
-    return next(filter(None, marks), f"profile {profile}" if profile else UNNAMED)
+    named = sorted(str(name) for name in read_object(document, "resources") if str(name).startswith(NODE_RESOURCE))
+    attributes = {str(name).lower(): value for name, value in read_object(document, "attributes").items()}
+    profile = read_count(document.get("resourceProfileId"))
+    marks = [*(name.removeprefix(NODE_RESOURCE) for name in named), str(attributes.get(NODE_TYPE_ATTRIBUTE) or "")]
+    return next(filter(None, marks), f"profile {profile}" if profile else UNNAMED_TYPE)
 
 
-def choose(executors: Iterable[Executor], profiles: Collection[int]) -> list[Executor]:
+def select_profiles(executors: Iterable[ObservedExecutor], profiles: Collection[int]) -> list[ObservedExecutor]:
     """Those of these profiles; of none that is known, all."""
     return [executor for executor in executors if not profiles or executor.profile in profiles]
 
 
-def count_replicas(executors: Iterable[Executor], start: float, end: float) -> dict[str, float]:
+def count_replicas(executors: Iterable[ObservedExecutor], start: float, end: float) -> dict[str, float]:
     """Mean over the slot by node type; types that had none are left out."""
     counts: dict[str, float] = {}
     for executor in executors:
@@ -96,7 +96,7 @@ def count_replicas(executors: Iterable[Executor], start: float, end: float) -> d
     return counts
 
 
-def tell_losses(executors: Iterable[Executor], start: float, end: float) -> tuple[str, ...]:
+def tell_losses(executors: Iterable[ObservedExecutor], start: float, end: float) -> tuple[str, ...]:
     """A sentence for each that went in the slot and was not told to go."""
     lost = [e for e in executors if start <= e.until < end and GOING not in e.removed.lower()]
     return tuple(
@@ -105,7 +105,7 @@ def tell_losses(executors: Iterable[Executor], start: float, end: float) -> tupl
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class TaskWork:
     """Of one executor, as one look finds it. Spark counts a task when it ends, and then its whole life."""
 
     ended: float = 0.0  # seconds of tasks that have ended
@@ -113,32 +113,32 @@ class Work:
     active: int = 0  # of them
 
 
-def see(executor: Executor, before: Work | None, passed: float) -> Work:
+def update_work(executor: ObservedExecutor, before: TaskWork | None, passed: float) -> TaskWork:
     """Tasks run on where none has ended since the look before, or less than ran then; else they are new ones."""
     ended = executor.busy or 0.0
     if before is None or not executor.active:
-        return Work(ended, 0.0, executor.active)
+        return TaskWork(ended, 0.0, executor.active)
     left = before.going - (ended - before.ended)
     if ended > before.ended and left <= 0.0:
-        return Work(ended, 0.0, executor.active)
-    return Work(ended, max(0.0, left) + passed * min(before.active, executor.active), executor.active)
+        return TaskWork(ended, 0.0, executor.active)
+    return TaskWork(ended, max(0.0, left) + passed * min(before.active, executor.active), executor.active)
 
 
 @dataclass(slots=True)
 class TaskTimes:
     """What Spark has counted of each executor's work, at each look; what it did between two moments."""
 
-    looks: deque[tuple[float, dict[str, Work]]] = field(default_factory=lambda: deque(maxlen=SNAPSHOTS))
+    looks: deque[tuple[float, dict[str, TaskWork]]] = field(default_factory=lambda: deque(maxlen=MAX_SNAPSHOTS))
 
-    def look(self, now: float, executors: Iterable[Executor]) -> None:
+    def look(self, now: float, executors: Iterable[ObservedExecutor]) -> None:
         at, before = self.looks[-1] if self.looks else (-math.inf, {})
         if now > at:
-            seen = {e.name: see(e, before.get(e.name), now - at) for e in executors if e.busy is not None}
+            seen = {e.name: update_work(e, before.get(e.name), now - at) for e in executors if e.busy is not None}
             self.looks.append((now, seen))
 
     def read(
         self,
-        executors: Iterable[Executor],
+        executors: Iterable[ObservedExecutor],
         start: float,
         end: float,
         running_since: float | None = None,
@@ -163,13 +163,13 @@ class TaskTimes:
             going = after.going
             if running_since is not None and start <= running_since < end:
                 ended = self.find_ended(executor, start, running_since, end, batches)
-                going = find_going([executor], running_since, end, ended)
+                going = estimate_running([executor], running_since, end, ended)
             done = max(0.0, after.ended + going - before.ended - before.going)
             total[executor.node_type] = total.get(executor.node_type, 0.0) + done
         return total or None
 
     def find_ended(
-        self, executor: Executor, start: float, since: float, end: float, batches: Sequence[tuple[float, float]]
+        self, executor: ObservedExecutor, start: float, since: float, end: float, batches: Sequence[tuple[float, float]]
     ) -> float:
         """Seconds, until `end`, of tasks that have ended of a batch that runs since after `start`.
 
@@ -184,17 +184,17 @@ class TaskTimes:
         ran = sum(overlap(max(began, executor.since), done, seen, since) for began, done in batches)
         return max(0.0, after.ended - before.ended - before.going - executor.slots * ran)
 
-    def find_work(self, executor: Executor, moment: float) -> Work | None:
+    def find_work(self, executor: ObservedExecutor, moment: float) -> TaskWork | None:
         """By then; between two looks as if it had grown evenly."""
         if moment <= executor.since:
-            return Work()
+            return TaskWork()
         known = [(at, seen[executor.name]) for at, seen in self.looks if executor.name in seen]
         if executor.since >= self.looks[0][0]:  # it came while we looked
-            known.insert(0, (executor.since, Work()))
+            known.insert(0, (executor.since, TaskWork()))
         return interpolate(known, min(moment, executor.until)) if known and moment >= known[0][0] else None
 
 
-def find_going(executors: Iterable[Executor], since: float, end: float, ended: float) -> float:
+def estimate_running(executors: Iterable[ObservedExecutor], since: float, end: float, ended: float) -> float:
     """Seconds that tasks which are not done have run at most, beside those of tasks that ended since then.
 
     A batch of more tasks than slots runs them in waves: those that run now had the slots only since others left them.
@@ -205,15 +205,15 @@ def find_going(executors: Iterable[Executor], since: float, end: float, ended: f
     return max(0.0, min(running, room))
 
 
-def interpolate(points: Sequence[tuple[float, Work]], moment: float) -> Work:
+def interpolate(points: Sequence[tuple[float, TaskWork]], moment: float) -> TaskWork:
     i = max(1, bisect_right([at for at, _ in points], moment))
     early, low = points[i - 1]
     if i == len(points):  # looks are shared for a moment: what ran then runs on until the slot's end
-        return Work(low.ended, low.going + low.active * max(0.0, moment - early), low.active)
+        return TaskWork(low.ended, low.going + low.active * max(0.0, moment - early), low.active)
     late, high = points[i]
     part = (moment - early) / (late - early) if late > early else 1.0
     ended, going = low.ended + part * (high.ended - low.ended), low.going + part * (high.going - low.going)
-    return Work(ended, going, low.active)
+    return TaskWork(ended, going, low.active)
 
 
 def find_utilisation(
@@ -227,5 +227,5 @@ def find_utilisation(
     if not replicas or length <= 0.0:
         return None
     if not set(work) <= set(replicas):
-        work, replicas = {UNNAMED: sum(work.values())}, {UNNAMED: sum(replicas.values())}
+        work, replicas = {UNNAMED_TYPE: sum(work.values())}, {UNNAMED_TYPE: sum(replicas.values())}
     return min(1.0, max((work.get(name, 0.0) / (count * length) for name, count in replicas.items()), default=0.0))

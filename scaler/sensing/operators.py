@@ -15,15 +15,19 @@ from typing import Any
 
 from scaler.acting.profiles import Pinned
 from scaler.model.errors import BadInput
-from scaler.sensing.driver import Driver, walk
+from scaler.sensing.driver import Driver, walk_plan
 
 LOG = logging.getLogger("scaler.agent")
-LOOKS = 5  # without a pinned operator, while queries run, until that is said
-HOLDERS = ("MapInPandas", "MapInArrow", "PythonMapInArrow")  # nodes of plans that a resource profile can be given to
+MISSES_TO_WARN = 5  # without a pinned operator, while queries run, until that is said
+PROFILE_NODES = (
+    "MapInPandas",
+    "MapInArrow",
+    "PythonMapInArrow",
+)  # nodes of plans that a resource profile can be given to
 
 
 @dataclass(frozen=True, slots=True)
-class Operator:
+class StreamOperator:
     name: str
     query: str  # id, which restarts from a checkpoint keep
     run: str
@@ -32,14 +36,14 @@ class Operator:
     leaving: bool = True  # what the query writes is written here
 
 
-def find_operators(spark: Any, queries: Iterable[Any] | None = None) -> tuple[Operator, ...]:
+def find_operators(spark: Any, queries: Iterable[Any] | None = None) -> tuple[StreamOperator, ...]:
     """Of these queries (pyspark's, or their names or ids), or of all that are active; in their order."""
     driver = Driver(spark)
-    active = driver.list_queries() if queries is None else [pick(driver, query) for query in queries]
+    active = driver.list_queries() if queries is None else [pick_query(driver, query) for query in queries]
     return tuple(operator for query in active for operator in read_query(query))
 
 
-class Roll:
+class PinnedOperators:
     """Finds pinned operators among those that run, look after look, and says once which it never found."""
 
     def __init__(self, pinned: Iterable[Pinned]) -> None:
@@ -47,11 +51,11 @@ class Roll:
         self.missed = Counter[str]()  # looks
         self.seen: set[str] = set()
 
-    def call(self, running: Sequence[Operator]) -> list[Operator]:
+    def call(self, running: Sequence[StreamOperator]) -> list[StreamOperator]:
         """Those that are pinned, under the names that they were pinned by and with the executors of all their types."""
         found = []
         for one in self.pinned:
-            operator = match(one, running)
+            operator = match_pinned(one, running)
             if operator is not None:
                 self.seen.add(one.operator)
                 found.append(replace(operator, name=one.operator, profiles=tuple(one.types.values())))
@@ -59,9 +63,9 @@ class Roll:
                 self.miss(one, running)
         return found
 
-    def miss(self, one: Pinned, running: Sequence[Operator]) -> None:
+    def miss(self, one: Pinned, running: Sequence[StreamOperator]) -> None:
         self.missed[one.operator] += 1
-        if self.missed[one.operator] == LOOKS:
+        if self.missed[one.operator] == MISSES_TO_WARN:
             LOG.warning(
                 "operator %r is pinned and not scaled: no streaming query has a stage with its profile, number %d "
                 "(found: %s); give the stage profile=, or the query its name",
@@ -71,13 +75,13 @@ class Roll:
             )
 
 
-def match(one: Pinned, running: Iterable[Operator]) -> Operator | None:
+def match_pinned(one: Pinned, running: Iterable[StreamOperator]) -> StreamOperator | None:
     """By the profile of its stage, whatever the query is called; by name where a query's profiles are not known."""
     fits = [o for o in running if one.stage in o.profiles or (not o.profiles and o.name == one.operator)]
     return min(fits, key=lambda operator: (not operator.profiles, operator.name != one.operator), default=None)
 
 
-def pick(driver: Driver, query: Any) -> Any:
+def pick_query(driver: Driver, query: Any) -> Any:
     if not isinstance(query, str):
         if not hasattr(query, "_jsq"):
             raise BadInput(f"{query!r} is no streaming query; hand over what writeStream.start() returned, or its name")
@@ -90,18 +94,18 @@ def pick(driver: Driver, query: Any) -> Any:
     raise BadInput(f"no streaming query {query!r} is active; active are: {names}")
 
 
-def read_query(query: Any) -> tuple[Operator, ...]:
+def read_query(query: Any) -> tuple[StreamOperator, ...]:
     identity, run = query.id().toString(), query.runId().toString()
     return name_operators(query.name() or identity[:8], identity, run, find_profiles(query))
 
 
-def name_operators(name: str, query: str, run: str, profiles: Sequence[int]) -> tuple[Operator, ...]:
+def name_operators(name: str, query: str, run: str, profiles: Sequence[int]) -> tuple[StreamOperator, ...]:
     """`profiles`: those of its own stages, in the order in which they work."""
     if len(profiles) < 2:
-        return (Operator(name, query, run, tuple(profiles)),)
+        return (StreamOperator(name, query, run, tuple(profiles)),)
     last = len(profiles) - 1
     return tuple(
-        Operator(f"{name}/profile{profile}", query, run, (profile,), entry=i == 0, leaving=i == last)
+        StreamOperator(f"{name}/profile{profile}", query, run, (profile,), entry=i == 0, leaving=i == last)
         for i, profile in enumerate(profiles)
     )
 
@@ -109,7 +113,7 @@ def name_operators(name: str, query: str, run: str, profiles: Sequence[int]) -> 
 def find_profiles(query: Any) -> list[int]:
     """In the order in which tuples meet them; none where the plan cannot be read."""
     try:
-        found = [read_profile(node) for node in walk(query.streamingQuery().analyzedPlan())]
+        found = [read_profile(node) for node in walk_plan(query.streamingQuery().analyzedPlan())]
     except Exception as error:  # it is internal to Spark, and other versions may have it elsewhere
         LOG.debug("the plan of a streaming query could not be read", exc_info=error)
         return []
@@ -118,7 +122,7 @@ def find_profiles(query: Any) -> list[int]:
 
 def read_profile(node: Any) -> int:
     """0 where it has none."""
-    if node.getClass().getSimpleName() not in HOLDERS:
+    if node.getClass().getSimpleName() not in PROFILE_NODES:
         return 0
     profile = node.profile()
     return int(profile.get().id()) if profile.isDefined() else 0

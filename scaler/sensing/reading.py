@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-BUSY = 0.5  # of the replicas' time, from which on they are seen to work though no report tells of it: a batch that is
+WORKING_UTILISATION = (
+    0.5  # of the replicas' time, from which on they are seen to work though no report tells of it: a batch that is
+)
 # overdue keeps those that are done with their share, or have just come, waiting for the others
 
 

@@ -17,42 +17,48 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
 
-RECENT = 8  # entries of a log that are read
-LARGEST = 4_000_000  # bytes of one, beyond which it is left alone
-MANY = 50_000  # files of a folder, beyond which it is not listed
-FEW = 0.1  # of the files among those taken, that may have been passed over: they came late with an early time
-MARKS = "*?[{"
-HIDDEN = (".", "_")
-COMMITS = "_spark_metadata"
-COMPACT = ".compact"
+from scaler.model.spark_progress import STARTED
+from scaler.sensing.batch_history import QueryPast
+from scaler.sensing.spans import ArrivalSpan
+
+MAX_LOG_ENTRIES = 8  # entries of a log that are read
+MAX_LOG_BYTES = 4_000_000  # bytes of one, beyond which it is left alone
+MAX_FILES = 50_000  # files of a folder, beyond which it is not listed
+MAX_SKIPPED_SHARE = (
+    0.1  # of the files among those taken, that may have been passed over: they came late with an early time
+)
+GLOB_CHARACTERS = "*?[{"
+HIDDEN_PREFIXES = (".", "_")
+SINK_LOG = "_spark_metadata"
+COMPACT_SUFFIX = ".compact"
 
 
 @dataclass(frozen=True, slots=True)
-class File:
+class SourceFile:
     path: Path
     time: int  # of its last change, ms since 1970
     came: float  # seconds since 1970
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class WaitingFiles:
     files: int
     oldest: float | None  # when the one that waits longest came
 
 
 @dataclass(frozen=True, slots=True)
-class Folder:
+class SourceFolder:
     """`entries`: what batches took lately, by number of the log's entry; `there`: the files that are in the folder."""
 
-    entries: Mapping[int, Sequence[File]]
-    there: Mapping[Path, File]
+    entries: Mapping[int, Sequence[SourceFile]]
+    there: Mapping[Path, SourceFile]
 
-    def taken(self, upto: int | None = None) -> dict[Path, File]:
+    def taken(self, upto: int | None = None) -> dict[Path, SourceFile]:
         """By the entries read; only up to this one, if it is given."""
         some = [entry for number, entry in self.entries.items() if upto is None or number <= upto]
         return {file.path: file for entry in some for file in entry}
 
-    def left(self) -> list[File]:
+    def left(self) -> list[SourceFile]:
         """Those that are there, are not taken, and are no older than the newest one taken."""
         taken = self.taken()
         newest = max(file.time for file in taken.values())
@@ -63,16 +69,16 @@ class Folder:
         before, known = self.taken(upto), {**self.taken(), **self.there}
         return sum(first < file.came <= last and path not in before for path, file in known.items())
 
-    def find_waiting(self, first: float, last: float) -> Waiting:
+    def find_waiting(self, first: float, last: float) -> WaitingFiles:
         """Those that came in (first, last] and are not taken."""
         left = [file.came for file in self.left() if first < file.came <= last]
-        return Waiting(len(left), min(left, default=None))
+        return WaitingFiles(len(left), min(left, default=None))
 
 
-def look_into(folder: str, checkpoint: str) -> Folder | None:
+def read_source_folder(folder: str, checkpoint: str) -> SourceFolder | None:
     """None where it cannot be told what is there, or nothing was ever taken."""
-    source, log = local(folder), local(checkpoint)
-    if source is None or log is None or any(mark in folder for mark in MARKS):
+    source, log = to_local_path(folder), to_local_path(checkpoint)
+    if source is None or log is None or any(mark in folder for mark in GLOB_CHARACTERS):
         return None
     try:
         entries = read_log(log / "sources" / "0")
@@ -80,21 +86,21 @@ def look_into(folder: str, checkpoint: str) -> Folder | None:
         if not taken:
             return None
         since = min(file.time for file in taken)
-        found = Folder(entries, {file.path: file for file in list_files(source, since)})
+        found = SourceFolder(entries, {file.path: file for file in list_files(source, since)})
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
-    return None if passes_over(found, since) else found
+    return None if skips_files(found, since) else found
 
 
-def passes_over(folder: Folder, since: int) -> bool:
+def skips_files(folder: SourceFolder, since: int) -> bool:
     """Whether there are files that are older than some that were taken, and were not taken themselves."""
     taken = folder.taken()
     newest = max(file.time for file in taken.values())
     over = sum(since < file.time < newest and path not in taken for path, file in folder.there.items())
-    return over > FEW * len(taken)
+    return over > MAX_SKIPPED_SHARE * len(taken)
 
 
-def local(place: str) -> Path | None:
+def to_local_path(place: str) -> Path | None:
     """A path, or an address with the scheme "file"."""
     if place.startswith("file:"):
         return Path("/" + place.removeprefix("file:").lstrip("/"))
@@ -103,61 +109,86 @@ def local(place: str) -> Path | None:
 
 def read_path(address: object) -> Path:
     """As logs write it."""
-    found = local(unquote(str(address)))
+    found = to_local_path(unquote(str(address)))
     if found is None:
         raise ValueError(f"{address} is no local file")
     return found
 
 
-def read_log(folder: Path) -> dict[int, list[File]]:
+def read_log(folder: Path) -> dict[int, list[SourceFile]]:
     """What the last entries name; that a compacted one repeats of older ones is left out."""
     entries = {}
-    for number, path in list_entries(folder)[:RECENT]:
+    for number, path in list_entries(folder)[:MAX_LOG_ENTRIES]:
         lines = [json.loads(line) for line in read_lines(path)]
         own = [at for at in lines if int(at.get("batchId", number)) == number]
         times = [(read_path(at["path"]), int(at["timestamp"])) for at in own]
-        entries[number] = [File(file, time, time / 1000.0) for file, time in times]
+        entries[number] = [SourceFile(file, time, time / 1000.0) for file, time in times]
     return {number: entry for number, entry in entries.items() if entry}
 
 
-def list_files(folder: Path, since: int) -> Iterator[File]:
+def list_files(folder: Path, since: int) -> Iterator[SourceFile]:
     """Those that are whole; of another query's, all from this time on."""
-    commits = folder / COMMITS
+    commits = folder / SINK_LOG
     if commits.is_dir():
         yield from list_committed(commits, since)
         return
     with os.scandir(folder) as found:
         for number, file in enumerate(found):
-            if number >= MANY:
+            if number >= MAX_FILES:
                 raise ValueError(f"{folder} holds too many files to be listed each slot")
-            if file.is_dir() and not file.name.startswith(HIDDEN):
+            if file.is_dir() and not file.name.startswith(HIDDEN_PREFIXES):
                 raise ValueError(f"{folder} holds folders, and what is in them is not listed")
-            if not file.name.startswith(HIDDEN):
+            if not file.name.startswith(HIDDEN_PREFIXES):
                 with suppress(FileNotFoundError):  # it was taken, and is deleted
                     time = file.stat().st_mtime_ns // 1_000_000
-                    yield File(Path(file.path), time, time / 1000.0)
+                    yield SourceFile(Path(file.path), time, time / 1000.0)
 
 
-def list_committed(commits: Path, since: int) -> Iterator[File]:
+def list_committed(commits: Path, since: int) -> Iterator[SourceFile]:
     """From the last entry back to one in which all is older. A compacted one repeats those before it, and no times."""
     for _, path in list_entries(commits):
         files = [json.loads(line) for line in read_lines(path)]
         times = [(read_path(file["path"]), int(file["modificationTime"])) for file in files]
-        compact = path.suffix == COMPACT
+        compact = path.suffix == COMPACT_SUFFIX
         commit = path.stat().st_mtime
-        yield from (File(file, time, time / 1000.0 if compact else commit) for file, time in times)
+        yield from (SourceFile(file, time, time / 1000.0 if compact else commit) for file, time in times)
         if compact or max((time for _, time in times), default=since) < since:
             return
 
 
 def list_entries(folder: Path) -> list[tuple[int, Path]]:
     """Numbered files, the last one first."""
-    names = [(path.name.removesuffix(COMPACT), path) for path in folder.iterdir()]
+    names = [(path.name.removesuffix(COMPACT_SUFFIX), path) for path in folder.iterdir()]
     return sorted(((int(name), path) for name, path in names if name.isdecimal()), reverse=True)
 
 
 def read_lines(path: Path) -> list[str]:
     """Without the first, which tells the version."""
-    if path.stat().st_size > LARGEST:
+    if path.stat().st_size > MAX_LOG_BYTES:
         raise ValueError(f"{path} is too large to be read each slot")
     return [line for line in path.read_text(encoding="utf-8").splitlines()[1:] if line.strip()]
+
+
+def estimate_rows_per_file(past: QueryPast, folder: SourceFolder) -> float | None:
+    """Of a file, over the batches whose entries are known; None where none is."""
+    rows = {t.entry: t.rows for t in past.triggers if t.entry in folder.entries and t.rows is not None}
+    files = sum(len(folder.entries[entry]) for entry in rows if entry is not None)
+    return sum(rows.values()) / files if files else None
+
+
+def find_unreported_arrivals(
+    past: QueryPast, folder: SourceFolder | None, start: float, end: float, run: str | None
+) -> ArrivalSpan | None:
+    """What of the slot comes after the last report of the run that is there now; None where nothing does."""
+    events = list(past.events())
+    if folder is None or not events or events[-1][0] == STARTED or events[-1][1].run != run:
+        return None
+    first, rows, entry = max(start, events[-1][1].time), estimate_rows_per_file(past, folder), find_entry(past)
+    if first >= end or rows is None or entry is None:
+        return None
+    return ArrivalSpan(first, end, rows * folder.count_came(first, end, entry))
+
+
+def find_entry(past: QueryPast) -> int | None:
+    """The last one of the source's log that a batch took of which there is a report."""
+    return next((trigger.entry for trigger in reversed(past.triggers) if trigger.entry is not None), None)

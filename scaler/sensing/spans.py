@@ -22,12 +22,12 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from scaler.model.spark_progress import Sign, Trigger
-from scaler.sensing.batch_history import STARTED, Past
+from scaler.model.spark_progress import STARTED, QueryEvent, Trigger
+from scaler.sensing.batch_history import QueryPast
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class ArrivalSpan:
     """(start, end], in which nothing that was reported is missing."""
 
     start: float
@@ -36,13 +36,13 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class ServedBatch:
     trigger: Trigger
     response: float | None = None  # mean of its tuples
 
 
 @dataclass(slots=True)
-class Curve:
+class ArrivalCurve:
     """How many had come by when; `times` and `offsets` grow together."""
 
     times: list[float] = field(default_factory=list)
@@ -72,11 +72,11 @@ class Curve:
         return total / (last - first)
 
 
-def find_spans(past: Past) -> tuple[list[Span], list[Batch]]:
+def find_spans(past: QueryPast) -> tuple[list[ArrivalSpan], list[ServedBatch]]:
     """Both in order of time."""
-    spans: list[Span] = []
-    batches: list[Batch] = []
-    curve = Curve()
+    spans: list[ArrivalSpan] = []
+    batches: list[ServedBatch] = []
+    curve = ArrivalCurve()
     before: Trigger | None = None  # the last one of this run
     run, since, served = (
         "",
@@ -88,26 +88,26 @@ def find_spans(past: Past) -> tuple[list[Span], list[Batch]]:
             before, since, served, run = None, None, None, event.run
         if kind == STARTED:
             continue
-        if isinstance(event, Sign):
+        if isinstance(event, QueryEvent):
             if since is not None and event.time > since:
-                spans.append(Span(since, event.time, 0.0))
+                spans.append(ArrivalSpan(since, event.time, 0.0))
             if before is not None and before.latest is not None:
                 curve.put(event.time, before.latest)
             since = served = event.time
             continue
         follows = before is None or event.batch - before.batch in (0, 1)
         if since is not None and follows and event.time > since:
-            spans.append(Span(since, event.time, find_growth(before, event)))
+            spans.append(ArrivalSpan(since, event.time, count_arrivals(before, event)))
         if event.latest is not None:
             curve.put(event.time, event.latest)
         if event.executed:
-            batches.append(Batch(event, find_response(event, served if follows else None, curve)))
+            batches.append(ServedBatch(event, find_response(event, served if follows else None, curve)))
             served = event.time
         before, since = event, event.time
     return spans, batches
 
 
-def find_growth(before: Trigger | None, trigger: Trigger) -> float | None:
+def count_arrivals(before: Trigger | None, trigger: Trigger) -> float | None:
     if before is not None and before.latest is not None and trigger.latest is not None:
         grown = trigger.latest - before.latest
         if grown >= 0:
@@ -115,7 +115,7 @@ def find_growth(before: Trigger | None, trigger: Trigger) -> float | None:
     return None if trigger.rows is None else float(trigger.rows)
 
 
-def find_response(trigger: Trigger, served: float | None, curve: Curve) -> float | None:
+def find_response(trigger: Trigger, served: float | None, curve: ArrivalCurve) -> float | None:
     """`served`: the moment after which its tuples came, if none had been left to wait."""
     if trigger.duration is None or not trigger.rows:
         return None
@@ -132,12 +132,12 @@ def overlap(first: float, last: float, start: float, end: float) -> float:
     return max(0.0, min(last, end) - max(first, start))
 
 
-def share(first: float, last: float, start: float, end: float) -> float:
+def share_within(first: float, last: float, start: float, end: float) -> float:
     """Of [first, last), how much lies within [start, end); a moment lies within or not."""
     if last <= first:
         return float(start <= first < end)
     return overlap(first, last, start, end) / (last - first)
 
 
-def cover(spans: Sequence[Span], start: float, end: float) -> float:
+def covered_seconds(spans: Sequence[ArrivalSpan], start: float, end: float) -> float:
     return sum(overlap(span.start, span.end, start, end) for span in spans)

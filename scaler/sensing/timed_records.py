@@ -13,17 +13,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from scaler.sensing.executor_usage import UNNAMED
-from scaler.timing import ServiceTimer, Tally
+from scaler.sensing.executor_usage import UNNAMED_TYPE
+from scaler.timing import ServiceTally, ServiceTimer
 
 LOG = logging.getLogger("scaler.agent")
-KEPT_S = 3600
-LONGEST_S = 600  # of a task that is laid over its seconds; of longer ones the last ten minutes hold it all
-SUMS = ("service_n", "service_sum", "service_squares", "task_records", "task_time", "response_n", "response_sum")
+MAX_AGE_S = 3600
+MAX_TASK_S = 600  # of a task that is laid over its seconds; of longer ones the last ten minutes hold it all
+SUM_NAMES = ("service_n", "service_sum", "service_squares", "task_records", "task_time", "response_n", "response_sum")
 
 
 @dataclass(frozen=True, slots=True)
-class Timed:
+class TimedSums:
     """Sums of what was timed; zero where nothing was."""
 
     service_n: float = 0.0
@@ -44,27 +44,29 @@ class Timed:
         return self.service_sum if self.service_n else self.task_time
 
 
-class Records:
+class TimedRecords:
     """What one operator's timers have told; bounded, for any thread."""
 
-    def __init__(self, kept_s: int = KEPT_S) -> None:
+    def __init__(self, kept_s: int = MAX_AGE_S) -> None:
         self.kept_s = kept_s
         self.lock = threading.Lock()
         self.seconds: dict[int, dict[str, list[float]]] = {}  # by second, then node type
         self.newest = 0
 
-    def take(self, tally: Tally) -> None:
+    def take(self, tally: ServiceTally) -> None:
         if not (tally.end >= tally.start and math.isfinite(tally.start) and math.isfinite(tally.end)):
             return
         last = int(tally.end)
-        first = max(int(tally.start), last - LONGEST_S)
-        amounts = [getattr(tally, name) for name in SUMS]
+        first = max(int(tally.start), last - MAX_TASK_S)
+        amounts = [getattr(tally, name) for name in SUM_NAMES]
         length = tally.end - max(tally.start, float(first))
         with self.lock:
             for second in range(first, last + 1):
                 part = min(tally.end, second + 1.0) - max(tally.start, float(second))
                 weight = part / length if length > 0.0 else 1.0
-                sums = self.seconds.setdefault(second, {}).setdefault(tally.node_type or UNNAMED, [0.0] * len(SUMS))
+                sums = self.seconds.setdefault(second, {}).setdefault(
+                    tally.node_type or UNNAMED_TYPE, [0.0] * len(SUM_NAMES)
+                )
                 for i, amount in enumerate(amounts):
                     sums[i] += weight * amount
             self.newest = max(self.newest, last)
@@ -72,32 +74,32 @@ class Records:
                 for second in [s for s in self.seconds if s <= self.newest - self.kept_s]:
                     del self.seconds[second]
 
-    def read(self, start: float, end: float) -> dict[str, Timed]:
+    def read(self, start: float, end: float) -> dict[str, TimedSums]:
         """By node type; empty where nothing was timed."""
         totals: dict[str, list[float]] = {}
         with self.lock:
             for second in range(math.floor(start), math.ceil(end)):
                 part = min(end, second + 1.0) - max(start, float(second))
                 for node_type, sums in self.seconds.get(second, {}).items():
-                    total = totals.setdefault(node_type, [0.0] * len(SUMS))
+                    total = totals.setdefault(node_type, [0.0] * len(SUM_NAMES))
                     for i, amount in enumerate(sums):
                         total[i] += part * amount
-        return {node_type: Timed(*total) for node_type, total in totals.items() if any(total)}
+        return {node_type: TimedSums(*total) for node_type, total in totals.items() if any(total)}
 
 
-def add_timed(parts: Mapping[str, Timed]) -> Timed:
-    return Timed(*(math.fsum(getattr(part, name) for part in parts.values()) for name in SUMS))
+def sum_timed(parts: Mapping[str, TimedSums]) -> TimedSums:
+    return TimedSums(*(math.fsum(getattr(part, name) for part in parts.values()) for name in SUM_NAMES))
 
 
-def listen(timer: ServiceTimer, records: Records) -> Callable[[], None]:
+def subscribe_timer(timer: ServiceTimer, records: TimedRecords) -> Callable[[], None]:
     """Have the timer's sums told to `records`, too, from now on; until what is returned is called."""
     inbox: Any = timer.inbox
     before = inbox.take
 
-    def take(tally: Tally) -> None:
+    def take(tally: ServiceTally) -> None:
         before(tally)
         try:
-            if isinstance(tally, Tally):
+            if isinstance(tally, ServiceTally):
                 records.take(tally)
         except Exception:  # it runs on Spark's thread, and must not stop what Spark does there
             LOG.debug("a timer's sums could not be read", exc_info=True)

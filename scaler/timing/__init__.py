@@ -15,7 +15,7 @@ The executors need `scaler` as they need every module that the function uses (in
 """
 
 from scaler.timing.stopwatch import NODE_RESOURCE, NODE_TYPE, Stopwatch
-from scaler.timing.tally import Tally
+from scaler.timing.tally import ServiceTally
 from scaler.timing.timer import ServiceTimer
 
-__all__ = ["NODE_RESOURCE", "NODE_TYPE", "ServiceTimer", "Stopwatch", "Tally"]
+__all__ = ["NODE_RESOURCE", "NODE_TYPE", "ServiceTally", "ServiceTimer", "Stopwatch"]

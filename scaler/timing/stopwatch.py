@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from typing import Any, Protocol, TypeVar
 
-from scaler.timing.tally import Tally
+from scaler.timing.tally import ServiceTally
 
 NODE_RESOURCE = "node_"  # a custom resource "node_fast" that the task's profile asks for names the node type "fast"
 NODE_TYPE = "SPARK_EXECUTOR_ATTRIBUTE_NODE_TYPE"  # else this does, in the executor's environment; event logs hold both
@@ -25,16 +25,16 @@ Result = TypeVar("Result")
 Clock = Callable[[], float]
 
 
-class Sums(Protocol):
+class TallyAccumulator(Protocol):
     """What we need of Spark's accumulator."""
 
-    def add(self, term: Tally, /) -> None: ...
+    def add(self, term: ServiceTally, /) -> None: ...
 
 
 class Stopwatch:
     """Times what runs in a task."""
 
-    def __init__(self, sums: Sums, clock: Clock = time.perf_counter, now: Clock = time.time) -> None:
+    def __init__(self, sums: TallyAccumulator, clock: Clock = time.perf_counter, now: Clock = time.time) -> None:
         self.sums = sums
         self.clock = clock  # for durations: it never jumps
         self.now = now  # for moments
@@ -75,7 +75,7 @@ class Stopwatch:
 
         @functools.wraps(function)
         def timed(batches: Iterator[Batch]) -> Iterator[Result]:
-            lap, begun = Lap(self.clock), self.now()
+            lap, begun = BatchClock(self.clock), self.now()
             try:
                 results = iter(function(lap.feed(batches)))
                 while True:
@@ -108,7 +108,7 @@ class Stopwatch:
         def timed(frame: Any, batch: int) -> None:
             begun, started = self.now(), self.clock()
             n = function(frame, batch)
-            spent, tally = self.clock() - started, Tally(batches=1.0)
+            spent, tally = self.clock() - started, ServiceTally(batches=1.0)
             tally.batch_time = spent
             tally.cover(begun, begun + spent)
             n = n if records is None else records(frame)
@@ -119,7 +119,7 @@ class Stopwatch:
         return timed
 
 
-class Lap:
+class BatchClock:
     """A clock that runs only while the user's function does, read off at every batch."""
 
     def __init__(self, clock: Clock) -> None:
@@ -154,8 +154,8 @@ class Lap:
         self.resume()
 
 
-def new_tally() -> Tally:
-    return Tally(find_node_type(os.environ, list_resources()), find_host(os.environ))
+def new_tally() -> ServiceTally:
+    return ServiceTally(find_node_type(os.environ, list_resources()), find_host(os.environ))
 
 
 def find_host(environ: Mapping[str, str]) -> str:

@@ -15,7 +15,7 @@ RESPONSES = ("response_n", "response_sum")
 
 
 @dataclass(slots=True)
-class Tally:
+class ServiceTally:
     """What was timed on one node between two moments of its own clock; groups of sums that stayed empty are unknown."""
 
     node_type: str | None = None
@@ -55,7 +55,7 @@ class Tally:
             self.task_rates += spent / records
             self.task_squares += spent * spent / records
 
-    def take(self, other: Tally) -> None:
+    def take(self, other: ServiceTally) -> None:
         """Add another's sums; both ran on the same node, or nobody asks which."""
         self.node_type, self.host = other.node_type, other.host
         self.cover(other.start, other.end)

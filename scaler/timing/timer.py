@@ -23,33 +23,33 @@ from urllib.parse import quote
 
 from scaler.model.errors import BadInput
 from scaler.timing.stopwatch import Batch, Result, Row, Stopwatch
-from scaler.timing.tally import Tally
+from scaler.timing.tally import ServiceTally
 
 LOG = logging.getLogger("scaler.timing")
 
 
-class Inbox:
+class TallyInbox:
     """The driver's end of the accumulator: Spark's thread puts in, ours takes out, and neither waits."""
 
     def __init__(self) -> None:
-        self.tallies: deque[Tally] = deque()
+        self.tallies: deque[ServiceTally] = deque()
 
-    def take(self, tally: Tally) -> None:
-        if isinstance(tally, Tally) and tally.end >= tally.start:  # a task that timed nothing sends an empty one
+    def take(self, tally: ServiceTally) -> None:
+        if isinstance(tally, ServiceTally) and tally.end >= tally.start:  # a task that timed nothing sends an empty one
             self.tallies.append(tally)
 
-    def drain(self) -> Iterator[Tally]:
+    def drain(self) -> Iterator[ServiceTally]:
         while self.tallies:
             yield self.tallies.popleft()
 
 
-class Gathering:
+class TallyParam:
     """Spark's AccumulatorParam by its methods and their names: tallies add up in a task, not in the driver."""
 
-    def zero(self, value: object) -> Tally:  # noqa: ARG002
-        return Tally()
+    def zero(self, value: object) -> ServiceTally:  # noqa: ARG002
+        return ServiceTally()
 
-    def addInPlace(self, value: Any, term: Tally) -> Any:  # noqa: N802
+    def addInPlace(self, value: Any, term: ServiceTally) -> Any:  # noqa: N802
         value.take(term)
         return value
 
@@ -75,11 +75,11 @@ class ServiceTimer:
             raise BadInput(f"a timer needs a Spark session with a SparkContext, and {type(spark).__name__} has none")
         self.application = application
         self.operator = operator
-        self.inbox = Inbox()
-        self.stopwatch = Stopwatch(context.accumulator(self.inbox, Gathering()))
+        self.inbox = TallyInbox()
+        self.stopwatch = Stopwatch(context.accumulator(self.inbox, TallyParam()))
         self.run = uuid.uuid4().hex[:12]
         self.path = Path(path) / f"{quote(application, safe='')}.{quote(operator, safe='')}.{self.run}.jsonl"
-        self.pending: dict[tuple[str | None, str | None], Tally] = {}  # by node
+        self.pending: dict[tuple[str | None, str | None], ServiceTally] = {}  # by node
         self.unwritten: deque[bytes] = deque()
         self.lines = 0
         self.torn = False
@@ -120,7 +120,7 @@ class ServiceTimer:
         """Append what has come in; true when all of it is in the file. What fails is tried again at the next flush."""
         with self.writing:
             for tally in self.inbox.drain():
-                self.pending.setdefault((tally.node_type, tally.host), Tally()).take(tally)
+                self.pending.setdefault((tally.node_type, tally.host), ServiceTally()).take(tally)
             if not self.unwritten:  # while the file cannot be written, sums add up and memory does not grow
                 self.unwritten.extend(self.form_line(tally) for tally in self.pending.values())
                 self.pending.clear()
@@ -134,7 +134,7 @@ class ServiceTimer:
             self.complained = False
             return not self.pending
 
-    def form_line(self, tally: Tally) -> bytes:
+    def form_line(self, tally: ServiceTally) -> bytes:
         evidence = "records" if tally.service_n else "tasks"
         names = {"application": self.application, "operator": self.operator, "evidence": evidence}
         self.lines += 1

@@ -80,10 +80,10 @@ def measure(spark: SparkSession, samples: Path, windows: Path) -> tuple[float, f
     from tuner.pipeline.arrival_trace import stream_arrivals
     from tuner.pipeline.fold import fold
     from tuner.pipeline.moments import estimate_moments
-    from tuner.pipeline.sample_checks import judge, keep_sound
+    from tuner.pipeline.sample_checks import check_samples, select_sound
 
     began = time.perf_counter()
-    fold(keep_sound(judge(spark.read.parquet(str(samples)), time.time()))).write.parquet(str(windows))
+    fold(select_sound(check_samples(spark.read.parquet(str(samples)), time.time()))).write.parquet(str(windows))
     folded = time.perf_counter()
     frame = spark.read.parquet(str(windows))
     moments = estimate_moments(frame)

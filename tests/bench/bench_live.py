@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from scaler.model.task import Moments
-from scaler.sensing.evaluate import make_samples
+from scaler.sensing.observation import make_samples
 from scaler.sensing.reading import Reading
 from tests.live.proof_bed import Seen, draw, expect_totals, finish, make_objective, running
 from tests.live.proof_forecast import forecast

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from scaler.link import Link
-from scaler.link.link_state import Pace
+from scaler.link.link_state import Pacer
 from tests.link.manager import TOKEN, Manager, serve
 
 
-class Hurry(Pace):
+class Hurry(Pacer):
     """Waits pass at once, and are added up; a little real time passes, so that others get their turn."""
 
     def __init__(self) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from scaler.link import Link
-from scaler.link.saved_orders import NAME
+from scaler.link.saved_orders import ORDERS_FILE
 from scaler.model.errors import BadInput
 from tests.link.conftest import Hurry
 from tests.link.manager import TOKEN, Manager, make_orders, serve, until
@@ -62,7 +62,7 @@ def test_orders_come_by_long_poll_and_are_acknowledged(manager: Manager, join: J
 def test_orders_are_there_at_the_next_start_with_the_manager_gone(manager: Manager, join: Join, tmp_path: Path) -> None:
     manager.say(orders=make_orders(7))
     first = join()
-    until(lambda: (tmp_path / "link" / NAME).exists())
+    until(lambda: (tmp_path / "link" / ORDERS_FILE).exists())
     first.stop()
     again = join(manager="http://127.0.0.1:9", clock=lambda: first.desk.heard + 1000.0)
     orders = again.orders()
@@ -70,7 +70,7 @@ def test_orders_are_there_at_the_next_start_with_the_manager_gone(manager: Manag
     assert orders.revision == 7
     assert again.age() == 1000.0
     again.stop()
-    kept = tmp_path / "link" / NAME
+    kept = tmp_path / "link" / ORDERS_FILE
     for damaged in (kept.read_bytes()[:-9], kept.read_bytes().replace(b"60.0", b"61.0"), b"", b"[1]"):
         kept.write_bytes(damaged)
         assert join(manager="http://127.0.0.1:9").orders() is None

@@ -16,50 +16,50 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scaler.link import Link
-from scaler.link.report_log import CURSOR, DECISIONS, LANES, SAMPLES, Outbox, Record
-from scaler.link.saved_orders import Kept, keep_orders, load_kept
+from scaler.link.report_log import CURSOR, DECISIONS, REPORT_KINDS, SAMPLES, ReportLog, ReportRecord
+from scaler.link.saved_orders import SavedOrders, load_orders, save_orders
 from scaler.model.orders import parse_orders
 from tests.link.manager import TOKEN, Manager, make_orders, serve, until
 
 ROOT = Path(__file__).parents[2]
 
 
-def make_record(number: int, lane: str = DECISIONS, length: int = 10) -> Record:
-    return Record(lane, json.dumps({"operator": "parse", "body": {"n": number, "pad": "x" * length}}).encode())
+def make_record(number: int, lane: str = DECISIONS, length: int = 10) -> ReportRecord:
+    return ReportRecord(lane, json.dumps({"operator": "parse", "body": {"n": number, "pad": "x" * length}}).encode())
 
 
-def numbers_of(outbox: Outbox, most: int = 10**6) -> list[int]:
+def numbers_of(outbox: ReportLog, most: int = 10**6) -> list[int]:
     return [body["n"] for _, _, body in outbox.take(most, 1 << 30).records]
 
 
 @pytest.fixture
-def outbox(tmp_path: Path) -> Iterator[Outbox]:
-    made = Outbox(tmp_path, limit_bytes=1 << 20)
+def outbox(tmp_path: Path) -> Iterator[ReportLog]:
+    made = ReportLog(tmp_path, limit_bytes=1 << 20)
     assert made.open()
     yield made
     made.release()
 
 
-def test_what_is_settled_is_gone_and_the_rest_is_there_after_a_restart(outbox: Outbox, tmp_path: Path) -> None:
+def test_what_is_settled_is_gone_and_the_rest_is_there_after_a_restart(outbox: ReportLog, tmp_path: Path) -> None:
     outbox.add([make_record(n) for n in range(100)])
     batch = outbox.take(30, 1 << 20)
     assert outbox.take(30, 1 << 20) == batch
     outbox.settle(batch)
     assert outbox.waiting == 70
     outbox.release()
-    again = Outbox(tmp_path)
+    again = ReportLog(tmp_path)
     assert again.open()
     assert numbers_of(again) == list(range(30, 100))
     again.settle(again.take(1000, 1 << 20))
     again.add([make_record(7)])
     again.release()
-    third = Outbox(tmp_path)
+    third = ReportLog(tmp_path)
     assert third.open()
     assert numbers_of(third) == [7]
     third.release()
 
 
-def test_the_oldest_samples_go_first_and_decisions_last(outbox: Outbox) -> None:
+def test_the_oldest_samples_go_first_and_decisions_last(outbox: ReportLog) -> None:
     for n in range(40):
         outbox.add([make_record(n, length=10_000), make_record(1000 + n, SAMPLES, 30_000)])
     assert outbox.dropped[DECISIONS] == 0
@@ -73,7 +73,7 @@ def test_the_oldest_samples_go_first_and_decisions_last(outbox: Outbox) -> None:
     assert sum(path.stat().st_size for path in outbox.folder.glob("*.jsonl")) <= outbox.limit_bytes
 
 
-def test_a_batch_that_was_dropped_on_its_way_is_settled_all_the_same(outbox: Outbox) -> None:
+def test_a_batch_that_was_dropped_on_its_way_is_settled_all_the_same(outbox: ReportLog) -> None:
     outbox.add([make_record(n, SAMPLES, 30_000) for n in range(5)])
     batch = outbox.take(3, 1 << 20)
     for n in range(5, 100):
@@ -82,8 +82,8 @@ def test_a_batch_that_was_dropped_on_its_way_is_settled_all_the_same(outbox: Out
     assert numbers_of(outbox) == list(range(outbox.dropped[SAMPLES], 100))
 
 
-def test_a_second_owner_keeps_what_it_has_in_memory(outbox: Outbox, tmp_path: Path) -> None:
-    second = Outbox(tmp_path, memory_bytes=1000)
+def test_a_second_owner_keeps_what_it_has_in_memory(outbox: ReportLog, tmp_path: Path) -> None:
+    second = ReportLog(tmp_path, memory_bytes=1000)
     assert not second.open()
     assert "another process owns" in second.fault
     second.add([make_record(n, SAMPLES if n % 2 else DECISIONS) for n in range(100)])
@@ -99,7 +99,7 @@ def test_a_second_owner_keeps_what_it_has_in_memory(outbox: Outbox, tmp_path: Pa
 
 def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
-    outbox = Outbox(tmp_path / "file")
+    outbox = ReportLog(tmp_path / "file")
     assert not outbox.open()
     outbox.add([make_record(1)])
     assert "cannot be written" in outbox.fault
@@ -118,12 +118,12 @@ def test_nothing_is_lost_whatever_happens(
 ) -> None:
     """Against a plain list: what was added is sent, in order, at least once; only a rotten line is missing."""
     folder = tmp_path_factory.mktemp("outbox")
-    outbox, added, rotten = Outbox(folder), 0, False
+    outbox, added, rotten = ReportLog(folder), 0, False
     sent: list[int] = []
     assert outbox.open()
     for event in script:
         if isinstance(event, int):
-            outbox.add([make_record(added + i, LANES[(added + i) % 2]) for i in range(event)])
+            outbox.add([make_record(added + i, REPORT_KINDS[(added + i) % 2]) for i in range(event)])
             added += event
         elif event == "send":
             batch = outbox.take(most, 1 << 20)
@@ -141,7 +141,7 @@ def test_nothing_is_lost_whatever_happens(
                     lines = path.read_bytes().split(b"\n")
                     rotten = len(lines) > 1
                     path.write_bytes(b"\n".join([lines[0].replace(b":", b"?"), *lines[1:]]))
-            outbox = Outbox(folder)
+            outbox = ReportLog(folder)
             assert outbox.open()
     while outbox.waiting:
         batch = outbox.take(most, 1 << 20)
@@ -154,18 +154,18 @@ def test_nothing_is_lost_whatever_happens(
 
 def test_orders_are_kept_whole_or_not_at_all(tmp_path: Path) -> None:
     document = make_orders(3, guards={"": {"pin": {}}})
-    keep_orders(tmp_path, Kept(parse_orders(document), document, 5.0))
+    save_orders(tmp_path, SavedOrders(parse_orders(document), document, 5.0))
     whole = (tmp_path / "orders.json").read_bytes()
-    assert load_kept(tmp_path, "shop") == Kept(parse_orders(document), document, 5.0)
+    assert load_orders(tmp_path, "shop") == SavedOrders(parse_orders(document), document, 5.0)
     rng = random.Random(1)
     for _ in range(100):
         at = rng.randrange(len(whole))
         damaged = whole[:at] + bytes([whole[at] ^ (1 << rng.randrange(7))]) + whole[at + 1 :]
         (tmp_path / "orders.json").write_bytes(damaged)
-        kept = load_kept(tmp_path, "shop")
+        kept = load_orders(tmp_path, "shop")
         assert kept is None or kept.document == document  # the time alone may differ
         (tmp_path / "orders.json").write_bytes(whole[:at])
-        assert load_kept(tmp_path, "shop") is None
+        assert load_orders(tmp_path, "shop") is None
 
 
 @pytest.mark.slow

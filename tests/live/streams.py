@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scaler.model.spark_progress import Sign, read_progress, read_sign
-from scaler.sensing.batch_history import History, Past
+from scaler.model.spark_progress import QueryEvent, read_progress, read_query_event
+from scaler.sensing.batch_history import QueryHistory, QueryPast
 
 RECORDED = Path(__file__).parent / "recorded"
 QUERY = "5f0c8a6e-7f4e-4f0a-9d0b-2f6f5f1c9f01"
@@ -119,9 +119,9 @@ def offsets(number: int) -> Event:
     return {"words": {"0": number // 2, "1": number - number // 2}}
 
 
-def tell(events: Iterable[Event], heard_by: float = math.inf) -> Past:
+def tell(events: Iterable[Event], heard_by: float = math.inf) -> QueryPast:
     """What a listener would have kept of them; reports of batches that are not done by then have not come."""
-    history = History()
+    history = QueryHistory()
     for event in events:
         document, now = event["document"], event.get("heard", 0.0)
         if event["event"] == "progress":
@@ -130,8 +130,8 @@ def tell(events: Iterable[Event], heard_by: float = math.inf) -> Past:
             if trigger.done <= heard_by:
                 history.add(trigger)
             continue
-        told = read_sign(document, now)
-        assert isinstance(told, Sign)
+        told = read_query_event(document, now)
+        assert isinstance(told, QueryEvent)
         if told.time <= heard_by:
             history.note(event["event"], told)
     return history.tell()

@@ -19,14 +19,14 @@ from scaler.agent.attachment import AgentSettings, Attachment
 from scaler.agent.order_source import OrdersFile
 from scaler.model.errors import BadInput
 from scaler.model.orders import parse_orders
-from scaler.sensing.operators import Operator
+from scaler.sensing.operators import StreamOperator
 from tests.live.plant import NODES, Desk, Plant, make_orders
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PINNED = Pinned("parse", 1, {"small": 1, "huge": 2})
-PARSE, COUNT = Operator("parse", "1", "1"), Operator("count", "2", "2")
+PARSE, COUNT = StreamOperator("parse", "1", "1"), StreamOperator("count", "2", "2")
 
 
 def make_terms(folder: Path, **other: Any) -> AgentSettings:
@@ -104,7 +104,7 @@ def test_spark_that_does_not_answer_is_asked_again(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr("scaler.agent.attachment.LOOK_S", 0.01)
     plant, desk, asked = Plant(lambda t: 900.0), Quick(), []
 
-    def find() -> list[Operator]:
+    def find() -> list[StreamOperator]:
         asked.append(1)
         if len(asked) < 3:
             raise OSError("no JVM")
@@ -171,7 +171,7 @@ def test_a_fault_that_lasts_is_heard_now_and_again(
     monkeypatch.setattr("scaler.agent.attachment.LOOK_S", 0.001)
     plant, asked = Plant(lambda t: 900.0), []
 
-    def find() -> list[Operator]:
+    def find() -> list[StreamOperator]:
         asked.append(1)
         raise OSError("no JVM")
 
@@ -233,7 +233,7 @@ def test_an_operator_that_cannot_be_begun_keeps_no_other_from_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Picky(Plant):
-        def watch(self, operator: Operator) -> None:
+        def watch(self, operator: StreamOperator) -> None:
             if operator.name == "parse" and self.bad:
                 raise RuntimeError("its plan is a riddle")
 

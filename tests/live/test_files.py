@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from scaler.sensing.gather import Gather
+from scaler.sensing.evidence import SparkSensor
 from scaler.sensing.operators import find_operators
-from scaler.sensing.source_files import LARGEST, Waiting, look_into
+from scaler.sensing.source_files import MAX_LOG_BYTES, WaitingFiles, read_source_folder
 from tests.live.record import drop_file
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ def log(folder: Path, number: int, files: list[tuple[Path, float]], compact: boo
     return path
 
 
-def find_waiting(folder: str, checkpoint: str, moment: float) -> Waiting | None:
-    found = look_into(folder, checkpoint)
+def find_waiting(folder: str, checkpoint: str, moment: float) -> WaitingFiles | None:
+    found = read_source_folder(folder, checkpoint)
     return None if found is None else found.find_waiting(0.0, moment)
 
 
@@ -88,7 +88,7 @@ def test_what_cannot_be_told_is_not_guessed(tmp_path: Path) -> None:
     for other in ("s3a://bucket/in", f"{folder}/*.txt", "in", str(tmp_path / "none")):
         assert find_waiting(other, checkpoint, NOW) is None
     assert find_waiting(folder, "hdfs://name/checkpoint", NOW) is None
-    for text in ("", "v1", "v1\n{", "v1\n[]", 'v1\n{"path": 1}', "v1\n" + " " * LARGEST):
+    for text in ("", "v1", "v1\n{", "v1\n[]", 'v1\n{"path": 1}', "v1\n" + " " * MAX_LOG_BYTES):
         entry.write_text(text)
         assert find_waiting(folder, checkpoint, NOW) is None
 
@@ -103,7 +103,7 @@ def test_files_that_a_real_query_leaves_behind_are_its_backlog(spark: SparkSessi
         drop_file(folder, number)
         time.sleep(0.01)  # so that each has a time of its own
     there = time.time()
-    sensor = Gather(spark)
+    sensor = SparkSensor(spark)
     lines = spark.readStream.option("maxFilesPerTrigger", 1).text(str(folder))
     writer = lines.writeStream.queryName("lines").format("noop").trigger(processingTime="2 seconds")
     query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()

@@ -5,22 +5,16 @@ from __future__ import annotations
 import json
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
-from scaler.sensing.driver import Status
-from scaler.sensing.executor_usage import Executor
-from scaler.sensing.operators import Operator
-from scaler.sensing.running_batch import Flight
-from scaler.sensing.running_jobs import Doing
-from scaler.sensing.timed_records import Records, add_timed
+from scaler.sensing.driver import PlannedBatch, QueryActivity, QueryStatus
+from scaler.sensing.executor_usage import ObservedExecutor
+from scaler.sensing.operators import StreamOperator
+from scaler.sensing.timed_records import TimedRecords, sum_timed
 from scaler.sensing.work import count_running
-from scaler.timing import ServiceTimer, Tally
+from scaler.timing import ServiceTally, ServiceTimer
 from tests.live.streams import BEGAN, QUERY, Event, offsets, play, progress, recorded, spread
-
-if TYPE_CHECKING:
-    pass
 from tests.live.told import WORDS, Context, Told, executor, gather, steady, told_time
 
 
@@ -49,7 +43,7 @@ def test_a_jvm_that_does_not_answer_leaves_what_events_told() -> None:
         def list_executors(self) -> list[Event]:
             raise ConnectionError("gone")
 
-        def ask_status(self, query: str) -> Status | None:
+        def ask_status(self, query: str) -> QueryStatus | None:
             raise ConnectionError("gone")
 
     told = Gone()
@@ -64,7 +58,7 @@ def test_a_jvm_that_does_not_answer_leaves_what_events_told() -> None:
 def test_a_batch_that_runs_now_is_known_by_its_job(told: Told) -> None:
     sensor = gather(told, WORDS)
     told.say(*steady())
-    told.status = Status("run-1", active=True, idle=False)
+    told.status = QueryStatus("run-1", active=True, idle=False)
     told.jobs = [
         {"jobGroup": "run-1", "submissionTime": told_time(BEGAN + 50)},
         {"jobGroup": "other", "submissionTime": told_time(BEGAN + 1)},
@@ -83,10 +77,10 @@ def test_a_batch_that_runs_now_is_known_by_its_job(told: Told) -> None:
 def test_what_came_before_a_long_batch_is_known_while_it_runs(told: Told) -> None:
     sensor = gather(told, WORDS, now=BEGAN + 90.0)
     told.say(*steady())
-    told.status = Status("run-1", active=True, idle=False)
+    told.status = QueryStatus("run-1", active=True, idle=False)
     last = sensor.histories[QUERY].triggers[-1]
     latest = json.dumps(offsets((last.latest or 0) + 2000))
-    told.flight = Flight(last.batch + 1, BEGAN + 80.0, [latest], [latest])
+    told.flight = PlannedBatch(last.batch + 1, BEGAN + 80.0, [latest], [latest])
     seen = sensor.read("words", BEGAN + 70, BEGAN + 90)
     assert seen.rate == pytest.approx(2000 / (80.0 - (last.time - BEGAN)))
     assert seen.response == pytest.approx(10.0)
@@ -98,11 +92,11 @@ def test_what_came_before_a_long_batch_is_known_while_it_runs(told: Told) -> Non
     assert (seen.response, seen.running) == (None, None)
     sensor.now = lambda: BEGAN + 90.0
     for other in (
-        Flight(last.batch, last.time, [latest], [latest]),  # is done, and reported
-        Flight(last.batch + 2, BEGAN + 80.0, [latest], [latest]),  # a report is missing
-        Flight(last.batch + 1, BEGAN + 80.0, [latest], [None]),
-        Flight(last.batch + 1, BEGAN + 80.0, ["{"], [latest]),
-        Flight(last.batch + 1, BEGAN + 80.0, [], []),
+        PlannedBatch(last.batch, last.time, [latest], [latest]),  # is done, and reported
+        PlannedBatch(last.batch + 2, BEGAN + 80.0, [latest], [latest]),  # a report is missing
+        PlannedBatch(last.batch + 1, BEGAN + 80.0, [latest], [None]),
+        PlannedBatch(last.batch + 1, BEGAN + 80.0, ["{"], [latest]),
+        PlannedBatch(last.batch + 1, BEGAN + 80.0, [], []),
     ):
         told.flight = other
         assert sensor.read("words", BEGAN + 70, BEGAN + 90).rate is None
@@ -125,8 +119,10 @@ def burst(told: Told, busy: float) -> dict[int, tuple[str, ...]]:
         sensor.now = lambda now=now: now  # type: ignore[misc]
         if now >= ended and (now - 5.0) < ended:
             told.say(progress("run-1", batch, began, LONG, offset, offset + 9000, offset + 9000))
-        told.status = Status("run-1", active=runs, idle=False)
-        told.flight = Flight(batch, began, [json.dumps(offsets(offset + 9000))], [json.dumps(offsets(offset + 9000))])
+        told.status = QueryStatus("run-1", active=runs, idle=False)
+        told.flight = PlannedBatch(
+            batch, began, [json.dumps(offsets(offset + 9000))], [json.dumps(offsets(offset + 9000))]
+        )
         spent = 24.0 + (LONG * busy if now >= ended else 0.0)
         told.executors = [
             executor("1", BEGAN - 5, totalDuration=1000.0 * spent, activeTasks=int(runs and busy > 0.0)),
@@ -147,39 +143,45 @@ def test_a_long_batch_with_idle_executors_is_a_stall_until_it_has_reported(told:
 
 
 def test_tasks_count_with_timers_for_what_they_ran_in_the_slot() -> None:
-    one = Executor("1", "small", 3, 2, BEGAN, active=2)
-    assert count_running([one], Doing(BEGAN + 10), BEGAN + 60, BEGAN + 65) == {"small": 10.0}
-    assert count_running([one], Doing(BEGAN + 62), BEGAN + 60, BEGAN + 65) == {"small": 6.0}
-    assert count_running([one], Doing(BEGAN + 65), BEGAN + 60, BEGAN + 65) == {}
+    one = ObservedExecutor("1", "small", 3, 2, BEGAN, active=2)
+    assert count_running([one], QueryActivity(BEGAN + 10), BEGAN + 60, BEGAN + 65) == {"small": 10.0}
+    assert count_running([one], QueryActivity(BEGAN + 62), BEGAN + 60, BEGAN + 65) == {"small": 6.0}
+    assert count_running([one], QueryActivity(BEGAN + 65), BEGAN + 60, BEGAN + 65) == {}
 
 
-def ended_waves(*node_types: str | None, number: int, since: float) -> Records:
+def ended_waves(*node_types: str | None, number: int, since: float) -> TimedRecords:
     """As a timer tells of so many tasks of ten seconds, one after another on each."""
-    records = Records()
+    records = TimedRecords()
     for node_type in node_types:
         for i in range(number):
             at = since + 10.0 * i
-            records.take(Tally(node_type, "h", at, at + 10.0, service_n=100.0, service_sum=10.0))
+            records.take(ServiceTally(node_type, "h", at, at + 10.0, service_n=100.0, service_sum=10.0))
     return records
 
 
 def test_tasks_count_with_timers_for_what_those_before_them_left() -> None:
-    four = [Executor(name, "small" if name < "4" else "large", 3, 1, BEGAN, active=1) for name in "1234"]
+    four = [ObservedExecutor(name, "small" if name < "4" else "large", 3, 1, BEGAN, active=1) for name in "1234"]
     types = ("small", "small", "small", "large")
     half = ended_waves(*types, number=2, since=BEGAN + 30)
-    assert count_running(four, Doing(BEGAN + 30), BEGAN, BEGAN + 60, half) == pytest.approx({"small": 30, "large": 10})
+    assert count_running(four, QueryActivity(BEGAN + 30), BEGAN, BEGAN + 60, half) == pytest.approx(
+        {"small": 30, "large": 10}
+    )
     full = ended_waves(*types, number=5, since=BEGAN)
-    assert count_running(four, Doing(BEGAN), BEGAN, BEGAN + 60, full) == pytest.approx({"small": 30, "large": 10})
-    assert count_running(four, Doing(BEGAN), BEGAN + 40, BEGAN + 60, full) == pytest.approx({"small": 30, "large": 10})
+    assert count_running(four, QueryActivity(BEGAN), BEGAN, BEGAN + 60, full) == pytest.approx(
+        {"small": 30, "large": 10}
+    )
+    assert count_running(four, QueryActivity(BEGAN), BEGAN + 40, BEGAN + 60, full) == pytest.approx(
+        {"small": 30, "large": 10}
+    )
     over = ended_waves(*types, number=6, since=BEGAN)
-    assert count_running(four, Doing(BEGAN), BEGAN, BEGAN + 60, over) == {}
+    assert count_running(four, QueryActivity(BEGAN), BEGAN, BEGAN + 60, over) == {}
     before = ended_waves(*types, number=3, since=BEGAN)
-    assert count_running(four, Doing(BEGAN + 30), BEGAN, BEGAN + 60, before) == {"small": 90.0, "large": 30.0}
+    assert count_running(four, QueryActivity(BEGAN + 30), BEGAN, BEGAN + 60, before) == {"small": 90.0, "large": 30.0}
     unnamed = ended_waves(None, None, None, None, number=2, since=BEGAN + 30)
-    assert count_running(four, Doing(BEGAN + 30), BEGAN, BEGAN + 60, unnamed) == pytest.approx({"": 40.0})
+    assert count_running(four, QueryActivity(BEGAN + 30), BEGAN, BEGAN + 60, unnamed) == pytest.approx({"": 40.0})
 
 
-def use_in_waves(earlier: float, ended: float, records: Records | None = None) -> float | None:
+def use_in_waves(earlier: float, ended: float, records: TimedRecords | None = None) -> float | None:
     """Utilisation of a minute: a batch runs since half past, after one that took so many seconds."""
     sensor = gather(told := Told(), WORDS)
     sensor.records |= {} if records is None else {"words": records}
@@ -190,10 +192,10 @@ def use_in_waves(earlier: float, ended: float, records: Records | None = None) -
         told.say(progress("run-1", batch, began, earlier, offset, offset, offset))
         batch += 1
     latest = json.dumps(offsets(offset + 9000))
-    told.status = Status("run-1", active=True, idle=False)
+    told.status = QueryStatus("run-1", active=True, idle=False)
     for now, busy in ((began, 0.0), (began + 60.0, ended)):
         told.executors = [executor(str(i), BEGAN - 5, activeTasks=1, totalDuration=1000 * busy) for i in range(4)]
-        told.flight = Flight(batch, began + 30.0, [latest], [latest]) if now > began else None
+        told.flight = PlannedBatch(batch, began + 30.0, [latest], [latest]) if now > began else None
         sensor.now = lambda now=now: now  # type: ignore[misc]
         seen = sensor.read("words", now - 60.0, now)
     return seen.utilisation
@@ -219,7 +221,9 @@ def test_timers_say_better_how_busy_replicas_are(told: Told, tmp_path: Path) -> 
     told.say(*steady())
     told.executors = [executor("1", BEGAN - 5), executor("2", BEGAN - 5, resources={"node_large": {}})]
     for node_type, busy in (("small", 12.0), ("large", 6.0)):
-        tally = Tally(node_type, "h", BEGAN + 30, BEGAN + 60, service_n=600.0, service_sum=busy, service_squares=1.0)
+        tally = ServiceTally(
+            node_type, "h", BEGAN + 30, BEGAN + 60, service_n=600.0, service_sum=busy, service_squares=1.0
+        )
         timer.stopwatch.sums.add(tally)
     seen = sensor.read("words", BEGAN + 30, BEGAN + 60)
     assert seen.service == pytest.approx((1200.0, 18.0, 2.0))
@@ -227,7 +231,7 @@ def test_timers_say_better_how_busy_replicas_are(told: Told, tmp_path: Path) -> 
     half = sensor.read("words", BEGAN + 30, BEGAN + 45)
     assert half.service == pytest.approx((600.0, 9.0, 1.0))
     sensor.close()
-    timer.stopwatch.sums.add(Tally("small", "h", BEGAN + 30, BEGAN + 60, service_n=600.0))
+    timer.stopwatch.sums.add(ServiceTally("small", "h", BEGAN + 30, BEGAN + 60, service_n=600.0))
     assert sensor.read("words", BEGAN + 30, BEGAN + 60).service == seen.service
     timer.close()
     lines = [json.loads(line) for path in tmp_path.iterdir() for line in path.read_text().splitlines()]
@@ -236,11 +240,11 @@ def test_timers_say_better_how_busy_replicas_are(told: Told, tmp_path: Path) -> 
 
 def test_a_later_stage_has_what_its_timers_saw_and_no_more(told: Told, tmp_path: Path) -> None:
     timer = ServiceTimer(Context(), "shop", "words/profile5", tmp_path, period=3600.0)
-    first = Operator("words/profile3", QUERY, "run-1", (3,), leaving=False)
-    last = Operator("words/profile5", QUERY, "run-1", (5,), entry=False)
+    first = StreamOperator("words/profile3", QUERY, "run-1", (3,), leaving=False)
+    last = StreamOperator("words/profile5", QUERY, "run-1", (5,), entry=False)
     sensor = gather(told, first, last, timers={"words/profile5": [timer]})
     told.say(*steady())
-    timer.stopwatch.sums.add(Tally("small", "h", BEGAN + 30, BEGAN + 60, service_n=600.0, service_sum=3.0))
+    timer.stopwatch.sums.add(ServiceTally("small", "h", BEGAN + 30, BEGAN + 60, service_n=600.0, service_sum=3.0))
     told.executors = [executor("1", BEGAN - 5), executor("2", BEGAN - 5, resourceProfileId=5)]
     one, other = (sensor.read(operator.name, BEGAN + 30, BEGAN + 60) for operator in (first, last))
     assert one.rate == pytest.approx(50.0, rel=0.01)
@@ -253,7 +257,7 @@ def test_a_later_stage_has_what_its_timers_saw_and_no_more(told: Told, tmp_path:
 
 
 def test_a_query_started_anew_under_another_id_is_found_by_its_name(told: Told) -> None:
-    sensor = gather(told, Operator("words", "another", "run-0"))
+    sensor = gather(told, StreamOperator("words", "another", "run-0"))
     told.say(*steady())
     assert sensor.read("words", BEGAN + 30, BEGAN + 60).rate == pytest.approx(50.0, rel=0.01)
 
@@ -282,11 +286,11 @@ def test_memory_is_bounded_and_threads_do_not_disturb_each_other(told: Told) -> 
     assert len(sensor.histories) <= 256
     assert len(sensor.names) <= 256
     assert all(len(history.triggers) <= 50 for history in sensor.histories.values())
-    records = Records(kept_s=100)
+    records = TimedRecords(kept_s=100)
     for second in range(1000):
-        records.take(Tally("small", None, float(second), second + 1.0, service_n=1.0))
+        records.take(ServiceTally("small", None, float(second), second + 1.0, service_n=1.0))
     assert len(records.seconds) <= 102
-    assert add_timed(records.read(910.0, 960.0)).service_n == pytest.approx(50.0)
+    assert sum_timed(records.read(910.0, 960.0)).service_n == pytest.approx(50.0)
 
 
 def test_late_and_double_events_are_put_where_they_belong(told: Told) -> None:

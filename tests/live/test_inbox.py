@@ -15,15 +15,13 @@ import numpy as np
 import pytest
 
 from scaler.model.spark_progress import Trigger, read_progress
-from scaler.sensing import gather as gathering
+from scaler.sensing import evidence as gathering
 from scaler.sensing import source_files as files
-from scaler.sensing.driver import Status
-from scaler.sensing.evaluate import is_idle
-from scaler.sensing.gather import Gather
-from scaler.sensing.idle_query import Look
-from scaler.sensing.operators import Operator, find_operators
+from scaler.sensing.driver import IdleTrigger, PlannedBatch, QueryStatus
+from scaler.sensing.evidence import SparkSensor
+from scaler.sensing.observation import is_idle
+from scaler.sensing.operators import StreamOperator, find_operators
 from scaler.sensing.reading import Reading
-from scaler.sensing.running_batch import Flight
 from tests.live.record import LINES_A_FILE, drop_files
 from tests.live.streams import BEGAN, QUERY, Event, play, spread
 from tests.live.told import WORDS, Told, gather
@@ -35,7 +33,7 @@ LINES = 20  # of a file
 CALM, HIGH = 2.0, 6.0  # files a second; 80 lines a second can be served
 RISE = 60.0
 SLOT = 5.0
-IDLE = Status("run-1", active=False, idle=True)
+IDLE = QueryStatus("run-1", active=False, idle=True)
 
 
 def put(path: Path, came: float) -> None:
@@ -71,8 +69,8 @@ class Stream:
             lines = [self.write(number, trigger.batch) for number in some]
             (self.checkpoint / "sources/0" / str(trigger.batch)).write_text("\n".join(["v1", *lines]))
             if trigger.done > moment:
-                told.status = Status("run-1", active=True, idle=False)
-                told.flight = Flight(trigger.batch, trigger.time, [f'{{"logOffset":{trigger.batch}}}'], [None])
+                told.status = QueryStatus("run-1", active=True, idle=False)
+                told.flight = PlannedBatch(trigger.batch, trigger.time, [f'{{"logOffset":{trigger.batch}}}'], [None])
         told.checkpoint = str(self.checkpoint)
         return told
 
@@ -175,13 +173,13 @@ def test_what_cannot_be_told_stays_unknown(stream: Stream, monkeypatch: pytest.M
         told.status = None
 
     def begin_anew(told: Told) -> None:
-        told.status = Status("run-2", active=True, idle=False)
+        told.status = QueryStatus("run-2", active=True, idle=False)
 
     for change in (forget, move, go, begin_anew):
         seen = stream.read(start, start + SLOT, change)
         assert (seen.rate, seen.backlog, seen.completeness) == (None, None, 0.0)
     with monkeypatch.context() as patch:
-        patch.setattr(files, "MANY", 10)
+        patch.setattr(files, "MAX_FILES", 10)
         assert stream.read(start, start + SLOT).rate is None
     (stream.folder / "deeper").mkdir()
     seen = stream.read(start, start + SLOT)
@@ -230,7 +228,7 @@ def test_files_that_wait_for_a_trigger_far_away_are_no_idleness(stream: Stream) 
     told = stream.at(start - SLOT - 1.0)
     for number in range(sum(came < start - SLOT - 1.0 for came in stream.times), len(stream.times)):
         stream.name(number).unlink(missing_ok=True)
-    told.status, told.look = IDLE, Look("run-1", start - SLOT, done[-1].batch + 1)
+    told.status, told.look = IDLE, IdleTrigger("run-1", start - SLOT, done[-1].batch + 1)
     late = stream.folder / "late.txt"
     put(late, start - 2.0)
     sensor = gather(told, WORDS, now=start + SLOT)
@@ -248,7 +246,7 @@ def test_what_was_there_when_the_query_had_nothing_to_do_does_not_wait_for_it(st
     told = stream.at(start)
     put(stream.folder / "stranger.csv", start + 0.1)
     last = [trigger for trigger in stream.triggers() if trigger.time <= start][-1]
-    told.status, told.look, told.flight = IDLE, Look("run-1", start + 3.0, last.batch + 1), None
+    told.status, told.look, told.flight = IDLE, IdleTrigger("run-1", start + 3.0, last.batch + 1), None
     sensor = gather(told, WORDS, now=start + 2 * SLOT)
     told.say(*(e for e in stream.events if e["event"] == "started" or known_by(e, last)))
     seen = sensor.read("words", start + SLOT, start + 2 * SLOT)
@@ -259,14 +257,17 @@ def test_what_was_there_when_the_query_had_nothing_to_do_does_not_wait_for_it(st
 def test_a_folder_is_listed_once_for_all_operators_of_a_slot(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
     looks = []
 
-    def look(folder: str, checkpoint: str) -> files.Folder | None:
+    def look(folder: str, checkpoint: str) -> files.SourceFolder | None:
         looks.append(folder)
-        return files.look_into(folder, checkpoint)
+        return files.read_source_folder(folder, checkpoint)
 
-    monkeypatch.setattr(gathering, "look_into", look)
+    monkeypatch.setattr(gathering, "read_source_folder", look)
     start = stream.outlasted()[0]
     told = stream.at(start + SLOT)
-    two = [Operator("words/profile3", QUERY, "run-1", (3,)), Operator("words/profile5", QUERY, "run-1", (5,), False)]
+    two = [
+        StreamOperator("words/profile3", QUERY, "run-1", (3,)),
+        StreamOperator("words/profile5", QUERY, "run-1", (5,), False),
+    ]
     sensor = gather(told, *two, now=start + SLOT)
     told.say(*stream.heard(start + SLOT))
     first, second = (sensor.read(operator.name, start, start + SLOT) for operator in two)
@@ -293,7 +294,7 @@ def test_a_real_batch_that_outlasts_the_slot_hides_no_files(spark: SparkSession,
         if batch == 2:
             over.wait(60.0)
 
-    sensor = Gather(spark)
+    sensor = SparkSensor(spark)
     writer = spark.readStream.text(str(folder)).writeStream.queryName("slow").foreachBatch(work)
     writer = writer.trigger(processingTime="1 second").option("checkpointLocation", str(tmp_path / "checkpoint"))
     drop_files(folder, 0, 0.1, 0.2)

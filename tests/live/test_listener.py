@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from scaler.model.spark_progress import add_offsets
-from scaler.sensing.gather import Gather
-from scaler.sensing.listener import Listener
-from scaler.sensing.operators import Operator, find_operators
+from scaler.sensing.driver import QueryListener
+from scaler.sensing.evidence import SparkSensor
+from scaler.sensing.operators import StreamOperator, find_operators
 from scaler.timing import ServiceTimer
 from tests.live.source import Ticks
 
@@ -35,7 +35,7 @@ def test_nothing_is_raised_into_the_listener_bus() -> None:
     def fail() -> Any:
         raise ConnectionError("the JVM is gone")
 
-    listener = Listener(Full())
+    listener = QueryListener(Full())
     good = json.dumps(steady()[1]["document"])
     for text in (good, "{", "[]", "null", '{"id": 1}', "\ud800", "[" * 5000):
         inner = SimpleNamespace(json=lambda text=text: text)
@@ -59,7 +59,7 @@ def serve(timer: ServiceTimer, seconds: float) -> Callable[[Iterator[pd.DataFram
     return work
 
 
-def count_small(sensor: Gather, operator: Operator) -> int:
+def count_small(sensor: SparkSensor, operator: StreamOperator) -> int:
     """Batches in a row, lately, that no more gathered for than for a usual one."""
     history = sensor.histories.get(operator.query)
     rows = [trigger.rows or 0 for trigger in history.triggers] if history else []
@@ -71,7 +71,7 @@ def count_small(sensor: Gather, operator: Operator) -> int:
 def test_a_real_stream_gives_back_its_arrivals_and_its_times(spark: SparkSession, tmp_path: Path) -> None:
     """Forty a second, each 5 ms of work."""
     spark.dataSource.register(Ticks)
-    sensor = Gather(spark)
+    sensor = SparkSensor(spark)
     began = time.time() + 2.0
     options = {"rate": "40", "began": repr(began)}
     ticks = spark.readStream.format("ticks").options(**options).load()

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from scaler.sensing.driver import Status
-from scaler.sensing.evaluate import is_idle
-from scaler.sensing.gather import Gather
-from scaler.sensing.idle_query import Look
+from scaler.sensing.driver import IdleTrigger, QueryStatus
+from scaler.sensing.evidence import SparkSensor
+from scaler.sensing.observation import is_idle
 from scaler.sensing.operators import find_operators
 from scaler.sensing.reading import Reading
 from tests.live.record import drop_file
@@ -23,9 +22,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SLOT = 5.0
-IDLE = Status("run-1", active=False, idle=True)
-LOOKS = Status("run-1", active=True, idle=False)  # its source does not answer
-WAITS = Status("run-1", active=False, idle=False)  # whether there was anything is not told
+IDLE = QueryStatus("run-1", active=False, idle=True)
+LOOKS = QueryStatus("run-1", active=True, idle=False)  # its source does not answer
+WAITS = QueryStatus("run-1", active=False, idle=False)  # whether there was anything is not told
 
 
 def quiet(counted: bool = True, trigger: float = 1.0) -> list[Event]:
@@ -43,7 +42,9 @@ def heard(events: list[Event], moment: float) -> list[Event]:
     return [event for event in events if known(event)]
 
 
-def read_slots(events: list[Event], starts: range, trigger: float, status: Status, shift: float = 0.0) -> list[Reading]:
+def read_slots(
+    events: list[Event], starts: range, trigger: float, status: QueryStatus, shift: float = 0.0
+) -> list[Reading]:
     """Each half a second after its end, as a scaler does. Triggers begin at whole multiples."""
     told = Told()
     sensor, seen = gather(told, WORDS), []
@@ -55,7 +56,7 @@ def read_slots(events: list[Event], starts: range, trigger: float, status: Statu
         last = sensor.histories[next(iter(sensor.histories))].triggers[-1].batch
         told.status, told.look = status, None
         if status.idle:
-            told.look = Look("run-1", now - (now - BEGAN) % trigger, last + 1)
+            told.look = IdleTrigger("run-1", now - (now - BEGAN) % trigger, last + 1)
         seen.append(sensor.read("words", end - SLOT, end))
     return seen
 
@@ -75,7 +76,7 @@ def test_idleness_is_known_before_the_first_sign_of_it() -> None:
 
 
 @pytest.mark.parametrize("status", [LOOKS, WAITS])
-def test_a_query_that_hangs_or_waits_is_not_idle(status: Status) -> None:
+def test_a_query_that_hangs_or_waits_is_not_idle(status: QueryStatus) -> None:
     """Its last report is old, and nothing says that nothing came."""
     events = [event for event in quiet() if event["event"] != "idle"]
     for seen in read_slots(events, range(35, 120, 5), 1.0, status):
@@ -99,7 +100,7 @@ def test_a_query_that_never_looks_again_has_stalled() -> None:
     sensor = gather(told, WORDS)
     told.say(*heard(quiet(), BEGAN + 39.0))
     batch = tell(heard(quiet(), BEGAN + 39.0)).triggers[-1].batch
-    told.status, told.look = IDLE, Look("run-1", BEGAN + 40.0, batch + 1)
+    told.status, told.look = IDLE, IdleTrigger("run-1", BEGAN + 40.0, batch + 1)
     for start in range(40, 150, 5):
         end = BEGAN + start + SLOT
         sensor.now = lambda now=end: now + 0.5  # type: ignore[misc]
@@ -115,7 +116,7 @@ def test_a_batch_of_which_nobody_has_heard_is_no_idleness() -> None:
     told.say(*heard(quiet(), BEGAN + 39.0))
     last = tell(heard(quiet(), BEGAN + 39.0)).triggers[-1]
     told.status = IDLE
-    told.look = Look("run-1", BEGAN + 45.0, last.batch + 2)
+    told.look = IdleTrigger("run-1", BEGAN + 45.0, last.batch + 2)
     assert sensor.read("words", BEGAN + 40, BEGAN + 45).rate is None
     told.look = replace(told.look, batch=last.batch + 1)
     assert sensor.read("words", BEGAN + 40, BEGAN + 45).rate == 0.0
@@ -126,7 +127,7 @@ def test_what_comes_after_idle_slots_is_not_laid_over_them() -> None:
     sensor = gather(told, WORDS, now=BEGAN + 45.5)
     told.say(*(past := heard(quiet(), BEGAN + 45.5)))
     last = tell(past).triggers[-1]
-    told.status, told.look = IDLE, Look("run-1", BEGAN + 45.0, last.batch + 1)
+    told.status, told.look = IDLE, IdleTrigger("run-1", BEGAN + 45.0, last.batch + 1)
     assert is_idle(sensor.read("words", BEGAN + 40, BEGAN + 45))
     told.say(progress("run-1", last.batch + 1, BEGAN + 49.0, 0.5, 600, 700, 700))
     told.status, told.look = WAITS, None
@@ -141,7 +142,7 @@ def test_signs_are_kept_once() -> None:
     sensor = gather(told, WORDS, now=BEGAN + 45.5)
     told.say(*heard(quiet(), BEGAN + 45.5))
     batch = sensor.histories[next(iter(sensor.histories))].triggers[-1].batch + 1
-    told.status, told.look = IDLE, Look("run-1", BEGAN + 45.0, batch)
+    told.status, told.look = IDLE, IdleTrigger("run-1", BEGAN + 45.0, batch)
     before = len(next(iter(sensor.histories.values())).signs["idle"])
     for _ in range(5):
         sensor.read("words", BEGAN + 40, BEGAN + 45)
@@ -154,7 +155,7 @@ def test_a_real_query_is_idle_between_two_signs(spark: SparkSession, tmp_path: P
     folder = tmp_path / "in"
     folder.mkdir()
     drop_file(folder, 0)
-    sensor = Gather(spark)
+    sensor = SparkSensor(spark)
     lines = spark.readStream.text(str(folder)).writeStream.queryName("quiet").format("noop")
     lines = lines.trigger(processingTime="500 milliseconds").option("checkpointLocation", str(tmp_path / "checkpoint"))
     query = lines.start()

@@ -11,7 +11,14 @@ import pytest
 
 from scaler.acting.profiles import Pinned
 from scaler.model.errors import BadInput
-from scaler.sensing.operators import LOOKS, Operator, Roll, find_operators, find_profiles, name_operators
+from scaler.sensing.operators import (
+    MISSES_TO_WARN,
+    PinnedOperators,
+    StreamOperator,
+    find_operators,
+    find_profiles,
+    name_operators,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -54,9 +61,9 @@ def test_a_query_is_an_operator_with_the_profile_of_its_stage(
     own = start(lines.mapInPandas(pass_on, "value string", profile=heavy), "own", tmp_path)
     found = {operator.name: operator for operator in find_operators(spark)}
     assert found == {
-        "plain": Operator("plain", str(plain.id), str(plain.runId)),
-        "own": Operator("own", str(own.id), str(own.runId), (heavy.id,)),
-        str(nameless.id)[:8]: Operator(str(nameless.id)[:8], str(nameless.id), str(nameless.runId)),
+        "plain": StreamOperator("plain", str(plain.id), str(plain.runId)),
+        "own": StreamOperator("own", str(own.id), str(own.runId), (heavy.id,)),
+        str(nameless.id)[:8]: StreamOperator(str(nameless.id)[:8], str(nameless.id), str(nameless.runId)),
     }
     assert find_operators(spark, [own, "plain"]) == (found["own"], found["plain"])
     assert find_operators(spark, [str(own.id)]) == (found["own"],)
@@ -77,8 +84,8 @@ def test_stages_with_profiles_of_their_own_are_operators_in_the_order_of_work(
     query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
     identity = str(query.id), str(query.runId)
     assert find_operators(spark, [query]) == (
-        Operator(f"words/profile{first.id}", *identity, (first.id,), leaving=False),
-        Operator(f"words/profile{second.id}", *identity, (second.id,), entry=False),
+        StreamOperator(f"words/profile{first.id}", *identity, (first.id,), leaving=False),
+        StreamOperator(f"words/profile{second.id}", *identity, (second.id,), entry=False),
     )
     assert not query.exception()
 
@@ -106,32 +113,34 @@ def test_stages_of_one_query_get_the_names_and_executors_that_they_were_pinned_w
     query = start(counted, "shop", tmp_path)
     pinned = [Pinned("count", second.id, {"large": second.id}), Pinned("parse", first.id, {"small": first.id, "x": 99})]
     identity = str(query.id), str(query.runId)
-    assert Roll(pinned).call(find_operators(spark)) == [
-        Operator("count", *identity, (second.id,), entry=False),
-        Operator("parse", *identity, (first.id, 99), leaving=False),
+    assert PinnedOperators(pinned).call(find_operators(spark)) == [
+        StreamOperator("count", *identity, (second.id,), entry=False),
+        StreamOperator("parse", *identity, (first.id, 99), leaving=False),
     ]
 
 
 def test_a_pinned_operator_is_found_whatever_its_query_is_called() -> None:
-    shop = Operator("shop", "q", "r", (3,))
-    assert Roll([PARSE]).call([Operator("parse", "p", "r"), shop]) == [Operator("parse", "q", "r", (3, 4))]
-
-
-def test_names_decide_where_profiles_are_not_known() -> None:
-    assert Roll([PARSE, COUNT]).call([Operator("parse", "q", "r"), Operator("count", "p", "r", (9,))]) == [
-        Operator("parse", "q", "r", (3, 4))
+    shop = StreamOperator("shop", "q", "r", (3,))
+    assert PinnedOperators([PARSE]).call([StreamOperator("parse", "p", "r"), shop]) == [
+        StreamOperator("parse", "q", "r", (3, 4))
     ]
 
 
+def test_names_decide_where_profiles_are_not_known() -> None:
+    assert PinnedOperators([PARSE, COUNT]).call(
+        [StreamOperator("parse", "q", "r"), StreamOperator("count", "p", "r", (9,))]
+    ) == [StreamOperator("parse", "q", "r", (3, 4))]
+
+
 def test_a_pinned_operator_that_no_query_has_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
-    roll, shop = Roll([PARSE, COUNT]), Operator("shop", "q", "r", (3,))
-    for _ in range(LOOKS):
+    roll, shop = PinnedOperators([PARSE, COUNT]), StreamOperator("shop", "q", "r", (3,))
+    for _ in range(MISSES_TO_WARN):
         assert roll.call([]) == []  # no query has started yet
-    for look in range(3 * LOOKS):
-        assert ("'count'" in caplog.text) == (look >= LOOKS)
+    for look in range(3 * MISSES_TO_WARN):
+        assert ("'count'" in caplog.text) == (look >= MISSES_TO_WARN)
         roll.call([shop])
-    for _ in range(LOOKS):
-        roll.call([Operator("other", "p", "r", (8,))])  # the query of `parse` has ended
+    for _ in range(MISSES_TO_WARN):
+        roll.call([StreamOperator("other", "p", "r", (8,))])  # the query of `parse` has ended
     assert [one.getMessage() for one in caplog.records] == [
         "operator 'count' is pinned and not scaled: no streaming query has a stage with its profile, number 5 "
         "(found: shop); give the stage profile=, or the query its name"

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scaler.model.spark_progress import Sign, Trigger, read_progress, read_sign
-from scaler.sensing.listener import Listener
+from scaler.model.spark_progress import QueryEvent, Trigger, read_progress, read_query_event
+from scaler.sensing.driver import QueryListener
 from tests.live.streams import BEGAN, offsets, progress, recorded, sign
 from tests.pipeline import logs
 from tests.pipeline.test_event_log import mutate
-from tuner.pipeline.sources.log_file import Piece, read_piece
+from tuner.pipeline.sources.log_file import FilePiece, read_piece
 from tuner.pipeline.sources.progress_files import read_file
 
 
@@ -46,7 +46,7 @@ class Kept:
     def add(self, trigger: Trigger) -> None:
         self.triggers.append(trigger)
 
-    def note(self, kind: str, sign: Sign) -> None:
+    def note(self, kind: str, sign: QueryEvent) -> None:
         raise AssertionError(kind)
 
 
@@ -54,7 +54,7 @@ def hear(document: object) -> list[Trigger]:
     """A document by way of the driver."""
     kept, text = Kept(), json.dumps(document)
     inner = SimpleNamespace(json=lambda: text)
-    Listener(kept).onQueryProgress(SimpleNamespace(progress=lambda: inner))
+    QueryListener(kept).onQueryProgress(SimpleNamespace(progress=lambda: inner))
     return kept.triggers
 
 
@@ -64,8 +64,8 @@ def read_log(document: object, folder: Path) -> list[dict[str, Any]]:
     log, file = folder / "log", folder / "progress.json"
     log.write_text(json.dumps(event, separators=(",", ":")) + "\n")
     file.write_text(json.dumps(document) + "\n")
-    of_log = [row for batch in read_piece(Piece("log", str(log))) for row in batch.to_pylist()]
-    of_file = [row for batch in read_file(Piece("log", str(file))) for row in batch.to_pylist()]
+    of_log = [row for batch in read_piece(FilePiece("log", str(log))) for row in batch.to_pylist()]
+    of_file = [row for batch in read_file(FilePiece("log", str(file))) for row in batch.to_pylist()]
     assert of_log == of_file
     return [row for row in of_log if row["kind"] == "progress"]
 
@@ -163,13 +163,13 @@ def test_a_lag_that_kafka_measures_is_the_backlog_where_latest_offsets_are_missi
 
 def test_signs_are_read_and_time_is_taken_where_they_tell_none() -> None:
     events = {e["event"]: e for e in reversed(recorded("files"))}
-    started, idle, ended = (read_sign(events[kind]["document"], 5.0) for kind in ("started", "idle", "ended"))
+    started, idle, ended = (read_query_event(events[kind]["document"], 5.0) for kind in ("started", "idle", "ended"))
     assert started is not None
     assert idle is not None
     assert ended is not None
     assert (started.name, idle.name, ended.time, ended.failed) == ("files", None, 5.0, False)
     assert started.time < idle.time
-    failed = read_sign(sign("r", 1.0, exception="java.lang.IllegalStateException: no"), 5.0)
+    failed = read_query_event(sign("r", 1.0, exception="java.lang.IllegalStateException: no"), 5.0)
     assert failed is not None
     assert failed.failed
 
@@ -178,6 +178,6 @@ def test_no_document_raises() -> None:
     odd: list[Any] = [None, [], {}, "", "x", -1, 1.5, 10**30, 1e400, True, [None], {"a": None}, {"t": {"0": []}}]
     whole = progress("r", 1, BEGAN, 0.5, 0, 5, 9)["document"]
     whole["sources"][0]["metrics"] = {"avgOffsetsBehindLatest": "1"}
-    found = [(read_progress(document), read_sign(document, 0.0)) for document in mutate(whole, odd)]
+    found = [(read_progress(document), read_query_event(document, 0.0)) for document in mutate(whole, odd)]
     assert sum(trigger is not None for trigger, _ in found) > 100
-    assert read_progress([]) is read_progress(None) is read_sign("x", 0.0) is None
+    assert read_progress([]) is read_progress(None) is read_query_event("x", 0.0) is None

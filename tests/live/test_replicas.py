@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from scaler.sensing.executor_usage import (
-    Executor,
+    ObservedExecutor,
     TaskTimes,
     count_replicas,
     find_utilisation,
     read_executors,
     tell_losses,
 )
-from scaler.sensing.timed_records import Records, listen
-from scaler.timing import ServiceTimer, Tally
+from scaler.sensing.timed_records import TimedRecords, subscribe_timer
+from scaler.timing import ServiceTally, ServiceTimer
 from tests.live.streams import BEGAN
 
 if TYPE_CHECKING:
@@ -58,9 +58,9 @@ def test_who_was_lost_is_told_and_who_was_told_to_go_is_not() -> None:
 
 
 def test_task_times_between_two_looks_are_how_busy_executors_were() -> None:
-    def state(one: float, two: float | None) -> list[Executor]:
-        found = [Executor("1", "small", 3, 1, BEGAN - 100, busy=one)]
-        return found if two is None else [*found, Executor("2", "fast", 3, 1, BEGAN + 30, busy=two)]
+    def state(one: float, two: float | None) -> list[ObservedExecutor]:
+        found = [ObservedExecutor("1", "small", 3, 1, BEGAN - 100, busy=one)]
+        return found if two is None else [*found, ObservedExecutor("2", "fast", 3, 1, BEGAN + 30, busy=two)]
 
     times = TaskTimes()
     assert times.read(state(40.0, None), BEGAN, BEGAN + 60) is None
@@ -79,7 +79,7 @@ def look_on(times: TaskTimes, began: float, ended: float, slots: int = 1) -> lis
     told = []
     for at in range(0, 205, 5):
         runs, over = began <= at < ended, at >= ended
-        now = [Executor("1", "small", 3, slots, -100.0, busy=ended - began if over else 0.0, active=int(runs))]
+        now = [ObservedExecutor("1", "small", 3, slots, -100.0, busy=ended - began if over else 0.0, active=int(runs))]
         times.look(float(at), now)
         if at:
             told.append((times.read(now, at - 5.0, float(at), began if runs else None) or {})["small"])
@@ -100,7 +100,7 @@ def test_a_task_counts_in_each_slot_for_what_it_ran_there_and_not_again_when_it_
 def test_tasks_that_run_on_count_while_others_of_their_executor_end() -> None:
     times, told = TaskTimes(), []
     for at, ended, active in ((0, 0.0, 0), (5, 0.0, 4), (10, 0.0, 4), (15, 12.0, 3), (20, 12.0, 3), (25, 75.0, 0)):
-        now = [Executor("1", "small", 3, 4, -100.0, busy=ended, active=active)]
+        now = [ObservedExecutor("1", "small", 3, 4, -100.0, busy=ended, active=active)]
         times.look(float(at), now)
         told.append((times.read(now, at - 5.0, float(at), None) or {}).get("small"))
     assert told[2] == pytest.approx(20.0)
@@ -111,7 +111,7 @@ def test_tasks_that_run_on_count_while_others_of_their_executor_end() -> None:
 def test_short_tasks_count_by_what_has_ended() -> None:
     times = TaskTimes()
     for at in range(0, 60, 5):
-        now = [Executor("1", "small", 3, 1, -100.0, busy=0.5 * at, active=at // 5 % 2)]
+        now = [ObservedExecutor("1", "small", 3, 1, -100.0, busy=0.5 * at, active=at // 5 % 2)]
         times.look(float(at), now)
         if at:
             assert times.read(now, at - 5.0, float(at), -50.0) == pytest.approx({"small": 2.5})
@@ -121,7 +121,7 @@ def look_twice(ended: float, since: float, batches: Sequence[tuple[float, float]
     """Seconds of work in the minute between two looks at four executors; each ended that much of tasks in it."""
     times = TaskTimes()
     for at, busy in ((0.0, 0.0), (60.0, ended)):
-        now = [Executor(name, "small", 3, 1, -100.0, busy=busy, active=active) for name in "1234"]
+        now = [ObservedExecutor(name, "small", 3, 1, -100.0, busy=busy, active=active) for name in "1234"]
         times.look(at, now)
     return (times.read(now, 0.0, 60.0, since, batches) or {})["small"]
 
@@ -144,7 +144,7 @@ def test_what_batches_before_had_takes_nothing_from_the_one_that_runs() -> None:
 def test_looks_within_a_slot_tell_whose_task_ended() -> None:
     times = TaskTimes()
     for at, ended in ((0.0, 0.0), (30.0, 10.0), (60.0, 30.0)):
-        now = [Executor("1", "small", 3, 1, -100.0, busy=ended, active=int(at > 30.0))]
+        now = [ObservedExecutor("1", "small", 3, 1, -100.0, busy=ended, active=int(at > 30.0))]
         times.look(at, now)
     assert times.read(now, 0.0, 60.0, 30.0, [(0.0, 20.0)]) == pytest.approx({"small": 40.0})
 
@@ -152,27 +152,27 @@ def test_looks_within_a_slot_tell_whose_task_ended() -> None:
 def test_slots_that_stay_empty_leave_no_work_to_those_that_run() -> None:
     times = TaskTimes()
     for at, ended, active in ((0.0, 0.0, 0), (60.0, 3 * 12.0, 1)):
-        now = [Executor("1", "small", 3, 4, -100.0, busy=ended, active=active)]
+        now = [ObservedExecutor("1", "small", 3, 4, -100.0, busy=ended, active=active)]
         times.look(at, now)
     assert times.read(now, 0.0, 60.0, 45.0) == pytest.approx({"small": 36.0 + 15.0})
 
 
 def test_what_ran_at_a_look_runs_on_until_the_slot_ends() -> None:
     times = TaskTimes()
-    now = [Executor("1", "small", 3, 1, -100.0, busy=0.0, active=1)]
+    now = [ObservedExecutor("1", "small", 3, 1, -100.0, busy=0.0, active=1)]
     for at in (0.0, 4.7):
         times.look(at, now)
     assert times.read(now, 0.0, 5.0, -50.0) == pytest.approx({"small": 5.0})
 
 
 def test_what_a_timer_sends_and_cannot_be_read_does_not_stop_it(tmp_path: Path) -> None:
-    class Broken(Records):
-        def take(self, tally: Tally) -> None:
+    class Broken(TimedRecords):
+        def take(self, tally: ServiceTally) -> None:
             raise ValueError("no")
 
     timer = ServiceTimer(Context(), "shop", "words", tmp_path, period=3600.0)
-    leave = listen(timer, Broken())
-    timer.stopwatch.sums.add(Tally(None, None, 1.0, 2.0, service_n=1.0))
+    leave = subscribe_timer(timer, Broken())
+    timer.stopwatch.sums.add(ServiceTally(None, None, 1.0, 2.0, service_n=1.0))
     leave()
     assert len(timer.inbox.tallies) == 1
     timer.close()

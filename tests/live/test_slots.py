@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scaler.sensing.evaluate import read_slot
 from scaler.sensing.reading import Reading
-from scaler.sensing.slots import read_slot
 from scaler.sensing.spans import find_spans
 from tests.live.streams import BEGAN, play, recorded, sign, spread, tell
 from tests.pipeline.logs import progress as log_progress

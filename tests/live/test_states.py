@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scaler.sensing.slot_states import CATCHING_UP, RESTARTED, STALLED, STOPPED, find_states
+from scaler.sensing.slot_notes import CATCHING_UP, RESTARTED, STALLED, STOPPED, find_states
 from scaler.sensing.spans import find_spans
 from tests.live.streams import BEGAN, Event, play, progress, recorded, sign, spread, tell
 

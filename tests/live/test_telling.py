@@ -9,19 +9,19 @@ import pytest
 
 from scaler.agent.reasons import situate
 from scaler.model.queueing import CATCH_UP_SLOTS
-from scaler.sensing.evaluate import (
+from scaler.sensing.observation import (
     LATE,
-    OLDEST,
+    MAX_AGE_SLOTS,
     OUTLASTS,
-    carry_on,
-    find_doubt,
+    estimate_utilisation,
+    fill_from_previous,
+    find_scale_in_objection,
     is_whole,
+    make_detail,
     observe,
-    offer,
-    tell_more,
 )
 from scaler.sensing.reading import Reading
-from scaler.sensing.slot_states import CATCHING_UP, FULL
+from scaler.sensing.slot_notes import CATCHING_UP, FULL
 from tests.live.plant import NODES
 
 WHOLE = Reading(
@@ -32,19 +32,19 @@ BLIND = Reading("count", 5.0, 10.0, utilisation=1.0, replicas={"small": 1.0}, co
 
 
 def test_a_batch_that_outlasts_the_slot_leaves_what_was_known_in_force() -> None:
-    shown = carry_on(BLIND, WHOLE, 0.8)
+    shown = fill_from_previous(BLIND, WHOLE, 0.8)
     assert (shown.rate, shown.response, shown.utilisation) == (20.0, 6.0, 1.0)
     assert shown.completeness == 0.0
     assert OUTLASTS in shown.notes
 
 
 def test_the_newest_rate_goes_before_that_of_the_slot_before() -> None:
-    assert carry_on(replace(BLIND, newest=26.0), WHOLE, 0.8).rate == 26.0
-    assert carry_on(replace(BLIND, newest=26.0, rate=31.0), WHOLE, 0.8).rate == 31.0
+    assert fill_from_previous(replace(BLIND, newest=26.0), WHOLE, 0.8).rate == 26.0
+    assert fill_from_previous(replace(BLIND, newest=26.0, rate=31.0), WHOLE, 0.8).rate == 31.0
 
 
 def test_what_the_slot_itself_tells_goes_before() -> None:
-    shown = carry_on(replace(BLIND, rate=31.0, response=9.0, completeness=0.4), WHOLE, 0.8)
+    shown = fill_from_previous(replace(BLIND, rate=31.0, response=9.0, completeness=0.4), WHOLE, 0.8)
     assert (shown.rate, shown.response) == (31.0, 9.0)
 
 
@@ -58,22 +58,22 @@ def test_what_the_slot_itself_tells_goes_before() -> None:
         (replace(BLIND, start=10.0, end=15.0, running=None), WHOLE),
         (replace(BLIND, notes=("stalled",)), WHOLE),
         (replace(BLIND, notes=("restarted",)), WHOLE),
-        (replace(BLIND, start=5.0 * (OLDEST + 1.0), end=5.0 * (OLDEST + 2.0)), WHOLE),  # long ago
+        (replace(BLIND, start=5.0 * (MAX_AGE_SLOTS + 1.0), end=5.0 * (MAX_AGE_SLOTS + 2.0)), WHOLE),  # long ago
         (BLIND, replace(WHOLE, rate=None)),
         (replace(BLIND, completeness=0.9), WHOLE),
     ],
 )
 def test_else_what_is_missing_is_missing(reading: Reading, before: Reading | None) -> None:
-    assert carry_on(reading, before, 0.8) is reading
+    assert fill_from_previous(reading, before, 0.8) is reading
 
 
 def test_a_slot_of_which_all_is_known_but_the_answers_has_those_of_before() -> None:
     """A batch runs all through it, and no longer than is usual."""
     seen = replace(BLIND, rate=31.0, completeness=1.0)
-    shown = carry_on(seen, WHOLE, 0.8)
+    shown = fill_from_previous(seen, WHOLE, 0.8)
     assert (shown.rate, shown.response, shown.completeness) == (31.0, 6.0, 1.0)
-    assert find_doubt(shown) == OUTLASTS
-    assert carry_on(replace(seen, utilisation=0.4), WHOLE, 0.8, decided=WHOLE.end).response is None
+    assert find_scale_in_objection(shown) == OUTLASTS
+    assert fill_from_previous(replace(seen, utilisation=0.4), WHOLE, 0.8, decided=WHOLE.end).response is None
     assert not is_whole(seen, 0.8)
     assert is_whole(WHOLE, 0.8)
     assert not is_whole(replace(WHOLE, completeness=0.7), 0.8)
@@ -82,34 +82,34 @@ def test_a_slot_of_which_all_is_known_but_the_answers_has_those_of_before() -> N
 def test_a_slot_of_which_reports_come_later_is_decided_about_once_they_have() -> None:
     """A trigger as long as a slot: of each batch, and of the slot that it covers, is told in the next one."""
     dark = replace(BLIND, utilisation=0.7, running=0.4, serving=2.0)
-    shown = carry_on(dark, replace(WHOLE, rate=10.0), 0.8)
+    shown = fill_from_previous(dark, replace(WHOLE, rate=10.0), 0.8)
     assert (shown.start, shown.end, shown.rate, shown.response, shown.utilisation) == (5.0, 10.0, 10.0, 6.0, 0.6)
     assert LATE in shown.notes
-    assert find_doubt(shown) == ""
+    assert find_scale_in_objection(shown) == ""
     seen = observe(shown, {"small": 2, "fast": 0}, NODES)
     assert (seen.completeness, seen.time) == (1.0, 5.0)
     assert seen.utilisation == pytest.approx(0.35)  # the same work on the two that are there by now
-    assert carry_on(dark, WHOLE, 0.8, decided=WHOLE.end) is dark
-    full = carry_on(replace(dark, notes=("lost a replica",)), replace(WHOLE, notes=(FULL,)), 0.8)
+    assert fill_from_previous(dark, WHOLE, 0.8, decided=WHOLE.end) is dark
+    full = fill_from_previous(replace(dark, notes=("lost a replica",)), replace(WHOLE, notes=(FULL,)), 0.8)
     assert full.notes == (FULL, "lost a replica", LATE)
-    assert find_doubt(full) != ""
+    assert find_scale_in_objection(full) != ""
 
 
 def test_nothing_is_given_back_where_batches_leave_no_rest_and_nobody_counts_what_waits() -> None:
     full = replace(WHOLE, backlog=None, batch_time=4.9)
-    assert find_doubt(full) == "how much waits is not known, and batches follow each other"
-    assert find_doubt(replace(full, batch_time=None, running=5.0)) != ""
+    assert find_scale_in_objection(full) == "how much waits is not known, and batches follow each other"
+    assert find_scale_in_objection(replace(full, batch_time=None, running=5.0)) != ""
     for rested in ({"batch_time": 3.0}, {"backlog": 0.0}, {"utilisation": 0.3}):
-        assert find_doubt(replace(full, **rested)) == ""
+        assert find_scale_in_objection(replace(full, **rested)) == ""
 
 
 def test_who_works_is_not_idle_though_nothing_comes() -> None:
     idle = Reading("count", 0.0, 5.0, rate=0.0, taken=0.0, backlog=0.0, utilisation=0.0)
     assert is_whole(idle, 0.8)
-    assert carry_on(idle, WHOLE, 0.8) is idle
+    assert fill_from_previous(idle, WHOLE, 0.8) is idle
     busy = replace(idle, utilisation=1.0)
     assert math.isnan(observe(busy, {"small": 1, "fast": 0}, NODES).response)
-    assert carry_on(replace(busy, running=6.0), WHOLE, 0.8).response == 6.0
+    assert fill_from_previous(replace(busy, running=6.0), WHOLE, 0.8).response == 6.0
 
 
 def test_answers_are_not_late_where_nothing_came() -> None:
@@ -121,42 +121,46 @@ def test_answers_are_not_late_where_nothing_came() -> None:
 
 
 def test_replicas_are_as_busy_as_what_came_asks_for() -> None:
-    assert offer(WHOLE) == pytest.approx(1.4)  # 20/s of 70 ms each, whatever was worked on
-    assert offer(replace(WHOLE, rate=10.0)) == pytest.approx(0.7)
-    assert offer(replace(WHOLE, rate=5.0)) == 0.6  # they did more than that: what they did
-    assert offer(replace(WHOLE, rate=5.0, notes=(CATCHING_UP,))) == 1.0
-    assert offer(replace(WHOLE, rate=5.0, backlog=26.0)) == 1.0  # more than comes in a slot
-    assert offer(replace(WHOLE, rate=5.0, backlog=24.0)) == 0.6
-    assert offer(replace(WHOLE, utilisation=None)) is None
-    assert offer(replace(WHOLE, service=None)) == 0.6
+    assert estimate_utilisation(WHOLE) == pytest.approx(1.4)  # 20/s of 70 ms each, whatever was worked on
+    assert estimate_utilisation(replace(WHOLE, rate=10.0)) == pytest.approx(0.7)
+    assert estimate_utilisation(replace(WHOLE, rate=5.0)) == 0.6  # they did more than that: what they did
+    assert estimate_utilisation(replace(WHOLE, rate=5.0, notes=(CATCHING_UP,))) == 1.0
+    assert estimate_utilisation(replace(WHOLE, rate=5.0, backlog=26.0)) == 1.0  # more than comes in a slot
+    assert estimate_utilisation(replace(WHOLE, rate=5.0, backlog=24.0)) == 0.6
+    assert estimate_utilisation(replace(WHOLE, utilisation=None)) is None
+    assert estimate_utilisation(replace(WHOLE, service=None)) == 0.6
     assert observe(WHOLE, {"small": 1, "fast": 0}, NODES).utilisation == pytest.approx(1.4)
 
 
 def test_who_is_behind_shows_what_replicas_that_never_rest_get_through() -> None:
     """20 a second come, 6 are to be caught up with; batches get through 16."""
     behind = replace(WHOLE, backlog=6.0 * CATCH_UP_SLOTS * 5.0, service=None, pace=16.0, replicas={"small": 2.0})
-    assert offer(behind) == pytest.approx(26.0 / 16.0)
-    assert offer(replace(behind, serving=3.0)) == pytest.approx(26.0 / 16.0 * 2.0 / 3.0)  # one came at the end
-    assert offer(replace(behind, pace=40.0)) == 1.0  # it catches up: they never rest, and no more is known
-    assert offer(replace(behind, pace=None)) == 1.0
-    assert offer(replace(behind, backlog=50.0)) == 0.6  # so many come in a slot anyway
-    assert offer(replace(behind, backlog=0.0, notes=(OUTLASTS,))) == pytest.approx(20.0 / 16.0)
+    assert estimate_utilisation(behind) == pytest.approx(26.0 / 16.0)
+    assert estimate_utilisation(replace(behind, serving=3.0)) == pytest.approx(
+        26.0 / 16.0 * 2.0 / 3.0
+    )  # one came at the end
+    assert (
+        estimate_utilisation(replace(behind, pace=40.0)) == 1.0
+    )  # it catches up: they never rest, and no more is known
+    assert estimate_utilisation(replace(behind, pace=None)) == 1.0
+    assert estimate_utilisation(replace(behind, backlog=50.0)) == 0.6  # so many come in a slot anyway
+    assert estimate_utilisation(replace(behind, backlog=0.0, notes=(OUTLASTS,))) == pytest.approx(20.0 / 16.0)
     full = replace(behind, backlog=50.0, notes=(FULL,))
-    assert offer(full) == pytest.approx(22.0 / 16.0)  # but not where each batch leaves some
-    assert find_doubt(full) == "what has waited is still to be worked off"
+    assert estimate_utilisation(full) == pytest.approx(22.0 / 16.0)  # but not where each batch leaves some
+    assert find_scale_in_objection(full) == "what has waited is still to be worked off"
 
 
 def test_nothing_is_given_back_while_what_has_waited_is_worked_off() -> None:
-    assert find_doubt(WHOLE) == ""
+    assert find_scale_in_objection(WHOLE) == ""
     for behind in ({"notes": (CATCHING_UP,)}, {"backlog": 120.0}, {"response": math.inf}):
-        assert "still to be worked off" in find_doubt(replace(WHOLE, **behind))
+        assert "still to be worked off" in find_scale_in_objection(replace(WHOLE, **behind))
     assert observe(replace(WHOLE, completeness=0.3), {"small": 1, "fast": 0}, NODES).completeness == 0.3
 
 
 def test_how_much_of_a_slot_was_seen_is_told_though_it_is_carried_on() -> None:
-    shown = carry_on(BLIND, WHOLE, 0.8)
+    shown = fill_from_previous(BLIND, WHOLE, 0.8)
     assert observe(shown, {"small": 1, "fast": 0}, NODES).completeness == 1.0
-    assert tell_more(shown)["completeness"] == 0.0
+    assert make_detail(shown)["completeness"] == 0.0
 
 
 def test_what_waits_is_asked_for_beside_what_comes() -> None:

@@ -5,20 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from scaler.sensing.driver import Status
-from scaler.sensing.gather import Gather
-from scaler.sensing.idle_query import Look
-from scaler.sensing.operators import Operator
-from scaler.sensing.running_batch import Flight
-from tests.live.streams import BEGAN, QUERY, Event, play, spread
+from scaler.sensing.driver import IdleTrigger, PlannedBatch, QueryStatus
+from scaler.sensing.evidence import SparkSensor
+from scaler.sensing.operators import StreamOperator
+from tests.live.streams import BEGAN, QUERY, Event, play, spread, stamp
 
-if TYPE_CHECKING:
-    pass
-from tests.live.streams import stamp
-
-WORDS = Operator("words", QUERY, "run-1", (3,))
+WORDS = StreamOperator("words", QUERY, "run-1", (3,))
 
 
 def executor(name: str, since: float, **extra: Any) -> Event:
@@ -36,9 +30,9 @@ class Told:
     def __init__(self) -> None:
         self.executors: list[Event] = []
         self.jobs: list[Event] = []
-        self.status: Status | None = None
-        self.flight: Flight | None = None
-        self.look: Look | None = None
+        self.status: QueryStatus | None = None
+        self.flight: PlannedBatch | None = None
+        self.look: IdleTrigger | None = None
         self.checkpoint: str | None = None
         self.listener: Any = None
 
@@ -48,13 +42,13 @@ class Told:
     def list_running_jobs(self) -> list[Event]:
         return self.jobs
 
-    def ask_status(self, query: str) -> Status | None:
+    def ask_status(self, query: str) -> QueryStatus | None:
         return self.status
 
-    def ask_flight(self, query: str) -> Flight | None:
+    def ask_flight(self, query: str) -> PlannedBatch | None:
         return self.flight
 
-    def ask_look(self, query: str) -> Look | None:
+    def ask_look(self, query: str) -> IdleTrigger | None:
         return self.look
 
     def find_checkpoint(self, query: str) -> str | None:
@@ -85,8 +79,8 @@ class Context:
         return SimpleNamespace(add=lambda term: param.addInPlace(value, term))
 
 
-def gather(told: Told, *operators: Operator, now: float = BEGAN + 60.0, **more: Any) -> Gather:
-    return Gather(None, operators, now=lambda: now, driver=told, **more)  # type: ignore[arg-type]
+def gather(told: Told, *operators: StreamOperator, now: float = BEGAN + 60.0, **more: Any) -> SparkSensor:
+    return SparkSensor(None, operators, now=lambda: now, driver=told, **more)  # type: ignore[arg-type]
 
 
 def steady(rate: float = 50.0, seconds: float = 60.0) -> list[Event]:

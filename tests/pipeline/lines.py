@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scaler.model.sample import Sample
-from tuner.pipeline.sources.found import Found
-from tuner.pipeline.sources.source_result import Reading, no_links
+from tuner.pipeline.sources.found import InputFile
+from tuner.pipeline.sources.source_result import SourceResult, no_links
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,11 +21,11 @@ def write_lines(path: Path, samples: Sequence[Sample]) -> Path:
     return path
 
 
-def find(*paths: Path) -> list[Found]:
-    return [Found(str(path), "lines", "lines") for path in paths]
+def find(*paths: Path) -> list[InputFile]:
+    return [InputFile(str(path), "lines", "lines") for path in paths]
 
 
-def read_lines(spark: SparkSession, found: Sequence[Found]) -> Reading:
+def read_lines(spark: SparkSession, found: Sequence[InputFile]) -> SourceResult:
     from tuner.pipeline.sources.sample_schema import schema
 
-    return Reading(spark.read.schema(schema()).json([file.path for file in found]), no_links(spark))
+    return SourceResult(spark.read.schema(schema()).json([file.path for file in found]), no_links(spark))

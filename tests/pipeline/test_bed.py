@@ -18,7 +18,7 @@ from tests.bed.plan import LINES, SPEEDS, Plan, read_plan
 from tests.bed.run import run_bed
 from tests.bed.truth import Served, read_truth
 from tuner.pipeline.fold import fold
-from tuner.pipeline.merge import whole
+from tuner.pipeline.merge import merge_types_in_spark
 from tuner.pipeline.moments import estimate_moments, estimate_moments_of
 from tuner.pipeline.sources import detect, examine
 
@@ -124,7 +124,7 @@ def test_all_that_it_left_reads_together(bed: Path, truth: list[Served], spark: 
         {"application": "bed", "upstream": "split", "downstream": "count"}
     ]
     folded = fold(reading.samples, 10.0).persist()
-    sums = whole(folded).groupBy("operator").sum("tuples_in").collect()
+    sums = merge_types_in_spark(folded).groupBy("operator").sum("tuples_in").collect()
     served = Counter(record.operator for record in truth)  # a batch that was stopped by the swap counts in full or part
     assert dict(map(tuple, sums)) == pytest.approx(served, rel=0.05)
     for one in estimate_moments(folded):

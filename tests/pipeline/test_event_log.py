@@ -23,8 +23,8 @@ from tuner.pipeline import sources
 from tuner.pipeline.sources import task_lines
 from tuner.pipeline.sources.codec import read_chunks
 from tuner.pipeline.sources.event_frame import cut_pieces
-from tuner.pipeline.sources.found import Found, detect
-from tuner.pipeline.sources.log_file import Piece, read_piece
+from tuner.pipeline.sources.found import InputFile, detect
+from tuner.pipeline.sources.log_file import FilePiece, read_piece
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,7 +46,7 @@ def of_tasks(samples: Samples) -> Samples:
 
 def events(path: Path, **of: Any) -> Samples:
     """What one Python task makes of a file, without Spark."""
-    rows = [row for batch in read_piece(Piece("log", str(path), **of)) for row in batch.to_pylist()]
+    rows = [row for batch in read_piece(FilePiece("log", str(path), **of)) for row in batch.to_pylist()]
     return [{k: v for k, v in row.items() if v is not None} for row in rows]
 
 
@@ -272,8 +272,8 @@ def test_stretches_of_a_file_hold_every_line_once(tmp_path: Path) -> None:
 
 
 def test_files_are_shared_out_in_bundles() -> None:
-    small = [Found(f"/l/{i}", "event-log", f"/l/{i}", "none", 1000) for i in range(5000)]
-    bundles = cut_pieces([*small, Found("/l/big", "event-log", "/l/big", "none", 200 << 20)], slots=8)
+    small = [InputFile(f"/l/{i}", "event-log", f"/l/{i}", "none", 1000) for i in range(5000)]
+    bundles = cut_pieces([*small, InputFile("/l/big", "event-log", "/l/big", "none", 200 << 20)], slots=8)
     assert len(bundles) == 9  # eight stretches of the large one, and all of the small ones together
     assert sum(len(bundle) for bundle in bundles) == 5008
     assert {piece.path for piece in bundles[-1]} == {file.path for file in small}

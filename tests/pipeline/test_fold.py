@@ -12,7 +12,7 @@ import pytest
 
 from scaler.model.errors import BadInput
 from scaler.model.sample import EVIDENCE, Sample
-from tuner.pipeline.merge import merge_types, whole
+from tuner.pipeline.merge import merge_types, merge_types_in_spark
 from tuner.pipeline.sources.column_rules import AT_THE_END, BLOCKS, LEVELS, MEASURED, SPREAD
 from tuner.pipeline.sources.sample_schema import make_frame
 
@@ -26,9 +26,9 @@ Windows = dict[tuple[str, str | None, float], Sample]
 
 def fold_all(spark: SparkSession, samples: list[Sample], window_s: float = 60.0) -> Windows:
     from tuner.pipeline.fold import fold
-    from tuner.pipeline.sample_checks import judge, keep_sound
+    from tuner.pipeline.sample_checks import check_samples, select_sound
 
-    return collect(fold(keep_sound(judge(make_frame(spark, samples), NOW)), window_s))
+    return collect(fold(select_sound(check_samples(make_frame(spark, samples), NOW)), window_s))
 
 
 def collect(folded: DataFrame) -> Windows:
@@ -134,9 +134,9 @@ def test_a_clock_set_back_loses_no_tuples(spark: SparkSession) -> None:
     ],
 )
 def test_what_is_wrong_with_a_sample_is_said(wrong: dict[str, Any], fault: str | None, spark: SparkSession) -> None:
-    from tuner.pipeline.sample_checks import judge
+    from tuner.pipeline.sample_checks import check_samples
 
-    judged = judge(make_frame(spark, [replace(progress(0.0, 60.0), **wrong)]), NOW)
+    judged = check_samples(make_frame(spark, [replace(progress(0.0, 60.0), **wrong)]), NOW)
     assert [row["fault"] for row in judged.collect()] == [fault]
 
 
@@ -265,7 +265,7 @@ def test_the_whole_operator_is_the_same_in_spark_and_in_python(spark: SparkSessi
     rows = [Sample(**row.asDict()) for row in folded.collect()]
     merged = {(row.operator, row.node_type, row.start): row for row in merge_types(rows)}
     assert len(merged) < len(rows)
-    assert_same(collect(whole(folded)), merged)
+    assert_same(collect(merge_types_in_spark(folded)), merged)
 
 
 def test_rows_of_node_types_and_the_one_without_are_never_added() -> None:

@@ -23,37 +23,39 @@ from tuner.store.samples import load_samples
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tuner.pipeline.ingest import Ingested, Place, Report
+    from tuner.pipeline.ingest import IngestSummary, IngestTarget, Report
 
 pytestmark = pytest.mark.xdist_group("spark")
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
-    from tuner.pipeline.ingest import Place
+def place(tmp_path: Path) -> IngestTarget:
+    from tuner.pipeline.ingest import IngestTarget
 
-    return Place(open_store(tmp_path / "tuner.db"), "shop", tmp_path / "history")
-
-
-def run(spark: SparkSession, place: Place, files: Sequence[Path], report: Report | None = None) -> Ingested:
-    from tuner.pipeline.ingest import ingest, keep_silent
-
-    return ingest(lambda: spark, place, find(*files), read_lines, clock=lambda: NOW, report=report or keep_silent)
+    return IngestTarget(open_store(tmp_path / "tuner.db"), "shop", tmp_path / "history")
 
 
-def saved(place: Place) -> Windows:
+def run(spark: SparkSession, place: IngestTarget, files: Sequence[Path], report: Report | None = None) -> IngestSummary:
+    from tuner.pipeline.ingest import ingest, report_nothing
+
+    return ingest(lambda: spark, place, find(*files), read_lines, clock=lambda: NOW, report=report or report_nothing)
+
+
+def saved(place: IngestTarget) -> Windows:
     with place.store.read() as session:
         return {(row.operator, row.node_type, row.start): row for row in load_samples(session, "shop")}
 
 
-def parts_on_disk(place: Place) -> set[str]:
+def parts_on_disk(place: IngestTarget) -> set[str]:
     return {path.name for path in place.history.glob("application=shop/part=*")}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1])
-def test_any_split_in_any_order_comes_to_the_same(seed: int, spark: SparkSession, place: Place, tmp_path: Path) -> None:
+def test_any_split_in_any_order_comes_to_the_same(
+    seed: int, spark: SparkSession, place: IngestTarget, tmp_path: Path
+) -> None:
     rng = np.random.default_rng(seed)
     mess = make_mess(seed, 150)
     chunks: list[list[Sample]] = [[] for _ in range(int(rng.integers(2, 5)))]
@@ -68,7 +70,7 @@ def test_any_split_in_any_order_comes_to_the_same(seed: int, spark: SparkSession
 
 @pytest.mark.slow
 def test_a_file_that_grows_is_read_again_and_one_that_does_not_is_not(
-    spark: SparkSession, place: Place, tmp_path: Path
+    spark: SparkSession, place: IngestTarget, tmp_path: Path
 ) -> None:
     mess = make_mess(4, 80)
     first, second = write_lines(tmp_path / "a.json", mess[:30]), write_lines(tmp_path / "b.json", mess[30:50])
@@ -84,7 +86,7 @@ def test_a_file_that_grows_is_read_again_and_one_that_does_not_is_not(
 
 
 def test_a_later_version_of_a_sample_takes_its_place_and_empties_the_window_it_left(
-    spark: SparkSession, place: Place, tmp_path: Path
+    spark: SparkSession, place: IngestTarget, tmp_path: Path
 ) -> None:
     early = Sample("shop", "parse", 0.0, 60.0, "progress", "b1", tuples_in=9.0)
     other = replace(early, key="b2", start=300.0, end=360.0, tuples_in=1.0)
@@ -96,7 +98,7 @@ def test_a_later_version_of_a_sample_takes_its_place_and_empties_the_window_it_l
     assert {start: row.tuples_in for (_, _, start), row in saved(place).items()} == {60.0: 5.0, 300.0: 1.0}
 
 
-def test_another_window_folds_all_again(spark: SparkSession, place: Place, tmp_path: Path) -> None:
+def test_another_window_folds_all_again(spark: SparkSession, place: IngestTarget, tmp_path: Path) -> None:
     mess = make_mess(5, 60)
     files = [write_lines(tmp_path / "a.json", mess)]
     run(spark, place, files)
@@ -112,7 +114,7 @@ class Killed(BaseException):
 @pytest.mark.slow
 @pytest.mark.parametrize("moment", [1, 2, 3, 4])
 def test_interrupted_at_any_moment_nothing_is_lost_nor_counted_twice(
-    moment: int, spark: SparkSession, place: Place, tmp_path: Path
+    moment: int, spark: SparkSession, place: IngestTarget, tmp_path: Path
 ) -> None:
     mess = make_mess(6, 80)
     run(spark, place, [write_lines(tmp_path / "a.json", mess[:40])])
@@ -150,7 +152,9 @@ ingest(lambda: spark, place, find(folder / "a.json"), read_lines, clock=lambda: 
 
 
 @pytest.mark.slow
-def test_killed_while_it_saves_it_goes_on_where_it_was(spark: SparkSession, place: Place, tmp_path: Path) -> None:
+def test_killed_while_it_saves_it_goes_on_where_it_was(
+    spark: SparkSession, place: IngestTarget, tmp_path: Path
+) -> None:
     mess = make_mess(7, 60)
     write_lines(tmp_path / "a.json", mess)
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
@@ -165,7 +169,7 @@ def test_killed_while_it_saves_it_goes_on_where_it_was(spark: SparkSession, plac
     assert len(parts_on_disk(place)) == 1
 
 
-def test_one_ingest_at_a_time(place: Place, spark: SparkSession, tmp_path: Path) -> None:
+def test_one_ingest_at_a_time(place: IngestTarget, spark: SparkSession, tmp_path: Path) -> None:
     from tuner.pipeline.fine_history import locked, place_history
 
     with locked(place_history(place.history, "shop")), pytest.raises(Retry, match="another ingest is at work in"):
@@ -174,7 +178,7 @@ def test_one_ingest_at_a_time(place: Place, spark: SparkSession, tmp_path: Path)
 
 @pytest.mark.slow
 def test_many_small_parts_become_one(
-    spark: SparkSession, place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, place: IngestTarget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tuner.pipeline.fine_history.MANY_PARTS", 3)
     mess = make_mess(9, 60)
@@ -185,7 +189,7 @@ def test_many_small_parts_become_one(
     assert_same(saved(place), fold_plainly(mess, 60.0))
 
 
-def test_what_is_wrong_is_counted_and_left_out(spark: SparkSession, place: Place, tmp_path: Path) -> None:
+def test_what_is_wrong_is_counted_and_left_out(spark: SparkSession, place: IngestTarget, tmp_path: Path) -> None:
     good = Sample("shop", "parse", 0.0, 60.0, "progress", "b1", tuples_in=9.0)
     wrong = [replace(good, key="b2", busy=-1.0), replace(good, key="b3", start=NOW + 9e3, end=NOW + 9e3)]
     turned = replace(good, key="b4", start=70.0, end=50.0)
@@ -194,14 +198,14 @@ def test_what_is_wrong_is_counted_and_left_out(spark: SparkSession, place: Place
     assert {start: row.tuples_in for (_, _, start), row in saved(place).items()} == {0.0: 18.0}
 
 
-def test_a_file_with_nothing_in_it_leaves_no_part(spark: SparkSession, place: Place, tmp_path: Path) -> None:
+def test_a_file_with_nothing_in_it_leaves_no_part(spark: SparkSession, place: IngestTarget, tmp_path: Path) -> None:
     assert run(spark, place, [write_lines(tmp_path / "a.json", [])]).samples == 0
     assert run(spark, place, [tmp_path / "a.json"]).read == ()
     assert saved(place) == {}
 
 
 @pytest.mark.slow
-def test_a_lost_part_is_said(spark: SparkSession, place: Place, tmp_path: Path) -> None:
+def test_a_lost_part_is_said(spark: SparkSession, place: IngestTarget, tmp_path: Path) -> None:
     import shutil
 
     from tuner.pipeline.ingest import forget

@@ -15,9 +15,9 @@ from scaler.model.errors import BadInput
 from tests.pipeline import logs
 from tests.pipeline.test_event_log import mutate
 from tuner.pipeline import sources
-from tuner.pipeline.sources.log_file import Piece
+from tuner.pipeline.sources.log_file import FilePiece
 from tuner.pipeline.sources.progress_files import parse_text, read_documents
-from tuner.pipeline.sources.task_lines import Damaged
+from tuner.pipeline.sources.task_lines import DamagedLine
 from tuner.pipeline.sources.trigger_lines import find_places, read_trigger
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def test_every_form_holds_the_same(form: str, tmp_path: Path) -> None:
     path = tmp_path / "p.json"
     path.write_text(FORMS[form](documents))
     assert sources.detect(path)[0].kind == "progress"
-    found = [row for row in read_documents(Piece("p", str(path))) if row["kind"] == "progress"]
+    found = [row for row in read_documents(FilePiece("p", str(path))) if row["kind"] == "progress"]
     assert [row["batch"] for row in found] == [0, 1, 2, 3]
 
 
@@ -156,7 +156,7 @@ def test_no_document_raises_but_to_say_that_it_is_damaged() -> None:
         try:
             read_trigger(document)
             read += 1
-        except Damaged:
+        except DamagedLine:
             pass
     assert read > 100
     for text in (

@@ -12,7 +12,7 @@ import pytest
 
 from scaler.model.errors import BadInput
 from scaler.model.sample import Sample
-from tuner.pipeline.arrival_trace import Arrivals, fill, find_gaps, find_sources, lay_out, stream_arrivals
+from tuner.pipeline.arrival_trace import Arrivals, build_arrivals, fill, find_gaps, find_sources, stream_arrivals
 from tuner.pipeline.selectivity import estimate_edges, estimate_selectivities_of
 from tuner.pipeline.sources.sample_schema import make_frame
 from tuner.views.arrivals_page import write_arrivals
@@ -29,7 +29,7 @@ def window(i: int, operator: str = "parse", **figures: Any) -> Sample:
 
 def test_windows_become_rates_and_what_is_missing_stays_missing() -> None:
     rows = [window(0, arrived=60.0), window(1, arrived=0.0), window(4, arrived=120.0)]
-    found = lay_out(reversed(rows), {"parse": 1.0})
+    found = build_arrivals(reversed(rows), {"parse": 1.0})
     np.testing.assert_array_equal(found.rates, [1.0, 0.0, np.nan, np.nan, 2.0])
     assert (found.start, found.step_s, found.counted) == (NOON, 60.0, True)
     assert find_gaps(found.rates) == [(2, 4)]
@@ -42,23 +42,23 @@ def test_a_window_seen_in_part_has_the_rate_of_that_part_and_one_hardly_seen_non
         window(2, arrived=6.0, completeness=0.1),
         window(3, tuples_in=60.0),
     ]
-    found = lay_out(rows, {"parse": 1.0})
+    found = build_arrivals(rows, {"parse": 1.0})
     np.testing.assert_array_equal(found.rates, [1.0, 1.0, np.nan, 1.0])
     assert not found.counted
 
 
 def test_of_several_sources_all_must_be_known() -> None:
     rows = [window(i, name, arrived=60.0 * n) for i in range(3) for name, n in (("web", 3), ("shop", 1))][:-1]
-    found = lay_out(rows, {"web": 0.75, "shop": 0.25})
+    found = build_arrivals(rows, {"web": 0.75, "shop": 0.25})
     np.testing.assert_array_equal(found.rates, [4.0, 4.0])
-    assert lay_out(rows, {"web": 1.0, "shop": 1.0}).rates.tolist() == [2.0, 2.0]  # each gets the whole rate
+    assert build_arrivals(rows, {"web": 1.0, "shop": 1.0}).rates.tolist() == [2.0, 2.0]  # each gets the whole rate
     assert found.shares["web"] == pytest.approx(9.0 / 11.0)
 
 
 def test_node_types_and_the_operator_as_a_whole_do_not_add_up() -> None:
     plain = window(0, tuples_in=60.0)
     fast = replace(window(0, tuples_in=59.0), node_type="fast", evidence="tasks")
-    assert lay_out([plain, fast], {"parse": 1.0}).rates.tolist() == [1.0]
+    assert build_arrivals([plain, fast], {"parse": 1.0}).rates.tolist() == [1.0]
 
 
 def arrivals(*rates: float) -> Arrivals:
@@ -106,12 +106,14 @@ def test_the_only_operator_is_the_source() -> None:
 
 def test_no_counts_at_all_are_refused() -> None:
     with pytest.raises(BadInput, match="no window knows how many tuples came to parse"):
-        lay_out([window(0, busy=1.0)], {"parse": 1.0})
+        build_arrivals([window(0, busy=1.0)], {"parse": 1.0})
 
 
 def test_a_stretch_beyond_reason_is_refused() -> None:
     with pytest.raises(BadInput, match="more than 5,000,000 windows; take a stretch"):
-        lay_out([replace(window(0, arrived=1.0), start=0.0, end=60.0), window(9_000_000, arrived=1.0)], {"parse": 1.0})
+        build_arrivals(
+            [replace(window(0, arrived=1.0), start=0.0, end=60.0), window(9_000_000, arrived=1.0)], {"parse": 1.0}
+        )
 
 
 def test_the_page_shows_rates_and_lists_what_is_missing() -> None:
@@ -174,7 +176,7 @@ def test_spark_finds_the_same_as_python(spark: SparkSession) -> None:
         rows.append(replace(rows[-1], node_type="fast", evidence="tasks", tuples_in=7.0))
         rows.append(window(i, "count", **counts))
     (found,) = stream_arrivals(make_frame(spark, rows), {"shop": ["parse", "count"]})
-    wanted = lay_out(rows, {"parse": 0.5, "count": 0.5})
+    wanted = build_arrivals(rows, {"parse": 0.5, "count": 0.5})
     assert (found.start, found.step_s) == (wanted.start, wanted.step_s)
     np.testing.assert_allclose(found.rates, wanted.rates)
     assert len(find_gaps(found.rates)) > 2

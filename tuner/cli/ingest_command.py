@@ -17,8 +17,8 @@ from tuner.cli.db_commands import store_option
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tuner.pipeline.ingest import Ingested, Place
-    from tuner.pipeline.sources import Found, Reading
+    from tuner.pipeline.ingest import IngestSummary, IngestTarget
+    from tuner.pipeline.sources import InputFile, SourceResult
 
 SETTINGS = {"spark.driver.memory": "2g", "spark.sql.shuffle.partitions": "64"}
 
@@ -66,7 +66,7 @@ def ingest(
     if find_spec("pyspark") is None:
         raise BadInput("reading monitoring needs Spark; install it with: pip install 'stream-scaler[spark]'")
     from tuner.pipeline.fold import check_window
-    from tuner.pipeline.ingest import Place
+    from tuner.pipeline.ingest import IngestTarget
     from tuner.pipeline.ingest import forget as forget_all
     from tuner.pipeline.sources import detect
     from tuner.store.address import place_history
@@ -76,7 +76,7 @@ def ingest(
     if not watch:
         detect(*paths)  # refused before Spark is started
     with closing(open_store(address)) as store:
-        place = Place(store, app, (history or place_history(store.address)).absolute(), window_s)
+        place = IngestTarget(store, app, (history or place_history(store.address)).absolute(), window_s)
         if forget:
             forget_all(place)
         if watch:
@@ -85,7 +85,7 @@ def ingest(
             say(place, run_once(place, paths, again, master, True))
 
 
-def run_once(place: Place, paths: tuple[str, ...], again: bool, master: str, strict: bool) -> Ingested:
+def run_once(place: IngestTarget, paths: tuple[str, ...], again: bool, master: str, strict: bool) -> IngestSummary:
     """One look at the files, with a bar."""
     from tuner.cli.quiet_spark import explain, start_quietly
     from tuner.cli.spark_progress_bar import show_steps
@@ -102,13 +102,13 @@ def run_once(place: Place, paths: tuple[str, ...], again: bool, master: str, str
             doing.tracker = spark.sparkContext.statusTracker()
             return spark
 
-        def read(spark: SparkSession, fresh: Sequence[Found]) -> Reading:
+        def read(spark: SparkSession, fresh: Sequence[InputFile]) -> SourceResult:
             return examine(spark, fresh, place.application, strict and len(fresh) == len(found))
 
         return explain(lambda: take_in(start, place, found, read, again, report=report))
 
 
-def keep_watching(place: Place, paths: tuple[str, ...], again: bool, master: str, every: float) -> None:
+def keep_watching(place: IngestTarget, paths: tuple[str, ...], again: bool, master: str, every: float) -> None:
     """Look, wait, look again; Ctrl-C ends it as asked for, and what was not finished is read the next time."""
     click.echo(f"Watching every {every:g} s; Ctrl-C ends it.", err=True)
     told = ""
@@ -128,9 +128,9 @@ def keep_watching(place: Place, paths: tuple[str, ...], again: bool, master: str
         click.echo("Stopped.", err=True)
 
 
-def say(place: Place, result: Ingested) -> None:
+def say(place: IngestTarget, result: IngestSummary) -> None:
     """What was read, what was left alone, what is wrong."""
-    from tuner.pipeline.arrival_trace import say_when
+    from tuner.pipeline.arrival_trace import format_time
     from tuner.pipeline.sample_checks import FAULTS
 
     size = {state.path: state.size for state in result.files}
@@ -142,7 +142,7 @@ def say(place: Place, result: Ingested) -> None:
         f"in {result.seconds:.1f} s."
     )
     if result.first is not None and result.last is not None:
-        click.echo(f"They reach from {say_when(result.first)} to {say_when(result.last)}.")
+        click.echo(f"They reach from {format_time(result.first)} to {format_time(result.last)}.")
     for fault, number in result.faults.items():
         click.echo(f"{count(number, 'sample')} {FAULTS[fault]}.")
     for note in result.notes:

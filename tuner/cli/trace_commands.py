@@ -63,7 +63,7 @@ def export(
     refused, because nobody knows what happened in them.
     """
     from sim.trace_file import write_trace
-    from tuner.pipeline.arrival_trace import fill, find_gaps, say_when
+    from tuner.pipeline.arrival_trace import fill, find_gaps, format_time
 
     check_place(file)
     arrivals = find_arrivals(app, operator, since, until, address)
@@ -71,7 +71,7 @@ def export(
     write_trace(filled, file)
     bridged = sum(last - first for first, last in find_gaps(arrivals.rates))
     click.echo(
-        f"{file}: {filled.rates.size:,} windows of {filled.step_s:g} s from {say_when(arrivals.start)}"
+        f"{file}: {filled.rates.size:,} windows of {filled.step_s:g} s from {format_time(arrivals.start)}"
         f"{f', {bridged:,} of them bridged' if bridged else ''}.{say_doubt(arrivals)}",
         err=True,
     )
@@ -104,7 +104,7 @@ def find_arrivals(
     app: str, operators: Sequence[str], since: float | None, until: float | None, address: str | None
 ) -> Arrivals:
     """The arrivals at the named operators, or at the sources of the application as it was described."""
-    from tuner.pipeline.arrival_trace import find_sources, lay_out
+    from tuner.pipeline.arrival_trace import build_arrivals, find_sources
     from tuner.store.connection import open_store
 
     with closing(open_store(address)) as store, store.read() as session:
@@ -112,7 +112,7 @@ def find_arrivals(
         found = load_one_length(session, app, since, until)
     if not found and (since is not None or until is not None):
         raise BadInput(f"there are no samples of {app!r} in this stretch of time; widen --since and --until")
-    return lay_out(found, find_sources(stated, found, app))
+    return build_arrivals(found, find_sources(stated, found, app))
 
 
 def load_one_length(session: Session, app: str, since: float | None, until: float | None) -> list[Sample]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from scaler.link.http import Caller, read_address
+from scaler.link.http import ManagerConnection, read_address
 from scaler.model.errors import BadInput, Retry
 
 MOST = 1000  # rows of a page
@@ -17,7 +17,7 @@ class Manager:
     """One application's, over HTTP; for one thread."""
 
     def __init__(self, url: str, token: str, app: str, authority: Path | None = None) -> None:
-        self.caller = Caller(read_address(url), token, authority)
+        self.caller = ManagerConnection(read_address(url), token, authority)
         self.app = app
 
     def ask(self, method: str, path: str, document: Any = None, headers: Mapping[str, str] | None = None) -> Any:

@@ -58,7 +58,7 @@ def find_sources(sources: Mapping[str, float] | None, samples: Sequence[Sample],
     return wanted
 
 
-def lay_out(samples: Iterable[Sample], sources: Mapping[str, float]) -> Arrivals:
+def build_arrivals(samples: Iterable[Sample], sources: Mapping[str, float]) -> Arrivals:
     """The arrivals of samples of one application and one length of window, where every source is known."""
     merged = [sample for sample in merge_types(samples) if sample.operator in sources]
     rates: dict[float, dict[str, float]] = {}
@@ -72,7 +72,7 @@ def lay_out(samples: Iterable[Sample], sources: Mapping[str, float]) -> Arrivals
         raise BadInput(f"no window knows how many tuples came to {names}; read a source that counts them")
     totals = {name: math.fsum(of[name] for of in rates.values() if name in of) for name in sources}
     whole = math.fsum(totals.values())
-    return lay(
+    return grid_rates(
         merged[0].application,
         known,
         merged[0].end - merged[0].start,
@@ -90,7 +90,7 @@ def rate_of(sample: Sample) -> float | None:
     return tuples / ((sample.end - sample.start) * sample.completeness)
 
 
-def lay(
+def grid_rates(
     application: str,
     known: Sequence[tuple[float, float]],
     step_s: float,
@@ -103,7 +103,7 @@ def lay(
     slots = np.rint((np.array([start for start, _ in known]) - first) / step_s).astype(np.int64)
     if slots[-1] >= MOST_WINDOWS:
         raise BadInput(
-            f"the arrivals of {application!r} reach from {say_when(first)} to {say_when(known[-1][0])}, "
+            f"the arrivals of {application!r} reach from {format_time(first)} to {format_time(known[-1][0])}, "
             f"more than {MOST_WINDOWS:,} windows; take a stretch with --since and --until"
         )
     rates = np.full(int(slots[-1]) + 1, np.nan)
@@ -115,13 +115,13 @@ def stream_arrivals(folded: DataFrame, sources: Mapping[str, Sequence[str]]) -> 
     """The arrivals of many applications, one row of each coming back from Spark."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    from tuner.pipeline.merge import whole
+    from tuner.pipeline.merge import merge_types_in_spark
 
     named = [(application, name, len(names)) for application, names in sources.items() for name in names]
     wanted = folded.sparkSession.createDataFrame(named, "application string, operator string, sources long")
     tuples, length = F.coalesce("arrived", "tuples_in"), F.col("end") - F.col("start")
     chosen = folded.join(F.broadcast(wanted.drop("sources")), ["application", "operator"], "left_semi")
-    rates = whole(chosen).where(tuples.isNotNull() & (F.col("completeness") >= LEAST_COVER))
+    rates = merge_types_in_spark(chosen).where(tuples.isNotNull() & (F.col("completeness") >= LEAST_COVER))
     rates = rates.withColumn("rate", tuples / (length * F.col("completeness")))
     counts = wanted.select("application", "sources").distinct()
     windows = rates.groupBy("application", "start").agg(
@@ -132,7 +132,7 @@ def stream_arrivals(folded: DataFrame, sources: Mapping[str, Sequence[str]]) -> 
         F.max("step").alias("step"), F.sort_array(F.collect_list(F.struct("start", "rate"))).alias("known")
     )
     for row in rows.toLocalIterator():
-        yield lay(row["application"], [(start, rate) for start, rate in row["known"]], row["step"])
+        yield grid_rates(row["application"], [(start, rate) for start, rate in row["known"]], row["step"])
 
 
 def find_gaps(rates: Floats) -> list[tuple[int, int]]:
@@ -147,9 +147,9 @@ def fill(arrivals: Arrivals, longest_gap: int = LONGEST_GAP) -> Trace:
     gaps = find_gaps(arrivals.rates)
     first, last = max(gaps, key=lambda gap: gap[1] - gap[0], default=(0, 0))
     if last - first > longest_gap:
-        since, until = (arrivals.start + slot * arrivals.step_s for slot in (first, last))
+        since, until = (format_time(arrivals.start + slot * arrivals.step_s) for slot in (first, last))
         raise BadInput(
-            f"nothing is known of the arrivals of {arrivals.application!r} from {say_when(since)} to {say_when(until)}"
+            f"nothing is known of the arrivals of {arrivals.application!r} from {since} to {until}"
             f"; take a stretch without that by --since or --until, or bridge it by --gap {last - first}"
         )
     known = np.flatnonzero(~np.isnan(arrivals.rates))
@@ -158,6 +158,6 @@ def fill(arrivals: Arrivals, longest_gap: int = LONGEST_GAP) -> Trace:
     return Trace(rates, arrivals.step_s, EPOCH + timedelta(seconds=arrivals.start), arrivals.application)
 
 
-def say_when(seconds: float) -> str:
+def format_time(seconds: float) -> str:
     moment: datetime = EPOCH + timedelta(seconds=seconds)
     return f"{moment:%Y-%m-%dT%H:%M:%S}Z"

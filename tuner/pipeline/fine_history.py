@@ -21,8 +21,8 @@ from urllib.parse import quote
 
 from scaler.model.errors import BadInput, Retry
 from tuner.pipeline.fold import INGEST, drop_repeated, identify
-from tuner.pipeline.ledger import Part
-from tuner.pipeline.sample_checks import FAULTS, keep_sound
+from tuner.pipeline.ledger import HistoryPart
+from tuner.pipeline.sample_checks import FAULTS, select_sound
 from tuner.pipeline.sources.sample_schema import COLUMNS, schema
 
 if TYPE_CHECKING:
@@ -35,10 +35,10 @@ LARGE_PART = 5_000_000  # rows; parts beyond it are not written again to join ot
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenPart:
     """A part, and how many samples had which fault; no part where no sample was left."""
 
-    part: Part | None
+    part: HistoryPart | None
     faults: dict[str, int]
 
 
@@ -46,7 +46,7 @@ def place_history(root: Path, application: str) -> Path:
     return root / f"application={quote(application, safe='')}"
 
 
-def name_part(now: float, known: Iterable[Part] = ()) -> str:
+def name_part(now: float, known: Iterable[HistoryPart] = ()) -> str:
     """A name of its own that sorts after those of the parts before, even if the clock was set back."""
     after = max((int(part.id.partition("-")[0]) for part in known), default=0)
     return f"{max(int(now * 1e6), after + 1):018d}-{secrets.token_hex(4)}"
@@ -79,7 +79,7 @@ def leave_out(samples: DataFrame, known: DataFrame) -> DataFrame:
     return rest.select(*COLUMNS)
 
 
-def write_part(judged: DataFrame, folder: Path, id: str) -> Written:
+def write_part(judged: DataFrame, folder: Path, id: str) -> WrittenPart:
     """Write what is sound of judged samples as a part, in one pass that counts the faults too."""
     from pyspark.sql import Observation
     from pyspark.sql import functions as F  # noqa: N812
@@ -96,12 +96,12 @@ def write_part(judged: DataFrame, folder: Path, id: str) -> Written:
         F.max(F.when(sound, F.abs(F.col("end") - F.col("start")))).alias("longest"),
         *(F.count_if(F.coalesce(F.col("fault") == name, F.lit(False))).alias(name) for name in FAULTS),
     )
-    write(keep_sound(observed), folder / f"part={id}")
+    write(select_sound(observed), folder / f"part={id}")
     counts = get_counts(seen)
     faults = {name: counts[name] for name in FAULTS if counts.get(name)}
     if not counts.get("rows"):
-        return Written(None, faults)
-    return Written(Part(id, counts["rows"], counts["first"], counts["last"], counts["longest"]), faults)
+        return WrittenPart(None, faults)
+    return WrittenPart(HistoryPart(id, counts["rows"], counts["first"], counts["last"], counts["longest"]), faults)
 
 
 def get_counts(seen: Observation) -> dict[str, Any]:
@@ -119,7 +119,11 @@ def write(rows: DataFrame, folder: Path) -> None:
 
 
 def read_parts(
-    spark: SparkSession, folder: Path, parts: Sequence[Part], since: float | None = None, until: float | None = None
+    spark: SparkSession,
+    folder: Path,
+    parts: Sequence[HistoryPart],
+    since: float | None = None,
+    until: float | None = None,
 ) -> DataFrame:
     """All samples of these parts that lie in the days from `since` to `until`, with all versions of each."""
     from pyspark.sql import functions as F  # noqa: N812
@@ -151,18 +155,18 @@ def sweep(folder: Path, ids: Iterable[str]) -> None:
         shutil.rmtree(folder / f"part={id}", ignore_errors=True)
 
 
-def choose_small(parts: Sequence[Part]) -> list[Part]:
+def choose_small(parts: Sequence[HistoryPart]) -> list[HistoryPart]:
     """Parts to be written anew as one, when there are many."""
     small = [part for part in parts if part.rows < LARGE_PART]
     return small if len(small) >= MANY_PARTS else []
 
 
-def join_parts(spark: SparkSession, folder: Path, parts: Sequence[Part], id: str) -> Part:
+def join_parts(spark: SparkSession, folder: Path, parts: Sequence[HistoryPart], id: str) -> HistoryPart:
     """The same samples as one part, without the versions that no longer hold."""
     from pyspark.sql import functions as F  # noqa: N812
 
     kept = drop_repeated(read_parts(spark, folder, parts), keep_ingest=True)
     days = kept.withColumn("day", F.date_format(F.timestamp_seconds("start"), "yyyy-MM-dd"))
     write(days.hint("rebalance", "day"), folder / f"part={id}")
-    rows = read_parts(spark, folder, [Part(id, 0, 0.0, 0.0, 0.0)]).count()
-    return Part(id, rows, min(p.first for p in parts), max(p.last for p in parts), max(p.longest for p in parts))
+    rows = read_parts(spark, folder, [HistoryPart(id, 0, 0.0, 0.0, 0.0)]).count()
+    return HistoryPart(id, rows, min(p.first for p in parts), max(p.last for p in parts), max(p.longest for p in parts))

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from scaler.model.errors import BadInput
 from scaler.model.sample import EVIDENCE
-from tuner.pipeline.sources.column_rules import AT_THE_END, BLOCKS, MEASURED, SPREAD, SUMS, Block
+from tuner.pipeline.sources.column_rules import AT_THE_END, BLOCKS, MEASURED, SPREAD, SUMS, ColumnBlock
 
 WINDOW_S = 60.0
 INGEST = "ingest"  # a column of the history: which reading a row came from; a later one knows better
@@ -129,7 +129,7 @@ def merge_evidence(rows: DataFrame) -> DataFrame:
     """One row per window: each block of columns from the kind of evidence that knows it best."""
     rank = rank_evidence()
 
-    def rank_for(block: Block) -> Column:
+    def rank_for(block: ColumnBlock) -> Column:
         guessed = F.lit(0) if block.guess is None else (F.col("evidence") == block.guess).cast("int")
         return rank + guessed * len(EVIDENCE)
 
@@ -147,7 +147,7 @@ def rank_evidence() -> Column:
     return rank
 
 
-def pick_blocks(rank_for: Callable[[Block], Column], completeness: Column) -> list[Column]:
+def pick_blocks(rank_for: Callable[[ColumnBlock], Column], completeness: Column) -> list[Column]:
     """For every column its value in the row that knows its block best."""
     picks = []
     for block in BLOCKS:

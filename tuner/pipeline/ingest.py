@@ -28,11 +28,11 @@ from tuner.pipeline.fine_history import (
     write_part,
 )
 from tuner.pipeline.fold import WINDOW_S, drop_repeated, find_touched, fold
-from tuner.pipeline.ledger import HISTORY, Edge, Ledger, Part, read_ledger
-from tuner.pipeline.read_marks import FileState, choose_fresh, look_at, mark_file
-from tuner.pipeline.sample_checks import judge
-from tuner.pipeline.sources.found import Found
-from tuner.pipeline.sources.source_result import Reading
+from tuner.pipeline.ledger import HISTORY, Edge, HistoryPart, Ledger, read_ledger
+from tuner.pipeline.read_marks import FileState, choose_fresh, compare_files, mark_file
+from tuner.pipeline.sample_checks import check_samples
+from tuner.pipeline.sources.found import InputFile
+from tuner.pipeline.sources.source_result import SourceResult
 from tuner.pipeline.window_writer import count_windows, save_windows, write_windows
 from tuner.store.connection import Store
 from tuner.store.marks import delete_marks, load_marks, save_marks
@@ -44,17 +44,17 @@ if TYPE_CHECKING:
 
     from tuner.store.connection import Session
 
-Read = Callable[["SparkSession", Sequence[Found]], Reading]
+Read = Callable[["SparkSession", Sequence[InputFile]], SourceResult]
 Report = Callable[[str, int], None]  # what is being done, and how many of STEPS are done
 STEPS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Ingested:
+class IngestSummary:
     """What one ingest came to."""
 
     files: tuple[FileState, ...]  # all that were looked at
-    read: tuple[Found, ...]
+    read: tuple[InputFile, ...]
     samples: int
     windows: int
     seconds: float
@@ -65,7 +65,7 @@ class Ingested:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class IngestTarget:
     """Where an application's samples go."""
 
     store: Store
@@ -74,37 +74,37 @@ class Place:
     window_s: float = WINDOW_S
 
 
-def keep_silent(doing: str, done: int) -> None:
+def report_nothing(doing: str, done: int) -> None:
     """A report to nobody."""
 
 
 def ingest(
     start: Callable[[], SparkSession],
-    place: Place,
-    found: Sequence[Found],
+    place: IngestTarget,
+    found: Sequence[InputFile],
     read: Read,
     again: bool = False,
     clock: Callable[[], float] = time.time,
-    report: Report = keep_silent,
-) -> Ingested:
+    report: Report = report_nothing,
+) -> IngestSummary:
     """Read what is new of the files; `again`: what was read before too. Spark is started if there is anything."""
     began = clock()
     folder = place_history(place.history, place.application)
     with locked(folder):
         ledger, marks = open_ledger(place, folder, again)
         report("Looking at files", 0)
-        states = tuple(look_at(found, marks))
+        states = tuple(compare_files(found, marks))
         fresh = choose_fresh(found, states)
         rebuilt = not ledger.parts or ledger.window_s != place.window_s
         if not fresh and not (rebuilt and ledger.parts):
-            return Ingested(states, (), 0, 0, clock() - began)
+            return IngestSummary(states, (), 0, 0, clock() - began)
         spark = start()
         id = name_part(began, ledger.parts)
         begun = replace(ledger, begun=(id,))
         commit(place, ledger, begun, [])
         report("Reading", 1)
-        known = recall(spark, folder, ledger, marks, fresh)
-        taken = take(read(spark, fresh) if fresh else None, known, folder, id, began)
+        known = read_known_samples(spark, folder, ledger, marks, fresh)
+        taken = write_samples(read(spark, fresh) if fresh else None, known, folder, id, began)
         done = Ledger(place.window_s, (*ledger.parts, *taken.parts), (), join_links(ledger.links, taken.links))
         scratch = folder / f".windows-{id}"
         try:
@@ -120,23 +120,23 @@ def ingest(
         report("Tidying", 4)
         tidy(spark, place, folder, done)
     part = taken.parts[0] if taken.parts else None
-    return Ingested(
+    return IngestSummary(
         states, tuple(fresh), part.rows if part else 0, windows, clock() - began,
         taken.faults, part.first if part else None, part.last if part else None, taken.notes,
     )  # fmt: skip
 
 
-class Taken(NamedTuple):
+class WrittenSamples(NamedTuple):
     """What a reading added."""
 
-    parts: tuple[Part, ...] = ()
+    parts: tuple[HistoryPart, ...] = ()
     links: tuple[Edge, ...] = ()
     faults: dict[str, int] = {}  # noqa: RUF012  never changed
     notes: tuple[str, ...] = ()
 
 
-def recall(
-    spark: SparkSession, folder: Path, ledger: Ledger, marks: Mapping[str, Mark], fresh: Sequence[Found]
+def read_known_samples(
+    spark: SparkSession, folder: Path, ledger: Ledger, marks: Mapping[str, Mark], fresh: Sequence[InputFile]
 ) -> DataFrame | None:
     """What the history has of files that are read a second time, as far back as they reach; None if nothing."""
     firsts = [marks[file.path].detail.get("first") for file in fresh if file.path in marks]
@@ -144,22 +144,24 @@ def recall(
     return drop_repeated(read_parts(spark, folder, ledger.parts, min(reach))) if reach and ledger.parts else None
 
 
-def take(reading: Reading | None, known: DataFrame | None, folder: Path, id: str, now: float) -> Taken:
+def write_samples(
+    reading: SourceResult | None, known: DataFrame | None, folder: Path, id: str, now: float
+) -> WrittenSamples:
     """Write what the files say, and the history does not know, as a part of it, if there is anything."""
     if reading is None:
-        return Taken()
+        return WrittenSamples()
     samples = reading.samples if known is None else leave_out(reading.samples, known)
-    written = write_part(judge(samples, now), folder, id)
+    written = write_part(check_samples(samples, now), folder, id)
     links = {(row["upstream"], row["downstream"]) for row in reading.links.collect()}
-    return Taken((written.part,) if written.part else (), tuple(sorted(links)), written.faults, reading.notes)
+    return WrittenSamples((written.part,) if written.part else (), tuple(sorted(links)), written.faults, reading.notes)
 
 
 def mark_files(
     application: str,
     states: Sequence[FileState],
-    fresh: Sequence[Found],
+    fresh: Sequence[InputFile],
     marks: Mapping[str, Mark],
-    added: Sequence[Part],
+    added: Sequence[HistoryPart],
     now: float,
 ) -> list[Mark]:
     """A mark for each file that was read; it keeps when the earliest sample began of the readings that had the file."""
@@ -178,7 +180,7 @@ def join_links(known: Sequence[Edge], more: Sequence[Edge]) -> tuple[Edge, ...]:
 
 
 def fold_windows(
-    spark: SparkSession, folder: Path, ledger: Ledger, added: Sequence[Part], rebuilt: bool, scratch: Path
+    spark: SparkSession, folder: Path, ledger: Ledger, added: Sequence[HistoryPart], rebuilt: bool, scratch: Path
 ) -> int:
     """Write the windows that changed, also those that are empty now, to a scratch folder; how many hold samples."""
     window_s = ledger.window_s
@@ -198,7 +200,7 @@ def fold_windows(
     return count_windows(scratch)
 
 
-def open_ledger(place: Place, folder: Path, again: bool) -> tuple[Ledger, dict[str, Mark]]:
+def open_ledger(place: IngestTarget, folder: Path, again: bool) -> tuple[Ledger, dict[str, Mark]]:
     """The ledger and the marks, after what a killed ingest left has been swept away."""
     with place.store.read() as session:
         marks = load_marks(session, place.application)
@@ -210,7 +212,7 @@ def open_ledger(place: Place, folder: Path, again: bool) -> tuple[Ledger, dict[s
     return ledger, {} if again else marks
 
 
-def forget(place: Place) -> None:
+def forget(place: IngestTarget) -> None:
     """Drop all that was ever read of the application: its marks, its samples and its history."""
     folder = place_history(place.history, place.application)
 
@@ -224,7 +226,7 @@ def forget(place: Place) -> None:
         sweep(folder, [part.id for part in ledger.parts])
 
 
-def commit(place: Place, before: Ledger, after: Ledger, marks: Sequence[Mark]) -> None:
+def commit(place: IngestTarget, before: Ledger, after: Ledger, marks: Sequence[Mark]) -> None:
     """Put the ledger in the place of the one that was read, if that is still there."""
 
     def write(session: Session) -> None:
@@ -238,7 +240,7 @@ def commit(place: Place, before: Ledger, after: Ledger, marks: Sequence[Mark]) -
     place.store.write(write)
 
 
-def tidy(spark: SparkSession, place: Place, folder: Path, ledger: Ledger) -> None:
+def tidy(spark: SparkSession, place: IngestTarget, folder: Path, ledger: Ledger) -> None:
     """Where there are many small parts, write them anew as one."""
     small = choose_small(ledger.parts)
     if not small:

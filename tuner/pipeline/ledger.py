@@ -16,7 +16,7 @@ Edge = tuple[str, str]  # upstream, downstream
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class HistoryPart:
     """What one reading added."""
 
     id: str
@@ -31,14 +31,14 @@ class Ledger:
     """What the database knows of an application's history."""
 
     window_s: float
-    parts: tuple[Part, ...] = ()
+    parts: tuple[HistoryPart, ...] = ()
     begun: tuple[str, ...] = ()  # named before they were written, and not counted on yet
     links: tuple[Edge, ...] = ()  # between operators, of all that was read
 
 
 def read_ledger(mark: Mark) -> Ledger:
     detail: Any = mark.detail
-    parts = tuple(Part(**part) for part in detail["parts"])
+    parts = tuple(HistoryPart(**part) for part in detail["parts"])
     links = tuple((upstream, downstream) for upstream, downstream in detail["links"])
     return Ledger(detail["window_s"], parts, tuple(detail["begun"]), links)
 

@@ -14,13 +14,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from scaler.model.sample import EVIDENCE, Sample
-from tuner.pipeline.sources.column_rules import BLOCKS, MEASURED, Block
+from tuner.pipeline.sources.column_rules import BLOCKS, MEASURED, ColumnBlock
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def whole(folded: DataFrame) -> DataFrame:
+def merge_types_in_spark(folded: DataFrame) -> DataFrame:
     """The same windows with one row each."""
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -66,7 +66,7 @@ def merge_window(samples: list[Sample]) -> Sample:
     return replace(sides[0], **picked, completeness=max(side.completeness for side in sides))
 
 
-def knows(sample: Sample, block: Block) -> bool:
+def knows(sample: Sample, block: ColumnBlock) -> bool:
     return any(getattr(sample, column) is not None for column in block.columns)
 
 

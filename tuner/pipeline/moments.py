@@ -57,7 +57,7 @@ class MomentEstimate:
     sentence: str
 
 
-class Sums(NamedTuple):
+class MomentSums(NamedTuple):
     """All that an estimate needs, of one operator on one node type."""
 
     windows: int  # with timed records
@@ -85,7 +85,7 @@ def estimate_moments(folded: DataFrame) -> list[MomentEstimate]:
         timed, tasks = [row[c] for c in TIMED], [row[c] for c in TASKS]
         windows = row["timed_windows"] if timed[0] > 0.0 else row["task_windows"]
         place = (row["application"], row["operator"], row["node_type"])
-        found.append(estimate(place, Sums(windows, timed, products, tasks)))
+        found.append(estimate_moments_from_sums(place, MomentSums(windows, timed, products, tasks)))
     return [one for one in found if one is not None]
 
 
@@ -95,15 +95,15 @@ def estimate_moments_of(samples: Iterable[Sample]) -> list[MomentEstimate]:
     for sample in samples:
         groups.setdefault((sample.application, sample.operator, sample.node_type), []).append(sample)
     ordered = sorted(groups, key=lambda place: (place[0], place[1], place[2] or ""))
-    found = [estimate(place, sum_up(groups[place])) for place in ordered]
+    found = [estimate_moments_from_sums(place, sum_up(groups[place])) for place in ordered]
     return [one for one in found if one is not None]
 
 
-def sum_up(samples: Sequence[Sample]) -> Sums:
+def sum_up(samples: Sequence[Sample]) -> MomentSums:
     timed = [sample for sample in samples if sample.service_n is not None]
     tasks = [sample for sample in samples if sample.task_n is not None]
     sums = [math.fsum(getattr(sample, column) or 0.0 for sample in timed) for column in TIMED]
-    return Sums(
+    return MomentSums(
         windows=len(timed) if sums[0] > 0.0 else len(tasks),
         timed=sums,
         products=[math.fsum((getattr(s, a) or 0.0) * (getattr(s, b) or 0.0) for s in timed) for a, b in PRODUCTS],
@@ -111,14 +111,14 @@ def sum_up(samples: Sequence[Sample]) -> Sums:
     )
 
 
-def estimate(place: Place, sums: Sums) -> MomentEstimate | None:
+def estimate_moments_from_sums(place: Place, sums: MomentSums) -> MomentEstimate | None:
     """From timed records where there are any, else from tasks; None where there is neither."""
     if sums.timed[0] > 0.0:
         return estimate_from_records(place, sums)
     return estimate_from_tasks(place, sums) if sums.tasks[1] > 0.0 else None
 
 
-def estimate_from_records(place: Place, sums: Sums) -> MomentEstimate:
+def estimate_from_records(place: Place, sums: MomentSums) -> MomentEstimate:
     """Errors from the windows' own spread, which knows of dependence, and at least those of independent records."""
     n, total, squares = sums.timed
     mean = total / n
@@ -145,7 +145,7 @@ def estimate_from_records(place: Place, sums: Sums) -> MomentEstimate:
     )  # fmt: skip
 
 
-def spread_over_windows(sums: Sums, factors: Sequence[float]) -> float:
+def spread_over_windows(sums: MomentSums, factors: Sequence[float]) -> float:
     """The standard error of an average whose deviation in window w is f . (n_w, S_w, Q_w)."""
     product = dict(zip(PRODUCTS, sums.products, strict=True))
     total = math.fsum(
@@ -154,7 +154,7 @@ def spread_over_windows(sums: Sums, factors: Sequence[float]) -> float:
     return math.sqrt(max(0.0, total) * sums.windows / (sums.windows - 1.0)) / sums.timed[0]
 
 
-class Fit(NamedTuple):
+class TaskFit(NamedTuple):
     """What least squares make of tasks."""
 
     mean: float
@@ -165,7 +165,7 @@ class Fit(NamedTuple):
     doubt: str  # empty where there is none
 
 
-def estimate_from_tasks(place: Place, sums: Sums) -> MomentEstimate:
+def estimate_from_tasks(place: Place, sums: MomentSums) -> MomentEstimate:
     fitted = fit_tasks(sums.tasks)
     said = f"From the times of {sums.tasks[0]:,.0f} whole tasks; their spread understates that of single records"
     return MomentEstimate(
@@ -175,7 +175,7 @@ def estimate_from_tasks(place: Place, sums: Sums) -> MomentEstimate:
     )  # fmt: skip
 
 
-def fit_tasks(tasks: Sequence[float]) -> Fit:
+def fit_tasks(tasks: Sequence[float]) -> TaskFit:
     """The fit of the notation above; without overhead where it would come out negative or cannot be told."""
     n, records, time, inverse, rates, squares = tasks
     determinant = inverse * records - n * n
@@ -194,14 +194,14 @@ def fit_tasks(tasks: Sequence[float]) -> Fit:
         return plain._replace(doubt="their time does not grow with their records, so the mean holds their overhead too")
     error = math.sqrt(variance * inverse / determinant)
     wide = f"the mean is known to within {2.0 * error / mean:.0%} only" if 2.0 * error > GREATEST_ERROR * mean else ""
-    return Fit(mean, error, variance, overhead, overhead_error, say_few(n) if n < LEAST_TASKS else wide)
+    return TaskFit(mean, error, variance, overhead, overhead_error, say_few(n) if n < LEAST_TASKS else wide)
 
 
-def fit_without_overhead(tasks: Sequence[float]) -> Fit:
+def fit_without_overhead(tasks: Sequence[float]) -> TaskFit:
     n, records, time, _, _, squares = tasks
     mean = time / records
     variance = max(0.0, squares - mean * time) / (n - 1.0) if n > 1.0 else None
-    return Fit(mean, None if variance is None else math.sqrt(variance / records), variance, None, None, "")
+    return TaskFit(mean, None if variance is None else math.sqrt(variance / records), variance, None, None, "")
 
 
 def say_few(tasks: float) -> str:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from scaler.model.errors import BadInput
-from tuner.pipeline.sources.found import Found
+from tuner.pipeline.sources.found import InputFile
 from tuner.store.records import Mark
 
 HEAD = 65_536  # bytes
@@ -33,15 +33,15 @@ class FileState:
     known: str  # new, same, grown or replaced: against its mark
 
 
-def look_at(found: Iterable[Found], marks: Mapping[str, Mark]) -> list[FileState]:
+def compare_files(found: Iterable[InputFile], marks: Mapping[str, Mark]) -> list[FileState]:
     """Every file, compared with its mark; an address on the network is new every time."""
     paths = sorted(file.path for file in found)
     return [
-        FileState(path, 0, 0, "", "", "new") if "://" in path else look_at_file(path, marks.get(path)) for path in paths
+        FileState(path, 0, 0, "", "", "new") if "://" in path else compare_file(path, marks.get(path)) for path in paths
     ]
 
 
-def look_at_file(path: str, mark: Mark | None) -> FileState:
+def compare_file(path: str, mark: Mark | None) -> FileState:
     try:
         stat = os.stat(path)
         with open(path, "rb") as file:
@@ -54,7 +54,7 @@ def look_at_file(path: str, mark: Mark | None) -> FileState:
     return FileState(path, stat.st_size, stat.st_mtime_ns, head, tail, known)
 
 
-def choose_fresh(found: Sequence[Found], states: Sequence[FileState]) -> list[Found]:
+def choose_fresh(found: Sequence[InputFile], states: Sequence[FileState]) -> list[InputFile]:
     """What is new, and with a piece of an event log its other pieces, for none can be understood alone."""
     changed = {state.path for state in states if state.known != "same"}
     logs = {file.log for file in found if file.kind == "event-log" and file.path in changed}

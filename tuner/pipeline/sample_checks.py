@@ -27,7 +27,7 @@ REFUSED = {
 FAULTS = {**REFUSED, "turned": TURNED}
 
 
-def judge(samples: DataFrame, now: float) -> DataFrame:
+def check_samples(samples: DataFrame, now: float) -> DataFrame:
     """The same samples with a column `fault`, null where there is none; `now` is in seconds since 1970."""
     start, end = F.col("start"), F.col("end")
     wrong: dict[str, Column] = {
@@ -47,7 +47,7 @@ def judge(samples: DataFrame, now: float) -> DataFrame:
     return samples.withColumn("fault", verdict)
 
 
-def keep_sound(judged: DataFrame) -> DataFrame:
+def select_sound(judged: DataFrame) -> DataFrame:
     """What can be used, in its place in time."""
     usable = judged.where(F.col("fault").isNull() | (F.col("fault") == "turned"))
     return usable.drop("fault").withColumn("start", F.least("start", "end"))

@@ -36,7 +36,7 @@ class Selectivity:
     windows: int
 
 
-class Ratio(NamedTuple):
+class RatioSums(NamedTuple):
     """Sums over windows in which x and y are both known."""
 
     windows: int
@@ -47,7 +47,7 @@ class Ratio(NamedTuple):
     yy: float
 
 
-def divide(sums: Ratio) -> tuple[float, float | None]:
+def divide(sums: RatioSums) -> tuple[float, float | None]:
     value = sums.y / sums.x
     if sums.windows < 2:
         return value, None
@@ -59,10 +59,10 @@ def estimate_selectivities(folded: DataFrame) -> list[Selectivity]:
     """Of every operator: sums in Spark, one row each comes back."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    from tuner.pipeline.merge import whole
+    from tuner.pipeline.merge import merge_types_in_spark
 
     x, y = F.col("tuples_in"), F.col("tuples_out")
-    both = whole(folded).where(x.isNotNull() & y.isNotNull())
+    both = merge_types_in_spark(folded).where(x.isNotNull() & y.isNotNull())
     rows = both.groupBy("application", "operator").agg(
         F.count(x).alias("windows"),
         F.sum(x).alias("x"),
@@ -73,7 +73,7 @@ def estimate_selectivities(folded: DataFrame) -> list[Selectivity]:
     )
     found = []
     for row in rows.where("x > 0").orderBy("application", "operator").toLocalIterator():
-        sums = Ratio(*(row[name] for name in Ratio._fields))
+        sums = RatioSums(*(row[name] for name in RatioSums._fields))
         found.append(Selectivity(row["application"], row["operator"], None, *divide(sums), sums.windows))
     return found
 
@@ -91,8 +91,8 @@ def estimate_selectivities_of(samples: Iterable[Sample]) -> list[Selectivity]:
     ]
 
 
-def add_pairs(pairs: Sequence[tuple[float, float]]) -> Ratio:
-    return Ratio(
+def add_pairs(pairs: Sequence[tuple[float, float]]) -> RatioSums:
+    return RatioSums(
         len(pairs),
         math.fsum(x for x, _ in pairs),
         math.fsum(y for _, y in pairs),

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tuner.pipeline.ingest import Place, ingest
+from tuner.pipeline.ingest import IngestTarget, ingest
 from tuner.pipeline.session import start_session
 from tuner.pipeline.sources import detect, examine
-from tuner.pipeline.sources.found import Found
-from tuner.pipeline.sources.source_result import Reading
+from tuner.pipeline.sources.found import InputFile
+from tuner.pipeline.sources.source_result import SourceResult
 from tuner.retuning.context import Hand
 from tuner.store.address import place_history
 
@@ -24,8 +24,8 @@ def read_sources(hand: Hand, app: str, sources: Sequence[str], window_s: float) 
     """What is new there; Spark is started if anything is, and stays for the next time."""
     history = place_history(hand.store.address)
 
-    def read(spark: SparkSession, fresh: Sequence[Found]) -> Reading:
+    def read(spark: SparkSession, fresh: Sequence[InputFile]) -> SourceResult:
         return examine(spark, fresh, app, False)
 
-    place = Place(hand.store, app, history.absolute(), window_s)
+    place = IngestTarget(hand.store, app, history.absolute(), window_s)
     ingest(lambda: start_session(MASTER), place, detect(*sources), read)

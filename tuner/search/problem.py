@@ -186,11 +186,11 @@ def find_samples(session: Session, app: str) -> dict[str, float]:
 
 def read_arrivals(session: Session, app: str, application: Application, samples: Mapping[str, float]) -> Trace:
     """The arrivals that were monitored, up to the time that the run began with."""
-    from tuner.pipeline.arrival_trace import fill, find_sources, lay_out
+    from tuner.pipeline.arrival_trace import build_arrivals, fill, find_sources
     from tuner.store.samples import load_samples
 
     found = load_samples(session, app, until=samples["until"])  # by when windows start: the next one starts then
-    return fill(lay_out(found, find_sources(dict(application.sources), found, app)))
+    return fill(build_arrivals(found, find_sources(dict(application.sources), found, app)))
 
 
 def find_surrogate(session: Session, app: str) -> SurrogateRecord | None:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from scaler.model.kernel import Floats
-from tuner.pipeline.moments import PRODUCTS, TASKS, TIMED, MomentEstimate, Sums
-from tuner.pipeline.moments import estimate as estimate_moments
+from tuner.pipeline.moments import PRODUCTS, TASKS, TIMED, MomentEstimate, MomentSums
+from tuner.pipeline.moments import estimate_moments_from_sums as estimate_moments
 from tuner.surrogate.estimate import Estimate, estimate, estimate_positive
 from tuner.surrogate.observed_windows import UNNAMED, Windows
 
@@ -63,7 +63,7 @@ def measure(windows: Windows, node_type: str) -> Service | None:
     timed = pick([column[name] for name in TIMED])
     tasks = pick([column[name] for name in TASKS])
     products = [float(timed[TIMED.index(a)] @ timed[TIMED.index(b)]) for a, b in PRODUCTS]
-    sums = Sums((timed if timed.sum() else tasks).shape[1], add_up(timed), products, add_up(tasks))
+    sums = MomentSums((timed if timed.sum() else tasks).shape[1], add_up(timed), products, add_up(tasks))
     found = estimate_moments(("", windows.operator, node_type or None), sums)
     if found is None or not found.mean > 0.0:
         return time_busy(*pick([column["tuples_in"], column["busy"]]))

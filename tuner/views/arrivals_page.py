@@ -8,7 +8,7 @@ from html import escape
 import numpy as np
 
 from sim.trace import EPOCH
-from tuner.pipeline.arrival_trace import Arrivals, find_gaps, say_when
+from tuner.pipeline.arrival_trace import Arrivals, find_gaps, format_time
 from tuner.simulation.columns import centres, cut, gather
 from tuner.views.charts import HIGH, wrap
 from tuner.views.html_page import WIDE, count, write_style
@@ -37,7 +37,7 @@ def write_summary(arrivals: Arrivals) -> str:
     shares = ", ".join(f"{escape(name)} {share:.1%}" for name, share in arrivals.shares.items())
     door = "" if arrivals.counted else " Only what was taken in is known, not what came to the door."
     return (
-        f"<p>{say_when(arrivals.start)} to {say_when(end)}, {count(rates.size, 'window', 'windows')} of "
+        f"<p>{format_time(arrivals.start)} to {format_time(end)}, {count(rates.size, 'window', 'windows')} of "
         f"{arrivals.step_s:g} s, {known.size / rates.size:.1%} of them known. Mean <b>{known.mean():.4g}</b>, least "
         f"{known.min():.4g}, greatest {known.max():.4g} tuples per second. Sources: {shares or 'silent'}.{door}</p>"
     )
@@ -67,8 +67,8 @@ def write_gaps(arrivals: Arrivals) -> str:
         return "<p>Nothing is missing.</p>"
     longest = sorted(sorted(gaps, key=lambda gap: gap[0] - gap[1])[:MOST_GAPS])
     rows = "".join(
-        f"<tr><td>{say_when(arrivals.start + first * arrivals.step_s)}</td>"
-        f"<td>{say_when(arrivals.start + last * arrivals.step_s)}</td><td>{last - first:,}</td></tr>"
+        f"<tr><td>{format_time(arrivals.start + first * arrivals.step_s)}</td>"
+        f"<td>{format_time(arrivals.start + last * arrivals.step_s)}</td><td>{last - first:,}</td></tr>"
         for first, last in longest
     )
     left = f"<p class=faint>The {len(longest)} longest of {len(gaps):,}.</p>" if len(longest) < len(gaps) else ""

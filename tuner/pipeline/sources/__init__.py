@@ -11,13 +11,13 @@ from functools import reduce
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from tuner.pipeline.sources.found import Found, detect
-from tuner.pipeline.sources.source_result import Reading
+from tuner.pipeline.sources.found import InputFile, detect
+from tuner.pipeline.sources.source_result import SourceResult
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["SOURCES", "Found", "Reading", "detect", "examine", "read", "read_links"]
+__all__ = ["SOURCES", "InputFile", "SourceResult", "detect", "examine", "read", "read_links"]
 
 SOURCES = {
     "event-log": "tuner.pipeline.sources.event_log:read_event_log",
@@ -28,8 +28,8 @@ SOURCES = {
 
 
 def examine(
-    spark: SparkSession, found: Sequence[Found], application: str | None = None, strict: bool = True
-) -> Reading:
+    spark: SparkSession, found: Sequence[InputFile], application: str | None = None, strict: bool = True
+) -> SourceResult:
     """All that the files say, and notes of what they lack.
 
     `application` is the name that the samples get; None is each log's own. Files that say nothing of a stream are
@@ -41,18 +41,20 @@ def examine(
         if files:
             module, _, name = place.partition(":")
             readings.append(getattr(import_module(module), name)(spark, files, application, strict))
-    return Reading(
+    return SourceResult(
         reduce(lambda one, other: one.unionByName(other), [reading.samples for reading in readings]),
         reduce(lambda one, other: one.unionByName(other), [reading.links for reading in readings]),
         tuple(note for reading in readings for note in reading.notes),
     )
 
 
-def read(spark: SparkSession, found: Sequence[Found], application: str | None = None, strict: bool = True) -> DataFrame:
+def read(
+    spark: SparkSession, found: Sequence[InputFile], application: str | None = None, strict: bool = True
+) -> DataFrame:
     """The samples alone."""
     return examine(spark, found, application, strict).samples
 
 
-def read_links(spark: SparkSession, found: Sequence[Found], application: str | None = None) -> DataFrame:
+def read_links(spark: SparkSession, found: Sequence[InputFile], application: str | None = None) -> DataFrame:
     """Edges between operators: application, upstream, downstream."""
     return examine(spark, found, application).links

@@ -26,7 +26,7 @@ STORED = 0x10
 LARGEST = 256 << 20  # no writer makes blocks so large: a larger size is damage
 
 
-class Torn(Exception):
+class TruncatedStream(Exception):
     """The rest of the stream is missing or wrong."""
 
 
@@ -51,7 +51,7 @@ def read_zstd(file: BinaryIO) -> Iterator[bytes]:
             if text := frame.decompress(data):
                 yield text
     except zstandard.ZstdError as error:
-        raise Torn(str(error)) from error
+        raise TruncatedStream(str(error)) from error
 
 
 def read_lz4(file: BinaryIO) -> Iterator[bytes]:
@@ -59,29 +59,29 @@ def read_lz4(file: BinaryIO) -> Iterator[bytes]:
 
     while head := file.read(21):
         if len(head) < 21:
-            raise Torn("a block header is cut")
+            raise TruncatedStream("a block header is cut")
         if head[:8] != LZ4_MAGIC:
-            raise Torn("a block does not begin with LZ4Block")
+            raise TruncatedStream("a block does not begin with LZ4Block")
         packed, whole = int.from_bytes(head[9:13], "little"), int.from_bytes(head[13:17], "little")
         if not whole:
             continue
         data = file.read(min(packed, LARGEST))
         if len(data) < packed or whole > LARGEST:
-            raise Torn("a block is cut")
+            raise TruncatedStream("a block is cut")
         if head[8] & 0xF0 == STORED:
             yield data
             continue
         try:
             yield bytes(cramjam.lz4.decompress_block(data, output_len=whole))
         except cramjam.DecompressionError as error:
-            raise Torn(str(error)) from error
+            raise TruncatedStream(str(error)) from error
 
 
 def read_snappy(file: BinaryIO) -> Iterator[bytes]:
     import cramjam
 
     if file.read(16)[:8] != SNAPPY_MAGIC:
-        raise Torn("it does not begin with the header of snappy-java")
+        raise TruncatedStream("it does not begin with the header of snappy-java")
     while size := file.read(4):
         if size == SNAPPY_MAGIC[:4]:
             file.read(12)
@@ -89,13 +89,13 @@ def read_snappy(file: BinaryIO) -> Iterator[bytes]:
         length = int.from_bytes(size, "big")
         data = file.read(min(length, LARGEST))
         if len(size) < 4 or len(data) < length:
-            raise Torn("a block is cut")
+            raise TruncatedStream("a block is cut")
         try:
             if cramjam.snappy.decompress_raw_len(data) > LARGEST:
-                raise Torn("a block is damaged")
+                raise TruncatedStream("a block is damaged")
             yield bytes(cramjam.snappy.decompress_raw(data))
         except cramjam.DecompressionError as error:
-            raise Torn(str(error)) from error
+            raise TruncatedStream(str(error)) from error
 
 
 CODECS: dict[str, Callable[[BinaryIO], Iterator[bytes]]] = {

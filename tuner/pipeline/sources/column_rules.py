@@ -7,7 +7,7 @@ from typing import NamedTuple
 PLACE = ("application", "operator", "node_type")
 
 
-class Block(NamedTuple):
+class ColumnBlock(NamedTuple):
     """Columns that one source measured together; where one of them is known, all are taken from there."""
 
     columns: tuple[str, ...]
@@ -16,16 +16,16 @@ class Block(NamedTuple):
 
 
 BLOCKS = (
-    Block(("arrived",), True),
-    Block(("tuples_in",), True),
-    Block(("tuples_out",), True),
-    Block(("backlog",), True),
-    Block(("service_n", "service_sum", "service_squares"), False),
-    Block(("task_n", "task_records", "task_time", "task_inverse", "task_rates", "task_squares"), False),
-    Block(("busy",), True),
-    Block(("replicas",), True),
-    Block(("batches", "batch_time", "batch_interval"), True),
-    Block(("response_n", "response_sum"), False, "progress"),
+    ColumnBlock(("arrived",), True),
+    ColumnBlock(("tuples_in",), True),
+    ColumnBlock(("tuples_out",), True),
+    ColumnBlock(("backlog",), True),
+    ColumnBlock(("service_n", "service_sum", "service_squares"), False),
+    ColumnBlock(("task_n", "task_records", "task_time", "task_inverse", "task_rates", "task_squares"), False),
+    ColumnBlock(("busy",), True),
+    ColumnBlock(("replicas",), True),
+    ColumnBlock(("batches", "batch_time", "batch_interval"), True),
+    ColumnBlock(("response_n", "response_sum"), False, "progress"),
 )
 LEVELS = ("backlog", "replicas")  # of a moment or a mean; all others add up
 AT_THE_END = ("batches", "batch_time", "batch_interval")  # count where the sample ends, however long it took

@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class LogContext:
     queries: DataFrame  # log, query, operator, several, entry_operator, leaving_operator, application, app
     stages: DataFrame  # log, stage, submitted, profile, entry, leaving, operator, application, app
     executors: DataFrame  # log, executor, profile, since, until, node_type, slots
 
 
-def find_context(events: DataFrame, application: str | None) -> Context:
+def find_context(events: DataFrame, application: str | None) -> LogContext:
     queries = find_queries(events, application).localCheckpoint()
-    return Context(queries, find_stages(events, queries), find_executors(events).localCheckpoint())
+    return LogContext(queries, find_stages(events, queries), find_executors(events).localCheckpoint())
 
 
 def of_kind(events: DataFrame, kind: str, *columns: str) -> DataFrame:

@@ -19,7 +19,7 @@ BATCH = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class LogEvent:
     """Field by field None where the kind does not have it."""
 
     log: str  # which application's log, or which file of progress
@@ -53,14 +53,14 @@ class Event:
 
 def ddl() -> str:
     kinds = {"str": "string", "int": "bigint", "bool": "boolean", "list[str]": "array<string>"}
-    return ", ".join(f"{field.name} {kinds[str(field.type).removesuffix(' | None')]}" for field in fields(Event))
+    return ", ".join(f"{field.name} {kinds[str(field.type).removesuffix(' | None')]}" for field in fields(LogEvent))
 
 
 def arrow_schema() -> pa.Schema:
     import pyarrow as pa
 
     kinds = {"str": pa.string(), "int": pa.int64(), "bool": pa.bool_(), "list[str]": pa.list_(pa.string())}
-    return pa.schema([(field.name, kinds[str(field.type).removesuffix(" | None")]) for field in fields(Event)])
+    return pa.schema([(field.name, kinds[str(field.type).removesuffix(" | None")]) for field in fields(LogEvent)])
 
 
 def pack(events: Iterable[dict[str, Any]], shape: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -72,14 +72,14 @@ def pack(events: Iterable[dict[str, Any]], shape: pa.Schema) -> Iterator[pa.Reco
         try:
             batch = pa.RecordBatch.from_pylist(rows, shape)
         except (UnicodeEncodeError, OverflowError, pa.ArrowInvalid):
-            batch = pa.RecordBatch.from_pylist([{k: fit(v) for k, v in row.items()} for row in rows], shape)
+            batch = pa.RecordBatch.from_pylist([{k: fit_arrow(v) for k, v in row.items()} for row in rows], shape)
         yield batch
 
 
-def fit(value: Any) -> Any:
+def fit_arrow(value: Any) -> Any:
     """What JSON can hold and Arrow cannot: half a character, and numbers beyond 64 bits."""
     if isinstance(value, list):
-        return [fit(inner) for inner in value]
+        return [fit_arrow(inner) for inner in value]
     if isinstance(value, str):
         return value.encode("utf-8", errors="replace").decode()
     return None if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63 else value

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from tuner.pipeline.sources.event import ddl
-from tuner.pipeline.sources.found import Found
-from tuner.pipeline.sources.log_file import Piece
+from tuner.pipeline.sources.found import InputFile
+from tuner.pipeline.sources.log_file import FilePiece
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
 LEAST, MOST = 16 << 20, 128 << 20  # bytes of a plain log that a task reads: starting one costs as much as some MB
 EXPANDS = 12  # times, about, that Spark's compressed logs grow; decides only how files are shared out
 
-Reader = Callable[[Piece], Iterator["pa.RecordBatch"]]
+Reader = Callable[[FilePiece], Iterator["pa.RecordBatch"]]
 
 
-def cut_pieces(found: Sequence[Found], slots: int, split: bool = True) -> list[list[Piece]]:
+def cut_pieces(found: Sequence[InputFile], slots: int, split: bool = True) -> list[list[FilePiece]]:
     """Bundles of about equal work for so many tasks at a time: stretches of large files, many small files together."""
     stretch = min(max(LEAST, sum(map(weigh, found)) // slots + 1), MOST)
-    pieces: list[tuple[int, Piece]] = []
+    pieces: list[tuple[int, FilePiece]] = []
     for file in found:
         if file.codec != "none" or file.size <= stretch or not split:
-            pieces.append((weigh(file), Piece(file.log, file.path, file.codec)))
+            pieces.append((weigh(file), FilePiece(file.log, file.path, file.codec)))
             continue
         pieces += [
-            (stretch, Piece(file.log, file.path, "none", start, min(start + stretch, file.size)))
+            (stretch, FilePiece(file.log, file.path, "none", start, min(start + stretch, file.size)))
             for start in range(0, file.size, stretch)
         ]
-    bundles: list[list[Piece]] = []
+    bundles: list[list[FilePiece]] = []
     room = 0
     for size, piece in sorted(pieces, key=lambda each: -each[0]):
         if room < size or not bundles:
@@ -46,17 +46,17 @@ def cut_pieces(found: Sequence[Found], slots: int, split: bool = True) -> list[l
     return bundles
 
 
-def weigh(file: Found) -> int:
+def weigh(file: InputFile) -> int:
     """Bytes of text in a file, about."""
     return file.size * (1 if file.codec == "none" else EXPANDS)
 
 
-def read_events(spark: SparkSession, bundles: list[list[Piece]], read: Reader) -> DataFrame:
+def read_events(spark: SparkSession, bundles: list[list[FilePiece]], read: Reader) -> DataFrame:
     """The events of all pieces, read now and kept until the frame is no longer used."""
     return map_pieces(spark, bundles, read).localCheckpoint(eager=True)
 
 
-def map_pieces(spark: SparkSession, bundles: list[list[Piece]], read: Reader) -> DataFrame:
+def map_pieces(spark: SparkSession, bundles: list[list[FilePiece]], read: Reader) -> DataFrame:
     """The same, read each time that it is asked for."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -9,11 +9,11 @@ from scaler.model.errors import BadInput
 from tuner.pipeline.sources.batch_samples import make_batch_samples, make_links
 from tuner.pipeline.sources.context import find_context
 from tuner.pipeline.sources.event_frame import cut_pieces, read_events
-from tuner.pipeline.sources.found import Found, find_gaps
+from tuner.pipeline.sources.found import InputFile, find_gaps
 from tuner.pipeline.sources.log_file import read_piece
 from tuner.pipeline.sources.notes import Counts, count_kinds, note_damage
 from tuner.pipeline.sources.replica_samples import make_replica_samples
-from tuner.pipeline.sources.source_result import Reading
+from tuner.pipeline.sources.source_result import SourceResult
 from tuner.pipeline.sources.task_samples import make_task_samples
 
 if TYPE_CHECKING:
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 STREAMING = {"stage", "progress", "query"}
 
 
-def read_event_log(spark: SparkSession, found: Sequence[Found], application: str | None, strict: bool) -> Reading:
+def read_event_log(
+    spark: SparkSession, found: Sequence[InputFile], application: str | None, strict: bool
+) -> SourceResult:
     """Of a rolling log all files are needed, for one explains the next."""
     events = read_events(spark, cut_pieces(found, spark.sparkContext.defaultParallelism), read_piece)
     counts = count_kinds(events)
@@ -38,10 +40,10 @@ def read_event_log(spark: SparkSession, found: Sequence[Found], application: str
         samples = samples.dropDuplicates(["operator", "key"])
     rest = len(logs) - len(streaming)
     idle = [f"{rest} of {len(logs)} event logs ran no streaming query and say nothing"] if rest else []
-    return Reading(samples, make_links(events, context.queries), (*note_damage(counts), *find_gaps(found), *idle))
+    return SourceResult(samples, make_links(events, context.queries), (*note_damage(counts), *find_gaps(found), *idle))
 
 
-def refuse(files: Sequence[Found], counts: Counts) -> str:
+def refuse(files: Sequence[InputFile], counts: Counts) -> str:
     """Why nothing can be read from these logs."""
     name = files[0].path if len(files) == 1 else f"{files[0].log} and {len({f.log for f in files}) - 1} more"
     damage = note_damage(counts)

@@ -24,7 +24,7 @@ WANTED = "an event log, StreamingQueryProgress as JSON, lines of a timer, or a t
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class InputFile:
     """One file; `log` is what files of one application's log, or of one kind, have in common."""
 
     path: str
@@ -36,7 +36,7 @@ class Found:
     compact: bool = False
 
 
-def detect(*paths: str | Path) -> list[Found]:
+def detect(*paths: str | Path) -> list[InputFile]:
     """The files at these paths, in folders and below; refused where there is none."""
     empty: list[str] = []
     found = [file for path in paths for file in search(path, empty)]
@@ -48,16 +48,16 @@ def detect(*paths: str | Path) -> list[Found]:
     return drop_twins(found)
 
 
-def search(path: str | Path, empty: list[str]) -> list[Found]:
+def search(path: str | Path, empty: list[str]) -> list[InputFile]:
     name = str(path)
     if name.startswith(("http://", "https://")):
-        return [Found(name, "progress", name)]
+        return [InputFile(name, "progress", name)]
     if REMOTE.match(name):
         raise BadInput(f"{name} is not on this machine; mount or copy it, and name the folder")
     place = Path(path).absolute()
     if not place.exists():
         raise BadInput(f"{name} does not exist; name {WANTED}")
-    return [file for each in list_files(place) if (file := look(each, empty)) is not None]
+    return [file for each in list_files(place) if (file := classify_file(each, empty)) is not None]
 
 
 def list_files(place: Path) -> Iterator[Path]:
@@ -69,7 +69,7 @@ def list_files(place: Path) -> Iterator[Path]:
         yield from (Path(folder, name) for name in sorted(names) if not SKIPPED.fullmatch(name))
 
 
-def look(path: Path, empty: list[str]) -> Found | None:
+def classify_file(path: Path, empty: list[str]) -> InputFile | None:
     """What a file is; None where it is nothing of ours."""
     try:
         size = path.stat().st_size
@@ -87,7 +87,7 @@ def look(path: Path, empty: list[str]) -> Found | None:
         return None
     log = str(path.parent if rolling else path.with_name(strip(path.name, codec))) if kind == "event-log" else kind
     part = int(rolling["part"]) if rolling else None
-    return Found(str(path), kind, log, codec, size, part, path.name.endswith(".compact"))
+    return InputFile(str(path), kind, log, codec, size, part, path.name.endswith(".compact"))
 
 
 def strip(name: str, codec: str) -> str:
@@ -114,13 +114,13 @@ def recognise(name: str, head: bytes) -> str | None:
     return "progress" if '"runId"' in text or '"progress"' in text else None
 
 
-def drop_twins(found: list[Found]) -> list[Found]:
+def drop_twins(found: list[InputFile]) -> list[InputFile]:
     """Without logs in progress of which the finished one is there too."""
     finished = {file.log for file in found if not file.path.endswith(".inprogress")}
     return [file for file in found if not (file.path.endswith(".inprogress") and file.log in finished)]
 
 
-def find_gaps(found: Iterable[Found]) -> list[str]:
+def find_gaps(found: Iterable[InputFile]) -> list[str]:
     """A sentence for every rolling log that lacks parts; a compacted part stands for all up to it."""
     parts: dict[str, set[int]] = {}
     compacted: dict[str, int] = {}

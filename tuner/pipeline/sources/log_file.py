@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from scaler.model.spark_progress import read_time
 from tuner.pipeline.sources import task_lines
-from tuner.pipeline.sources.codec import Torn, read_chunks
+from tuner.pipeline.sources.codec import TruncatedStream, read_chunks
 from tuner.pipeline.sources.event import BATCH, arrow_schema, pack
 from tuner.pipeline.sources.executor_lines import parse_executor, parse_profile, parse_removed
 from tuner.pipeline.sources.job_lines import parse_job
-from tuner.pipeline.sources.task_lines import Damaged, cut, load, pack_tasks, part, whole
+from tuner.pipeline.sources.task_lines import DamagedLine, cut, load, pack_tasks, part, whole
 from tuner.pipeline.sources.trigger_lines import read_trigger
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ Parse = Callable[[bytes], Iterable[dict[str, Any]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class FilePiece:
     """What one Python task reads at a time."""
 
     log: str
@@ -42,7 +42,7 @@ class Piece:
 
 
 @dataclass(slots=True)
-class Catch:
+class ParsedEvents:
     """What has been seen of a piece and not yet handed on."""
 
     tasks: list[tuple[bytes, ...]] = field(default_factory=list)
@@ -50,24 +50,24 @@ class Catch:
     damaged: int = 0
 
 
-def read_piece(piece: Piece) -> Iterator[pa.RecordBatch]:
+def read_piece(piece: FilePiece) -> Iterator[pa.RecordBatch]:
     shape = arrow_schema()
-    found = Catch()
+    found = ParsedEvents()
     try:
         for block in read_blocks(piece):
             scan(block, found)
             if len(found.tasks) + len(found.rare) >= BATCH:
-                yield from hand_on(found, piece.log, shape)
-    except Torn:
+                yield from drain_events(found, piece.log, shape)
+    except TruncatedStream:
         found.rare.append({"kind": "cut"})
     except OSError as error:
         found.rare.append({"kind": "unreadable", "name": error.strerror})
     if found.damaged:
         found.rare.append({"kind": "corrupt", "number": found.damaged})
-    yield from hand_on(found, piece.log, shape)
+    yield from drain_events(found, piece.log, shape)
 
 
-def hand_on(found: Catch, log: str, shape: pa.Schema) -> Iterator[pa.RecordBatch]:
+def drain_events(found: ParsedEvents, log: str, shape: pa.Schema) -> Iterator[pa.RecordBatch]:
     if found.tasks:
         yield pack_tasks(found.tasks, log, shape)
     yield from pack(({"log": log} | event for event in found.rare), shape)
@@ -75,7 +75,7 @@ def hand_on(found: Catch, log: str, shape: pa.Schema) -> Iterator[pa.RecordBatch
     found.rare.clear()
 
 
-def scan(block: bytes, found: Catch) -> None:
+def scan(block: bytes, found: ParsedEvents) -> None:
     """The events of a block of lines. No line is copied that need not be: most say nothing of interest."""
     start, size, keep = 0, len(block), found.tasks.append
     while start < size:
@@ -95,14 +95,14 @@ def scan(block: bytes, found: Catch) -> None:
         start = end + 1
 
 
-def note(line: bytes, parse: Parse, found: Catch) -> None:
+def note(line: bytes, parse: Parse, found: ParsedEvents) -> None:
     try:
         found.rare.extend(parse(line))
-    except Damaged:
+    except DamagedLine:
         found.damaged += 1
 
 
-def read_blocks(piece: Piece) -> Iterator[bytes]:
+def read_blocks(piece: FilePiece) -> Iterator[bytes]:
     """Whole lines, some MB at a time; a stretch begins behind the first end of a line at or after `start` - 1."""
     position = max(piece.start - 1, 0)
     rest = b""
@@ -123,7 +123,7 @@ def read_blocks(piece: Piece) -> Iterator[bytes]:
             return
         last = data.rfind(b"\n")
         if last < 0 and len(data) > LONGEST:
-            raise Torn("a line has no end")
+            raise TruncatedStream("a line has no end")
         if last >= 0:
             yield data[:last]
             position += last + 1

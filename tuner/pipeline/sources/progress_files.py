@@ -17,15 +17,15 @@ from urllib.request import urlopen
 
 from scaler.model.errors import BadInput
 from tuner.pipeline.sources.batch_samples import make_batch_samples, make_links
-from tuner.pipeline.sources.codec import Torn
+from tuner.pipeline.sources.codec import TruncatedStream
 from tuner.pipeline.sources.context import find_queries
-from tuner.pipeline.sources.event import Event, arrow_schema, ddl, pack
+from tuner.pipeline.sources.event import LogEvent, arrow_schema, ddl, pack
 from tuner.pipeline.sources.event_frame import cut_pieces, read_events
-from tuner.pipeline.sources.found import Found
-from tuner.pipeline.sources.log_file import LONGEST, Piece, read_blocks
+from tuner.pipeline.sources.found import InputFile
+from tuner.pipeline.sources.log_file import LONGEST, FilePiece, read_blocks
 from tuner.pipeline.sources.notes import count_kinds, note_damage
-from tuner.pipeline.sources.source_result import Reading
-from tuner.pipeline.sources.task_lines import Damaged, part
+from tuner.pipeline.sources.source_result import SourceResult
+from tuner.pipeline.sources.task_lines import DamagedLine, part
 from tuner.pipeline.sources.trigger_lines import read_trigger
 
 if TYPE_CHECKING:
@@ -36,7 +36,9 @@ TIMEOUT = 30.0  # s
 BETWEEN = re.compile(r"[\s,\[\]]*")
 
 
-def read_progress(spark: SparkSession, found: Sequence[Found], application: str | None, strict: bool) -> Reading:
+def read_progress(
+    spark: SparkSession, found: Sequence[InputFile], application: str | None, strict: bool
+) -> SourceResult:
     if not application:
         raise BadInput(f"{found[0].path} does not say which application it is of; name the application")
     local = [file for file in found if not is_address(file)]
@@ -45,17 +47,17 @@ def read_progress(spark: SparkSession, found: Sequence[Found], application: str 
     for file in found:
         if is_address(file):
             rows = parse_text(fetch(file.path), file.log)
-            names = [field.name for field in fields(Event)]
+            names = [field.name for field in fields(LogEvent)]
             frames.append(spark.createDataFrame([tuple(row.get(name) for name in names) for row in rows], ddl()))
     events = reduce(lambda one, other: one.unionByName(other), frames)
     counts = count_kinds(events)
     if strict and not any("progress" in kinds for kinds in counts.values()):
         raise BadInput(f"{found[0].path}: no progress of a streaming query is in it; write progress.json, one a line")
     queries = find_queries(events, application).localCheckpoint()
-    return Reading(make_batch_samples(events, queries), make_links(events, queries), tuple(note_damage(counts)))
+    return SourceResult(make_batch_samples(events, queries), make_links(events, queries), tuple(note_damage(counts)))
 
 
-def is_address(file: Found) -> bool:
+def is_address(file: InputFile) -> bool:
     return file.path.startswith(("http://", "https://"))
 
 
@@ -67,11 +69,11 @@ def fetch(address: str) -> str:
         raise BadInput(f"{address} does not answer ({error}); give an address that returns progress as JSON") from error
 
 
-def read_file(piece: Piece) -> Iterator[pa.RecordBatch]:
+def read_file(piece: FilePiece) -> Iterator[pa.RecordBatch]:
     yield from pack(read_documents(piece), arrow_schema())
 
 
-def read_documents(piece: Piece) -> Iterator[dict[str, Any]]:
+def read_documents(piece: FilePiece) -> Iterator[dict[str, Any]]:
     """Line by line where the first line is a document, or several; else the text as a whole."""
     damaged = 0
     lines = read_lines(piece)
@@ -85,13 +87,13 @@ def read_documents(piece: Piece) -> Iterator[dict[str, Any]]:
             documents = parse(line)
             damaged += documents is None
             yield from ({"log": piece.log} | document for document in documents or ())
-    except (Torn, OSError):
+    except (TruncatedStream, OSError):
         yield {"log": piece.log, "kind": "cut"}
     if damaged:
         yield {"log": piece.log, "kind": "corrupt", "number": damaged}
 
 
-def read_lines(piece: Piece) -> Iterator[bytes]:
+def read_lines(piece: FilePiece) -> Iterator[bytes]:
     """The lines that are not blank."""
     for block in read_blocks(piece):
         yield from (line for line in block.split(b"\n") if line.strip())
@@ -108,7 +110,7 @@ def parse(line: bytes) -> list[dict[str, Any]] | None:
 
 def take(document: object) -> dict[str, Any]:
     if not isinstance(document, dict):
-        raise Damaged("no object")
+        raise DamagedLine("no object")
     return read_trigger(part(document, "progress") or document)
 
 
@@ -121,7 +123,7 @@ def parse_text(text: str, log: str) -> Iterator[dict[str, Any]]:
         try:
             document, place = decoder.raw_decode(text, place)
             yield {"log": log} | take(document)
-        except Damaged:
+        except DamagedLine:
             damaged += 1
         except (ValueError, RecursionError):
             damaged += 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tuner.pipeline.sources.context import Context
+from tuner.pipeline.sources.context import LogContext
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 MINUTE = 60_000  # ms
 
 
-def make_replica_samples(events: DataFrame, context: Context) -> DataFrame:
+def make_replica_samples(events: DataFrame, context: LogContext) -> DataFrame:
     from pyspark.sql import functions as f
 
     from tuner.pipeline.sources.sample_schema import shape_frame
@@ -39,7 +39,7 @@ def make_replica_samples(events: DataFrame, context: Context) -> DataFrame:
     )
 
 
-def find_stretches(events: DataFrame, context: Context) -> DataFrame:
+def find_stretches(events: DataFrame, context: LogContext) -> DataFrame:
     """From when to when each executor works for each operator."""
     from pyspark.sql import functions as f
 

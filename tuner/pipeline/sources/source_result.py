@@ -12,7 +12,7 @@ LINKS = "application string, upstream string, downstream string"
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class SourceResult:
     samples: DataFrame  # columns of Sample
     links: DataFrame  # columns of LINKS
     notes: tuple[str, ...] = ()

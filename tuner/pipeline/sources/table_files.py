@@ -16,9 +16,9 @@ from urllib.parse import unquote, urlparse
 
 from scaler.model.errors import BadInput
 from tuner.pipeline.sources.column_rules import MEASURED
-from tuner.pipeline.sources.found import Found
+from tuner.pipeline.sources.found import InputFile
 from tuner.pipeline.sources.sample_schema import shape_frame
-from tuner.pipeline.sources.source_result import Reading, no_links
+from tuner.pipeline.sources.source_result import SourceResult, no_links
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -31,7 +31,7 @@ SHOWN = 40  # characters of a wrong value in a sentence
 Header = Mapping[str, str]  # our name -> the file's
 
 
-def read_table(spark: SparkSession, found: Sequence[Found], application: str | None, strict: bool) -> Reading:
+def read_table(spark: SparkSession, found: Sequence[InputFile], application: str | None, strict: bool) -> SourceResult:
     """Files with the same columns are read together."""
     groups: dict[tuple[bool, tuple[str, ...]], list[str]] = {}
     for file in found:
@@ -43,7 +43,7 @@ def read_table(spark: SparkSession, found: Sequence[Found], application: str | N
     for (parquet, names), paths in groups.items():
         rows = spark.read.parquet(*paths) if parquet else spark.read.csv(paths, header=True, multiLine=False)
         frames.append(make_samples(rows, {name.strip().lower(): name for name in names}, application))
-    return Reading(reduce(lambda one, other: one.unionByName(other), frames), no_links(spark))
+    return SourceResult(reduce(lambda one, other: one.unionByName(other), frames), no_links(spark))
 
 
 def read_header(path: str) -> tuple[str, ...]:

@@ -35,7 +35,7 @@ OF_HEAD = ("stage", "attempt", "task", "time", "executor", "end")
 COLUMNS = (*OF_HEAD, *(column for column, _ in IN_METRICS))
 
 
-class Damaged(ValueError):
+class DamagedLine(ValueError):
     """The line is no event."""
 
 
@@ -72,7 +72,7 @@ def parse(line: bytes) -> dict[str, Any]:
         "end": whole(info.get("Finish Time")),
     }
     if any(value is None for value in values.values()):
-        raise Damaged("a number is missing")
+        raise DamagedLine("a number is missing")
     return values | {
         "kind": "lost" if reason == "Resubmitted" else "task",
         "success": reason == "Success",
@@ -93,7 +93,7 @@ def load(line: bytes) -> dict[str, Any]:
     except ValueError:  # Java writes NaN, and numbers of any length
         event = load_lenient(line)
     if not isinstance(event, dict):
-        raise Damaged("no object")
+        raise DamagedLine("no object")
     return event
 
 
@@ -101,7 +101,7 @@ def load_lenient(line: bytes) -> object:
     try:
         return json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise Damaged("no JSON") from error
+        raise DamagedLine("no JSON") from error
 
 
 def part(of: dict[str, Any], name: str) -> dict[str, Any]:

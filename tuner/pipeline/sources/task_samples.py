@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tuner.pipeline.sources.context import Context, of_kind
+from tuner.pipeline.sources.context import LogContext, of_kind
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 
-def make_task_samples(events: DataFrame, context: Context) -> DataFrame:
+def make_task_samples(events: DataFrame, context: LogContext) -> DataFrame:
     from pyspark.sql import functions as f
 
     from tuner.pipeline.sources.sample_schema import shape_frame

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from scaler.model.errors import BadInput
-from tuner.pipeline.sources.found import Found
+from tuner.pipeline.sources.found import InputFile
 from tuner.pipeline.sources.sample_schema import ddl, shape_frame
-from tuner.pipeline.sources.source_result import Reading, no_links
+from tuner.pipeline.sources.source_result import SourceResult, no_links
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 DAMAGED = "_damaged"
 
 
-def read_records(spark: SparkSession, found: Sequence[Found], application: str | None, strict: bool) -> Reading:
+def read_records(
+    spark: SparkSession, found: Sequence[InputFile], application: str | None, strict: bool
+) -> SourceResult:
     from pyspark.sql import functions as f
 
     reader = spark.read.schema(f"{ddl()}, {DAMAGED} string").option("columnNameOfCorruptRecord", DAMAGED)
@@ -34,4 +36,6 @@ def read_records(spark: SparkSession, found: Sequence[Found], application: str |
         "evidence": f.lit("records"),
         "completeness": f.coalesce("completeness", f.lit(1.0)),
     }
-    return Reading(shape_frame(lines.where(sound), columns), no_links(spark), (left_out,) if good < all_lines else ())
+    return SourceResult(
+        shape_frame(lines.where(sound), columns), no_links(spark), (left_out,) if good < all_lines else ()
+    )

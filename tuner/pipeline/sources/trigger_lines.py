@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from scaler.model.spark_progress import part, read_progress
-from tuner.pipeline.sources.task_lines import Damaged
+from scaler.model.spark_progress import read_object, read_progress
+from tuner.pipeline.sources.task_lines import DamagedLine
 
 BRACKETS = re.compile(r"^\w*(?P<kind>File|Delta|Kafka|Iceberg)\w*\[(?:Subscribe\w*\[)?(?P<inner>[^\[\]]+)\]*$")
 
@@ -21,7 +21,7 @@ def read_trigger(document: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of an `Event`; times in ms since 1970."""
     trigger = read_progress(document)
     if trigger is None:
-        raise Damaged("no progress of a query")
+        raise DamagedLine("no progress of a query")
     listed = document.get("sources")
     sources = [source for source in listed if isinstance(source, Mapping)] if isinstance(listed, list) else []
     return {
@@ -38,7 +38,7 @@ def read_trigger(document: Mapping[str, Any]) -> dict[str, Any]:
         "latest": trigger.latest,
         "backlog": trigger.backlog,
         "reads": sorted({place for source in sources for place in find_places(source.get("description"))}),
-        "writes": next(iter(find_places(part(document, "sink").get("description"))), None),
+        "writes": next(iter(find_places(read_object(document, "sink").get("description"))), None),
     }
 
 

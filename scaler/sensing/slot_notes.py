@@ -17,8 +17,8 @@ from itertools import pairwise
 from statistics import median
 
 from scaler.model.spark_progress import Trigger
-from scaler.sensing.batch_history import Past
-from scaler.sensing.spans import Batch, Span
+from scaler.sensing.batch_history import QueryPast
+from scaler.sensing.spans import ArrivalSpan, ServedBatch
 
 RESTARTED, STOPPED, CATCHING_UP, FULL, STALLED = "restarted", "stopped", "catching up", "full", "stalled"
 IDLE_S = 10.0  # between signs of idleness, by Spark's own settings
@@ -31,7 +31,9 @@ USUAL = 20  # batches, from which it is known what is usual
 FEWEST = 3
 
 
-def find_states(past: Past, spans: Sequence[Span], batches: Sequence[Batch], start: float, end: float) -> list[str]:
+def find_states(
+    past: QueryPast, spans: Sequence[ArrivalSpan], batches: Sequence[ServedBatch], start: float, end: float
+) -> list[str]:
     """In the order in which they are listed above."""
     known = [batch.trigger for batch in batches if batch.trigger.time < end]
     found = {
@@ -44,7 +46,7 @@ def find_states(past: Past, spans: Sequence[Span], batches: Sequence[Batch], sta
     return [state for state, whether in found.items() if whether]
 
 
-def has_restarted(past: Past, known: Sequence[Trigger], start: float, end: float) -> bool:
+def has_restarted(past: QueryPast, known: Sequence[Trigger], start: float, end: float) -> bool:
     began = {sign.run: sign.time for sign in past.started if sign.time < end}
     runs = list(dict.fromkeys(trigger.run for trigger in known))
     for run in runs[1:]:  # of the first one that is known nobody said that it began
@@ -57,7 +59,7 @@ def has_restarted(past: Past, known: Sequence[Trigger], start: float, end: float
     return began[last] >= start or min(ready, default=end) > start
 
 
-def has_stopped(past: Past, end: float) -> bool:
+def has_stopped(past: QueryPast, end: float) -> bool:
     over = [sign for sign in past.ended if sign.time < end]
     if not over:
         return False
@@ -85,7 +87,9 @@ def are_full(now: Sequence[Trigger]) -> bool:
     return bool(left) and min(left) > 0
 
 
-def has_stalled(past: Past, spans: Sequence[Span], known: Sequence[Trigger], start: float, end: float) -> bool:
+def has_stalled(
+    past: QueryPast, spans: Sequence[ArrivalSpan], known: Sequence[Trigger], start: float, end: float
+) -> bool:
     heard = last_heard(past, end)
     if heard is None or has_stopped(past, end):
         return False
@@ -97,17 +101,17 @@ def has_stalled(past: Past, spans: Sequence[Span], known: Sequence[Trigger], sta
     return len(earlier) >= FEWEST and longest > max(STALL_S, FAR * ever)
 
 
-def first_heard(past: Past) -> float | None:
+def first_heard(past: QueryPast) -> float | None:
     return next((event.time for _, event in past.events()), None)
 
 
-def last_heard(past: Past, end: float) -> float | None:
+def last_heard(past: QueryPast, end: float) -> float | None:
     """When the query last said anything that was known by then."""
     moments = [sign.time for sign in (*past.started, *past.idle)] + [trigger.done for trigger in past.triggers]
     return max((min(moment, end) for moment in moments), default=None)
 
 
-def usual_cycle(spans: Sequence[Span], known: Sequence[Trigger], end: float) -> float:
+def usual_cycle(spans: Sequence[ArrivalSpan], known: Sequence[Trigger], end: float) -> float:
     """The longest that it lately took from one report to the next; idleness is told every ten seconds."""
     lengths = [span.end - span.start for span in spans if span.end <= end][-USUAL:]
     return max([*lengths, *(trigger.duration or 0.0 for trigger in known[-USUAL:])], default=0.0)

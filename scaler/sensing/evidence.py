@@ -27,46 +27,50 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from scaler.model.spark_progress import Sign, Trigger
-from scaler.sensing.batch_history import IDLE, KEPT, STARTED, History, Past, by_time
-from scaler.sensing.driver import Driver
-from scaler.sensing.executor_usage import (
-    Executor,
-    TaskTimes,
-    choose,
-    read_executors,
+from scaler.model.spark_progress import IDLE, STARTED, QueryEvent, Trigger, read_time
+from scaler.sensing.batch_history import (
+    MAX_TRIGGERS,
+    QueryHistory,
+    QueryPast,
+    add_planned_batch,
+    by_time,
+    find_idle_event,
+    follows_last,
 )
-from scaler.sensing.file_arrivals import add_files, find_unreported
-from scaler.sensing.idle_query import find_sign
-from scaler.sensing.listener import Listener
-from scaler.sensing.operators import Operator
+from scaler.sensing.driver import Driver, QueryActivity, QueryListener, QueryStatus
+from scaler.sensing.evaluate import read_slot
+from scaler.sensing.executor_usage import (
+    ObservedExecutor,
+    TaskTimes,
+    fix_zone,
+    read_executors,
+    select_profiles,
+)
+from scaler.sensing.operators import StreamOperator
 from scaler.sensing.reading import Reading
-from scaler.sensing.running_batch import add_flight, is_under_way
-from scaler.sensing.running_jobs import Doing, find_doing
-from scaler.sensing.slot_states import STALLED
-from scaler.sensing.slots import read_slot
-from scaler.sensing.source_files import Folder, look_into
-from scaler.sensing.timed_records import Records, listen
-from scaler.sensing.work import clear_stall, find_longest, join
+from scaler.sensing.slot_notes import STALLED
+from scaler.sensing.source_files import SourceFolder, find_unreported_arrivals, read_source_folder
+from scaler.sensing.timed_records import TimedRecords, subscribe_timer
+from scaler.sensing.work import add_files, clear_stall, find_longest, join
 from scaler.timing import ServiceTimer
 
 LOG = logging.getLogger("scaler.agent")
-QUERIES = 256  # of which histories are kept
-FRESH_S = 0.5  # for which an answer of the JVM serves all operators
-PRESENT_S = 5.0  # after a slot's end, in which what Spark does now is what it did then
+MAX_QUERIES = 256  # of which histories are kept
+MAX_ANSWER_AGE_S = 0.5  # for which an answer of the JVM serves all operators
+MAX_DELAY_S = 5.0  # after a slot's end, in which what Spark does now is what it did then
 Answer = TypeVar("Answer")
 
 
-class Gather:
+class SparkSensor:
     """A `Sensor` over a session; `close` leaves Spark as it was."""
 
     def __init__(
         self,
         spark: Any,
-        operators: Iterable[Operator] = (),
+        operators: Iterable[StreamOperator] = (),
         timers: Mapping[str, ServiceTimer | Sequence[ServiceTimer]] | None = None,
         now: Callable[[], float] = time.time,
-        kept: int = KEPT,
+        kept: int = MAX_TRIGGERS,
         driver: Driver | None = None,
     ) -> None:
         """`timers`: by operator."""
@@ -76,21 +80,21 @@ class Gather:
         self.asking = threading.Lock()
         self.listing = threading.Lock()
         self.operators = {operator.name: operator for operator in operators}
-        self.histories: dict[str, History] = {}  # by query's id, the latest told last
+        self.histories: dict[str, QueryHistory] = {}  # by query's id, the latest told last
         self.names: dict[str, str] = {}  # ids by the queries' names
-        self.records: dict[str, Records] = {}
+        self.records: dict[str, TimedRecords] = {}
         self.checkpoints: dict[str, str] = {}
-        self.folders: dict[str, tuple[float, Folder | None]] = {}  # as they were after the end of a slot
+        self.folders: dict[str, tuple[float, SourceFolder | None]] = {}  # as they were after the end of a slot
         self.tasks = TaskTimes()
-        self.executors: list[Executor] | None = None
+        self.executors: list[ObservedExecutor] | None = None
         self.asked = float("-inf")
         self.leaving: list[Callable[[], None]] = []
         for operator, told in (timers or {}).items():
             for timer in [told] if isinstance(told, ServiceTimer) else told:
                 self.listen(operator, timer)
-        self.leaving.append(self.driver.add_listener(Listener(self, now)))
+        self.leaving.append(self.driver.add_listener(QueryListener(self, now)))
 
-    def watch(self, operator: Operator) -> None:
+    def watch(self, operator: StreamOperator) -> None:
         """Read this one from now on; one of the same name is replaced."""
         with self.lock:
             self.operators[operator.name] = operator
@@ -98,23 +102,23 @@ class Gather:
     def listen(self, operator: str, timer: ServiceTimer) -> None:
         """Have this timer's sums in the operator's readings, too."""
         with self.lock:
-            records = self.records.setdefault(operator, Records())
-        self.leaving.append(listen(timer, records))
+            records = self.records.setdefault(operator, TimedRecords())
+        self.leaving.append(subscribe_timer(timer, records))
 
     def add(self, trigger: Trigger) -> None:
         with self.lock:
             self.find_history(trigger.query, trigger.name).add(trigger)
 
-    def note(self, kind: str, sign: Sign) -> None:
+    def note(self, kind: str, sign: QueryEvent) -> None:
         with self.lock:
             self.find_history(sign.query, sign.name if kind == STARTED else None).note(kind, sign)
 
-    def find_history(self, query: str, name: str | None) -> History:
-        history = self.histories.pop(query, None) or History(self.kept)
+    def find_history(self, query: str, name: str | None) -> QueryHistory:
+        history = self.histories.pop(query, None) or QueryHistory(self.kept)
         self.histories[query] = history
         if name is not None:
             self.names[name] = query
-        while len(self.histories) > QUERIES:
+        while len(self.histories) > MAX_QUERIES:
             gone = next(iter(self.histories))
             del self.histories[gone]
             self.checkpoints.pop(gone, None)
@@ -130,7 +134,7 @@ class Gather:
         executors = self.find_executors()
         past, doing = self.look_now(query, past, end)
         folder = self.find_folder(query, past, end)
-        unreported = find_unreported(past, folder, start, end, doing.run)
+        unreported = find_unreported_arrivals(past, folder, start, end, doing.run)
         reading = read_slot(operator, past, start, end, doing.running_since, unreported)
         if not entry:
             # What waits, waits before the first stage; an answer takes no longer here than it takes in all.
@@ -144,7 +148,7 @@ class Gather:
             reading = replace(reading, put_out=None)
         if doing.running_since is not None and doing.running_since < end:
             reading = replace(reading, running=end - doing.running_since)
-        own = None if executors is None else choose(executors, profiles)
+        own = None if executors is None else select_profiles(executors, profiles)
         records = self.records.get(operator)
         reading = join(reading, entry, own, records, self.find_spent(own, past, doing, start, end), doing)
         long = find_longest(past, doing, start, end) if STALLED in reading.notes else None
@@ -152,13 +156,13 @@ class Gather:
         return reading if long is None else clear_stall(reading, own, spent, *long)
 
     def find_spent(
-        self, own: Sequence[Executor] | None, past: Past, doing: Doing, start: float, end: float
+        self, own: Sequence[ObservedExecutor] | None, past: QueryPast, doing: QueryActivity, start: float, end: float
     ) -> dict[str, float] | None:
         batches = [(t.time, t.done) for t in past.triggers if t.executed and t.done > start]
         with self.asking:
             return None if own is None else self.tasks.read(own, start, end, doing.running_since, batches)
 
-    def look_up(self, operator: str, start: float) -> tuple[str | None, Past, tuple[int, ...], bool, bool]:
+    def look_up(self, operator: str, start: float) -> tuple[str | None, QueryPast, tuple[int, ...], bool, bool]:
         """By the id of the operator's query; by its name where a query of this id was never heard of."""
         with self.lock:
             known = self.operators.get(operator)
@@ -166,58 +170,60 @@ class Gather:
             query = self.names.get(name) if known is None else known.query
             if query not in self.histories:
                 query = self.names.get(name, query)
-            past = self.histories[query].tell(start) if query in self.histories else Past()
+            past = self.histories[query].tell(start) if query in self.histories else QueryPast()
         if known is None:
             return query, past, (), True, True
         return query, past, known.profiles, known.entry, known.leaving
 
-    def find_executors(self) -> list[Executor] | None:
+    def find_executors(self) -> list[ObservedExecutor] | None:
         """As Spark has them now; None where it does not answer."""
         with self.asking:
             now = self.now()
-            if not 0.0 <= now - self.asked < FRESH_S:
+            if not 0.0 <= now - self.asked < MAX_ANSWER_AGE_S:
                 found = attempt(lambda: read_executors(self.driver.list_executors()))
                 self.executors, self.asked = found, now
                 if found is not None:
                     self.tasks.look(now, found)
             return self.executors
 
-    def look_now(self, query: str | None, past: Past, end: float) -> tuple[Past, Doing]:
+    def look_now(self, query: str | None, past: QueryPast, end: float) -> tuple[QueryPast, QueryActivity]:
         """What came before the batch that runs, and what the query does; the latter is nothing of slots long over."""
         if query is None:
-            return past, Doing()
-        present = self.now() - end <= PRESENT_S
+            return past, QueryActivity()
+        present = self.now() - end <= MAX_DELAY_S
         status = attempt(lambda: self.driver.ask_status(query))
         if status is not None and status.idle:
-            return (self.look_back(query, past), Doing(run=status.run)) if present else (past, Doing())
+            return (self.look_back(query, past), QueryActivity(run=status.run)) if present else (past, QueryActivity())
         flight = attempt(lambda: self.driver.ask_flight(query)) if status is not None and status.active else None
-        if status is not None and flight is not None and is_under_way(past, status.run, flight):
-            return add_flight(past, flight), Doing(flight.time, status.run) if present else Doing()
-        found = attempt(lambda: find_doing(status, self.driver.list_running_jobs)) if present else None
-        return past, found or Doing()
+        if status is not None and flight is not None and follows_last(past, status.run, flight):
+            return add_planned_batch(past, flight), QueryActivity(
+                flight.time, status.run
+            ) if present else QueryActivity()
+        found = attempt(lambda: find_activity(status, self.driver.list_running_jobs)) if present else None
+        return past, found or QueryActivity()
 
-    def look_back(self, query: str, past: Past) -> Past:
+    def look_back(self, query: str, past: QueryPast) -> QueryPast:
         """With what the last trigger of an idle query found, which is kept like the signs that Spark sends of it."""
         look = attempt(lambda: self.driver.ask_look(query))
-        sign = None if look is None else find_sign(past, query, look)
+        sign = None if look is None else find_idle_event(past, query, look)
         if sign is None:
             return past
         self.note(IDLE, sign)
         return replace(past, idle=tuple(sorted({*past.idle, sign}, key=by_time)))
 
-    def find_folder(self, query: str | None, past: Past, end: float) -> Folder | None:
+    def find_folder(self, query: str | None, past: QueryPast, end: float) -> SourceFolder | None:
         """What a query that reads files has before it; looked at once for all operators of a slot."""
-        checkpoint = self.find_checkpoint(query, past) if self.now() - end <= PRESENT_S else None
+        checkpoint = self.find_checkpoint(query, past) if self.now() - end <= MAX_DELAY_S else None
         folder = past.triggers[-1].folder if past.triggers else None
         if query is None or checkpoint is None or folder is None:
             return None
         with self.listing:
             seen = self.folders.get(query)
             if seen is None or seen[0] != end:
-                seen = self.folders[query] = end, look_into(folder, checkpoint)
+                seen = self.folders[query] = end, read_source_folder(folder, checkpoint)
             return seen[1]
 
-    def find_checkpoint(self, query: str | None, past: Past) -> str | None:
+    def find_checkpoint(self, query: str | None, past: QueryPast) -> str | None:
         """Of a query that reads files; asked for once."""
         if query is None or not past.triggers or past.triggers[-1].folder is None:
             return None
@@ -241,3 +247,14 @@ def attempt(question: Callable[[], Answer]) -> Answer | None:
     except Exception as error:
         LOG.debug("Spark did not answer a sensor", exc_info=error)
         return None
+
+
+def find_activity(status: QueryStatus | None, jobs: Callable[[], Iterable[object]]) -> QueryActivity:
+    """Jobs are asked for only where the query says that it works; they know their query by its run."""
+    if status is None:
+        return QueryActivity()
+    if not status.active:
+        return QueryActivity(run=status.run)
+    own = [job for job in jobs() if isinstance(job, Mapping) and job.get("jobGroup") == status.run]
+    times = [time for job in own if (time := read_time(fix_zone(job.get("submissionTime")))) is not None]
+    return QueryActivity(min(times, default=None), status.run)

@@ -25,7 +25,7 @@ from tuner.store.applications import add_application, load_application
 from tuner.store.connection import open_store
 from tuner.store.events import list_events
 from tuner.store.records import ApplicationVersion
-from tuner.store.watches import find_watch, put_watch
+from tuner.store.retunings import find_retuning, save_retuning
 
 DEMO = files("tuner.demo").joinpath("demo.toml").read_text()
 OPERATORS = """
@@ -123,14 +123,14 @@ def test_what_is_described_is_retuned_as_it_was_set_to_be(place: Path) -> None:
     path = write(place, DEMO)
     succeed("app", "add", "shop", path)
     with closing(open_store(place / "tuner.db")) as store, store.begin() as session:
-        watch = find_watch(session, "shop")
+        watch = find_retuning(session, "shop")
         assert watch is not None
         assert watch.settings["period_s"] == 86_400.0
-        put_watch(session, "shop", {**watch.settings, "period_s": 3600.0}, 0.0)
+        save_retuning(session, "shop", {**watch.settings, "period_s": 3600.0}, 0.0)
     succeed("app", "add", "shop", path, "--r-max", 0.2)
     with closing(open_store(place / "tuner.db")) as store, store.read() as session:
         assert [event.what for event in list_events(session, "shop")] == ["registered", "registered"]
-        assert find_watch(session, "shop").settings["period_s"] == 3600.0  # type: ignore[union-attr]
+        assert find_retuning(session, "shop").settings["period_s"] == 3600.0  # type: ignore[union-attr]
 
 
 def test_only_a_change_makes_a_version_and_it_is_told(place: Path) -> None:

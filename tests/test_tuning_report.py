@@ -26,7 +26,7 @@ from tests.test_report import HOSTILE, Page
 from tuner.cli.report_command import report
 from tuner.scenario.qos import QoS
 from tuner.search.space.parameters import Parameters, from_document, to_bounds, to_document
-from tuner.search.space.space import from_cube, gather, make_space, settle
+from tuner.search.space.space import from_cube, gather, make_space, project_to_limits
 from tuner.store.applications import add_application
 from tuner.store.connection import open_store
 from tuner.store.objectives import add_objective
@@ -102,7 +102,7 @@ class Search:
     def make(self) -> list[Trial]:
         space = make_space(parse_application(self.application), find_infrastructure("A", 2), QOS)
         chance = np.random.default_rng(self.seed)
-        equal = gather(settle(space, np.ones((1, len(space.operators)))), np.full((1, 3), 1.0 / 3.0))
+        equal = gather(project_to_limits(space, np.ones((1, len(space.operators)))), np.full((1, 3), 1.0 / 3.0))
         tried = [*equal, *from_cube(space, chance.random((self.trials, space.size)))]
         return [self.make_trial(i, space.operators, p) for i, p in enumerate(tried[: self.trials])]
 

@@ -46,25 +46,25 @@ def search_once(engine: str, slots: int) -> dict[str, float]:
     from sim.infrastructure import find_infrastructure
     from sim.setting import Setting
     from tuner.scenario.qos import QoS
-    from tuner.search.engines import Question, find_engine
-    from tuner.search.evaluation import Exam, evaluate
-    from tuner.search.space.evaluated import Outcome
+    from tuner.search.engines import SearchProblem, find_engine
+    from tuner.search.evaluation import EvaluationSpec, evaluate
+    from tuner.search.space.evaluated import EvaluationOutcome
     from tuner.search.space.space import make_space
 
     trace = generate("diurnal", low=50.0, high=600.0, slots=slots, seed=0, noise=50.0)
     qos = QoS(0.04)
     setting = Setting(find_application("pipeline"), find_infrastructure("A", 3), trace, "ql-pds-plus", qos.r_max)
-    exam = Exam(setting, qos, (0,))
-    question = Question(make_space(setting.application, setting.infrastructure, qos), qos, SEARCHES[engine])
-    ask, history, asking, replays = find_engine(engine), list[Outcome](), 0.0, 0.0
-    while len(history) < question.budget:
+    spec = EvaluationSpec(setting, qos, (0,))
+    problem = SearchProblem(make_space(setting.application, setting.infrastructure, qos), qos, SEARCHES[engine])
+    ask, history, asking, replays = find_engine(engine), list[EvaluationOutcome](), 0.0, 0.0
+    while len(history) < problem.budget:
         began = time.perf_counter()
-        suggestions = ask(question, history, 0)
+        suggestions = ask(problem, history, 0)
         asked = time.perf_counter()
         asking += asked - began
         if not suggestions:
             break
-        outcome = evaluate(exam, suggestions[0].parameters).outcome
+        outcome = evaluate(spec, suggestions[0].parameters).outcome
         replays += time.perf_counter() - asked
         history.append(note(outcome, suggestions[0].note))
     return {"evaluations": len(history), "asking": asking, "replays": replays}
@@ -84,8 +84,8 @@ def time_suggestion(trials: int = 100, repeats: int = 10) -> float:
     from sim.application import Application, Edge, Operator
     from sim.infrastructure import find_infrastructure
     from tuner.scenario.qos import QoS
-    from tuner.search.engines import Question, find_engine
-    from tuner.search.space.evaluated import Outcome
+    from tuner.search.engines import SearchProblem, find_engine
+    from tuner.search.space.evaluated import EvaluationOutcome
     from tuner.search.space.space import from_cube, make_space
 
     names = [f"op{i}" for i in range(8)]
@@ -95,14 +95,14 @@ def time_suggestion(trials: int = 100, repeats: int = 10) -> float:
     space = make_space(Application(operators, edges), find_infrastructure("A", 3), qos)
     rng = np.random.default_rng(0)
     history = [
-        Outcome(one, 10.0 + 5.0 * sum(x * x for x in one.shares), 0.1 * one.weights.resources, 0.01)
+        EvaluationOutcome(one, 10.0 + 5.0 * sum(x * x for x in one.shares), 0.1 * one.weights.resources, 0.01)
         for one in from_cube(space, rng.random((trials, space.size)))
     ]
-    ask, question = find_engine("gp"), Question(space, qos, 400)
-    history[-1] = note(history[-1], ask(question, history[:-1], 0)[0].note)
+    ask, problem = find_engine("gp"), SearchProblem(space, qos, 400)
+    history[-1] = note(history[-1], ask(problem, history[:-1], 0)[0].note)
     began = time.perf_counter()
     for seed in range(repeats):
-        ask(question, history, seed)
+        ask(problem, history, seed)
     return 1000.0 * (time.perf_counter() - began) / repeats
 
 

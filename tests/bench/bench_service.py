@@ -26,7 +26,7 @@ import numpy as np
 
 from tests.service.served import add_secret, service
 from tuner.store.connection import Store, open_store
-from tuner.store.orders import put_orders
+from tuner.store.orders import save_orders
 
 EVERY = 10.0  # seconds between two reports of a scaler
 WAIT = 30.0  # seconds of a long poll
@@ -147,7 +147,7 @@ def write_orders(app: str, operators: int, version: int) -> dict[str, Any]:
 def issue(store: Store, apps: dict[str, int], version: int) -> None:
     with store.begin() as session:
         for app, operators in apps.items():
-            put_orders(session, app, write_orders(app, operators, version), time.time())
+            save_orders(session, app, write_orders(app, operators, version), time.time())
 
 
 async def live(store: Store, clients: list[Client], apps: dict[str, int], seconds: float) -> Books:

@@ -28,7 +28,7 @@ from tuner.store.records import DecisionRecord, Trial, TuningRun
 from tuner.store.rows import to_columns
 from tuner.store.runs import start_run
 from tuner.store.samples import STORED, load_samples, save_samples, to_row
-from tuner.store.trials import Chosen, add_trial, list_trials
+from tuner.store.trials import TrialFilter, add_trial, list_trials
 
 SAMPLES, TRIALS, DECISIONS = 100_000, 50_000, 50_000
 FIGURES: dict[str, Any] = {"arrived": 5.0, "service_n": 3.0, "service_sum": 2.0, "service_squares": 1.0, "busy": 2.5}
@@ -94,13 +94,13 @@ def measure_trials(store: Store) -> None:
     rest = [to_columns(make_trial(run, i)) for i in range(500, TRIALS)]
     with store.begin() as session:
         session.connection().execute(insert(TrialRow), rest)
-    mine = Chosen(application="clicks")
+    mine = TrialFilter(application="clicks")
     with store.read() as session:
         listed = timed("50,000 trials listed by cost", TRIALS, lambda: list_trials(session, mine, "cost"))
         texts = [json.dumps(t.parameters) for t in list_trials(session, mine)]
         parsed = timed("their parameters parsed as JSON alone", TRIALS, lambda: [json.loads(t) for t in texts])
         print(f"  {'':<44} {listed / parsed:>10.2f} of it")
-        best = Chosen(application="clicks", feasible=True)
+        best = TrialFilter(application="clicks", feasible=True)
         timed(
             "the 20 best feasible, 100 times",
             2_000,

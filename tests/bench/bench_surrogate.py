@@ -25,8 +25,8 @@ from tuner.surrogate.accuracy import FOLDS, deal
 from tuner.surrogate.calibrate import choose_model
 from tuner.surrogate.checks import NEAR_ONE
 from tuner.surrogate.fit import find_known, fit, make_load
-from tuner.surrogate.load import cut
-from tuner.surrogate.observed_windows import Windows, gather
+from tuner.surrogate.load import select_windows
+from tuner.surrogate.observed_windows import Windows, build_windows
 from tuner.surrogate.response import fit_model, predict_model
 from tuner.surrogate.service_moments import list_services
 from tuner.surrogate.speedups import find_speedups
@@ -90,14 +90,14 @@ def print_operator(windows: Windows) -> None:
     load = make_load(windows, services[reference], speedups, 1.0)
     sound = find_known(windows) & (windows.response > 0.0) & (load.utilisation < NEAR_ONE)
     sound &= ~find_backlog(windows) & ~find_changes(windows)
-    load, observed = cut(load, sound), windows.response[sound]
+    load, observed = select_windows(load, sound), windows.response[sound]
     predicted, names = np.empty(observed.size), set()
     fold = deal(observed.size)
     for i in range(FOLDS):
         out = fold == i
-        name, memory = choose_model(cut(load, ~out), observed[~out])
-        parameters = fit_model(name, cut(load, ~out), observed[~out], memory)
-        predicted[out] = predict_model(name, cut(load, out), parameters)
+        name, memory = choose_model(select_windows(load, ~out), observed[~out])
+        parameters = fit_model(name, select_windows(load, ~out), observed[~out], memory)
+        predicted[out] = predict_model(name, select_windows(load, out), parameters)
         names.add(name)
     errors = []
     print(f"{windows.operator}: {observed.size} of {windows.start.size} windows, {', '.join(sorted(names))}")
@@ -117,7 +117,7 @@ def main() -> None:
     parser.add_argument("--window", type=float, default=15.0, help="seconds")
     told = parser.parse_args()
     samples = read_bed(told.folder, told.window)
-    for windows in gather(samples).values():
+    for windows in build_windows(samples).values():
         print_operator(windows)
     for operator in fit(samples, "bed").operators:
         if operator.response and operator.response.accuracy:

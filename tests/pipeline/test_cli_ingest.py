@@ -28,7 +28,7 @@ from tuner.cli.trace_commands import trace
 from tuner.store.applications import add_application
 from tuner.store.connection import open_store
 from tuner.store.marks import save_marks
-from tuner.store.records import Mark
+from tuner.store.records import SourceMark
 from tuner.store.samples import save_samples
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ def test_the_sources_are_those_that_nothing_is_seen_to_feed(db: Path, tmp_path: 
 
     store = open_store(db)
     with store.begin() as session:
-        save_marks(session, [Mark("shop", HISTORY, 0, START, asdict(Ledger(60.0, links=(("parse", "count"),))))])
+        save_marks(session, [SourceMark("shop", HISTORY, 0, START, asdict(Ledger(60.0, links=(("parse", "count"),))))])
     store.close()
     succeed(trace, "export", "shop", tmp_path / "r.csv", "--gap", 10, db=db)
     assert read_trace(tmp_path / "r.csv").rates[:3].tolist() == [1.0, 2.0, 3.0]

@@ -20,8 +20,8 @@ from scaler.model.task import Moments
 from sim.application import Application, Edge, Operator
 from sim.infrastructure import find_infrastructure
 from tuner.scenario.qos import QoS
-from tuner.search.engines import Ask, Question, Suggestion
-from tuner.search.space.evaluated import Outcome, meets
+from tuner.search.engines import Engine, SearchProblem, Suggestion
+from tuner.search.space.evaluated import EvaluationOutcome, meets
 from tuner.search.space.parameters import Parameters
 from tuner.search.space.space import make_space
 
@@ -34,7 +34,7 @@ class Problem:
     """`judge` makes of z the cost above the optimum's and what is left of both constraints, negative where broken."""
 
     name: str
-    question: Question
+    problem: SearchProblem
     judge: Callable[[Point], tuple[float, float, float]]
     best: Point  # where the optimum is
     cost: float = 5.0  # there
@@ -46,8 +46,8 @@ def chain(length: int) -> Application:
     return Application(operators, edges)
 
 
-def ask_for(application: Application, budget: int = 60, qos: QoS = QUALITY) -> Question:
-    return Question(make_space(application, find_infrastructure("A", n_res=3), qos), qos, budget)
+def ask_for(application: Application, budget: int = 60, qos: QoS = QUALITY) -> SearchProblem:
+    return SearchProblem(make_space(application, find_infrastructure("A", n_res=3), qos), qos, budget)
 
 
 def to_coordinates(parameters: Parameters) -> Point:
@@ -61,10 +61,10 @@ def to_coordinates(parameters: Parameters) -> Point:
     return np.array([*z, 1.0 - (1.0 - w.performance) ** 2, w.reconfiguration / (1.0 - w.performance)])
 
 
-def evaluate(problem: Problem, suggestion: Suggestion) -> Outcome:
+def evaluate(problem: Problem, suggestion: Suggestion) -> EvaluationOutcome:
     above, slack_v, slack_r = problem.judge(to_coordinates(suggestion.parameters))
-    qos = problem.question.qos
-    return Outcome(
+    qos = problem.problem.qos
+    return EvaluationOutcome(
         suggestion.parameters,
         problem.cost + above,
         qos.eta_v * max(0.0, 1.0 - slack_v),
@@ -73,20 +73,20 @@ def evaluate(problem: Problem, suggestion: Suggestion) -> Outcome:
     )
 
 
-def search(problem: Problem, ask: Ask, seed: int, budget: int, count: int = 1) -> list[Outcome]:
+def search(problem: Problem, ask: Engine, seed: int, budget: int, count: int = 1) -> list[EvaluationOutcome]:
     """The trials of a search, as many as are asked for at the most."""
-    history: list[Outcome] = []
+    history: list[EvaluationOutcome] = []
     while len(history) < budget:
-        suggestions = ask(problem.question, history, seed, min(count, budget - len(history)))
+        suggestions = ask(problem.problem, history, seed, min(count, budget - len(history)))
         if not suggestions:
             break
         history += [evaluate(problem, suggestion) for suggestion in suggestions]
     return history
 
 
-def find_regret(problem: Problem, history: list[Outcome]) -> float:
+def find_regret(problem: Problem, history: list[EvaluationOutcome]) -> float:
     """How much dearer than the optimum the best trial is that meets both constraints; infinite where none does."""
-    met = [outcome.cost for outcome in history if meets(outcome, problem.question.qos)]
+    met = [outcome.cost for outcome in history if meets(outcome, problem.problem.qos)]
     return min(met, default=math.inf) - problem.cost
 
 

@@ -82,9 +82,9 @@ class Tuners:
         assert self.process.stdout is not None
         return int(self.process.stdout.readline())
 
-    def ask(self, question: dict[str, Any]) -> int:
+    def ask(self, problem: dict[str, Any]) -> int:
         assert self.process.stdin is not None
-        self.process.stdin.write(f"{json.dumps(question)}\n")
+        self.process.stdin.write(f"{json.dumps(problem)}\n")
         self.process.stdin.flush()
         return self.read()
 

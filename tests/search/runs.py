@@ -14,9 +14,9 @@ import numpy as np
 from sim.setting import Setting
 from sim.simulate import simulate
 from tuner.scenario.description import read_description, scenario_of
-from tuner.search.problem import Wanted, read_brief
+from tuner.search.problem import TuneOptions, load_plan
 from tuner.search.space.parameters import Parameters
-from tuner.search.tuning_run import Ended, resume_tuning, start_tuning, tune
+from tuner.search.tuning_run import TuningResult, resume_tuning, start_tuning, tune
 from tuner.store.applications import add_application
 from tuner.store.connection import Store, open_store
 from tuner.store.objectives import list_objectives
@@ -53,9 +53,9 @@ def put(store: Store, name: str, document: Mapping[str, Any]) -> None:
         add_application(session, name, document, 0.0)
 
 
-def run(store: Store, app: str = APP, flags: Mapping[str, Any] | None = None, **wanted: Any) -> Ended:
+def run(store: Store, app: str = APP, flags: Mapping[str, Any] | None = None, **wanted: Any) -> TuningResult:
     """A tuning from its start to its end."""
-    return tune(store, app, start_tuning(store, app, flags or {}, Wanted(**wanted)))
+    return tune(store, app, start_tuning(store, app, flags or {}, TuneOptions(**wanted)))
 
 
 def stop_after(count: int) -> Callable[[Trial, Sequence[Trial]], None]:
@@ -68,9 +68,9 @@ def stop_after(count: int) -> Callable[[Trial, Sequence[Trial]], None]:
     return look
 
 
-def run_in_pieces(store: Store, pieces: Sequence[int], app: str = APP, **wanted: Any) -> Ended:
+def run_in_pieces(store: Store, pieces: Sequence[int], app: str = APP, **wanted: Any) -> TuningResult:
     """A tuning that is stopped whenever it has kept so many trials, and resumed."""
-    held = start_tuning(store, app, {}, Wanted(**wanted))
+    held = start_tuning(store, app, {}, TuneOptions(**wanted))
     for count in pieces:
         try:
             return tune(store, app, held, stop_after(count))
@@ -113,18 +113,18 @@ def read_runs(store: Store, app: str | None = None) -> list[TuningRun]:
         return list_runs(session, app)
 
 
-def run_anew(path: Path, pieces: Sequence[int] = (), **wanted: Any) -> Ended:
+def run_anew(path: Path, pieces: Sequence[int] = (), **wanted: Any) -> TuningResult:
     """A tuning of the example in a database of its own."""
     with closing(open_store(path)) as store:
         add(store)
         return run_in_pieces(store, pieces, **wanted)
 
 
-def of(ended: Ended, purpose: str) -> list[Trial]:
+def of(ended: TuningResult, purpose: str) -> list[Trial]:
     return [trial for trial in ended.trials if trial.detail["purpose"] == purpose]
 
 
-def setting_of(ended: Ended, parameters: Parameters, r_max: float) -> Setting:
+def setting_of(ended: TuningResult, parameters: Parameters, r_max: float) -> Setting:
     """The setting in which a trial was replayed, from the run's document and the simulator's own words alone."""
     document = ended.run.settings["document"]
     setting = scenario_of(document).settings[0]
@@ -141,6 +141,6 @@ def replay(setting: Setting, seeds: Sequence[int]) -> tuple[float, float, float]
 
 
 def read_brief_of(store: Store, app: str = APP, flags: Mapping[str, Any] | None = None, **wanted: Any) -> Any:
-    held = start_tuning(store, app, flags or {}, Wanted(**wanted))
+    held = start_tuning(store, app, flags or {}, TuneOptions(**wanted))
     with store.read() as session:
-        return read_brief(session, app, held)
+        return load_plan(session, app, held)

@@ -12,24 +12,24 @@ from scaler.model.task import Weights
 from sim.graphs import find_application
 from sim.infrastructure import find_infrastructure
 from tuner.scenario.qos import QoS
-from tuner.search.engines import Question, Suggestion, find_engine
+from tuner.search.engines import SearchProblem, Suggestion, find_engine
 from tuner.search.engines import skopt as paper
-from tuner.search.space.evaluated import Outcome
+from tuner.search.space.evaluated import EvaluationOutcome
 from tuner.search.space.parameters import Parameters
 from tuner.search.space.space import make_space
 
 
-def answer(suggestion: Suggestion, cost: float) -> Outcome:
-    return Outcome(suggestion.parameters, cost, 0.03, 0.04, note=suggestion.note)
+def answer(suggestion: Suggestion, cost: float) -> EvaluationOutcome:
+    return EvaluationOutcome(suggestion.parameters, cost, 0.03, 0.04, note=suggestion.note)
 
 
 @pytest.fixture(scope="module")
-def question() -> Question:
+def problem() -> SearchProblem:
     qos = QoS(0.05)
-    return Question(make_space(find_application("diamond"), find_infrastructure("A", n_res=3), qos), qos, 100)
+    return SearchProblem(make_space(find_application("diamond"), find_infrastructure("A", n_res=3), qos), qos, 100)
 
 
-def make_phase(number: int, name: str, cost: float, count: int = paper.N_BO) -> list[Outcome]:
+def make_phase(number: int, name: str, cost: float, count: int = paper.N_BO) -> list[EvaluationOutcome]:
     """Outcomes as the engine's own suggestions would have left them, all alike but for the first, the best."""
     shares = (0.1, 0.3, 0.5, 0.2, 0.3)
     point = list(shares) if name == "shares" else [0.5, 0.3, 0.2]
@@ -39,12 +39,12 @@ def make_phase(number: int, name: str, cost: float, count: int = paper.N_BO) -> 
     return [answer(suggestion, cost + (i > 0)) for i in range(count)]
 
 
-def test_the_shares_come_first_with_equal_weights_and_use_up_the_bound(question: Question) -> None:
-    history: list[Outcome] = []
+def test_the_shares_come_first_with_equal_weights_and_use_up_the_bound(problem: SearchProblem) -> None:
+    history: list[EvaluationOutcome] = []
     ask = find_engine("skopt")
     for _ in range(8):
-        (suggestion,) = ask(question, history, 1)
-        sums = np.array(suggestion.parameters.shares) @ question.space.incidence.T
+        (suggestion,) = ask(problem, history, 1)
+        sums = np.array(suggestion.parameters.shares) @ problem.space.incidence.T
         assert (sums >= 0.99 - 1e-6).all()
         assert (sums <= 1.0 + 1e-6).all()
         assert min(suggestion.parameters.shares) >= 0.01 - 1e-9
@@ -52,13 +52,13 @@ def test_the_shares_come_first_with_equal_weights_and_use_up_the_bound(question:
         history.append(answer(suggestion, 10.0 + suggestion.parameters.shares[0]))
 
 
-def test_the_weights_come_next_with_the_best_shares(question: Question) -> None:
+def test_the_weights_come_next_with_the_best_shares(problem: SearchProblem) -> None:
     history = make_phase(0, "shares", 10.0)
     best = Parameters((0.2, 0.3, 0.4, 0.1, 0.4), Weights(1 / 3, 1 / 3, 1 / 3))
     history[4] = replace(history[4], parameters=best, cost=9.0)
     history[7] = replace(history[7], cost=1.0, violations=0.06)  # cheap, and breaks a constraint
     for _ in range(5):
-        (suggestion,) = find_engine("skopt")(question, history, 1)
+        (suggestion,) = find_engine("skopt")(problem, history, 1)
         assert suggestion.parameters.shares == best.shares
         assert 0.98 <= sum(suggestion.note["point"]) <= 1.02 + 1e-9
         assert min(suggestion.note["point"]) >= 0.05 - 1e-9
@@ -66,9 +66,9 @@ def test_the_weights_come_next_with_the_best_shares(question: Question) -> None:
     assert history[-1].note["phase"] == "weights"
 
 
-def test_a_batch_does_not_reach_into_the_next_phase(question: Question) -> None:
+def test_a_batch_does_not_reach_into_the_next_phase(problem: SearchProblem) -> None:
     history = make_phase(0, "shares", 10.0, count=23)
-    assert len(find_engine("skopt")(question, history, 1, 8)) == 2
+    assert len(find_engine("skopt")(problem, history, 1, 8)) == 2
 
 
 @pytest.mark.parametrize(
@@ -83,18 +83,18 @@ def test_a_batch_does_not_reach_into_the_next_phase(question: Question) -> None:
         ([math.nan, math.nan], True),  # nothing ever succeeds
     ],
 )
-def test_two_rounds_without_gain_end_it(question: Question, costs: list[float], over: bool) -> None:
-    history: list[Outcome] = []
+def test_two_rounds_without_gain_end_it(problem: SearchProblem, costs: list[float], over: bool) -> None:
+    history: list[EvaluationOutcome] = []
     for number, cost in enumerate(costs):
         history += make_phase(number, "shares", cost) + make_phase(number, "weights", cost)
-    suggestions: list[Suggestion] = find_engine("skopt")(question, history, 1)
+    suggestions: list[Suggestion] = find_engine("skopt")(problem, history, 1)
     assert (suggestions == []) == over
     if not over:
         assert (suggestions[0].note["round"], suggestions[0].note["phase"]) == (len(costs), "shares")
 
 
-def test_a_broken_constraint_costs_a_hundred(question: Question) -> None:
+def test_a_broken_constraint_costs_a_hundred(problem: SearchProblem) -> None:
     (outcome,) = make_phase(0, "shares", 10.0, count=1)
     broken = replace(outcome, violations=np.float64(0.06), reconfigurations=np.float64(0.11))
-    assert paper.penalise(outcome, question.qos) == 10.0
-    assert paper.penalise(broken, question.qos) == 210.0
+    assert paper.penalise(outcome, problem.qos) == 10.0
+    assert paper.penalise(broken, problem.qos) == 210.0

@@ -53,9 +53,9 @@ def test_the_optimum_is_where_it_is_said_to_be(name: str) -> None:
 def test_what_is_feasible_is_neither_most_nor_nearly_nothing(name: str) -> None:
     """Else the constraints would decide nothing, or chance would decide everything."""
     problem = PROBLEMS[name]()
-    space = problem.question.space
+    space = problem.problem.space
     points = from_cube(space, np.random.default_rng(1).uniform(size=(500, space.size)))
-    met = [meets(evaluate(problem, Suggestion(point)), problem.question.qos) for point in points]
+    met = [meets(evaluate(problem, Suggestion(point)), problem.problem.qos) for point in points]
     assert 0.05 < np.mean(met) < 0.8
 
 

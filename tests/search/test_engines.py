@@ -17,8 +17,8 @@ from sim.application import equal_shares
 from sim.graphs import APPLICATIONS, find_application
 from tests.search.problems import Problem, ask_for, evaluate, quadratic, search, to_coordinates
 from tuner.scenario.qos import QoS
-from tuner.search.engines import ENGINES, Ask, Question, Suggestion, find_engine, sobol
-from tuner.search.space.evaluated import Outcome
+from tuner.search.engines import ENGINES, Engine, SearchProblem, Suggestion, find_engine, sobol
+from tuner.search.space.evaluated import EvaluationOutcome
 from tuner.search.space.parameters import Parameters, from_document, to_document
 from tuner.search.space.space import fits
 
@@ -37,7 +37,7 @@ def problem() -> Problem:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(problem: Problem) -> dict[str, list[Outcome]]:
+def undisturbed(problem: Problem) -> dict[str, list[EvaluationOutcome]]:
     """A search by every engine, made once; `naive` ends after one trial."""
     return {name: search(problem, find_engine(name), 7, LENGTH) for name in ENGINES}
 
@@ -46,9 +46,9 @@ def as_parameters(suggestions: Sequence[Suggestion]) -> list[Parameters]:
     return [suggestion.parameters for suggestion in suggestions]
 
 
-def pass_on(question: Question, outcome: Outcome) -> Outcome:
+def pass_on(problem: SearchProblem, outcome: EvaluationOutcome) -> EvaluationOutcome:
     """The outcome as it comes back from the database."""
-    operators = question.space.operators
+    operators = problem.space.operators
     parameters = json.loads(json.dumps(to_document(operators, outcome.parameters)))
     return replace(
         outcome,
@@ -57,9 +57,9 @@ def pass_on(question: Question, outcome: Outcome) -> Outcome:
     )
 
 
-def check_fit(question: Question, suggestions: Sequence[Suggestion]) -> None:
+def check_fit(problem: SearchProblem, suggestions: Sequence[Suggestion]) -> None:
     for parameters in as_parameters(suggestions):
-        assert fits(question.space, np.array([parameters.shares]))[0]
+        assert fits(problem.space, np.array([parameters.shares]))[0]
         w = parameters.weights
         assert math.isclose(w.performance + w.reconfiguration + w.resources, 1.0, abs_tol=1e-9)
         assert min(w.performance, w.reconfiguration, w.resources) > 0.0
@@ -67,15 +67,15 @@ def check_fit(question: Question, suggestions: Sequence[Suggestion]) -> None:
 
 @pytest.mark.parametrize("seen", [0, 3, LENGTH])
 def test_an_engine_is_a_pure_function_that_leaves_nothing_behind(
-    engine: str, seen: int, problem: Problem, undisturbed: dict[str, list[Outcome]]
+    engine: str, seen: int, problem: Problem, undisturbed: dict[str, list[EvaluationOutcome]]
 ) -> None:
     history = undisturbed[engine][:seen]
     kept = list(history)
     ask = find_engine(engine)
     before = random.getstate(), repr(np.random.get_state()), torch.get_rng_state(), torch.get_num_threads()
-    first = ask(problem.question, history, 7, 2)
+    first = ask(problem.problem, history, 7, 2)
     after = random.getstate(), repr(np.random.get_state()), torch.get_rng_state(), torch.get_num_threads()
-    assert first == ask(problem.question, history, 7, 2)
+    assert first == ask(problem.problem, history, 7, 2)
     assert history == kept
     assert before[:2] == after[:2]
     assert torch.equal(before[2], after[2])
@@ -83,55 +83,59 @@ def test_an_engine_is_a_pure_function_that_leaves_nothing_behind(
 
 
 def test_a_history_cut_short_brings_the_suggestion_that_was_made_there(
-    engine: str, problem: Problem, undisturbed: dict[str, list[Outcome]]
+    engine: str, problem: Problem, undisturbed: dict[str, list[EvaluationOutcome]]
 ) -> None:
     made = undisturbed[engine]
     for seen in {0, len(made) // 2, len(made) - 1}:
-        (again,) = find_engine(engine)(problem.question, made[:seen], 7)
+        (again,) = find_engine(engine)(problem.problem, made[:seen], 7)
         assert (again.parameters, again.note) == (made[seen].parameters, made[seen].note)
 
 
 def test_a_search_resumes_from_the_database_as_if_undisturbed(
-    engine: str, problem: Problem, undisturbed: dict[str, list[Outcome]]
+    engine: str, problem: Problem, undisturbed: dict[str, list[EvaluationOutcome]]
 ) -> None:
     ask, made = find_engine(engine), undisturbed[engine]
-    history = [pass_on(problem.question, outcome) for outcome in made[:5]]
+    history = [pass_on(problem.problem, outcome) for outcome in made[:5]]
     while len(history) < min(12, len(made)):
-        (suggestion,) = ask(problem.question, history, 7)
-        history.append(pass_on(problem.question, evaluate(problem, suggestion)))
+        (suggestion,) = ask(problem.problem, history, 7)
+        history.append(pass_on(problem.problem, evaluate(problem, suggestion)))
     assert history == made[:12]  # notes too: JSON changes none
 
 
 def test_other_seeds_bring_other_searches(engine: str, problem: Problem) -> None:
     ask = find_engine(engine)
-    first, second = (as_parameters(ask(problem.question, [], seed, 4)) for seed in (1, 2))
+    first, second = (as_parameters(ask(problem.problem, [], seed, 4)) for seed in (1, 2))
     assert (first == second) == (engine == "naive")
 
 
 @pytest.mark.parametrize("graph", ["single", "pipeline", "diamond", "multi-sink"])
 def test_suggestions_lie_in_the_space(engine: str, graph: str) -> None:
-    question = ask_for(find_application(graph, **({"service_rate": 180.0} if graph == "single" else {})))
+    problem = ask_for(find_application(graph, **({"service_rate": 180.0} if graph == "single" else {})))
     ask = find_engine(engine)
-    history: list[Outcome] = []
+    history: list[EvaluationOutcome] = []
     for _ in range(7):
-        suggestions = ask(question, history, 3, 2)
+        suggestions = ask(problem, history, 3, 2)
         if engine == "naive":  # uses up the longest path through each operator alone
             suggestions = [s for s in suggestions if graph != "multi-sink"]
-        check_fit(question, suggestions)
+        check_fit(problem, suggestions)
         history += [make_outcome(s, cost=10.0 + sum(s.parameters.shares[:1])) for s in suggestions]
 
 
-def make_outcome(suggestion: Suggestion, cost: float = 10.0, violations: float = 0.03, age: float = 0.0) -> Outcome:
-    return Outcome(suggestion.parameters, cost, violations, 0.04, note={} if age else suggestion.note, age=age)
+def make_outcome(
+    suggestion: Suggestion, cost: float = 10.0, violations: float = 0.03, age: float = 0.0
+) -> EvaluationOutcome:
+    return EvaluationOutcome(
+        suggestion.parameters, cost, violations, 0.04, note={} if age else suggestion.note, age=age
+    )
 
 
 @pytest.mark.parametrize("seen", [0, 2, LENGTH])
 def test_a_batch_is_of_distinct_points(
-    engine: str, seen: int, problem: Problem, undisturbed: dict[str, list[Outcome]]
+    engine: str, seen: int, problem: Problem, undisturbed: dict[str, list[EvaluationOutcome]]
 ) -> None:
     history = undisturbed[engine][:seen]
-    suggestions = find_engine(engine)(problem.question, history, 7, 5)
-    check_fit(problem.question, suggestions)
+    suggestions = find_engine(engine)(problem.problem, history, 7, 5)
+    check_fit(problem.problem, suggestions)
     points = np.array([[*p.shares, p.weights.performance] for p in as_parameters(suggestions)])
     assert len(suggestions) == (5 if engine != "naive" else seen == 0)
     assert len(np.unique(points.round(9), axis=0)) == len(points)
@@ -140,10 +144,10 @@ def test_a_batch_is_of_distinct_points(
 def test_failed_evaluations_do_not_stop_a_search(engine: str, problem: Problem) -> None:
     """All fail at first, then every third."""
     ask = find_engine(engine)
-    history: list[Outcome] = []
+    history: list[EvaluationOutcome] = []
     for i in range(LENGTH):
-        suggestions = ask(problem.question, history, 5)
-        check_fit(problem.question, suggestions)
+        suggestions = ask(problem.problem, history, 5)
+        check_fit(problem.problem, suggestions)
         for suggestion in suggestions:
             outcome = evaluate(problem, suggestion)
             assert outcome.parameters not in [earlier.parameters for earlier in history]
@@ -155,14 +159,14 @@ def test_failed_evaluations_do_not_stop_a_search(engine: str, problem: Problem) 
 
 def test_earlier_runs_are_taken_as_knowledge(engine: str, problem: Problem) -> None:
     """They have no note, may have failed, and do not count as this run's."""
-    seeds = sobol.ask(problem.question, [], 11, 24)
+    seeds = sobol.suggest(problem.problem, [], 11, 24)
     aged = [replace(evaluate(problem, suggestion), note={}, age=1.0) for suggestion in seeds]
     aged[3] = replace(aged[3], cost=math.nan, violations=math.nan, reconfigurations=math.nan)
     ask = find_engine(engine)
     history = list(aged)
     for _ in range(3):
-        suggestions = ask(problem.question, history, 5, 2)
-        check_fit(problem.question, suggestions)
+        suggestions = ask(problem.problem, history, 5, 2)
+        check_fit(problem.problem, suggestions)
         known = {outcome.parameters for outcome in history if outcome.age == 0.0}  # older ones may be tried again
         assert not {s.parameters for s in suggestions} & known
         history += [evaluate(problem, suggestion) for suggestion in suggestions]
@@ -171,9 +175,11 @@ def test_earlier_runs_are_taken_as_knowledge(engine: str, problem: Problem) -> N
         assert history[len(aged) :] == search(problem, ask, 5, 6, 2)
 
 
-def test_early_ends_do_not_stop_a_search(engine: str, problem: Problem, undisturbed: dict[str, list[Outcome]]) -> None:
+def test_early_ends_do_not_stop_a_search(
+    engine: str, problem: Problem, undisturbed: dict[str, list[EvaluationOutcome]]
+) -> None:
     history = [replace(outcome, whole=i % 2 == 0) for i, outcome in enumerate(undisturbed[engine])]
-    check_fit(problem.question, find_engine(engine)(problem.question, history, 7, 2))
+    check_fit(problem.problem, find_engine(engine)(problem.problem, history, 7, 2))
 
 
 def test_an_unknown_engine_is_refused() -> None:
@@ -182,26 +188,26 @@ def test_an_unknown_engine_is_refused() -> None:
 
 
 def test_a_sobol_sequence_is_the_same_however_it_is_split(problem: Problem) -> None:
-    at_once = search(problem, sobol.ask, 3, 16, 16)
-    assert at_once == search(problem, sobol.ask, 3, 16) == search(problem, sobol.ask, 3, 16, 5)
+    at_once = search(problem, sobol.suggest, 3, 16, 16)
+    assert at_once == search(problem, sobol.suggest, 3, 16) == search(problem, sobol.suggest, 3, 16, 5)
 
 
 @pytest.mark.parametrize("graph", [name for name in APPLICATIONS if name != "single"])
 def test_the_naive_suggestion_is_the_papers(graph: str) -> None:
     application = find_application(graph)
-    question = ask_for(application)
-    (suggestion,) = find_engine("naive")(question, [], 1, 3)
-    bounds = [share * question.qos.r_max for share in suggestion.parameters.shares]
-    assert bounds == pytest.approx(list(equal_shares(application, question.qos.r_max).values()))
+    problem = ask_for(application)
+    (suggestion,) = find_engine("naive")(problem, [], 1, 3)
+    bounds = [share * problem.qos.r_max for share in suggestion.parameters.shares]
+    assert bounds == pytest.approx(list(equal_shares(application, problem.qos.r_max).values()))
     weights = suggestion.parameters.weights
     assert (weights.performance, weights.reconfiguration, weights.resources) == pytest.approx([1 / 3] * 3)
-    assert find_engine("naive")(question, [make_outcome(suggestion)], 1) == []
+    assert find_engine("naive")(problem, [make_outcome(suggestion)], 1) == []
 
 
 def test_the_naive_shares_keep_to_the_bounds_of_paths() -> None:
     application = find_application("multi-sink")
-    question = ask_for(application, qos=QoS(0.05, paths={"op1 -> op5": 0.04}))
-    (suggestion,) = find_engine("naive")(question, [], 1)
+    problem = ask_for(application, qos=QoS(0.05, paths={"op1 -> op5": 0.04}))
+    (suggestion,) = find_engine("naive")(problem, [], 1)
     assert suggestion.parameters.shares == pytest.approx([1 / 3, 1 / 3, 1 / 3, 1 / 3, 0.4])
 
 
@@ -209,10 +215,10 @@ def test_the_evolution_strategy_goes_on_where_optunas_own_study_would(problem: P
     """A search that lives in one study all along, against one that is replayed for every suggestion."""
     import optuna
 
-    from tuner.search.engines.optuna_samplers import ask_cmaes, distributions, mix, penalise, quiet
+    from tuner.search.engines.optuna_samplers import distributions, mix, penalise, quiet, suggest_cmaes
     from tuner.search.space.space import from_cube
 
-    space = problem.question.space
+    space = problem.problem.space
     names = distributions(space)
     with quiet():
         sampler = optuna.samplers.CmaEsSampler(seed=4, independent_sampler=optuna.samplers.RandomSampler(mix(4, 0)))
@@ -222,14 +228,14 @@ def test_the_evolution_strategy_goes_on_where_optunas_own_study_would(problem: P
             trial = study.ask(names)
             points.append([trial.params[name] for name in names])
             outcome = evaluate(problem, Suggestion(from_cube(space, np.array(points[-1:]))[0]))
-            study.tell(trial, penalise(outcome, problem.question.qos))
-    ours = search(problem, ask_cmaes, 4, 30)
+            study.tell(trial, penalise(outcome, problem.problem.qos))
+    ours = search(problem, suggest_cmaes, 4, 30)
     assert [outcome.note["point"] for outcome in ours] == points
 
 
 def test_optuna_is_told_what_breaks_a_constraint(problem: Problem) -> None:
     """Cheap points that break one are not what its samplers go for."""
-    ask: Ask = find_engine("optuna")
+    ask: Engine = find_engine("optuna")
     aware = search(problem, ask, 2, 60)[30:]
     blind = replace(problem, judge=lambda z: (problem.judge(z)[0], 1.0, 1.0))
     unaware = search(blind, ask, 2, 60)[30:]

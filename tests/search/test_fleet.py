@@ -13,10 +13,10 @@ from sim.graphs import find_application
 from sim.infrastructure import find_infrastructure
 from sim.setting import Setting
 from tuner.scenario.qos import QoS
-from tuner.search.evaluation import Exam, Result
-from tuner.search.local_pool import spread_here
+from tuner.search.evaluation import Evaluation, EvaluationSpec
+from tuner.search.local_pool import evaluate_locally
 from tuner.search.space.space import from_cube, make_space
-from tuner.search.spark_pool import Fleet, count_tasks
+from tuner.search.spark_pool import SparkPool, count_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,24 +24,24 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.xdist_group("spark")
 
 
-def make_exam() -> Exam:
+def make_exam() -> EvaluationSpec:
     trace = generate("diurnal", low=50.0, high=500.0, slots=3000, seed=1)
     setting = Setting(find_application("diamond"), find_infrastructure("A", 2), trace, "ql-pds-plus", 0.05)
-    return Exam(setting, QoS(0.05), (0, 1, 2), 500)
+    return EvaluationSpec(setting, QoS(0.05), (0, 1, 2), 500)
 
 
-def plain(result: Result) -> dict[str, Any]:
+def plain(result: Evaluation) -> dict[str, Any]:
     """What is the same wherever it is computed."""
     kept = asdict(replace(result, seconds=0.0, replicas=np.zeros(0)))
     return kept | {"replicas": result.replicas.tolist()}
 
 
 def test_results_from_spark_equal_those_from_here(spark: SparkSession) -> None:
-    exam = make_exam()
-    space = make_space(exam.setting.application, exam.setting.infrastructure, exam.qos)
+    spec = make_exam()
+    space = make_space(spec.setting.application, spec.setting.infrastructure, spec.qos)
     points = from_cube(space, np.random.default_rng(3).uniform(size=(7, space.size)))
-    here = [plain(result) for result in spread_here(exam, points, 30.0)]
-    there = [plain(result) for result in Fleet(spark).spread(exam, points, 30.0)]
+    here = [plain(result) for result in evaluate_locally(spec, points, 30.0)]
+    there = [plain(result) for result in SparkPool(spark).spread(spec, points, 30.0)]
     assert repr(there) == repr(here)  # NaN is not equal to itself, but its text is
 
 

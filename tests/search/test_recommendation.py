@@ -16,20 +16,20 @@ from sim.infrastructure import find_infrastructure
 from sim.setting import Setting
 from sim.simulate import simulate
 from tuner.scenario.qos import QoS
-from tuner.search.evaluation import Exam, agree, average, state, tail
-from tuner.search.feasibility import check_reach
+from tuner.search.evaluation import EvaluationSpec, agree, apply_parameters, average, average_last
+from tuner.search.feasibility import check_feasible
 from tuner.search.recommendation import (
     MOST_PROVED,
     PROVED,
-    Proof,
-    be_confident,
+    Verification,
     choose,
     find_least_infeasible,
     list_candidates,
+    measure_confidence,
     needs_more,
-    prove,
+    verify,
 )
-from tuner.search.space.evaluated import Outcome, measure_slack, meets
+from tuner.search.space.evaluated import EvaluationOutcome, measure_slack, meets
 from tuner.search.space.parameters import Parameters
 from tuner.search.space.space import from_cube, make_space
 
@@ -42,22 +42,24 @@ def make_setting(slots: int = 6_400, policy: str = "ql-pds-plus", r_max: float =
     return Setting(find_application("pipeline"), find_infrastructure("A", 2), trace, policy, r_max)
 
 
-def make_outcome(cost: float, violations: float = 0.01, error: float = 0.0, parameters: Parameters = POINT) -> Outcome:
-    return Outcome(parameters, cost, violations, 0.02, cost_error=error)
+def make_outcome(
+    cost: float, violations: float = 0.01, error: float = 0.0, parameters: Parameters = POINT
+) -> EvaluationOutcome:
+    return EvaluationOutcome(parameters, cost, violations, 0.02, cost_error=error)
 
 
-def make_proof(cost: float, violations: float = 0.01, held_out: float = 0.01, confidence: float = 0.99) -> Proof:
-    return Proof(make_outcome(cost, violations), make_outcome(cost, held_out), confidence)
+def make_proof(cost: float, violations: float = 0.01, held_out: float = 0.01, confidence: float = 0.99) -> Verification:
+    return Verification(make_outcome(cost, violations), make_outcome(cost, held_out), confidence)
 
 
 def test_the_tail_of_a_run_is_the_mean_over_its_last_slots() -> None:
     run = simulate(make_setting(), 1, record=True)
     assert run.timeline is not None
     moved = (run.timeline.actions != 0).any(axis=0)
-    assert tail(run, 1_600)[2] == pytest.approx(moved[-1_600:].mean())
+    assert average_last(run, 1_600)[2] == pytest.approx(moved[-1_600:].mean())
     late = run.timeline.responses.sum(axis=0) > 0.05
-    assert tail(run, 1_600)[1] == pytest.approx(late[-1_600:].mean())
-    assert tail(run, 0) == pytest.approx([run.resources, run.violations, run.reconfigurations])
+    assert average_last(run, 1_600)[1] == pytest.approx(late[-1_600:].mean())
+    assert average_last(run, 0) == pytest.approx([run.resources, run.violations, run.reconfigurations])
 
 
 def test_a_path_may_have_a_bound_of_its_own() -> None:
@@ -117,10 +119,10 @@ def test_only_what_passes_on_fresh_seeds_and_on_the_held_out_end_is_chosen() -> 
 def test_confidence_is_students_for_one_more_run() -> None:
     """The limit is two standard deviations of such a run above the mean of six: t(5) = 2 has .949 below it."""
     single = 0.02 / 2.0 / math.sqrt(1.0 + 1.0 / 6.0)
-    outcome = Outcome(POINT, 5.0, 0.03, 0.0, 0.0, single / math.sqrt(6.0), 0.0)
-    assert be_confident(outcome, QUALITY, 6) == pytest.approx(0.94903, abs=1e-4)
-    assert be_confident(replace(outcome, violations=0.05), QUALITY, 6) == pytest.approx(0.5)
-    assert be_confident(replace(outcome, violations_error=0.0), QUALITY, 6) == pytest.approx(1.0)
+    outcome = EvaluationOutcome(POINT, 5.0, 0.03, 0.0, 0.0, single / math.sqrt(6.0), 0.0)
+    assert measure_confidence(outcome, QUALITY, 6) == pytest.approx(0.94903, abs=1e-4)
+    assert measure_confidence(replace(outcome, violations=0.05), QUALITY, 6) == pytest.approx(0.5)
+    assert measure_confidence(replace(outcome, violations_error=0.0), QUALITY, 6) == pytest.approx(1.0)
 
 
 def test_runs_that_the_confidence_lets_pass_are_followed_by_one_that_passes_as_often_as_it_says() -> None:
@@ -129,7 +131,7 @@ def test_runs_that_the_confidence_lets_pass_are_followed_by_one_that_passes_as_o
     held = []
     for runs in rng.normal(rng.uniform(0.03, 0.05, (20_000, 1)), 0.004, (20_000, 7)):
         error = runs[:6].std(ddof=1) / math.sqrt(6.0)
-        if be_confident(Outcome(POINT, 5.0, runs[:6].mean(), 0.0, 0.0, error, 0.0), QUALITY, 6) >= 0.95:
+        if measure_confidence(EvaluationOutcome(POINT, 5.0, runs[:6].mean(), 0.0, 0.0, error, 0.0), QUALITY, 6) >= 0.95:
             held.append(runs[6] <= QUALITY.eta_v)
     assert len(held) > 2_000
     assert np.mean(held) > 0.95
@@ -137,8 +139,8 @@ def test_runs_that_the_confidence_lets_pass_are_followed_by_one_that_passes_as_o
 
 def test_a_proof_is_a_replay_with_its_own_seeds() -> None:
     setting = make_setting()
-    proof, runs = prove(setting, POINT, [50, 51, 52, 53], 1_600, QUALITY)
-    stated = state(Exam(setting, QUALITY), POINT)
+    proof, runs = verify(setting, POINT, [50, 51, 52, 53], 1_600, QUALITY)
+    stated = apply_parameters(EvaluationSpec(setting, QUALITY), POINT)
     again = [simulate(stated, seed) for seed in (50, 51, 52, 53)]
     assert [run.seed for run in runs] == [50, 51, 52, 53]
     assert proof.whole.cost == pytest.approx(np.mean([run.resources for run in again]))
@@ -152,7 +154,7 @@ def test_the_least_infeasible_has_most_slack() -> None:
 
 
 def test_slack_is_that_of_the_constraint_that_has_less() -> None:
-    outcome = Outcome(POINT, 5.0, 0.04, 0.01)
+    outcome = EvaluationOutcome(POINT, 5.0, 0.04, 0.01)
     assert measure_slack(outcome, QUALITY) == pytest.approx(0.2)
     assert measure_slack(replace(outcome, reconfigurations=0.2), QUALITY) == pytest.approx(-1.0)
     assert not meets(replace(outcome, reconfigurations=0.2), QUALITY)
@@ -162,8 +164,8 @@ def test_slack_is_that_of_the_constraint_that_has_less() -> None:
 def test_what_no_deployment_can_keep_names_the_operator_and_the_rate() -> None:
     setting = make_setting(r_max=0.005)
     with pytest.raises(BadInput, match=r"op1 -> op2 -> op3.*'op[23]' alone takes .* at \d+(\.\d+)? tuples/s"):
-        check_reach(setting, QoS(0.005))
-    check_reach(make_setting(), QUALITY)
+        check_feasible(setting, QoS(0.005))
+    check_feasible(make_setting(), QUALITY)
 
 
 def test_a_peak_that_is_rarer_than_what_is_allowed_does_not_refuse() -> None:
@@ -171,6 +173,6 @@ def test_a_peak_that_is_rarer_than_what_is_allowed_does_not_refuse() -> None:
     rates = setting.trace.rates.copy()
     rates[:100] = 1e6
     peaked = replace(setting, trace=replace(setting.trace, rates=rates))
-    check_reach(peaked, QUALITY)
+    check_feasible(peaked, QUALITY)
     with pytest.raises(BadInput, match="more than it can serve"):
-        check_reach(peaked, replace(QUALITY, eta_v=0.01))
+        check_feasible(peaked, replace(QUALITY, eta_v=0.01))

@@ -19,7 +19,7 @@ from sim.graphs import find_application
 from sim.infrastructure import find_infrastructure
 from tuner.scenario.qos import QoS
 from tuner.search.space.parameters import Parameters, from_document, to_bounds, to_document
-from tuner.search.space.space import Space, fits, from_cube, gather, make_space, settle, to_cube
+from tuner.search.space.space import SearchSpace, fits, from_cube, gather, make_space, project_to_limits, to_cube
 
 TYPES = find_infrastructure("A", n_res=3)  # the fastest is of 1.3
 QUALITY = QoS(0.05)
@@ -40,7 +40,7 @@ def applications(draw: st.DrawFn) -> Application:
     return Application(operators, tuple(edges))
 
 
-def make_points(space: Space, seed: int, count: int = 20) -> np.ndarray:
+def make_points(space: SearchSpace, seed: int, count: int = 20) -> np.ndarray:
     """Points of the cube, the corners among them."""
     rng = np.random.default_rng(seed)
     points = rng.uniform(size=(count, space.size))
@@ -117,9 +117,11 @@ def test_settled_shares_stay_and_their_scale_does_not_matter(application: Applic
     except BadInput:
         return
     scores = np.random.default_rng(seed).exponential(size=(10, len(space.operators))) + 0.01
-    shares = settle(space, scores)
-    np.testing.assert_allclose(settle(space, scale * scores), shares, atol=1e-4)
-    np.testing.assert_allclose(settle(space, shares), shares, atol=0.03)  # within the limits, in the middle of these
+    shares = project_to_limits(space, scores)
+    np.testing.assert_allclose(project_to_limits(space, scale * scores), shares, atol=1e-4)
+    np.testing.assert_allclose(
+        project_to_limits(space, shares), shares, atol=0.03
+    )  # within the limits, in the middle of these
 
 
 def test_along_one_path_points_of_the_cube_are_even_over_shares_and_weights() -> None:
@@ -148,7 +150,7 @@ def test_a_path_within_another_need_not_use_up_the_bound() -> None:
     assert space.paths == ("a -> b -> c", "a -> c")
     assert space.low == pytest.approx([0.95, 0.0])
     assert fits(space, np.array([[0.1, 0.8, 0.1], [0.5, 0.02, 0.5]])).tolist() == [True, True]
-    shares = settle(space, np.array([[1.0, 8.0, 1.0]]))[0]
+    shares = project_to_limits(space, np.array([[1.0, 8.0, 1.0]]))[0]
     assert shares / shares.sum() == pytest.approx([0.1, 0.8, 0.1])  # the short path leaves proportions alone
 
 

@@ -24,7 +24,7 @@ from tuner.search.evaluation import evaluate
 from tuner.search.recommendation import CONFIDENCE, MOST_PROVED, PROVED, find_least_infeasible
 from tuner.search.space.evaluated import measure_slack
 from tuner.search.space.parameters import Parameters, from_document
-from tuner.search.tuning_run import Ended
+from tuner.search.tuning_run import TuningResult
 from tuner.store.connection import Store
 
 
@@ -111,18 +111,18 @@ class TestNothingFeasible:
     """Thirty milliseconds are too few for a threshold that knows nothing of them."""
 
     @pytest.fixture
-    def ended(self, file: Store) -> Ended:
+    def ended(self, file: Store) -> TuningResult:
         add(file, qos={"r_max": 0.03})
         return run(file, flags={"policy": {"name": "threshold-c"}}, engine="random", budget=4)
 
-    def test_nothing_is_proposed_and_the_nearest_is_shown(self, ended: Ended, file: Store) -> None:
+    def test_nothing_is_proposed_and_the_nearest_is_shown(self, ended: TuningResult, file: Store) -> None:
         assert (ended.objective, read_objectives(file)) == (None, [])
         assert ended.run.state == "done"
         assert ended.nearest is not None
         assert {proof.detail["of"] for proof in of(ended, "verify")} == {0, 1, 2, 3, 4}
         assert all(trial.slack is not None and trial.slack < 0.0 for trial in ended.trials)
 
-    def test_a_relief_is_the_first_step_that_meets_the_constraints(self, ended: Ended) -> None:
+    def test_a_relief_is_the_first_step_that_meets_the_constraints(self, ended: TuningResult) -> None:
         longer, replicas, faster = ended.relief
         assert ended.nearest is not None
         parameters = from_document(OPERATORS, ended.nearest.parameters)
@@ -154,23 +154,23 @@ class TestNothingFeasible:
 
     def test_of_several_that_are_feasible_the_cheapest_is_nearest(self, file: Store) -> None:
         add(file)
-        brief = read_brief_of(file)
-        outcomes = [evaluate(brief.exam, Parameters((0.3, 0.4, 0.3), Weights(0.4, 0.4, 0.2))).outcome] * 3
+        plan = read_brief_of(file)
+        outcomes = [evaluate(plan.spec, Parameters((0.3, 0.4, 0.3), Weights(0.4, 0.4, 0.2))).outcome] * 3
         dear, cheap = replace(outcomes[0], cost=9.0, violations=0.0), replace(outcomes[0], cost=7.0, violations=0.0)
         broken = replace(outcomes[0], cost=1.0, violations=0.5)
-        assert find_least_infeasible([broken, dear, cheap], brief.exam.qos) == 2
+        assert find_least_infeasible([broken, dear, cheap], plan.spec.qos) == 2
 
 
 def test_slack_of_a_trial_is_that_of_its_figures(file: Store) -> None:
     add(file)
     ended = run(file, engine="random", budget=4)
-    brief = read_brief_of(file)
+    plan = read_brief_of(file)
     for trial in ended.trials:
         parameters = from_document(OPERATORS, trial.parameters)
         assert trial.violations is not None
         assert trial.reconfigurations is not None
         assert trial.cost is not None
-        outcome = evaluate(replace(brief.exam, seeds=(0,)), parameters).outcome
+        outcome = evaluate(replace(plan.spec, seeds=(0,)), parameters).outcome
         known = replace(outcome, violations=trial.violations, reconfigurations=trial.reconfigurations)
-        assert trial.slack == measure_slack(known, brief.exam.qos)
+        assert trial.slack == measure_slack(known, plan.spec.qos)
         assert trial.feasible == (trial.slack >= 0.0)

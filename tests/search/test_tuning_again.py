@@ -24,11 +24,11 @@ from tests.search.runs import (
     stop_after,
 )
 from tuner.search.engines import ENGINES
-from tuner.search.evaluation import Exam, Result
-from tuner.search.local_pool import spread_here
-from tuner.search.problem import Wanted
+from tuner.search.evaluation import Evaluation, EvaluationSpec
+from tuner.search.local_pool import evaluate_locally
+from tuner.search.problem import TuneOptions
 from tuner.search.space.parameters import Parameters
-from tuner.search.tuning_run import Ended, resume_tuning, start_tuning, tune
+from tuner.search.tuning_run import TuningResult, resume_tuning, start_tuning, tune
 from tuner.store.connection import Store, open_store
 
 ARRANGED = ("gp", "skopt", "optuna", "random")  # engines that ask for as much as one likes
@@ -64,7 +64,7 @@ class TestSameAgain:
 
     def test_a_run_that_was_resumed_is_not_done_twice(self, file: Store) -> None:
         add(file)
-        held = start_tuning(file, APP, {}, Wanted(engine="random", budget=3))
+        held = start_tuning(file, APP, {}, TuneOptions(engine="random", budget=3))
         with pytest.raises(Stop):
             tune(file, APP, held, stop_after(2))
         ended = tune(file, APP, resume_tuning(file, APP))
@@ -78,8 +78,8 @@ class TestFailures:
     """Some replays fail, the same ones each time."""
 
     @staticmethod
-    def spread(exam: Exam, parameters: Sequence[Parameters], ceiling: float) -> Iterator[Result]:
-        for one, result in zip(parameters, spread_here(exam, parameters, ceiling), strict=True):
+    def spread(spec: EvaluationSpec, parameters: Sequence[Parameters], ceiling: float) -> Iterator[Evaluation]:
+        for one, result in zip(parameters, evaluate_locally(spec, parameters, ceiling), strict=True):
             if one.weights.performance > 0.4 or one.shares[0] > 0.5:
                 nan = math.nan
                 nothing = replace(result.outcome, cost=nan, violations=nan, reconfigurations=nan, whole=False)
@@ -97,10 +97,10 @@ class TestFailures:
         assert not {proof.detail["of"] for proof in of(whole, "verify")} & {trial.number for trial in failed}
         assert all_figures(parts.trials) == all_figures(whole.trials)
 
-    def run(self, path: Path, engine: str, pieces: Sequence[int]) -> Ended:
+    def run(self, path: Path, engine: str, pieces: Sequence[int]) -> TuningResult:
         store = open_store(path)
         add(store)
-        held = start_tuning(store, APP, {}, Wanted(engine=engine, budget=8))
+        held = start_tuning(store, APP, {}, TuneOptions(engine=engine, budget=8))
         for stop in pieces:
             with pytest.raises(Stop):
                 tune(store, APP, held, stop_after(stop), spread=self.spread)
@@ -112,13 +112,13 @@ class TestFailures:
     def test_where_all_fail_the_baseline_is_all_there_is(self, file: Store) -> None:
         add(file)
 
-        def fail(exam: Exam, parameters: Sequence[Parameters], ceiling: float) -> Iterator[Result]:
-            for result in spread_here(exam, parameters, ceiling):
+        def fail(spec: EvaluationSpec, parameters: Sequence[Parameters], ceiling: float) -> Iterator[Evaluation]:
+            for result in evaluate_locally(spec, parameters, ceiling):
                 nan = math.nan
                 nothing = replace(result.outcome, cost=nan, violations=nan, reconfigurations=nan, whole=False)
                 yield replace(result, outcome=nothing, failure="no", seeds=(), slots=0, saved=0)
 
-        held = start_tuning(file, APP, {}, Wanted(budget=6))
+        held = start_tuning(file, APP, {}, TuneOptions(budget=6))
         ended = tune(file, APP, held, spread=fail)
         assert [trial.state for trial in of(ended, "search")] == ["failed"] * 6
         assert [trial.detail["of"] for trial in of(ended, "verify")] == [0]

@@ -33,12 +33,12 @@ from tests.search.runs import (
     stop_after,
 )
 from tests.store.conftest import POSTGRES
-from tuner.search.lease import staying_alive
-from tuner.search.problem import Wanted
-from tuner.search.tuning_run import Ended, resume_tuning, start_tuning, tune
+from tuner.search.lease import renew_lease
+from tuner.search.problem import TuneOptions
+from tuner.search.tuning_run import TuningResult, resume_tuning, start_tuning, tune
 from tuner.store.connection import Store, open_store
 from tuner.store.records import TuningRun
-from tuner.store.runs import LEASE_S, TakenOver, claim_run
+from tuner.store.runs import LEASE_S, LeaseLost, claim_run
 
 SLOTS, BUDGET = 12_000, 8
 ENDED = (0, 1)  # exit codes: with a recommendation, and without one
@@ -52,13 +52,13 @@ def tuners(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tuners]:
 
 
 @pytest.fixture(scope="module")
-def whole(tuners: Tuners, tmp_path_factory: pytest.TempPathFactory) -> Ended:
+def whole(tuners: Tuners, tmp_path_factory: pytest.TempPathFactory) -> TuningResult:
     """What nobody disturbed, of a process like those that are."""
     path = tmp_path_factory.mktemp("whole") / "tuner.db"
     with closing(open_store(path)) as store:
         add(store, slots=SLOTS)
         assert tuners.run(*begin(path)) in ENDED, tuners.said()
-        return Ended(read_runs(store)[0], tuple(read_run(store, 1)), next(iter(read_objectives(store)), None))
+        return TuningResult(read_runs(store)[0], tuple(read_run(store, 1)), next(iter(read_objectives(store)), None))
 
 
 def begin(address: object, seed: int = 0) -> list[object]:
@@ -80,7 +80,7 @@ def wait_for(store: Store, count: int, tuners: Tuners, child: int, run_id: int =
     wait_until(lambda: len(read_run(store, run_id)) >= count, tuners, child)
 
 
-def check_same(store: Store, whole: Ended, run_id: int = 1) -> None:
+def check_same(store: Store, whole: TuningResult, run_id: int = 1) -> None:
     assert all_figures(read_run(store, run_id)) == all_figures(whole.trials)
     proposed = [one for one in read_objectives(store) if one.evidence["run"] == run_id]
     assert [recommended(one) for one in proposed] == ([recommended(whole.objective)] if whole.objective else [])
@@ -89,7 +89,7 @@ def check_same(store: Store, whole: Ended, run_id: int = 1) -> None:
 @pytest.mark.slow
 class TestRivals:
     def test_two_searches_at_the_same_time_and_one_that_is_killed(
-        self, store: Store, address: str, tuners: Tuners, whole: Ended
+        self, store: Store, address: str, tuners: Tuners, whole: TuningResult
     ) -> None:
         add(store, slots=SLOTS)
         first = tuners.start(*begin(address))
@@ -114,7 +114,7 @@ class TestRivals:
         assert {one.evidence["run"] for one in read_objectives(store)} <= {1, 2}
 
     def test_one_that_slept_while_another_took_its_run_stops_and_writes_no_more(
-        self, store: Store, address: str, tuners: Tuners, whole: Ended
+        self, store: Store, address: str, tuners: Tuners, whole: TuningResult
     ) -> None:
         add(store, slots=SLOTS)
         sleeper = tuners.start(*begin(address))
@@ -134,7 +134,7 @@ class TestRivals:
         assert all_figures(ended.trials[: len(there)]) == all_figures(whole.trials[: len(there)])
 
     def test_one_that_slept_until_another_had_ended_its_run(
-        self, store: Store, address: str, tuners: Tuners, whole: Ended
+        self, store: Store, address: str, tuners: Tuners, whole: TuningResult
     ) -> None:
         add(store, slots=SLOTS)
         sleeper = tuners.start(*begin(address))
@@ -174,11 +174,11 @@ class TestLease:
     def held(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> TuningRun:
         monkeypatch.setattr("tuner.search.lease.LEASE_S", 0.04)  # between two renewals, four times
         add(store, slots=300)
-        return start_tuning(store, APP, {}, Wanted(), clock=lambda: 1_000.0)
+        return start_tuning(store, APP, {}, TuneOptions(), clock=lambda: 1_000.0)
 
     def test_it_is_renewed_again_and_again(self, store: Store, held: TuningRun) -> None:
         now = [1_000.0]
-        with staying_alive(store, held, lambda: now[0]) as check:
+        with renew_lease(store, held, lambda: now[0]) as check:
             for moment in (1_100.0, 1_200.0):
                 now[0] = moment
                 while (heartbeat := read_runs(store)[0].heartbeat or 0.0) < moment:
@@ -189,7 +189,7 @@ class TestLease:
     def test_who_lost_it_is_told(self, store: Store, held: TuningRun) -> None:
         with store.begin() as session:
             assert claim_run(session, held.id or 0, "another", 2_000.0) is not None
-        with pytest.raises(TakenOver, match=OVER), staying_alive(store, held, lambda: 2_001.0) as check:
+        with pytest.raises(LeaseLost, match=OVER), renew_lease(store, held, lambda: 2_001.0) as check:
             check_for_ever(check)
         assert read_runs(store)[0].owner == "another"
 
@@ -202,7 +202,7 @@ def lock(session: Session) -> None:
 
 class TestLocks:
     @pytest.mark.slow
-    def test_a_lock_is_waited_for(self, store: Store, address: str, tuners: Tuners, whole: Ended) -> None:
+    def test_a_lock_is_waited_for(self, store: Store, address: str, tuners: Tuners, whole: TuningResult) -> None:
         add(store, slots=SLOTS)
         child = tuners.start(*begin(address))
         wait_for(store, 2, tuners, child)
@@ -221,7 +221,7 @@ class TestLocks:
         undisturbed = run_anew(tmp_path / "whole.db", engine="random", budget=5)
         add(store)
         with closing(open_store(address, patience=0.2)) as impatient:
-            held = start_tuning(impatient, APP, {}, Wanted(engine="random", budget=5))
+            held = start_tuning(impatient, APP, {}, TuneOptions(engine="random", budget=5))
             with pytest.raises(Stop):
                 tune(impatient, APP, held, stop_after(2))
             held = resume_tuning(impatient, APP)
@@ -240,7 +240,7 @@ class TestLocks:
     @POSTGRES
     @pytest.mark.slow
     def test_and_the_command_says_so(
-        self, server_store: Store, address_of_server: str, tuners: Tuners, whole: Ended
+        self, server_store: Store, address_of_server: str, tuners: Tuners, whole: TuningResult
     ) -> None:
         add(server_store, slots=SLOTS)
         address = f"{address_of_server}%20-clock_timeout%3D300"
@@ -260,7 +260,7 @@ class TestDisk:
         undisturbed = run_anew(tmp_path / "whole.db", budget=8)
         store = open_store(tmp_path / "tuner.db")
         add(store)
-        held = start_tuning(store, APP, {}, Wanted(budget=8))
+        held = start_tuning(store, APP, {}, TuneOptions(budget=8))
         with pytest.raises(Stop):
             tune(store, APP, held, stop_after(2))
         held = resume_tuning(store, APP)
@@ -319,7 +319,7 @@ class TestConnections:
         undisturbed = run_anew(tmp_path / "whole.db", engine="random", budget=12)
         assert undisturbed.objective is not None
         add(server_store)
-        held = start_tuning(server_store, APP, {}, Wanted(engine="random", budget=12))
+        held = start_tuning(server_store, APP, {}, TuneOptions(engine="random", budget=12))
         cut = cut_off_every_other(server_store, postgres, "INSERT INTO trials", "INSERT INTO objectives")
         ended = tune(server_store, APP, held)
         assert len(cut) == 2 * (len(undisturbed.trials) + 1)
@@ -332,9 +332,9 @@ class TestConnections:
     ) -> None:
         monkeypatch.setattr("tuner.search.lease.LEASE_S", 0.04)
         add(server_store, slots=300)
-        held = start_tuning(server_store, APP, {}, Wanted(), clock=lambda: 1_000.0)
+        held = start_tuning(server_store, APP, {}, TuneOptions(), clock=lambda: 1_000.0)
         cut = cut_off_every_other(server_store, postgres, "UPDATE tuning_runs")
-        with staying_alive(server_store, held, lambda: 1_100.0) as check:
+        with renew_lease(server_store, held, lambda: 1_100.0) as check:
             while len(cut) < 6:
                 check()
                 time.sleep(0.005)
@@ -346,7 +346,7 @@ class TestConnections:
         undisturbed = run_anew(tmp_path / "whole.db", engine="random", budget=12)
         assert undisturbed.objective is not None
         add(server_store)
-        held = start_tuning(server_store, APP, {}, Wanted(engine="random", budget=12))
+        held = start_tuning(server_store, APP, {}, TuneOptions(engine="random", budget=12))
         commits: list[bool] = []
 
         def lose(connection: Connection) -> None:
@@ -365,7 +365,7 @@ class TestConnections:
 
     @pytest.mark.slow
     def test_connections_ended_at_random_moments(self, postgres: str, server_store: Store, address_of_server: str,
-                                                 tuners: Tuners, whole: Ended) -> None:  # fmt: skip
+                                                 tuners: Tuners, whole: TuningResult) -> None:  # fmt: skip
         chance = random.Random(4)
         add(server_store, slots=SLOTS)
         child = tuners.start(*begin(address_of_server))
@@ -393,7 +393,7 @@ class TestSignals:
         ("number", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.long)]
     )
     def test_interrupted_again_and_again_it_ends_the_same(
-        self, number: int, code: int, store: Store, address: str, tuners: Tuners, whole: Ended
+        self, number: int, code: int, store: Store, address: str, tuners: Tuners, whole: TuningResult
     ) -> None:
         chance = random.Random(number)
         add(store, slots=SLOTS)
@@ -412,7 +412,7 @@ class TestSignals:
         assert tuners.wait(child) in ENDED, tuners.said()
         check_same(store, whole)
 
-    def test_ctrl_c_in_a_process_of_its_own(self, tmp_path: Path, whole: Ended) -> None:
+    def test_ctrl_c_in_a_process_of_its_own(self, tmp_path: Path, whole: TuningResult) -> None:
         path = tmp_path / "tuner.db"
         command = [sys.executable, "-c", "from tuner.cli import main; main()"]
         with closing(open_store(path)) as store:

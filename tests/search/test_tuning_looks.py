@@ -19,14 +19,14 @@ from tests.search.runs import (
 )
 from tuner.search.evaluation import HOPELESS
 from tuner.search.space.parameters import from_document
-from tuner.search.tuning_run import Ended
+from tuner.search.tuning_run import TuningResult
 from tuner.store.connection import open_store
 
 SLOTS, SEARCHED = 104_000, 83_200  # of a trace that is looked at first
 
 
 @pytest.fixture(scope="module")
-def long_run(tmp_path_factory: pytest.TempPathFactory) -> Ended:
+def long_run(tmp_path_factory: pytest.TempPathFactory) -> TuningResult:
     store = open_store(tmp_path_factory.mktemp("long") / "tuner.db")
     add(store, slots=SLOTS)
     ended = run(store, engine="random", budget=8)
@@ -37,14 +37,14 @@ def long_run(tmp_path_factory: pytest.TempPathFactory) -> Ended:
 class TestShortLooks:
     """A trace so long that its first eighth tells whether the rest is worth it."""
 
-    def test_what_is_given_up_is_never_proved(self, long_run: Ended) -> None:
+    def test_what_is_given_up_is_never_proved(self, long_run: TuningResult) -> None:
         pruned = [trial for trial in long_run.trials if trial.state == "pruned"]
         assert 0 < len(pruned) < 8
         assert {trial.detail["purpose"] for trial in pruned} == {"search"}
         assert not any(trial.feasible for trial in pruned)
         assert not {trial.number for trial in pruned} & {proof.detail["of"] for proof in of(long_run, "verify")}
 
-    def test_slots_replayed_and_saved_are_counted(self, long_run: Ended) -> None:
+    def test_slots_replayed_and_saved_are_counted(self, long_run: TuningResult) -> None:
         look = SEARCHED // 8
         for trial in of(long_run, "search"):
             seeds = len(trial.detail["seeds"])
@@ -54,7 +54,7 @@ class TestShortLooks:
         assert long_run.trials[0].slots == SEARCHED * len(long_run.trials[0].detail["seeds"])
         assert all(proof.slots == SLOTS * len(proof.detail["seeds"]) for proof in of(long_run, "verify"))
 
-    def test_the_other_seeds_are_replayed_where_the_first_is_near_the_best(self, long_run: Ended) -> None:
+    def test_the_other_seeds_are_replayed_where_the_first_is_near_the_best(self, long_run: TuningResult) -> None:
         best = math.inf
         for trial in of(long_run, "search"):
             if trial.state == "complete":
@@ -64,7 +64,7 @@ class TestShortLooks:
             if trial.feasible:
                 best = min(best, trial.cost or math.inf)
 
-    def test_what_was_given_up_broke_a_constraint_many_times_over(self, long_run: Ended) -> None:
+    def test_what_was_given_up_broke_a_constraint_many_times_over(self, long_run: TuningResult) -> None:
         """In the second half of the look, when a policy that learns has had some time to."""
         for trial in long_run.trials:
             if trial.state == "pruned":

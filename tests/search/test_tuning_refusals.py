@@ -18,7 +18,7 @@ from tests.search.runs import (
     read_runs,
     run,
 )
-from tuner.search.problem import Wanted
+from tuner.search.problem import TuneOptions
 from tuner.search.recommendation import PROVED
 from tuner.search.tuning_run import resume_tuning, start_tuning, tune
 from tuner.store.connection import Store
@@ -68,7 +68,7 @@ class TestTime:
     def test_asking_stops_after_so_many_seconds_and_proofs_follow(self, file: Store) -> None:
         add(file)
         ticks = count(1_000)
-        held = start_tuning(file, APP, {}, Wanted(engine="random", budget=500))
+        held = start_tuning(file, APP, {}, TuneOptions(engine="random", budget=500))
         ended = tune(file, APP, held, seconds=40.0, clock=lambda: float(next(ticks)))
         searched = of(ended, "search")
         assert 3 < len(searched) < 20
@@ -79,7 +79,7 @@ class TestTime:
     def test_no_time_at_all_leaves_the_baseline(self, file: Store) -> None:
         add(file)
         ticks = count(1_000)
-        held = start_tuning(file, APP, {}, Wanted(engine="random", budget=5))
+        held = start_tuning(file, APP, {}, TuneOptions(engine="random", budget=5))
         ended = tune(file, APP, held, seconds=0.5, clock=lambda: float(next(ticks)))
         assert [trial.detail["purpose"] for trial in ended.trials] == ["baseline", "verify"]
         assert ended.objective is not None  # which is feasible here, and proved like any other
@@ -92,7 +92,7 @@ def test_a_run_whose_trace_has_changed_is_not_gone_on_with(file: Store, tmp_path
     rates = [100.0 + slot % 300 for slot in range(3000)]
     trace.write_text("rate\n" + "\n".join(map(str, rates)))
     add(file)
-    begun = start_tuning(file, APP, {"trace": {"file": str(trace)}}, Wanted(budget=2))
+    begun = start_tuning(file, APP, {"trace": {"file": str(trace)}}, TuneOptions(budget=2))
     trace.write_text("rate\n" + "\n".join(map(str, [*rates[:-1], 5000.0])))
     with pytest.raises(BadInput, match="no longer those that run"):
         tune(file, APP, begun)

@@ -23,7 +23,7 @@ from tests.search.runs import (
     stop_after,
 )
 from tests.surrogate.worlds import WINDOW, queue_stream
-from tuner.search.problem import Wanted, read_brief
+from tuner.search.problem import TuneOptions, load_plan
 from tuner.search.tuning_run import resume_tuning, start_tuning, tune
 from tuner.store.connection import Store, open_store
 from tuner.store.samples import save_samples
@@ -76,18 +76,18 @@ class TestSurrogate:
 
     def test_what_was_measured_is_searched(self, file: Store) -> None:
         fitted, number = self.keep(file)
-        held = start_tuning(file, "shop", {}, Wanted(engine="random", budget=4))
+        held = start_tuning(file, "shop", {}, TuneOptions(engine="random", budget=4))
         with file.read() as session:
-            brief = read_brief(session, "shop", held)
-        count, store = brief.exam.setting.application.operators
+            plan = load_plan(session, "shop", held)
+        count, store = plan.spec.setting.application.operators
         constants = [o.replayed.parameters["constant"] for o in fitted.operators if o.replayed]
         assert (count.moments.mean, store.moments.mean) == pytest.approx((0.02, 0.01), rel=0.03)
         assert constants == pytest.approx([0.05, 0.05], rel=0.1)
-        assert brief.exam.qos.r_max == pytest.approx(self.R_MAX - sum(constants))
-        assert brief.exam.setting.application.edges[0].selectivity == pytest.approx(0.7)
+        assert plan.spec.qos.r_max == pytest.approx(self.R_MAX - sum(constants))
+        assert plan.spec.setting.application.edges[0].selectivity == pytest.approx(0.7)
         arrived = [(s.arrived or 0.0) / WINDOW for s in self.monitored() if s.operator == "count"]
-        assert brief.proof.trace.rates == pytest.approx(np.array(arrived))
-        assert brief.exam.setting.trace.rates == pytest.approx(np.array(arrived[:80]))
+        assert plan.proof.trace.rates == pytest.approx(np.array(arrived))
+        assert plan.spec.setting.trace.rates == pytest.approx(np.array(arrived[:80]))
         ended = tune(file, "shop", held)
         assert {trial.surrogate_id for trial in ended.trials} == {number}
         assert all(proof.slots == 100 * len(proof.detail["seeds"]) for proof in of(ended, "verify"))
@@ -102,7 +102,7 @@ class TestSurrogate:
         whole = run(file, "shop", engine="random", budget=4)
         other = open_store(tmp_path / "other.db")
         self.keep(other)
-        held = start_tuning(other, "shop", {}, Wanted(engine="random", budget=4))
+        held = start_tuning(other, "shop", {}, TuneOptions(engine="random", budget=4))
         with pytest.raises(Stop):
             tune(other, "shop", held, stop_after(3))
         later = [replace(s, start=s.start + 100 * WINDOW, end=s.end + 100 * WINDOW) for s in self.monitored()]
@@ -118,9 +118,9 @@ class TestSurrogate:
         with pytest.raises(BadInput, match=r"surrogate 1 of 'shop' failed a check.*--as-described"):
             run(file, "shop", engine="random", budget=2)
         assert read_runs(file) == []
-        brief = read_brief_of(file, "shop", engine="random", as_described=True)
-        assert [o.moments.mean for o in brief.exam.setting.application.operators] == [0.001, 0.001]
-        assert (brief.surrogate_id, brief.exam.qos.r_max) == (None, self.R_MAX)
+        plan = read_brief_of(file, "shop", engine="random", as_described=True)
+        assert [o.moments.mean for o in plan.spec.setting.application.operators] == [0.001, 0.001]
+        assert (plan.surrogate_id, plan.spec.qos.r_max) == (None, self.R_MAX)
 
     def test_constants_beyond_r_max_are_refused(self, file: Store) -> None:
         self.keep(file)

@@ -15,12 +15,12 @@ import pytest
 from tests.search.problems import evaluate, quadratic
 from tests.search.runs import APP, Stop, add, all_figures, describe, put, recommended, run, stop_after
 from tuner.search.engines import Suggestion
-from tuner.search.evaluation import Exam, Result
-from tuner.search.problem import Wanted, read_brief
-from tuner.search.space.evaluated import Outcome
+from tuner.search.evaluation import Evaluation, EvaluationSpec
+from tuner.search.problem import TuneOptions, load_plan
+from tuner.search.space.evaluated import EvaluationOutcome
 from tuner.search.space.parameters import Parameters
 from tuner.search.space.space import fits
-from tuner.search.tuning_run import Ended, resume_tuning, start_tuning, tune
+from tuner.search.tuning_run import TuningResult, resume_tuning, start_tuning, tune
 from tuner.search.warm_start import EACH, MOST, OLDEST, STRANGER, YOUNGEST
 from tuner.store.connection import Store, open_store
 
@@ -32,10 +32,12 @@ def ages(store: Store, app: str = APP, flags: Mapping[str, Any] | None = None, *
     return [outcome.age for outcome in earlier(store, app, flags, **wanted)]
 
 
-def earlier(store: Store, app: str = APP, flags: Mapping[str, Any] | None = None, **wanted: Any) -> tuple[Outcome, ...]:
-    held = start_tuning(store, app, flags or {}, Wanted(**wanted))
+def earlier(
+    store: Store, app: str = APP, flags: Mapping[str, Any] | None = None, **wanted: Any
+) -> tuple[EvaluationOutcome, ...]:
+    held = start_tuning(store, app, flags or {}, TuneOptions(**wanted))
     with store.read() as session:
-        return read_brief(session, app, held).earlier
+        return load_plan(session, app, held).earlier
 
 
 def rename(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -161,12 +163,12 @@ class TestWhichRuns:
     def test_shares_are_made_to_fit_the_space_that_is_searched_now(self, file: Store) -> None:
         add(file)
         run(file, engine="random", budget=6)
-        held = start_tuning(file, APP, {"qos": {"paths": {"parse -> enrich -> count": 0.05}}}, Wanted())
+        held = start_tuning(file, APP, {"qos": {"paths": {"parse -> enrich -> count": 0.05}}}, TuneOptions())
         with file.read() as session:
-            brief = read_brief(session, APP, held)
-        assert len(brief.earlier) == 6
-        shares = np.array([outcome.parameters.shares for outcome in brief.earlier])
-        assert np.all(fits(brief.question.space, shares))
+            plan = load_plan(session, APP, held)
+        assert len(plan.earlier) == 6
+        shares = np.array([outcome.parameters.shares for outcome in plan.earlier])
+        assert np.all(fits(plan.problem.space, shares))
 
 
 class TestSearch:
@@ -194,9 +196,9 @@ class TestSearch:
         cold = run(file, budget=6, cold=True)
         assert [trial.parameters for trial in cold.trials] != [trial.parameters for trial in whole.trials]
 
-    def run_with_a_rival(self, store: Store, **wanted: Any) -> Ended:
+    def run_with_a_rival(self, store: Store, **wanted: Any) -> TuningResult:
         """Another run ends while this one is stopped, and must tell it nothing."""
-        held = start_tuning(store, APP, {}, Wanted(**wanted))
+        held = start_tuning(store, APP, {}, TuneOptions(**wanted))
         with pytest.raises(Stop):
             tune(store, APP, held, stop_after(3))
         run(store, engine="random", budget=5, seed=11)
@@ -236,10 +238,10 @@ def search_quadratic(store: Store, **wanted: Any) -> list[float]:
     """The costs of the trials of a search, infinite where not feasible."""
     problem = quadratic()
 
-    def judge(exam: Exam, parameters: Sequence[Parameters], ceiling: float) -> Iterator[Result]:
+    def judge(spec: EvaluationSpec, parameters: Sequence[Parameters], ceiling: float) -> Iterator[Evaluation]:
         for one in parameters:
-            yield Result(evaluate(problem, Suggestion(one)), exam.seeds, 0, 0, 0.0, np.zeros((3, 3)))
+            yield Evaluation(evaluate(problem, Suggestion(one)), spec.seeds, 0, 0, 0.0, np.zeros((3, 3)))
 
-    ended = tune(store, APP, start_tuning(store, APP, {}, Wanted(**wanted)), spread=judge)
+    ended = tune(store, APP, start_tuning(store, APP, {}, TuneOptions(**wanted)), spread=judge)
     searched = [trial for trial in ended.trials if trial.detail["purpose"] == "search"]
     return [(trial.cost or math.inf) if trial.feasible else math.inf for trial in searched]

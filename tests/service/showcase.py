@@ -22,11 +22,11 @@ from tuner.store.decisions import save_decisions
 from tuner.store.events import add_event
 from tuner.store.objectives import add_objective
 from tuner.store.records import Control, EventRecord, ObjectiveRecord, Scaler, SurrogateRecord
+from tuner.store.retunings import save_retuning
 from tuner.store.runs import end_run, start_run
 from tuner.store.scalers import save_scalers
 from tuner.store.surrogates import save_surrogate
 from tuner.store.trials import add_trial
-from tuner.store.watches import put_watch
 
 WHY = "Violations rose from 2.1 % to 11.4 % of 180 slots under objective 2, and 5 % are allowed."
 STANDING = {
@@ -60,7 +60,7 @@ def furnish(store: Store, decisions: int = 3000) -> None:
         for name, graph in (("clicks", CLICKS), ("payments", PAYMENTS), ("fraud scores", FRAUD)):
             add_application(session, name, graph.describe(name), NOW - 30 * DAY)
             MODELS[name] = by_hand(session, name)
-            put_watch(session, name, {"period_s": 7 * DAY, "budget": 60}, NOW + DAY)
+            save_retuning(session, name, {"period_s": 7 * DAY, "budget": 60}, NOW + DAY)
             tell(
                 session,
                 name,

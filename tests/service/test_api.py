@@ -15,10 +15,10 @@ from tests.service.conftest import BOUNDS, SHOP, WEIGHTS, sentence
 from tuner.rollout.retuning_settings import DEFAULTS
 from tuner.service.api.problems import add_handlers
 from tuner.store.connection import Store
-from tuner.store.faults import Outdated
+from tuner.store.faults import StaleState
 from tuner.store.orders import load_orders
 from tuner.store.records import DecisionRecord, EventRecord
-from tuner.store.watches import find_watch
+from tuner.store.retunings import find_retuning
 
 
 def put_shop(client: httpx.Client, **tables: Any) -> httpx.Response:
@@ -44,7 +44,7 @@ def test_registering_makes_a_version_for_each_change_and_watches(shop: httpx.Cli
         ("ann", 1),
     ]
     with store.read() as session:
-        watch = find_watch(session, "shop")
+        watch = find_retuning(session, "shop")
     assert watch is not None
     assert watch.settings == DEFAULTS
 
@@ -147,7 +147,7 @@ def test_wishes_lie_before_the_daemons(shop: httpx.Client, store: Store) -> None
     assert sentence(shop.post("/v1/applications/other/tunings", json={}), 404)
     assert sentence(shop.post("/v1/applications/shop/tunings/dance"), 422)
     with store.read() as session:
-        watch = find_watch(session, "shop")
+        watch = find_retuning(session, "shop")
     assert watch is not None
     assert watch.asked["tune"]["budget"] == 5
     assert watch.asked["tune"]["who"] == watch.asked["pause"]["who"] == "ann"
@@ -237,7 +237,7 @@ def test_faults_are_problems_without_insides() -> None:
         "unexpected": (RuntimeError("the secret is x"), 500, "the service failed at this"),
         "passing": (Retry("the database is\nlocked"), 503, "the database is locked"),
         "crowded": (PoolTimeout("QueuePool limit of size 5"), 503, "more to do than its database can take"),
-        "outdated": (Outdated("objective 3 is full by now"), 409, "is full by now"),
+        "outdated": (StaleState("objective 3 is full by now"), 409, "is full by now"),
     }
     app = FastAPI()
     add_handlers(app)

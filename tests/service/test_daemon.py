@@ -26,17 +26,17 @@ from tuner.rollout.improvement import compare, find_alike
 from tuner.rollout.issue_orders import issue_orders
 from tuner.rollout.push import propose_objective, push
 from tuner.rollout.retuning_settings import DEFAULTS, RetuningSettings, read_retuning, read_settings
-from tuner.search.problem import Brief, Wanted, brief_of, settle
+from tuner.search.problem import SearchPlan, TuneOptions, freeze_settings, make_plan
 from tuner.store.applications import add_application, load_application
 from tuner.store.connection import Store
 from tuner.store.controls import set_control
 from tuner.store.events import list_events
 from tuner.store.objectives import list_objectives, load_objective
-from tuner.store.records import Control, EventRecord, ObjectiveRecord, Watch
+from tuner.store.records import Control, EventRecord, ObjectiveRecord, RetuningRecord
+from tuner.store.retunings import add_request, find_retuning, save_retuning
 from tuner.store.runs import list_runs
 from tuner.store.samples import load_samples
 from tuner.store.surrogates import list_surrogates, save_surrogate
-from tuner.store.watches import ask_watch, find_watch, put_watch
 from tuner.surrogate.surrogate import find_operator, worst
 from tuner.surrogate.surrogate_records import from_record, to_record
 
@@ -62,10 +62,10 @@ def world(store: Store) -> World:
     return made
 
 
-def look(store: Store, world: World) -> Watch:
+def look(store: Store, world: World) -> RetuningRecord:
     look_once(store, lambda: world.now)
     with store.read() as session:
-        watch = find_watch(session, world.app)
+        watch = find_retuning(session, world.app)
     assert watch is not None
     return watch
 
@@ -77,7 +77,7 @@ def events(store: Store, *what: str) -> list[EventRecord]:
 
 def ask(store: Store, word: str, **wish: Any) -> None:
     with store.begin() as session:
-        ask_watch(session, APP, {word: {"who": "ann", "when": START, **wish}})
+        add_request(session, APP, {word: {"who": "ann", "when": START, **wish}})
 
 
 def fit_now(store: Store, world: World) -> None:
@@ -120,7 +120,7 @@ def test_it_is_due_by_its_period_and_not_while_it_pauses(store: Store, world: Wo
 
     def why(now: float, **detail: Any) -> str | None:
         with store.read() as session:
-            reason = find_reason(session, settings, Watch(APP, detail=detail), now)
+            reason = find_reason(session, settings, RetuningRecord(APP, detail=detail), now)
         return None if reason is None else reason.why
 
     assert why(START) == "it was never tuned"
@@ -217,13 +217,13 @@ def test_nothing_is_tuned_on_a_surrogate_that_fails_a_check(store: Store, world:
 
 def test_one_applications_failure_is_not_the_others(store: Store, world: World, caplog: Any) -> None:
     with store.begin() as session:
-        put_watch(session, "broken", {"nonsense": 1}, START - 1.0)
-        put_watch(session, "gone", read_settings({}), START - 1.0)  # watched, and described nowhere
+        save_retuning(session, "broken", {"nonsense": 1}, START - 1.0)
+        save_retuning(session, "gone", read_settings({}), START - 1.0)  # watched, and described nowhere
     with caplog.at_level(logging.WARNING):
         watch = look(store, world)
     assert watch.detail["fails"] == 1  # it was attended to, after both
     with store.read() as session:
-        others = [find_watch(session, app) for app in ("broken", "gone")]
+        others = [find_retuning(session, app) for app in ("broken", "gone")]
     assert all(other is not None and other.owner is None and other.due > world.now for other in others)
 
 
@@ -248,7 +248,7 @@ def test_a_search_is_stopped_between_two_trials(store: Store, world: World) -> N
     """By whoever has it in hand when the wish is seen: here by the pass after the one that was interrupted."""
     live(world, store, 90)
     with store.begin() as session:
-        ask_watch(session, APP, {"tune": {"who": "ann", "budget": 50}})
+        add_request(session, APP, {"tune": {"who": "ann", "budget": 50}})
     asked = iter([False] * 12)
 
     def ended() -> bool:  # as a SIGTERM in the middle of the search
@@ -293,20 +293,20 @@ def test_controls_that_run_out_are_told_of(store: Store, world: World) -> None:
 
 
 @pytest.fixture
-def brief(store: Store, world: World) -> Brief:
+def brief(store: Store, world: World) -> SearchPlan:
     live(world, store, 90)
     fit_now(store, world)
     with store.read() as session:
-        wanted = Wanted(engine="random", budget=3)
-        settings = settle(session, APP, load_application(session, APP), {}, wanted)
-        return brief_of(session, APP, settings, "random", 0, 3)
+        wanted = TuneOptions(engine="random", budget=3)
+        settings = freeze_settings(session, APP, load_application(session, APP), {}, wanted)
+        return make_plan(session, APP, settings, "random", 0, 3)
 
 
 def made(parse: float, count: float, version: int = 1, **more: Any) -> ObjectiveRecord:
     return ObjectiveRecord(APP, WEIGHTS, {"parse": parse, "count": count}, START, version=version, **more)
 
 
-def test_better_is_cheaper_beyond_the_noise_or_what_keeps_the_qos(brief: Brief) -> None:
+def test_better_is_cheaper_beyond_the_noise_or_what_keeps_the_qos(brief: SearchPlan) -> None:
     tight, loose, late = made(0.035, 0.035), made(0.055, 0.055, 2), made(0.3, 0.3, 3)
     cheaper = compare(brief, loose, tight, 0.02)
     assert cheaper.better
@@ -324,12 +324,12 @@ def test_better_is_cheaper_beyond_the_noise_or_what_keeps_the_qos(brief: Brief) 
     assert "it keeps the constraints with a confidence of" in unsure.why
 
 
-def test_the_first_objective_has_to_keep_the_qos(brief: Brief) -> None:
+def test_the_first_objective_has_to_keep_the_qos(brief: SearchPlan) -> None:
     assert compare(brief, made(0.055, 0.055), None, 0.02).figures["by"] in ("first", "violations", "reconfigurations")
     assert not compare(brief, made(0.3, 0.3), None, 0.02).better
 
 
-def test_what_stands_is_replayed_as_its_scalers_believe(brief: Brief) -> None:
+def test_what_stands_is_replayed_as_its_scalers_believe(brief: SearchPlan) -> None:
     """The same bounds, held by scalers who take tuples for much lighter than they are, break R_max."""
     believed = {name: {"mean": 0.012, "variance": 0.00008} for name in ("parse", "count")}
     standing = made(0.05, 0.05, evidence={"model": {"operators": believed}})
@@ -369,16 +369,16 @@ def test_reverts_double_the_pause(store: Store, world: World) -> None:
 def test_a_daemon_that_was_followed_writes_nothing(store: Store, world: World) -> None:
     from tuner.retuning.loop import claim
     from tuner.retuning.phases import attend
-    from tuner.store.runs import TakenOver
-    from tuner.store.watches import release_watch
+    from tuner.store.retunings import release_retuning
+    from tuner.store.runs import LeaseLost
 
     hand: Callable[[str], Hand] = lambda owner: Hand(store, owner, lambda: world.now)  # noqa: E731
     stale = claim(hand("one"), APP)
     assert stale is not None
     with store.begin() as session:
-        release_watch(session, stale)
+        release_retuning(session, stale)
     assert claim(hand("two"), APP) is not None
-    with pytest.raises(TakenOver):
+    with pytest.raises(LeaseLost):
         attend(hand("one"), stale)
     assert events(store) == []
 

@@ -22,9 +22,9 @@ from tuner.store.connection import Store
 from tuner.store.events import list_events
 from tuner.store.objectives import list_objectives
 from tuner.store.records import TuningRun
+from tuner.store.retunings import LEASE_S, add_request, claim_retuning, find_retuning
 from tuner.store.runs import list_runs, name_owner
 from tuner.store.trials import load_history
-from tuner.store.watches import LEASE_S, ask_watch, claim_watch, find_watch
 
 Start = Callable[[str], BaseProcess]
 TAKES = Moments(0.02, 0.0002)
@@ -78,7 +78,7 @@ def check_whole(store: Store, app: str) -> None:
 def how_far(store: Store, app: str) -> tuple[str, int, int]:
     """Phase, trials and events."""
     with store.read() as session:
-        watch = find_watch(session, app)
+        watch = find_retuning(session, app)
         runs = list_runs(session, app)
         trials = sum(len(load_history(session, run.id or 0)) for run in runs)
         return "" if watch is None else watch.phase, trials, len(list_events(session, app, limit=None))
@@ -103,7 +103,7 @@ def kill_often(store: Store, address: str, start: Start, kills: int, seed: int) 
         process, before = start(address), how_far(store, world.app)
         if before[0] == "idle":  # all is done: once more
             with store.begin() as session:
-                ask_watch(session, world.app, {"tune": {"who": "a test"}})
+                add_request(session, world.app, {"tune": {"who": "a test"}})
         until = time.monotonic() + 20.0
         while how_far(store, world.app) == before and time.monotonic() < until:
             go_on()
@@ -147,7 +147,7 @@ def test_asked_to_end_it_ends_at_once_and_lets_go(store: Store, address: str, st
     process.join(30.0)
     assert process.exitcode == 0
     with store.read() as session:
-        watch = find_watch(session, world.app)
+        watch = find_retuning(session, world.app)
     assert watch is not None
     assert watch.owner is None
     look_once(store, lambda: now_of(store))
@@ -179,10 +179,10 @@ def test_two_daemons_share_the_work_and_one_takes_over(store: Store, address: st
 def test_a_daemon_elsewhere_is_followed_when_its_lease_has_run_out(store: Store) -> None:
     world, elsewhere = prepare(store), "another machine:1:aa"
     with store.begin() as session:
-        assert claim_watch(session, world.app, elsewhere, time.time()) is not None
+        assert claim_retuning(session, world.app, elsewhere, time.time()) is not None
     assert look_once(store, lambda: world.now) == []
     with store.begin() as session:
-        held = claim_watch(session, world.app, name_owner(), time.time() + LEASE_S + 1.0)
+        held = claim_retuning(session, world.app, name_owner(), time.time() + LEASE_S + 1.0)
         assert held is not None  # which has it now, of this machine and alive
     assert look_once(store, lambda: world.now) == []
 

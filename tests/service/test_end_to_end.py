@@ -17,7 +17,7 @@ from tests.service.world import START, World, describe, live, over_http
 from tests.store.conftest import POSTGRES
 from tuner.retuning.loop import look_once
 from tuner.store.connection import Store
-from tuner.store.watches import put_watch
+from tuner.store.retunings import save_retuning
 
 pytestmark = pytest.mark.slow
 APP = "shop"
@@ -41,7 +41,7 @@ def world(client: httpx.Client, store: Store) -> World:
     document = describe(APP, world.truth, r_max=0.12, k_max=12)
     assert client.put(f"/v1/applications/{APP}", json={"document": document}).status_code == 200
     with store.begin() as session:  # due on the clock of this world
-        put_watch(session, APP, read_settings(SETTINGS), START)
+        save_retuning(session, APP, read_settings(SETTINGS), START)
     return world
 
 

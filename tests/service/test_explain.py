@@ -27,7 +27,7 @@ from tuner.store.connection import Store, open_store
 from tuner.store.controls import set_control
 from tuner.store.decisions import list_decisions, save_decisions
 from tuner.store.objectives import add_objective
-from tuner.store.orders import put_orders
+from tuner.store.orders import save_orders
 from tuner.store.records import DECISION_KINDS, Control, DecisionRecord, ObjectiveRecord, Scaler
 from tuner.store.scalers import save_scalers
 from tuner.views.explanation_lines import to_lines
@@ -192,7 +192,7 @@ def test_a_slot_lasts_as_long_as_the_orders_say(store: Store, ask: Callable[...,
     keep(store, replace(STAY, time=NOW - 1000.0))
     assert gap_of(ask()) == "silent"
     with store.begin() as session:
-        put_orders(session, "shop", {"slot_s": 600.0}, NOW)
+        save_orders(session, "shop", {"slot_s": 600.0}, NOW)
     assert only(ask()).gap is None
 
 

@@ -32,8 +32,8 @@ from tuner.store.decisions import save_decisions
 from tuner.store.events import add_event
 from tuner.store.prune import prune
 from tuner.store.records import DecisionRecord, EventRecord, Scaler
+from tuner.store.retunings import add_request
 from tuner.store.scalers import save_scalers
-from tuner.store.watches import ask_watch
 
 STAY = DecisionRecord("shop", "parse", NOW, "NO_CHANGE", "the policy proposed none")
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
@@ -196,7 +196,7 @@ def test_an_event_of_another_name_is_counted_with_the_others(store: Store, scrap
 def test_what_waits_for_daemons_is_counted(store: Store, scrape: Scrape) -> None:
     furnish(store, 100)
     with store.begin() as session:
-        ask_watch(session, "clicks", {"tune": {"who": "ann"}, "pause": {"who": "ann"}})
+        add_request(session, "clicks", {"tune": {"who": "ann"}, "pause": {"who": "ann"}})
     assert value(scrape.look(), "tuner_wishes_waiting") == 2.0
     assert value(scrape.look(), "tuner_watches_due") == 0.0
     scrape.time.pass_by(DAY + HOUR)

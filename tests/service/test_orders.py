@@ -18,7 +18,7 @@ from tuner.service.app import make_app, release
 from tuner.service.exchange.order_board import Board, look, wait_for_orders
 from tuner.service.exchange.service_settings import Settings
 from tuner.store.connection import Store, open_store
-from tuner.store.orders import put_orders
+from tuner.store.orders import save_orders
 from tuner.store.scalers import list_scalers
 
 PLACE = "/v1/applications/shop/orders"
@@ -34,7 +34,7 @@ def make_document(number: int, app: str = "shop") -> dict[str, Any]:
 
 def issue(store: Store, number: int, app: str = "shop") -> None:
     with store.begin() as session:
-        put_orders(session, app, make_document(number, app), 1.0)
+        save_orders(session, app, make_document(number, app), 1.0)
 
 
 def wait_until(check: Callable[[], bool]) -> None:
@@ -131,7 +131,7 @@ def close_from_outside(board: Board) -> None:
 def test_the_bytes_are_made_once_and_packed(client: httpx.Client, store: Store) -> None:
     document = {**make_document(1), "guards": {f"operator {i}": {"bounds": {"most": i}} for i in range(200)}}
     with store.begin() as session:
-        put_orders(session, "shop", document, 1.0)
+        save_orders(session, "shop", document, 1.0)
     plain = client.get(PLACE, params={"wait": 5}, headers={"Accept-Encoding": "identity"})
     with client.stream("GET", PLACE, headers={"Accept-Encoding": "gzip"}) as packed:
         raw = b"".join(packed.iter_raw())

@@ -17,7 +17,7 @@ from tuner.store.events import list_events
 from tuner.store.objectives import add_objective, list_objectives
 from tuner.store.orders import load_orders
 from tuner.store.records import ObjectiveRecord
-from tuner.store.watches import find_watch
+from tuner.store.retunings import find_retuning
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +62,7 @@ def test_a_person_pins_lifts_and_asks_and_all_of_it_is_on_record(changed: Site) 
         assert changed.send(f"/act/{word}", **app, why="to see").status_code == 303
     with changed.store.read() as session:
         events = list_events(session, "payments", limit=6)
-        watch = find_watch(session, "payments")
+        watch = find_retuning(session, "payments")
         assert "direction_lock" not in str(list_controls(session, "payments", at=NOW))
     assert [e.what for e in events] == ["asked", "asked", "asked", "control lifted", "control set", "control set"]
     assert all(e.who == PERSON for e in events)

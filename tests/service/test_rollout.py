@@ -18,7 +18,7 @@ from tuner.store.applications import add_application
 from tuner.store.connection import Store
 from tuner.store.controls import set_control
 from tuner.store.events import list_events
-from tuner.store.objectives import list_objectives, load_objective, standing_objective
+from tuner.store.objectives import find_full_objective, list_objectives, load_objective
 from tuner.store.orders import load_orders
 from tuner.store.records import Control, ObjectiveRecord
 
@@ -198,7 +198,7 @@ def test_what_was_in_full_use_goes_back_to_the_one_before(shop: Store) -> None:
     with pytest.raises(BadInput, match="nothing to roll back"), shop.begin() as session:
         roll_back(session, APP, "ann", "more", START)
     with shop.read() as session:
-        assert standing_objective(session, APP) is None
+        assert find_full_objective(session, APP) is None
 
 
 def test_what_a_person_proposes_has_a_bound_for_every_operator(shop: Store) -> None:

@@ -17,7 +17,7 @@ from tests.service.showcase import furnish
 from tuner.cli.dashboards_command import SHIPPED, dashboards
 from tuner.service.metrics.meter import Meter
 from tuner.store.connection import open_store
-from tuner.store.orders import put_orders
+from tuner.store.orders import save_orders
 
 yaml = pytest.importorskip("yaml", reason="PyYAML is not installed, and the rules are YAML")
 
@@ -55,7 +55,7 @@ def exposed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     store = open_store(tmp_path_factory.mktemp("shipped") / "tuner.db")
     furnish(store, 400)
     with store.begin() as session:
-        put_orders(session, "clicks", {"slot_s": 60.0}, NOW)
+        save_orders(session, "clicks", {"slot_s": 60.0}, NOW)
     text = Meter(store, lambda: NOW, lambda: (0, 5000)).expose().decode()
     store.close()
     labels: dict[str, set[str]] = {}

@@ -29,8 +29,8 @@ from tuner.store.decisions import save_decisions
 from tuner.store.json_text import write_json
 from tuner.store.orders import load_orders
 from tuner.store.records import DecisionRecord
+from tuner.store.retunings import save_retuning
 from tuner.store.samples import save_samples
-from tuner.store.watches import put_watch
 
 SLOT_S = 60.0
 START = 1_700_000_040.0  # a multiple of SLOT_S
@@ -130,7 +130,7 @@ def register(store: Store, app: str, document: Mapping[str, Any], settings: Mapp
 
     with store.begin() as session:
         add_application(session, app, document, START)
-        put_watch(session, app, read_settings(settings), START)
+        save_retuning(session, app, read_settings(settings), START)
 
 
 def into(store: Store) -> Report:

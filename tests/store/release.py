@@ -22,19 +22,20 @@ from tuner.store.decisions import save_decisions
 from tuner.store.events import add_event
 from tuner.store.marks import save_marks
 from tuner.store.objectives import add_objective, move_objective
-from tuner.store.orders import put_orders
+from tuner.store.orders import save_orders
 from tuner.store.records import (
     Control,
     DecisionRecord,
     EventRecord,
-    Mark,
     ObjectiveRecord,
     Scaler,
+    SourceMark,
     SurrogateRecord,
     Token,
     Trial,
     TuningRun,
 )
+from tuner.store.retunings import save_retuning
 from tuner.store.runs import start_run
 from tuner.store.samples import save_samples
 from tuner.store.scalers import save_scalers
@@ -42,7 +43,6 @@ from tuner.store.schema import HEAD, upgrade
 from tuner.store.surrogates import save_surrogate
 from tuner.store.tokens import add_token
 from tuner.store.trials import add_trial
-from tuner.store.watches import put_watch
 
 FOLDER = Path(__file__).parent / "released"
 DOCUMENT = {"name": "clicks", "operator": [{"name": "parse", "service_rate": 500, "scv": 0.5}]}
@@ -63,7 +63,7 @@ def fill_measured(session: Session) -> None:
     add_application(session, "clicks", DOCUMENT, 2.0)
     samples = [Sample("clicks", "parse", 60.0 * i, 60.0 * i + 60.0, "records", arrived=float(i)) for i in range(3)]
     save_samples(session, [*samples, Sample("clicks", "parse", 0.0, 60.0, "tasks", node_type="large", backlog=0.0)])
-    save_marks(session, [Mark("clicks", "/logs/a", 2**40, 3.0, {"batch": 7})])
+    save_marks(session, [SourceMark("clicks", "/logs/a", 2**40, 3.0, {"batch": 7})])
     save_surrogate(session, SurrogateRecord("clicks", {"mean": {"parse": 0.002}}, 0.0, 180.0, 3, "warn", 4.0, 0.125))
 
 
@@ -83,9 +83,9 @@ def fill_told(session: Session) -> None:
     token = add_token(session, Token("driver", "0" * 64, "report", "somebody", 10.0))
     add_token(session, Token("page of driver", "1" * 64, "read", "driver", 11.0, expires=20.0, parent_id=token.id))
     set_control(session, Control("clicks", "", "direction_lock", {"only": "out"}, "somebody", 12.0, until=99.0))
-    put_orders(session, "clicks", {"objective": {"version": 1}}, 13.0)
+    save_orders(session, "clicks", {"objective": {"version": 1}}, 13.0)
     save_scalers(session, [Scaler("clicks", "parse", "driver-1", 14.0, 15.0, revision=1, acknowledged=15.0)])
-    put_watch(session, "clicks", {"period_s": 3600.0}, 16.0)
+    save_retuning(session, "clicks", {"period_s": 3600.0}, 16.0)
     add_event(session, EventRecord("clicks", 17.0, "somebody", "pushed", "Objective 1 is in full use.", {"version": 1}))
     figures = {"rate": 5.0, "response": 0.5, "bound": 0.01, "price": 1.5}
     shadow = {"version": 2, "action": "+1 large"}

@@ -18,9 +18,9 @@ from tuner.store.connection import Store
 from tuner.store.decisions import count_decisions, list_decisions, save_decisions
 from tuner.store.marks import delete_marks, load_marks, save_marks
 from tuner.store.models import SampleRow
-from tuner.store.objectives import add_objective, list_objectives, move_objective, standing_objective
-from tuner.store.records import DecisionRecord, Mark, ObjectiveRecord, SurrogateRecord, Trial, TuningRun
-from tuner.store.runs import TakenOver, claim_run, end_run, list_runs, load_run, release_run, start_run
+from tuner.store.objectives import add_objective, find_full_objective, list_objectives, move_objective
+from tuner.store.records import DecisionRecord, ObjectiveRecord, SourceMark, SurrogateRecord, Trial, TuningRun
+from tuner.store.runs import LeaseLost, claim_run, end_run, list_runs, load_run, release_run, start_run
 from tuner.store.samples import (
     count_samples,
     delete_samples,
@@ -30,7 +30,7 @@ from tuner.store.samples import (
     stream_samples,
 )
 from tuner.store.surrogates import list_surrogates, load_surrogate, save_surrogate
-from tuner.store.trials import Chosen, add_trial, count_trials, list_trials, load_history, load_trial
+from tuner.store.trials import TrialFilter, add_trial, count_trials, list_trials, load_history, load_trial
 
 APPLICATION = {"name": "clicks", "operator": [{"name": "parse", "service_rate": 500, "scv": 0.5}]}
 
@@ -110,8 +110,8 @@ class TestSamples:
 
     def test_marks_go_with_the_samples_or_not_at_all(self, store: Store) -> None:
         marks = [
-            Mark("clicks", "/logs/a", 2**40, 1.5, {"batch": 3, "late": math.inf}),
-            Mark("clicks", "/logs/b", 0, 2.0),
+            SourceMark("clicks", "/logs/a", 2**40, 1.5, {"batch": 3, "late": math.inf}),
+            SourceMark("clicks", "/logs/b", 0, 2.0),
         ]
         with store.begin() as session:
             save_marks(session, marks)
@@ -167,10 +167,10 @@ class TestApplications:
         with store.begin() as session:
             first, second = add_objective(session, proposed), add_objective(session, proposed)
             assert (first.version, second.version) == (1, 2)
-            assert standing_objective(session, "clicks") is None
+            assert find_full_objective(session, "clicks") is None
             move_objective(session, "clicks", 1, "proposed", "full", 6.0)
             moved = move_objective(session, "clicks", 2, "proposed", "full", 7.0, {"gain": 0.1})
-            assert standing_objective(session, "clicks") == moved
+            assert find_full_objective(session, "clicks") == moved
             assert [o.state for o in list_objectives(session, "clicks")] == ["full", "retired"]
         assert moved == replace(second, state="full", changed=7.0, evidence={"gain": 0.1})
         with pytest.raises(BadInput, match="objective 1 of 'clicks' is retired by now"), store.begin() as session:
@@ -220,7 +220,7 @@ class TestTrials:
                 feasible = None if cost is None else cost < 0.35
                 add_trial(session, run, trial(run, i, cost=cost, state=state, feasible=feasible, ended=10.0 + i), 20.0)
         with store.read() as session:
-            mine = Chosen(application="clicks")
+            mine = TrialFilter(application="clicks")
             assert [t.number for t in list_trials(session, mine, "cost")] == [2, 4, 3, 0, 1]
             assert [t.number for t in list_trials(session, mine, "cost", descending=True)] == [0, 3, 4, 2, 1]
             assert [t.number for t in list_trials(session, mine, "cost", limit=2, offset=1)] == [4, 3]
@@ -228,7 +228,7 @@ class TestTrials:
             assert [t.number for t in list_trials(session, replace(mine, feasible=False))] == [0]
             assert [t.number for t in list_trials(session, replace(mine, since=11.0, until=13.0))] == [1, 2]
             assert count_trials(session, replace(mine, state="failed")) == 1
-            assert count_trials(session, Chosen(application="ads")) == 0
+            assert count_trials(session, TrialFilter(application="ads")) == 0
             with pytest.raises(BadInput, match="sorted by 'price'; sort by one of id, number, cost"):
                 list_trials(session, mine, "price")
 
@@ -244,7 +244,7 @@ class TestTrials:
 
         event.listen(store.engine, "before_cursor_execute", note)
         with store.read() as session:
-            assert len(list_trials(session, Chosen(application="clicks"), "cost")) == 20
+            assert len(list_trials(session, TrialFilter(application="clicks"), "cost")) == 20
         assert len([s for s in statements if "trials" in s]) == 1
 
     def test_numbers_without_end_come_back(self, store: Store) -> None:
@@ -263,7 +263,7 @@ class TestLeases:
             taken = claim_run(session, run.id, "second", now=160.5)
             assert taken is not None
             assert (taken.owner, taken.fence) == ("second", 2)
-        with pytest.raises(TakenOver), store.begin() as session:
+        with pytest.raises(LeaseLost), store.begin() as session:
             add_trial(session, run, trial(run, 0), now=161.0)
         with store.read() as session:
             assert load_history(session, run.id) == []
@@ -285,7 +285,7 @@ class TestLeases:
             assert claim_run(session, other.id or 0, "second", now=0.0) is not None
             assert [r.id for r in list_runs(session, "clicks", "running")] == [other.id]
             assert [r.id for r in list_runs(session)] == [other.id, run.id]
-        with pytest.raises(TakenOver), store.begin() as session:
+        with pytest.raises(LeaseLost), store.begin() as session:
             end_run(session, run, "failed", 6.0, "too late")
 
 

@@ -20,9 +20,18 @@ from tests.store.conftest import POSTGRES
 from tuner.store.applications import add_application, load_application
 from tuner.store.checkup import check_store
 from tuner.store.connection import Store, open_store
-from tuner.store.faults import Passing
+from tuner.store.faults import TransientFault
 from tuner.store.records import TuningRun
-from tuner.store.runs import TakenOver, claim_abandoned, claim_run, is_gone, load_run, name_owner, renew_run, start_run
+from tuner.store.runs import (
+    LeaseLost,
+    claim_abandoned,
+    claim_run,
+    is_owner_dead,
+    load_run,
+    name_owner,
+    renew_run,
+    start_run,
+)
 from tuner.store.samples import count_samples, save_samples
 from tuner.store.trials import load_history
 
@@ -89,7 +98,7 @@ def test_a_holder_that_slept_finds_its_run_taken_and_stops(store: Store) -> None
         assert claim_abandoned(session, "clicks", "next", now=59.0) is None
         taken = claim_abandoned(session, "clicks", "next", now=61.0)
         assert taken is not None
-    with pytest.raises(TakenOver, match=f"run {run_id} was taken over"), store.begin() as session:
+    with pytest.raises(LeaseLost, match=f"run {run_id} was taken over"), store.begin() as session:
         renew_run(session, slept, now=62.0)
 
 
@@ -134,10 +143,10 @@ def test_a_process_of_this_machine_is_known_to_be_dead_before_its_lease_is_over(
 def test_only_a_process_of_this_machine_can_be_known_to_be_dead() -> None:
     mine = name_owner()
     machine, _, chance = mine.split(":")
-    assert not is_gone(mine)
-    assert not is_gone(f"elsewhere:{2**22 + 1}:{chance}")  # beyond the highest process id
-    assert is_gone(f"{machine}:{2**22 + 1}:{chance}")
-    assert not is_gone("a name of somebody's own")
+    assert not is_owner_dead(mine)
+    assert not is_owner_dead(f"elsewhere:{2**22 + 1}:{chance}")  # beyond the highest process id
+    assert is_owner_dead(f"{machine}:{2**22 + 1}:{chance}")
+    assert not is_owner_dead("a name of somebody's own")
 
 
 def test_processes_that_find_no_database_make_it_once(address: str, start: Start) -> None:
@@ -273,7 +282,7 @@ class TestServer:
         [
             ("53100", Retry, "on a disk that is full"),
             ("53300", Retry, "no more connections"),
-            ("40001", Passing, "another process's change"),
+            ("40001", TransientFault, "another process's change"),
             ("42501", BadInput, "rights"),
             ("25006", BadInput, "takes no writes"),
         ],

@@ -20,11 +20,11 @@ from tuner.cli.db_commands import db
 from tuner.store import optuna_export
 from tuner.store.applications import add_application
 from tuner.store.connection import Store
-from tuner.store.optuna_export import Exported, export_to_optuna, opened
+from tuner.store.optuna_export import ExportCounts, export_to_optuna, opened
 from tuner.store.optuna_trials import to_frozen
 from tuner.store.records import Trial, TuningRun
 from tuner.store.runs import start_run
-from tuner.store.tallies import Tally, tally_applications
+from tuner.store.tallies import TrialCounts, count_trials_by_application
 from tuner.store.trials import add_trial
 
 START = 1_777_636_800.25
@@ -89,7 +89,7 @@ def load(path: Path, name: str) -> optuna.Study:
 @pytest.fixture
 def exported(store: Store, runs: dict[str, list[TuningRun]], tmp_path: Path) -> Path:
     path = tmp_path / "studies.db"
-    assert export_to_optuna(store, None, path) == Exported(3, 16)
+    assert export_to_optuna(store, None, path) == ExportCounts(3, 16)
     return path
 
 
@@ -171,7 +171,7 @@ def test_more_trials_than_are_written_at_once_keep_their_order(
 ) -> None:
     monkeypatch.setattr(optuna_export, "BATCH", 3)
     told: list[int] = []
-    assert export_to_optuna(store, "clicks", tmp_path / "c.db", told.append) == Exported(1, 8)
+    assert export_to_optuna(store, "clicks", tmp_path / "c.db", told.append) == ExportCounts(1, 8)
     assert told == [8]
     numbers = [
         trial.user_attrs["number"] for trial in load(tmp_path / "c.db", f"clicks, run {runs['clicks'][0].id}").trials
@@ -221,10 +221,10 @@ def test_it_leaves_optuna_s_own_talk_as_it_was(exported: Path) -> None:
 
 def test_applications_are_tallied_over_all_their_runs(store: Store, runs: dict[str, list[TuningRun]]) -> None:
     with store.read() as session:
-        tallies = tally_applications(session)
-        assert tally_applications(session, "clicks") == {"clicks": tallies["clicks"]}
-        assert tally_applications(session, "shap") == {}
+        tallies = count_trials_by_application(session)
+        assert count_trials_by_application(session, "clicks") == {"clicks": tallies["clicks"]}
+        assert count_trials_by_application(session, "shap") == {}
     assert tallies == {
-        "shop": Tally(2, 8, 0.5, START + 8.5),
-        "clicks": Tally(1, 8, 0.5, START + 8.5),
+        "shop": TrialCounts(2, 8, 0.5, START + 8.5),
+        "clicks": TrialCounts(1, 8, 0.5, START + 8.5),
     }

@@ -21,14 +21,14 @@ from tuner.store.controls import list_controls
 from tuner.store.decisions import list_decisions
 from tuner.store.marks import load_marks
 from tuner.store.models import Base
-from tuner.store.objectives import standing_objective
+from tuner.store.objectives import find_full_objective
 from tuner.store.orders import list_revisions
 from tuner.store.records import Trial, TuningRun
 from tuner.store.runs import claim_run, start_run
 from tuner.store.samples import load_samples, save_samples
 from tuner.store.schema import HEAD, VERSION_TABLE, configure, upgrade
 from tuner.store.surrogates import load_surrogate, save_surrogate
-from tuner.store.trials import Chosen, add_trial, list_trials
+from tuner.store.trials import TrialFilter, add_trial, list_trials
 
 RELEASED = sorted(path.stem for path in FOLDER.glob("*.sql"))
 
@@ -84,11 +84,11 @@ def test_a_released_database_comes_up_and_goes_on_being_used(address: str, revis
         assert load_marks(session, "clicks")["/logs/a"].position == 2**40
         assert load_surrogate(session, "clicks").error == 0.125
         if revision >= "0002":
-            assert [(t.state, t.cost) for t in list_trials(session, Chosen("clicks"))] == [
+            assert [(t.state, t.cost) for t in list_trials(session, TrialFilter("clicks"))] == [
                 ("complete", 0.5),
                 ("failed", None),
             ]
-            standing = standing_objective(session, "clicks")
+            standing = find_full_objective(session, "clicks")
             assert standing is not None
             assert standing.bounds == {"parse": 0.01}
             assert list_decisions(session, "clicks")[-1].seen == {"response": float("inf")}

@@ -12,22 +12,22 @@ from tuner.store.connection import Store
 from tuner.store.controls import lift_control, list_controls, set_control
 from tuner.store.decisions import list_decisions, save_decisions
 from tuner.store.events import add_event, list_events
-from tuner.store.orders import list_revisions, load_orders, put_orders
+from tuner.store.orders import list_revisions, load_orders, save_orders
 from tuner.store.records import Control, DecisionRecord, EventRecord, Scaler, Token
-from tuner.store.runs import TakenOver, name_owner
+from tuner.store.retunings import (
+    LEASE_S,
+    add_request,
+    claim_retuning,
+    find_retuning,
+    release_retuning,
+    remove_requests,
+    renew_retuning,
+    save_retuning,
+    update_retuning,
+)
+from tuner.store.runs import LeaseLost, name_owner
 from tuner.store.scalers import list_scalers, save_scalers
 from tuner.store.tokens import add_token, find_token, list_tokens, revoke_token
-from tuner.store.watches import (
-    LEASE_S,
-    ask_watch,
-    claim_watch,
-    find_watch,
-    put_watch,
-    release_watch,
-    renew_watch,
-    take_up,
-    write_watch,
-)
 
 ELSEWHERE = "another machine:1:aa"
 
@@ -78,10 +78,10 @@ def test_one_control_of_a_kind_stands_for_an_operator(store: Store) -> None:
 def test_orders_get_a_revision_when_they_change(store: Store) -> None:
     with store.begin() as session:
         assert load_orders(session, "shop") is None
-        assert put_orders(session, "shop", {"a": (1, 2)}, 1.0).revision == 1
-        assert put_orders(session, "shop", {"a": [1, 2]}, 2.0).issued == 1.0
-        assert put_orders(session, "shop", {"a": [2]}, 3.0).revision == 2
-        put_orders(session, "till", {}, 3.0)
+        assert save_orders(session, "shop", {"a": (1, 2)}, 1.0).revision == 1
+        assert save_orders(session, "shop", {"a": [1, 2]}, 2.0).issued == 1.0
+        assert save_orders(session, "shop", {"a": [2]}, 3.0).revision == 2
+        save_orders(session, "till", {}, 3.0)
         assert list_revisions(session) == {"shop": 2, "till": 1}
         assert load_orders(session, "shop").document == {"a": [2]}  # type: ignore[union-attr]
 
@@ -99,41 +99,41 @@ def test_scalers_are_known_since_their_first_report(store: Store) -> None:
 
 def test_an_application_is_in_one_daemons_hand(store: Store) -> None:
     with store.begin() as session:
-        put_watch(session, "shop", {"period_s": 60.0}, 5.0)
-        held = claim_watch(session, "shop", ELSEWHERE, 10.0)
+        save_retuning(session, "shop", {"period_s": 60.0}, 5.0)
+        held = claim_retuning(session, "shop", ELSEWHERE, 10.0)
         assert held is not None
-        assert claim_watch(session, "shop", name_owner(), 11.0) is None
-        assert claim_watch(session, "shop", name_owner(), 10.0 + LEASE_S) is None
-        renewed = renew_watch(session, held, 50.0)
-        other = claim_watch(session, "shop", name_owner(), 51.0 + LEASE_S)
+        assert claim_retuning(session, "shop", name_owner(), 11.0) is None
+        assert claim_retuning(session, "shop", name_owner(), 10.0 + LEASE_S) is None
+        renewed = renew_retuning(session, held, 50.0)
+        other = claim_retuning(session, "shop", name_owner(), 51.0 + LEASE_S)
         assert other is not None
-        with pytest.raises(TakenOver):
-            write_watch(session, renewed, phase="tune")
-        put_watch(session, "shop", {"period_s": 30.0}, 7.0)  # a person's change takes it out of nobody's hand
-        assert write_watch(session, other, phase="tune").settings == {"period_s": 30.0}
-        release_watch(session, other, phase="idle", due=99.0)
-        assert claim_watch(session, "shop", ELSEWHERE, 120.0) is not None
+        with pytest.raises(LeaseLost):
+            update_retuning(session, renewed, phase="tune")
+        save_retuning(session, "shop", {"period_s": 30.0}, 7.0)  # a person's change takes it out of nobody's hand
+        assert update_retuning(session, other, phase="tune").settings == {"period_s": 30.0}
+        release_retuning(session, other, phase="idle", due=99.0)
+        assert claim_retuning(session, "shop", ELSEWHERE, 120.0) is not None
 
 
 def test_a_daemon_of_this_machine_that_died_is_followed_at_once(store: Store) -> None:
     machine = name_owner().partition(":")[0]
     with store.begin() as session:
-        put_watch(session, "shop", {}, 0.0)
-        assert claim_watch(session, "shop", f"{machine}:{2**22 + 1}:aa", 1.0) is not None  # beyond the greatest id
-        assert claim_watch(session, "shop", name_owner(), 2.0) is not None
+        save_retuning(session, "shop", {}, 0.0)
+        assert claim_retuning(session, "shop", f"{machine}:{2**22 + 1}:aa", 1.0) is not None  # beyond the greatest id
+        assert claim_retuning(session, "shop", name_owner(), 2.0) is not None
 
 
 def test_wishes_wait_until_they_are_taken_up(store: Store) -> None:
     with store.begin() as session:
-        put_watch(session, "shop", {}, 0.0)
-        held = claim_watch(session, "shop", name_owner(), 1.0)
+        save_retuning(session, "shop", {}, 0.0)
+        held = claim_retuning(session, "shop", name_owner(), 1.0)
         assert held is not None
-        ask_watch(session, "shop", {"tune": {"who": "ann"}})
-        ask_watch(session, "shop", {"pause": {"who": "bob"}})
-        take_up(session, held, ("tune",))
-        assert find_watch(session, "shop").asked == {"pause": {"who": "bob"}}  # type: ignore[union-attr]
+        add_request(session, "shop", {"tune": {"who": "ann"}})
+        add_request(session, "shop", {"pause": {"who": "bob"}})
+        remove_requests(session, held, ("tune",))
+        assert find_retuning(session, "shop").asked == {"pause": {"who": "bob"}}  # type: ignore[union-attr]
         with pytest.raises(BadInput, match="not watched"):
-            ask_watch(session, "till", {"tune": {}})
+            add_request(session, "till", {"tune": {}})
 
 
 def test_events_come_newest_first_and_by_page(store: Store) -> None:

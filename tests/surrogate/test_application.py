@@ -22,11 +22,11 @@ from tests.surrogate.worlds import batch_stream, queue_stream
 from tuner.scenario.describe import format_application
 from tuner.surrogate.fit import fit
 from tuner.surrogate.fitted_application import (
+    apply_speeds,
     build_application,
-    leave_for_queues,
     list_constants,
     pool_speeds,
-    put_speeds,
+    subtract_constants,
 )
 from tuner.surrogate.surrogate import Surrogate, find_operator
 
@@ -89,10 +89,10 @@ def test_one_operator_needs_no_edges_and_several_do() -> None:
 def test_the_constants_of_the_longest_path_are_taken_off() -> None:
     constants = list_constants(fitted())
     assert constants["parse"] == pytest.approx(0.05, rel=0.05)
-    left = leave_for_queues(shape(), constants, 3.0)
+    left = subtract_constants(shape(), constants, 3.0)
     assert left == pytest.approx(3.0 - sum(constants.values()))
     with pytest.raises(BadInput, match=r"R_max is 0\.5 s, and the path parse -> count takes .* allow more"):
-        leave_for_queues(shape(), constants, 0.5)
+        subtract_constants(shape(), constants, 0.5)
 
 
 def test_speeds_are_those_seen_and_else_those_declared() -> None:
@@ -102,7 +102,7 @@ def test_speeds_are_those_seen_and_else_those_declared() -> None:
     assert speedups["big"].speed.low <= 1.7 <= speedups["big"].speed.high
     assert (speedups["huge"].assumed, speedups["huge"].speed.value) == (True, 4.0)
     assert "huge" not in pool_speeds(fitted())
-    types = put_speeds(Infrastructure("own", DECLARED, 3.5), fitted()).types
+    types = apply_speeds(Infrastructure("own", DECLARED, 3.5), fitted()).types
     assert [t.price for t in types] == [1.0, 2.0, 3.5]
     assert types[1].speedup / types[0].speedup == pytest.approx(1.7, rel=0.03)
     assert types[2].speedup == 4.0
@@ -111,7 +111,7 @@ def test_speeds_are_those_seen_and_else_those_declared() -> None:
 def test_the_simulator_replays_on_it() -> None:
     application = build_application(fitted(), shape())
     trace = Trace(np.full(500, 20.0), 60.0)
-    left = leave_for_queues(application, list_constants(fitted()), 5.0)
+    left = subtract_constants(application, list_constants(fitted()), 5.0)
     setting = Setting(application, Infrastructure("own", DECLARED[:2], 2.0), trace, "threshold-c", left)
     run = simulate(setting, seed=0)
     assert 0.0 <= run.violations <= 1.0

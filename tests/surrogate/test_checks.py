@@ -14,10 +14,10 @@ from scipy import stats
 from scaler.model.sample import Sample
 from tests.surrogate.worlds import WINDOW, batch_stream, load_pattern, queue_stream
 from tuner.surrogate.checks import CHECKS
-from tuner.surrogate.drift import ALARM, Profile, profile
+from tuner.surrogate.drift import ALARM, WindowProfile, profile
 from tuner.surrogate.drift_answer import weigh_changes
-from tuner.surrogate.fit import check_again, fit
-from tuner.surrogate.observed_windows import gather
+from tuner.surrogate.fit import check_drift_since, fit
+from tuner.surrogate.observed_windows import build_windows
 from tuner.surrogate.surrogate import Check, Surrogate, is_fit_for_tuning, worst
 
 Samples = list[Sample]
@@ -159,8 +159,8 @@ def stationary(seed: int, factor: float = 1.0, windows: int = 60, rate: float = 
     return samples
 
 
-def look(seed: int, **changed: Any) -> Profile:
-    found = profile(gather(stationary(seed, **changed))["count"], "")
+def look(seed: int, **changed: Any) -> WindowProfile:
+    found = profile(build_windows(stationary(seed, **changed))["count"], "")
     assert found is not None
     return found
 
@@ -197,16 +197,16 @@ def later(factor: float, seed: int = 9) -> Samples:
 
 
 def test_samples_since_the_fit_tell_of_drift() -> None:
-    assert check_again(good(), []) == good()
-    assert verdicts(check_again(good(), later(1.0)))["drift"].verdict == "pass"
-    changed = check_again(good(), later(1.2))
+    assert check_drift_since(good(), []) == good()
+    assert verdicts(check_drift_since(good(), later(1.0)))["drift"].verdict == "pass"
+    changed = check_drift_since(good(), later(1.2))
     assert verdicts(changed)["drift"].verdict == "fail"
     assert "60 windows since the fit" in verdicts(changed)["drift"].says
     assert not is_fit_for_tuning(changed.checks)
 
 
 def test_samples_of_the_fit_itself_are_not_looked_at_again() -> None:
-    assert check_again(good(), [replace(s, start=s.start - 1e6, end=s.end - 1e6) for s in later(2.0)]) == good()
+    assert check_drift_since(good(), [replace(s, start=s.start - 1e6, end=s.end - 1e6) for s in later(2.0)]) == good()
 
 
 def test_windows_behind_and_after_are_left_out() -> None:

@@ -13,7 +13,7 @@ from tests.surrogate.worlds import LAWS
 from tuner.pipeline.moments import TASKS
 from tuner.surrogate.estimate import CONFIDENCE, Estimate, student
 from tuner.surrogate.fit import find_selectivity
-from tuner.surrogate.observed_windows import gather
+from tuner.surrogate.observed_windows import build_windows
 from tuner.surrogate.service_moments import measure
 from tuner.surrogate.speedups import find_speedups
 
@@ -53,7 +53,7 @@ def in_tasks(rng: np.random.Generator, law: str) -> list[Sample]:
 
 
 def measure_records(rng: np.random.Generator, law: str) -> dict[str, tuple[Estimate | None, float]]:
-    windows = gather([*timed(rng, law, "plain", 1.0), *timed(rng, law, "fast", SPEED)])["count"]
+    windows = build_windows([*timed(rng, law, "plain", 1.0), *timed(rng, law, "fast", SPEED)])["count"]
     services = {name: measure(windows, name) for name in ("plain", "fast")}
     plain = services["plain"]
     assert plain is not None
@@ -67,7 +67,7 @@ def measure_records(rng: np.random.Generator, law: str) -> dict[str, tuple[Estim
 
 
 def measure_tasks(rng: np.random.Generator, law: str) -> dict[str, tuple[Estimate | None, float]]:
-    service = measure(gather(in_tasks(rng, law))["count"], "")
+    service = measure(build_windows(in_tasks(rng, law))["count"], "")
     assert service is not None
     truth = LAWS[law][1] * MEAN**2
     return {
@@ -94,6 +94,6 @@ def test_intervals_hold_the_truth_as_often_as_they_claim(how: object, law: str) 
 
 
 def test_one_window_alone_claims_nothing() -> None:
-    service = measure(gather(timed(np.random.default_rng(0), "gamma", "plain", 1.0)[:1])["count"], "plain")
+    service = measure(build_windows(timed(np.random.default_rng(0), "gamma", "plain", 1.0)[:1])["count"], "plain")
     assert service is not None
     assert (service.mean.low, service.mean.high) == (0.0, pytest.approx(math.inf)) or service.mean.high > 1e9

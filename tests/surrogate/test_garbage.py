@@ -12,7 +12,7 @@ from tuner.pipeline.sources.column_rules import MEASURED
 from tuner.scenario.describe import format_application
 from tuner.store.json_text import read_json, write_json
 from tuner.surrogate.checks import CHECKS
-from tuner.surrogate.fit import check_again, fit
+from tuner.surrogate.fit import check_drift_since, fit
 from tuner.surrogate.fitted_application import build_application
 from tuner.surrogate.surrogate import Surrogate, from_document, to_document
 from tuner.views.surrogate_page import write_page
@@ -45,7 +45,7 @@ def make_up(rng: np.random.Generator) -> list[Sample]:
 
 def fit_or_refuse(samples: list[Sample]) -> Surrogate | str:
     try:
-        return check_again(fit(samples, "x"), samples)
+        return check_drift_since(fit(samples, "x"), samples)
     except BadInput as refused:
         return str(refused)
 

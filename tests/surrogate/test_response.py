@@ -16,8 +16,8 @@ from tests.surrogate.worlds import LAWS, WINDOW, batch_stream, queue_stream
 from tuner.surrogate.accuracy import deal, hold_out
 from tuner.surrogate.batch_model import fit_batches, predict_batches
 from tuner.surrogate.fit import fit, make_load
-from tuner.surrogate.load import Load
-from tuner.surrogate.observed_windows import gather
+from tuner.surrogate.load import WindowLoad
+from tuner.surrogate.observed_windows import build_windows
 from tuner.surrogate.response import predict_model
 from tuner.surrogate.service_moments import list_services
 from tuner.surrogate.surrogate import Accuracy, OperatorSurrogate
@@ -165,12 +165,12 @@ def test_the_same_samples_and_seed_give_the_same_surrogate() -> None:
 @pytest.mark.parametrize("options", [{"law": "gamma"}, {"law": "hyperexponential"}])
 def test_the_error_is_about_as_large_on_a_stream_not_seen(options: dict[str, Any]) -> None:
     """Another seed of the same world, predicted with nothing of it known but the load."""
-    fresh = gather(queue_stream(seed=77, **options))["count"]
+    fresh = build_windows(queue_stream(seed=77, **options))["count"]
     operator = fitted("queue", **options)
     assert operator.response is not None
     assert operator.variance is not None
     nothing = np.full(fresh.start.size, np.nan)
-    load = Load(
+    load = WindowLoad(
         fresh.rate,
         fresh.rate,
         fresh.replicas,
@@ -216,7 +216,7 @@ def test_a_load_that_is_still_felt_in_the_next_window_is_noticed(felt: float) ->
 
 def test_batches_near_their_trigger_run_into_each_other_by_chance() -> None:
     """Overhead that swings by half: batches overrun where even ones would not, and drag the next along."""
-    windows = gather(batch_stream(120, overhead=0.3, unrest=0.5, high=0.75))["count"]
+    windows = build_windows(batch_stream(120, overhead=0.3, unrest=0.5, high=0.75))["count"]
     load = make_load(windows, list_services(windows)[0]["plain"], (), 1.0)
     parameters = fit_batches(load, windows.response)
     assert parameters["noise"] == pytest.approx(0.15, rel=0.2)

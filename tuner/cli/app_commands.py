@@ -115,8 +115,8 @@ def gather(session: Session, version: ApplicationVersion) -> dict[str, Any]:
     from dataclasses import asdict
 
     from tuner.store.applications import load_application
-    from tuner.store.objectives import list_objectives, standing_objective
-    from tuner.store.tallies import Tally, tally_applications
+    from tuner.store.objectives import find_full_objective, list_objectives
+    from tuner.store.tallies import TrialCounts, count_trials_by_application
 
     name = version.application
     proposed = next(iter(list_objectives(session, name, ("proposed",), limit=1)), None)
@@ -127,8 +127,8 @@ def gather(session: Session, version: ApplicationVersion) -> dict[str, Any]:
         "described": version.created,
         **lay_out(version.document),
         "document": dict(version.document),
-        **asdict(tally_applications(session, name).get(name, Tally())),
-        "standing": describe_objective(standing_objective(session, name)),
+        **asdict(count_trials_by_application(session, name).get(name, TrialCounts())),
+        "standing": describe_objective(find_full_objective(session, name)),
         "proposed": describe_objective(proposed),
     }
 
@@ -185,10 +185,10 @@ def list_them(as_json: bool, address: str | None) -> None:
     """List the applications that are described, and what was searched for each."""
     from tuner.store.applications import list_applications
     from tuner.store.connection import open_store
-    from tuner.store.tallies import tally_applications
+    from tuner.store.tallies import count_trials_by_application
 
     with closing(open_store(address)) as store, store.read() as session:
-        tallies = tally_applications(session)
+        tallies = count_trials_by_application(session)
         rows = [describe_row(version, tallies.get(version.application)) for version in list_applications(session)]
     if as_json:
         click.echo(json.dumps(rows, indent=2, allow_nan=False))
@@ -202,14 +202,14 @@ def describe_row(version: ApplicationVersion, tally: Any) -> dict[str, Any]:
     from dataclasses import asdict
 
     from tuner.scenario.description import shape_of
-    from tuner.store.tallies import Tally
+    from tuner.store.tallies import TrialCounts
 
     try:
         operators: int | None = len(shape_of(version.document).operators)
     except BadInput:  # an empty description, as older programs let through
         operators = None
     name, number = version.application, version.number
-    return {"name": name, "version": number, "operators": operators, **asdict(tally or Tally())}
+    return {"name": name, "version": number, "operators": operators, **asdict(tally or TrialCounts())}
 
 
 def print_rows(rows: list[dict[str, Any]]) -> None:

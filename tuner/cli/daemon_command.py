@@ -15,7 +15,7 @@ import click
 from tuner.cli.db_commands import store_option
 
 if TYPE_CHECKING:
-    from tuner.store.records import Watch
+    from tuner.store.records import RetuningRecord
 
 PATIENCE_S = 3.0
 
@@ -73,7 +73,7 @@ def daemon(once: bool, every: float, as_json: bool, address: str | None) -> None
     os._exit(0)  # a search may be in the middle of compiled code, which Python's own end would throw it out of
 
 
-def show(attended: list[Watch], as_json: bool) -> None:
+def show(attended: list[RetuningRecord], as_json: bool) -> None:
     """What was attended to."""
     rows = [
         {"application": w.application, "phase": w.phase, "due": w.due, "says": w.detail.get("says", "")}

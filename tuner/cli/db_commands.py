@@ -118,12 +118,12 @@ def optuna(file: Path, app: str | None, address: str | None) -> None:
     from tuner.cli.progress_bar import show_progress
     from tuner.store.connection import open_store
     from tuner.store.optuna_export import check_target, export_to_optuna
-    from tuner.store.trials import Chosen, count_trials
+    from tuner.store.trials import TrialFilter, count_trials
 
     check_target(file)
     with closing(open_store(address)) as store:
         with store.read() as session:
-            total = count_trials(session, Chosen(app))
+            total = count_trials(session, TrialFilter(app))
         with show_progress(total, "Writing") as tell:
             written = export_to_optuna(store, app, file, tell)
     counts = {"runs": written.studies, "trials": written.trials}

@@ -81,8 +81,8 @@ def tune_example(example: Path, html: Path | None) -> None:
     from tuner.cli.interruptible import run_interruptibly
     from tuner.cli.tune_command import carry_out, ending_at_once, show_ended, show_search
     from tuner.scenario.description import read_description
-    from tuner.search.local_pool import spread_here
-    from tuner.search.problem import Wanted
+    from tuner.search.local_pool import evaluate_locally
+    from tuner.search.problem import TuneOptions
     from tuner.search.tuning_run import start_tuning
     from tuner.store.applications import add_application
     from tuner.store.connection import open_store
@@ -94,7 +94,7 @@ def tune_example(example: Path, html: Path | None) -> None:
     ):
         with store.begin() as session:
             add_application(session, APP, read_description(example, APP, {}), time.time())
-        run = start_tuning(store, APP, {"trace": {"slots": WEEK}}, Wanted(budget=BUDGET, batch=2))
+        run = start_tuning(store, APP, {"trace": {"slots": WEEK}}, TuneOptions(budget=BUDGET, batch=2))
         with show_search(run) as on_trial:
-            ended = run_interruptibly(lambda: carry_out(store, APP, run, on_trial, None, spread_here))
+            ended = run_interruptibly(lambda: carry_out(store, APP, run, on_trial, None, evaluate_locally))
         show_ended(store, APP, ended, html, as_json=False)

@@ -69,14 +69,14 @@ def ingest(
     from tuner.pipeline.ingest import IngestTarget
     from tuner.pipeline.ingest import forget as forget_all
     from tuner.pipeline.sources import detect
-    from tuner.store.address import place_history
+    from tuner.store.address import find_history_folder
     from tuner.store.connection import open_store
 
     check_window(window_s)
     if not watch:
         detect(*paths)  # refused before Spark is started
     with closing(open_store(address)) as store:
-        place = IngestTarget(store, app, (history or place_history(store.address)).absolute(), window_s)
+        place = IngestTarget(store, app, (history or find_history_folder(store.address)).absolute(), window_s)
         if forget:
             forget_all(place)
         if watch:

@@ -59,12 +59,12 @@ def roll_back(app: str, why: str, address: str | None) -> None:
     from tuner.cli.token_commands import name_user
     from tuner.rollout.push import roll_back as take_back
     from tuner.store.connection import open_store
-    from tuner.store.objectives import standing_objective
+    from tuner.store.objectives import find_full_objective
 
     check_why(why)
     with closing(open_store(address)) as store, store.begin() as session:
         made = take_back(session, app, name_user(), why, time.time())
-        standing = standing_objective(session, app)
+        standing = find_full_objective(session, app)
     now = "nothing is pursued now" if standing is None else f"objective {standing.version} is pursued"
     click.echo(f"{app}: objective {made.version} was rolled back, and {now}.")
 

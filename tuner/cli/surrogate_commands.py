@@ -111,7 +111,7 @@ def show(
     from tuner.store.connection import open_store
     from tuner.store.samples import load_samples
     from tuner.store.surrogates import load_surrogate
-    from tuner.surrogate.fit import check_again
+    from tuner.surrogate.fit import check_drift_since
     from tuner.surrogate.surrogate import is_fit_for_tuning
     from tuner.surrogate.surrogate_records import from_record
 
@@ -119,7 +119,7 @@ def show(
     with closing(open_store(address)) as store, store.read() as session:
         record = load_surrogate(session, app, number)
         fitted = from_record(record)
-        fitted = check_again(fitted, load_samples(session, app, since=fitted.end))
+        fitted = check_drift_since(fitted, load_samples(session, app, since=fitted.end))
         if toml:
             samples = load_samples(session, app, since=fitted.start, until=fitted.end)
             write_application(fitted, read_shape(session, app), samples, toml)

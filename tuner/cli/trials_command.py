@@ -18,7 +18,7 @@ from tuner.cli.moment import READING, parse_moment
 
 if TYPE_CHECKING:
     from tuner.store.records import Trial
-    from tuner.store.trials import Chosen
+    from tuner.store.trials import TrialFilter
 
 SORTS = ("id", "number", "cost", "violations", "reconfigurations", "resources", "slack", "seconds", "ended")
 STATES = ("complete", "pruned", "failed")
@@ -62,11 +62,11 @@ def trials(
     Violations and reconfigurations are per cent of the slots. Slack is what is left of the tighter constraint, as a
     part of it; below 0 one is broken. - is what nobody knows.
     """
-    from tuner.store.trials import Chosen
+    from tuner.store.trials import TrialFilter
 
     if as_json and as_csv:
         raise BadInput("--json and --csv both say how to print; give one of them")
-    chosen = Chosen(app, run_id, state, feasible, since, until)
+    chosen = TrialFilter(app, run_id, state, feasible, since, until)
     found, count = find_trials(chosen, sort, descending, limit, address)
     if as_json:
         from tuner.views.plain import tame
@@ -85,7 +85,7 @@ def trials(
 
 
 def find_trials(
-    chosen: Chosen, sort: str | None, descending: bool, limit: int, address: str | None
+    chosen: TrialFilter, sort: str | None, descending: bool, limit: int, address: str | None
 ) -> tuple[list[Trial], int]:
     """So many of the chosen trials, and how many there are."""
     from tuner.store.applications import load_application
@@ -103,7 +103,7 @@ def find_trials(
         return list_trials(session, chosen, sort, descending, limit or None), count
 
 
-def check_run(session: Any, chosen: Chosen) -> None:
+def check_run(session: Any, chosen: TrialFilter) -> None:
     """Refuse a run that is none of the application's."""
     from tuner.store.runs import list_runs
 

@@ -19,8 +19,8 @@ from tuner.cli.completion import app_argument
 from tuner.cli.db_commands import store_option
 
 if TYPE_CHECKING:
-    from tuner.search.loop import Spread
-    from tuner.search.tuning_run import Ended
+    from tuner.search.loop import EvaluateAll
+    from tuner.search.tuning_run import TuningResult
     from tuner.store.connection import Store
     from tuner.store.records import Trial, TuningRun
 
@@ -111,8 +111,8 @@ def carry_out(
     run: TuningRun,
     on_trial: Callable[[Trial, Sequence[Trial]], None],
     seconds: float | None,
-    spread: Spread,
-) -> Ended:
+    spread: EvaluateAll,
+) -> TuningResult:
     from tuner.search.tuning_run import tune
 
     return tune(store, app, run, on_trial, math.inf if seconds is None else seconds, spread)
@@ -137,10 +137,10 @@ def choose_run(ctx: click.Context, store: Store, app: str, resume: bool, asked: 
 
 
 def read_wanted(asked: dict[str, Any]) -> Any:
-    from tuner.search.problem import Wanted
+    from tuner.search.problem import TuneOptions
 
     names = ("engine", "budget", "seed", "held_out", "cold", "as_described")
-    return Wanted(**{name: asked[name] for name in names}, batch=asked["batch"] or 1)
+    return TuneOptions(**{name: asked[name] for name in names}, batch=asked["batch"] or 1)
 
 
 def list_flags(asked: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -155,19 +155,19 @@ def list_flags(asked: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 @contextmanager
-def open_spread(master: str | None, asked: dict[str, Any]) -> Iterator[Spread]:
+def open_spread(master: str | None, asked: dict[str, Any]) -> Iterator[EvaluateAll]:
     """Where evaluations run: here, or on a Spark cluster, whose cores a batch should fill."""
     if master is None:
-        from tuner.search.local_pool import spread_here
+        from tuner.search.local_pool import evaluate_locally
 
-        yield spread_here
+        yield evaluate_locally
         return
     if find_spec("pyspark") is None:
         raise BadInput("--master needs Spark; install it with: pip install 'stream-scaler[spark]'")
     from tuner.cli.quiet_spark import start_quietly
-    from tuner.search.spark_pool import open_fleet
+    from tuner.search.spark_pool import open_spark_pool
 
-    with open_fleet(lambda: start_quietly(master, {})) as fleet:
+    with open_spark_pool(lambda: start_quietly(master, {})) as fleet:
         asked["batch"] = asked["batch"] or fleet.batch
         yield fleet.spread
 
@@ -202,7 +202,7 @@ def say_standing(newest: Trial, searched: Sequence[Trial]) -> str:
     return f"Best {best.cost:.4g} per hour, slack {100.0 * (best.slack or 0.0):.0f} %"
 
 
-def show_ended(store: Store, app: str, ended: Ended, html: Path | None, as_json: bool) -> None:
+def show_ended(store: Store, app: str, ended: TuningResult, html: Path | None, as_json: bool) -> None:
     """What `tuner report` says of the run, and what would have to give where nothing was feasible."""
     from scaler.model.files import write_whole
     from tuner.cli.report_command import print_tuning, read_tuning

@@ -21,13 +21,13 @@ from sim.infrastructure import find_infrastructure
 from sim.setting import Setting
 from sim.trace import Trace, window
 from tuner.scenario.qos import QoS
-from tuner.search.engines import Question, Suggestion, find_engine
-from tuner.search.evaluation import Exam, average, replay_seeds, state
-from tuner.search.local_pool import spread_here
+from tuner.search.engines import SearchProblem, Suggestion, find_engine
+from tuner.search.evaluation import EvaluationSpec, apply_parameters, average, replay_seeds
+from tuner.search.local_pool import evaluate_locally
 from tuner.search.loop import search
 from tuner.search.problem import FIRST_PROOF_SEED, HELD_OUT, PROOF_SEEDS, SEEDS, SHORT
-from tuner.search.recommendation import Proof, choose, list_candidates, needs_more, prove
-from tuner.search.space.evaluated import History, Outcome, meets
+from tuner.search.recommendation import Verification, choose, list_candidates, needs_more, verify
+from tuner.search.space.evaluated import EvaluationOutcome, History, meets
 from tuner.search.space.parameters import Parameters
 from tuner.search.space.space import make_space
 from tuner.simulation.parallel import run_all
@@ -158,29 +158,29 @@ def run_engine(rules: Rules, cell: Cell, engine: str, budget: int) -> Found:
     setting, qos = make_setting(rules, cell), QoS(cell.r_max, cell.eta_v, cell.eta_r)
     space = make_space(setting.application, setting.infrastructure, qos)
     paper = engine == YARDSTICK
-    exam = (
+    spec = (
         make_paper_exam(setting, qos, cell.seed)
         if paper and not rules.same_slots
         else make_exam(setting, qos, cell.seed)
     )
-    question = Question(space, qos, MOST if paper else budget)
+    problem = SearchProblem(space, qos, MOST if paper else budget)
     asking, history, slots = 0.0, [], 0
     ask = find_engine(engine)
 
-    def timed(question: Question, history: History, seed: int, count: int = 1) -> list[Suggestion]:
+    def timed(problem: SearchProblem, history: History, seed: int, count: int = 1) -> list[Suggestion]:
         nonlocal asking
         start = time.perf_counter()
-        answer = ask(question, history, seed, count)
+        answer = ask(problem, history, seed, count)
         asking += time.perf_counter() - start
         return answer
 
-    for tried in search(timed, question, exam, spread_here, cell.seed):
+    for tried in search(timed, problem, spec, evaluate_locally, cell.seed):
         history.append(tried.outcome)
         slots += tried.result.slots
     if paper or engine == "naive":
         best = find_lowest(history, qos)
     else:
-        best, proved = recommend(setting, question, history, cell.seed)
+        best, proved = recommend(setting, problem, history, cell.seed)
         slots += proved
     seconds = time.perf_counter() - began
     if best is None:
@@ -211,15 +211,15 @@ def make_setting(rules: Rules, cell: Cell) -> Setting:
     )
 
 
-def make_paper_exam(setting: Setting, qos: QoS, seed: int) -> Exam:
+def make_paper_exam(setting: Setting, qos: QoS, seed: int) -> EvaluationSpec:
     slots = min(PAPER_SLOTS, setting.trace.rates.size)
-    return Exam(replace(setting, trace=window(setting.trace, 0, slots)), qos, (seed,))
+    return EvaluationSpec(replace(setting, trace=window(setting.trace, 0, slots)), qos, (seed,))
 
 
-def make_exam(setting: Setting, qos: QoS, seed: int) -> Exam:
+def make_exam(setting: Setting, qos: QoS, seed: int) -> EvaluationSpec:
     slots = count_searched(setting)
     searched = replace(setting, trace=window(setting.trace, 0, slots))
-    return Exam(searched, qos, tuple(SEEDS * seed + i for i in range(SEEDS)), slots // SHORT)
+    return EvaluationSpec(searched, qos, tuple(SEEDS * seed + i for i in range(SEEDS)), slots // SHORT)
 
 
 def count_searched(setting: Setting) -> int:
@@ -227,32 +227,32 @@ def count_searched(setting: Setting) -> int:
     return slots - int(HELD_OUT * slots)
 
 
-def find_lowest(history: Sequence[Outcome], qos: QoS) -> Parameters | None:
+def find_lowest(history: Sequence[EvaluationOutcome], qos: QoS) -> Parameters | None:
     """The cheapest that was seen to be feasible: what the paper does; the only one of the naive way, whatever it is."""
     feasible = [outcome for outcome in history if meets(outcome, qos)] or list(history[:1] if len(history) == 1 else [])
     return min(feasible, key=lambda outcome: outcome.cost).parameters if feasible else None
 
 
 def recommend(
-    setting: Setting, question: Question, history: Sequence[Outcome], seed: int
+    setting: Setting, problem: SearchProblem, history: Sequence[EvaluationOutcome], seed: int
 ) -> tuple[Parameters | None, int]:
     """What `tuner tune` would recommend, and the slots that its proofs took."""
-    proofs: list[Proof] = []
+    proofs: list[Verification] = []
     seeds = [FIRST_PROOF_SEED + PROOF_SEEDS * seed + i for i in range(PROOF_SEEDS)]
     slots, taken = setting.trace.rates.size, 0
-    for place in list_candidates(question.space, question.qos, history):
-        if not needs_more(proofs, question.qos):
+    for place in list_candidates(problem.space, problem.qos, history):
+        if not needs_more(proofs, problem.qos):
             break
         held_out = slots - count_searched(setting)
-        proof, runs = prove(setting, history[place].parameters, seeds, held_out, question.qos)
+        proof, runs = verify(setting, history[place].parameters, seeds, held_out, problem.qos)
         proofs.append(proof)
         taken += sum(run.slots for run in runs)
-    chosen = choose(proofs, question.qos)
+    chosen = choose(proofs, problem.qos)
     return None if chosen is None else proofs[chosen].whole.parameters, taken
 
 
-def judge(setting: Setting, qos: QoS, parameters: Parameters) -> Outcome:
+def judge(setting: Setting, qos: QoS, parameters: Parameters) -> EvaluationOutcome:
     """A long replay with seeds that no search uses."""
     seeds = range(FIRST_JUDGING_SEED, FIRST_JUDGING_SEED + JUDGING_SEEDS)
-    exam = Exam(setting, qos, tuple(seeds))
-    return average(parameters, replay_seeds(state(exam, parameters), list(seeds)), whole=True)
+    spec = EvaluationSpec(setting, qos, tuple(seeds))
+    return average(parameters, replay_seeds(apply_parameters(spec, parameters), list(seeds)), whole=True)

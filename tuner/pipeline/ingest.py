@@ -36,7 +36,7 @@ from tuner.pipeline.sources.source_result import SourceResult
 from tuner.pipeline.window_writer import count_windows, save_windows, write_windows
 from tuner.store.connection import Store
 from tuner.store.marks import delete_marks, load_marks, save_marks
-from tuner.store.records import Mark
+from tuner.store.records import SourceMark
 from tuner.store.samples import delete_samples
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ class WrittenSamples(NamedTuple):
 
 
 def read_known_samples(
-    spark: SparkSession, folder: Path, ledger: Ledger, marks: Mapping[str, Mark], fresh: Sequence[InputFile]
+    spark: SparkSession, folder: Path, ledger: Ledger, marks: Mapping[str, SourceMark], fresh: Sequence[InputFile]
 ) -> DataFrame | None:
     """What the history has of files that are read a second time, as far back as they reach; None if nothing."""
     firsts = [marks[file.path].detail.get("first") for file in fresh if file.path in marks]
@@ -160,10 +160,10 @@ def mark_files(
     application: str,
     states: Sequence[FileState],
     fresh: Sequence[InputFile],
-    marks: Mapping[str, Mark],
+    marks: Mapping[str, SourceMark],
     added: Sequence[HistoryPart],
     now: float,
-) -> list[Mark]:
+) -> list[SourceMark]:
     """A mark for each file that was read; it keeps when the earliest sample began of the readings that had the file."""
     read = {file.path for file in fresh}
     made = []
@@ -200,7 +200,7 @@ def fold_windows(
     return count_windows(scratch)
 
 
-def open_ledger(place: IngestTarget, folder: Path, again: bool) -> tuple[Ledger, dict[str, Mark]]:
+def open_ledger(place: IngestTarget, folder: Path, again: bool) -> tuple[Ledger, dict[str, SourceMark]]:
     """The ledger and the marks, after what a killed ingest left has been swept away."""
     with place.store.read() as session:
         marks = load_marks(session, place.application)
@@ -226,7 +226,7 @@ def forget(place: IngestTarget) -> None:
         sweep(folder, [part.id for part in ledger.parts])
 
 
-def commit(place: IngestTarget, before: Ledger, after: Ledger, marks: Sequence[Mark]) -> None:
+def commit(place: IngestTarget, before: Ledger, after: Ledger, marks: Sequence[SourceMark]) -> None:
     """Put the ledger in the place of the one that was read, if that is still there."""
 
     def write(session: Session) -> None:
@@ -235,7 +235,7 @@ def commit(place: IngestTarget, before: Ledger, after: Ledger, marks: Sequence[M
         if now not in (before, after):
             raise Retry(f"another machine has ingested {place.application!r} meanwhile; run this again")
         rows = sum(part.rows for part in after.parts)
-        save_marks(session, [*marks, Mark(place.application, HISTORY, rows, time.time(), asdict(after))])
+        save_marks(session, [*marks, SourceMark(place.application, HISTORY, rows, time.time(), asdict(after))])
 
     place.store.write(write)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tuner.store.marks import load_marks
-from tuner.store.records import Mark
+from tuner.store.records import SourceMark
 
 if TYPE_CHECKING:
     from tuner.store.connection import Session
@@ -36,7 +36,7 @@ class Ledger:
     links: tuple[Edge, ...] = ()  # between operators, of all that was read
 
 
-def read_ledger(mark: Mark) -> Ledger:
+def read_ledger(mark: SourceMark) -> Ledger:
     detail: Any = mark.detail
     parts = tuple(HistoryPart(**part) for part in detail["parts"])
     links = tuple((upstream, downstream) for upstream, downstream in detail["links"])

@@ -15,7 +15,7 @@ from typing import Any
 
 from scaler.model.errors import BadInput
 from tuner.pipeline.sources.found import InputFile
-from tuner.store.records import Mark
+from tuner.store.records import SourceMark
 
 HEAD = 65_536  # bytes
 TAIL = 4_096
@@ -33,7 +33,7 @@ class FileState:
     known: str  # new, same, grown or replaced: against its mark
 
 
-def compare_files(found: Iterable[InputFile], marks: Mapping[str, Mark]) -> list[FileState]:
+def compare_files(found: Iterable[InputFile], marks: Mapping[str, SourceMark]) -> list[FileState]:
     """Every file, compared with its mark; an address on the network is new every time."""
     paths = sorted(file.path for file in found)
     return [
@@ -41,7 +41,7 @@ def compare_files(found: Iterable[InputFile], marks: Mapping[str, Mark]) -> list
     ]
 
 
-def compare_file(path: str, mark: Mark | None) -> FileState:
+def compare_file(path: str, mark: SourceMark | None) -> FileState:
     try:
         stat = os.stat(path)
         with open(path, "rb") as file:
@@ -61,7 +61,7 @@ def choose_fresh(found: Sequence[InputFile], states: Sequence[FileState]) -> lis
     return [file for file in found if file.path in changed or (file.kind == "event-log" and file.log in logs)]
 
 
-def compare(file: Any, size: int, tail: str, mark: Mark) -> str:
+def compare(file: Any, size: int, tail: str, mark: SourceMark) -> str:
     """How the open file stands to what was read of it."""
     if size < mark.position:
         return "replaced"
@@ -77,6 +77,6 @@ def digest(data: bytes) -> str:
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
-def mark_file(application: str, state: FileState, now: float, first: float | None) -> Mark:
+def mark_file(application: str, state: FileState, now: float, first: float | None) -> SourceMark:
     detail = {"head": state.head, "tail": state.tail, "modified_ns": state.modified_ns, "first": first}
-    return Mark(application, state.path, state.size, now, detail)
+    return SourceMark(application, state.path, state.size, now, detail)

@@ -11,8 +11,8 @@ from tuner.rollout.push import DAEMON
 from tuner.rollout.retuning_settings import RetuningSettings, read_retuning
 from tuner.store.connection import Session, Store
 from tuner.store.events import add_event
-from tuner.store.records import EventRecord, Watch
-from tuner.store.watches import find_watch, write_watch
+from tuner.store.records import EventRecord, RetuningRecord
+from tuner.store.retunings import find_retuning, update_retuning
 
 Clock = Callable[[], float]
 MOST_PAUSE_S = 7 * 86_400.0
@@ -36,19 +36,19 @@ class Interrupted(Exception):
     """Something more urgent than the search came up; it stays to be resumed."""
 
 
-def settings_of(watch: Watch) -> RetuningSettings:
+def settings_of(watch: RetuningRecord) -> RetuningSettings:
     return read_retuning(watch.settings)
 
 
 def note(
     hand: Hand,
-    watch: Watch,
+    watch: RetuningRecord,
     phase: str | None = None,
     due: float | None = None,
     event: tuple[str, str, Mapping[str, Any]] | None = None,
     also: Callable[[Session], None] | None = None,
     **detail: Any,
-) -> Watch:
+) -> RetuningRecord:
     """Commit where the holder stands, with an event (what, says, detail) and whatever goes along, or nothing of it."""
     now = hand.clock()
     values: dict[str, Any] = {}
@@ -57,9 +57,9 @@ def note(
     if due is not None:
         values["due"] = due
     with hand.store.begin() as session:
-        there = find_watch(session, watch.application) or watch  # a step may have been left with an older one in hand
+        there = find_retuning(session, watch.application) or watch  # a step may hold an older one
         values["detail"] = {k: v for k, v in {**there.detail, **detail}.items() if v is not None}
-        written = write_watch(session, watch, **values)
+        written = update_retuning(session, watch, **values)
         if also is not None:
             also(session)
         if event is not None:
@@ -67,7 +67,7 @@ def note(
     return written
 
 
-def give_up(hand: Hand, watch: Watch, why: str) -> Watch:
+def give_up(hand: Hand, watch: RetuningRecord, why: str) -> RetuningRecord:
     """Back to idle without an objective; the next try waits the longer the more have failed in a row."""
     settings, fails, now = settings_of(watch), int(watch.detail.get("fails", 0)) + 1, hand.clock()
     later = now + min(settings.check_s * 2.0 ** (fails - 1), max(settings.period_s, settings.check_s))

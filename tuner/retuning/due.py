@@ -19,19 +19,19 @@ from tuner.rollout.issue_orders import find_slot
 from tuner.rollout.retuning_settings import RetuningSettings
 from tuner.scenario.description import shape_of, tables_of
 from tuner.scenario.scenario import make_infrastructure
-from tuner.search.problem import ask_qos
+from tuner.search.problem import read_qos
 from tuner.store.applications import load_application
 from tuner.store.connection import Session
 from tuner.store.decisions import list_decisions
+from tuner.store.records import RetuningRecord
 from tuner.store.records import SurrogateRecord as Record
-from tuner.store.records import Watch
 from tuner.store.samples import load_samples
 from tuner.store.surrogates import list_surrogates
-from tuner.surrogate.drift import Profile, compare_figures, compare_rates, profile, recall
+from tuner.surrogate.drift import WindowProfile, compare_figures, compare_rates, profile, recall
 from tuner.surrogate.drift_answer import check_since
 from tuner.surrogate.fit import choose_length
-from tuner.surrogate.fitted_application import choose_moments, put_speeds
-from tuner.surrogate.observed_windows import Windows, gather
+from tuner.surrogate.fitted_application import apply_speeds, choose_moments
+from tuner.surrogate.observed_windows import Windows, build_windows
 from tuner.surrogate.surrogate import OperatorSurrogate, Surrogate
 from tuner.surrogate.surrogate_records import from_record
 
@@ -51,7 +51,7 @@ class Reason(NamedTuple):
     why: str
 
 
-def find_reason(session: Session, settings: RetuningSettings, watch: Watch, now: float) -> Reason | None:
+def find_reason(session: Session, settings: RetuningSettings, watch: RetuningRecord, now: float) -> Reason | None:
     """The first that there is; what a person asks for is not looked for here."""
     detail = watch.detail
     if not settings.enabled or detail.get("paused") or now < detail.get("not_before", -math.inf):
@@ -78,7 +78,7 @@ def find_drift(session: Session, app: str) -> Reason | None:
     later = load_samples(session, app, since=record.end)
     if not later:
         return None
-    since, fitted = gather(choose_length(later)), from_record(record)
+    since, fitted = build_windows(choose_length(later)), from_record(record)
     for operator in fitted.operators:
         if operator.operator in since and has_changed(operator, since[operator.operator]):
             says = check_since(operator, since[operator.operator]).says
@@ -95,7 +95,7 @@ def has_changed(operator: OperatorSurrogate, since: Windows) -> bool:
     return have_moments_changed(before, after) or (certain and distance >= RATES)
 
 
-def have_moments_changed(before: Profile, after: Profile) -> bool:
+def have_moments_changed(before: WindowProfile, after: WindowProfile) -> bool:
     fewest = min(before.windows, after.windows)
     mean = compare_figures(before.mean, after.mean, fewest)
     if mean.certain and abs(mean.factor - 1.0) >= MEAN:
@@ -109,7 +109,7 @@ def have_moments_changed(before: Profile, after: Profile) -> bool:
 def find_missed(session: Session, app: str, since: float, alpha: float) -> Reason | None:
     """Of the slots since it was tuned last, however often one looks."""
     document = load_application(session, app).document
-    shape, qos = shape_of(document), ask_qos(tables_of(document))
+    shape, qos = shape_of(document), read_qos(tables_of(document))
     slots = load_slots(session, app, tuple(o.name for o in shape.operators), since, math.inf, find_slot(document))
     verdict = judge_slots(slots, shape, qos)
     broken, moved = verdict[verdict != UNKNOWN] == BROKEN, find_changes(slots)
@@ -152,7 +152,7 @@ def say_error(session: Session, app: str, record: Record, since: float, until: f
 def find_speeds(session: Session, app: str, fitted: Surrogate) -> dict[str, float]:
     """Every node type's, as seen, else as described."""
     described = make_infrastructure(tables_of(load_application(session, app).document)["infrastructure"])
-    return {node.name: node.speedup for node in put_speeds(described, fitted).types}
+    return {node.name: node.speedup for node in apply_speeds(described, fitted).types}
 
 
 def predict(

@@ -11,7 +11,7 @@ from tuner.pipeline.sources import detect, examine
 from tuner.pipeline.sources.found import InputFile
 from tuner.pipeline.sources.source_result import SourceResult
 from tuner.retuning.context import Hand
-from tuner.store.address import place_history
+from tuner.store.address import find_history_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,7 +22,7 @@ MASTER = "local[1]"
 
 def read_sources(hand: Hand, app: str, sources: Sequence[str], window_s: float) -> None:
     """What is new there; Spark is started if anything is, and stays for the next time."""
-    history = place_history(hand.store.address)
+    history = find_history_folder(hand.store.address)
 
     def read(spark: SparkSession, fresh: Sequence[InputFile]) -> SourceResult:
         return examine(spark, fresh, app, False)

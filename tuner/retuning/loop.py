@@ -25,9 +25,9 @@ from tuner.rollout.issue_orders import issue_orders, list_guards
 from tuner.store.connection import Store
 from tuner.store.models import ControlRow, OrdersRow
 from tuner.store.orders import load_orders
-from tuner.store.records import Watch
-from tuner.store.runs import TakenOver, name_owner
-from tuner.store.watches import LEASE_S, claim_watch, list_watches, release_watch, renew_watch
+from tuner.store.records import RetuningRecord
+from tuner.store.retunings import LEASE_S, claim_retuning, list_retunings, release_retuning, renew_retuning
+from tuner.store.runs import LeaseLost, name_owner
 
 log = logging.getLogger(__name__)
 EVERY_S = 0.5
@@ -39,7 +39,7 @@ GRACE_S = 0.8  # for a search to reach its next trial when the daemon is to end
 class Desk:
     """Which watches this daemon holds, and the thread that searches."""
 
-    held: dict[str, Watch] = field(default_factory=dict)
+    held: dict[str, RetuningRecord] = field(default_factory=dict)
     search: threading.Thread | None = None
 
     def searches(self) -> bool:
@@ -72,16 +72,16 @@ def watch_over(
 
 
 def look_once(store: Store, clock: Clock = time.time, owner: str | None = None,
-              ended: Callable[[], bool] = lambda: False) -> list[Watch]:  # fmt: skip
+              ended: Callable[[], bool] = lambda: False) -> list[RetuningRecord]:  # fmt: skip
     """One pass, searches included; the watches that were attended to, as they stand then."""
     return make_pass(Hand(store, owner or name_owner(), clock, ended), None)
 
 
-def make_pass(hand: Hand, desk: Desk | None) -> list[Watch]:
+def make_pass(hand: Hand, desk: Desk | None) -> list[RetuningRecord]:
     """Attend to what is due and in nobody's hand; with a desk searches are left to its thread."""
     renew_orders(hand)
     with hand.store.read() as session:
-        watches, moving = list_watches(session), list_moving(session)
+        watches, moving = list_retunings(session), list_moving(session)
     now, attended = hand.clock(), []
     for watch in watches:
         urgent = watch.due <= now or is_asked(watch) or (watch.phase == "idle" and watch.application in moving)
@@ -93,12 +93,12 @@ def make_pass(hand: Hand, desk: Desk | None) -> list[Watch]:
     return attended
 
 
-def claim(hand: Hand, app: str) -> Watch | None:
+def claim(hand: Hand, app: str) -> RetuningRecord | None:
     with hand.store.begin() as session:
-        return claim_watch(session, app, hand.owner, time.time())
+        return claim_retuning(session, app, hand.owner, time.time())
 
 
-def carry_on(hand: Hand, held: Watch, desk: Desk | None) -> Watch:
+def carry_on(hand: Hand, held: RetuningRecord, desk: Desk | None) -> RetuningRecord:
     """What is done with one application; its failure is not the others'."""
     if desk is not None:
         desk.held[held.application] = held
@@ -111,18 +111,18 @@ def carry_on(hand: Hand, held: Watch, desk: Desk | None) -> Watch:
     return let_go(hand, watch, desk, AGAIN_S if failed else WAIT_S if waits else None)
 
 
-def search(hand: Hand, watch: Watch, desk: Desk) -> None:
+def search(hand: Hand, watch: RetuningRecord, desk: Desk) -> None:
     """What the thread for searches does."""
     with renewing(hand, watch):
         watch, _, failed = attend_safely(hand, watch, searching=True)
     let_go(hand, watch, desk, AGAIN_S if failed else None)
 
 
-def attend_safely(hand: Hand, watch: Watch, searching: bool) -> tuple[Watch, bool, bool]:
+def attend_safely(hand: Hand, watch: RetuningRecord, searching: bool) -> tuple[RetuningRecord, bool, bool]:
     """The watch, whether a search waits, and whether something failed that no step accounts for."""
     try:
         return *attend(hand, watch, searching), False
-    except TakenOver as error:
+    except LeaseLost as error:
         log.warning("%s", error)
     except (Retry, BadInput) as error:
         log.warning("%s: %s; looking again later", watch.application, error)
@@ -131,12 +131,12 @@ def attend_safely(hand: Hand, watch: Watch, searching: bool) -> tuple[Watch, boo
     return watch, False, True
 
 
-def let_go(hand: Hand, watch: Watch, desk: Desk | None, again_s: float | None = None) -> Watch:
+def let_go(hand: Hand, watch: RetuningRecord, desk: Desk | None, again_s: float | None = None) -> RetuningRecord:
     """For anybody to claim, when it is due or after so many seconds."""
     later = {} if again_s is None else {"due": hand.clock() + again_s}
     try:
         with hand.store.begin() as session:
-            return release_watch(session, watch, **later)
+            return release_retuning(session, watch, **later)
     except (Retry, BadInput) as error:  # another has it, or its lease runs out
         log.warning("%s", error)
         return watch
@@ -151,7 +151,7 @@ def let_go_of_all(hand: Hand, desk: Desk) -> None:
 
 
 @contextmanager
-def renewing(hand: Hand, watch: Watch) -> Iterator[None]:
+def renewing(hand: Hand, watch: RetuningRecord) -> Iterator[None]:
     """Renew the lease for as long as the work takes; a write of who was taken over is refused by its fence anyway."""
     over = threading.Event()
 
@@ -159,7 +159,7 @@ def renewing(hand: Hand, watch: Watch) -> Iterator[None]:
         while not over.wait(LEASE_S / 4):
             try:
                 with hand.store.begin() as session:
-                    renew_watch(session, watch, time.time())
+                    renew_retuning(session, watch, time.time())
             except (Retry, BadInput) as error:
                 log.warning("%s", error)
 

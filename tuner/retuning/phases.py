@@ -24,17 +24,17 @@ from tuner.retuning.stages import find_moving, watch_stage
 from tuner.rollout.improvement import compare as weigh
 from tuner.rollout.improvement import find_alike
 from tuner.rollout.push import DAEMON, add_evidence, push
-from tuner.search.problem import Wanted, read_brief, settle
-from tuner.search.tuning_run import Ended, find_proposed
+from tuner.search.problem import TuneOptions, freeze_settings, load_plan
+from tuner.search.tuning_run import TuningResult, find_proposed
 from tuner.search.tuning_run import tune as search
 from tuner.store.applications import load_application
 from tuner.store.events import add_event
-from tuner.store.objectives import list_objectives, load_objective, standing_objective
-from tuner.store.records import EventRecord, ObjectiveRecord, Trial, TuningRun, Watch
-from tuner.store.runs import TakenOver, claim_run, load_run, start_run
+from tuner.store.objectives import find_full_objective, list_objectives, load_objective
+from tuner.store.records import EventRecord, ObjectiveRecord, RetuningRecord, Trial, TuningRun
+from tuner.store.retunings import find_retuning, update_retuning
+from tuner.store.runs import LeaseLost, claim_run, load_run, start_run
 from tuner.store.samples import load_samples
 from tuner.store.surrogates import load_surrogate, save_surrogate
-from tuner.store.watches import find_watch, write_watch
 from tuner.surrogate.surrogate_records import to_record
 
 log = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ DAY_S = 86_400.0
 INSTALL_SPARK = "pip install 'stream-scaler[spark]'"
 
 
-def attend(hand: Hand, watch: Watch, searching: bool = True) -> tuple[Watch, bool]:
+def attend(hand: Hand, watch: RetuningRecord, searching: bool = True) -> tuple[RetuningRecord, bool]:
     """Do what is to be done now; whether a search is left to do, which takes long, where it may not be done here."""
     watch = fulfil(hand, watch)
     moving = watch_stage(hand, watch)
@@ -63,7 +63,7 @@ def attend(hand: Hand, watch: Watch, searching: bool = True) -> tuple[Watch, boo
     return watch, False
 
 
-def look(hand: Hand, watch: Watch) -> Watch:
+def look(hand: Hand, watch: RetuningRecord) -> RetuningRecord:
     """Whether there is a reason to tune."""
     now, settings = hand.clock(), settings_of(watch)
     if TUNE in watch.asked:
@@ -82,11 +82,11 @@ def look(hand: Hand, watch: Watch) -> Watch:
     return note(hand, watch, "ingest", now, event, cause=cause, says=reason.why, wish=None, run=None, version=None)
 
 
-def step(hand: Hand, watch: Watch) -> Watch:
+def step(hand: Hand, watch: RetuningRecord) -> RetuningRecord:
     """One phase of a search."""
     try:
         return STEPS[watch.phase](hand, watch)
-    except (TakenOver, Interrupted):
+    except (LeaseLost, Interrupted):
         raise
     except BadInput as error:
         return give_up(hand, watch, str(error))
@@ -98,7 +98,7 @@ def step(hand: Hand, watch: Watch) -> Watch:
         return give_up(hand, watch, f"the phase {watch.phase} failed by a fault of the program ({error!r})")
 
 
-def ingest(hand: Hand, watch: Watch) -> Watch:
+def ingest(hand: Hand, watch: RetuningRecord) -> RetuningRecord:
     sources = settings_of(watch).sources
     if sources:
         if find_spec("pyspark") is None:
@@ -109,7 +109,7 @@ def ingest(hand: Hand, watch: Watch) -> Watch:
     return note(hand, watch, "fit")
 
 
-def fit(hand: Hand, watch: Watch) -> Watch:
+def fit(hand: Hand, watch: RetuningRecord) -> RetuningRecord:
     with hand.store.read() as session:
         fitted = refit(session, watch.application, settings_of(watch), hand.clock())
     if fitted is None:
@@ -122,7 +122,7 @@ def fit(hand: Hand, watch: Watch) -> Watch:
     return note(hand, watch, "check", also=save)
 
 
-def check(hand: Hand, watch: Watch) -> Watch:
+def check(hand: Hand, watch: RetuningRecord) -> RetuningRecord:
     """Nothing is tuned on what failed a check, or does not predict what scalers saw."""
     with hand.store.read() as session:
         record = load_surrogate(session, watch.application)
@@ -131,7 +131,7 @@ def check(hand: Hand, watch: Watch) -> Watch:
     return note(hand, watch, "tune") if wrong is None else give_up(hand, watch, wrong)
 
 
-def tune(hand: Hand, watch: Watch) -> Watch:
+def tune(hand: Hand, watch: RetuningRecord) -> RetuningRecord:
     """Begin the search, or go on with the one that was begun; what it found is in the database when this returns."""
     if "run" not in watch.detail:
         watch, run = begin(hand, watch)
@@ -141,7 +141,7 @@ def tune(hand: Hand, watch: Watch) -> Watch:
             claimed = claim_run(session, watch.detail["run"], hand.owner, time.time())
             found = find_proposed(session, watch.application, watch.detail["run"])
         if there.state == "done":
-            return finish(hand, watch, there, Ended(there, (), found))
+            return finish(hand, watch, there, TuningResult(there, (), found))
         if claimed is None and there.state == "running":
             return note(hand, watch, due=hand.clock() + HELD_RETRY_S, says=f"another process carries run {there.id} on")
         if claimed is None:
@@ -151,9 +151,9 @@ def tune(hand: Hand, watch: Watch) -> Watch:
     return finish(hand, watch, ended.run, ended)
 
 
-def begin(hand: Hand, watch: Watch) -> tuple[Watch, TuningRun]:
+def begin(hand: Hand, watch: RetuningRecord) -> tuple[RetuningRecord, TuningRun]:
     settings, wish, count = settings_of(watch), watch.detail.get("wish") or {}, int(watch.detail.get("searches", 0))
-    wanted = Wanted(
+    wanted = TuneOptions(
         engine=wish.get("engine", settings.engine),
         budget=wish.get("budget", settings.budget),
         seed=wish.get("seed", count),
@@ -163,7 +163,7 @@ def begin(hand: Hand, watch: Watch) -> tuple[Watch, TuningRun]:
     with hand.store.read() as session:
         version = load_application(session, watch.application)
         version = prefer_monitored(session, version)
-        asked = settle(session, watch.application, version, {}, wanted)
+        asked = freeze_settings(session, watch.application, version, {}, wanted)
     assert version.id is not None
     new = TuningRun(version.id, wanted.engine, wanted.seed, wanted.budget, time.time(), asked)
     kept: list[TuningRun] = []
@@ -171,7 +171,7 @@ def begin(hand: Hand, watch: Watch) -> tuple[Watch, TuningRun]:
     with hand.store.begin() as session:
         kept.append(start_run(session, new, hand.owner, time.time()))
         detail = {**watch.detail, "run": kept[0].id, "searches": count + 1}
-        watch = write_watch(session, watch, detail=detail)
+        watch = update_retuning(session, watch, detail=detail)
         says = f"tuning {watch.application} (run {kept[0].id}): {cause.get('why', '')}"
         add_event(
             session, EventRecord(watch.application, now, DAEMON, "tuning started", says, {"run": kept[0].id, **cause})
@@ -189,14 +189,14 @@ def prefer_monitored(session: Any, version: Any) -> Any:
     return replace(version, document={k: v for k, v in version.document.items() if k != "trace"})
 
 
-def stopping(hand: Hand, watch: Watch) -> Callable[[Trial, Sequence[Trial]], None]:
+def stopping(hand: Hand, watch: RetuningRecord) -> Callable[[Trial, Sequence[Trial]], None]:
     """Raises between two trials where the daemon is to end, a person wants something, or an objective is on its way."""
 
     def on_trial(trial: Trial, trials: Sequence[Trial]) -> None:
         if hand.ended():
             raise Interrupted
         with hand.store.read() as session:
-            there = find_watch(session, watch.application)
+            there = find_retuning(session, watch.application)
             moving = find_moving(session, watch.application)
         if moving is not None or (there is not None and any(word in there.asked for word in STEERING)):
             raise Interrupted
@@ -204,7 +204,7 @@ def stopping(hand: Hand, watch: Watch) -> Callable[[Trial, Sequence[Trial]], Non
     return on_trial
 
 
-def finish(hand: Hand, watch: Watch, run: TuningRun, ended: Any) -> Watch:
+def finish(hand: Hand, watch: RetuningRecord, run: TuningRun, ended: Any) -> RetuningRecord:
     """On to the comparison where something was found."""
     now, found = hand.clock(), ended.objective
     if found is not None:
@@ -218,20 +218,20 @@ def finish(hand: Hand, watch: Watch, run: TuningRun, ended: Any) -> Watch:
     return note(hand, watch, "idle", due, event, tuned=now, says=says, run=None, version=None, wish=None, fails=None)
 
 
-def compare(hand: Hand, watch: Watch) -> Watch:
+def compare(hand: Hand, watch: RetuningRecord) -> RetuningRecord:
     """Let it in beside the standing one, if it is better beyond the noise; both, or neither, with the reason."""
     app, now, settings = watch.application, hand.clock(), settings_of(watch)
     with hand.store.read() as session:
         found = load_objective(session, app, watch.detail["version"])
         alike = find_alike(found, list_objectives(session, app, ("reverted",)))
-        standing = standing_objective(session, app)
-        brief = read_brief(session, app, load_run(session, found.evidence["run"])) if alike is None else None
+        standing = find_full_objective(session, app)
+        plan = load_plan(session, app, load_run(session, found.evidence["run"])) if alike is None else None
     done: dict[str, Any] = {"tuned": now, "run": None, "version": None, "wish": None, "fails": None}
-    if alike is not None or brief is None:
+    if alike is not None or plan is None:
         return note(
             hand, watch, "idle", now + settings.check_s, say_not(found, explain_alike(found, alike)), says=None, **done
         )
-    seen = weigh(brief, found, standing, settings.gain)
+    seen = weigh(plan, found, standing, settings.gain)
     better = {**seen.figures, "why": seen.why}
     if not seen.better:
 
@@ -260,7 +260,7 @@ def explain_alike(found: ObjectiveRecord, alike: ObjectiveRecord | None) -> str:
     return f"it {how} objective {version}, which was rolled back ({why})"
 
 
-STEPS: dict[str, Callable[[Hand, Watch], Watch]] = {
+STEPS: dict[str, Callable[[Hand, RetuningRecord], RetuningRecord]] = {
     "ingest": ingest,
     "fit": fit,
     "check": check,

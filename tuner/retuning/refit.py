@@ -21,7 +21,7 @@ from tuner.store.surrogates import list_surrogates
 from tuner.surrogate.checks import LATER
 from tuner.surrogate.drift import profile
 from tuner.surrogate.fit import choose_length, fit
-from tuner.surrogate.observed_windows import Windows, gather, take
+from tuner.surrogate.observed_windows import Windows, build_windows, filter_windows
 from tuner.surrogate.service_moments import list_services
 from tuner.surrogate.surrogate import Surrogate, worst
 from tuner.surrogate.surrogate_records import from_record
@@ -56,7 +56,7 @@ def fit_stretches(session: Session, app: str, samples: list[Sample], ends: Seque
     tried: list[Surrogate] = []
     for start in sorted(starts):
         part = [sample for sample in own if sample.start >= start]
-        if all(is_steady(windows) for windows in gather(part).values()):
+        if all(is_steady(windows) for windows in build_windows(part).values()):
             tried.append(fit(part, app, node_types=types))
             if worst(tried[-1].checks) != "fail":
                 return tried[-1]
@@ -72,7 +72,7 @@ def is_steady(windows: Windows) -> bool:
     """Whether the last windows are like those before them: what is not may be of two minds, and right about neither."""
     index, reference = np.arange(windows.start.size), list_services(windows)[1]
     cut = math.ceil(index.size * (1.0 - LATER))
-    before, after = (profile(take(windows, side), reference) for side in (index < cut, index >= cut))
+    before, after = (profile(filter_windows(windows, side), reference) for side in (index < cut, index >= cut))
     if index.size < LEAST or before is None or after is None:
         return index.size >= LEAST  # what nobody can compare is left to the checks
     return not have_moments_changed(before, after)

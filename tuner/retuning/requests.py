@@ -7,21 +7,21 @@ from collections.abc import Mapping
 from typing import Any
 
 from tuner.retuning.context import Hand, note, settings_of
-from tuner.store.records import Watch
+from tuner.store.records import RetuningRecord
+from tuner.store.retunings import find_retuning, remove_requests
 from tuner.store.runs import claim_run, end_run
-from tuner.store.watches import find_watch, take_up
 
 STEERING = ("pause", "resume", "stop")
 TUNE = "tune"
 SEARCHING = ("ingest", "fit", "check", "tune", "compare")  # phases between being due and an objective on its way
 
 
-def is_asked(watch: Watch) -> bool:
+def is_asked(watch: RetuningRecord) -> bool:
     """Whether something is asked that can be done now: a tuning waits for what is under way."""
     return any(word in watch.asked for word in STEERING) or (TUNE in watch.asked and watch.phase == "idle")
 
 
-def fulfil(hand: Hand, watch: Watch) -> Watch:
+def fulfil(hand: Hand, watch: RetuningRecord) -> RetuningRecord:
     """Pause, go on, stop: in the order in which they were asked for."""
     wishes = [(word, watch.asked[word]) for word in STEERING if word in watch.asked]
     for word, wish in sorted(wishes, key=lambda one: told_of(one[1]).get("when", 0.0)):
@@ -37,7 +37,7 @@ def fulfil(hand: Hand, watch: Watch) -> Watch:
     return watch if not wishes else reread(hand, watch)
 
 
-def stop(hand: Hand, watch: Watch, who: str) -> Watch:
+def stop(hand: Hand, watch: RetuningRecord, who: str) -> RetuningRecord:
     """End the search that is under way; it is not resumed."""
     run_id = watch.detail.get("run")
 
@@ -58,7 +58,7 @@ def stop(hand: Hand, watch: Watch, who: str) -> Watch:
     )  # fmt: skip
 
 
-def take_tuning(hand: Hand, watch: Watch) -> Watch:
+def take_tuning(hand: Hand, watch: RetuningRecord) -> RetuningRecord:
     """Begin what a person asked for."""
     wish = told_of(watch.asked[TUNE])
     asked = {key: wish[key] for key in ("budget", "engine", "seed") if wish.get(key) is not None}
@@ -67,19 +67,19 @@ def take_tuning(hand: Hand, watch: Watch) -> Watch:
     return reread(hand, noted)
 
 
-def taking(watch: Watch, word: str) -> Any:
+def taking(watch: RetuningRecord, word: str) -> Any:
     def work(session: Any) -> None:
-        take_up(session, watch, (word,))
+        remove_requests(session, watch, (word,))
 
     return work
 
 
-def reread(hand: Hand, watch: Watch) -> Watch:
+def reread(hand: Hand, watch: RetuningRecord) -> RetuningRecord:
     """With the wishes that are left."""
     from dataclasses import replace
 
     with hand.store.read() as session:
-        there = find_watch(session, watch.application)
+        there = find_retuning(session, watch.application)
     return watch if there is None else replace(watch, asked=there.asked, settings=there.settings)
 
 

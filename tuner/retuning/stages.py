@@ -13,10 +13,10 @@ from tuner.rollout.issue_orders import CANDIDATES, find_slot
 from tuner.rollout.push import DAEMON, add_evidence, push, roll_back
 from tuner.store.applications import load_application
 from tuner.store.connection import Session
-from tuner.store.faults import Outdated
+from tuner.store.faults import StaleState
 from tuner.store.models import ObjectiveRow
 from tuner.store.objectives import list_objectives
-from tuner.store.records import ObjectiveRecord, Watch
+from tuner.store.records import ObjectiveRecord, RetuningRecord
 
 NEXT = {"shadow": "canary", "canary": "full"}
 
@@ -37,7 +37,7 @@ def list_moving(session: Session) -> set[str]:
     return set(session.scalars(select(ObjectiveRow.application).where(ObjectiveRow.state.in_(CANDIDATES)).distinct()))
 
 
-def watch_stage(hand: Hand, watch: Watch) -> Watch | None:
+def watch_stage(hand: Hand, watch: RetuningRecord) -> RetuningRecord | None:
     """One look at what is on its way in, and what follows from it; None where nothing is."""
     with hand.store.read() as session:
         objective = find_moving(session, watch.application)
@@ -47,11 +47,13 @@ def watch_stage(hand: Hand, watch: Watch) -> Watch | None:
         slot_s = find_slot_of(session, watch.application)
     try:
         return act(hand, watch, objective, verdict, slot_s)
-    except Outdated:  # a person was quicker
+    except StaleState:  # a person was quicker
         return note(hand, watch, due=hand.clock())
 
 
-def act(hand: Hand, watch: Watch, objective: ObjectiveRecord, verdict: Verdict, slot_s: float) -> Watch:
+def act(
+    hand: Hand, watch: RetuningRecord, objective: ObjectiveRecord, verdict: Verdict, slot_s: float
+) -> RetuningRecord:
     now, settings, stage = hand.clock(), settings_of(watch), objective.state
     app, version = watch.application, objective.version or 0
     figures = dict(verdict.figures)
@@ -86,7 +88,7 @@ def act(hand: Hand, watch: Watch, objective: ObjectiveRecord, verdict: Verdict, 
     )  # fmt: skip
 
 
-def settle(hand: Hand, watch: Watch, objective: ObjectiveRecord, verdict: Verdict) -> Watch:
+def settle(hand: Hand, watch: RetuningRecord, objective: ObjectiveRecord, verdict: Verdict) -> RetuningRecord:
     """It has shown what it was to show, and is watched like any other from now on."""
     now = hand.clock()
 
@@ -102,7 +104,7 @@ def settle(hand: Hand, watch: Watch, objective: ObjectiveRecord, verdict: Verdic
     )  # fmt: skip
 
 
-def phase_of(watch: Watch, phase: str) -> str:
+def phase_of(watch: RetuningRecord, phase: str) -> str:
     """A search that a person's push came in between of stays where it is."""
     return watch.phase if watch.phase in SEARCHING else phase
 

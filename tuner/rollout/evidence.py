@@ -30,7 +30,7 @@ from tuner.rollout.issue_orders import find_slot
 from tuner.rollout.retuning_settings import RetuningSettings
 from tuner.scenario.description import shape_of, tables_of
 from tuner.scenario.qos import QoS
-from tuner.search.problem import ask_qos
+from tuner.search.problem import read_qos
 from tuner.store.applications import load_application
 from tuner.store.connection import Session
 from tuner.store.models import DecisionRow as Row
@@ -104,7 +104,7 @@ def judge_stage(session: Session, objective: ObjectiveRecord, settings: Retuning
 
 def find_place(session: Session, objective: ObjectiveRecord) -> Place:
     document = load_application(session, objective.application).document
-    qos = ask_qos(tables_of(document))
+    qos = read_qos(tables_of(document))
     return Place(objective.state, shape_of(document), qos, find_slot(document))
 
 

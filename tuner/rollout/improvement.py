@@ -20,10 +20,10 @@ import numpy as np
 from scaler.model.kernel import Floats
 from scaler.model.queueing import mg1_rate_within, mg1_response
 from tuner.rollout.objective_model import MODEL
-from tuner.search.engines.naive import ask
-from tuner.search.evaluation import MEASURES, tail
-from tuner.search.problem import Brief
-from tuner.search.recommendation import prove
+from tuner.search.engines.naive import suggest
+from tuner.search.evaluation import MEASURES, average_last
+from tuner.search.problem import SearchPlan
+from tuner.search.recommendation import verify
 from tuner.search.space.parameters import Parameters
 from tuner.store.records import ObjectiveRecord
 
@@ -39,15 +39,15 @@ class Comparison:
     figures: Mapping[str, Any]
 
 
-def compare(brief: Brief, found: ObjectiveRecord, standing: ObjectiveRecord | None, gain: float) -> Comparison:
+def compare(plan: SearchPlan, found: ObjectiveRecord, standing: ObjectiveRecord | None, gain: float) -> Comparison:
     """The objective found against the one that stands, or against equal shares."""
     told = standing if standing is not None and set(standing.bounds) == set(found.bounds) else None
-    other = ask_equal(brief) if told is None else to_parameters(brief, translate(brief, told))
+    other = ask_equal(plan) if told is None else to_parameters(plan, translate(plan, told))
     name = "equal shares" if told is None else f"objective {told.version}"
-    qos = brief.question.qos
-    mine, runs = prove(brief.proof, to_parameters(brief, found), brief.proof_seeds, brief.held_out, qos)
-    theirs, other_runs = prove(brief.proof, other, brief.proof_seeds, brief.held_out, qos)
-    ours, its = (np.array([tail(run, 0) for run in group]) for group in (runs, other_runs))  # [seeds, 3]
+    qos = plan.problem.qos
+    mine, runs = verify(plan.proof, to_parameters(plan, found), plan.proof_seeds, plan.held_out, qos)
+    theirs, other_runs = verify(plan.proof, other, plan.proof_seeds, plan.held_out, qos)
+    ours, its = (np.array([average_last(run, 0) for run in group]) for group in (runs, other_runs))  # [seeds, 3]
     column = {measure: i for i, measure in enumerate(MEASURES)}
     figures = {
         "against": None if told is None else told.version,
@@ -99,27 +99,27 @@ def is_positive(differences: Floats) -> bool:
     return mean > 0.0 and mean > float(stdtrit(max(1, count - 1), CONFIDENCE)) * error
 
 
-def to_parameters(brief: Brief, objective: ObjectiveRecord) -> Parameters:
+def to_parameters(plan: SearchPlan, objective: ObjectiveRecord) -> Parameters:
     """As a search would have written the objective down."""
-    space = brief.question.space
+    space = plan.problem.space
     return Parameters(tuple(objective.bounds[name] / space.r_max for name in space.operators), objective.weights)
 
 
-def translate(brief: Brief, standing: ObjectiveRecord) -> ObjectiveRecord:
+def translate(plan: SearchPlan, standing: ObjectiveRecord) -> ObjectiveRecord:
     """The bounds that lead scalers who know what tuples take by now to do what the standing ones lead to."""
     believed = standing.evidence.get(MODEL, {}).get("operators", {})
     bounds = dict(standing.bounds)
-    for operator in brief.proof.application.operators:
+    for operator in plan.proof.application.operators:
         was, true = believed.get(operator.name), operator.moments
         if was is not None and (was["mean"], was["variance"]) != (true.mean, true.variance):
             each = mg1_rate_within(bounds[operator.name], was["mean"], was["variance"], 1.0)
             reached = mg1_response(each, true.mean, true.variance, 1.0)
-            bounds[operator.name] = min(max(reached, 1e-9), MOST * brief.question.space.r_max)
+            bounds[operator.name] = min(max(reached, 1e-9), MOST * plan.problem.space.r_max)
     return replace(standing, bounds=bounds)
 
 
-def ask_equal(brief: Brief) -> Parameters:
-    return ask(brief.question, (), brief.seed)[0].parameters
+def ask_equal(plan: SearchPlan) -> Parameters:
+    return suggest(plan.problem, (), plan.seed)[0].parameters
 
 
 def find_alike(found: ObjectiveRecord, reverted: Sequence[ObjectiveRecord]) -> ObjectiveRecord | None:

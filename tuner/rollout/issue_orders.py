@@ -13,19 +13,19 @@ from tuner.rollout.objective_model import model_of
 from tuner.store.applications import load_application
 from tuner.store.connection import Session
 from tuner.store.controls import list_controls
-from tuner.store.objectives import list_objectives, standing_objective
-from tuner.store.orders import put_orders
+from tuner.store.objectives import find_full_objective, list_objectives
+from tuner.store.orders import save_orders
 from tuner.store.records import ObjectiveRecord, OrdersRecord
-from tuner.store.rows import take_turns
+from tuner.store.rows import lock_turn
 
 CANDIDATES = ("shadow", "canary")  # states of an objective on its way in
 
 
 def issue_orders(session: Session, app: str, now: float) -> OrdersRecord:
     """The application's orders as of now; those that stand already where they say the same."""
-    take_turns(session, f"orders of {app}")  # before reading: what others commit meanwhile is told by the later one
+    lock_turn(session, f"orders of {app}")  # before reading: what others commit meanwhile is told by the later one
     document = load_application(session, app).document
-    standing = standing_objective(session, app)
+    standing = find_full_objective(session, app)
     candidate = next(iter(list_objectives(session, app, CANDIDATES, limit=1)), None)
     told = {
         "application": app,
@@ -34,7 +34,7 @@ def issue_orders(session: Session, app: str, now: float) -> OrdersRecord:
         "candidate": None if candidate is None else tell_candidate(session, candidate),
         "guards": list_guards(session, app, now),
     }
-    return put_orders(session, app, told, now)
+    return save_orders(session, app, told, now)
 
 
 def tell(orders: OrdersRecord) -> dict[str, Any]:

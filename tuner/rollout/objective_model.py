@@ -1,7 +1,7 @@
 """An objective and where it came from in; what its operators are told besides bounds and weights, as a document, out.
 
 An objective is kept with its bounds and weights alone. What a scaler needs with them (service moments, constants, node
-types, rate levels, the policy) is taken where the objective was found: from its run's brief, or, for one made by hand,
+types, rate levels, the policy) is taken where the objective was found: from its run's plan, or, for one made by hand,
 from the newest description and surrogate. It is kept in the objective's evidence as "model" when the objective first
 leaves "proposed", so that a version always tells the same.
 """
@@ -14,7 +14,15 @@ from typing import Any
 
 from sim.setting import Setting, gains, tasks
 from tuner.scenario.description import scenario_of
-from tuner.search.problem import ask_qos, brief_of, choose_policy, find_samples, has_trace, put_surrogate, read_arrivals
+from tuner.search.problem import (
+    apply_surrogate,
+    choose_policy,
+    find_samples,
+    has_trace,
+    make_plan,
+    read_arrivals,
+    read_qos,
+)
 from tuner.store.applications import load_application
 from tuner.store.connection import Session
 from tuner.store.records import ObjectiveRecord
@@ -40,18 +48,18 @@ def model_of(session: Session, objective: ObjectiveRecord) -> Model:
 def of_run(session: Session, objective: ObjectiveRecord, run_id: int) -> Model:
     """As the search believed it to be."""
     run = load_run(session, run_id)
-    brief = brief_of(session, objective.application, run.settings, run.engine, run.seed, run.budget)
-    return describe(brief.proof, find_constants(session, objective.application, brief.surrogate_id))
+    plan = make_plan(session, objective.application, run.settings, run.engine, run.seed, run.budget)
+    return describe(plan.proof, find_constants(session, objective.application, plan.surrogate_id))
 
 
 def by_hand(session: Session, app: str) -> Model:
     """As the newest description and the newest surrogate that passed its checks have it."""
     document = load_application(session, app).document
     scenario = scenario_of({**document, "policy": choose_policy(document, {})}, name=app)
-    setting, qos = scenario.settings[0], ask_qos(scenario.document)
+    setting, qos = scenario.settings[0], read_qos(scenario.document)
     sound = next((s.id for s in list_surrogates(session, app) if s.health != "fail"), None)
     if sound is not None:
-        setting, _ = put_surrogate(session, app, sound, setting, qos)
+        setting, _ = apply_surrogate(session, app, sound, setting, qos)
     highest = find_highest(session, app, setting, document)
     return describe(replace(setting, highest_rate=highest), find_constants(session, app, sound))
 

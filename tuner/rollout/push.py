@@ -21,11 +21,11 @@ from tuner.scenario.description import shape_of
 from tuner.store.applications import load_application
 from tuner.store.connection import Session
 from tuner.store.events import add_event
-from tuner.store.faults import Outdated
+from tuner.store.faults import StaleState
 from tuner.store.models import ObjectiveRow
-from tuner.store.objectives import add_objective, list_objectives, load_objective, move_objective, standing_objective
+from tuner.store.objectives import add_objective, find_full_objective, list_objectives, load_objective, move_objective
 from tuner.store.records import EventRecord, ObjectiveRecord
-from tuner.store.rows import take_turns
+from tuner.store.rows import lock_turn
 
 DAEMON = "the daemon"  # who does what no person did
 STAGES = ("proposed", "shadow", "canary", "full")
@@ -43,7 +43,7 @@ def push(
 
     if stage not in STAGES[1:]:
         raise BadInput(f"the stage is {stage!r:.99}, and must be one of {', '.join(STAGES[1:])}")
-    take_turns(session, f"objectives of {app}")
+    lock_turn(session, f"objectives of {app}")
     there = load_objective(session, app, version)
     if there.state == stage:
         return there
@@ -72,13 +72,13 @@ def check_step(session: Session, there: ObjectiveRecord, stage: str, who: str) -
     named = f"objective {there.version} of {there.application!r}"
     if there.state == "reverted":
         why = _table(there.evidence.get("reverted")).get("why", "")
-        raise Outdated(f"{named} was rolled back ({why}); propose its bounds and weights anew to try them again")
+        raise StaleState(f"{named} was rolled back ({why}); propose its bounds and weights anew to try them again")
     before = "proposed" if there.state == "retired" else there.state
     if STAGES.index(stage) < STAGES.index(before):
-        raise Outdated(f"{named} is in {there.state} already, which comes after {stage}; roll it back instead")
+        raise StaleState(f"{named} is in {there.state} already, which comes after {stage}; roll it back instead")
     for other in list_objectives(session, there.application, CANDIDATES):
         if other.version != there.version:
-            raise Outdated(
+            raise StaleState(
                 f"objective {other.version} of {there.application!r} is in {other.state}, and one at a time is on its "
                 "way in; let it end, or roll it back first"
             )
@@ -99,7 +99,7 @@ def choose_canary(session: Session, candidate: ObjectiveRecord, slots: int) -> d
     if len(names) < 2:
         share = {"operators": names, "share": 0.5, "period_s": slot_s * 2 * slots}
         return {**share, "chosen": "half of the time, as there is one operator"}
-    standing = standing_objective(session, candidate.application)
+    standing = find_full_objective(session, candidate.application)
     if standing is None or not any(name in standing.bounds for name in names):
         return {"operators": names[:1], "share": 1.0, "chosen": "the first operator, as none pursues anything yet"}
     shifts = {name: shift(standing.bounds.get(name), bound) for name, bound in candidate.bounds.items()}
@@ -123,12 +123,12 @@ def roll_back(
     """
 
     load_application(session, app)
-    take_turns(session, f"objectives of {app}")
+    lock_turn(session, f"objectives of {app}")
     bad = next(iter(list_objectives(session, app, CANDIDATES) or list_objectives(session, app, ("full",))), None)
     if bad is None or bad.version is None:
-        raise Outdated(f"no objective of {app!r} is in use or on its way in, so that there is nothing to roll back")
+        raise StaleState(f"no objective of {app!r} is in use or on its way in, so that there is nothing to roll back")
     if version is not None and bad.version != version:
-        raise Outdated(f"objective {version} of {app!r} is not what would be rolled back by now; look again")
+        raise StaleState(f"objective {version} of {app!r} is not what would be rolled back by now; look again")
     reverted = {"why": why, "when": now, "who": who, "stage": bad.state, "figures": dict(figures or {})}
     moved = move_objective(session, app, bad.version, bad.state, "reverted", now, {"reverted": reverted})
     back = None
@@ -183,7 +183,7 @@ def add_evidence(session: Session, objective: ObjectiveRecord, **more: Any) -> O
 
 
 def find_standing_version(session: Session, app: str) -> int | None:
-    standing = standing_objective(session, app)
+    standing = find_full_objective(session, app)
     return None if standing is None else standing.version
 
 

@@ -12,7 +12,7 @@ from tuner.store.connection import Session
 from tuner.store.events import add_event
 from tuner.store.orders import load_orders
 from tuner.store.records import ApplicationVersion, EventRecord
-from tuner.store.watches import find_watch, put_watch
+from tuner.store.retunings import find_retuning, save_retuning
 
 
 def register_application(
@@ -21,12 +21,12 @@ def register_application(
     """The version that says this; how the application is retuned stays as it was set."""
     before = len(list_versions(session, app))
     version = add_application(session, app, document, now)
-    watch = find_watch(session, app)
+    watch = find_retuning(session, app)
     if watch is not None and version.number == before:
         return version
     says = f"{who} registered {app} (version {version.number})"
     add_event(session, EventRecord(app, now, who, "registered", says, {"version": version.number}))
-    put_watch(session, app, DEFAULTS if watch is None else watch.settings, now)
+    save_retuning(session, app, DEFAULTS if watch is None else watch.settings, now)
     if load_orders(session, app) is not None:
         issue_orders(session, app, now)
     return version

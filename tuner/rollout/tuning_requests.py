@@ -15,9 +15,9 @@ from tuner.rollout.retuning_settings import read_settings
 from tuner.search.engines import ENGINES
 from tuner.store.connection import Session
 from tuner.store.events import add_event
-from tuner.store.faults import Missing
-from tuner.store.records import EventRecord, Watch
-from tuner.store.watches import ask_watch, find_watch, put_watch
+from tuner.store.faults import NotFound
+from tuner.store.records import EventRecord, RetuningRecord
+from tuner.store.retunings import add_request, find_retuning, save_retuning
 
 Action = Literal["tune", "pause", "resume", "stop"]
 ACTION_WORDS: dict[Action, str] = {
@@ -50,32 +50,32 @@ class TuningRequest:
         return cls(**{key: table[key] for key, kind in kinds.items() if isinstance(table.get(key), kind)})
 
 
-def request_action(session: Session, app: str, action: Action, request: TuningRequest) -> Watch:
+def request_action(session: Session, app: str, action: Action, request: TuningRequest) -> RetuningRecord:
     """Record a request for the daemons, in the place of an earlier one of the same action."""
     if request.engine is not None and request.engine not in ENGINES:
         raise BadInput(f"there is no engine {request.engine[:LONGEST_SHOWN]!r}; choose of {', '.join(ENGINES)}")
     document = request.to_json()
-    watch = ask_watch(session, app, {action: document})
+    watch = add_request(session, app, {action: document})
     about = {"word": action, **{key: value for key, value in document.items() if key not in ("who", "when")}}
     message = add_why(f"{request.who} {ACTION_WORDS[action]}", request.why)
     add_event(session, EventRecord(app, request.when, request.who, "asked", message, about))
     return watch
 
 
-def set_retuning(session: Session, app: str, stated: Mapping[str, Any], who: str, now: float) -> Watch:
+def set_retuning(session: Session, app: str, stated: Mapping[str, Any], who: str, now: float) -> RetuningRecord:
     """Change an application's retuning settings; sources stay, for they are files of the manager's machine."""
     sources = list(load_watch(session, app).settings.get("sources", []))
     settings = {"sources": sources, **stated}
     if settings["sources"] != sources:
         raise BadInput("retuning: sources are files of the manager's machine; they are not changed from elsewhere")
-    watch = put_watch(session, app, read_settings(settings), now)
+    watch = save_retuning(session, app, read_settings(settings), now)
     message = f"{who} changed the settings of the retuning"
     add_event(session, EventRecord(app, now, who, "asked", message, {"word": "retuning", "settings": dict(stated)}))
     return watch
 
 
-def load_watch(session: Session, app: str) -> Watch:
-    watch = find_watch(session, app)
+def load_watch(session: Session, app: str) -> RetuningRecord:
+    watch = find_retuning(session, app)
     if watch is None:
-        raise Missing(f"application {app!r} is not watched; register it first")
+        raise NotFound(f"application {app!r} is not watched; register it first")
     return watch

@@ -26,7 +26,7 @@ from sim.setting import Setting
 from sim.simulate import simulate
 from sim.trace import window
 from tuner.scenario.qos import QoS
-from tuner.search.space.evaluated import Outcome
+from tuner.search.space.evaluated import EvaluationOutcome
 from tuner.search.space.parameters import Parameters, to_bounds
 from tuner.simulation.parallel import count_cores
 
@@ -38,7 +38,7 @@ ALIKE = 0.005  # parts of the cost, and of what is allowed, by which two seeds m
 
 
 @dataclass(frozen=True, slots=True)
-class Exam:
+class EvaluationSpec:
     """How parameters are tried; `setting` says everything else."""
 
     setting: Setting
@@ -52,10 +52,10 @@ class Exam:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class Evaluation:
     """An outcome and what it took."""
 
-    outcome: Outcome
+    outcome: EvaluationOutcome
     seeds: tuple[int, ...]
     slots: int
     saved: int  # slots that all seeds over the whole trace would have taken more
@@ -64,37 +64,37 @@ class Result:
     failure: str | None = None
 
 
-def state(exam: Exam, parameters: Parameters) -> Setting:
+def apply_parameters(spec: EvaluationSpec, parameters: Parameters) -> Setting:
     """The setting in which these parameters are replayed."""
-    operators = [operator.name for operator in exam.setting.application.operators]
-    bounds = to_bounds(operators, parameters, exam.qos.r_max)
-    return replace(exam.setting, bounds=bounds, weights=parameters.weights, path_bounds=exam.qos.paths)
+    operators = [operator.name for operator in spec.setting.application.operators]
+    bounds = to_bounds(operators, parameters, spec.qos.r_max)
+    return replace(spec.setting, bounds=bounds, weights=parameters.weights, path_bounds=spec.qos.paths)
 
 
-def evaluate(exam: Exam, parameters: Parameters, ceiling: float = math.inf) -> Result:
+def evaluate(spec: EvaluationSpec, parameters: Parameters, ceiling: float = math.inf) -> Evaluation:
     """Try parameters; `ceiling` is the cost of the best feasible trial so far. A replay that fails is a result too."""
     began = time.perf_counter()
     try:
-        return replay(exam, parameters, ceiling)
+        return replay(spec, parameters, ceiling)
     except (BadInput, ValueError, ArithmeticError) as error:
-        nothing = Outcome(parameters, math.nan, math.nan, math.nan, math.nan, math.nan, math.nan, whole=False)
-        return Result(nothing, (), 0, 0, time.perf_counter() - began, np.zeros((0, 0)), str(error))
+        nothing = EvaluationOutcome(parameters, math.nan, math.nan, math.nan, math.nan, math.nan, math.nan, whole=False)
+        return Evaluation(nothing, (), 0, 0, time.perf_counter() - began, np.zeros((0, 0)), str(error))
 
 
-def replay(exam: Exam, parameters: Parameters, ceiling: float) -> Result:
-    setting, began = state(exam, parameters), time.perf_counter()
+def replay(spec: EvaluationSpec, parameters: Parameters, ceiling: float) -> Evaluation:
+    setting, began = apply_parameters(spec, parameters), time.perf_counter()
     looked = 0
-    if 0 < exam.short < exam.slots:
-        look = simulate(replace(setting, trace=window(setting.trace, 0, exam.short)), exam.seeds[0])
+    if 0 < spec.short < spec.slots:
+        look = simulate(replace(setting, trace=window(setting.trace, 0, spec.short)), spec.seeds[0])
         looked = look.slots
-        if is_hopeless(look, exam.qos):
-            return summarise(exam, parameters, [look], looked, time.perf_counter() - began)
-    runs = [simulate(setting, exam.seeds[0])]
-    if is_promising(runs[0], exam.qos, ceiling) and len(exam.seeds) > 1:
-        runs.append(simulate(setting, exam.seeds[1]))
-        if not agree(runs, exam.qos):
-            runs += replay_seeds(setting, exam.seeds[2:])
-    return summarise(exam, parameters, runs, looked + sum(run.slots for run in runs), time.perf_counter() - began)
+        if is_hopeless(look, spec.qos):
+            return summarise(spec, parameters, [look], looked, time.perf_counter() - began)
+    runs = [simulate(setting, spec.seeds[0])]
+    if is_promising(runs[0], spec.qos, ceiling) and len(spec.seeds) > 1:
+        runs.append(simulate(setting, spec.seeds[1]))
+        if not agree(runs, spec.qos):
+            runs += replay_seeds(setting, spec.seeds[2:])
+    return summarise(spec, parameters, runs, looked + sum(run.slots for run in runs), time.perf_counter() - began)
 
 
 def replay_seeds(setting: Setting, seeds: Sequence[int]) -> list[Run]:
@@ -107,7 +107,7 @@ def replay_seeds(setting: Setting, seeds: Sequence[int]) -> list[Run]:
 
 def is_hopeless(look: Run, qos: QoS) -> bool:
     """Whether a constraint is broken many times over even after the scalers have had half the look to learn."""
-    _, violations, reconfigurations = tail(look, look.slots // 2)
+    _, violations, reconfigurations = average_last(look, look.slots // 2)
     return bool(violations > HOPELESS * qos.eta_v or reconfigurations > HOPELESS * qos.eta_r)
 
 
@@ -118,12 +118,12 @@ def is_promising(run: Run, qos: QoS, ceiling: float) -> bool:
 
 def agree(runs: Sequence[Run], qos: QoS) -> bool:
     """Whether seeds say the same, as they do for a policy that leaves little to chance."""
-    figures = np.array([tail(run, 0) for run in runs])
+    figures = np.array([average_last(run, 0) for run in runs])
     allowed = np.array([figures[0, 0], qos.eta_v, qos.eta_r])
     return bool(np.all(np.ptp(figures, axis=0) <= ALIKE * allowed))
 
 
-def tail(run: Run, last: int) -> Floats:
+def average_last(run: Run, last: int) -> Floats:
     """Cost, violations and reconfigurations over the blocks that make up the last so many slots [3]; over all for 0."""
     slots = run.blocks["slots"]
     behind = np.cumsum(slots[::-1])[::-1]  # slots from each block to the end
@@ -132,12 +132,12 @@ def tail(run: Run, last: int) -> Floats:
     return np.array([np.average(run.blocks[name][kept], weights=slots[kept]) for name in MEASURES])
 
 
-def average(parameters: Parameters, runs: Sequence[Run], whole: bool, last: int = 0) -> Outcome:
+def average(parameters: Parameters, runs: Sequence[Run], whole: bool, last: int = 0) -> EvaluationOutcome:
     """The mean over runs of several seeds, with its standard error where there are several."""
-    figures = np.array([tail(run, last) for run in runs])  # [seeds, 3]
+    figures = np.array([average_last(run, last) for run in runs])  # [seeds, 3]
     errors = figures.std(axis=0, ddof=1) / math.sqrt(len(runs)) if len(runs) > 1 else np.full(3, np.nan)
     (cost, violations, moves), (cost_error, violations_error, moves_error) = figures.mean(axis=0), errors
-    return Outcome(
+    return EvaluationOutcome(
         parameters,
         cost=float(cost),
         violations=float(violations),
@@ -149,12 +149,14 @@ def average(parameters: Parameters, runs: Sequence[Run], whole: bool, last: int 
     )
 
 
-def summarise(exam: Exam, parameters: Parameters, runs: Sequence[Run], slots: int, seconds: float) -> Result:
-    return Result(
-        outcome=average(parameters, runs, whole=runs[0].slots == exam.slots),
+def summarise(
+    spec: EvaluationSpec, parameters: Parameters, runs: Sequence[Run], slots: int, seconds: float
+) -> Evaluation:
+    return Evaluation(
+        outcome=average(parameters, runs, whole=runs[0].slots == spec.slots),
         seeds=tuple(run.seed for run in runs),
         slots=slots,
-        saved=exam.slots * len(exam.seeds) - slots,
+        saved=spec.slots * len(spec.seeds) - slots,
         seconds=seconds,
         replicas=np.mean([run.replicas for run in runs], axis=0),
     )

@@ -11,7 +11,7 @@ from sim.setting import Setting, gains, path_limits
 from tuner.scenario.qos import QoS
 
 
-def check_reach(setting: Setting, qos: QoS) -> None:
+def check_feasible(setting: Setting, qos: QoS) -> None:
     """Refuse a path that is too slow in more slots than may be, even with the most replicas of the fastest type."""
     rates = setting.trace.rates
     high = float(sorted(rates)[math.ceil((1.0 - qos.eta_v) * len(rates)) - 1])  # exceeded in no more than eta_v of them

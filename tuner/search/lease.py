@@ -15,7 +15,7 @@ Clock = Callable[[], float]
 
 
 @contextmanager
-def staying_alive(store: Store, run: TuningRun, clock: Clock) -> Iterator[Callable[[], None]]:
+def renew_lease(store: Store, run: TuningRun, clock: Clock) -> Iterator[Callable[[], None]]:
     """Renew the lease while an evaluation takes long; what it yields raises where the run was taken over."""
     ended, lost = threading.Event(), threading.Event()
 
@@ -41,7 +41,7 @@ def staying_alive(store: Store, run: TuningRun, clock: Clock) -> Iterator[Callab
         thread.join()
 
 
-def let_go(store: Store, run: TuningRun) -> None:
+def release_lease(store: Store, run: TuningRun) -> None:
     """Leave an interrupted run for anybody to resume; where even that fails, its lease runs out."""
     try:
         with store.begin() as session:

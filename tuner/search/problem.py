@@ -1,6 +1,6 @@
 """What a person asks for and what the database knows of an application in; all that a search of it needs out.
 
-What is asked for is settled once, as a document that the run keeps, and a brief is made from that document alone: a
+What is asked for is settled once, as a document that the run keeps, and a plan is made from that document alone: a
 search that is resumed, by whichever process, does the same.
 """
 
@@ -20,10 +20,10 @@ from sim.trace import Trace, window
 from tuner.scenario.description import freeze, scenario_of
 from tuner.scenario.qos import QoS
 from tuner.scenario.scenario import Document
-from tuner.search.engines import Question, find_engine
-from tuner.search.evaluation import Exam
-from tuner.search.feasibility import check_reach
-from tuner.search.space.evaluated import Outcome
+from tuner.search.engines import SearchProblem, find_engine
+from tuner.search.evaluation import EvaluationSpec
+from tuner.search.feasibility import check_feasible
+from tuner.search.space.evaluated import EvaluationOutcome
 from tuner.search.space.space import EPS, make_space
 from tuner.search.warm_start import describe_workload, list_earlier, load_earlier
 
@@ -39,7 +39,7 @@ SHORT, LONG_ENOUGH = 8, 80_000  # a look takes an eighth of a trace of so many s
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class TuneOptions:
     """What `tuner tune` was told besides the application and the flags over its description."""
 
     engine: str = "gp"
@@ -53,24 +53,24 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Brief:
+class SearchPlan:
     """A search, ready to run."""
 
     application: str
-    exam: Exam
+    spec: EvaluationSpec
     proof: Setting  # over the whole trace, the held-out end included
     held_out: int  # slots
     proof_seeds: tuple[int, ...]
-    question: Question
+    problem: SearchProblem
     engine: str
     seed: int
     batch: int
     policy: str
-    earlier: tuple[Outcome, ...]
+    earlier: tuple[EvaluationOutcome, ...]
     surrogate_id: int | None
 
 
-def settle(session: Session, app: str, version: Any, flags: Document, wanted: Wanted) -> dict[str, Any]:
+def freeze_settings(session: Session, app: str, version: Any, flags: Document, wanted: TuneOptions) -> dict[str, Any]:
     """The document that the run keeps; refused where nothing could come of a search."""
     find_engine(wanted.engine)
     if not 0.0 <= wanted.held_out < 0.9:
@@ -81,7 +81,7 @@ def settle(session: Session, app: str, version: Any, flags: Document, wanted: Wa
     from_samples = None if has_trace(version.document, flags) else find_samples(session, app)
     settings = {
         "document": {name: freeze(table) for name, table in scenario.document.items()},
-        "qos": asdict(ask_qos(scenario.document)),
+        "qos": asdict(read_qos(scenario.document)),
         "policy": scenario.policies[0],
         "seeds": [wanted.seed + i for i in range(SEEDS)],
         "proof_seeds": [wanted.seed + FIRST_PROOF_SEED + i for i in range(PROOF_SEEDS)],
@@ -91,12 +91,12 @@ def settle(session: Session, app: str, version: Any, flags: Document, wanted: Wa
         "surrogate_id": None if surrogate is None else surrogate.id,
         "samples": from_samples,
     }
-    brief = brief_of(session, app, settings, wanted.engine, wanted.seed, wanted.budget)
-    earlier = [] if wanted.cold else list_earlier(session, app, brief.exam.setting, brief.exam.qos)
+    plan = make_plan(session, app, settings, wanted.engine, wanted.seed, wanted.budget)
+    earlier = [] if wanted.cold else list_earlier(session, app, plan.spec.setting, plan.spec.qos)
     return {
         **settings,
-        "arrivals": digest(brief.proof.trace),
-        "workload": describe_workload(brief.exam.setting, brief.exam.qos),
+        "arrivals": digest(plan.proof.trace),
+        "workload": describe_workload(plan.spec.setting, plan.spec.qos),
         "earlier": earlier,
     }
 
@@ -106,45 +106,47 @@ def digest(trace: Trace) -> str:
     return hashlib.sha256(np.ascontiguousarray(trace.rates, dtype="<f8").tobytes()).hexdigest()[:32]
 
 
-def read_brief(session: Session, app: str, run: TuningRun) -> Brief:
-    """The brief of a run that was started, here or elsewhere; refused where its slots are no longer the same."""
-    brief = brief_of(session, app, run.settings, run.engine, run.seed, run.budget)
-    if run.settings.get("arrivals") != digest(brief.proof.trace):
+def load_plan(session: Session, app: str, run: TuningRun) -> SearchPlan:
+    """The plan of a run that was started, here or elsewhere; refused where its slots are no longer the same."""
+    plan = make_plan(session, app, run.settings, run.engine, run.seed, run.budget)
+    if run.settings.get("arrivals") != digest(plan.proof.trace):
         raise BadInput(
             f"the arrivals of {app!r} are no longer those that run {run.id} began with, so that its trials would not "
             f"compare; put the trace back as it was, or start a new run with: tuner tune {app}"
         )
-    return brief
+    return plan
 
 
-def brief_of(session: Session, app: str, settings: Mapping[str, Any], engine: str, seed: int, budget: int) -> Brief:
+def make_plan(
+    session: Session, app: str, settings: Mapping[str, Any], engine: str, seed: int, budget: int
+) -> SearchPlan:
     scenario = scenario_of(settings["document"], name=app)
     setting, qos = scenario.settings[0], QoS(**settings["qos"])
     if settings["samples"] is not None:
         setting = replace(setting, trace=read_arrivals(session, app, setting.application, settings["samples"]))
     if settings["surrogate_id"] is not None:
-        setting, qos = put_surrogate(session, app, settings["surrogate_id"], setting, qos)
+        setting, qos = apply_surrogate(session, app, settings["surrogate_id"], setting, qos)
     if setting.highest_rate is None:  # the same rate levels with and without the held-out end
         setting = replace(setting, highest_rate=float(setting.trace.rates.max()))
     setting = replace(setting, r_max=qos.r_max, path_bounds=qos.paths, bounds={})
     slots = setting.trace.rates.size
     held_out = int(slots * settings["held_out"])
     searched = slots - held_out
-    exam = Exam(
+    spec = EvaluationSpec(
         setting=replace(setting, trace=window(setting.trace, 0, searched)),
         qos=qos,
         seeds=tuple(settings["seeds"]),
         short=searched // SHORT if searched >= LONG_ENOUGH else 0,
     )
-    check_reach(exam.setting, qos)
+    check_feasible(spec.setting, qos)
     space = make_space(setting.application, setting.infrastructure, qos, settings["eps"])
-    return Brief(
+    return SearchPlan(
         application=app,
-        exam=exam,
+        spec=spec,
         proof=setting,
         held_out=held_out,
         proof_seeds=tuple(settings["proof_seeds"]),
-        question=Question(space, qos, budget),
+        problem=SearchProblem(space, qos, budget),
         engine=engine,
         seed=seed,
         batch=settings["batch"],
@@ -163,7 +165,7 @@ def choose_policy(document: Mapping[str, Any], flags: Document) -> dict[str, Any
     return {"name": asked or stated or POLICY, **kept}
 
 
-def ask_qos(document: Document) -> QoS:
+def read_qos(document: Document) -> QoS:
     table = document["qos"]
     return QoS(table["r_max"], table["eta_v"], table["eta_r"], dict(table.get("paths", {})))
 
@@ -206,12 +208,12 @@ def find_surrogate(session: Session, app: str) -> SurrogateRecord | None:
     return newest
 
 
-def put_surrogate(session: Session, app: str, surrogate_id: int, setting: Setting, qos: QoS) -> tuple[Setting, QoS]:
+def apply_surrogate(session: Session, app: str, surrogate_id: int, setting: Setting, qos: QoS) -> tuple[Setting, QoS]:
     """The setting with what was measured, and the bounds less what an answer takes besides queueing."""
     from tuner.pipeline.selectivity import estimate_edges
     from tuner.store.samples import load_samples
     from tuner.store.surrogates import list_surrogates
-    from tuner.surrogate.fitted_application import build_application, leave_for_queues, list_constants, put_speeds
+    from tuner.surrogate.fitted_application import apply_speeds, build_application, list_constants, subtract_constants
     from tuner.surrogate.surrogate_records import from_record
 
     record = next(record for record in list_surrogates(session, app) if record.id == surrogate_id)
@@ -227,5 +229,5 @@ def put_surrogate(session: Session, app: str, surrogate_id: int, setting: Settin
     for title, bound in left.items():
         if bound <= 0.0:
             raise BadInput(f"path {title}: triggers and scheduling alone take longer than its bound; allow more")
-    measured = replace(setting, application=application, infrastructure=put_speeds(setting.infrastructure, fitted))
-    return measured, replace(qos, r_max=leave_for_queues(application, constants, qos.r_max), paths=left)
+    measured = replace(setting, application=application, infrastructure=apply_speeds(setting.infrastructure, fitted))
+    return measured, replace(qos, r_max=subtract_constants(application, constants, qos.r_max), paths=left)

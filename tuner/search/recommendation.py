@@ -16,10 +16,10 @@ from scipy.special import stdtr
 from sim.run import Run
 from sim.setting import Setting
 from tuner.scenario.qos import QoS
-from tuner.search.evaluation import Exam, average, replay_seeds, state
-from tuner.search.space.evaluated import Outcome, measure_slack
+from tuner.search.evaluation import EvaluationSpec, apply_parameters, average, replay_seeds
+from tuner.search.space.evaluated import EvaluationOutcome, measure_slack
 from tuner.search.space.parameters import Parameters
-from tuner.search.space.space import Space
+from tuner.search.space.space import SearchSpace
 
 CONFIDENCE = 0.95
 PROVED = 4  # candidates that are replayed again, even where the first of them passes
@@ -29,11 +29,11 @@ SMALLEST_ERROR = 1e-4  # of a share of the slots, in the test of a constraint: s
 
 
 @dataclass(frozen=True, slots=True)
-class Proof:
+class Verification:
     """A candidate replayed again: over all slots, and over those held out alone."""
 
-    whole: Outcome
-    held_out: Outcome
+    whole: EvaluationOutcome
+    held_out: EvaluationOutcome
     confidence: float  # that both constraints hold in the next run, over all slots
 
     def passes(self, qos: QoS) -> bool:
@@ -41,19 +41,21 @@ class Proof:
         return kept and self.confidence >= CONFIDENCE and measure_slack(self.whole, qos) >= 0.0
 
 
-def list_candidates(space: Space, qos: QoS, history: Sequence[Outcome]) -> list[int]:
+def list_candidates(space: SearchSpace, qos: QoS, history: Sequence[EvaluationOutcome]) -> list[int]:
     """Places in the history, the most promising first: by expected cost where feasibility is likely, then the rest."""
-    from tuner.search.engines.gp import judge  # late, for it brings torch along
+    from tuner.search.engines.gp import estimate_candidates  # late, for it brings torch along
 
     known = [i for i, outcome in enumerate(history) if outcome.age == 0.0 and outcome.whole and outcome.cost > 0.0]
     if not known:
         return []
-    expected = judge(space, qos, [history[i] for i in known])
+    expected = estimate_candidates(space, qos, [history[i] for i in known])
     keys = [(p < LIKELY, cost if p >= LIKELY else -p, i) for i, (cost, p) in zip(known, expected, strict=True)]
     return [i for _, _, i in drop_repeated(sorted(keys), history)]
 
 
-def drop_repeated(keys: Sequence[tuple[bool, float, int]], history: Sequence[Outcome]) -> list[tuple[bool, float, int]]:
+def drop_repeated(
+    keys: Sequence[tuple[bool, float, int]], history: Sequence[EvaluationOutcome]
+) -> list[tuple[bool, float, int]]:
     """Each parameters once, for the same proof twice tells nothing."""
     first: dict[Parameters, tuple[bool, float, int]] = {}
     for key in keys:
@@ -61,16 +63,18 @@ def drop_repeated(keys: Sequence[tuple[bool, float, int]], history: Sequence[Out
     return list(first.values())
 
 
-def prove(
+def verify(
     setting: Setting, parameters: Parameters, seeds: Sequence[int], held_out: int, qos: QoS
-) -> tuple[Proof, list[Run]]:
+) -> tuple[Verification, list[Run]]:
     """Replay the setting with fresh seeds; the proof, and the runs behind it."""
-    runs = replay_seeds(state(Exam(setting, qos, tuple(seeds)), parameters), seeds)
+    runs = replay_seeds(apply_parameters(EvaluationSpec(setting, qos, tuple(seeds)), parameters), seeds)
     whole = average(parameters, runs, whole=True)
-    return Proof(whole, average(parameters, runs, True, held_out), be_confident(whole, qos, len(runs))), runs
+    return Verification(
+        whole, average(parameters, runs, True, held_out), measure_confidence(whole, qos, len(runs))
+    ), runs
 
 
-def be_confident(outcome: Outcome, qos: QoS, seeds: int) -> float:
+def measure_confidence(outcome: EvaluationOutcome, qos: QoS, seeds: int) -> float:
     """The lesser of the confidences with which each constraint is met by the next run, which has luck of its own.
 
     A stream runs once: what has to stay within the limit is one more draw, not the mean of many. Its interval is
@@ -87,18 +91,18 @@ def be_confident(outcome: Outcome, qos: QoS, seeds: int) -> float:
     return least
 
 
-def choose(proofs: Sequence[Proof], qos: QoS) -> int | None:
+def choose(proofs: Sequence[Verification], qos: QoS) -> int | None:
     """The place of the cheapest that passes; None where none does."""
     passing = [i for i, proof in enumerate(proofs) if proof.passes(qos)]
     return min(passing, key=lambda i: proofs[i].whole.cost) if passing else None
 
 
-def needs_more(proofs: Sequence[Proof], qos: QoS) -> bool:
+def needs_more(proofs: Sequence[Verification], qos: QoS) -> bool:
     """Whether another candidate is worth a proof."""
     return len(proofs) < PROVED or (len(proofs) < MOST_PROVED and choose(proofs, qos) is None)
 
 
-def find_least_infeasible(history: Sequence[Outcome], qos: QoS) -> int | None:
+def find_least_infeasible(history: Sequence[EvaluationOutcome], qos: QoS) -> int | None:
     """The place of the outcome nearest to being feasible; of those that are, the cheapest."""
     known = [(i, measure_slack(o, qos)) for i, o in enumerate(history) if o.whole and not math.isnan(o.cost)]
     if not known:

@@ -8,40 +8,44 @@ from dataclasses import dataclass, replace
 from scaler.model.nodes import NodeType
 from sim.setting import Setting
 from tuner.scenario.qos import QoS
-from tuner.search.evaluation import Exam, evaluate
-from tuner.search.space.evaluated import Outcome, meets
+from tuner.search.evaluation import EvaluationSpec, evaluate
+from tuner.search.space.evaluated import EvaluationOutcome, meets
 from tuner.search.space.parameters import Parameters
 
 STEPS = (1.25, 1.5, 2.0, 3.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Relief:
+class Relaxation:
     """The least of the steps in one direction with which the constraints were met; None where none sufficed."""
 
     what: str
-    outcome: Outcome | None
+    outcome: EvaluationOutcome | None
 
 
-def find_relief(exam: Exam, parameters: Parameters) -> list[Relief]:
+def find_relaxations(spec: EvaluationSpec, parameters: Parameters) -> list[Relaxation]:
     """Every direction by itself, with the parameters as they are: shares grow with R_max."""
-    return [try_steps(exam, parameters, name, change) for name, change in DIRECTIONS.items()]
+    return [try_steps(spec, parameters, name, change) for name, change in DIRECTIONS.items()]
 
 
-def try_steps(exam: Exam, parameters: Parameters, name: str, change: Callable[[Exam, float], Exam]) -> Relief:
-    for step, changed in widen(exam, change):
+def try_steps(
+    spec: EvaluationSpec, parameters: Parameters, name: str, change: Callable[[EvaluationSpec, float], EvaluationSpec]
+) -> Relaxation:
+    for step, changed in widen(spec, change):
         outcome = evaluate(changed, parameters).outcome
-        if outcome.whole and meets(outcome, exam.qos):
-            return Relief(say(name, exam, changed, step), outcome)
-    return Relief(f"no {name} up to {STEPS[-1]:g} times", None)
+        if outcome.whole and meets(outcome, spec.qos):
+            return Relaxation(describe_relaxation(name, spec, changed, step), outcome)
+    return Relaxation(f"no {name} up to {STEPS[-1]:g} times", None)
 
 
-def widen(exam: Exam, change: Callable[[Exam, float], Exam]) -> Iterator[tuple[float, Exam]]:
+def widen(
+    spec: EvaluationSpec, change: Callable[[EvaluationSpec, float], EvaluationSpec]
+) -> Iterator[tuple[float, EvaluationSpec]]:
     for step in STEPS:
-        yield step, change(exam, step)
+        yield step, change(spec, step)
 
 
-def say(name: str, before: Exam, after: Exam, step: float) -> str:
+def describe_relaxation(name: str, before: EvaluationSpec, after: EvaluationSpec, step: float) -> str:
     if name == "larger R_max":
         return f"an R_max of {1000 * after.qos.r_max:.4g} ms instead of {1000 * before.qos.r_max:.4g} ms"
     if name == "more replicas":
@@ -51,32 +55,32 @@ def say(name: str, before: Exam, after: Exam, step: float) -> str:
     return f"a node type of speedup {fastest * step:.4g}, {step:g} times the fastest there is"
 
 
-def allow_longer(exam: Exam, step: float) -> Exam:
-    qos = replace(exam.qos, r_max=exam.qos.r_max * step, paths={k: v * step for k, v in exam.qos.paths.items()})
-    return replace(exam, qos=qos, setting=bound_by(exam.setting, qos))
+def allow_longer(spec: EvaluationSpec, step: float) -> EvaluationSpec:
+    qos = replace(spec.qos, r_max=spec.qos.r_max * step, paths={k: v * step for k, v in spec.qos.paths.items()})
+    return replace(spec, qos=qos, setting=bound_by(spec.setting, qos))
 
 
 def bound_by(setting: Setting, qos: QoS) -> Setting:
     return replace(setting, r_max=qos.r_max, path_bounds=qos.paths)
 
 
-def add_replicas(exam: Exam, step: float) -> Exam:
-    application = exam.setting.application
+def add_replicas(spec: EvaluationSpec, step: float) -> EvaluationSpec:
+    application = spec.setting.application
     operators = tuple(replace(o, k_max=round(o.k_max * step + 0.499)) for o in application.operators)
-    return replace(exam, setting=replace(exam.setting, application=replace(application, operators=operators)))
+    return replace(spec, setting=replace(spec.setting, application=replace(application, operators=operators)))
 
 
-def add_faster(exam: Exam, step: float) -> Exam:
-    infrastructure = exam.setting.infrastructure
+def add_faster(spec: EvaluationSpec, step: float) -> EvaluationSpec:
+    infrastructure = spec.setting.infrastructure
     fastest = max(infrastructure.types, key=lambda node: node.speedup)
     faster = NodeType(f"{fastest.name} x {step:g}", fastest.speedup * step, fastest.price * step)
     return replace(
-        exam,
-        setting=replace(exam.setting, infrastructure=replace(infrastructure, types=(*infrastructure.types, faster))),
+        spec,
+        setting=replace(spec.setting, infrastructure=replace(infrastructure, types=(*infrastructure.types, faster))),
     )
 
 
-DIRECTIONS: dict[str, Callable[[Exam, float], Exam]] = {
+DIRECTIONS: dict[str, Callable[[EvaluationSpec, float], EvaluationSpec]] = {
     "larger R_max": allow_longer,
     "more replicas": add_replicas,
     "faster node type": add_faster,

@@ -1,4 +1,4 @@
-"""An exam and many parameters in; their results, computed by the executors of a Spark cluster, out.
+"""An spec and many parameters in; their results, computed by the executors of a Spark cluster, out.
 
 A task of Spark's costs tens of milliseconds to send, so each gets a second of work or more. Executors replay what would
 be replayed here, with the same seeds, and come to the same figures; they need this package installed.
@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tuner.search.evaluation import Exam, Result, evaluate
+from tuner.search.evaluation import Evaluation, EvaluationSpec, evaluate
 from tuner.search.local_pool import evaluate_job
 from tuner.search.space.parameters import Parameters
 
@@ -24,7 +24,7 @@ EACH = 2  # evaluations in a batch for each of the cluster's cores
 
 
 @dataclass(slots=True)
-class Fleet:
+class SparkPool:
     """A cluster, and how long an evaluation took last."""
 
     spark: SparkSession
@@ -35,20 +35,20 @@ class Fleet:
         """How many evaluations to ask for at a time, unless told otherwise."""
         return EACH * self.spark.sparkContext.defaultParallelism
 
-    def spread(self, exam: Exam, parameters: Sequence[Parameters], ceiling: float) -> Iterator[Result]:
+    def spread(self, spec: EvaluationSpec, parameters: Sequence[Parameters], ceiling: float) -> Iterator[Evaluation]:
         """The results in the order of the parameters; the first of all is found here, to see how long it takes."""
         rest = list(parameters)
         if not self.pace and rest:
-            yield self.time(evaluate(exam, rest.pop(0), ceiling))
+            yield self.time(evaluate(spec, rest.pop(0), ceiling))
         if not rest:
             return
         context = self.spark.sparkContext
         tasks = count_tasks(len(rest), sum(self.pace) / len(self.pace))
-        jobs = context.parallelize([(exam, one, ceiling) for one in rest], tasks)
+        jobs = context.parallelize([(spec, one, ceiling) for one in rest], tasks)
         for result in jobs.map(evaluate_job).collect():
             yield self.time(result)
 
-    def time(self, result: Result) -> Result:
+    def time(self, result: Evaluation) -> Evaluation:
         self.pace = [*self.pace[-15:], result.seconds]
         return result
 
@@ -59,10 +59,10 @@ def count_tasks(evaluations: int, seconds: float) -> int:
 
 
 @contextmanager
-def open_fleet(start: Callable[[], SparkSession]) -> Iterator[Fleet]:
+def open_spark_pool(start: Callable[[], SparkSession]) -> Iterator[SparkPool]:
     """A cluster for as long as the search takes."""
     spark = start()
     try:
-        yield Fleet(spark)
+        yield SparkPool(spark)
     finally:
         spark.stop()

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tuner.search.evaluation import Result, describe_replicas
-from tuner.search.problem import Brief
-from tuner.search.recommendation import Proof
-from tuner.search.space.evaluated import Outcome, measure_slack, meets
+from tuner.search.evaluation import Evaluation, describe_replicas
+from tuner.search.problem import SearchPlan
+from tuner.search.recommendation import Verification
+from tuner.search.space.evaluated import EvaluationOutcome, measure_slack, meets
 from tuner.search.space.parameters import from_document, to_document
 from tuner.store.records import Trial, TuningRun
 
@@ -18,11 +18,11 @@ BASELINE, SEARCH, VERIFY = "baseline", "search", "verify"
 
 
 def write_trial(
-    brief: Brief,
+    plan: SearchPlan,
     run: TuningRun,
     trials: Sequence[Trial],
     purpose: str,
-    result: Result,
+    result: Evaluation,
     began: float,
     ended: float,
     detail: Mapping[str, Any],
@@ -31,17 +31,17 @@ def write_trial(
     outcome, failed = result.outcome, result.failure is not None
     common = {
         "purpose": purpose,
-        "policy": brief.policy,
+        "policy": plan.policy,
         "seeds": list(result.seeds),
         "slots_saved": result.saved,
-        "replicas": {} if failed else describe_replicas(brief.proof, result.replicas),
+        "replicas": {} if failed else describe_replicas(plan.proof, result.replicas),
     }
     return Trial(
         run_id=number_of(run),
         number=len(trials),
-        parameters=to_document(brief.question.space.operators, outcome.parameters),
+        parameters=to_document(plan.problem.space.operators, outcome.parameters),
         state="failed" if failed else "complete" if outcome.whole else "pruned",
-        seed=result.seeds[0] if result.seeds else brief.seed,
+        seed=result.seeds[0] if result.seeds else plan.seed,
         started=began,
         ended=ended,
         cost=outcome.cost,
@@ -52,12 +52,12 @@ def write_trial(
         violations_error=outcome.violations_error,
         reconfigurations_error=outcome.reconfigurations_error,
         resources_error=outcome.cost_error,
-        feasible=None if failed else outcome.whole and meets(outcome, brief.question.qos),
-        slack=measure_slack(outcome, brief.question.qos),
+        feasible=None if failed else outcome.whole and meets(outcome, plan.problem.qos),
+        slack=measure_slack(outcome, plan.problem.qos),
         slots=result.slots,
         seconds=result.seconds,
-        surrogate_id=brief.surrogate_id,
-        trace=brief.proof.trace.name,
+        surrogate_id=plan.surrogate_id,
+        trace=plan.proof.trace.name,
         failure=result.failure,
         detail={**common, **detail},
     )
@@ -67,10 +67,10 @@ def of_purpose(trials: Sequence[Trial], purpose: str) -> list[Trial]:
     return [trial for trial in trials if trial.detail.get("purpose") == purpose]
 
 
-def to_outcome(brief: Brief, trial: Trial) -> Outcome:
+def to_outcome(plan: SearchPlan, trial: Trial) -> EvaluationOutcome:
     """What an engine is told of a trial."""
-    return Outcome(
-        parameters=from_document(brief.question.space.operators, trial.parameters),
+    return EvaluationOutcome(
+        parameters=from_document(plan.problem.space.operators, trial.parameters),
         cost=known(trial.cost),
         violations=known(trial.violations),
         reconfigurations=known(trial.reconfigurations),
@@ -86,13 +86,13 @@ def known(value: float | None) -> float:
     return math.nan if value is None else value
 
 
-def to_proof(brief: Brief, trial: Trial) -> Proof:
-    whole = to_outcome(brief, trial)
+def to_verification(plan: SearchPlan, trial: Trial) -> Verification:
+    whole = to_outcome(plan, trial)
     seen = trial.detail["held_out"]
     held_out = replace(
         whole, cost=seen["cost"], violations=seen["violations"], reconfigurations=seen["reconfigurations"]
     )
-    return Proof(whole, held_out, trial.detail["confidence"])
+    return Verification(whole, held_out, trial.detail["confidence"])
 
 
 def number_of(run: TuningRun) -> int:

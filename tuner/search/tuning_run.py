@@ -16,14 +16,14 @@ import numpy as np
 
 from scaler.model.errors import BadInput
 from tuner.search.engines import find_engine
-from tuner.search.engines.naive import ask as ask_naive
-from tuner.search.evaluation import Result, evaluate
-from tuner.search.lease import Clock, let_go, staying_alive
-from tuner.search.local_pool import spread_here
-from tuner.search.loop import Spread, search
-from tuner.search.problem import Brief, Wanted, read_brief, settle
-from tuner.search.recommendation import choose, find_least_infeasible, list_candidates, needs_more, prove
-from tuner.search.relaxations import Relief, find_relief
+from tuner.search.engines.naive import suggest as ask_naive
+from tuner.search.evaluation import Evaluation, evaluate
+from tuner.search.lease import Clock, release_lease, renew_lease
+from tuner.search.local_pool import evaluate_locally
+from tuner.search.loop import EvaluateAll, search
+from tuner.search.problem import SearchPlan, TuneOptions, freeze_settings, load_plan
+from tuner.search.recommendation import choose, find_least_infeasible, list_candidates, needs_more, verify
+from tuner.search.relaxations import Relaxation, find_relaxations
 from tuner.search.space.parameters import Parameters, from_document, to_bounds
 from tuner.search.trial_records import (
     BASELINE,
@@ -32,7 +32,7 @@ from tuner.search.trial_records import (
     number_of,
     of_purpose,
     to_outcome,
-    to_proof,
+    to_verification,
     write_trial,
 )
 from tuner.store.applications import load_application
@@ -46,23 +46,23 @@ OnTrial = Callable[[Trial, Sequence[Trial]], None]  # the new one, and all with 
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class TuningResult:
     """What became of a run."""
 
     run: TuningRun
     trials: tuple[Trial, ...]
     objective: ObjectiveRecord | None  # None where nothing kept the constraints
     nearest: Trial | None = None  # then: the least infeasible
-    relief: tuple[Relief, ...] = ()  # and what would have to give
+    relief: tuple[Relaxation, ...] = ()  # and what would have to give
 
 
 def start_tuning(
-    store: Store, app: str, flags: Mapping[str, Any], wanted: Wanted, clock: Clock = time.time
+    store: Store, app: str, flags: Mapping[str, Any], wanted: TuneOptions, clock: Clock = time.time
 ) -> TuningRun:
     """A new run, held by this process."""
     with store.read() as session:
         version = load_application(session, app)
-        settings = settle(session, app, version, flags, wanted)
+        settings = freeze_settings(session, app, version, flags, wanted)
     if version.id is None:
         raise ValueError(f"version {version.number} of {app!r} came without its id")
     run = TuningRun(version.id, wanted.engine, wanted.seed, wanted.budget, clock(), settings)
@@ -86,13 +86,13 @@ def tune(
     run: TuningRun,
     on_trial: OnTrial | None = None,
     seconds: float = math.inf,
-    spread: Spread = spread_here,
+    spread: EvaluateAll = evaluate_locally,
     clock: Clock = time.time,
-) -> Ended:
+) -> TuningResult:
     """Carry a run that this process holds to its end; the search stops asking after so many seconds."""
     until = clock() + seconds
     with store.read() as session:
-        brief = read_brief(session, app, run)
+        plan = load_plan(session, app, run)
         trials = load_history(session, number_of(run))
 
     def keep(trial: Trial) -> None:
@@ -101,54 +101,59 @@ def tune(
             on_trial(trials[-1], trials)
 
     try:
-        with staying_alive(store, run, clock) as check_alive:
-            for trial in list_steps(brief, run, trials, spread, lambda: clock() < until, clock):
+        with renew_lease(store, run, clock) as check_alive:
+            for trial in list_steps(plan, run, trials, spread, lambda: clock() < until, clock):
                 check_alive()
                 keep(trial)
-            return conclude(store, brief, run, trials, clock)
+            return conclude(store, plan, run, trials, clock)
     except BaseException:
-        let_go(store, run)
+        release_lease(store, run)
         raise
 
 
 def list_steps(
-    brief: Brief, run: TuningRun, trials: Sequence[Trial], spread: Spread, in_time: Callable[[], bool], clock: Clock
+    plan: SearchPlan,
+    run: TuningRun,
+    trials: Sequence[Trial],
+    spread: EvaluateAll,
+    in_time: Callable[[], bool],
+    clock: Clock,
 ) -> Iterator[Trial]:
     """The trials that the run has yet to make; `trials` grows by each before the next is asked for."""
     if not trials:
         began = clock()
-        naive = ask_naive(brief.question, (), brief.seed)[0].parameters
-        result = evaluate(replace(brief.exam, short=0), naive)
-        yield write_trial(brief, run, trials, BASELINE, result, began, clock(), {"note": {"engine": "naive"}})
+        naive = ask_naive(plan.problem, (), plan.seed)[0].parameters
+        result = evaluate(replace(plan.spec, short=0), naive)
+        yield write_trial(plan, run, trials, BASELINE, result, began, clock(), {"note": {"engine": "naive"}})
     began = clock()
-    done = [to_outcome(brief, trial) for trial in of_purpose(trials, SEARCH)]
+    done = [to_outcome(plan, trial) for trial in of_purpose(trials, SEARCH)]
     if not of_purpose(trials, VERIFY):
         steps = search(
-            find_engine(brief.engine), brief.question, brief.exam, spread, brief.seed, brief.batch, brief.earlier,
+            find_engine(plan.engine), plan.problem, plan.spec, spread, plan.seed, plan.batch, plan.earlier,
             done, in_time,
         )  # fmt: skip
         for tried in steps:
             detail = {"note": dict(tried.suggestion.note)}
-            yield write_trial(brief, run, trials, SEARCH, tried.result, began, clock(), detail)
+            yield write_trial(plan, run, trials, SEARCH, tried.result, began, clock(), detail)
             began = clock()
-    yield from list_proofs(brief, run, trials, clock)
+    yield from verify_candidates(plan, run, trials, clock)
 
 
-def list_proofs(brief: Brief, run: TuningRun, trials: Sequence[Trial], clock: Clock) -> Iterator[Trial]:
+def verify_candidates(plan: SearchPlan, run: TuningRun, trials: Sequence[Trial], clock: Clock) -> Iterator[Trial]:
     """Candidates replayed again until enough of them were, or one passes."""
     tried = [trial for trial in trials if trial.detail.get("purpose") in (BASELINE, SEARCH)]
-    history = [to_outcome(brief, trial) for trial in tried]
-    qos = brief.question.qos
-    for place in list_candidates(brief.question.space, qos, history):
-        proofs = [to_proof(brief, trial) for trial in of_purpose(trials, VERIFY)]
+    history = [to_outcome(plan, trial) for trial in tried]
+    qos = plan.problem.qos
+    for place in list_candidates(plan.problem.space, qos, history):
+        proofs = [to_verification(plan, trial) for trial in of_purpose(trials, VERIFY)]
         if not needs_more(proofs, qos):
             return
         of = tried[place].number
         if any(trial.detail.get("of") == of for trial in of_purpose(trials, VERIFY)):
             continue
         began, started = clock(), time.perf_counter()
-        proof, runs = prove(brief.proof, history[place].parameters, brief.proof_seeds, brief.held_out, qos)
-        result = Result(
+        proof, runs = verify(plan.proof, history[place].parameters, plan.proof_seeds, plan.held_out, qos)
+        result = Evaluation(
             outcome=proof.whole,
             seeds=tuple(run.seed for run in runs),
             slots=sum(run.slots for run in runs),
@@ -160,50 +165,50 @@ def list_proofs(brief: Brief, run: TuningRun, trials: Sequence[Trial], clock: Cl
             "cost": proof.held_out.cost,
             "violations": proof.held_out.violations,
             "reconfigurations": proof.held_out.reconfigurations,
-            "slots": brief.held_out,
+            "slots": plan.held_out,
         }
         detail = {"of": of, "held_out": held_out, "confidence": proof.confidence}
-        yield write_trial(brief, run, trials, VERIFY, result, began, clock(), detail)
+        yield write_trial(plan, run, trials, VERIFY, result, began, clock(), detail)
 
 
-def conclude(store: Store, brief: Brief, run: TuningRun, trials: Sequence[Trial], clock: Clock) -> Ended:
+def conclude(store: Store, plan: SearchPlan, run: TuningRun, trials: Sequence[Trial], clock: Clock) -> TuningResult:
     """Keep what is recommended and end the run, both or neither."""
     proved = of_purpose(trials, VERIFY)
-    place = choose([to_proof(brief, trial) for trial in proved], brief.question.qos)
-    objective = None if place is None else propose(brief, run, trials, proved[place], clock())
+    place = choose([to_verification(plan, trial) for trial in proved], plan.problem.qos)
+    objective = None if place is None else propose(plan, run, trials, proved[place], clock())
 
     def end(session: Any) -> tuple[TuningRun, ObjectiveRecord | None]:
         there = load_run(session, number_of(run))
         if there.state == "done" and there.fence == run.fence:  # the answer to an earlier try was lost
-            return there, find_proposed(session, brief.application, number_of(run))
+            return there, find_proposed(session, plan.application, number_of(run))
         kept = None if objective is None else add_objective(session, objective)
         return end_run(session, run, "done", clock()), kept
 
     ended, kept = store.write(end)
     if kept is not None:
-        return Ended(ended, tuple(trials), kept)
-    return Ended(ended, tuple(trials), None, *explain(brief, trials))
+        return TuningResult(ended, tuple(trials), kept)
+    return TuningResult(ended, tuple(trials), None, *explain(plan, trials))
 
 
 def find_proposed(session: Any, app: str, run_id: int) -> ObjectiveRecord | None:
     return next((one for one in list_objectives(session, app) if one.evidence.get("run") == run_id), None)
 
 
-def explain(brief: Brief, trials: Sequence[Trial]) -> tuple[Trial | None, tuple[Relief, ...]]:
+def explain(plan: SearchPlan, trials: Sequence[Trial]) -> tuple[Trial | None, tuple[Relaxation, ...]]:
     """The trial that came nearest, by its proof where it has one, and what would have let it pass."""
     tried = [trial for trial in trials if trial.detail.get("purpose") in (BASELINE, SEARCH)]
-    proofs = {trial.detail["of"]: to_outcome(brief, trial) for trial in of_purpose(trials, VERIFY)}
-    place = find_least_infeasible([proofs.get(t.number, to_outcome(brief, t)) for t in tried], brief.question.qos)
+    proofs = {trial.detail["of"]: to_outcome(plan, trial) for trial in of_purpose(trials, VERIFY)}
+    place = find_least_infeasible([proofs.get(t.number, to_outcome(plan, t)) for t in tried], plan.problem.qos)
     if place is None:
         return None, ()
-    parameters = from_document(brief.question.space.operators, tried[place].parameters)
-    return tried[place], tuple(find_relief(replace(brief.exam, short=0), parameters))
+    parameters = from_document(plan.problem.space.operators, tried[place].parameters)
+    return tried[place], tuple(find_relaxations(replace(plan.spec, short=0), parameters))
 
 
-def propose(brief: Brief, run: TuningRun, trials: Sequence[Trial], proof: Trial, now: float) -> ObjectiveRecord:
+def propose(plan: SearchPlan, run: TuningRun, trials: Sequence[Trial], proof: Trial, now: float) -> ObjectiveRecord:
     """The objective of a trial that was proved, with the evidence for it."""
     chosen = next(trial for trial in trials if trial.number == proof.detail["of"])
-    parameters: Parameters = from_document(brief.question.space.operators, chosen.parameters)
+    parameters: Parameters = from_document(plan.problem.space.operators, chosen.parameters)
     baseline = next((trial for trial in of_purpose(trials, BASELINE)), None)
     figures = ("cost", "violations", "reconfigurations")
     evidence = {
@@ -211,16 +216,16 @@ def propose(brief: Brief, run: TuningRun, trials: Sequence[Trial], proof: Trial,
         **{name: getattr(proof, name) for name in (*figures, "cost_error", "violations_error")},
         "confidence": proof.detail["confidence"],
         "held_out": proof.detail["held_out"],
-        "verified_on": {"seeds": list(proof.detail["seeds"]), "slots": brief.proof.trace.rates.size},
+        "verified_on": {"seeds": list(proof.detail["seeds"]), "slots": plan.proof.trace.rates.size},
         "baseline": {} if baseline is None else {name: getattr(baseline, name) for name in figures},
     }
     return ObjectiveRecord(
-        application=brief.application,
+        application=plan.application,
         weights=parameters.weights,
-        bounds=to_bounds(brief.question.space.operators, parameters, brief.question.qos.r_max),
+        bounds=to_bounds(plan.problem.space.operators, parameters, plan.problem.qos.r_max),
         created=now,
         provenance=f"trial {chosen.number} of run {run.id}",
         trial_id=chosen.id,
-        surrogate_id=brief.surrogate_id,
+        surrogate_id=plan.surrogate_id,
         evidence=evidence,
     )

@@ -14,9 +14,9 @@ import numpy as np
 
 from sim.setting import Setting
 from tuner.scenario.qos import QoS
-from tuner.search.space.evaluated import Outcome
+from tuner.search.space.evaluated import EvaluationOutcome
 from tuner.search.space.parameters import Parameters
-from tuner.search.space.space import Space, settle
+from tuner.search.space.space import SearchSpace, project_to_limits
 
 if TYPE_CHECKING:
     from tuner.store.connection import Session
@@ -91,20 +91,22 @@ def is_met(trial: Trial, qos: QoS) -> bool:
     return (trial.violations or 0.0) <= qos.eta_v and (trial.reconfigurations or 0.0) <= qos.eta_r
 
 
-def load_earlier(session: Session, space: Space, chosen: Sequence[Mapping[str, float]]) -> tuple[Outcome, ...]:
+def load_earlier(
+    session: Session, space: SearchSpace, chosen: Sequence[Mapping[str, float]]
+) -> tuple[EvaluationOutcome, ...]:
     """The outcomes of those trials, with shares that fit this space."""
     from tuner.store.trials import load_trial
 
     return tuple(age_outcome(space, load_trial(session, int(one["trial"])), one["age"], one["scale"]) for one in chosen)
 
 
-def age_outcome(space: Space, trial: Trial, age: Age, scale: float) -> Outcome:
+def age_outcome(space: SearchSpace, trial: Trial, age: Age, scale: float) -> EvaluationOutcome:
     from tuner.search.space.parameters import from_document
 
     names = tuple(trial.parameters["shares"])
     was = from_document(names, trial.parameters)  # operators of another application stand in the same order
-    shares = settle(space, np.array([was.shares]))[0]
-    return Outcome(
+    shares = project_to_limits(space, np.array([was.shares]))[0]
+    return EvaluationOutcome(
         Parameters(tuple(map(float, shares)), was.weights),
         cost=(math.nan if trial.cost is None else trial.cost) * scale,
         violations=math.nan if trial.violations is None else trial.violations,

@@ -17,7 +17,7 @@ SECRET_WORDS = ("pass", "secret", "token", "key")
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class DatabaseAddress:
     """Where a database is; `shown` may be printed anywhere."""
 
     url: URL
@@ -33,13 +33,13 @@ def default_path() -> Path:
     return home / "stream-scaler" / "tuner.db"
 
 
-def place_history(address: Address) -> Path:
+def find_history_folder(address: DatabaseAddress) -> Path:
     """The folder of the fine samples, where none is named: beside the database."""
     path = address.path
     return default_path().parent / "history" if path is None else path.with_name(f"{path.stem}-history")
 
 
-def parse_address(text: str | Path | None) -> Address:
+def parse_address(text: str | Path | None) -> DatabaseAddress:
     """None: the default file, whose folder is made; a text without "://" is a path."""
     if text is None:
         return at_path(make_folder(default_path()))
@@ -70,19 +70,19 @@ def make_folder(path: Path) -> Path:
     return path
 
 
-def at_path(path: Path) -> Address:
+def at_path(path: Path) -> DatabaseAddress:
     path = path.expanduser()
     if not str(path) or path.is_dir():
         raise BadInput(f"the database {str(path)!r} is a folder; name a file")
     if not path.absolute().parent.is_dir():
         raise BadInput(f"the database {path} cannot be made, for there is no folder {path.parent}; make it first")
-    return Address(URL.create("sqlite+pysqlite", database=str(path)), str(path), path)
+    return DatabaseAddress(URL.create("sqlite+pysqlite", database=str(path)), str(path), path)
 
 
-def at_server(url: URL) -> Address:
+def at_server(url: URL) -> DatabaseAddress:
     if find_spec("psycopg") is None:
         raise BadInput("PostgreSQL needs the package psycopg; install it with: pip install 'psycopg[binary]>=3.2'")
-    return Address(url.set(drivername="postgresql+psycopg"), show(url))
+    return DatabaseAddress(url.set(drivername="postgresql+psycopg"), show(url))
 
 
 def show(url: URL) -> str:

@@ -8,11 +8,11 @@ from typing import Any
 from sqlalchemy import Select, func, insert, select
 from sqlalchemy.orm import Session
 
-from tuner.store.faults import Missing
+from tuner.store.faults import NotFound
 from tuner.store.json_text import as_stored
 from tuner.store.models import ApplicationRow, ApplicationVersionRow
 from tuner.store.records import ApplicationVersion
-from tuner.store.rows import take_turns
+from tuner.store.rows import lock_turn
 
 VERSIONS = select(
     ApplicationRow.name.label("application"),
@@ -25,7 +25,7 @@ VERSIONS = select(
 
 def add_application(session: Session, name: str, document: Mapping[str, Any], now: float) -> ApplicationVersion:
     """The application's next version, or its newest one where that says the same already."""
-    take_turns(session, f"versions of {name}")
+    lock_turn(session, f"versions of {name}")
     stated = as_stored(document)
     newest = session.execute(newest_of(name)).first()
     if newest is not None and newest.document == stated:
@@ -48,7 +48,7 @@ def load_application(session: Session, name: str, number: int | None = None) -> 
     query = newest_of(name) if number is None else newest_of(name).where(ApplicationVersionRow.number == number)
     row = session.execute(query).first()
     if row is None:
-        raise Missing(explain_missing(session, name, number))
+        raise NotFound(explain_missing(session, name, number))
     return ApplicationVersion(**row._mapping)
 
 

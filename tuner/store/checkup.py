@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import Connection, text
 
 from tuner.store.connection import Store
-from tuner.store.faults import explained
+from tuner.store.faults import translate_errors
 from tuner.store.models import Base
 from tuner.store.schema import HEAD, VERSION_TABLE, read_revision
 
@@ -17,7 +17,7 @@ Difference = tuple[Any, ...]
 def check_store(store: Store) -> list[str]:
     """Nothing where all is well; the schema, the tables as they are, and SQLite's own view of its file."""
     place = store.address.shown
-    with explained(place), store.engine.execution_options(reading=True).connect() as connection:
+    with translate_errors(place), store.engine.execution_options(reading=True).connect() as connection:
         revision = read_revision(connection, place)
         if revision is None:
             return [f"{place} is empty; `tuner db upgrade` makes its tables"]

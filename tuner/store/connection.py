@@ -21,8 +21,8 @@ from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.orm import Session as Session  # the type of transactions, for modules outside the store
 
 from scaler.model.errors import BadInput, Retry
-from tuner.store.address import Address, parse_address
-from tuner.store.faults import Passing, explained
+from tuner.store.address import DatabaseAddress, parse_address
+from tuner.store.faults import TransientFault, translate_errors
 from tuner.store.json_text import read_json, write_json
 from tuner.store.schema import HEAD, read_revision, upgrade
 
@@ -37,12 +37,16 @@ class Store:
     """A database ready for use."""
 
     engine: Engine = field(repr=False)  # its own may show what a URL hides in its query
-    address: Address
+    address: DatabaseAddress
 
     @contextmanager
     def begin(self) -> Iterator[Session]:
         """One writing transaction: committed when the block ends, undone when it raises."""
-        with explained(self.address.shown), Session(self.engine, expire_on_commit=False) as session, session.begin():
+        with (
+            translate_errors(self.address.shown),
+            Session(self.engine, expire_on_commit=False) as session,
+            session.begin(),
+        ):
             yield session
 
     @contextmanager
@@ -51,7 +55,7 @@ class Store:
         reader = self.engine.execution_options(reading=True)
         if reader.dialect.name == "postgresql":
             reader = reader.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
-        with explained(self.address.shown), Session(reader) as session:
+        with translate_errors(self.address.shown), Session(reader) as session:
             yield session
 
     def write(self, work: Callable[[Session], T], attempts: int = ATTEMPTS) -> T:
@@ -63,7 +67,7 @@ class Store:
             try:
                 with self.begin() as session:
                     return work(session)
-            except Passing:
+            except TransientFault:
                 if attempt == attempts:
                     raise
                 time.sleep(0.1 * 2.0**attempt)
@@ -107,14 +111,14 @@ def prepare(store: Store) -> None:
 
 def find_revision(store: Store) -> str | None:
     place = store.address.shown
-    with explained(place), store.engine.execution_options(reading=True).connect() as connection:
+    with translate_errors(place), store.engine.execution_options(reading=True).connect() as connection:
         return read_revision(connection, place)
 
 
 def upgrade_store(store: Store) -> tuple[str | None, str]:
     """Make the tables or bring them up, all or nothing; which schema there was and is."""
     find_revision(store)  # refuses what is not ours before it is touched
-    with explained(store.address.shown):
+    with translate_errors(store.address.shown):
         if store.address.path is not None:
             use_wal(store.engine)
         with store.engine.begin() as connection:
@@ -127,7 +131,7 @@ def connect_unprepared(text: str | Path | None = None, patience: float = PATIENC
     return Store(make_engine(address, patience), address)
 
 
-def make_engine(address: Address, patience: float) -> Engine:
+def make_engine(address: DatabaseAddress, patience: float) -> Engine:
     settings: dict[str, Any] = {"json_serializer": write_json, "json_deserializer": read_json}
     if address.path is not None:
         engine = create_engine(address.url, connect_args={"timeout": patience}, **settings)
@@ -139,7 +143,7 @@ def make_engine(address: Address, patience: float) -> Engine:
     return create_engine(address.url, connect_args=connecting, pool_pre_ping=True, **settings)
 
 
-def join_options(address: Address, options: str) -> str:
+def join_options(address: DatabaseAddress, options: str) -> str:
     """Ours, then those of the URL, which win."""
     given = address.url.query.get("options", "")
     return f"{options} {given if isinstance(given, str) else ' '.join(given)}".strip()

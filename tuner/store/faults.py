@@ -48,20 +48,20 @@ REFUSED_WORDS = {
 LOST = "does not answer; see that it runs and can be reached, then try again"
 
 
-class Missing(BadInput):
+class NotFound(BadInput):
     """What the input names is not there."""
 
 
-class Outdated(BadInput):
+class StaleState(BadInput):
     """What the input takes for granted was so, and is not any more: look again, then decide anew."""
 
 
-class Passing(Retry):
+class TransientFault(Retry):
     """A fault that is likely to be gone in a moment, so that the same transaction is worth running again at once."""
 
 
 @contextmanager
-def explained(place: str) -> Iterator[None]:
+def translate_errors(place: str) -> Iterator[None]:
     """Whatever the database raises inside becomes `BadInput` or `Retry` about `place`; other errors go through."""
     try:
         yield
@@ -81,11 +81,11 @@ def explain(error: DBAPIError, place: str) -> BadInput | Retry | None:
             return BadInput(f"{place} {sentence}")
     for start, sentence in POSTGRES_PASSING.items():
         if state.startswith(start):
-            return (Passing if start == "40" else Retry)(f"{place} {sentence}")
+            return (TransientFault if start == "40" else Retry)(f"{place} {sentence}")
     if error.connection_invalidated or state.startswith(("08", "57P")):
-        return Passing(f"{place} {LOST}")
+        return TransientFault(f"{place} {LOST}")
     if not state and isinstance(error, OperationalError | InterfaceError):
-        return Passing(f"{place} {LOST}")
+        return TransientFault(f"{place} {LOST}")
     return None
 
 

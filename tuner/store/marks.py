@@ -10,27 +10,31 @@ from collections.abc import Iterable, Sequence
 from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
-from tuner.store.models import MarkRow
-from tuner.store.records import Mark
+from tuner.store.models import SourceMarkRow
+from tuner.store.records import SourceMark
 from tuner.store.rows import columns_of, count_changed, to_columns, upsert_into
 
 
-def save_marks(session: Session, marks: Iterable[Mark]) -> int:
+def save_marks(session: Session, marks: Iterable[SourceMark]) -> int:
     rows = [to_columns(mark) for mark in marks]
     if rows:
-        session.connection().execute(upsert_into(session, MarkRow), rows)
+        session.connection().execute(upsert_into(session, SourceMarkRow), rows)
     return len(rows)
 
 
-def load_marks(session: Session, application: str) -> dict[str, Mark]:
+def load_marks(session: Session, application: str) -> dict[str, SourceMark]:
     """The marks of an application by source."""
-    query = select(*columns_of(MarkRow, Mark)).where(MarkRow.application == application).order_by(MarkRow.source)
-    return {row.source: Mark(**row._mapping) for row in session.execute(query)}
+    query = (
+        select(*columns_of(SourceMarkRow, SourceMark))
+        .where(SourceMarkRow.application == application)
+        .order_by(SourceMarkRow.source)
+    )
+    return {row.source: SourceMark(**row._mapping) for row in session.execute(query)}
 
 
 def delete_marks(session: Session, application: str, sources: Sequence[str] | None = None) -> int:
     """Forget how far these sources (None: all of the application's) were read, so that they are read anew; how many."""
-    statement = delete(MarkRow).where(MarkRow.application == application)
+    statement = delete(SourceMarkRow).where(SourceMarkRow.application == application)
     if sources is not None:
-        statement = statement.where(MarkRow.source.in_(sources))
+        statement = statement.where(SourceMarkRow.source.in_(sources))
     return count_changed(session.execute(statement))

@@ -79,7 +79,7 @@ class SampleRow(Base):
     completeness: Mapped[float]
 
 
-class MarkRow(Base):
+class SourceMarkRow(Base):
     __tablename__ = "source_marks"
 
     application: Mapped[str] = mapped_column(primary_key=True)
@@ -252,7 +252,7 @@ class ScalerRow(Base):
     detail: Mapped[dict[str, Any]]
 
 
-class WatchRow(Base):
+class RetuningRow(Base):
     """What the daemons do about an application, and which of them has it in hand until when."""
 
     __tablename__ = "watches"

@@ -9,10 +9,10 @@ from typing import Any
 from sqlalchemy import Row, insert, select, update
 from sqlalchemy.orm import Session
 
-from tuner.store.faults import Missing, Outdated
+from tuner.store.faults import NotFound, StaleState
 from tuner.store.models import ObjectiveRow
 from tuner.store.records import OBJECTIVE_STATES, ObjectiveRecord, check_one_of
-from tuner.store.rows import columns_of, next_number, take_turns, to_columns
+from tuner.store.rows import columns_of, lock_turn, next_number, to_columns
 
 KEPT = columns_of(ObjectiveRow, ObjectiveRecord, without=("weights",))
 COLUMNS = [*KEPT, ObjectiveRow.performance, ObjectiveRow.reconfiguration, ObjectiveRow.resources]
@@ -20,7 +20,7 @@ COLUMNS = [*KEPT, ObjectiveRow.performance, ObjectiveRow.reconfiguration, Object
 
 def add_objective(session: Session, objective: ObjectiveRecord) -> ObjectiveRecord:
     """Keep it under the application's next version; the same with its version and id."""
-    take_turns(session, f"objectives of {objective.application}")
+    lock_turn(session, f"objectives of {objective.application}")
     mine = select(ObjectiveRow.version).where(ObjectiveRow.application == objective.application)
     changed = objective.created if objective.changed is None else objective.changed
     made = replace(objective, version=next_number(session, mine), changed=changed)
@@ -39,10 +39,10 @@ def move_objective(
 ) -> ObjectiveRecord:  # fmt: skip
     """Change the state of an objective that is `before` still, and say why; what was in full use retires for it."""
     check_one_of(after, OBJECTIVE_STATES, "the objective's state")
-    take_turns(session, f"objectives of {application}")
+    lock_turn(session, f"objectives of {application}")
     there = load_objective(session, application, version)
     if there.state != before:
-        raise Outdated(f"objective {version} of {application!r} is {there.state} by now, not {before}; look again")
+        raise StaleState(f"objective {version} of {application!r} is {there.state} by now, not {before}; look again")
     if after == "full":
         others = (
             ObjectiveRow.application == application,
@@ -60,11 +60,11 @@ def load_objective(session: Session, application: str, version: int) -> Objectiv
     same = (ObjectiveRow.application == application, ObjectiveRow.version == version)
     row = session.execute(select(*COLUMNS).where(*same)).first()
     if row is None:
-        raise Missing(f"application {application!r} has no objective {version}")
+        raise NotFound(f"application {application!r} has no objective {version}")
     return to_objective(row)
 
 
-def standing_objective(session: Session, application: str) -> ObjectiveRecord | None:
+def find_full_objective(session: Session, application: str) -> ObjectiveRecord | None:
     """The one in full use, None before there is one."""
     return next(iter(list_objectives(session, application, ("full",), limit=1)), None)
 

@@ -41,14 +41,14 @@ Tell = Callable[[int], None]  # how many trials are done
 
 
 @dataclass(frozen=True, slots=True)
-class Exported:
+class ExportCounts:
     """How much went into the file."""
 
     studies: int
     trials: int
 
 
-def export_to_optuna(store: Store, application: str | None, path: Path, tell: Tell = tell_nobody) -> Exported:
+def export_to_optuna(store: Store, application: str | None, path: Path, tell: Tell = tell_nobody) -> ExportCounts:
     """A study per run of the application, or of all; the file is there when it is whole."""
     check_target(path)
     studies = trials = 0
@@ -64,7 +64,7 @@ def export_to_optuna(store: Store, application: str | None, path: Path, tell: Te
                 write_trials(connection, studies, to_frozen(found, run), first=trials + 1)
                 trials += len(found)
                 tell(trials)
-    return Exported(studies, trials)
+    return ExportCounts(studies, trials)
 
 
 def check_target(path: Path) -> None:

@@ -11,14 +11,14 @@ from sqlalchemy.orm import Session
 from tuner.store.json_text import as_stored
 from tuner.store.models import OrdersRow
 from tuner.store.records import OrdersRecord
-from tuner.store.rows import columns_of, take_turns, to_columns, upsert_into
+from tuner.store.rows import columns_of, lock_turn, to_columns, upsert_into
 
 COLUMNS = columns_of(OrdersRow, OrdersRecord)
 
 
-def put_orders(session: Session, application: str, document: Mapping[str, Any], now: float) -> OrdersRecord:
+def save_orders(session: Session, application: str, document: Mapping[str, Any], now: float) -> OrdersRecord:
     """The application's next orders, or the ones that stand where they say the same."""
-    take_turns(session, f"orders of {application}")
+    lock_turn(session, f"orders of {application}")
     stated, before = as_stored(document), load_orders(session, application)
     if before is not None and before.document == stated:
         return before

@@ -40,7 +40,7 @@ class ApplicationVersion:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class SourceMark:
     """How far a source was read; `detail` is for the reader of that kind of source alone."""
 
     application: str
@@ -227,7 +227,7 @@ class Scaler:
 
 
 @dataclass(frozen=True, slots=True)
-class Watch:
+class RetuningRecord:
     """What the daemons are to do about an application, how far they are, and which of them is at it."""
 
     application: str

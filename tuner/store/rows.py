@@ -27,10 +27,10 @@ def names_of(kind: type[DataclassInstance], without: Iterable[str] = ()) -> tupl
 def to_columns(record: DataclassInstance, without: Iterable[str] = ("id",)) -> dict[str, Any]:
     """The record's fields by name; a mapping as a dict of its own, a number that is none as None."""
     columns = {name: getattr(record, name) for name in names_of(type(record), without)}
-    return {name: settle(value) for name, value in columns.items()}
+    return {name: to_sql_value(value) for name, value in columns.items()}
 
 
-def settle(value: Any) -> Any:
+def to_sql_value(value: Any) -> Any:
     """What both databases store alike: plain numbers, and None for NaN, which SQLite does not know."""
     if not isinstance(value, bool | int | float | str | Mapping | None) and hasattr(value, "item"):
         value = value.item()  # a number of numpy's, which the drivers would keep as bytes
@@ -62,7 +62,7 @@ def dialect(session: Session) -> str:
     return session.get_bind().dialect.name
 
 
-def take_turns(session: Session, what: str) -> None:
+def lock_turn(session: Session, what: str) -> None:
     """Let one transaction at a time number the next of `what`; SQLite has one writer at a time anyway."""
     if dialect(session) == "postgresql":
         session.execute(text("SELECT pg_advisory_xact_lock(hashtextextended(:what, 0))"), {"what": what})

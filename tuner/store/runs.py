@@ -17,7 +17,7 @@ from sqlalchemy import Select, insert, or_, select, update
 from sqlalchemy.orm import Session
 
 from scaler.model.errors import Retry
-from tuner.store.faults import Missing
+from tuner.store.faults import NotFound
 from tuner.store.models import ApplicationRow, ApplicationVersionRow, RunRow
 from tuner.store.records import RUN_STATES, TuningRun, check_one_of
 from tuner.store.rows import columns_of, to_columns
@@ -26,7 +26,7 @@ COLUMNS = columns_of(RunRow, TuningRun)
 LEASE_S = 60.0
 
 
-class TakenOver(Retry):
+class LeaseLost(Retry):
     """Another process has the run now: stop working on it, and leave what it wrote."""
 
 
@@ -43,7 +43,7 @@ def name_machine() -> str:
         return socket.gethostname()
 
 
-def is_gone(owner: str) -> bool:
+def is_owner_dead(owner: str) -> bool:
     """Whether the process was of this machine and is no more; another's may be, and its lease has to run out."""
     machine, _, rest = owner.partition(":")
     pid = rest.partition(":")[0]
@@ -68,7 +68,7 @@ def claim_run(session: Session, run_id: int, owner: str, now: float, lease_s: fl
     """Take a run that nobody holds any more; None where somebody does, or where it has ended."""
     holder = session.scalar(select(RunRow.owner).where(RunRow.id == run_id))
     free = or_(RunRow.owner.is_(None), RunRow.lease_until < now)
-    if holder is not None and is_gone(holder):
+    if holder is not None and is_owner_dead(holder):
         free = or_(free, RunRow.owner == holder)
     statement = (
         update(RunRow)
@@ -111,14 +111,14 @@ def write_held(session: Session, run: TuningRun, values: Mapping[str, Any]) -> T
     mine = (RunRow.id == run.id, RunRow.fence == run.fence, RunRow.owner == run.owner, RunRow.state == "running")
     row = session.execute(update(RunRow).where(*mine).values(values).returning(*COLUMNS)).first()
     if row is None:
-        raise TakenOver(f"tuning run {run.id} was taken over by another process, or has ended; this one stops")
+        raise LeaseLost(f"tuning run {run.id} was taken over by another process, or has ended; this one stops")
     return TuningRun(**row._mapping)
 
 
 def load_run(session: Session, run_id: int) -> TuningRun:
     row = session.execute(select(*COLUMNS).where(RunRow.id == run_id)).first()
     if row is None:
-        raise Missing(f"there is no tuning run {run_id}")
+        raise NotFound(f"there is no tuning run {run_id}")
     return TuningRun(**row._mapping)
 
 

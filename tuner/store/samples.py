@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 from scaler.model.errors import BadInput
 from scaler.model.sample import Sample
 from tuner.store.models import SampleRow
-from tuner.store.rows import BATCH, count_changed, names_of, settle, upsert_into
+from tuner.store.rows import BATCH, count_changed, names_of, to_sql_value, upsert_into
 
 Window = tuple[str, float, float]  # operator, start, end
 STORED = names_of(Sample, without=("key",))  # a folded sample has none
@@ -48,7 +48,7 @@ def to_row(sample: Sample) -> dict[str, Any]:
         )
     values = read_fields(sample)
     if not PLAIN.issuperset(map(type, values)) or any(map(ne, values, values)):  # numbers of numpy's, or NaN
-        values = tuple(map(settle, values))
+        values = tuple(map(to_sql_value, values))
     row = dict(zip(STORED, values, strict=True))
     if row["start"] is None or row["end"] is None:
         raise BadInput(

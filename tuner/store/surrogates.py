@@ -7,17 +7,17 @@ from dataclasses import replace
 from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
-from tuner.store.faults import Missing
+from tuner.store.faults import NotFound
 from tuner.store.models import SurrogateRow
 from tuner.store.records import SurrogateRecord
-from tuner.store.rows import columns_of, next_number, take_turns, to_columns
+from tuner.store.rows import columns_of, lock_turn, next_number, to_columns
 
 COLUMNS = columns_of(SurrogateRow, SurrogateRecord)
 
 
 def save_surrogate(session: Session, surrogate: SurrogateRecord) -> SurrogateRecord:
     """Keep it under the application's next number; the same with its number and id."""
-    take_turns(session, f"surrogates of {surrogate.application}")
+    lock_turn(session, f"surrogates of {surrogate.application}")
     mine = select(SurrogateRow.number).where(SurrogateRow.application == surrogate.application)
     numbered = replace(surrogate, number=next_number(session, mine))
     statement = insert(SurrogateRow).values(to_columns(numbered)).returning(SurrogateRow.id)
@@ -32,7 +32,7 @@ def load_surrogate(session: Session, application: str, number: int | None = None
     row = session.execute(query.order_by(SurrogateRow.number.desc()).limit(1)).first()
     if row is None:
         which = "no surrogate" if number is None else f"no surrogate number {number}"
-        raise Missing(f"application {application!r} has {which}; fit one with: tuner surrogate fit {application}")
+        raise NotFound(f"application {application!r} has {which}; fit one with: tuner surrogate fit {application}")
     return SurrogateRecord(**row._mapping)
 
 

@@ -11,7 +11,7 @@ from tuner.store.models import ApplicationRow, ApplicationVersionRow, RunRow, Tr
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class TrialCounts:
     """Over all versions of one application."""
 
     runs: int = 0
@@ -20,7 +20,7 @@ class Tally:
     tuned: float | None = None  # when the newest trial ended
 
 
-def tally_applications(session: Session, name: str | None = None) -> dict[str, Tally]:
+def count_trials_by_application(session: Session, name: str | None = None) -> dict[str, TrialCounts]:
     """By the name of each application, or of this one, that was searched at all."""
     counts = and_(TrialRow.state == "complete", TrialRow.feasible.is_(True))
     query = (
@@ -38,4 +38,4 @@ def tally_applications(session: Session, name: str | None = None) -> dict[str, T
     )
     if name is not None:
         query = query.where(ApplicationRow.name == name)
-    return {row[0]: Tally(*row[1:]) for row in session.execute(query)}
+    return {row[0]: TrialCounts(*row[1:]) for row in session.execute(query)}

@@ -8,7 +8,7 @@ from sqlalchemy import insert, or_, select, update
 from sqlalchemy.orm import Session
 
 from scaler.model.errors import BadInput
-from tuner.store.faults import Missing
+from tuner.store.faults import NotFound
 from tuner.store.models import TokenRow
 from tuner.store.records import Token
 from tuner.store.rows import columns_of, to_columns
@@ -41,12 +41,12 @@ def revoke_token(session: Session, name: str, now: float) -> Token:
     """Refuse it from now on, and the sessions that it opened; it stays on record."""
     row = session.execute(select(*COLUMNS).where(TokenRow.name == name)).first()
     if row is None:
-        raise Missing(f"there is no token {name!r}; see them with: tuner token list")
+        raise NotFound(f"there is no token {name!r}; see them with: tuner token list")
     token = Token(**row._mapping)
     both = or_(TokenRow.id == token.id, TokenRow.parent_id == token.id)
     session.execute(update(TokenRow).where(both, TokenRow.revoked.is_(None)).values(revoked=now))
     return replace(token, revoked=now if token.revoked is None else token.revoked)
 
 
-def note_use(session: Session, token_id: int, now: float) -> None:
+def record_token_use(session: Session, token_id: int, now: float) -> None:
     session.execute(update(TokenRow).where(TokenRow.id == token_id).values(used=now))

@@ -10,7 +10,7 @@ from sqlalchemy import Select, func, nulls_last, select
 from sqlalchemy.orm import Session
 
 from scaler.model.errors import BadInput
-from tuner.store.faults import Missing
+from tuner.store.faults import NotFound
 from tuner.store.json_text import as_stored
 from tuner.store.models import RunRow, TrialRow
 from tuner.store.records import Trial, TuningRun
@@ -32,7 +32,7 @@ SORTS: Mapping[str, Any] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class TrialFilter:
     """Which trials: None leaves a question open."""
 
     application: str | None = None
@@ -72,18 +72,18 @@ def find_trial(session: Session, trial: Trial) -> Trial:
 def load_trial(session: Session, trial_id: int) -> Trial:
     row = session.execute(select(*COLUMNS).where(TrialRow.id == trial_id)).first()
     if row is None:
-        raise Missing(f"there is no trial {trial_id}; `tuner trials APP` lists those that there are")
+        raise NotFound(f"there is no trial {trial_id}; `tuner trials APP` lists those that there are")
     return Trial(**row._mapping)
 
 
 def load_history(session: Session, run_id: int) -> list[Trial]:
     """All trials of a run in the order of their numbers: what an engine asks on from."""
-    return list_trials(session, Chosen(run_id=run_id), sort="number")
+    return list_trials(session, TrialFilter(run_id=run_id), sort="number")
 
 
 def list_trials(
     session: Session,
-    chosen: Chosen,
+    chosen: TrialFilter,
     sort: str = "id",
     descending: bool = False,
     limit: int | None = None,
@@ -93,16 +93,16 @@ def list_trials(
     if sort not in SORTS:
         raise BadInput(f"trials cannot be sorted by {sort!r}; sort by one of {', '.join(SORTS)}")
     key = SORTS[sort].desc() if descending else SORTS[sort].asc()
-    query = choose(select(*COLUMNS), chosen).order_by(nulls_last(key), TrialRow.id).limit(limit)
+    query = apply_filter(select(*COLUMNS), chosen).order_by(nulls_last(key), TrialRow.id).limit(limit)
     found = session.execute((query.offset(offset) if offset else query).execution_options(yield_per=BATCH))
     return [Trial(*row) for row in found]
 
 
-def count_trials(session: Session, chosen: Chosen) -> int:
-    return session.scalar(choose(select(func.count(TrialRow.id)), chosen)) or 0
+def count_trials(session: Session, chosen: TrialFilter) -> int:
+    return session.scalar(apply_filter(select(func.count(TrialRow.id)), chosen)) or 0
 
 
-def choose(query: Select[Any], chosen: Chosen) -> Select[Any]:
+def apply_filter(query: Select[Any], chosen: TrialFilter) -> Select[Any]:
     if chosen.application is not None:
         query = query.where(TrialRow.run_id.in_(of_application(select(RunRow.id), chosen.application)))
     for column, value in ((TrialRow.run_id, chosen.run_id), (TrialRow.state, chosen.state)):

@@ -15,7 +15,7 @@ import numpy as np
 from scaler.model.kernel import Floats, Integers
 from tuner.surrogate.estimate import CONFIDENCE, Estimate
 from tuner.surrogate.observed_windows import Flags
-from tuner.surrogate.surrogate import Accuracy, Group
+from tuner.surrogate.surrogate import Accuracy, LoadGroup
 
 STRETCHES = 20
 FOLDS = 4
@@ -66,9 +66,9 @@ def assess(predicted: Floats, observed: Floats, utilisation: Floats, seed: int) 
     )
 
 
-def sum_up(utilisation: Floats, observed: Floats, predicted: Floats, which: Flags) -> Group:
+def sum_up(utilisation: Floats, observed: Floats, predicted: Floats, which: Flags) -> LoadGroup:
     load, seen, said = (float(column[which].mean()) for column in (utilisation, observed, predicted))
-    return Group(load, seen, said, int(which.sum()))
+    return LoadGroup(load, seen, said, int(which.sum()))
 
 
 def group_by_load(utilisation: Floats) -> Integers:

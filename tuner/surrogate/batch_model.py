@@ -16,7 +16,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from scaler.model.kernel import Floats
-from tuner.surrogate.load import Load
+from tuner.surrogate.load import WindowLoad
 from tuner.surrogate.robust import NORMAL, fit_robustly, residuals
 
 FEWEST = 8  # windows with known batches, to take the batches' parameters from them
@@ -28,7 +28,7 @@ DRAWS = np.random.default_rng(20_240_811).standard_normal((LENGTH, CHAINS // 2, 
 Parameters = Mapping[str, float]
 
 
-def fit_batches(load: Load, observed: Floats) -> dict[str, float]:
+def fit_batches(load: WindowLoad, observed: Floats) -> dict[str, float]:
     known = ~np.isnan(load.interval) & (load.duration > 0.0)
     if np.count_nonzero(known) < FEWEST:
         return fit_unseen_batches(load, observed)
@@ -55,7 +55,7 @@ def fit_rhythm(interval: Floats, duration: Floats, work: Floats, batches: Floats
     return {"trigger": trigger, "overhead": a, "work": g, "noise": spread}
 
 
-def fit_unseen_batches(load: Load, observed: Floats) -> dict[str, float]:
+def fit_unseen_batches(load: WindowLoad, observed: Floats) -> dict[str, float]:
     """All from the response times: the whole batch counts, and nothing else delays.
 
     Where no batch overran, three parameters are one too many; then a batch takes what its work does.
@@ -74,7 +74,7 @@ def fit_unseen_batches(load: Load, observed: Floats) -> dict[str, float]:
     return {"trigger": trigger, "overhead": overhead, "work": work, "noise": 0.0, "delay": 0.0, "part": 1.0}
 
 
-def beat(load: Load, parameters: Parameters) -> tuple[Floats, Floats]:
+def beat(load: WindowLoad, parameters: Parameters) -> tuple[Floats, Floats]:
     """A tuple's wait for its trigger and its batch's duration [W]; infinite where work outruns the replicas."""
     share = parameters["work"] * load.utilisation
     if parameters["noise"] <= 0.0:
@@ -114,6 +114,6 @@ def play(share: Floats, parameters: Parameters, clump: float) -> tuple[Floats, F
     return waited / seen, lasted / seen
 
 
-def predict_batches(load: Load, parameters: Parameters) -> Floats:
+def predict_batches(load: WindowLoad, parameters: Parameters) -> Floats:
     wait, duration = beat(load, parameters)
     return wait + parameters["delay"] + parameters["part"] * duration

@@ -13,7 +13,7 @@ import numpy as np
 
 from scaler.model.kernel import Floats
 from tuner.surrogate.accuracy import FOLDS, assess, deal, relative
-from tuner.surrogate.load import Load, cut
+from tuner.surrogate.load import WindowLoad, select_windows
 from tuner.surrogate.observed_windows import Flags
 from tuner.surrogate.response import MODELS, fit_model, predict_model
 from tuner.surrogate.surrogate import Calibration
@@ -24,7 +24,7 @@ K = TypeVar("K")
 WORTH = 0.02  # of error that a richer model must save, or a tenth of it
 
 
-class Judged(NamedTuple):
+class CalibrationResult(NamedTuple):
     """The model for use, fitted on all windows; and what was predicted before the held-out ones were looked at."""
 
     response: Calibration
@@ -32,37 +32,41 @@ class Judged(NamedTuple):
     predicted: Floats  # [W]
 
 
-def calibrate(before: Load, after: Load, observed: Floats, held: Flags, seed: int) -> Judged | None:
+def calibrate(
+    before: WindowLoad, after: WindowLoad, observed: Floats, held: Flags, seed: int
+) -> CalibrationResult | None:
     """`before` has the moments of the windows not held out, `after` those of all."""
     if np.count_nonzero(~held) < FEWEST:
         return None
-    name, memory = choose_model(cut(before, ~held), observed[~held])
-    first = fit_model(name, cut(before, ~held), observed[~held], memory)
+    name, memory = choose_model(select_windows(before, ~held), observed[~held])
+    first = fit_model(name, select_windows(before, ~held), observed[~held], memory)
     predicted = predict_model(name, before, first)
     accuracy = assess(predicted[held], observed[held], before.utilisation[held], seed)
     response = Calibration(name, fit_model(name, after, observed, memory), accuracy)
     if name != "batches":
-        return Judged(response, restate(response, after), predicted)
+        return CalibrationResult(response, restate(response, after), predicted)
     stand_in = stretch_load(before, first)
-    shown = predict_model("bursty", stand_in, fit_model("bursty", cut(stand_in, ~held), observed[~held], memory))
+    shown = predict_model(
+        "bursty", stand_in, fit_model("bursty", select_windows(stand_in, ~held), observed[~held], memory)
+    )
     kept = assess(shown[held], observed[held], before.utilisation[held], seed)
     final = stretch_load(after, response.parameters)
     fitted = {**fit_model("bursty", final, observed, memory), "mean": final.mean}
-    return Judged(response, Calibration("bursty", fitted, kept), predicted)
+    return CalibrationResult(response, Calibration("bursty", fitted, kept), predicted)
 
 
-def restate(response: Calibration, load: Load) -> Calibration:
+def restate(response: Calibration, load: WindowLoad) -> Calibration:
     """A queue as what the simulator needs: a constant, a mean and a variance."""
     parameters = {"variance": load.variance, **response.parameters, "mean": load.mean}
     return Calibration("bursty", parameters, response.accuracy)
 
 
-def stretch_load(load: Load, parameters: dict[str, float]) -> Load:
+def stretch_load(load: WindowLoad, parameters: dict[str, float]) -> WindowLoad:
     """The same load with the service time that batches come to when they are always full."""
     return replace(load, mean=load.mean * max(parameters["work"], 1e-3))
 
 
-def choose_model(load: Load, observed: Floats) -> tuple[str, float]:
+def choose_model(load: WindowLoad, observed: Floats) -> tuple[str, float]:
     """The first in the registry that no other beats by what a richer one is worth; then its memory, likewise."""
     name = prefer({name: cross_validate(name, load, observed, 0.0) for name in MODELS})
     return name, prefer({memory: cross_validate(name, load, observed, memory) for memory in MEMORIES})
@@ -73,13 +77,13 @@ def prefer(errors: dict[K, float]) -> K:
     return next(choice for choice, error in errors.items() if error <= max(least + WORTH, 1.1 * least))
 
 
-def cross_validate(name: str, load: Load, observed: Floats, memory: float) -> float:
+def cross_validate(name: str, load: WindowLoad, observed: Floats, memory: float) -> float:
     """The mean error of windows predicted from other stretches of time."""
     fold = deal(observed.size)
     errors = np.empty(observed.size)
     for i in range(FOLDS):
         out = fold == i
         if out.any() and not out.all():
-            parameters = fit_model(name, cut(load, ~out), observed[~out], memory)
-            errors[out] = relative(predict_model(name, cut(load, out), parameters), observed[out])
+            parameters = fit_model(name, select_windows(load, ~out), observed[~out], memory)
+            errors[out] = relative(predict_model(name, select_windows(load, out), parameters), observed[out])
     return float(np.mean(np.minimum(np.abs(errors), 1.0)))

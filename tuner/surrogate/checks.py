@@ -12,12 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from scaler.model.kernel import Floats
-from tuner.surrogate.answer import Answer
+from tuner.surrogate.answer import CheckResult
 from tuner.surrogate.drift import correlate, profile
 from tuner.surrogate.drift_answer import weigh_changes
-from tuner.surrogate.observed_windows import Flags, Windows, take
-from tuner.surrogate.service_moments import Service
-from tuner.surrogate.surrogate import Calibration, Check, OperatorSurrogate, Point
+from tuner.surrogate.observed_windows import Flags, Windows, filter_windows
+from tuner.surrogate.service_moments import ServiceMoments
+from tuner.surrogate.surrogate import Calibration, Check, OperatorSurrogate, PredictedWindow
 
 ENOUGH, FEWEST = 60, 20  # windows
 RESPONSES = 10.0  # that a window should be as long as
@@ -35,23 +35,23 @@ LATER = 0.3  # of the windows, that are compared with those before them
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Seen:
+class CheckInput:
     """What checks look at."""
 
     operator: OperatorSurrogate
-    service: Service
+    service: ServiceMoments
     windows: Windows
     sound: Flags  # windows that were used to calibrate
     backlog: Flags
     loads: Floats  # utilisation of every window without a backlog or a change
-    points: tuple[Point, ...]  # of the sound windows, in order of time
+    points: tuple[PredictedWindow, ...]  # of the sound windows, in order of time
 
 
-def check_operator(seen: Seen) -> list[Check]:
+def check_operator(seen: CheckInput) -> list[Check]:
     return [Check(name, seen.operator.operator, *ask(seen)) for name, ask in CHECKS.items()]
 
 
-def check_windows(seen: Seen) -> Answer:
+def check_windows(seen: CheckInput) -> CheckResult:
     count, all_of_them = int(seen.sound.sum()), seen.sound.size
     said = f"{count} of {all_of_them} windows have a load below {NEAR_ONE}, a response time, no backlog and no change"
     usual = float(np.median([point.observed for point in seen.points])) if seen.points else 0.0
@@ -59,30 +59,30 @@ def check_windows(seen: Seen) -> Answer:
     if length < RESPONSES * usual:
         long = math.ceil(RESPONSES * usual)
         said += f", each of {length:g} s, beside responses of {usual:.2g} s, whose load is partly that of other windows"
-        return Answer("warn" if count >= FEWEST else "fail", f"{said}: ingest with windows of {long} s or more.")
+        return CheckResult("warn" if count >= FEWEST else "fail", f"{said}: ingest with windows of {long} s or more.")
     if count >= ENOUGH:
-        return Answer("pass", f"{said}; {ENOUGH} are enough.")
+        return CheckResult("pass", f"{said}; {ENOUGH} are enough.")
     wanted = f"{said}, and {ENOUGH} are wanted ({FEWEST} at the least): ingest a longer time, or shorter windows."
-    return Answer("warn" if count >= FEWEST else "fail", wanted)
+    return CheckResult("warn" if count >= FEWEST else "fail", wanted)
 
 
-def check_load(seen: Seen) -> Answer:
+def check_load(seen: CheckInput) -> CheckResult:
     low, high = seen.operator.utilisation
     said = f"utilisation was seen from {low:.2f} to {high:.2f} (5 to 95 % of the windows)"
     if high >= FAR_ENOUGH and high - low >= WIDE_ENOUGH:
-        return Answer("pass", f"{said}, and a range of {WIDE_ENOUGH} that reaches {FAR_ENOUGH} is enough.")
+        return CheckResult("pass", f"{said}, and a range of {WIDE_ENOUGH} that reaches {FAR_ENOUGH} is enough.")
     do = f"wanted is a range of {WIDE_ENOUGH} that reaches {FAR_ENOUGH}: ingest a busier time, or run "
     do += "with fewer replicas for a while."
-    return Answer("fail" if high < TOO_NEAR else "warn", f"{said}; {do}")
+    return CheckResult("fail" if high < TOO_NEAR else "warn", f"{said}; {do}")
 
 
-def check_prediction(seen: Seen) -> Answer:
+def check_prediction(seen: CheckInput) -> CheckResult:
     return judge_error(seen.operator.response, "what was predicted", "look at the residual pattern and the backlog")
 
 
-def check_replay(seen: Seen) -> Answer:
+def check_replay(seen: CheckInput) -> CheckResult:
     if seen.operator.replayed is None:
-        return Answer("fail", "there is nothing to replay, for no model was calibrated; see prediction.")
+        return CheckResult("fail", "there is nothing to replay, for no model was calibrated; see prediction.")
     return judge_error(
         seen.operator.replayed,
         "what the simulator replays (M/G/1 and a constant)",
@@ -90,9 +90,9 @@ def check_replay(seen: Seen) -> Answer:
     )
 
 
-def judge_error(calibration: Calibration | None, what: str, do: str) -> Answer:
+def judge_error(calibration: Calibration | None, what: str, do: str) -> CheckResult:
     if calibration is None or calibration.accuracy is None:
-        return Answer(
+        return CheckResult(
             "fail",
             "no response time was predicted, for too few windows tell one: ingest what tells response times "
             "(progress of the query, or a table with response_n and response_sum).",
@@ -105,52 +105,52 @@ def judge_error(calibration: Calibration | None, what: str, do: str) -> Answer:
         f"{off.utilisation:.2f} ({1000 * off.predicted:.4g} ms for {1000 * off.observed:.4g} ms)"
     )
     if e.value <= GOOD_ERROR:
-        return Answer("pass", f"{said}; {GOOD_ERROR:.0%} is allowed.")
-    return Answer("warn" if e.value <= BAD_ERROR else "fail", f"{said}, and {GOOD_ERROR:.0%} is allowed: {do}.")
+        return CheckResult("pass", f"{said}; {GOOD_ERROR:.0%} is allowed.")
+    return CheckResult("warn" if e.value <= BAD_ERROR else "fail", f"{said}, and {GOOD_ERROR:.0%} is allowed: {do}.")
 
 
-def check_saturation(seen: Seen) -> Answer:
+def check_saturation(seen: CheckInput) -> CheckResult:
     load = seen.loads
     if load.size == 0:
-        return Answer("warn", "no window tells how near to saturation the operator ran; see windows.")
+        return CheckResult("warn", "no window tells how near to saturation the operator ran; see windows.")
     beyond, near = float(np.mean(load >= 1.0)), float(np.mean(load >= NEAR_ONE))
     if beyond > OFTEN_BEYOND:
-        return Answer(
+        return CheckResult(
             "fail",
             f"{beyond:.0%} of the windows without a backlog have a utilisation of 1 or more, which cannot be: the mean "
             "service time is too high or replicas are missing; check both at their source.",
         )
     said = f"{near:.0%} of the windows have a utilisation of {NEAR_ONE} or more"
     if near > OFTEN_NEAR:
-        return Answer(
+        return CheckResult(
             "warn",
             f"{said}, where response times are luck and are left out, and {OFTEN_NEAR:.0%} is allowed: add replicas.",
         )
-    return Answer("pass", f"{said}; {OFTEN_NEAR:.0%} is allowed.")
+    return CheckResult("pass", f"{said}; {OFTEN_NEAR:.0%} is allowed.")
 
 
-def check_drift(seen: Seen) -> Answer:
+def check_drift(seen: CheckInput) -> CheckResult:
     """At the fit: the last windows against those before them."""
     cut = math.ceil(seen.windows.start.size * (1.0 - LATER))
     index = np.arange(seen.windows.start.size)
     reference = seen.operator.reference
-    sides = [profile(take(seen.windows, side), reference) for side in (index < cut, index >= cut)]
+    sides = [profile(filter_windows(seen.windows, side), reference) for side in (index < cut, index >= cut)]
     return weigh_changes(sides[0], sides[1], f"in the last {LATER:.0%} of the windows")
 
 
-def check_backlog(seen: Seen) -> Answer:
+def check_backlog(seen: CheckInput) -> CheckResult:
     share = float(np.mean(seen.backlog)) if seen.backlog.size else 0.0
     said = f"{share:.0%} of the windows had a backlog and were left out"
     if share <= BEHIND:
-        return Answer("pass", f"{said}; {BEHIND:.0%} is allowed.")
+        return CheckResult("pass", f"{said}; {BEHIND:.0%} is allowed.")
     do = "fit on a time without an outage, or on more replicas"
-    return Answer("warn" if share <= OFTEN_BEHIND else "fail", f"{said}, and {BEHIND:.0%} is allowed: {do}.")
+    return CheckResult("warn" if share <= OFTEN_BEHIND else "fail", f"{said}, and {BEHIND:.0%} is allowed: {do}.")
 
 
-def check_residuals(seen: Seen) -> Answer:
+def check_residuals(seen: CheckInput) -> CheckResult:
     held = [point for point in seen.points if point.held_out and math.isfinite(point.predicted)]
     if len(held) < FEWEST // 2:
-        return Answer(
+        return CheckResult(
             "warn", f"{len(held)} held-out windows show no pattern, and {FEWEST // 2} would: ingest a longer time."
         )
     errors = np.log([point.observed / point.predicted for point in held])
@@ -160,15 +160,15 @@ def check_residuals(seen: Seen) -> Answer:
     said += "residual is carried on to the next window"
     if certain and abs(bend) > BENT:
         do = f"{BENT:.0%} is allowed: this model has another shape than reality; do not rely on it beyond the load seen"
-        return Answer("fail" if abs(bend) > VERY_BENT else "warn", f"{said}; {do}.")
+        return CheckResult("fail" if abs(bend) > VERY_BENT else "warn", f"{said}; {do}.")
     if stays > CARRIED_OVER and stays > CERTAIN / math.sqrt(len(held)):
-        return Answer(
+        return CheckResult(
             "warn",
             f"{said}; {CARRIED_OVER:.0%} is allowed: something slow is at work that the model does not know, such as "
             "warm-up, a neighbour or state that grows; look for it.",
         )
     allowed = f"{BENT:.0%}, {CARRIED_OVER:.0%}"
-    return Answer("pass", f"{said}; neither is beyond what is allowed ({allowed}) by more than chance.")
+    return CheckResult("pass", f"{said}; neither is beyond what is allowed ({allowed}) by more than chance.")
 
 
 def find_bend(load: Floats, errors: Floats) -> tuple[float, bool]:
@@ -185,60 +185,60 @@ def find_bend(load: Floats, errors: Floats) -> tuple[float, bool]:
     return math.expm1(slope * float(high - low)), abs(slope) > CERTAIN * error
 
 
-def check_variance(seen: Seen) -> Answer:
+def check_variance(seen: CheckInput) -> CheckResult:
     if seen.service.variance is not None and seen.service.variance_trusted:
-        return Answer("pass", f"the variance of the service time comes from single records: {seen.service.says}")
+        return CheckResult("pass", f"the variance of the service time comes from single records: {seen.service.says}")
     rests = seen.operator.response is not None and seen.operator.response.model == "queue"
     if seen.service.variance is None:
         said = "no evidence tells the variance of the service time, which was taken as that of exponential times"
     else:
         said = f"the variance of the service time is not to be trusted: {seen.service.says[:-1]}"
     told = "and predictions rest on it" if rests else "but predictions do not rest on it"
-    return Answer(
+    return CheckResult(
         "fail" if rests and seen.service.variance is None else "warn", f"{said}, {told}: time records in the operator."
     )
 
 
-def check_mean(seen: Seen) -> Answer:
+def check_mean(seen: CheckInput) -> CheckResult:
     mean = seen.operator.mean
     said = f"the mean service time is {1000 * mean.value:.4g} ms [{1000 * mean.low:.4g}, {1000 * mean.high:.4g}]"
     if seen.service.mean_trusted:
-        return Answer("pass", f"{said}.")
-    return Answer("warn", f"{said}, and not to be trusted: {seen.service.says}")
+        return CheckResult("pass", f"{said}.")
+    return CheckResult("warn", f"{said}, and not to be trusted: {seen.service.says}")
 
 
-def check_gaps(seen: Seen) -> Answer:
+def check_gaps(seen: CheckInput) -> CheckResult:
     w = seen.windows
     share = min(1.0, float(np.sum(w.length * w.completeness) / (w.end.max() - w.start.min())))
     said = f"{share:.0%} of the time from the first window to the last is covered"
     if share >= COVERED:
-        return Answer("pass", f"{said}; {COVERED:.0%} is wanted.")
-    return Answer(
+        return CheckResult("pass", f"{said}; {COVERED:.0%} is wanted.")
+    return CheckResult(
         "warn" if share >= HARDLY_COVERED else "fail",
         f"{said}, and {COVERED:.0%} is wanted: find what is missing and ingest it.",
     )
 
 
-def check_replicas(seen: Seen) -> Answer:
+def check_replicas(seen: CheckInput) -> CheckResult:
     assumed = [s.node_type for s in seen.operator.speedups if s.assumed]
     unknown = float(np.mean(seen.windows.replicas_unknown))
     if unknown > OFTEN_UNKNOWN:
-        return Answer(
+        return CheckResult(
             "warn",
             f"replicas are unknown in {unknown:.0%} of the windows, and taken as before or as one: ingest an event "
             "log, or a table with replicas.",
         )
     if assumed:
-        return Answer(
+        return CheckResult(
             "warn",
             f"the speed of {', '.join(assumed)} is as declared, and was not seen: run a replica on each for a while.",
         )
-    return Answer(
+    return CheckResult(
         "pass", f"replicas are known in {1.0 - unknown:.0%} of the windows, and every node type was seen at work."
     )
 
 
-CHECKS: dict[str, Callable[[Seen], Answer]] = {
+CHECKS: dict[str, Callable[[CheckInput], CheckResult]] = {
     "windows": check_windows,
     "gaps": check_gaps,
     "backlog": check_backlog,

@@ -16,7 +16,7 @@ from scaler.model.kernel import Floats
 from tuner.surrogate.estimate import Estimate, scale, student
 from tuner.surrogate.observed_windows import Windows
 from tuner.surrogate.service_moments import list_services
-from tuner.surrogate.surrogate import OperatorSurrogate, Rates
+from tuner.surrogate.surrogate import OperatorSurrogate, RateDistribution
 
 ALARM = 0.01
 QUESTIONS = 3
@@ -24,50 +24,50 @@ FEWEST = 8  # windows on either side
 STEPS = 100
 
 
-class Change(NamedTuple):
+class RatioChange(NamedTuple):
     """How many times as large something has become, and whether that is beyond chance."""
 
     factor: float
     certain: bool
 
 
-class Profile(NamedTuple):
+class WindowProfile(NamedTuple):
     """What is compared; moments on the node type's own speed."""
 
     evidence: str
     windows: int
     mean: Estimate
     variance: Estimate | None
-    rates: Rates
+    rates: RateDistribution
 
 
-def profile(windows: Windows, node_type: str) -> Profile | None:
+def profile(windows: Windows, node_type: str) -> WindowProfile | None:
     """What these windows tell of a node type; None where that is nothing."""
     services, _ = list_services(windows) if windows.start.size else ({}, "")
     service = services.get(node_type)
     if service is None:
         return None
-    return Profile(service.evidence, service.windows, service.mean, service.variance, describe_rates(windows))
+    return WindowProfile(service.evidence, service.windows, service.mean, service.variance, describe_rates(windows))
 
 
-def recall(fitted: OperatorSurrogate) -> Profile:
+def recall(fitted: OperatorSurrogate) -> WindowProfile:
     """What was seen at the fit."""
     mean = scale(fitted.mean, 1.0 / fitted.reference_speed)
     variance = None if fitted.variance is None else scale(fitted.variance, fitted.reference_speed**-2)
-    return Profile(fitted.evidence, fitted.windows, mean, variance, fitted.rates)
+    return WindowProfile(fitted.evidence, fitted.windows, mean, variance, fitted.rates)
 
 
-def compare_figures(before: Estimate, after: Estimate, fewest: int) -> Change:
+def compare_figures(before: Estimate, after: Estimate, fewest: int) -> RatioChange:
     """Of two positive figures seen in at least `fewest` windows each; by the difference of their logarithms."""
     if not (before.value > 0.0 and after.value > 0.0):
-        return Change(1.0 if before.value == after.value else math.inf, False)
+        return RatioChange(1.0 if before.value == after.value else math.inf, False)
     error = math.hypot(before.error / before.value, after.error / after.value)
     far = abs(math.log(after.value / before.value))
     certain = fewest >= FEWEST and far > student(1.0 - ALARM / QUESTIONS / 2.0, fewest - 1) * error
-    return Change(after.value / before.value, certain)
+    return RatioChange(after.value / before.value, certain)
 
 
-def compare_rates(before: Rates, after: Rates) -> tuple[float, bool]:
+def compare_rates(before: RateDistribution, after: RateDistribution) -> tuple[float, bool]:
     """The greatest distance between the two distributions (Kolmogorov and Smirnov), and whether it is beyond chance.
 
     Neighbouring windows resemble each other, so each side counts as the fewer independent windows that tell as much.
@@ -94,13 +94,13 @@ def tail(x: float) -> float:
     return float(min(1.0, max(0.0, 2.0 * sum((-1.0) ** (k - 1) * math.exp(-2.0 * (k * x) ** 2) for k in range(1, 40)))))
 
 
-def describe_rates(windows: Windows) -> Rates:
+def describe_rates(windows: Windows) -> RateDistribution:
     rates = windows.rate[windows.rate >= 0.0]
     if rates.size == 0:
-        return Rates((), 0.0)
+        return RateDistribution((), 0.0)
     near = min(0.99, max(0.0, correlate(rates)))
     effective = max(1.0, rates.size * (1.0 - near) / (1.0 + near))
-    return Rates(tuple(map(float, np.quantile(rates, np.linspace(0.0, 1.0, STEPS + 1)))), effective)
+    return RateDistribution(tuple(map(float, np.quantile(rates, np.linspace(0.0, 1.0, STEPS + 1)))), effective)
 
 
 def correlate(values: Floats) -> float:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tuner.surrogate.answer import Answer
-from tuner.surrogate.drift import Profile, compare_figures, compare_rates, profile, recall
+from tuner.surrogate.answer import CheckResult
+from tuner.surrogate.drift import WindowProfile, compare_figures, compare_rates, profile, recall
 from tuner.surrogate.observed_windows import Windows
 from tuner.surrogate.surrogate import Check, OperatorSurrogate
 
@@ -16,9 +16,11 @@ def check_since(operator: OperatorSurrogate, since: Windows) -> Check:
     return Check("drift", operator.operator, *weigh_changes(recall(operator), profile(since, operator.reference), when))
 
 
-def weigh_changes(before: Profile | None, after: Profile | None, when: str) -> Answer:
+def weigh_changes(before: WindowProfile | None, after: WindowProfile | None, when: str) -> CheckResult:
     if before is None or after is None or after.evidence != before.evidence:
-        return Answer("warn", f"{when} nothing tells the service time as before: ingest the same kind of source again.")
+        return CheckResult(
+            "warn", f"{when} nothing tells the service time as before: ingest the same kind of source again."
+        )
     fewest = min(before.windows, after.windows)
     mean = compare_figures(before.mean, after.mean, fewest)
     parts = [f"the mean service time became {mean.factor:.2f} times as long"] if mean.certain else []
@@ -28,7 +30,7 @@ def weigh_changes(before: Profile | None, after: Profile | None, when: str) -> A
     distance, certain = compare_rates(before.rates, after.rates)
     parts += [f"the rates' distribution moved by {distance:.0%}"] if certain else []
     if not parts:
-        return Answer("pass", f"{when} neither service times nor rates changed beyond chance.")
+        return CheckResult("pass", f"{when} neither service times nor rates changed beyond chance.")
     grave = mean.certain and abs(mean.factor - 1.0) >= CHANGED
     do = "fit again on what was seen since" if grave else "watch it, or fit again"
-    return Answer("fail" if grave else "warn", f"{when} {' and '.join(parts)}, beyond chance: {do}.")
+    return CheckResult("fail" if grave else "warn", f"{when} {' and '.join(parts)}, beyond chance: {do}.")

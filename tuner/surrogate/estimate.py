@@ -74,7 +74,7 @@ def student(share: float, freedom: float) -> float:
     return sum(term / freedom**i for i, term in enumerate(terms))
 
 
-def say(figure: Estimate, factor: float = 1.0, digits: int = 3) -> str:
+def format_estimate(figure: Estimate, factor: float = 1.0, digits: int = 3) -> str:
     """The figure and its interval in so many digits, each times `factor`."""
     value, low, high = (f"{factor * x:.{digits}g}" for x in (figure.value, figure.low, figure.high))
     return f"{value} [{low}, {high}]"

@@ -12,16 +12,16 @@ from scaler.model.kernel import Floats
 from scaler.model.nodes import NodeType
 from scaler.model.sample import Sample
 from tuner.surrogate.accuracy import hold_out
-from tuner.surrogate.calibrate import Judged, calibrate
-from tuner.surrogate.checks import NEAR_ONE, Seen, check_operator
+from tuner.surrogate.calibrate import CalibrationResult, calibrate
+from tuner.surrogate.checks import NEAR_ONE, CheckInput, check_operator
 from tuner.surrogate.drift import describe_rates
 from tuner.surrogate.drift_answer import check_since
 from tuner.surrogate.estimate import Estimate, estimate_positive, scale
-from tuner.surrogate.load import Load, cut
-from tuner.surrogate.observed_windows import UNNAMED, Flags, Windows, divide, gather, take
-from tuner.surrogate.service_moments import Service, list_services
+from tuner.surrogate.load import WindowLoad, select_windows
+from tuner.surrogate.observed_windows import UNNAMED, Flags, Windows, build_windows, divide, filter_windows
+from tuner.surrogate.service_moments import ServiceMoments, list_services
 from tuner.surrogate.speedups import anchor, find_speedups
-from tuner.surrogate.surrogate import Check, OperatorSurrogate, Point, Speedup, Surrogate
+from tuner.surrogate.surrogate import Check, OperatorSurrogate, PredictedWindow, Speedup, Surrogate
 from tuner.surrogate.unsteady import find_backlog, find_changes, follows
 
 HOLDOUT = 0.3
@@ -45,7 +45,7 @@ def fit(
             f"there is no sample of application {application!r}; read some with: tuner ingest PATH --app {application}"
         )
     operators, checks = [], []
-    for windows in gather(own).values():
+    for windows in build_windows(own).values():
         operator, found = fit_operator(windows, holdout, seed, node_types)
         operators.append(operator)
         checks += found
@@ -82,7 +82,7 @@ def fit_operator(
     sound = calm & (windows.response > 0.0) & (after.utilisation < NEAR_ONE)
     held = np.zeros(sound.size, dtype=np.bool_)
     held[np.flatnonzero(sound)] = hold_out(int(sound.sum()), holdout)
-    fewer = take(windows, ~held)
+    fewer = filter_windows(windows, ~held)
     before = make_load(windows, list_services(fewer)[0].get(reference, service), speedups, base)
     judged = judge(windows, before, after, sound, held, seed)
     points = list_points(windows, before, judged, sound, held)
@@ -105,7 +105,9 @@ def fit_operator(
         replayed=judged.replayed if judged else None,
         points=thin(points),
     )
-    return operator, check_operator(Seen(operator, service, windows, sound, backlog, after.utilisation[calm], points))
+    return operator, check_operator(
+        CheckInput(operator, service, windows, sound, backlog, after.utilisation[calm], points)
+    )
 
 
 def name_used(windows: Windows, reference: str) -> list[str]:
@@ -118,7 +120,7 @@ def find_known(windows: Windows) -> Flags:
     return (windows.rate > 0.0) & (windows.completeness >= COVERED)
 
 
-def make_load(windows: Windows, service: Service, speedups: Sequence[Speedup], base: float) -> Load:
+def make_load(windows: Windows, service: ServiceMoments, speedups: Sequence[Speedup], base: float) -> WindowLoad:
     """Replicas of nobody knows which type are as fast as the reference; unknown replicas count as one."""
     variance = service.mean.value**2 if service.variance is None else service.variance.value
     speeds = {s.node_type: s.speed.value for s in speedups}
@@ -127,7 +129,7 @@ def make_load(windows: Windows, service: Service, speedups: Sequence[Speedup], b
     sums = windows.batch_interval, windows.batch_time, windows.tuples_in
     interval, duration, taken = (divide(total, windows.batches) for total in sums)
     rate = windows.rate
-    return Load(
+    return WindowLoad(
         rate,
         take_earlier(windows, rate),
         counts,
@@ -146,21 +148,27 @@ def take_earlier(windows: Windows, rate: Floats) -> Floats:
     return np.where(follows(windows) & (before > 0.0), before, rate)
 
 
-def judge(windows: Windows, before: Load, after: Load, sound: Flags, held: Flags, seed: int) -> Judged | None:
-    return calibrate(cut(before, sound), cut(after, sound), windows.response[sound], held[sound], seed)
+def judge(
+    windows: Windows, before: WindowLoad, after: WindowLoad, sound: Flags, held: Flags, seed: int
+) -> CalibrationResult | None:
+    return calibrate(
+        select_windows(before, sound), select_windows(after, sound), windows.response[sound], held[sound], seed
+    )
 
 
-def list_points(windows: Windows, load: Load, judged: Judged | None, sound: Flags, held: Flags) -> tuple[Point, ...]:
+def list_points(
+    windows: Windows, load: WindowLoad, judged: CalibrationResult | None, sound: Flags, held: Flags
+) -> tuple[PredictedWindow, ...]:
     if judged is None:
         return ()
     columns = windows.start[sound], load.utilisation[sound], windows.response[sound], judged.predicted
     return tuple(
-        Point(float(t), float(rho), float(seen), float(said), bool(out))
+        PredictedWindow(float(t), float(rho), float(seen), float(said), bool(out))
         for t, rho, seen, said, out in zip(*columns, held[sound], strict=True)
     )
 
 
-def thin(points: tuple[Point, ...]) -> tuple[Point, ...]:
+def thin(points: tuple[PredictedWindow, ...]) -> tuple[PredictedWindow, ...]:
     """At most so many, evenly over time."""
     if len(points) <= MOST_POINTS:
         return points
@@ -179,10 +187,10 @@ def find_selectivity(windows: Windows) -> Estimate | None:
     return estimate_positive(ratio, slips)
 
 
-def check_again(surrogate: Surrogate, samples: Iterable[Sample]) -> Surrogate:
+def check_drift_since(surrogate: Surrogate, samples: Iterable[Sample]) -> Surrogate:
     """The same with what samples since the fit say of drift."""
     later = [s for s in samples if s.application == surrogate.application and s.start >= surrogate.end]
-    since = gather(choose_length(later))
+    since = build_windows(choose_length(later))
     known = {o.operator: check_since(o, since[o.operator]) for o in surrogate.operators if o.operator in since}
     checks = tuple(known.get(c.operator, c) if c.name == "drift" else c for c in surrogate.checks)
     return replace(surrogate, checks=checks)

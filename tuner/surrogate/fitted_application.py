@@ -37,12 +37,12 @@ def build_application(
         shape = Application((Operator(only.operator, Moments(only.mean.value, 0.0)),), name=surrogate.application)
     measured = {(flow.operator, flow.downstream): flow.value for flow in flows}
     feeders = {upstream for upstream, _ in measured}
-    operators = (put_in(find_operator(surrogate, o.name), o, o.name in feeders) for o in shape.operators)
+    operators = (apply_measured(find_operator(surrogate, o.name), o, o.name in feeders) for o in shape.operators)
     edges = (replace(e, selectivity=measured.get((e.upstream, e.downstream), e.selectivity)) for e in shape.edges)
     return replace(shape, operators=tuple(operators), edges=tuple(edges), name=surrogate.application)
 
 
-def put_in(fitted: OperatorSurrogate, shape: Operator, edges_measured: bool) -> Operator:
+def apply_measured(fitted: OperatorSurrogate, shape: Operator, edges_measured: bool) -> Operator:
     """What was measured, in place of what was stated; edges measured without an output are of tuples taken in."""
     stated = 1.0 if edges_measured else shape.selectivity
     selectivity = stated if fitted.selectivity is None else fitted.selectivity.value
@@ -63,7 +63,7 @@ def list_constants(surrogate: Surrogate) -> dict[str, float]:
     return {o.operator: o.replayed.parameters["constant"] if o.replayed else 0.0 for o in surrogate.operators}
 
 
-def leave_for_queues(application: Application, constants: Mapping[str, float], r_max: float) -> float:
+def subtract_constants(application: Application, constants: Mapping[str, float], r_max: float) -> float:
     """R_max less the constants of the path that has most of them."""
     names = [operator.name for operator in application.operators]
     sums = {path: sum(constants.get(names[i], 0.0) for i in path) for path in paths(application)}
@@ -98,7 +98,7 @@ def pool(speeds: list[Estimate]) -> Estimate:
     return Estimate(value, value * math.exp(-2.0 * error), value * math.exp(2.0 * error), value * error)
 
 
-def put_speeds(infrastructure: Infrastructure, surrogate: Surrogate) -> Infrastructure:
+def apply_speeds(infrastructure: Infrastructure, surrogate: Surrogate) -> Infrastructure:
     """The declared node types, as fast as they were seen to be where they were."""
     seen = pool_speeds(surrogate)
     types = tuple(

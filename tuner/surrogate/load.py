@@ -16,7 +16,7 @@ from tuner.surrogate.observed_windows import Flags
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Load:
+class WindowLoad:
     """What a model predicts from, and the batches seen, which serve to fit alone."""
 
     rate: Floats  # [W]
@@ -51,12 +51,12 @@ class Load:
         return rate / self.replicas.sum(axis=1) * self.mean / self.slowest
 
 
-def remember(load: Load, share: float) -> Load:
+def blend_earlier(load: WindowLoad, share: float) -> WindowLoad:
     """The load as it is felt: in short windows, this share of it is still that of the window before."""
     return load if share == 0.0 else replace(load, rate=(1.0 - share) * load.rate + share * load.earlier)
 
 
-def cut(load: Load, which: Flags) -> Load:
+def select_windows(load: WindowLoad, which: Flags) -> WindowLoad:
     """Some of the windows."""
     return replace(
         load,

@@ -86,7 +86,7 @@ def divide(upper: Floats, lower: Floats) -> Floats:
     return np.divide(upper, lower, out=np.full(upper.shape, np.nan), where=lower > 0.0)
 
 
-def gather(samples: Iterable[Sample]) -> dict[str, Windows]:
+def build_windows(samples: Iterable[Sample]) -> dict[str, Windows]:
     """Every operator's windows, by name."""
     parts: dict[str, list[Sample]] = {}
     for sample in samples:
@@ -141,7 +141,7 @@ def check_folded(operator: str, samples: list[Sample]) -> None:
             raise BadInput(f"operator {operator!r}: a window ends at {s.end:.10g}, and must end after {s.start:.10g}")
 
 
-def take(windows: Windows, which: Flags) -> Windows:
+def filter_windows(windows: Windows, which: Flags) -> Windows:
     """Some of the windows."""
     cut: dict[str, Any] = {
         f.name: value[which] for f in fields(windows) if isinstance(value := getattr(windows, f.name), np.ndarray)

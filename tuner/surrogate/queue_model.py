@@ -13,13 +13,13 @@ import numpy as np
 
 from scaler.model.kernel import Floats
 from scaler.model.queueing import mg1_response
-from tuner.surrogate.load import Load
+from tuner.surrogate.load import WindowLoad
 from tuner.surrogate.robust import fit_robustly
 
 Parameters = Mapping[str, float]
 
 
-def queue_term(load: Load, variance: float) -> Floats:
+def queue_term(load: WindowLoad, variance: float) -> Floats:
     """The M/G/1 response time [W], the mean over the replicas, among which arrivals split evenly."""
     term = np.vectorize(mg1_response, otypes=[np.float64])
     total = np.zeros(load.rate.size)
@@ -30,17 +30,17 @@ def queue_term(load: Load, variance: float) -> Floats:
     return total / load.replicas.sum(axis=1)
 
 
-def fit_queue(load: Load, observed: Floats) -> dict[str, float]:
+def fit_queue(load: WindowLoad, observed: Floats) -> dict[str, float]:
     term = queue_term(load, load.variance)
     start = max(0.0, float(np.median(observed - np.where(np.isfinite(term), term, observed))))
     return {"constant": float(fit_robustly(lambda p: p[0] + term, observed, [[start]], np.zeros(1))[0])}
 
 
-def predict_queue(load: Load, parameters: Parameters) -> Floats:
+def predict_queue(load: WindowLoad, parameters: Parameters) -> Floats:
     return parameters["constant"] + queue_term(load, load.variance)
 
 
-def fit_bursty(load: Load, observed: Floats) -> dict[str, float]:
+def fit_bursty(load: WindowLoad, observed: Floats) -> dict[str, float]:
     """The term grows in proportion to the variance, so two values of it give all others."""
     unit = load.mean**2
     still, moved = queue_term(load, 0.0), queue_term(load, unit)
@@ -53,5 +53,5 @@ def fit_bursty(load: Load, observed: Floats) -> dict[str, float]:
     return {"constant": float(constant), "variance": float(scale * unit)}
 
 
-def predict_bursty(load: Load, parameters: Parameters) -> Floats:
+def predict_bursty(load: WindowLoad, parameters: Parameters) -> Floats:
     return parameters["constant"] + queue_term(load, parameters["variance"])

@@ -7,27 +7,29 @@ from typing import NamedTuple
 
 from scaler.model.kernel import Floats
 from tuner.surrogate.batch_model import fit_batches, predict_batches
-from tuner.surrogate.load import Load, remember
+from tuner.surrogate.load import WindowLoad, blend_earlier
 from tuner.surrogate.queue_model import fit_bursty, fit_queue, predict_bursty, predict_queue
 
 
-class Model(NamedTuple):
+class ResponseModel(NamedTuple):
     says: str
-    fit: Callable[[Load, Floats], dict[str, float]]
-    predict: Callable[[Load, Mapping[str, float]], Floats]
+    fit: Callable[[WindowLoad, Floats], dict[str, float]]
+    predict: Callable[[WindowLoad, Mapping[str, float]], Floats]
 
 
-def fit_model(name: str, load: Load, observed: Floats, memory: float) -> dict[str, float]:
+def fit_model(name: str, load: WindowLoad, observed: Floats, memory: float) -> dict[str, float]:
     """The model's parameters, and the share of its load that is still felt in the window after."""
-    return {**MODELS[name].fit(remember(load, memory), observed), "memory": memory}
+    return {**MODELS[name].fit(blend_earlier(load, memory), observed), "memory": memory}
 
 
-def predict_model(name: str, load: Load, parameters: Mapping[str, float]) -> Floats:
-    return MODELS[name].predict(remember(load, parameters["memory"]), parameters)
+def predict_model(name: str, load: WindowLoad, parameters: Mapping[str, float]) -> Floats:
+    return MODELS[name].predict(blend_earlier(load, parameters["memory"]), parameters)
 
 
-MODELS: dict[str, Model] = {  # the simpler before the richer
-    "queue": Model("M/G/1 and a constant", fit_queue, predict_queue),
-    "bursty": Model("M/G/1 with a variance fitted to the response times, and a constant", fit_bursty, predict_bursty),
-    "batches": Model("half the interval between triggers and the batch", fit_batches, predict_batches),
+MODELS: dict[str, ResponseModel] = {  # the simpler before the richer
+    "queue": ResponseModel("M/G/1 and a constant", fit_queue, predict_queue),
+    "bursty": ResponseModel(
+        "M/G/1 with a variance fitted to the response times, and a constant", fit_bursty, predict_bursty
+    ),
+    "batches": ResponseModel("half the interval between triggers and the batch", fit_batches, predict_batches),
 }

@@ -22,7 +22,7 @@ RANK = ("records", "tasks", "busy")  # the more exact evidence before the less
 
 
 @dataclass(frozen=True, slots=True)
-class Service:
+class ServiceMoments:
     """Service moments on one node type, as fast as that type is."""
 
     evidence: str  # records, tasks, or busy: replicas' working time over tuples
@@ -36,7 +36,7 @@ class Service:
     says: str
 
 
-def list_services(windows: Windows) -> tuple[dict[str, Service], str]:
+def list_services(windows: Windows) -> tuple[dict[str, ServiceMoments], str]:
     """Every node type's service moments, and the type that the others are compared with."""
     found = {name: service for name in windows.node_types if (service := measure(windows, name)) is not None}
     named = [name for name in found if name != UNNAMED]
@@ -51,12 +51,12 @@ def list_services(windows: Windows) -> tuple[dict[str, Service], str]:
     return found, choose_reference(found) if found else UNNAMED
 
 
-def choose_reference(services: Mapping[str, Service]) -> str:
+def choose_reference(services: Mapping[str, ServiceMoments]) -> str:
     """Of the best evidence, the type with most tuples."""
     return min(services, key=lambda name: (RANK.index(services[name].evidence), -services[name].tuples, name))
 
 
-def measure(windows: Windows, node_type: str) -> Service | None:
+def measure(windows: Windows, node_type: str) -> ServiceMoments | None:
     """The moments from the best evidence that there is; None where there is none."""
     j = windows.node_types.index(node_type)
     column = {name: table[:, j] for name, table in windows.by_type.items()}
@@ -80,7 +80,7 @@ def add_up(table: Floats) -> list[float]:
     return [float(total) for total in table.sum(axis=1)]
 
 
-def weigh_records(found: MomentEstimate, timed: Floats) -> Service:
+def weigh_records(found: MomentEstimate, timed: Floats) -> ServiceMoments:
     n, total, squares = timed
     mean, variance = found.mean, found.variance
     slips = (total - mean * n) / found.n
@@ -90,7 +90,7 @@ def weigh_records(found: MomentEstimate, timed: Floats) -> Service:
     return describe(found, estimate_positive(mean, slips), around, None)
 
 
-def weigh_tasks(found: MomentEstimate, tasks: Floats) -> Service:
+def weigh_tasks(found: MomentEstimate, tasks: Floats) -> ServiceMoments:
     """Scores of the normal equations, through the inverse of their matrix; of T / R where overhead cannot be told."""
     n, records, time, inverse, rates, squares = tasks
     mean, overhead, variance = found.mean, found.overhead or 0.0, found.variance
@@ -110,14 +110,16 @@ def weigh_tasks(found: MomentEstimate, tasks: Floats) -> Service:
     return describe(found, estimate_positive(mean, slips), around, beyond)
 
 
-def describe(found: MomentEstimate, mean: Estimate, variance: Estimate | None, overhead: Estimate | None) -> Service:
+def describe(
+    found: MomentEstimate, mean: Estimate, variance: Estimate | None, overhead: Estimate | None
+) -> ServiceMoments:
     trusted = found.mean_trusted, found.variance_trusted
-    return Service(
+    return ServiceMoments(
         found.evidence, found.windows, found.n, mean, trusted[0], variance, trusted[1], overhead, found.sentence
     )
 
 
-def time_busy(tuples: Floats, busy: Floats) -> Service | None:
+def time_busy(tuples: Floats, busy: Floats) -> ServiceMoments | None:
     """The mean alone, from how long replicas were busy with how many tuples."""
     n = float(tuples.sum())
     if not n > 0.0 or not busy.sum() > 0.0:
@@ -125,10 +127,10 @@ def time_busy(tuples: Floats, busy: Floats) -> Service | None:
     mean = float(busy.sum()) / n
     spread = estimate_positive(mean, (busy - mean * tuples) / n)
     said = f"From the working time of replicas over {n:,.0f} tuples, which holds overheads and tells no variance."
-    return Service("busy", tuples.size, n, spread, tuples.size > 1, None, False, None, said)
+    return ServiceMoments("busy", tuples.size, n, spread, tuples.size > 1, None, False, None, said)
 
 
-def compare(service: Service, reference: Service) -> Estimate:
+def compare(service: ServiceMoments, reference: ServiceMoments) -> Estimate:
     """How many times as fast as the reference: the quotient of two independent means, its interval in factors."""
     ratio = reference.mean.value / service.mean.value
     reaches = [math.log(e.high / e.value) if e.high > 0.0 else math.inf for e in (service.mean, reference.mean)]

@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 
 from scaler.model.nodes import NodeType
 from tuner.surrogate.estimate import Estimate
-from tuner.surrogate.service_moments import Service, compare
+from tuner.surrogate.service_moments import ServiceMoments, compare
 from tuner.surrogate.surrogate import Speedup
 
 
-def anchor(services: Mapping[str, Service], reference: str, declared: Sequence[NodeType]) -> str:
+def anchor(services: Mapping[str, ServiceMoments], reference: str, declared: Sequence[NodeType]) -> str:
     """The type declared to have speed 1 where it was seen as exactly as the reference, so that the unit stays put."""
     units = [node.name for node in declared if node.speedup == 1.0 and node.name in services]
     same = [name for name in units if services[name].evidence == services[reference].evidence]
@@ -22,7 +22,7 @@ def anchor(services: Mapping[str, Service], reference: str, declared: Sequence[N
 
 
 def find_speedups(
-    services: Mapping[str, Service], used: Sequence[str], declared: Sequence[NodeType], reference: str
+    services: Mapping[str, ServiceMoments], used: Sequence[str], declared: Sequence[NodeType], reference: str
 ) -> tuple[Speedup, ...]:
     """One for every type used or declared; evidence of another kind than the reference's is not compared with it."""
     stated = {node.name: node.speedup for node in declared}

@@ -29,7 +29,7 @@ class Speedup:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class LoadGroup:
     """Held-out windows of about the same load, together."""
 
     utilisation: float
@@ -45,7 +45,7 @@ class Accuracy:
     error: Estimate  # mean over groups of equal load of |predicted / observed - 1|
     bias: float  # mean over those groups of predicted / observed - 1
     per_window: float  # mean over single windows of |predicted / observed - 1|, with the luck of each window in it
-    groups: tuple[Group, ...]
+    groups: tuple[LoadGroup, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Calibration:
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class PredictedWindow:
     """One window as it was, and as it was predicted."""
 
     time: float
@@ -69,7 +69,7 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class Rates:
+class RateDistribution:
     """The distribution of arrival rates: quantiles at equal steps from least to greatest."""
 
     quantiles: tuple[float, ...]
@@ -89,11 +89,11 @@ class OperatorSurrogate:
     overhead: Estimate | None  # of a task
     selectivity: Estimate | None
     speedups: tuple[Speedup, ...]
-    rates: Rates
+    rates: RateDistribution
     utilisation: tuple[float, float]  # 5 and 95 % quantile
     response: Calibration | None  # None: no response times were seen
     replayed: Calibration | None  # what the simulator replays in its stead
-    points: tuple[Point, ...]
+    points: tuple[PredictedWindow, ...]
 
 
 @dataclass(frozen=True, slots=True)

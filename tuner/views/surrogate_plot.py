@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from scaler.model.kernel import Floats
-from tuner.surrogate.surrogate import Point
+from tuner.surrogate.surrogate import PredictedWindow
 from tuner.views.charts import wrap
 from tuner.views.scale import Scale, Ticks
 from tuner.views.svg import WIDE, draw_bottom_axis, draw_left_axis, draw_plot, place
@@ -23,7 +23,7 @@ STYLE = """
 """
 
 
-def shown(points: Sequence[Point]) -> list[Point]:
+def shown(points: Sequence[PredictedWindow]) -> list[PredictedWindow]:
     """Those with a finite prediction, those fitted on first so that held-out ones lie on top."""
     finite = [point for point in points if math.isfinite(point.predicted) and point.observed > 0.0]
     return sorted(finite, key=lambda point: point.held_out)
@@ -49,7 +49,7 @@ def ticks(scale: Scale, factor: float = 1.0) -> Ticks:
     return [(float(share), f"{value * factor:.6g}") for share, value in zip(shares, kept, strict=True)]
 
 
-def draw_text(points: Sequence[Point], ascii_only: bool = False) -> str:
+def draw_text(points: Sequence[PredictedWindow], ascii_only: bool = False) -> str:
     """A scatter for a terminal: predicted upwards, observed to the right, the diagonal where both are equal."""
     some = shown(points)
     if not some:
@@ -76,7 +76,7 @@ def draw_text(points: Sequence[Point], ascii_only: bool = False) -> str:
     return "\n".join([*rows, foot, legend])
 
 
-def draw_agreement(points: Sequence[Point]) -> str:
+def draw_agreement(points: Sequence[PredictedWindow]) -> str:
     """Predicted against observed, as a figure with its legend."""
     some = shown(points)
     if not some:
@@ -95,7 +95,7 @@ def draw_agreement(points: Sequence[Point]) -> str:
     return wrap(draw_plot(HIGH, marks, around, "Predicted against observed response times"), legend)
 
 
-def draw_course(points: Sequence[Point]) -> str:
+def draw_course(points: Sequence[PredictedWindow]) -> str:
     """Response times over utilisation: what was observed in each window and what was predicted for it."""
     some = shown(points)
     if not some:
@@ -114,7 +114,7 @@ def draw_course(points: Sequence[Point]) -> str:
     return wrap(draw_plot(HIGH, marks, around, "Response times over utilisation"), legend)
 
 
-def draw_dot(x: float, y: float, point: Point) -> str:
+def draw_dot(x: float, y: float, point: PredictedWindow) -> str:
     said = (
         f"observed {1000 * point.observed:.4g} ms, predicted {1000 * point.predicted:.4g} ms at utilisation "
         f"{point.utilisation:.2f}{', held out' if point.held_out else ''}"

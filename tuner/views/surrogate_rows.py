@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tuner.surrogate.estimate import Estimate, say
+from tuner.surrogate.estimate import Estimate, format_estimate
 from tuner.surrogate.surrogate import Calibration, OperatorSurrogate, Speedup, Surrogate
 from tuner.views.comparison_table import Column
 
 Show = Callable[[OperatorSurrogate], str]
 COLUMNS: dict[str, tuple[Show, str]] = {
     "mean ms": (
-        lambda o: say(o.mean, 1000.0, 4),
+        lambda o: format_estimate(o.mean, 1000.0, 4),
         "service time of one tuple at speed 1, with the interval that holds it at 95 % confidence",
     ),
     "variance ms²": (lambda o: say_some(o.variance, 1e6), "of that time, with its interval"),
@@ -36,14 +36,14 @@ def list_columns(surrogate: Surrogate) -> list[Column]:
 
 
 def say_some(figure: Estimate | None, factor: float = 1.0) -> str:
-    return "unknown" if figure is None else say(figure, factor)
+    return "unknown" if figure is None else format_estimate(figure, factor)
 
 
 def say_speed(speedup: Speedup) -> str:
     name = speedup.node_type or "any"
     if speedup.assumed:
         return f"{name} {speedup.speed.value:.3g} (declared)"
-    return f"{name} {say(speedup.speed)}" if speedup.speed.error else f"{name} {speedup.speed.value:.3g}"
+    return f"{name} {format_estimate(speedup.speed)}" if speedup.speed.error else f"{name} {speedup.speed.value:.3g}"
 
 
 def say_error(calibration: Calibration | None) -> str:

@@ -11,14 +11,14 @@ from scaler.model.errors import BadInput
 from tuner.scenario.qos import QoS
 from tuner.search.space.evaluated import History
 from tuner.search.space.parameters import Parameters
-from tuner.search.space.space import Space
+from tuner.search.space.space import SearchSpace
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class SearchProblem:
     """What an engine searches: the space, and what is demanded; `budget` evaluations in all."""
 
-    space: Space
+    space: SearchSpace
     qos: QoS
     budget: int
 
@@ -31,33 +31,39 @@ class Suggestion:
     note: Mapping[str, Any] = field(default_factory=dict)  # of plain numbers, texts and lists
 
 
-class Ask(Protocol):
+class Engine(Protocol):
     """Suggest `count` things to try next, fewer or none where the engine has done all that it does."""
 
-    def __call__(self, question: Question, history: History, seed: int, count: int = 1) -> list[Suggestion]: ...
+    def __call__(self, problem: SearchProblem, history: History, seed: int, count: int = 1) -> list[Suggestion]: ...
 
 
-class Entry(NamedTuple):
+class EngineEntry(NamedTuple):
     """Where an engine lives, so that none is imported that is not used, and what it is."""
 
     where: str
     summary: str
 
 
-ENGINES: dict[str, Entry] = {
-    "gp": Entry("tuner.search.engines.gp:ask", "Gaussian processes of cost and constraints (GPyTorch), jointly"),
-    "skopt": Entry("tuner.search.engines.skopt:ask", "the paper's Algorithm 4, on scikit-optimize"),
-    "optuna": Entry("tuner.search.engines.optuna_samplers:ask_tpe", "Optuna's tree-structured Parzen estimators"),
-    "optuna-cmaes": Entry("tuner.search.engines.optuna_samplers:ask_cmaes", "Optuna's evolution strategy"),
-    "optuna-gp": Entry("tuner.search.engines.optuna_samplers:ask_gp", "Optuna's Gaussian processes"),
-    "random": Entry("tuner.search.engines.sobol:ask", "a Sobol sequence"),
-    "naive": Entry("tuner.search.engines.naive:ask", "the paper's Algorithm 5: equal shares and weights, once"),
+ENGINES: dict[str, EngineEntry] = {
+    "gp": EngineEntry(
+        "tuner.search.engines.gp:suggest", "Gaussian processes of cost and constraints (GPyTorch), jointly"
+    ),
+    "skopt": EngineEntry("tuner.search.engines.skopt:suggest", "the paper's Algorithm 4, on scikit-optimize"),
+    "optuna": EngineEntry(
+        "tuner.search.engines.optuna_samplers:suggest_tpe", "Optuna's tree-structured Parzen estimators"
+    ),
+    "optuna-cmaes": EngineEntry("tuner.search.engines.optuna_samplers:suggest_cmaes", "Optuna's evolution strategy"),
+    "optuna-gp": EngineEntry("tuner.search.engines.optuna_samplers:suggest_gp", "Optuna's Gaussian processes"),
+    "random": EngineEntry("tuner.search.engines.sobol:suggest", "a Sobol sequence"),
+    "naive": EngineEntry(
+        "tuner.search.engines.naive:suggest", "the paper's Algorithm 5: equal shares and weights, once"
+    ),
 }
 
 
-def find_engine(name: str) -> Ask:
+def find_engine(name: str) -> Engine:
     if name not in ENGINES:
         raise BadInput(f"there is no engine {name!r}; choose one of {', '.join(ENGINES)}")
     module, _, attribute = ENGINES[name].where.partition(":")
-    ask: Ask = getattr(import_module(module), attribute)
+    ask: Engine = getattr(import_module(module), attribute)
     return ask

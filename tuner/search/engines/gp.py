@@ -17,12 +17,12 @@ from scipy.special import log_ndtr
 
 from scaler.model.kernel import Floats
 from tuner.scenario.qos import QoS
-from tuner.search.engines import Question, Suggestion
+from tuner.search.engines import SearchProblem, Suggestion
 from tuner.search.engines.candidate_pool import design, perturb, put_together, spread, take_apart, to_coordinates
 from tuner.search.engines.gaussian import Fitted, alone, fit, imagine, predict, recall, save
-from tuner.search.space.evaluated import History, Outcome, meets
+from tuner.search.space.evaluated import EvaluationOutcome, History, meets
 from tuner.search.space.parameters import Parameters
-from tuner.search.space.space import Space
+from tuner.search.space.space import SearchSpace
 
 LEAST_START, MOST_START = 6, 12
 AGAIN_FIRST = 3  # parameters of earlier runs that are tried first
@@ -36,55 +36,57 @@ GAINS = (0.002, 0.01, 0.03)  # in log cost, in turns: less is no improvement, so
 POOL, AROUND, BEST, AGAIN = 768, 96, 8, 32
 
 
-def ask(question: Question, history: History, seed: int, count: int = 1) -> list[Suggestion]:
+def suggest(problem: SearchProblem, history: History, seed: int, count: int = 1) -> list[Suggestion]:
     """The start design first, then what the processes expect the most of."""
     own = sum(1 for outcome in history if outcome.age == 0.0)
     known = [outcome for outcome in history if not math.isnan(outcome.cost)]
-    first = begin(question, history, seed)
+    first = begin(problem, history, seed)
     if not known:  # whatever was tried has failed
-        first += design(question.space, own + count, seed + 1)
+        first += design(problem.space, own + count, seed + 1)
     begun = [Suggestion(parameters) for parameters in first[own : own + count]]
     left = count - len(begun)
     if left == 0:
         return begun
     rng = np.random.default_rng([seed, own])
     with alone():
-        return begun + choose(question, known, left, GAINS[own % len(GAINS)], rng)
+        return begun + choose(problem, known, left, GAINS[own % len(GAINS)], rng)
 
 
-def begin(question: Question, history: History, seed: int) -> list[Parameters]:
+def begin(problem: SearchProblem, history: History, seed: int) -> list[Parameters]:
     """What is tried before the processes are asked: the best of earlier runs, then a design for what is left."""
-    wanted = min(MOST_START, LEAST_START + len(question.space.operators) // 2, max(2, question.budget // 4))
+    wanted = min(MOST_START, LEAST_START + len(problem.space.operators) // 2, max(2, problem.budget // 4))
     earlier = [outcome for outcome in history if outcome.age > 0.0 and not math.isnan(outcome.cost)]
-    promising = sorted((o for o in earlier if meets(o, question.qos)), key=lambda o: (o.age > 0.5, o.cost))
+    promising = sorted((o for o in earlier if meets(o, problem.qos)), key=lambda o: (o.age > 0.5, o.cost))
     again = list(dict.fromkeys(outcome.parameters for outcome in promising))[:AGAIN_FIRST]
     left = max(0, wanted - len(earlier)) if again else wanted
-    return again + (design(question.space, left, seed) if left > 0 else [])
+    return again + (design(problem.space, left, seed) if left > 0 else [])
 
 
 def choose(
-    question: Question, known: list[Outcome], count: int, gain: float, rng: np.random.Generator
+    problem: SearchProblem, known: list[EvaluationOutcome], count: int, gain: float, rng: np.random.Generator
 ) -> list[Suggestion]:
-    space = question.space
+    space = problem.space
     shares, ratios = separate(known)
-    fitted, limits, (_, scale) = model(space, question.qos, known)
+    fitted, limits, (_, scale) = model(space, problem.qos, known)
     note = {"processes": save(fitted.model)}
     suggestions: list[Suggestion] = []
     for _ in range(count):
-        x, r = search_pool(question, fitted, limits, gain / scale, shares, ratios, rng)
+        x, r = search_pool(problem, fitted, limits, gain / scale, shares, ratios, rng)
         suggestions.append(Suggestion(put_together(x[None], r[None])[0], note))
         if len(suggestions) < count:
             fitted = imagine(fitted, to_coordinates(space, x[None], r[None]))
     return suggestions
 
 
-def separate(known: Sequence[Outcome]) -> tuple[Floats, Floats]:
+def separate(known: Sequence[EvaluationOutcome]) -> tuple[Floats, Floats]:
     """Shares [m, n] and logarithms of the weights' ratios [m, 2]."""
     parts = [take_apart(outcome.parameters) for outcome in known]
     return np.array([x for x, _ in parts]), np.array([r for _, r in parts])
 
 
-def model(space: Space, qos: QoS, known: Sequence[Outcome]) -> tuple[Fitted, Floats, tuple[float, float]]:
+def model(
+    space: SearchSpace, qos: QoS, known: Sequence[EvaluationOutcome]
+) -> tuple[Fitted, Floats, tuple[float, float]]:
     """Processes of the standardised figures, what both constraints are to stay under there, and the cost's scaling."""
     figures, noise = list_targets(known, qos)
     middle, scale = figures.mean(axis=1, keepdims=True), figures.std(axis=1, keepdims=True).clip(1e-3)
@@ -94,7 +96,7 @@ def model(space: Space, qos: QoS, known: Sequence[Outcome]) -> tuple[Fitted, Flo
     return fitted, ((0.0 - middle) / scale)[1:, 0], (float(middle[0, 0]), float(scale[0, 0]))
 
 
-def judge(space: Space, qos: QoS, known: Sequence[Outcome]) -> list[tuple[float, float]]:
+def estimate_candidates(space: SearchSpace, qos: QoS, known: Sequence[EvaluationOutcome]) -> list[tuple[float, float]]:
     """What the processes believe of points that were tried: their cost, and how likely they are feasible."""
     with alone():
         fitted, limits, (middle, scale) = model(space, qos, known)
@@ -104,7 +106,7 @@ def judge(space: Space, qos: QoS, known: Sequence[Outcome]) -> list[tuple[float,
 
 
 def search_pool(
-    question: Question,
+    problem: SearchProblem,
     fitted: Fitted,
     limits: Floats,
     gain: float,
@@ -113,7 +115,7 @@ def search_pool(
     rng: np.random.Generator,
 ) -> tuple[Floats, Floats]:
     """The point of greatest acquisition: of a pool, then of the neighbourhoods of its best."""
-    space = question.space
+    space = problem.space
     mean, deviation = recall(fitted)
     likely = feasibility(mean, deviation, limits)
     goal = find_incumbent(mean[0], likely) - gain
@@ -158,7 +160,7 @@ def log_improvement(z: Floats) -> Floats:
     return np.where(z > -6.0, near, far)
 
 
-def list_targets(known: Sequence[Outcome], qos: QoS) -> tuple[Floats, Floats]:
+def list_targets(known: Sequence[EvaluationOutcome], qos: QoS) -> tuple[Floats, Floats]:
     """Log cost and both squashed constraints [3, n], and their standard errors."""
     cost = np.array([outcome.cost for outcome in known])
     rows, errors = [np.log(np.maximum(cost, 1e-12))], [log_errors(known, cost)]
@@ -173,7 +175,7 @@ def list_targets(known: Sequence[Outcome], qos: QoS) -> tuple[Floats, Floats]:
     return np.array(rows), np.hypot(np.array(errors), AGEING * age)
 
 
-def log_errors(known: Sequence[Outcome], cost: Floats) -> Floats:
+def log_errors(known: Sequence[EvaluationOutcome], cost: Floats) -> Floats:
     """Of the log cost: stated where several seeds say it, else as usual here, or large where it was given up early."""
     error = np.array([outcome.cost_error for outcome in known]) / np.maximum(cost, 1e-12)
     several = error[~np.isnan(error) & (error > 0.0)]

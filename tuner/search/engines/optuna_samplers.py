@@ -15,28 +15,28 @@ from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState
 
 from tuner.scenario.qos import QoS
-from tuner.search.engines import Question, Suggestion
-from tuner.search.space.evaluated import History, Outcome
-from tuner.search.space.space import Space, from_cube, to_cube
+from tuner.search.engines import SearchProblem, Suggestion
+from tuner.search.space.evaluated import EvaluationOutcome, History
+from tuner.search.space.space import SearchSpace, from_cube, to_cube
 
 PENALTY = 100.0  # of a broken constraint, as in the paper, for the one sampler that knows none
 LEAST_SOURCE = 20  # earlier trials, the best tenth of which is where the evolution strategy starts
 
 
-def ask_tpe(question: Question, history: History, seed: int, count: int = 1) -> list[Suggestion]:
+def suggest_tpe(problem: SearchProblem, history: History, seed: int, count: int = 1) -> list[Suggestion]:
     """Tree-structured Parzen estimators."""
-    return consult(question, history, lambda draw: TPESampler(seed=draw), seed, count)
+    return consult(problem, history, lambda draw: TPESampler(seed=draw), seed, count)
 
 
-def ask_gp(question: Question, history: History, seed: int, count: int = 1) -> list[Suggestion]:
+def suggest_gp(problem: SearchProblem, history: History, seed: int, count: int = 1) -> list[Suggestion]:
     """Gaussian processes of the cost and of both constraints."""
-    return consult(question, history, lambda draw: GPSampler(seed=draw), seed, count)
+    return consult(problem, history, lambda draw: GPSampler(seed=draw), seed, count)
 
 
-def ask_cmaes(question: Question, history: History, seed: int, count: int = 1) -> list[Suggestion]:
+def suggest_cmaes(problem: SearchProblem, history: History, seed: int, count: int = 1) -> list[Suggestion]:
     """An evolution strategy; its state is found again by telling it this run's own trials in their order."""
     with quiet():
-        earlier = [freeze(question, outcome, penalise) for outcome in history if outcome.age > 0.0]
+        earlier = [freeze(problem, outcome, penalise) for outcome in history if outcome.age > 0.0]
         source = [trial for trial in earlier if trial.state == TrialState.COMPLETE]
         own = [outcome for outcome in history if outcome.age == 0.0]
         sampler = CmaEsSampler(
@@ -46,39 +46,39 @@ def ask_cmaes(question: Question, history: History, seed: int, count: int = 1) -
         )
         study = optuna.create_study(sampler=sampler)
         for outcome in own:
-            tell_again(study, question, outcome)
-        return ask_study(study, question.space, count)
+            tell_again(study, problem, outcome)
+        return ask_study(study, problem.space, count)
 
 
-def tell_again(study: Study, question: Question, outcome: Outcome) -> None:
+def tell_again(study: Study, problem: SearchProblem, outcome: EvaluationOutcome) -> None:
     """Let the sampler go through a trial once more: it draws as it did, and the point that was tried is taken."""
-    study.enqueue_trial(to_point(question.space, outcome))
+    study.enqueue_trial(to_point(problem.space, outcome))
     trial = study.ask()
     _ = trial.relative_params  # what it draws is worked out when it is looked at
-    for name in distributions(question.space):
+    for name in distributions(problem.space):
         trial.suggest_float(name, 0.0, 1.0)
     if math.isnan(outcome.cost):
         study.tell(trial, state=TrialState.FAIL)
     else:
-        study.tell(trial, penalise(outcome, question.qos))
+        study.tell(trial, penalise(outcome, problem.qos))
 
 
 def consult(
-    question: Question, history: History, make: Callable[[int], BaseSampler], seed: int, count: int
+    problem: SearchProblem, history: History, make: Callable[[int], BaseSampler], seed: int, count: int
 ) -> list[Suggestion]:
     """Ask a sampler that remembers nothing but trials, seeded anew for each of this run's."""
     own = sum(outcome.age == 0.0 for outcome in history)
     with quiet():
         study = optuna.create_study(sampler=make(mix(seed, own)))
-        study.add_trials([freeze(question, outcome, lambda o, _: o.cost) for outcome in history])
-        return ask_study(study, question.space, count)
+        study.add_trials([freeze(problem, outcome, lambda o, _: o.cost) for outcome in history])
+        return ask_study(study, problem.space, count)
 
 
 def mix(seed: int, own: int) -> int:
     return int(np.random.SeedSequence([seed, own]).generate_state(1)[0])
 
 
-def ask_study(study: Study, space: Space, count: int) -> list[Suggestion]:
+def ask_study(study: Study, space: SearchSpace, count: int) -> list[Suggestion]:
     names = distributions(space)
     trials = [study.ask(names) for _ in range(count)]
     points = np.array([[trial.params[name] for name in names] for trial in trials]).reshape(count, space.size)
@@ -88,10 +88,12 @@ def ask_study(study: Study, space: Space, count: int) -> list[Suggestion]:
     ]
 
 
-def freeze(question: Question, outcome: Outcome, value: Callable[[Outcome, QoS], float]) -> FrozenTrial:
+def freeze(
+    problem: SearchProblem, outcome: EvaluationOutcome, value: Callable[[EvaluationOutcome, QoS], float]
+) -> FrozenTrial:
     """An outcome as a finished trial, with what is left of each constraint below zero."""
     failed = math.isnan(outcome.cost)
-    qos = question.qos
+    qos = problem.qos
     broken_by = {
         "violations": outcome.violations - qos.eta_v,
         "reconfigurations": outcome.reconfigurations - qos.eta_r,
@@ -99,23 +101,23 @@ def freeze(question: Question, outcome: Outcome, value: Callable[[Outcome, QoS],
     return optuna.trial.create_trial(
         state=TrialState.FAIL if failed else TrialState.COMPLETE,
         value=None if failed else value(outcome, qos),
-        params=to_point(question.space, outcome),
-        distributions=distributions(question.space),
+        params=to_point(problem.space, outcome),
+        distributions=distributions(problem.space),
         constraints=None if failed else broken_by,
     )
 
 
-def penalise(outcome: Outcome, qos: QoS) -> float:
+def penalise(outcome: EvaluationOutcome, qos: QoS) -> float:
     """The cost, and for each broken constraint a penalty that grows with how far it is broken."""
     excess = (outcome.violations / qos.eta_v - 1.0, outcome.reconfigurations / qos.eta_r - 1.0)
     return outcome.cost + sum(PENALTY * (1.0 + more) for more in excess if more > 0.0)
 
 
-def distributions(space: Space) -> dict[str, BaseDistribution]:
+def distributions(space: SearchSpace) -> dict[str, BaseDistribution]:
     return {f"x{i}": FloatDistribution(0.0, 1.0) for i in range(space.size)}
 
 
-def to_point(space: Space, outcome: Outcome) -> dict[str, float]:
+def to_point(space: SearchSpace, outcome: EvaluationOutcome) -> dict[str, float]:
     """The point of the cube that was asked for, or one of the same parameters where it was not asked for here."""
     point = outcome.note.get("point")
     if point is None:

@@ -20,11 +20,11 @@ from threadpoolctl import ThreadpoolController
 
 from scaler.model.kernel import Floats
 from tuner.scenario.qos import QoS
-from tuner.search.engines import Question, Suggestion
+from tuner.search.engines import SearchProblem, Suggestion
 from tuner.search.engines.naive import EQUAL_WEIGHTS, bounds_of_paths, equal_shares
-from tuner.search.space.evaluated import History, Outcome
+from tuner.search.space.evaluated import EvaluationOutcome, History
 from tuner.search.space.parameters import Parameters
-from tuner.search.space.space import Space, find_centre, gather, settle
+from tuner.search.space.space import SearchSpace, find_centre, gather, project_to_limits
 
 N_BO = 25  # evaluations in a phase, the random ones at its start included
 START = {"shares": 5, "weights": 3}  # of these random
@@ -49,18 +49,18 @@ class Phase:
 
     round: int
     name: str  # "shares" or "weights"
-    tried: tuple[Outcome, ...]
+    tried: tuple[EvaluationOutcome, ...]
 
 
-def ask(question: Question, history: History, seed: int, count: int = 1) -> list[Suggestion]:
+def suggest(problem: SearchProblem, history: History, seed: int, count: int = 1) -> list[Suggestion]:
     """The next points of the phase, no more of them than it has left; none after two rounds without gain."""
     own = [outcome for outcome in history if outcome.age == 0.0]
     phase = find_phase(own)
-    if is_over(own, phase, question.qos):
+    if is_over(own, phase, problem.qos):
         return []
-    domain = find_domain(question.space, phase.name)
+    domain = find_domain(problem.space, phase.name)
     points = [outcome.note["point"] for outcome in phase.tried]
-    values = [penalise(outcome, question.qos) for outcome in phase.tried]
+    values = [penalise(outcome, problem.qos) for outcome in phase.tried]
     suggestions: list[Suggestion] = []
     for i in range(min(count, N_BO - len(phase.tried))):
         rng = np.random.default_rng([seed, len(own) + i])
@@ -70,13 +70,13 @@ def ask(question: Question, history: History, seed: int, count: int = 1) -> list
         else:
             with THREADS.limit(limits=1, user_api="blas"):  # with matrices this small, more of them wait for each other
                 point, believed = improve(domain, np.array(points)[finite], np.array(values)[finite], rng)
-        suggestions.append(suggest(question, own, phase, point))
+        suggestions.append(complete_point(problem, own, phase, point))
         points.append(point.tolist())
         values.append(believed)  # within a batch, what is predicted is taken for what will be seen
     return suggestions
 
 
-def find_phase(own: Sequence[Outcome]) -> Phase:
+def find_phase(own: Sequence[EvaluationOutcome]) -> Phase:
     """The phase that the last suggestion was for, or the one after it where that is complete."""
     tried = [outcome for outcome in own if "phase" in outcome.note]
     if not tried:
@@ -88,7 +88,7 @@ def find_phase(own: Sequence[Outcome]) -> Phase:
     return Phase(number, "weights", ()) if name == "shares" else Phase(number + 1, "shares", ())
 
 
-def is_over(own: Sequence[Outcome], phase: Phase, qos: QoS) -> bool:
+def is_over(own: Sequence[EvaluationOutcome], phase: Phase, qos: QoS) -> bool:
     """Whether the last rounds that are complete have found nothing better than was known before them."""
     if phase.round < PATIENCE:
         return False
@@ -98,30 +98,30 @@ def is_over(own: Sequence[Outcome], phase: Phase, qos: QoS) -> bool:
     return not late < early
 
 
-def penalise(outcome: Outcome, qos: QoS) -> float:
+def penalise(outcome: EvaluationOutcome, qos: QoS) -> float:
     """What the paper minimises in either phase."""
     broken = int(outcome.violations > qos.eta_v) + int(outcome.reconfigurations > qos.eta_r)
     return outcome.cost + PENALTY * broken
 
 
-def suggest(question: Question, own: Sequence[Outcome], phase: Phase, point: Floats) -> Suggestion:
+def complete_point(problem: SearchProblem, own: Sequence[EvaluationOutcome], phase: Phase, point: Floats) -> Suggestion:
     """A point of the phase's domain, with the other half of the parameters from the best found."""
-    best = find_best(question, own)
+    best = find_best(problem, own)
     note = {"round": phase.round, "phase": phase.name, "point": point.tolist()}
     if phase.name == "shares":
         return Suggestion(Parameters(tuple(point.tolist()), best.weights), note)
     return Suggestion(gather(np.array([best.shares]), point[None])[0], note)
 
 
-def find_best(question: Question, own: Sequence[Outcome]) -> Parameters:
+def find_best(problem: SearchProblem, own: Sequence[EvaluationOutcome]) -> Parameters:
     known = [outcome for outcome in own if not math.isnan(outcome.cost)]
     if known:
-        return min(known, key=lambda outcome: penalise(outcome, question.qos)).parameters
-    shares = settle(question.space, equal_shares(question.space)[None])
+        return min(known, key=lambda outcome: penalise(outcome, problem.qos)).parameters
+    shares = project_to_limits(problem.space, equal_shares(problem.space)[None])
     return gather(shares, np.array([EQUAL_WEIGHTS]))[0]
 
 
-def find_domain(space: Space, name: str) -> Space:
+def find_domain(space: SearchSpace, name: str) -> SearchSpace:
     """What a phase chooses among, written as a space: the weights are one path of three operators."""
     if name == "weights":
         low, high = (np.array([end]) for end in WEIGHTS_SUM)
@@ -148,16 +148,16 @@ def find_domain(space: Space, name: str) -> Space:
     return space if centre is None else replace(tight, centre=centre)
 
 
-def sample(domain: Space, rng: Draw, count: int) -> Floats:
+def sample(domain: SearchSpace, rng: Draw, count: int) -> Floats:
     """Random points [count, n] of the domain: even in their proportions, then in how much of the limits they use."""
-    points = settle(domain, rng.exponential(size=(count, len(domain.operators))))
+    points = project_to_limits(domain, rng.exponential(size=(count, len(domain.operators))))
     sums = points @ domain.incidence.T
     up = (domain.high / sums).min(axis=1)
     down = np.maximum((domain.low / sums).max(axis=1), (domain.least / points).max(axis=1))
     return np.asarray(points * rng.uniform(np.minimum(down, 1.0), np.maximum(up, 1.0))[:, None])
 
 
-def improve(domain: Space, points: Floats, values: Floats, rng: Draw) -> tuple[Floats, float]:
+def improve(domain: SearchSpace, points: Floats, values: Floats, rng: Draw) -> tuple[Floats, float]:
     """The point of the greatest expected improvement on the values [m] at the points [m, n], and the value there."""
     model = fit(points, values, rng)
     best = values.min()
@@ -166,7 +166,7 @@ def improve(domain: Space, points: Floats, values: Floats, rng: Draw) -> tuple[F
     for step in STEPS:
         chosen = np.argsort(-gain, kind="stable")[:REFINED]
         around = np.repeat(pool[chosen], MOVES, axis=0)
-        moved = settle(domain, around * np.exp(step * rng.standard_normal(around.shape)))
+        moved = project_to_limits(domain, around * np.exp(step * rng.standard_normal(around.shape)))
         pool = np.concatenate([pool[chosen], moved])
         gain = np.concatenate([gain[chosen], gaussian_ei(moved, model, best)])
     point = pool[int(np.argmax(gain))]

@@ -12,7 +12,7 @@ from tuner.search.space.parameters import Parameters
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class EvaluationOutcome:
     """One evaluation. Violations and reconfigurations are shares of the slots, cost is a price per hour."""
 
     parameters: Parameters
@@ -27,15 +27,15 @@ class Outcome:
     age: float = 0.0  # how far the workload has moved since, for outcomes of earlier runs; 0: of this run
 
 
-History = Sequence[Outcome]
+History = Sequence[EvaluationOutcome]
 
 
-def meets(outcome: Outcome, qos: QoS) -> bool:
+def meets(outcome: EvaluationOutcome, qos: QoS) -> bool:
     """Whether both constraints were met, taken at face value."""
     return outcome.violations <= qos.eta_v and outcome.reconfigurations <= qos.eta_r
 
 
-def measure_slack(outcome: Outcome, qos: QoS) -> float:
+def measure_slack(outcome: EvaluationOutcome, qos: QoS) -> float:
     """The lesser of both constraints' slacks, as a part of what is allowed; negative where one is broken."""
     if math.isnan(outcome.cost):
         return math.nan

@@ -30,7 +30,7 @@ LEAST_WEIGHT = 1e-3  # of a weight: with none at all, a scaler has nothing to we
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Space:
+class SearchSpace:
     """The shares and weights among which a search chooses."""
 
     operators: tuple[str, ...]
@@ -50,7 +50,7 @@ class Space:
         return len(self.operators) + 2
 
 
-def make_space(application: Application, infrastructure: Infrastructure, qos: QoS, eps: float = EPS) -> Space:
+def make_space(application: Application, infrastructure: Infrastructure, qos: QoS, eps: float = EPS) -> SearchSpace:
     """The space of an application; refused where no shares fit all paths."""
     if not 0.0 < eps < 1.0:
         raise BadInput(f"eps is {eps}, and must lie between 0 and 1")
@@ -68,7 +68,7 @@ def make_space(application: Application, infrastructure: Infrastructure, qos: Qo
     fastest = max(node.speedup for node in infrastructure.types)
     moments = [operator.moments for operator in application.operators]
     idle = np.array([m.mean for m in moments]) / fastest / qos.r_max
-    space = Space(
+    space = SearchSpace(
         operators=names,
         paths=titles,
         incidence=incidence,
@@ -91,7 +91,7 @@ def is_part(incidence: Floats, budget: Floats) -> Flags:
     return np.asarray((contained & (budget[None, :] <= budget[:, None] + WITHIN)).any(axis=1))
 
 
-def check_idle(space: Space) -> None:
+def check_idle(space: SearchSpace) -> None:
     """Refuse a path on which the service alone takes longer than the bound."""
     for title, row, high in zip(space.paths, space.incidence, space.high, strict=True):
         if row @ space.least >= high:
@@ -103,7 +103,7 @@ def check_idle(space: Space) -> None:
             )
 
 
-def check_open(space: Space) -> Space:
+def check_open(space: SearchSpace) -> SearchSpace:
     """The space with its centre; refused where no shares can meet its limits."""
     centre = find_centre(space)
     if centre is None:
@@ -114,7 +114,7 @@ def check_open(space: Space) -> Space:
     return replace(space, centre=centre)
 
 
-def find_centre(space: Space) -> Floats | None:
+def find_centre(space: SearchSpace) -> Floats | None:
     """The shares whose least slack is greatest, by linear programming; None where no shares fit."""
     from scipy.optimize import linprog
 
@@ -125,21 +125,21 @@ def find_centre(space: Space) -> Floats | None:
     return np.asarray(found.x[:n]) if found.status == 0 and found.x[n] > WITHIN else None
 
 
-def list_limits(space: Space) -> tuple[Floats, Floats]:
+def list_limits(space: SearchSpace) -> tuple[Floats, Floats]:
     """All limits as rows [m, n] and ends [m]: shares fit where rows @ shares <= ends."""
     used = space.low > 0.0
     rows = np.concatenate([space.incidence, -space.incidence[used], -np.eye(space.incidence.shape[1])])
     return rows, np.concatenate([space.high, -space.low[used], -space.least])
 
 
-def fits(space: Space, shares: Floats, within: float = 1e-6) -> Flags:
+def fits(space: SearchSpace, shares: Floats, within: float = 1e-6) -> Flags:
     """Which rows of shares [m, n] lie in the space."""
     sums = shares @ space.incidence.T
     along = (sums >= space.low - within) & (sums <= space.high + within)
     return np.asarray(along.all(axis=1) & (shares >= space.least - within).all(axis=1))
 
 
-def settle(space: Space, scores: Floats) -> Floats:
+def project_to_limits(space: SearchSpace, scores: Floats) -> Floats:
     """Shares in the space with the proportions of positive scores [m, n], as far as the paths let them keep these."""
     sums = scores @ space.incidence.T
     # scaled alike as far as all limits let them, to the middle of what these leave: what is settled then stays so
@@ -158,7 +158,7 @@ def settle(space: Space, scores: Floats) -> Floats:
     return draw_in(space, shares)
 
 
-def draw_in(space: Space, shares: Floats) -> Floats:
+def draw_in(space: SearchSpace, shares: Floats) -> Floats:
     """Rows that do not fit, moved towards the centre until they do."""
     rows, ends = list_limits(space)
     beyond, inside = shares @ rows.T - ends, rows @ space.centre - ends  # the latter is negative
@@ -167,20 +167,20 @@ def draw_in(space: Space, shares: Floats) -> Floats:
     return shares + needed * (space.centre - shares)
 
 
-def from_cube(space: Space, points: Floats) -> list[Parameters]:
+def from_cube(space: SearchSpace, points: Floats) -> list[Parameters]:
     """Points [m, n + 2] of the open unit cube, spread evenly over the space where the application is one path.
 
     A score is exponential, and scores over their sum are then even on the simplex; so are sticks broken off twice.
     """
     n = len(space.operators)
     inner = np.clip(points, 1e-6, 1.0 - 1e-6)
-    shares = settle(space, -np.log1p(-inner[:, :n]))
+    shares = project_to_limits(space, -np.log1p(-inner[:, :n]))
     first = 1.0 - np.sqrt(1.0 - inner[:, n])
     rest = (1.0 - first) * inner[:, n + 1]
     return gather(shares, np.stack([first, rest, 1.0 - first - rest], axis=1))
 
 
-def to_cube(space: Space, parameters: Parameters) -> Floats:
+def to_cube(space: SearchSpace, parameters: Parameters) -> Floats:
     """A point of the cube that `from_cube` brings back to these parameters."""
     shares = np.array(parameters.shares)
     scores = -np.expm1(-shares * len(shares) / shares.sum())

@@ -14,7 +14,7 @@ from tuner.service.access.scopes import split_scopes
 from tuner.service.access.token import SECRET, digest, is_live, matches
 from tuner.store.connection import Session, Store
 from tuner.store.records import Token
-from tuner.store.tokens import find_token, list_tokens, note_use
+from tuner.store.tokens import find_token, list_tokens, record_token_use
 
 FRESH = 1.0  # seconds that an answer of the database is believed, and so the longest that a revoked token still works
 NOTED = 60.0  # seconds between two notes that a token is in use
@@ -109,6 +109,6 @@ class Callers:
         """After the answer, for it waits its turn to write; that it is missed once does no harm."""
         try:
             with self.store.begin() as session:
-                note_use(session, caller.token_id, now)
+                record_token_use(session, caller.token_id, now)
         except Retry:
             self.noted.pop(caller.token_id, None)

@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException
 
 from scaler.model.errors import BadInput, NotReady, Retry
 from tuner.service.exchange.wire_documents import shorten
-from tuner.store.faults import Missing, Outdated
+from tuner.store.faults import NotFound, StaleState
 
 log = logging.getLogger(__name__)
 MEDIA = "application/problem+json"
@@ -30,7 +30,7 @@ class Unsupported(BadInput):
     """A body that is not JSON by its own account."""
 
 
-STATUSES = {Missing: 404, Outdated: 409, NotReady: 409, Unsupported: 415, Retry: 503}
+STATUSES = {NotFound: 404, StaleState: 409, NotReady: 409, Unsupported: 415, Retry: 503}
 
 
 def problem(status: int, detail: str, headers: Mapping[str, str] | None = None) -> Response:

@@ -34,7 +34,7 @@ from tuner.store.connection import Session
 from tuner.store.controls import list_controls
 from tuner.store.decisions import list_decisions
 from tuner.store.events import list_events
-from tuner.store.faults import Missing
+from tuner.store.faults import NotFound
 from tuner.store.objectives import list_objectives, load_objective
 from tuner.store.records import Control, DecisionRecord, EventRecord, ObjectiveRecord, Scaler, SurrogateRecord
 from tuner.store.samples import stream_samples
@@ -204,5 +204,5 @@ def explanation(
     with given.store.read() as session:
         found = explain(session, app, at, operator, given.settings.clock())
     if not found.operators:
-        raise Missing(f"{found.says} {found.do}")
+        raise NotFound(f"{found.says} {found.do}")
     return answer(found)

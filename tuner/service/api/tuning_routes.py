@@ -29,12 +29,12 @@ from tuner.service.api.dependencies import (
 from tuner.service.api.read_routes import list_from
 from tuner.service.exchange.wire_documents import schema_of
 from tuner.store.connection import Session
-from tuner.store.records import Trial, TuningRun, Watch
+from tuner.store.records import RetuningRecord, Trial, TuningRun
 from tuner.store.runs import list_runs, load_run
-from tuner.store.trials import Chosen, list_trials, load_trial
+from tuner.store.trials import TrialFilter, list_trials, load_trial
 
 router = APIRouter(prefix="/v1", tags=["tuning"])
-RUN, TRIAL, WATCH = schema_of(TuningRun), schema_of(Trial), schema_of(Watch)
+RUN, TRIAL, WATCH = schema_of(TuningRun), schema_of(Trial), schema_of(RetuningRecord)
 Steering = Literal["pause", "resume", "stop"]
 
 
@@ -42,7 +42,7 @@ class RunFilter(Paged):
     state: Literal["running", "done", "stopped", "failed"] | None = None
 
 
-class TrialFilter(Paged):
+class TrialQuery(Paged):
     sort: Literal[
         "id", "number", "cost", "violations", "reconfigurations", "resources", "slack", "seconds", "ended"
     ] = "number"
@@ -64,7 +64,7 @@ async def tune(
 ) -> Response:
     """Ask for a tuning now."""
 
-    def work(session: Session, now: float) -> Watch:
+    def work(session: Session, now: float) -> RetuningRecord:
         asked = TuningRequest(caller.name, now, body.why, body.budget, body.engine, body.seed)
         return request_action(session, app, "tune", asked)
 
@@ -75,7 +75,7 @@ async def tune(
 async def steer(app: App, action: Steering, caller: Tuning, given: Given, why: Why = "") -> Response:
     """Pause the retuning of an application, let it go on, or stop the tuning that is under way."""
 
-    def work(session: Session, now: float) -> Watch:
+    def work(session: Session, now: float) -> RetuningRecord:
         return request_action(session, app, action, TuningRequest(caller.name, now, why))
 
     return answer(await change(given, work), 202)
@@ -117,10 +117,12 @@ def run(run_id: RowId, caller: Reading, given: Given) -> Response:
 
 @router.get("/runs/{run_id}/trials", responses=gives(page_of(TRIAL), "In the order asked for.", 200, 404))
 def trials(
-    request: Request, run_id: RowId, caller: Reading, given: Given, asked: Annotated[TrialFilter, Query()]
+    request: Request, run_id: RowId, caller: Reading, given: Given, asked: Annotated[TrialQuery, Query()]
 ) -> Response:
     """List what a search tried."""
-    chosen = Chosen(run_id=run_id, state=asked.state, feasible=asked.feasible, since=asked.since, until=asked.until)
+    chosen = TrialFilter(
+        run_id=run_id, state=asked.state, feasible=asked.feasible, since=asked.since, until=asked.until
+    )
     most = asked.offset + asked.limit + 1
     with given.store.read() as session:
         load_run(session, run_id)

@@ -44,10 +44,12 @@ def tell_objectives(session: Session, told: Families, now: float) -> None:
 def tell_controls(session: Session, told: Families, now: float) -> None:
     from sqlalchemy import func, select
 
-    from tuner.store.controls import stands_at
+    from tuner.store.controls import is_active_at
     from tuner.store.models import ControlRow as Row
 
-    standing = select(Row.application, Row.kind, func.count()).where(stands_at(now)).group_by(Row.application, Row.kind)
+    standing = (
+        select(Row.application, Row.kind, func.count()).where(is_active_at(now)).group_by(Row.application, Row.kind)
+    )
     for application, kind, count in session.execute(standing.limit(10 * MOST_APPLICATIONS)):
         told.tell("tuner_controls", count, application, kind)
 
@@ -102,11 +104,11 @@ def tell_searches(session: Session, told: Families, now: float) -> None:
 
 def tell_watches(session: Session, told: Families, now: float, wall: float) -> None:
     """Leases run by the machine's clock, all else by the service's."""
-    from tuner.store.watches import list_watches
+    from tuner.store.retunings import list_retunings
 
     phases: dict[str, int] = {"idle": 0}
     due, wishes, longest = 0, 0, 0.0
-    for watch in list_watches(session):
+    for watch in list_retunings(session):
         phases[watch.phase] = phases.get(watch.phase, 0) + 1
         wishes += len(watch.asked)
         held = watch.owner is not None and watch.lease_until is not None and watch.lease_until >= wall

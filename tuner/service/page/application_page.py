@@ -14,7 +14,7 @@ from tuner.service.page.links import link_application
 from tuner.service.page.overview_page import Line, describe, gather_line
 from tuner.service.page.slot_series import Course, load_course
 from tuner.service.page.time_range import SPANS, USUAL, Window
-from tuner.store.records import Control, EventRecord, ObjectiveRecord, Scaler, TuningRun, Watch
+from tuner.store.records import Control, EventRecord, ObjectiveRecord, RetuningRecord, Scaler, TuningRun
 
 if TYPE_CHECKING:
     from tuner.store.connection import Session
@@ -61,7 +61,7 @@ class View:
     newest_events: str | None
     runs: Sequence[TuningRun]
     scalers: Sequence[Scaler]
-    watch: Watch | None
+    watch: RetuningRecord | None
     now: float
 
     @property
@@ -89,9 +89,9 @@ def gather_view(
     from tuner.store.controls import list_controls
     from tuner.store.events import list_events
     from tuner.store.objectives import list_objectives
+    from tuner.store.retunings import find_retuning
     from tuner.store.runs import list_runs
     from tuner.store.scalers import list_scalers
-    from tuner.store.watches import find_watch
 
     version = load_application(session, app)
     described = describe(version.document)
@@ -125,7 +125,7 @@ def gather_view(
         newest_events=None if before is None else link_application(app, {**window.query, **filters.query}, "events"),
         runs=list_runs(session, app, limit=RUNS),
         scalers=list_scalers(session, app),
-        watch=find_watch(session, app),
+        watch=find_retuning(session, app),
         now=now,
     )
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from scaler.model.errors import BadInput
 from tuner.service.page.links import link_explanation
-from tuner.store.faults import Missing
+from tuner.store.faults import NotFound
 
 if TYPE_CHECKING:
     from tuner.history.explanation import Account, Explanation
@@ -43,7 +43,7 @@ def gather_explained(session: Session, app: str, at: float | None, operator: str
         raise BadInput(f"at is {at:g}, and must be a time like 2026-03-12T14:20")
     found = explain(session, app, at, operator or None, now)
     if not found.operators:
-        raise Missing(f"{found.says} {found.do}")
+        raise NotFound(f"{found.says} {found.do}")
     told: set[int] = set()
     return ExplainedView(
         found,

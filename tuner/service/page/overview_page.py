@@ -125,12 +125,12 @@ def describe(document: Mapping[str, Any]) -> Described:
     from tuner.history.qos_history import SLOT_S
     from tuner.rollout.issue_orders import find_slot
     from tuner.scenario.description import shape_of, tables_of
-    from tuner.search.problem import ask_qos
+    from tuner.search.problem import read_qos
 
     shape, qos, slot_s = None, None, SLOT_S
     try:
         shape, slot_s = shape_of(document), find_slot(document)
-        qos = ask_qos(tables_of(document))
+        qos = read_qos(tables_of(document))
     except (BadInput, LookupError, TypeError, ValueError, AttributeError):
         pass
     return Described(shape, qos, slot_s if slot_s > 0.0 else SLOT_S)

@@ -24,7 +24,7 @@ from tuner.service.page.render import STATIC, go_to, read_asset, render
 from tuner.service.page.run_page import gather_run, read_order
 from tuner.service.page.time_range import read_moment, read_window
 from tuner.service.page.trial_page import gather_trial
-from tuner.store.faults import Missing
+from tuner.store.faults import NotFound
 from tuner.store.records import DECISION_KINDS
 
 router = APIRouter(include_in_schema=False)
@@ -183,7 +183,7 @@ def check_text(text: str) -> str:
 
 def read_id(text: str, what: str) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) < 12 and int(text) <= LARGEST_ID):
-        raise Missing(f"there is no {what} {text[:40]!r}")
+        raise NotFound(f"there is no {what} {text[:40]!r}")
     return int(text)
 
 

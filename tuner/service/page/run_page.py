@@ -66,11 +66,11 @@ def read_order(query: Mapping[str, str]) -> Order:
 def gather_run(session: Session, run_id: int, order: Order) -> RunView:
     from tuner.store.applications import load_version
     from tuner.store.runs import load_run
-    from tuner.store.trials import Chosen, count_trials, list_trials
+    from tuner.store.trials import TrialFilter, count_trials, list_trials
 
     run = load_run(session, run_id)
     version = load_version(session, run.application_version_id)
-    chosen = Chosen(run_id=run_id)
+    chosen = TrialFilter(run_id=run_id)
     total = count_trials(session, chosen)
     history = list_trials(session, chosen, sort="number", limit=MOST)
     offset = PAGE * (order.page - 1)

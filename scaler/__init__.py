@@ -9,10 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from scaler.acting.profiles import pin
-    from scaler.agent.attach import attach
+    from scaler.agent.attach import AttachSettings, attach
+    from scaler.timing import ServiceTimer
 
-__all__ = ["attach", "pin"]
-WHERE = {"attach": "scaler.agent.attach", "pin": "scaler.acting.profiles"}
+__all__ = ["AttachSettings", "ServiceTimer", "attach", "pin"]
+WHERE = {
+    "attach": "scaler.agent.attach",
+    "AttachSettings": "scaler.agent.attach",
+    "pin": "scaler.acting.profiles",
+    "ServiceTimer": "scaler.timing",
+}
 EMBEDDED = False  # in a driver that scales its streams: policies are interpreted there, see scaler/model/jit.py
 
 

@@ -24,13 +24,13 @@ LOG = logging.getLogger("scaler.agent")
 class Order:
     """What is to be; the key is the same whenever this very order is sent again, so that it can be known by it."""
 
-    application: str
+    app: str
     operator: str
     target: Mapping[str, int]
     key: str
 
     def document(self, verb: str = "scale") -> dict[str, Any]:
-        told = {"verb": verb, "application": self.application, "operator": self.operator}
+        told = {"verb": verb, "application": self.app, "operator": self.operator}
         return told if verb == "deployed" else {**told, "target": dict(self.target), "key": self.key}
 
 
@@ -57,10 +57,10 @@ class Calls:
     """Hands orders to `send`, on a thread for each operator; `Retry` means again, `BadInput` not again."""
 
     def __init__(
-        self, application: str, send: Callable[[Order], None], pause: float = 1.0, longest: float = 60.0,
+        self, app: str, send: Callable[[Order], None], pause: float = 1.0, longest: float = 60.0,
         run: str | None = None,
     ) -> None:  # fmt: skip
-        self.application, self.send, self.pause, self.longest = application, send, pause, longest
+        self.app, self.send, self.pause, self.longest = app, send, pause, longest
         self.run = run or uuid.uuid4().hex  # so that keys of an earlier driver are not taken for ours
         self.lines: dict[str, Line] = {}
         self.changed = threading.Condition()
@@ -75,7 +75,7 @@ class Calls:
             if line is not None and line.taken < line.number and dict(line.order.target) == dict(target):
                 return
             number = 1 if line is None else line.number + 1
-            order = Order(self.application, operator, dict(target), self.make_key(operator, number))
+            order = Order(self.app, operator, dict(target), self.make_key(operator, number))
             if line is None:
                 line = self.lines[operator] = Line(order)
                 name = f"scaler-calls-{operator}"
@@ -85,7 +85,7 @@ class Calls:
             self.changed.notify_all()
 
     def make_key(self, operator: str, number: int) -> str:
-        text = "\n".join((self.application, operator, self.run, str(number)))
+        text = "\n".join((self.app, operator, self.run, str(number)))
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
     def trouble(self, operator: str) -> str | None:

@@ -46,10 +46,10 @@ class Command:
     """`deployed`: the argv that tells what there is, where it is not `argv` with another {verb}."""
 
     def __init__(
-        self, application: str, argv: Sequence[str], deployed: Sequence[str] | None = None, timeout: float = 30.0,
+        self, app: str, argv: Sequence[str], deployed: Sequence[str] | None = None, timeout: float = 30.0,
         pause: float = 1.0,
     ) -> None:  # fmt: skip
-        self.application, self.argv, self.timeout = application, check_argv("argv", argv), timeout
+        self.app, self.argv, self.timeout = app, check_argv("argv", argv), timeout
         each = any(mark in word for word in self.argv for mark in EACH_TYPE)
         whole = "{verb}" in " ".join(self.argv) and not each
         self.query = check_argv("deployed", deployed) if deployed else self.argv if whole else None
@@ -57,19 +57,22 @@ class Command:
             raise BadInput("deployed tells all node types at once; leave {node_type} and {replicas} out of it")
         if not timeout > 0:
             raise BadInput(f"timeout is {timeout:g}; it is a number of seconds above 0")
-        if not self.tells:
+        if not self.can_count:
             LOG.warning("%s cannot tell what is deployed, and without that no replicas change; %s", self.argv[0], ADD)
-        self.calls = Calls(application, self.send, pause)
+        self.calls = Calls(app, self.send, pause)
 
     @property
-    def tells(self) -> bool:
+    def can_count(self) -> bool:
         """Whether there is an argv to ask what is deployed; without one `deployed` is always None."""
         return self.query is not None
+
+    def prepare(self) -> None:
+        pass
 
     def deployed(self, operator: str) -> Mapping[str, int] | None:
         if self.query is None:
             return None
-        order = Order(self.application, operator, {}, "")
+        order = Order(self.app, operator, {}, "")
         try:
             replicas = self.run(self.query, order, "deployed", {})
         except (BadInput, Retry) as error:
@@ -96,7 +99,7 @@ class Command:
 
     def run(self, argv: Sequence[str], order: Order, verb: str, more: Mapping[str, str]) -> bytes:
         """What the program wrote, if it exited with 0."""
-        told = {"verb": verb, "application": order.application, "operator": order.operator, "key": order.key, **more}
+        told = {"verb": verb, "application": order.app, "operator": order.operator, "key": order.key, **more}
         words = [PLACEHOLDER.sub(lambda found: told.get(found[1], found[0]), word) for word in argv]
         code, out, err = run_bounded(words, json.dumps(order.document(verb)).encode(), self.timeout)
         if code == 0:

@@ -47,15 +47,17 @@ NEEDED = ("spark.dynamicAllocation.enabled", "spark.decommission.enabled")
 class Executors:
     """The actuator of one application; a thread of its own does whatever may take time."""
 
+    can_count = True
+
     def __init__(
-        self, gateway: Gateway, pinned: Sequence[Pinned], master_page: str | None = None, period: float = 0.5,
+        self, gateway: Gateway, pinned: Sequence[Pinned], master_url: str | None = None, period: float = 0.5,
         patience: float = 5.0,
     ) -> None:  # fmt: skip
-        """`master_page`: the URL of a standalone master's page, to know whether a worker has room for one more."""
+        """`master_url`: the URL of a standalone master's page, to know whether a worker has room for one more."""
         for name in NEEDED:
             if gateway.setting(name, "false") != "true":
                 raise BadInput(f"{name} is not true; start the application with --conf {name}=true")
-        self.gateway, self.master_page, self.period, self.patience = gateway, master_page, period, patience
+        self.gateway, self.master_url, self.period, self.patience = gateway, master_url, period, patience
         self.pinned = {one.operator: one for one in pinned}
         self.stages = {profile: one.stage for one in pinned for profile in one.types.values()}
         self.cores = {profile: one.cores for one in pinned for profile in one.types.values()}
@@ -108,12 +110,12 @@ class Executors:
             coming = {p: n - there[p] for p, n in self.wanted.items() if n > there[p]}
         taken = sum(e.cores for e in executors) + sum(n * self.cores[p] for p, n in coming.items())
         limit = find_limit(self.gateway.setting, there[profile] + coming.get(profile, 0), taken, one.cores)
-        if limit or self.master_page is None:
+        if limit or self.master_url is None:
             return limit
         # Operators compete for the workers of a type: those to come of all of them need a place there.
         alike = [other.types[node_type] for other in self.pinned.values() if node_type in other.types]
         asked, here = sum(coming.get(p, 0) for p in alike), sum(there[p] for p in alike)
-        return find_worker(self.master_page, one, node_type, asked, here)
+        return find_worker(self.master_url, one, node_type, asked, here)
 
     def ask(self, operator: str, target: Mapping[str, int]) -> None:
         """Types that the target leaves out get none. What Spark refuses, or does not take in time, is taken back."""

@@ -42,22 +42,27 @@ class Stay(HTTPRedirectHandler):
 class Webhook:
     """`token_file` is read at each call, so that a token can be changed; `authority`: certificates to trust."""
 
+    can_count = True
+
     def __init__(
-        self, application: str, url: str, token_file: str | None = None, timeout: float = 10.0, pause: float = 1.0,
+        self, app: str, url: str, token_file: str | None = None, timeout: float = 10.0, pause: float = 1.0,
         authority: str | None = None,
     ) -> None:  # fmt: skip
         check_url(url)
         if not timeout > 0:
             raise BadInput(f"timeout is {timeout:g}; it is a number of seconds above 0")
-        self.application, self.url, self.timeout = application, url, timeout
+        self.app, self.url, self.timeout = app, url, timeout
         self.token_file = Path(token_file) if token_file else None
         self.read_token()  # so that a file that is missing is known before the first order
         self.opener = make_opener(authority)
-        self.calls = Calls(application, self.send, pause)
+        self.calls = Calls(app, self.send, pause)
+
+    def prepare(self) -> None:
+        pass
 
     def deployed(self, operator: str) -> Mapping[str, int] | None:
         try:
-            answer = self.post(Order(self.application, operator, {}, "").document("deployed"), {})
+            answer = self.post(Order(self.app, operator, {}, "").document("deployed"), {})
             return read_replicas(json.loads(answer))
         except (BadInput, Retry) as error:
             LOG.warning("%s", error)

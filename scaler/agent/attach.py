@@ -1,7 +1,6 @@
-"""A session, an application's name and a manager or a file in; scalers at work beside its streams out.
+"""Attach agents to the streaming queries of a Spark driver.
 
-live = scaler.attach(spark, app="orders", manager="https://manager:8443", token=token, pinned=[parse, count],
-                     enforce=True)
+live = scaler.attach(spark, app="orders", url="https://manager:8443", token=token, pinned=[parse, count], enforce=True)
 ...
 live.detach()                                   # or: with scaler.attach(...) as live:
 """
@@ -14,19 +13,20 @@ import os
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 from weakref import WeakValueDictionary
 
-from scaler.acting.actuator import Actuator
-from scaler.acting.dry_run import DryRun
+from scaler.acting.actuator import Actuator, NoActuator
 from scaler.acting.executors import Executors
 from scaler.acting.gateway import Gateway
 from scaler.acting.profiles import Pinned
 from scaler.agent.attachment import SLOT_S, AgentSettings, Attachment, OnDecision
 from scaler.agent.checkpoint_mirror import CheckpointMirror
+from scaler.agent.operation import OrderSource
 from scaler.agent.order_source import OrdersFile
 from scaler.agent.pending import ArrivalTimeouts
 from scaler.link import Link
@@ -35,60 +35,98 @@ from scaler.model.nodes import NodeType
 from scaler.sensing.driver import Driver
 from scaler.sensing.evidence import SparkSensor
 from scaler.sensing.operators import PinnedOperators, StreamOperator, find_operators
+from scaler.timing import ServiceTimer
 
 LOG = logging.getLogger("scaler.agent")
 ATTACHED: WeakValueDictionary[str, Attachment] = WeakValueDictionary()  # by application
 
 
+def find_data_home() -> Path:
+    """Where a user's programs keep their data (XDG)."""
+    return Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share")
+
+
+@dataclass(frozen=True, slots=True)
+class AttachSettings:
+    """What `attach` can be given beyond its own parameters."""
+
+    timers: Mapping[str, ServiceTimer | Sequence[ServiceTimer]] = field(default_factory=dict)  # by operator
+    nodes: Sequence[NodeType] | None = None  # None: the types of `pinned`, at the objective's speeds and prices
+    actuator: Actuator | None = None  # None: executors by resource profile
+    master_url: str | None = None  # of a standalone master's page, to know whether a worker has room
+    policy: str | None = None  # instead of the objective's
+    k_max: int | None = None  # replicas of one operator, whatever the objective allows
+    arrival: ArrivalTimeouts = field(default_factory=ArrivalTimeouts)  # of ordered replicas
+    slot_s: float = SLOT_S  # until orders come
+    seed: int = 0  # of policies
+    ca_file: str | Path | None = None  # certificates to trust instead of the system's
+    folder: str | Path | None = None  # of checkpoints and unsent reports; None: beside the stream's checkpoint
+    data_home: Path = field(default_factory=find_data_home)  # where `folder` is None: of what is not sent yet
+    on_decision: OnDecision | None = None  # called after every slot of every operator
+    clock: Callable[[], float] = time.time
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.slot_s < math.inf:
+            raise BadInput(f"slot_s is {self.slot_s}, and must be a positive number of seconds")
+        if self.k_max is not None and not self.k_max >= 1:
+            raise BadInput(f"k_max is {self.k_max}; say 1 or more, or None for as many as the objective allows")
+
+
 def attach(
     spark: Any,
     app: str,
-    manager: str | None = None,
-    objective: str | Path | None = None,
-    *,
+    url: str | None = None,
     token: str | None = None,
-    policy: str | None = None,  # instead of the objective's
-    pinned: Sequence[Pinned] = (),  # what `scaler.pin` made of the operators
-    nodes: Sequence[NodeType] | None = None,  # None: the types of `pinned`, at the objective's speeds and prices
-    actuator: Actuator | None = None,  # None: executors by resource profile
-    master_page: str | None = None,  # URL of a standalone master's page, to know whether a worker has room
-    timers: Mapping[str, Any] | None = None,  # ServiceTimers by operator
-    enforce: bool = False,  # False: decide and record, change nothing
-    folder: str | Path | None = None,  # for what is learned and is yet to be sent; None: beside the stream's checkpoint
-    slot_s: float = SLOT_S,  # until orders tell
-    k_max: int | None = None,  # replicas of one operator, whatever the objective allows
-    seed: int = 0,
-    authority: str | Path | None = None,  # certificates to trust
-    patience: ArrivalTimeouts | None = None,
-    on_decision: OnDecision | None = None,
-    clock: Callable[[], float] = time.time,
+    orders: str | Path | None = None,
+    pinned: Sequence[Pinned] = (),
+    enforce: bool = False,
+    settings: AttachSettings | None = None,
 ) -> Attachment:
-    """Attach scalers to the streams of this driver; BadInput where what is stated cannot be meant."""
-    if (manager is None) == (objective is None):
-        raise BadInput("attach needs either the address of a manager or the file of an objective; give one of them")
-    check(slot_s, k_max)
-    known = name_nodes(pinned, nodes)
-    actuator = check_actuator(actuator or choose_actuator(spark, pinned, master_page), enforce)
-    place = make_folder(app, folder)
-    office: Link | OrdersFile | None = None
-    if objective is not None:
-        office = OrdersFile(Path(objective), app, slot_s, place / "decisions.jsonl")
-    whose = f"{getattr(getattr(spark, 'sparkContext', None), 'applicationId', '')}/{app}"
-    detach_earlier(whose)  # now that all that is stated can be meant, and before their folder is opened anew
-    if office is None:
-        operators = [one.operator for one in pinned]
-        trusted = None if authority is None else Path(authority)
-        office = Link(str(manager), app, operators, token, place / "link", name_instance(), clock, authority=trusted)
-    types = {one.operator: set(one.types) for one in pinned}
-    copies = partial(CheckpointMirror, Driver(spark)) if folder is None else None
-    terms = AgentSettings(known, types, enforce, policy, k_max, seed, slot_s, place, patience, on_decision, copies)
+    """Scale the streaming queries of this driver, each operator by an agent on a thread of its own.
+
+    Args:
+        spark: the session of a classic driver (not Spark Connect).
+        app: the application's name at the manager.
+        url: the manager's address; None with `orders`.
+        token: of scope `report`.
+        orders: a file with an objective or whole orders, which takes the place of a manager.
+        pinned: what `scaler.pin` returned for each operator.
+        enforce: False decides and records, and changes nothing.
+        settings: everything else.
+
+    Returns:
+        The attachment; its `detach` leaves the cluster as it stands.
+
+    Raises:
+        BadInput: where the arguments contradict each other or this session.
+    """
+    settings = settings or AttachSettings()
+    if (url is None) == (orders is None):
+        raise BadInput("attach needs either the address of a manager (url=) or the file of orders; give one of them")
+    nodes = name_nodes(pinned, settings.nodes)
+    actuator = choose_actuator(spark, pinned, settings, enforce)
+    folder = make_folder(app, settings)
+    source: OrderSource | None = None
+    if orders is not None:
+        source = OrdersFile(Path(orders), app, settings.slot_s, folder / "decisions.jsonl")
+    name = f"{getattr(getattr(spark, 'sparkContext', None), 'applicationId', '')}/{app}"
+    detach_earlier(name)  # now that all that is stated can be meant, and before their folder is opened anew
+    if source is None:
+        source = make_link(str(url), app, token, pinned, folder, settings)
+    agents = AgentSettings(
+        nodes, {one.operator: set(one.types) for one in pinned}, enforce, settings.policy, settings.k_max,
+        settings.seed, settings.slot_s, folder, settings.arrival, settings.on_decision,
+        partial(CheckpointMirror, Driver(spark)) if settings.folder is None else None,
+    )  # fmt: skip
     roll = PinnedOperators(pinned)
 
     def find() -> Sequence[StreamOperator]:
         running = find_operators(spark)
         return roll.call(running) if pinned else running
 
-    ATTACHED[whose] = attached = Attachment(terms, listen(spark, timers), actuator, office, find, clock)
+    ATTACHED[name] = attached = Attachment(
+        agents, listen(spark, settings.timers), actuator, source, find, settings.clock
+    )
     return attached
 
 
@@ -106,28 +144,37 @@ def name_nodes(pinned: Sequence[Pinned], nodes: Sequence[NodeType] | None) -> tu
     return known
 
 
-def choose_actuator(spark: Any, pinned: Sequence[Pinned], master_page: str | None) -> Actuator:
-    return Executors(Gateway(spark), pinned, master_page) if pinned else DryRun()
-
-
-def check_actuator(actuator: Actuator, enforce: bool) -> Actuator:
-    if enforce and isinstance(actuator, DryRun):
-        raise BadInput("attach cannot enforce anything without an actuator; hand over pinned=[...] or actuator=...")
-    if enforce and not getattr(actuator, "tells", True):
+def choose_actuator(spark: Any, pinned: Sequence[Pinned], settings: AttachSettings, enforce: bool) -> Actuator:
+    actuator = settings.actuator
+    if actuator is None:
+        if enforce and not pinned:
+            raise BadInput("attach cannot enforce anything without an actuator; hand over pinned=[...] or actuator=...")
+        return Executors(Gateway(spark), pinned, settings.master_url) if pinned else NoActuator()
+    if enforce and not actuator.can_count:
         raise BadInput("the actuator cannot tell how many replicas there are; give its Command deployed=[...], too")
     return actuator
 
 
-def make_folder(app: str, folder: str | Path | None) -> Path:
+def make_folder(app: str, settings: AttachSettings) -> Path:
     try:
-        place = Path(folder) if folder is not None else find_folder(app)
-        place.mkdir(parents=True, exist_ok=True)
+        default = settings.data_home.expanduser() / "stream-scaler" / "scalers" / quote(app, safe="")
+        folder = default if settings.folder is None else Path(settings.folder)
+        folder.mkdir(parents=True, exist_ok=True)
     except (OSError, RuntimeError) as error:
-        raise BadInput(f"attach has no folder for what it is to remember ({error}); name one with folder=") from error
-    return place
+        raise BadInput(f"attach has no folder for its checkpoints ({error}); name one with folder=") from error
+    return folder
 
 
-def listen(spark: Any, timers: Mapping[str, Any] | None) -> SparkSensor:
+def make_link(
+    url: str, app: str, token: str | None, pinned: Sequence[Pinned], folder: Path, settings: AttachSettings
+) -> Link:
+    operators = [one.operator for one in pinned]
+    trusted = None if settings.ca_file is None else Path(settings.ca_file)
+    instance = f"{socket.gethostname()}-{os.getpid()}"
+    return Link(url, app, operators, token, folder / "link", instance, settings.clock, authority=trusted)
+
+
+def listen(spark: Any, timers: Mapping[str, ServiceTimer | Sequence[ServiceTimer]]) -> SparkSensor:
     try:
         return SparkSensor(spark, timers=timers)
     except BadInput:
@@ -137,25 +184,9 @@ def listen(spark: Any, timers: Mapping[str, Any] | None) -> SparkSensor:
         raise BadInput(f"this session's streams cannot be listened to ({said}); attach to one that runs") from error
 
 
-def detach_earlier(whose: str) -> None:
+def detach_earlier(name: str) -> None:
     """A cell of a notebook that is run twice must not leave two that undo what the other did."""
-    before = ATTACHED.get(whose)
+    before = ATTACHED.get(name)
     if before is not None and not before.ended.is_set():
-        LOG.warning("scalers were attached to %s before; they are detached, and new ones take over", whose)
+        LOG.warning("scalers were attached to %s before; they are detached, and new ones take over", name)
         before.detach()
-
-
-def check(slot_s: float, k_max: int | None) -> None:
-    if not 0.0 < slot_s < math.inf:
-        raise BadInput(f"slot_s is {slot_s}, and must be a positive number of seconds")
-    if k_max is not None and not k_max >= 1:
-        raise BadInput(f"k_max is {k_max}; say 1 or more, or None for as many replicas as the objective allows")
-
-
-def find_folder(app: str) -> Path:
-    home = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
-    return home / "stream-scaler" / "scalers" / quote(app, safe="")
-
-
-def name_instance() -> str:
-    return f"{socket.gethostname()}-{os.getpid()}"

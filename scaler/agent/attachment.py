@@ -1,7 +1,6 @@
-"""What `attach` was told, sensors, an actuator and an office flow in; managers of operators at work flow out.
+"""Run an agent for every operator of an attached driver, each on a thread and a slot clock of its own.
 
-One thread looks for operators as queries start and end; each operator has a thread and a slot clock of its own. Nothing
-that goes wrong in them reaches the driver's own code.
+One more thread finds operators as queries start and end. No fault in any of them reaches the driver's own code.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ OnDecision = Callable[[str, Decision, Reading], None]
 
 @dataclass(frozen=True, slots=True)
 class AgentSettings:
-    """What every operator's manager of an application is made with."""
+    """What every agent of an application is made with."""
 
     nodes: tuple[NodeType, ...]
     types: Mapping[str, Collection[str]]  # of nodes that an operator may be on; those left out may be on any
@@ -48,9 +47,9 @@ class AgentSettings:
     seed: int
     slot_s: float
     folder: Path
-    patience: ArrivalTimeouts | None
+    arrival: ArrivalTimeouts
     on_decision: OnDecision | None
-    copies: Callable[[str], CheckpointCopy] | None = None  # of what is learned, by query
+    mirror: Callable[[str], CheckpointCopy] | None = None  # of checkpoints, by query
 
 
 class Attachment:
@@ -58,14 +57,14 @@ class Attachment:
 
     def __init__(
         self,
-        terms: AgentSettings,
+        settings: AgentSettings,
         sensor: Sensor,
         actuator: Actuator,
-        office: OrderSource,
+        source: OrderSource,
         find: Callable[[], Sequence[StreamOperator]],
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self.terms, self.sensor, self.actuator, self.office = terms, sensor, actuator, office
+        self.settings, self.sensor, self.actuator, self.source = settings, sensor, actuator, source
         self.find, self.clock = find, clock
         self.ended = threading.Event()
         self.threads: dict[str, threading.Thread] = {}
@@ -73,7 +72,7 @@ class Attachment:
         self.over: dict[str, threading.Event] = {}  # by operator
         self.seen: dict[str, float] = {}  # when each was last found
         self.failures = Counter[str]()  # in a row, by what failed
-        self.call(office, "start")
+        self.attempt("orders cannot be received", source.start)
         self.overseer = threading.Thread(target=self.oversee, name="scaler", daemon=True)
         self.overseer.start()
 
@@ -95,23 +94,14 @@ class Attachment:
             thread.join(max(0.0, until - time.monotonic()))
         for operation in list(self.operations.values()):
             operation.close(self.clock(), max(0.0, until - time.monotonic()))
-        self.call(self.office, "stop")
-        self.call(self.sensor, "close")
-        self.call(self.actuator, "close")
-
-    def call(self, thing: object, name: str) -> None:
-        """What an office, a sensor or an actuator may have and need not."""
-        method = getattr(thing, name, None)
-        try:
-            if method is not None:
-                method()
-        except Exception:
-            LOG.exception("%s of %s failed", name, type(thing).__name__)
+        self.attempt("the last reports could not be sent", self.source.stop)
+        self.attempt("the sensor could not be closed", self.sensor.close)
+        self.attempt("the actuator could not be closed", self.actuator.close)
 
     def oversee(self) -> None:
         """Start a manager for every operator that appears; those of queries that ended wait for them to come back."""
-        if self.terms.enforce:
-            self.call(self.actuator, "prepare")
+        if self.settings.enforce:
+            self.attempt("the actuator could not be prepared", self.actuator.prepare)
         while not self.ended.is_set():
             self.attempt("operators cannot be looked for", self.look)
             self.ended.wait(LOOK_S)
@@ -144,29 +134,27 @@ class Attachment:
             self.operations.pop(name).close(self.clock())
 
     def take_up(self, operator: StreamOperator) -> None:
-        watch = getattr(self.sensor, "watch", None)
-        if watch is not None:
-            watch(operator)
+        self.sensor.watch(operator)
         if operator.name not in self.threads:
             self.begin(operator.name, operator.query)
 
     def begin(self, name: str, query: str) -> None:
-        terms = self.terms
-        nodes = tuple(node for node in terms.nodes if node.name in terms.types.get(name, {node.name}))
-        pilot = Pilot(name, nodes, terms.k_max, terms.seed, terms.slot_s)
+        settings = self.settings
+        nodes = tuple(node for node in settings.nodes if node.name in settings.types.get(name, {node.name}))
+        pilot = Pilot(name, nodes, settings.k_max, settings.seed, settings.slot_s)
         operation = Operation(
             name,
             nodes,
             pilot,
             self.sensor,
             self.actuator,
-            self.office,
-            terms.enforce,
-            terms.policy,
-            terms.patience,
-            name_file(terms.folder, name),
-            terms.on_decision,
-            None if terms.copies is None else terms.copies(query),
+            self.source,
+            settings.enforce,
+            settings.policy,
+            settings.arrival,
+            name_file(settings.folder, name),
+            settings.on_decision,
+            None if settings.mirror is None else settings.mirror(query),
         )
         over = threading.Event()
         thread = threading.Thread(target=self.run, args=(operation, over), name=f"scaler-{name}"[:60], daemon=True)
@@ -174,12 +162,14 @@ class Attachment:
         if self.ended.is_set():  # meanwhile
             over.set()
         thread.start()
-        LOG.info("operator %r is watched, and %s", name, "scaled" if terms.enforce else "not touched (enforce=False)")
+        LOG.info(
+            "operator %r is watched, and %s", name, "scaled" if settings.enforce else "not touched (enforce=False)"
+        )
 
     def find_length(self) -> float:
         """Of a slot."""
-        orders = self.office.orders()
-        return self.terms.slot_s if orders is None else orders.slot_s
+        orders = self.source.orders()
+        return self.settings.slot_s if orders is None else orders.slot_s
 
     def run(self, operation: Operation, over: threading.Event) -> None:
         """Slot after slot on a grid that all operators share, so that what they tell lies side by side."""
@@ -192,4 +182,4 @@ class Attachment:
                 operation.slot(end - length, end, self.clock())
             except Exception:  # the stream goes on, and so does the scaler
                 LOG.exception("operator %r: a slot could not be decided", operation.operator)
-                over.wait(min(PAUSE_S, 0.5 * self.terms.slot_s))
+                over.wait(min(PAUSE_S, 0.5 * self.settings.slot_s))

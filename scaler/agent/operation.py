@@ -44,6 +44,10 @@ CHECKPOINT_S = 60.0  # nothing learned is lost that is older
 class OrderSource(Protocol):
     """Where orders come from and reports go: a `scaler.link.Link`, or a file."""
 
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
     def orders(self) -> Orders | None: ...
 
     def report(

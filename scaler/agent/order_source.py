@@ -30,6 +30,12 @@ class OrdersFile:
         self.stamp = stamp(path)
         self.known = read_file(path, app, slot_s)
 
+    def start(self) -> None:
+        pass
+
+    def stop(self) -> None:
+        pass
+
     def orders(self) -> Orders | None:
         with self.lock:
             now = stamp(self.path)

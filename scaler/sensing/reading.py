@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from scaler.sensing.operators import StreamOperator
+
 WORKING_UTILISATION = (
     0.5  # of the replicas' time, from which on they are seen to work though no report tells of it: a batch that is
 )
@@ -38,4 +40,10 @@ class Reading:
 
 
 class Sensor(Protocol):
+    def watch(self, operator: StreamOperator) -> None:
+        """Read this operator from now on; one of the same name is replaced."""
+
     def read(self, operator: str, start: float, end: float) -> Reading: ...
+
+    def close(self) -> None:
+        """Receive no more; what was received can still be read."""

@@ -1,6 +1,6 @@
 """Work on records flows in, timed where it is done; JSON lines in the shape of the tuner's samples flow out.
 
-    timer = ServiceTimer(spark, application="orders", operator="count", path="timings")  # in the driver
+    timer = ServiceTimer(spark, app="orders", operator="count", folder="timings")  # in the driver
 
     def work(batches):                                  # given to mapInPandas or mapInArrow
         for batch in batches:

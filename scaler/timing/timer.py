@@ -60,9 +60,9 @@ class ServiceTimer:
     def __init__(
         self,
         spark: Any,
-        application: str,
+        app: str,
         operator: str,
-        path: str | os.PathLike[str],
+        folder: str | os.PathLike[str],
         period: float = 10.0,
         wait: Callable[[float], bool] | None = None,
     ) -> None:
@@ -73,12 +73,12 @@ class ServiceTimer:
         context = getattr(spark, "sparkContext", spark)
         if not hasattr(context, "accumulator"):
             raise BadInput(f"a timer needs a Spark session with a SparkContext, and {type(spark).__name__} has none")
-        self.application = application
+        self.app = app
         self.operator = operator
         self.inbox = TallyInbox()
         self.stopwatch = Stopwatch(context.accumulator(self.inbox, TallyParam()))
         self.run = uuid.uuid4().hex[:12]
-        self.path = Path(path) / f"{quote(application, safe='')}.{quote(operator, safe='')}.{self.run}.jsonl"
+        self.path = Path(folder) / f"{quote(app, safe='')}.{quote(operator, safe='')}.{self.run}.jsonl"
         self.pending: dict[tuple[str | None, str | None], ServiceTally] = {}  # by node
         self.unwritten: deque[bytes] = deque()
         self.lines = 0
@@ -136,7 +136,7 @@ class ServiceTimer:
 
     def form_line(self, tally: ServiceTally) -> bytes:
         evidence = "records" if tally.service_n else "tasks"
-        names = {"application": self.application, "operator": self.operator, "evidence": evidence}
+        names = {"application": self.app, "operator": self.operator, "evidence": evidence}
         self.lines += 1
         line = {**names, "key": f"{self.run}/{self.lines}", **tally.describe()}
         return json.dumps(line).encode() + b"\n"

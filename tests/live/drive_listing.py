@@ -51,8 +51,8 @@ def main(master: str, folder: Path) -> None:
     frame = records.mapInArrow(work, "id long", profile=count.profile)
     writer = frame.writeStream.queryName("count").foreachBatch(keep)
     live = scaler.attach(
-        spark, app="listing", objective=folder / "objective.json", pinned=[count], enforce=True,
-        folder=folder / "scaler", slot_s=5.0,
+        spark, app="listing", orders=folder / "objective.json", pinned=[count], enforce=True,
+        settings=scaler.AttachSettings(folder=folder / "scaler", slot_s=5.0),
     )  # fmt: skip
     took = []
     with live:

@@ -15,7 +15,6 @@ from pyspark.sql import SparkSession
 
 import scaler
 from scaler.acting.executors import SETTINGS
-from scaler.timing import ServiceTimer
 
 COST_S = 0.1  # of a record
 RATE = 14  # records per second: more than one replica can serve
@@ -24,7 +23,7 @@ RATE = 14  # records per second: more than one replica can serve
 def main(master: str, folder: Path, seconds: float) -> None:
     spark = SparkSession.builder.master(master).config(map=SETTINGS).getOrCreate()
     parse = scaler.pin(spark, "parse", ["small"])
-    timer = ServiceTimer(spark, application="shop", operator="parse", path=folder / "timings")
+    timer = scaler.ServiceTimer(spark, app="shop", operator="parse", folder=folder / "timings")
 
     def work(batches: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
         for batch in batches:
@@ -38,8 +37,8 @@ def main(master: str, folder: Path, seconds: float) -> None:
     query = frame.writeStream.queryName("parse").format("noop").option("checkpointLocation", str(folder / "state"))
     running = query.start()
     live = scaler.attach(
-        spark, app="shop", objective=folder / "objective.json", pinned=[parse], timers={"parse": timer}, enforce=True,
-        folder=folder / "scaler", slot_s=5.0,
+        spark, app="shop", orders=folder / "objective.json", pinned=[parse], enforce=True,
+        settings=scaler.AttachSettings(timers={"parse": timer}, folder=folder / "scaler", slot_s=5.0),
     )  # fmt: skip
     with live:
         running.awaitTermination(seconds)

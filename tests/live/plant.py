@@ -11,6 +11,7 @@ from scaler.model.nodes import NodeType
 from scaler.model.orders import Orders, parse_orders
 from scaler.model.queueing import mg1_response
 from scaler.model.task import Moments
+from scaler.sensing.operators import StreamOperator
 from scaler.sensing.reading import Reading
 
 SLOT_S = 60.0
@@ -75,6 +76,14 @@ class Plant:
             notes=self.notes,
         )
 
+    can_count = True
+
+    def prepare(self) -> None:
+        pass
+
+    def watch(self, operator: StreamOperator) -> None:
+        pass
+
     def deployed(self, operator: str) -> Mapping[str, int]:
         return dict(self.serving)
 
@@ -98,6 +107,12 @@ class Desk:
         self.told: dict[float, dict[str, Any]] = {}  # by slot: what is told twice counts once
         self.samples: list[dict[str, Any]] = []
         self.orders_now: Orders | None = parse_orders(make_orders(policy, guards))
+
+    def start(self) -> None:
+        pass
+
+    def stop(self) -> None:
+        pass
 
     def orders(self) -> Orders | None:
         return self.orders_now

@@ -219,12 +219,13 @@ def attach(
         line = {"operator": operator, "decision": decision.document(), "reading": asdict(reading), "told": time.time()}
         append(folder / "decisions.jsonl", line)
 
-    office: dict[str, Any] = {"manager": setup.manager, "token": setup.token}
-    if setup.manager is None:
-        office = {"objective": folder / "objective.json"}
+    settings = scaler.AttachSettings(
+        timers={OPERATOR: timer}, nodes=setup.node_types(), actuator=actuator, folder=folder / "scalers",
+        slot_s=setup.slot_s, on_decision=note,
+    )  # fmt: skip
+    orders = folder / "objective.json" if setup.manager is None else None
     return scaler.attach(
-        spark, app=APP, pinned=[pinned], nodes=setup.node_types(), actuator=actuator, timers={OPERATOR: timer},
-        enforce=setup.scaled == OURS, folder=folder / "scalers", slot_s=setup.slot_s, on_decision=note, **office,
+        spark, APP, setup.manager, setup.token, orders, [pinned], enforce=setup.scaled == OURS, settings=settings
     )  # fmt: skip
 
 

@@ -15,8 +15,10 @@ import pytest
 import scaler
 from scaler.acting.command import Command
 from scaler.acting.profiles import Pinned
+from scaler.agent.attach import AttachSettings
 from scaler.agent.attachment import AgentSettings, Attachment
 from scaler.agent.order_source import OrdersFile
+from scaler.agent.pending import ArrivalTimeouts
 from scaler.model.errors import BadInput
 from scaler.model.orders import parse_orders
 from scaler.sensing.operators import StreamOperator
@@ -30,7 +32,15 @@ PARSE, COUNT = StreamOperator("parse", "1", "1"), StreamOperator("count", "2", "
 
 
 def make_terms(folder: Path, **other: Any) -> AgentSettings:
-    stated = {"types": {}, "enforce": True, "policy": None, "k_max": None, "seed": 0, "slot_s": 0.05, "patience": None}
+    stated = {
+        "types": {},
+        "enforce": True,
+        "policy": None,
+        "k_max": None,
+        "seed": 0,
+        "slot_s": 0.05,
+        "arrival": ArrivalTimeouts(),
+    }
     return AgentSettings(nodes=NODES, folder=folder, on_decision=None, **{**stated, **other})
 
 
@@ -74,8 +84,10 @@ def test_an_operator_is_scaled_on_the_node_types_that_it_was_pinned_to(tmp_path:
         """Each operator on a plant of its own."""
 
         def __getattr__(self, name: str) -> Any:
-            if name not in ("read", "deployed", "room", "ask"):
+            if name not in ("read", "deployed", "room", "ask", "watch", "prepare", "close"):
                 raise AttributeError(name)
+            if name in ("watch", "prepare", "close"):
+                return lambda *_: None
             return lambda operator, *rest: getattr(plants[operator], name)(operator, *rest)
 
     terms = make_terms(tmp_path, types={"parse": {"small"}, "count": {"fast"}})
@@ -130,7 +142,11 @@ def test_a_pinned_stage_of_a_query_of_another_name_is_scaled(spark: SparkSession
     pinned, plant = Pinned("parse", profile.id, {"small": profile.id}), Plant(lambda t: 900.0)
     try:
         with scaler.attach(
-            spark, "shop", objective=tmp_path / "o.json", pinned=[pinned], nodes=NODES, actuator=plant, folder=tmp_path
+            spark,
+            "shop",
+            orders=tmp_path / "o.json",
+            pinned=[pinned],
+            settings=AttachSettings(nodes=NODES, actuator=plant, folder=tmp_path),
         ) as live:
             wait_for(lambda: set(live.threads) == {"parse"})
     finally:
@@ -207,7 +223,8 @@ def test_who_attaches_twice_has_one_attachment(spark: SparkSession, tmp_path: Pa
 
     def attach(app: str) -> Attachment:
         plant = Plant(lambda t: 900.0)
-        return scaler.attach(spark, app, objective=tmp_path / "o.json", nodes=NODES, actuator=plant, folder=tmp_path)
+        settings = AttachSettings(nodes=NODES, actuator=plant, folder=tmp_path)
+        return scaler.attach(spark, app, orders=tmp_path / "o.json", settings=settings)
 
     first, other, second = attach("shop"), attach("another"), attach("shop")
     try:
@@ -220,12 +237,16 @@ def test_who_attaches_twice_has_one_attachment(spark: SparkSession, tmp_path: Pa
 @pytest.mark.xdist_group("spark")
 def test_what_attach_cannot_do_is_one_sentence(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "o.json").write_text(json.dumps(make_orders("threshold-c", {})["objective"]))
-    stated: dict[str, Any] = {"objective": tmp_path / "o.json", "nodes": NODES}
+
+    def attach(enforce: bool = False, **stated: Any) -> None:
+        settings = AttachSettings(nodes=NODES, **stated)
+        scaler.attach(spark, "shop", orders=tmp_path / "o.json", enforce=enforce, settings=settings)
+
     with pytest.raises(BadInput, match="name one with folder="):
-        scaler.attach(spark, "shop", folder=tmp_path / "o.json" / "below", **stated)
+        attach(folder=tmp_path / "o.json" / "below")
     blind = Command("shop", ["true", "{node_type}", "{replicas}"])
     with pytest.raises(BadInput, match="cannot tell how many replicas there are"):
-        scaler.attach(spark, "shop", actuator=blind, enforce=True, folder=tmp_path, **stated)
+        attach(enforce=True, actuator=blind, folder=tmp_path)
     blind.close()
 
 
@@ -272,21 +293,22 @@ def test_an_office_that_fails_ends_no_operator_and_is_not_asked_without_a_pause(
 @pytest.mark.parametrize(
     ("stated", "says"),
     [
-        ({"objective": "o.json", "nodes": NODES, "k_max": 0}, "k_max is 0; say 1 or more, or None"),
-        ({"objective": "o.json", "nodes": NODES, "slot_s": 0.0}, "slot_s is 0.0, and must be a positive number"),
-        ({"objective": "o.json", "nodes": NODES, "slot_s": float("nan")}, "slot_s is nan, and must be a positive"),
-        ({"objective": "o.json", "nodes": NODES, "slot_s": float("inf")}, "slot_s is inf, and must be a positive"),
+        ({"orders": "o.json", "nodes": NODES, "k_max": 0}, "k_max is 0; say 1 or more, or None"),
+        ({"orders": "o.json", "nodes": NODES, "slot_s": 0.0}, "slot_s is 0.0, and must be a positive number"),
+        ({"orders": "o.json", "nodes": NODES, "slot_s": float("nan")}, "slot_s is nan, and must be a positive"),
+        ({"orders": "o.json", "nodes": NODES, "slot_s": float("inf")}, "slot_s is inf, and must be a positive"),
         ({}, "either the address of a manager or the file"),
-        ({"manager": "http://127.0.0.1:1", "objective": "o.json"}, "give one of them"),
-        ({"objective": "o.json"}, "does not know the node types"),
-        ({"objective": "o.json", "nodes": NODES, "enforce": True}, "without an actuator"),
-        ({"objective": "missing.json", "nodes": NODES}, "missing.json cannot be read"),
-        ({"objective": "o.json", "nodes": NODES, "pinned": [PINNED]}, "is pinned to huge, and nodes= leaves that out"),
+        ({"url": "http://127.0.0.1:1", "orders": "o.json"}, "give one of them"),
+        ({"orders": "o.json"}, "does not know the node types"),
+        ({"orders": "o.json", "nodes": NODES, "enforce": True}, "without an actuator"),
+        ({"orders": "missing.json", "nodes": NODES}, "missing.json cannot be read"),
+        ({"orders": "o.json", "nodes": NODES, "pinned": [PINNED]}, "is pinned to huge, and nodes= leaves that out"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_at_once(tmp_path: Path, stated: dict[str, Any], says: str) -> None:
+    own = {name: stated.pop(name) for name in ("orders", "url", "enforce", "pinned") if name in stated}
     with pytest.raises(BadInput, match=says):
-        scaler.attach(None, "shop", folder=tmp_path, **stated)
+        scaler.attach(None, "shop", **own, settings=AttachSettings(folder=tmp_path, **stated))
 
 
 def test_an_objective_in_a_file_is_followed_when_it_changes(tmp_path: Path) -> None:

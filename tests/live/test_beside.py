@@ -112,8 +112,8 @@ def test_a_driver_on_another_machine_goes_on_from_the_streams_checkpoint(
     def run(machine: str) -> Any:
         monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / machine))
         plant, query = Plant(lambda t: 900.0), start()
-        stated: dict[str, Any] = {"objective": tmp_path / "o.json", "nodes": NODES, "actuator": plant, "slot_s": 0.2}
-        with scaler.attach(spark, "shop", **stated) as live:
+        settings = scaler.AttachSettings(nodes=NODES, actuator=plant, slot_s=0.2)
+        with scaler.attach(spark, "shop", orders=tmp_path / "o.json", settings=settings) as live:
             await_true(lambda: "parse" in live.operations and live.operations["parse"].pilot.latest > 0.0)
         query.stop()
         return live.operations["parse"]

@@ -71,7 +71,7 @@ def roll_back(app: str, why: str, address: str | None) -> None:
 
 @click.command(
     epilog="\b\nExamples:\n  tuner orders shop\n  tuner orders shop > objective.json\n\n"
-    "scaler.attach(..., objective='objective.json') follows such a file where there is no manager."
+    "scaler.attach(..., orders='objective.json') follows such a file where there is no manager."
 )
 @app_argument
 @store_option

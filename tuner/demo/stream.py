@@ -245,8 +245,10 @@ def run(spark: SparkSession, plan: Plan, page: str, manager: str, token: str, fo
         COUNT: start_count(spark, folder, pinned[COUNT], timers[COUNT], totals),
     }
     live = scaler.attach(
-        spark, app=APP, manager=manager, token=token, pinned=list(pinned.values()), nodes=NODES, actuator=actuator,
-        timers=timers, enforce=True, folder=folder / "scalers", slot_s=SLOT_S,
+        spark, APP, manager, token, pinned=list(pinned.values()), enforce=True,
+        settings=scaler.AttachSettings(
+            timers=timers, nodes=NODES, actuator=actuator, folder=folder / "scalers", slot_s=SLOT_S
+        ),
     )  # fmt: skip
     with live:
         source.start()

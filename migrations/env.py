@@ -1,4 +1,4 @@
-"""The tuner's connection, or else the database of `-x store=PATH|URL`, in; Alembic's history run on it out."""
+"""Run the Alembic history on the tuner's connection, or on the database of `-x store=PATH|URL`."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, column, inspect, select, table, text
@@ -55,10 +55,16 @@ def upgrade(connection: Connection, place: str, target: str = HEAD) -> tuple[str
 
 
 def configure() -> Config:
-    """Alembic's configuration for the history that came with this installation."""
+    """Return Alembic's configuration for the history of this installation."""
     from alembic.config import Config
 
     config = Config()
-    config.set_main_option("script_location", str(files("tuner.store") / "migrations").replace("%", "%%"))
+    config.set_main_option("script_location", str(find_history()).replace("%", "%%"))
     config.set_main_option("path_separator", "os")
     return config
+
+
+def find_history() -> Path:
+    """Return the folder of the Alembic history: inside the package in a wheel, at the root of a checkout."""
+    packaged = Path(__file__).with_name("migrations")
+    return packaged if packaged.is_dir() else Path(__file__).parents[2] / "migrations"

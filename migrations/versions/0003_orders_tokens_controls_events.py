@@ -1,4 +1,4 @@
-"""What scalers are told and report: orders, scalers, tokens, controls, watches, events; figures of decisions."""
+"""Tables of orders, scalers, tokens, controls, watches and events; figures and shadow decisions in decisions."""
 
 from __future__ import annotations
 

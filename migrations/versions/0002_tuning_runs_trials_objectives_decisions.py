@@ -1,4 +1,4 @@
-"""What was tried and done: tuning runs, their trials, objectives, decisions of scalers."""
+"""Tables of tuning runs, trials, objectives and decisions."""
 
 from __future__ import annotations
 

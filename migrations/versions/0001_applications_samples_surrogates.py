@@ -1,4 +1,4 @@
-"""What was measured: applications as described, their samples, how far sources were read, surrogates."""
+"""Tables of applications, samples, source marks and surrogates."""
 
 from __future__ import annotations
 

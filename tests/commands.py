@@ -1,14 +1,25 @@
-"""Arguments of `tuner` in; what it prints, and what it says when it refuses, out."""
+"""Run `tuner` in this process; check how it ends and what it prints."""
 
 from __future__ import annotations
 
 from click.testing import CliRunner, Result
 
+from scaler.model.errors import BadInput
 from tuner.cli import main
 
 
-def run(*arguments: object) -> Result:
-    return CliRunner().invoke(main, list(map(str, arguments)))
+def run(*arguments: object, env: dict[str, str | None] | None = None) -> Result:
+    return CliRunner().invoke(main, list(map(str, arguments)), env=env)
+
+
+def run_or_raise(*arguments: object, env: dict[str, str | None] | None = None) -> Result:
+    """As `run`, but an unexpected exception is raised, and a refused input as the BadInput that it shows."""
+    result = run(*arguments, env=env)
+    if result.exit_code == 2 and result.stderr.startswith("Error: "):
+        raise BadInput(result.stderr.removeprefix("Error: ").rstrip())
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
 
 
 def succeed(*arguments: object) -> str:

@@ -20,8 +20,9 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from tuner.cli import COMMANDS, Entry, main
+from tuner.cli import COMMANDS, main
 from tuner.cli.interruptible import run_interruptibly
+from tuner.cli.lazy_group import Entry
 from tuner.scenario.layout import FLAGS
 from tuner.scenario.scenario import read_scenario
 from tuner.simulation.parallel import run_all

@@ -533,7 +533,7 @@ def test_simulate_leaves_the_floor_out_when_told_or_when_it_would_take_long(monk
         return result.stdout.splitlines()[0]
 
     assert "x floor" in heads()
-    assert "x floor" not in heads("--no-bound")
+    assert "x floor" not in heads("--no-floor")
     monkeypatch.setattr(tuner.simulation.comparison, "QUICK_FLOOR", 199)
     assert "x floor" not in heads()
-    assert "x floor" in heads("--bound")
+    assert "x floor" in heads("--floor")

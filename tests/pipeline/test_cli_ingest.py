@@ -24,7 +24,7 @@ from sim.trace_file import read_trace
 from tests.pipeline import logs
 from tuner.cli.ingest_command import ingest
 from tuner.cli.samples_command import samples
-from tuner.cli.trace_commands import trace
+from tuner.cli.trace_commands import export, plot
 from tuner.store.applications import add_application
 from tuner.store.connection import open_store
 from tuner.store.marks import save_marks
@@ -133,7 +133,7 @@ def test_a_time_that_is_none_is_refused(db: Path) -> None:
 @pytest.mark.parametrize("name", ["r.csv", "r.parquet", "r.txt.gz"])
 def test_an_exported_trace_is_one_that_the_simulator_reads(name: str, db: Path, tmp_path: Path) -> None:
     path = tmp_path / name
-    result = run(trace, "export", "shop", path, "--operator", "parse", "--gap", 10, db=db)
+    result = run(export, "shop", path, "--operator", "parse", "--gap", 10, db=db)
     assert result.exit_code == 0, result.output
     assert result.stderr == f"{path}: 120 windows of 60 s from 2026-05-01T12:00:00Z, 10 of them bridged.\n"
     read = read_trace(path)
@@ -143,13 +143,11 @@ def test_an_exported_trace_is_one_that_the_simulator_reads(name: str, db: Path, 
 
 
 def test_a_trace_with_a_long_gap_is_refused_and_nothing_written(db: Path, tmp_path: Path) -> None:
-    said = refuse(trace, "export", "shop", tmp_path / "r.csv", "--operator", "parse", db=db)
+    said = refuse(export, "shop", tmp_path / "r.csv", "--operator", "parse", db=db)
     assert said.endswith("take a stretch without that by --since or --until, or bridge it by --gap 10")
     assert not (tmp_path / "r.csv").exists()
-    assert "name its sources with --operator: count, parse" in refuse(
-        trace, "export", "shop", tmp_path / "r.csv", db=db
-    )
-    said = refuse(trace, "export", "shop", tmp_path / "r.csv", "--since", "2027-01-01", db=db)
+    assert "name its sources with --operator: count, parse" in refuse(export, "shop", tmp_path / "r.csv", db=db)
+    said = refuse(export, "shop", tmp_path / "r.csv", "--since", "2027-01-01", db=db)
     assert said == "there are no samples of 'shop' in this stretch of time; widen --since and --until"
 
 
@@ -160,7 +158,7 @@ def test_the_sources_are_those_of_the_application_as_it_is_described(db: Path, t
     with store.begin() as session:
         add_application(session, "shop", {"application": {**graph, "sources": {"parse": 0.5}}}, START)
     store.close()
-    succeed(trace, "export", "shop", tmp_path / "r.csv", "--gap", 10, db=db)
+    succeed(export, "shop", tmp_path / "r.csv", "--gap", 10, db=db)
     assert read_trace(tmp_path / "r.csv").rates[:3].tolist() == [2.0, 4.0, 6.0]
 
 
@@ -171,12 +169,12 @@ def test_the_sources_are_those_that_nothing_is_seen_to_feed(db: Path, tmp_path: 
     with store.begin() as session:
         save_marks(session, [SourceMark("shop", HISTORY, 0, START, asdict(Ledger(60.0, links=(("parse", "count"),))))])
     store.close()
-    succeed(trace, "export", "shop", tmp_path / "r.csv", "--gap", 10, db=db)
+    succeed(export, "shop", tmp_path / "r.csv", "--gap", 10, db=db)
     assert read_trace(tmp_path / "r.csv").rates[:3].tolist() == [1.0, 2.0, 3.0]
 
 
 def test_a_plot_is_a_page_of_its_own(db: Path, tmp_path: Path) -> None:
-    succeed(trace, "plot", "shop", "--html", tmp_path / "a.html", "--operator", "parse", db=db)
+    succeed(plot, "shop", "--html", tmp_path / "a.html", "--operator", "parse", db=db)
     page = (tmp_path / "a.html").read_text()
     assert "<svg" in page
     assert "2026-05-01T12:40:00Z" in page
@@ -188,7 +186,7 @@ def test_windows_of_two_lengths_are_not_mixed(db: Path, tmp_path: Path) -> None:
     with store.begin() as session:
         save_samples(session, [Sample("shop", "parse", START, START + 30.0, "progress", arrived=1.0)])
     store.close()
-    said = refuse(trace, "export", "shop", tmp_path / "r.csv", "--operator", "parse", db=db)
+    said = refuse(export, "shop", tmp_path / "r.csv", "--operator", "parse", db=db)
     assert said == "the samples of 'shop' have windows of 30 s and 60 s; take a stretch of one"
 
 

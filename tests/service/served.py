@@ -17,7 +17,7 @@ from tuner.service.access.token import make_token
 from tuner.store.connection import Store
 
 PATIENCE = 60.0  # seconds
-SERVE = [sys.executable, "-c", "from tuner.cli.serve_command import serve; serve()", "--port", "0", "--no-daemon"]
+SERVE = [sys.executable, "-c", "from tuner.cli.serve_commands import serve; serve()", "--port", "0", "--no-daemon"]
 
 
 @dataclass(frozen=True, slots=True)

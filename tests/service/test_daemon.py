@@ -386,7 +386,7 @@ def test_a_daemon_that_was_followed_writes_nothing(store: Store, world: World) -
 def test_a_pass_from_the_command_line(store: Store, world: World, address: str) -> None:
     from click.testing import CliRunner
 
-    from tuner.cli.daemon_command import daemon
+    from tuner.cli.serve_commands import daemon
 
     done = CliRunner().invoke(daemon, ["--once", "--json", "--store", address], catch_exceptions=False)
     (row,) = json.loads(done.stdout)

@@ -16,7 +16,7 @@ from optuna.distributions import FloatDistribution
 from optuna.trial import FrozenTrial, TrialState
 
 from scaler.model.errors import BadInput
-from tuner.cli.db_commands import db
+from tuner.cli import main
 from tuner.store import optuna_export
 from tuner.store.applications import add_application
 from tuner.store.connection import Store
@@ -184,7 +184,7 @@ def test_the_command_tells_what_it_wrote_and_how_to_look_at_it(
 ) -> None:
     path = tmp_path / "studies.db"
     address = store.engine.url.render_as_string(hide_password=False).replace("+psycopg", "").replace("+pysqlite", "")
-    result = CliRunner().invoke(db, ["optuna", str(path), "--app", "shop", "--store", address])
+    result = CliRunner().invoke(main, ["db", "optuna", str(path), "--app", "shop", "--store", address])
     assert result.exit_code == 0, (result.output, result.exception)
     assert result.stdout == f"optuna-dashboard sqlite:///{path}\n"
     assert result.stderr == f"{path} has 2 runs and 8 trials.\n"

@@ -9,13 +9,13 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from scaler.model.errors import BadInput
 from scaler.model.sample import Sample
 from sim.application import read_application
+from tests.commands import run_or_raise
 from tests.surrogate.worlds import WINDOW, queue_stream
-from tuner.cli.surrogate_commands import surrogate
 from tuner.store.applications import add_application
 from tuner.store.connection import open_store
 from tuner.store.samples import save_samples
@@ -37,10 +37,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def run(*words: str) -> Result:
-    result = CliRunner().invoke(surrogate, words)
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result
+    return run_or_raise("surrogate", *words)
 
 
 class Tags(HTMLParser):

@@ -1,117 +1,107 @@
-"""The command line: arguments in, one command run, an exit code out; what a command needs is imported when it runs."""
+"""The command line `tuner`: its commands and where each one lives; a command's module is imported when it runs."""
 
 from __future__ import annotations
 
-import sys
-from importlib import import_module
-from importlib.util import find_spec
-from typing import Any, NamedTuple
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
 
 import click
 
-from scaler.model.errors import BadInput, Retry
-
-REFUSED = 2
-INTERRUPTED = 130
+from tuner.cli.lazy_group import Entry, LazyGroup
 
 
-class Entry(NamedTuple):
-    """Where a command lives, and its line in the overview, so that `tuner --help` imports none of them."""
-
-    where: str
-    summary: str
+def make_group(name: str, text: str, example: str, **entries: Entry) -> LazyGroup:
+    """A group of commands; its help and an example of its use."""
+    return LazyGroup(name, entries=entries, help=text, epilog=f"\b\nExamples:\n{example}")
 
 
-COMMANDS: dict[str, Entry] = {
+COMMANDS: dict[str, Entry | LazyGroup] = {
     "demo": Entry("tuner.cli.demo_command:demo", "Replay a small bundled example, then tune it."),
     "simulate": Entry(
         "tuner.cli.simulate_command:simulate", "Replay a trace under one or more policies and compare them."
     ),
     "compare": Entry("tuner.cli.compare_command:compare", "Compare policies over many settings, against the floor."),
     "reproduce": Entry("tuner.cli.reproduce_command:reproduce", "Compute the published tables again."),
-    "ingest": Entry(
-        "tuner.cli.ingest_command:ingest", "Read what a stream's monitoring left: samples, moments, traces."
-    ),
-    "samples": Entry("tuner.cli.samples_command:samples", "List what each operator did, window by window."),
-    "trace": Entry("tuner.cli.trace_commands:trace", "Export or plot the arrivals of an application."),
-    "surrogate": Entry(
-        "tuner.cli.surrogate_commands:surrogate", "Fit an application's model, and say whether to trust it."
-    ),
-    "app": Entry(
-        "tuner.cli.app_commands:app", "Describe an application: its operators, its trace, what is demanded of it."
-    ),
-    "tune": Entry("tuner.cli.tune_command:tune", "Search an application's latency bounds and weights."),
-    "trials": Entry("tuner.cli.trials_command:trials", "List what searches tried."),
-    "trial": Entry("tuner.cli.trial_command:trial", "Show one trial in full."),
-    "report": Entry("tuner.cli.report_command:report", "Say what a search found, as a page if wanted."),
     "compare-engines": Entry(
         "tuner.cli.compare_engines_command:compare_engines", "Hold the engines against each other."
     ),
-    "push": Entry("tuner.cli.push_commands:push", "Let an objective that was found into use, stage by stage."),
-    "roll-back": Entry("tuner.cli.push_commands:roll_back", "Take an objective back for the one before it."),
-    "orders": Entry("tuner.cli.push_commands:orders", "Print what the scalers of an application are told."),
-    "serve": Entry("tuner.cli.serve_command:serve", "Serve scalers and people: the API, the page, the retuning."),
-    "daemon": Entry("tuner.cli.daemon_command:daemon", "Retune applications in the background, without the service."),
-    "explain": Entry("tuner.cli.explain_command:explain", "Say why an application was scaled at a time, or not."),
-    "token": Entry("tuner.cli.token_commands:token", "Make and revoke what scalers and people show to be let in."),
-    "dashboards": Entry(
-        "tuner.cli.dashboards_command:dashboards", "Write a Grafana dashboard and alert rules to a folder."
+    "ingest": Entry(
+        "tuner.cli.ingest_command:ingest", "Read the monitoring of a stream into samples by operator and window."
     ),
-    "live": Entry(
-        "tuner.cli.live_commands:live", "Watch scalers at work: a demo on a real cluster, or an application's."
+    "samples": Entry("tuner.cli.samples_command:samples", "List the samples of an application, window by window."),
+    "trace": make_group(
+        "trace",
+        "Write the arrival rates of an application to a file, or plot them.",
+        "  tuner trace export shop rates.csv\n  tuner trace plot shop --html arrivals.html",
+        export=Entry("tuner.cli.trace_commands:export", "Write the arrival rates of APP to FILE."),
+        plot=Entry("tuner.cli.trace_commands:plot", "Plot the arrival rates of APP over time, gaps marked."),
     ),
-    "db": Entry("tuner.cli.db_commands:db", "Look after the database of samples, trials and decisions."),
-    "completion": Entry("tuner.cli.completion:completion", "Print what makes a shell complete these commands."),
-}
+    "surrogate": make_group(
+        "surrogate",
+        "Fit the surrogate of an application to its samples, and check it.",
+        "  tuner surrogate fit shop\n  tuner surrogate show shop --html surrogate.html",
+        fit=Entry("tuner.cli.surrogate_commands:fit", "Fit the surrogate of APP to its samples, store it and show it."),
+        show=Entry("tuner.cli.surrogate_commands:show", "Show a surrogate of APP: figures, checks, and drift since."),
+    ),
+    "app": make_group(
+        "app",
+        "Describe an application: its operators, its trace, its QoS.",
+        "  tuner demo --save shop.toml && tuner app add shop shop.toml\n  tuner app show shop\n  tuner app list",
+        add=Entry("tuner.cli.app_commands:add", "Store FILE as the newest description of APP."),
+        list=Entry("tuner.cli.app_commands:list_all", "List the applications and their tuning runs."),
+        show=Entry("tuner.cli.app_commands:show", "Show the description of APP, its tuning runs and its objectives."),
+    ),
+    "tune": Entry("tuner.cli.tune_command:tune", "Search the latency bounds of APP's operators and its weights."),
+    "trials": Entry("tuner.cli.trials_commands:trials", "List the trials of APP's tuning runs."),
+    "trial": Entry("tuner.cli.trials_commands:trial", "Show one trial in full."),
+    "report": Entry("tuner.cli.report_command:report", "Report a tuning run of APP: settings, recommendation, gain."),
+    "push": Entry("tuner.cli.push_commands:push", "Push objective VERSION of APP to a stage of its roll-out."),
+    "roll-back": Entry("tuner.cli.push_commands:roll_back", "Roll back the newest pushed objective of APP."),
+    "orders": Entry("tuner.cli.push_commands:orders", "Print the orders of APP's agents as JSON."),
+    "serve": Entry("tuner.cli.serve_commands:serve", "Run the service: API, page, and retuning in the background."),
+    "daemon": Entry("tuner.cli.serve_commands:daemon", "Retune the applications that are due, without the service."),
+    "dashboards": Entry("tuner.cli.serve_commands:dashboards", "Write a Grafana dashboard and Prometheus alert rules."),
+    "explain": Entry("tuner.cli.explain_command:explain", "Explain the decisions of APP's agents in one slot."),
+    "token": make_group(
+        "token",
+        "Make, list and revoke the tokens that the service requires of agents and people.\n\n"
+        "\b\nScopes:\n"
+        "  report  an agent's: send samples and decisions, fetch its orders\n"
+        "  read    see everything: the page, the lists, the metrics\n"
+        "  tune    describe applications; start, pause and stop their tuning\n"
+        "  push    change what agents do: push, roll back, pin, lock, block",
+        "  tuner token make agents --scope report\n"
+        "  tuner token make anna --scope read --scope tune --scope push --expires 30d\n"
+        "  tuner token list\n  tuner token revoke anna",
+        make=Entry("tuner.cli.token_commands:make", "Make a token NAME and print its secret once."),
+        list=Entry("tuner.cli.token_commands:list_all", "List all tokens, revoked and expired ones too."),
+        revoke=Entry("tuner.cli.token_commands:revoke", "Revoke the token NAME and its page sessions."),
+    ),
+    "live": make_group(
+        "live",
+        "Watch agents at work: a demo on a real cluster, or the state of an application's agents.",
+        "  tuner live demo --html live.html\n  tuner live status orders",
+        demo=Entry("tuner.cli.live_demo_command:demo", "Start a Spark cluster here and an auto-scaled stream."),
+        status=Entry("tuner.cli.live_status_command:status", "Show the agents of APP: orders, replicas, decisions."),
+    ),
+    "db": make_group(
+        "db",
+        "Check, upgrade, export and prune the database.",
+        "  tuner db check\n  tuner db upgrade --store postgresql://tuner@localhost/tuner\n"
+        "  tuner db export backup.db\n  tuner db prune --older-than 90d --dry-run",
+        upgrade=Entry("tuner.cli.db_commands:upgrade", "Upgrade the tables to the schema of this program."),
+        check=Entry("tuner.cli.db_commands:check", "Check the database and count its rows; exit code 1 on a fault."),
+        export=Entry("tuner.cli.db_commands:export", "Export the database to FILE (.jsonl or .db)."),
+        optuna=Entry("tuner.cli.db_commands:optuna", "Export tuning runs and trials to FILE, an Optuna database."),
+        prune=Entry("tuner.cli.db_commands:prune", "Delete rows that are older than AGE."),
+    ),
+    "completion": Entry("tuner.cli.completion:completion", "Print a script that makes a shell complete commands."),
+}  # fmt: skip
 
 
-class Refusal(click.ClickException):
-    """Bad input, as click shows it."""
-
-    exit_code = REFUSED
-
-
-class LazyGroup(click.Group):
-    """Click's own way to load commands late, and the one place where an error becomes a sentence and an exit code."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click hands it over
-        return [name for name, entry in COMMANDS.items() if is_there(entry)]
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        entry = COMMANDS.get(cmd_name)
-        if entry is None or not is_there(entry):
-            return None
-        module, _, attribute = entry.where.partition(":")
-        command: click.Command = getattr(import_module(module), attribute)
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, COMMANDS[name].summary) for name in self.list_commands(ctx)])
-
-    def invoke(self, ctx: click.Context) -> Any:
-        try:
-            return super().invoke(ctx)
-        except BadInput as error:
-            raise Refusal(str(error)) from error
-        except Retry as error:
-            raise click.ClickException(str(error)) from error
-        except KeyboardInterrupt:
-            echoed = "\n" if sys.stderr.isatty() else ""  # the terminal's own ^C stands on the line
-            click.echo(f"{echoed}Interrupted.", err=True)
-            ctx.exit(INTERRUPTED)
-
-
-def is_there(entry: Entry) -> bool:
-    """Whether the command is part of this installation."""
-    return find_spec(entry.where.partition(":")[0]) is not None
-
-
-def show_version(ctx: click.Context, parameter: click.Parameter, asked: bool) -> None:
-    if not asked or ctx.resilient_parsing:
+def show_version(ctx: click.Context, parameter: click.Parameter, wanted: bool) -> None:
+    if not wanted or ctx.resilient_parsing:
         return
-    from importlib.metadata import PackageNotFoundError, version
-
     try:
         number = version("stream-scaler")
     except PackageNotFoundError:
@@ -122,11 +112,12 @@ def show_version(ctx: click.Context, parameter: click.Parameter, asked: bool) ->
 
 @click.group(
     cls=LazyGroup,
+    entries=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="\b\nExample:\n  tuner demo\n  tuner simulate --policy threshold-c --policy ql-pds-plus --html report.html",
+    epilog="\b\nExamples:\n  tuner demo\n  tuner simulate --policy threshold-c --policy planner --html report.html",
 )
 @click.option(
     "--version", is_flag=True, is_eager=True, expose_value=False, callback=show_version, help="Show the version."
 )
-def main() -> None:
-    """Auto-scaling for Spark Structured Streaming: simulate, tune and watch the scalers of a stream."""
+def main(**_: Any) -> None:
+    """Auto-scaling for Spark Structured Streaming: simulate, tune and watch the agents of a stream."""

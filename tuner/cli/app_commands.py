@@ -1,4 +1,4 @@
-"""`tuner app`: a description of an application in; a version of it in the database, and what is known of it, out."""
+"""`tuner app`: store descriptions of applications, list and show them."""
 
 from __future__ import annotations
 
@@ -6,61 +6,67 @@ import json
 import time
 from collections.abc import Mapping
 from contextlib import closing
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from scaler.model.errors import BadInput
-from tuner.cli.completion import app_argument
-from tuner.cli.db_commands import store_option
-
-if TYPE_CHECKING:
-    from tuner.store.connection import Session
-    from tuner.store.records import ApplicationVersion
-
-as_json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
-
-
-@click.group(
-    epilog="\b\nExamples:\n  tuner demo --save shop.toml && tuner app add shop shop.toml\n"
-    "  tuner app show shop\n  tuner app list"
+from scaler.model.files import check_place, write_whole
+from sim.application import name_path, paths
+from sim.setting import gains
+from tuner.cli.app_table import print_application
+from tuner.cli.grid import print_grid, show_moment
+from tuner.cli.grid import show as show_figure
+from tuner.cli.options import (
+    app_argument,
+    eta_r_help,
+    eta_v_help,
+    file_type,
+    json_option,
+    name_user,
+    r_max_help,
+    store_option,
 )
-def app() -> None:
-    """Describe an application: its operators, its trace, what is demanded of it."""
+from tuner.rollout.registration import register_application
+from tuner.scenario.describe import describe_application
+from tuner.scenario.description import format_description, read_description, shape_of, tables_of
+from tuner.scenario.scenario import make_infrastructure, make_qos
+from tuner.store.applications import list_applications, list_versions, load_application
+from tuner.store.connection import Session, open_store
+from tuner.store.objectives import find_full_objective, list_objectives
+from tuner.store.records import ApplicationVersion
+from tuner.store.tallies import TrialCounts, count_trials_by_application
+from tuner.views.plain import tame
 
 
-@app.command(
+@click.command(
     epilog="\b\nExamples:\n  tuner app add shop shop.toml\n  tuner app add shop shop.toml --r-max 0.04 --eta-v 0.01"
 )
 @app_argument
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option("--r-max", type=float, help="Seconds in which an answer is due.")
-@click.option("--eta-v", type=float, help="Share of the slots in which it may be late (0.05).")
-@click.option("--eta-r", type=float, help="Share of the slots in which replicas may come or go (0.1).")
+@click.argument("file", type=file_type)
+@click.option("--r-max", type=float, help=f"{r_max_help} (default: the one in FILE).")
+@click.option("--eta-v", type=float, help=f"{eta_v_help} (default: the one in FILE, else 0.05).")
+@click.option("--eta-r", type=float, help=f"{eta_r_help} (default: the one in FILE, else 0.1).")
 @store_option
 def add(
     app: str, file: Path, r_max: float | None, eta_v: float | None, eta_r: float | None, address: str | None
 ) -> None:
-    """Keep FILE as the newest description of APP, which `tuner serve` and `tuner daemon` retune from then on.
+    """Store FILE as the newest description of APP.
 
-    FILE is a scenario, as `tuner demo --save` writes one, or an application alone: [[operator]] and [[edge]] tables.
-    Files that it names are read now, but for its trace, which stays where it is. Earlier versions are kept.
+    `tuner serve` and `tuner daemon` retune it from then on. FILE is a scenario, as `tuner demo --save` writes one, or
+    an application alone: [[operator]] and [[edge]] tables. Files that it names are read now, except its trace, which
+    stays where it is. Earlier versions are kept.
     """
-    from tuner.cli.token_commands import name_user
-    from tuner.rollout.registration import register_application
-    from tuner.scenario.description import read_description
-    from tuner.store.applications import list_versions
-    from tuner.store.connection import open_store
-
     check_name(app)
     stated = {"r_max": r_max, "eta_v": eta_v, "eta_r": eta_r}
-    demanded = {key: value for key, value in stated.items() if value is not None}
-    document = read_description(file, app, {"qos": demanded} if demanded else {})
+    qos = {key: value for key, value in stated.items() if value is not None}
+    document = read_description(file, app, {"qos": qos} if qos else {})
     with closing(open_store(address)) as store, store.begin() as session:
         earlier = list_versions(session, app)
         kept = register_application(session, app, document, name_user(), time.time())
-    click.echo(f"{app}: {tell_change(earlier[-1] if earlier else None, kept)}")
+    click.echo(f"{app}: {describe_change(earlier[-1] if earlier else None, kept)}")
 
 
 def check_name(name: str) -> None:
@@ -68,7 +74,7 @@ def check_name(name: str) -> None:
         raise BadInput(f"{name!r} is no name for an application; write printable characters, without space around them")
 
 
-def tell_change(before: ApplicationVersion | None, kept: ApplicationVersion) -> str:
+def describe_change(before: ApplicationVersion | None, kept: ApplicationVersion) -> str:
     if before is None:
         return f"version {kept.number}."
     if before.number == kept.number:
@@ -80,44 +86,32 @@ def tell_change(before: ApplicationVersion | None, kept: ApplicationVersion) -> 
     return told + (f", and without its {gone}." if gone else ".")
 
 
-@app.command(epilog="\b\nExamples:\n  tuner app show shop\n  tuner app show shop --version 1 --toml old.toml")
+@click.command(epilog="\b\nExamples:\n  tuner app show shop\n  tuner app show shop --version 1 --toml old.toml")
 @app_argument
-@click.option("--version", "number", type=click.IntRange(1), help="The version of this number (the newest).")
-@click.option("--toml", type=click.Path(path_type=Path), help="Write it as a file that `add` and `simulate` read.")
-@as_json_option
+@click.option("--version", "number", type=click.IntRange(1), help="Number of the version (default: the newest).")
+@click.option(
+    "--toml",
+    type=file_type,
+    help="Write the description to this file, which `tuner app add` and `tuner simulate` read.",
+)
+@json_option
 @store_option
 def show(app: str, number: int | None, toml: Path | None, as_json: bool, address: str | None) -> None:
-    """Show how APP is described, what was searched for it, and which objective stands."""
-    from tuner.store.applications import load_application
-    from tuner.store.connection import open_store
-
+    """Show the description of APP, its tuning runs and its objectives."""
     with closing(open_store(address)) as store, store.read() as session:
         version = load_application(session, app, number)
         known = gather(session, version)
     if toml is not None:
-        from scaler.model.files import check_place, write_whole
-        from tuner.scenario.description import format_description
-
         check_place(toml)
         write_whole(toml, format_description(version.document))
     if as_json:
-        from tuner.views.plain import tame
-
         click.echo(json.dumps(tame(known), indent=2, allow_nan=False))
     else:
-        from tuner.cli.app_table import print_application
-
         print_application(known)
 
 
 def gather(session: Session, version: ApplicationVersion) -> dict[str, Any]:
-    """All that `tuner app show` says."""
-    from dataclasses import asdict
-
-    from tuner.store.applications import load_application
-    from tuner.store.objectives import find_full_objective, list_objectives
-    from tuner.store.tallies import TrialCounts, count_trials_by_application
-
+    """All that `tuner app show` prints."""
     name = version.application
     proposed = next(iter(list_objectives(session, name, ("proposed",), limit=1)), None)
     return {
@@ -134,15 +128,7 @@ def gather(session: Session, version: ApplicationVersion) -> dict[str, Any]:
 
 
 def lay_out(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The operators, paths, demands and node types, with the defaults of what is not stated."""
-    from dataclasses import asdict
-
-    from sim.application import name_path, paths
-    from sim.setting import gains
-    from tuner.scenario.describe import describe_application
-    from tuner.scenario.description import shape_of, tables_of
-    from tuner.scenario.scenario import make_infrastructure, make_qos
-
+    """Operators, paths, QoS and node types, with the defaults of what is not stated."""
     shape = shape_of(document)
     tables = tables_of(document)
     qos = make_qos(tables["qos"])
@@ -178,15 +164,11 @@ def describe_objective(objective: Any) -> dict[str, Any] | None:
     }
 
 
-@app.command("list", epilog="\b\nExamples:\n  tuner app list\n  tuner app list --json | jq '.[].name'")
-@as_json_option
+@click.command("list", epilog="\b\nExamples:\n  tuner app list\n  tuner app list --json | jq '.[].name'")
+@json_option
 @store_option
-def list_them(as_json: bool, address: str | None) -> None:
-    """List the applications that are described, and what was searched for each."""
-    from tuner.store.applications import list_applications
-    from tuner.store.connection import open_store
-    from tuner.store.tallies import count_trials_by_application
-
+def list_all(as_json: bool, address: str | None) -> None:
+    """List the applications and their tuning runs."""
     with closing(open_store(address)) as store, store.read() as session:
         tallies = count_trials_by_application(session)
         rows = [describe_row(version, tallies.get(version.application)) for version in list_applications(session)]
@@ -199,10 +181,6 @@ def list_them(as_json: bool, address: str | None) -> None:
 
 
 def describe_row(version: ApplicationVersion, tally: Any) -> dict[str, Any]:
-    from dataclasses import asdict
-
-    from tuner.scenario.description import shape_of
-    from tuner.store.tallies import TrialCounts
 
     try:
         operators: int | None = len(shape_of(version.document).operators)
@@ -213,9 +191,8 @@ def describe_row(version: ApplicationVersion, tally: Any) -> dict[str, Any]:
 
 
 def print_rows(rows: list[dict[str, Any]]) -> None:
-    from tuner.cli.grid import print_grid, show, show_moment
 
     heads = ("application", "version", "operators", "runs", "trials", "best cost", "last tuned (UTC)")
     figures = ("version", "operators", "runs", "trials", "best")
-    cells = [[row["name"], *(show(row[key]) for key in figures), show_moment(row["tuned"])] for row in rows]
+    cells = [[row["name"], *(show_figure(row[key]) for key in figures), show_moment(row["tuned"])] for row in rows]
     print_grid(heads, cells)

@@ -1,4 +1,4 @@
-"""What is known of an application in; the tables and lines that `tuner app show` prints of it out."""
+"""Print what is known of an application: operators, paths, node types, objectives."""
 
 from __future__ import annotations
 

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from tuner.cli.grid import GAP, open_console, spell
 from tuner.simulation.comparison import Comparison
 from tuner.views.comparison_table import Column, list_columns, say_errors
-
-GAP = 2
-UNBOUNDED = 10_000  # where nobody looks through a window of so many characters
 
 
 def print_table(comparison: Comparison) -> None:
@@ -33,10 +28,6 @@ def print_readings(comparison: Comparison) -> None:
     console = open_console()
     for column in columns:
         console.print(f"  {column.head:<{width}}  {column.reading}", markup=False)
-
-
-def open_console() -> Console:
-    return Console(width=None if sys.stdout.isatty() else UNBOUNDED, highlight=False)
 
 
 def pack(first: Column, columns: list[Column], width: int) -> list[list[Column]]:
@@ -64,7 +55,3 @@ def draw_table(comparison: Comparison, columns: list[Column], ascii_only: bool) 
         cells = (spell(column.cells[i], ascii_only) for column in columns)
         table.add_row(*cells, style="bold" if row is comparison.best and len(comparison.rows) > 1 else "")
     return table
-
-
-def spell(text: str, ascii_only: bool) -> str:
-    return text.replace("±", "+-") if ascii_only else text

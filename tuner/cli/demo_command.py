@@ -1,4 +1,4 @@
-"""`tuner demo`: nothing in; a bundled example replayed under several policies, then tuned, out."""
+"""`tuner demo`: replay a bundled example under several policies, then tune it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,21 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import click
+
+from scaler.model.errors import BadInput
+from scaler.model.files import check_place, write_whole
+from tuner.cli.comparison_grid import print_readings, print_table
+from tuner.cli.interruptible import run_interruptibly
+from tuner.cli.options import file_type
+from tuner.cli.simulate_command import replay_scenario
+from tuner.cli.tune_command import carry_out, ending_at_once, show_ended, show_search
+from tuner.scenario.description import read_description
+from tuner.scenario.scenario import read_scenario
+from tuner.search.local_pool import evaluate_locally
+from tuner.search.problem import TuneOptions
+from tuner.search.tuning_run import start_tuning
+from tuner.store.applications import add_application
+from tuner.store.connection import open_store
 
 NEXT = """\
 Where to go next:
@@ -27,10 +42,10 @@ WEEK = 10_080  # slots of the example that are tuned on
 )
 @click.option(
     "--html",
-    type=click.Path(path_type=Path),
+    type=file_type,
     help="Write charts of the replays to this file, and of the tuning beside it (demo.html, demo-tuning.html).",
 )
-@click.option("--save", type=click.Path(path_type=Path), help="Write the example's scenario file here and stop.")
+@click.option("--save", type=file_type, help="Write the example's scenario to this file, and stop.")
 def demo(html: Path | None, save: Path | None) -> None:
     """Replay a small bundled example under several policies, then tune it.
 
@@ -45,9 +60,6 @@ def demo(html: Path | None, save: Path | None) -> None:
 
 def save_example(example: Path, place: Path) -> None:
     """Copy the scenario file; one that is there stays as it is."""
-    from scaler.model.errors import BadInput
-    from scaler.model.files import check_place, write_whole
-
     check_place(place)
     if place.exists():
         raise BadInput(f"{place} is there already; name a new file")
@@ -56,9 +68,6 @@ def save_example(example: Path, place: Path) -> None:
 
 
 def play_example(example: Path, html: Path | None) -> None:
-    from tuner.cli.comparison_grid import print_readings, print_table
-    from tuner.cli.replay_progress import replay_scenario
-    from tuner.scenario.scenario import read_scenario
 
     scenario = read_scenario(example)
     trace, application = scenario.settings[0].trace, scenario.settings[0].application
@@ -78,15 +87,6 @@ def play_example(example: Path, html: Path | None) -> None:
 
 def tune_example(example: Path, html: Path | None) -> None:
     """Through a database as any application is, one that is gone afterwards."""
-    from tuner.cli.interruptible import run_interruptibly
-    from tuner.cli.tune_command import carry_out, ending_at_once, show_ended, show_search
-    from tuner.scenario.description import read_description
-    from tuner.search.local_pool import evaluate_locally
-    from tuner.search.problem import TuneOptions
-    from tuner.search.tuning_run import start_tuning
-    from tuner.store.applications import add_application
-    from tuner.store.connection import open_store
-
     with (
         ending_at_once(),
         TemporaryDirectory() as folder,

@@ -1,4 +1,4 @@
-"""`tuner explain`: an application and a time in; why each scaler did what it did then out."""
+"""`tuner explain`: the decisions of an application's agents in one slot, with their reasons."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ from contextlib import closing
 
 import click
 
-from tuner.cli.completion import app_argument
-from tuner.cli.db_commands import store_option
-from tuner.cli.moment import READING, parse_moment
+from tuner.cli.grid import open_console, spell
+from tuner.cli.options import TIME_FORMS, app_argument, json_option, parse_moment, store_option
+from tuner.history.explanation import explain as explain_slot
+from tuner.store.connection import open_store
+from tuner.views.explanation_lines import to_lines
+from tuner.views.plain import to_json
 
 
 @click.command(
@@ -18,29 +21,24 @@ from tuner.cli.moment import READING, parse_moment
     "  tuner explain shop --at 2h --json | jq '.operators[].compared'"
 )
 @app_argument
-@click.option("--at", callback=parse_moment, metavar="TIME", help=f"The slot at this time (the newest): {READING}.")
-@click.option("--operator", metavar="NAME", help="This one alone (all).")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
+@click.option(
+    "--at", callback=parse_moment, metavar="TIME", help=f"Time in the slot, {TIME_FORMS} (default: the newest slot)."
+)
+@click.option("--operator", metavar="NAME", help="Name of the operator (default: all).")
+@json_option
 @store_option
 def explain(app: str, at: float | None, operator: str | None, as_json: bool, address: str | None) -> None:
-    """Say why the scalers of APP did what they did, or did nothing.
+    """Explain the decisions of APP's agents in one slot.
 
-    For each operator: what was seen, what each alternative was worth (less is better), which guard blocked and who
-    set it, which objective was pursued and why that was pushed, what a candidate would have done. Where there is no
-    decision, why not.
+    For each operator: the observation, the estimated cost of each alternative (less is better), the guard that blocked
+    and who set it, the objective and why it was pushed, and the decision of the candidate. Where there is no decision,
+    the reason.
     """
-    from tuner.history.explanation import explain as explain_slot
-    from tuner.store.connection import open_store
-
     with closing(open_store(address)) as store, store.read() as session:
         explained = explain_slot(session, app, at, operator)
     if as_json:
-        from tuner.views.plain import to_json
-
         click.echo(to_json(explained))
         return
-    from tuner.cli.comparison_grid import open_console, spell
-    from tuner.views.explanation_lines import to_lines
 
     console = open_console()
     plain = console.options.ascii_only

@@ -1,21 +1,31 @@
-"""Heads and rows of texts in; a table whose columns line up, in several parts where one would be too wide, out."""
+"""Print tables whose columns line up, in several parts where one would be too wide."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
 GAP = 2
+UNBOUNDED = 10_000  # columns where stdout is no terminal
+
+
+def open_console() -> Console:
+    return Console(width=None if sys.stdout.isatty() else UNBOUNDED, highlight=False)
+
+
+def spell(text: str, ascii_only: bool) -> str:
+    """The text, without ± where the terminal knows ASCII alone."""
+    return text.replace("±", "+-") if ascii_only else text
 
 
 def print_grid(heads: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> None:
     """The first so many columns, which are names, from the left and in every part; figures from the right."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-    from rich.text import Text
-
-    from tuner.cli.comparison_grid import open_console, spell
-
     console = open_console()
     plain = console.options.ascii_only
     widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]

@@ -1,4 +1,4 @@
-"""`tuner ingest`: files or an address of monitoring in; samples in the database, and a summary of them, out."""
+"""`tuner ingest`: read monitoring (files, folders, URLs) into samples in the database."""
 
 from __future__ import annotations
 
@@ -12,13 +12,22 @@ from typing import TYPE_CHECKING
 import click
 
 from scaler.model.errors import BadInput, Retry
-from tuner.cli.db_commands import store_option
+from tuner.cli.options import master_help, store_option
+from tuner.cli.progress_bar import show_steps
+from tuner.cli.quiet_spark import explain, start_quietly
+from tuner.pipeline.arrival_trace import format_time
+from tuner.pipeline.fold import check_window
+from tuner.pipeline.ingest import STEPS, IngestSummary, IngestTarget
+from tuner.pipeline.ingest import forget as forget_all
+from tuner.pipeline.ingest import ingest as take_in
+from tuner.pipeline.sample_checks import FAULTS
+from tuner.pipeline.sources import InputFile, SourceResult, detect, examine
+from tuner.store.address import find_history_folder
+from tuner.store.connection import open_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tuner.pipeline.ingest import IngestSummary, IngestTarget
-    from tuner.pipeline.sources import InputFile, SourceResult
 
 SETTINGS = {"spark.driver.memory": "2g", "spark.sql.shuffle.partitions": "64"}
 
@@ -31,19 +40,25 @@ SETTINGS = {"spark.driver.memory": "2g", "spark.sql.shuffle.partitions": "64"}
     "  tuner ingest measured.csv --app shop && tuner samples shop"
 )
 @click.argument("paths", nargs=-1, required=True, metavar="PATH|URL...")
-@click.option("--app", required=True, metavar="NAME", help="The application that these samples are of.")
-@click.option("--window", "window_s", type=float, default=60.0, show_default=True, help="Seconds of a window.")
-@click.option("--watch", is_flag=True, help="Look again and again, until Ctrl-C.")
-@click.option("--every", type=click.FloatRange(1.0), default=30.0, show_default=True, help="Seconds between two looks.")
-@click.option("--again", is_flag=True, help="Read files that were read before too; nothing counts twice.")
-@click.option("--forget", is_flag=True, help="First drop all that was ever read of this application.")
+@click.option("--app", required=True, metavar="NAME", help="Name of the application whose samples these are.")
 @click.option(
-    "--master", default="local[*]", show_default=True, help="Where Spark runs: local[N] or spark://HOST:PORT."
+    "--window", "window_s", type=float, default=60.0, show_default=True, help="Length of a window, in seconds."
 )
+@click.option("--watch", is_flag=True, help="Repeat until Ctrl-C.")
+@click.option(
+    "--every",
+    type=click.FloatRange(1.0),
+    default=30.0,
+    show_default=True,
+    help="Seconds between two repetitions of --watch.",
+)
+@click.option("--again", is_flag=True, help="Read files that were read before too; nothing counts twice.")
+@click.option("--forget", is_flag=True, help="Delete all samples of this application first.")
+@click.option("--master", default="local[*]", show_default=True, help=f"{master_help}.")
 @click.option(
     "--history",
     type=click.Path(path_type=Path, file_okay=False),
-    help="The folder of fine samples (beside the database); all of a cluster must see it.",
+    help="Folder of the fine samples, on storage that the whole cluster sees (default: beside the database).",
 )
 @store_option
 def ingest(
@@ -58,19 +73,14 @@ def ingest(
     history: Path | None,
     address: str | None,
 ) -> None:
-    """Read Spark event logs, progress JSON, timers' lines or tables (CSV, Parquet) into samples by operator and window.
+    """Read the monitoring of a stream into samples by operator and window.
 
-    PATH is a file or a folder with any number of them; what was read before and has not grown is left alone. A second
-    run over more files comes to the same as one run over all of them.
+    PATH is a file or a folder of Spark event logs, progress JSON, timers' lines or tables (CSV, Parquet). A file that
+    was read before and has not grown is skipped. A second run over more files gives the same samples as one run over
+    all of them.
     """
     if find_spec("pyspark") is None:
         raise BadInput("reading monitoring needs Spark; install it with: pip install 'stream-scaler[spark]'")
-    from tuner.pipeline.fold import check_window
-    from tuner.pipeline.ingest import IngestTarget
-    from tuner.pipeline.ingest import forget as forget_all
-    from tuner.pipeline.sources import detect
-    from tuner.store.address import find_history_folder
-    from tuner.store.connection import open_store
 
     check_window(window_s)
     if not watch:
@@ -87,12 +97,6 @@ def ingest(
 
 def run_once(place: IngestTarget, paths: tuple[str, ...], again: bool, master: str, strict: bool) -> IngestSummary:
     """One look at the files, with a bar."""
-    from tuner.cli.quiet_spark import explain, start_quietly
-    from tuner.cli.spark_progress_bar import show_steps
-    from tuner.pipeline.ingest import STEPS
-    from tuner.pipeline.ingest import ingest as take_in
-    from tuner.pipeline.sources import detect, examine
-
     found = detect(*paths)
     with show_steps(STEPS) as (report, doing):
 
@@ -130,9 +134,6 @@ def keep_watching(place: IngestTarget, paths: tuple[str, ...], again: bool, mast
 
 def say(place: IngestTarget, result: IngestSummary) -> None:
     """What was read, what was left alone, what is wrong."""
-    from tuner.pipeline.arrival_trace import format_time
-    from tuner.pipeline.sample_checks import FAULTS
-
     size = {state.path: state.size for state in result.files}
     total = sum(size[file.path] for file in result.read)
     idle = len(result.files) - len(result.read)

@@ -1,23 +1,27 @@
-"""`tuner push`, `tuner roll-back`: an objective's version and a reason in; its scalers told otherwise out."""
+"""`tuner push`, `tuner roll-back`, `tuner orders`: move an objective through its roll-out."""
 
 from __future__ import annotations
 
 import json
 import time
 from contextlib import closing
-from typing import TYPE_CHECKING
 
 import click
 
 from scaler.model.errors import BadInput
-from tuner.cli.completion import app_argument
-from tuner.cli.db_commands import store_option
-
-if TYPE_CHECKING:
-    from tuner.store.connection import Session
+from tuner.cli.options import app_argument, name_user, store_option
+from tuner.rollout.issue_orders import tell
+from tuner.rollout.push import push as push_to
+from tuner.rollout.push import roll_back as take_back
+from tuner.store.applications import load_application
+from tuner.store.connection import Session, open_store
+from tuner.store.objectives import find_full_objective, list_objectives, load_objective
+from tuner.store.orders import load_orders
 
 STAGES = ("shadow", "canary", "full")
-why_option = click.option("--why", required=True, metavar="SENTENCE", help="Kept with what you did.")
+why_option = click.option(
+    "--why", required=True, metavar="SENTENCE", help="Reason of the change, recorded in the audit log."
+)
 
 
 @click.command(
@@ -28,15 +32,16 @@ why_option = click.option("--why", required=True, metavar="SENTENCE", help="Kept
 )
 @app_argument
 @click.argument("version", type=click.IntRange(1), required=False)
-@click.option("--stage", type=click.Choice(STAGES), default="shadow", show_default=True, help="How far it goes in.")
+@click.option(
+    "--stage", type=click.Choice(STAGES), default="shadow", show_default=True, help="Stage of the roll-out to enter."
+)
 @why_option
 @store_option
 def push(app: str, version: int | None, stage: str, why: str, address: str | None) -> None:
-    """Let objective VERSION of APP (the newest proposed one) into a stage of its roll-out."""
-    from tuner.cli.token_commands import name_user
-    from tuner.rollout.push import push as push_to
-    from tuner.store.connection import open_store
+    """Push objective VERSION of APP to a stage of its roll-out.
 
+    VERSION is the newest proposed objective unless it is stated.
+    """
     check_why(why)
     with closing(open_store(address)) as store, store.begin() as session:
         chosen = find_proposed(session, app) if version is None else version
@@ -55,12 +60,10 @@ def push(app: str, version: int | None, stage: str, why: str, address: str | Non
 @why_option
 @store_option
 def roll_back(app: str, why: str, address: str | None) -> None:
-    """Take back the objective of APP that is on its way in, or the one in full use for the one before it."""
-    from tuner.cli.token_commands import name_user
-    from tuner.rollout.push import roll_back as take_back
-    from tuner.store.connection import open_store
-    from tuner.store.objectives import find_full_objective
+    """Roll back the newest pushed objective of APP.
 
+    That is its candidate; without one, the objective in full use, which the one before it replaces.
+    """
     check_why(why)
     with closing(open_store(address)) as store, store.begin() as session:
         made = take_back(session, app, name_user(), why, time.time())
@@ -76,12 +79,10 @@ def roll_back(app: str, why: str, address: str | None) -> None:
 @app_argument
 @store_option
 def orders(app: str, address: str | None) -> None:
-    """Print what the scalers of APP are told, as JSON: objective, candidate, guards."""
-    from tuner.rollout.issue_orders import tell
-    from tuner.store.applications import load_application
-    from tuner.store.connection import open_store
-    from tuner.store.orders import load_orders
+    """Print the orders of APP's agents as JSON.
 
+    Orders are objective, candidate, guards and controls.
+    """
     with closing(open_store(address)) as store, store.read() as session:
         load_application(session, app)
         found = load_orders(session, app)
@@ -96,8 +97,6 @@ def check_why(why: str) -> None:
 
 
 def find_proposed(session: Session, app: str) -> int:
-    from tuner.store.applications import load_application
-    from tuner.store.objectives import list_objectives
 
     load_application(session, app)
     newest = next(iter(list_objectives(session, app, ("proposed",), limit=1)), None)
@@ -107,6 +106,5 @@ def find_proposed(session: Session, app: str) -> int:
 
 
 def look_up_state(session: Session, app: str, version: int) -> str:
-    from tuner.store.objectives import load_objective
 
     return load_objective(session, app, version).state

@@ -1,4 +1,4 @@
-"""A master in; a Spark session that prints nothing between our lines, or the reason why there is none, out."""
+"""Start Spark without its output on the terminal; report its failures in one sentence."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from typing import IO, TYPE_CHECKING, TypeVar
 
 import click
 
+from tuner.pipeline.session import start_session
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
 
 Result = TypeVar("Result")
 
@@ -20,8 +23,6 @@ Result = TypeVar("Result")
 def start_quietly(master: str, settings: Mapping[str, str]) -> SparkSession:
     """What Java prints goes to a file that is gone with this process; failures are raised to us anyway."""
     from pyspark.sql import SparkSession
-
-    from tuner.pipeline.session import start_session
 
     if SparkSession.getActiveSession() is not None:
         return explain(lambda: start_session(master, settings))

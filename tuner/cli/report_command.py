@@ -1,22 +1,30 @@
-"""`tuner report`: a tuning run from the database in; what it found out, in words, as JSON or as a page."""
+"""`tuner report`: a tuning run in words, as JSON or as a page."""
 
 from __future__ import annotations
 
 import json
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+from rich.text import Text
 
 from scaler.model.errors import BadInput
-from tuner.cli.completion import app_argument
-from tuner.cli.db_commands import store_option
-
-if TYPE_CHECKING:
-    from tuner.store.connection import Session
-    from tuner.store.records import ObjectiveRecord, Trial, TuningRun
-    from tuner.views.tuning import Tuning
+from scaler.model.files import check_place, write_whole
+from tuner.cli.grid import open_console, spell
+from tuner.cli.options import app_argument, html_option, json_option, store_option
+from tuner.store.applications import load_application, load_version
+from tuner.store.connection import Session, open_store
+from tuner.store.objectives import list_objectives
+from tuner.store.records import ObjectiveRecord, Trial, TuningRun
+from tuner.store.runs import list_runs, load_run
+from tuner.store.trials import load_history
+from tuner.views.tuning import Tuning, gather_tuning
+from tuner.views.tuning_page import write_tuning
+from tuner.views.tuning_plain import describe_tuning
+from tuner.views.tuning_words import list_facts, list_measures, say_found, say_title
 
 
 @click.command(
@@ -24,30 +32,24 @@ if TYPE_CHECKING:
     "  tuner report shop --run 7 --json"
 )
 @app_argument
-@click.option("--run", "number", type=click.IntRange(1), help="The tuning run of this number (the newest of APP).")
-@click.option("--html", type=click.Path(path_type=Path), help="Write a page with charts to this file.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
+@click.option("--run", "number", type=click.IntRange(1), help="Number of the tuning run (default: the newest of APP).")
+@html_option
+@json_option
 @click.pass_context
 @store_option
 def report(
     ctx: click.Context, app: str, number: int | None, html: Path | None, as_json: bool, address: str | None
 ) -> None:
-    """Say what a tuning run of APP was asked, what it recommends, and what that saves.
+    """Report a tuning run of APP: settings, recommendation, gain.
 
-    The page of --html shows every trial, the bounds on the application's graph, and what was chosen beside equal
-    shares and weights. It is one file, and needs no network.
+    The page of --html shows every trial, the latency bounds on the application's graph, and the recommendation beside
+    the baseline of equal shares and weights. It is one file, and needs no network.
     """
-    from scaler.model.files import check_place, write_whole
-    from tuner.store.connection import open_store
-    from tuner.views.tuning_plain import describe_tuning
-
     if html is not None:
         check_place(html)
     with closing(open_store(address)) as store, store.read() as session:
         tuning = read_tuning(session, app, number)
     if html is not None:
-        from tuner.views.tuning_page import write_tuning
-
         write_whole(html, write_tuning(tuning))
     if as_json:
         click.echo(json.dumps(describe_tuning(tuning), indent=2, allow_nan=False))
@@ -57,10 +59,6 @@ def report(
 
 def read_tuning(session: Session, app: str, number: int | None) -> Tuning:
     """The run of this number, or the newest of the application."""
-    from tuner.store.applications import load_version
-    from tuner.store.trials import load_history
-    from tuner.views.tuning import gather_tuning
-
     run = choose_run(session, app, number)
     assert run.id is not None
     trials = load_history(session, run.id)
@@ -71,8 +69,6 @@ def read_tuning(session: Session, app: str, number: int | None) -> Tuning:
 
 
 def choose_run(session: Session, app: str, number: int | None) -> TuningRun:
-    from tuner.store.applications import load_application, load_version
-    from tuner.store.runs import list_runs, load_run
 
     if number is None:
         load_application(session, app)  # refuses a name that there is not
@@ -89,8 +85,6 @@ def choose_run(session: Session, app: str, number: int | None) -> TuningRun:
 
 def find_objective(session: Session, app: str, run: TuningRun, trials: list[Trial]) -> ObjectiveRecord | None:
     """The newest that the run proposed."""
-    from tuner.store.objectives import list_objectives
-
     mine = {trial.id for trial in trials}
     proposed = list_objectives(session, app)
     return next((o for o in proposed if o.trial_id in mine or o.evidence.get("run") == run.id), None)
@@ -98,13 +92,6 @@ def find_objective(session: Session, app: str, run: TuningRun, trials: list[Tria
 
 def print_tuning(tuning: Tuning) -> None:
     """The sentences, what was asked, and the table of baseline beside tuned."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-    from rich.text import Text
-
-    from tuner.cli.comparison_grid import open_console, spell
-    from tuner.views.tuning_words import list_facts, list_measures, say_found, say_title
-
     console = open_console()
     plain = console.options.ascii_only
     lines = [f"{say_title(tuning)}", *say_found(tuning), ""]

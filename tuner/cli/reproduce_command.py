@@ -11,7 +11,7 @@ import click
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from tuner.cli.comparison_grid import open_console
+from tuner.cli.grid import open_console
 from tuner.cli.interruptible import run_interruptibly
 from tuner.cli.progress_bar import show_progress
 from tuner.lab.published.cells import DEEP, POLICY_NAMES

@@ -1,4 +1,4 @@
-"""`tuner samples`: an application's name in; the newest of its folded samples as a table, CSV or JSON out."""
+"""`tuner samples`: the newest samples of an application as a table, CSV or JSON."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 import click
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+from rich.text import Text
 
 from scaler.model.errors import BadInput
-from tuner.cli.completion import app_argument
-from tuner.cli.db_commands import store_option
-from tuner.cli.moment import READING, parse_moment
-
-if TYPE_CHECKING:
-    from scaler.model.sample import Sample
+from scaler.model.sample import Sample
+from tuner.cli.grid import open_console
+from tuner.cli.options import app_argument, csv_option, json_option, since_option, store_option, until_option
+from tuner.store.connection import open_store
+from tuner.store.samples import count_samples, stream_samples
 
 
 @click.command(
@@ -30,12 +31,20 @@ if TYPE_CHECKING:
     "  tuner samples shop --limit 0 --csv > samples.csv"
 )
 @app_argument
-@click.option("--operator", metavar="NAME", multiple=True, help="Only this one; repeat it for several.")
-@click.option("--since", metavar="TIME", callback=parse_moment, help=f"From here on: {READING}.")
-@click.option("--until", metavar="TIME", callback=parse_moment, help="Up to here.")
-@click.option("--limit", type=click.IntRange(0), default=50, show_default=True, help="The newest so many; 0: all.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
-@click.option("--csv", "as_csv", is_flag=True, help="Print CSV and nothing else; an empty field is not known.")
+@click.option(
+    "--operator", metavar="NAME", multiple=True, help="Name of an operator; repeat it for several (default: all)."
+)
+@since_option
+@until_option
+@click.option(
+    "--limit",
+    type=click.IntRange(0),
+    default=50,
+    show_default=True,
+    help="Number of samples, the newest ones; 0 for all.",
+)
+@json_option
+@csv_option
 @store_option
 def samples(
     app: str,
@@ -47,7 +56,10 @@ def samples(
     as_csv: bool,
     address: str | None,
 ) -> None:
-    """Show what an application's operators did, window by window; - is what nobody knows."""
+    """List the samples of an application, window by window.
+
+    - is a missing value.
+    """
     if as_json and as_csv:
         raise BadInput("--json and --csv both say how to print; give one of them")
     found = find_samples(app, operator, since, until, limit, address)
@@ -63,9 +75,6 @@ def find_samples(
     app: str, operators: Sequence[str], since: float | None, until: float | None, limit: int, address: str | None
 ) -> list[Sample]:
     """The newest so many, the oldest of them first; none at all is bad input."""
-    from tuner.store.connection import open_store
-    from tuner.store.samples import count_samples, stream_samples
-
     with closing(open_store(address)) as store, store.read() as session:
         counts = count_samples(session, app)
         if not counts:
@@ -95,7 +104,6 @@ def describe(sample: Sample) -> dict[str, object]:
 
 
 def write_csv(found: Sequence[Sample]) -> str:
-    from scaler.model.sample import Sample
 
     text = io.StringIO()
     names = [name for name in Sample.__dataclass_fields__ if name != "key"]
@@ -106,11 +114,6 @@ def write_csv(found: Sequence[Sample]) -> str:
 
 
 def print_samples(found: Sequence[Sample]) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-    from rich.text import Text
-
-    from tuner.cli.comparison_grid import open_console
 
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     rows = [list_cells(sample) for sample in found]

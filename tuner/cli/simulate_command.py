@@ -1,4 +1,4 @@
-"""`tuner simulate`: a scenario file and flags in; a table, a JSON document or a report out."""
+"""`tuner simulate`: replay a scenario under its policies; print a table or JSON, write a report."""
 
 from __future__ import annotations
 
@@ -10,6 +10,16 @@ from typing import Any
 import click
 
 from scaler.model.errors import BadInput
+from scaler.model.files import check_place, write_whole
+from tuner.cli.comparison_grid import print_table
+from tuner.cli.interruptible import run_interruptibly
+from tuner.cli.options import file_type, html_option, json_option, r_max_help
+from tuner.cli.progress_bar import show_progress
+from tuner.scenario.scenario import Scenario, read_scenario
+from tuner.simulation.comparison import Comparison, compare
+from tuner.simulation.runner import list_jobs, run_jobs
+from tuner.views.html_page import choose_columns, write_page
+from tuner.views.plain import describe
 
 Tables = dict[str, dict[str, Any]]
 
@@ -47,64 +57,97 @@ def parse_weights(ctx: click.Context, parameter: click.Parameter, text: str | No
     "  tuner simulate\n"
     "  tuner simulate scenario.toml --policy ql --policy ql-pds-plus --seeds 5\n"
     "  tuner simulate --trace rates.csv --service-rate 180 --r-max 0.05 --html report.html\n"
-    "  tuner simulate --trace year.csv --policy ql --bound\n"
+    "  tuner simulate --trace year.csv --policy ql --floor\n"
     "  tuner simulate --app diamond --infrastructure B --n-res 5 --json | jq .policies"
 )
-@click.argument("scenario", required=False, type=click.Path(path_type=Path))
-@click.option("--app", metavar="NAME|FILE", help="single (default), pipeline, diamond, multi-sink or a .toml file.")
-@click.option("--service-rate", type=float, help="Of single: tuples per second on a node of speedup 1 (180).")
-@click.option("--k-max", type=int, help="The most replicas of an operator (10).")
-@click.option("--trace", metavar="FILE", help="Arrival rates: .txt, .csv, .parquet, .txt.gz or .csv.gz.")
-@click.option("--generator", metavar="NAME", help="Made-up arrivals: diurnal (default), poisson, mmpp, step or spike.")
-@click.option("--parameter", metavar="KEY=VALUE", multiple=True, callback=parse_pairs, help="One of the generator's.")
-@click.option("--slots", type=int, help="Only the first so many slots (all; 20160 of made-up ones).")
-@click.option("--highest-rate", type=float, help="Of the rates that policies tell apart (the trace's highest).")
-@click.option("--infrastructure", metavar="NAME|FILE", help="A (default), B, B2 or a .toml file.")
-@click.option("--n-res", type=int, help="Only the first so many node types (3 of A, B or B2; all of a file).")
-@click.option("--r-max", type=float, help="Seconds that a response may take (0.05).")
+@click.argument("scenario", required=False, type=file_type)
+@click.option(
+    "--app",
+    metavar="NAME|FILE",
+    help="Application: single, pipeline, diamond, multi-sink or a .toml file (default single).",
+)
+@click.option(
+    "--service-rate",
+    type=float,
+    help="Service rate of `single`, in tuples per second on a node of speedup 1 (default 180).",
+)
+@click.option("--k-max", type=int, help="Largest number of replicas of an operator (default 10).")
+@click.option(
+    "--trace",
+    metavar="FILE",
+    help="File of arrival rates: .txt, .csv, .parquet, .txt.gz or .csv.gz (default: generated).",
+)
+@click.option(
+    "--generator",
+    metavar="NAME",
+    help="Generator of arrival rates: diurnal, poisson, mmpp, step or spike (default diurnal).",
+)
+@click.option(
+    "--parameter",
+    metavar="KEY=VALUE",
+    multiple=True,
+    callback=parse_pairs,
+    help="Parameter of the generator; repeat it for several.",
+)
+@click.option(
+    "--slots", type=int, help="Number of slots, the first of the trace (default: all; 20160 of generated ones)."
+)
+@click.option(
+    "--highest-rate",
+    type=float,
+    help="Highest rate that policies distinguish, in tuples/s (default: the trace's highest).",
+)
+@click.option("--infrastructure", metavar="NAME|FILE", help="Node types: A, B, B2 or a .toml file (default A).")
+@click.option(
+    "--n-res", type=int, help="Number of node types, the first of the table (default 3 of A, B or B2; all of a file)."
+)
+@click.option("--r-max", type=float, help=f"{r_max_help} (default 0.05).")
 @click.option(
     "--weights",
     metavar="PERF,RCF,RES",
     callback=parse_weights,
-    help="Of violations, reconfigurations and resources; they sum to 1 (0.6,0.2,0.2).",
+    help="Weights of violations, reconfigurations and resources, which sum to 1 (default 0.6,0.2,0.2).",
 )
 @click.option(
     "--policy",
     metavar="NAME",
     multiple=True,
-    help="What scales; repeat it to compare several (threshold-c, ql and ql-pds-plus; a wrong name lists all).",
-)
-@click.option("--option", metavar="KEY=VALUE", multiple=True, callback=parse_pairs, help="One of the policies'.")
-@click.option("--seed", type=int, multiple=True, help="Of the policies' random choices; repeat it for several (0).")
-@click.option("--seeds", type=int, help="Instead: seeds 0 to N - 1.")
-@click.option(
-    "--plant", metavar="NAME", help="memoryless (default; as in the literature) or backlog (queues build up)."
+    help="Name of a policy; repeat it to compare several (default threshold-c, ql and ql-pds-plus; a "
+    "wrong name lists all).",
 )
 @click.option(
-    "--bound/--no-bound",
+    "--option",
+    metavar="KEY=VALUE",
+    multiple=True,
+    callback=parse_pairs,
+    help="Option of a policy; repeat it for several.",
+)
+@click.option("--seed", type=int, multiple=True, help="Random seed of the policies; repeat it for several (default 0).")
+@click.option("--seeds", type=int, help="Number of random seeds, 0 to N - 1, instead of --seed.")
+@click.option(
+    "--plant",
+    metavar="NAME",
+    help="Plant: memoryless (as in the literature) or backlog (queues build up) (default memoryless).",
+)
+@click.option(
+    "--floor/--no-floor",
     default=None,
-    help="The floor that no policy can beat, and costs as multiples of it (up to 100,000 slots; more take minutes).",
+    help="Print the floor that no policy can beat, and costs as its multiples (default: for up to 100,000 slots; more "
+    "take minutes).",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
-@click.option("--html", type=click.Path(path_type=Path), help="Write a report with charts to this file.")
-def simulate(scenario: Path | None, bound: bool | None, as_json: bool, html: Path | None, **flags: Any) -> None:
+@json_option
+@html_option
+def simulate(scenario: Path | None, floor: bool | None, as_json: bool, html: Path | None, **flags: Any) -> None:
     """Replay a trace under one or more policies and compare them.
 
     SCENARIO is a TOML file (`tuner demo --save` writes one to start from). Flags override it; what neither states has
     the default shown in brackets. A flag that names another application, trace, infrastructure or policy replaces all
     that the file says about it.
     """
-    from tuner.cli.replay_progress import replay_scenario
-    from tuner.scenario.scenario import read_scenario
-
-    comparison = replay_scenario(read_scenario(scenario, list_flags(**flags)), html, bound)
+    comparison = replay_scenario(read_scenario(scenario, list_flags(**flags)), html, floor)
     if as_json:
-        from tuner.views.plain import describe
-
         click.echo(json.dumps(describe(comparison), indent=2, allow_nan=False))
     else:
-        from tuner.cli.comparison_grid import print_table
-
         print_table(comparison)
 
 
@@ -144,3 +187,17 @@ def list_flags(**flags: Any) -> Tables:
     }
     given = {name: {k: v for k, v in table.items() if v is not None} for name, table in tables.items()}
     return {name: table for name, table in given.items() if table}
+
+
+def replay_scenario(scenario: Scenario, html: Path | None, floor: bool | None = None) -> Comparison:
+    """Every policy with every seed, and the floor if asked for."""
+    if html is not None:
+        check_place(html)
+    jobs = list_jobs(scenario, 0 if html is None else choose_columns(scenario))
+    with show_progress(sum(job.setting.trace.rates.size for job in jobs)) as on_slots:
+        replays = run_interruptibly(lambda: run_jobs(jobs, on_slots))
+        comparison = run_interruptibly(lambda: compare(scenario, [replay.run for replay in replays], floor))
+    if html is not None:
+        write_whole(html, write_page(comparison, [replay.course for replay in replays if replay.course is not None]))
+        click.echo(f"The report is in {html}.", err=True)
+    return comparison

@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tuner.cli.comparison_grid import GAP, measure, open_console, pack, spell
+from tuner.cli.comparison_grid import measure, pack
+from tuner.cli.grid import GAP, open_console, spell
 from tuner.lab.policy_summary import Standings
 from tuner.lab.summary_table import list_rows, list_summaries, say_errors
 from tuner.views.comparison_table import Column

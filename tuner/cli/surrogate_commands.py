@@ -1,4 +1,4 @@
-"""`tuner surrogate`: an application's folded samples in; its surrogate, and what is to be thought of it, out."""
+"""`tuner surrogate`: fit and show the surrogate of an application."""
 
 from __future__ import annotations
 
@@ -8,47 +8,77 @@ import time
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from scaler.model.errors import BadInput
-from tuner.cli.completion import app_argument
-from tuner.cli.db_commands import store_option
-from tuner.cli.moment import READING, parse_moment
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from scaler.model.nodes import NodeType
-    from scaler.model.sample import Sample
-    from tuner.surrogate.surrogate import Surrogate
+from scaler.model.files import write_whole
+from scaler.model.nodes import NodeType
+from scaler.model.sample import Sample
+from sim.infrastructure import find_infrastructure
+from tuner.cli.comparison_grid import measure, pack
+from tuner.cli.grid import GAP, open_console
+from tuner.cli.options import (
+    TIME_FORMS,
+    app_argument,
+    check_places,
+    file_type,
+    html_option,
+    json_option,
+    parse_moment,
+    store_option,
+    until_option,
+)
+from tuner.pipeline.selectivity import estimate_edges
+from tuner.scenario.describe import format_application
+from tuner.scenario.description import shape_of
+from tuner.store.applications import load_application
+from tuner.store.connection import open_store
+from tuner.store.samples import load_samples
+from tuner.store.surrogates import load_surrogate, save_surrogate
+from tuner.surrogate.fit import check_drift_since
+from tuner.surrogate.fit import fit as fit_surrogate
+from tuner.surrogate.fitted_application import build_application
+from tuner.surrogate.surrogate import Surrogate, is_fit_for_tuning, to_document
+from tuner.surrogate.surrogate_records import from_record, to_record
+from tuner.views.plain import tame
+from tuner.views.surrogate_page import say_summary, write_page
+from tuner.views.surrogate_plot import draw_text
+from tuner.views.surrogate_rows import list_columns, say_parameters
 
 UNFIT = 1  # the exit code where a check failed
 COLOURS = {"pass": "green", "warn": "yellow", "fail": "red"}
-as_json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
-html_option = click.option("--html", type=click.Path(path_type=Path), help="Write a page with plots to this file.")
 
 
-@click.group(epilog="\b\nExamples:\n  tuner surrogate fit shop\n  tuner surrogate show shop --html surrogate.html")
-def surrogate() -> None:
-    """Make a model of an application from its samples, and see whether to trust it."""
-
-
-@surrogate.command(
+@click.command(
     epilog="\b\nExamples:\n"
     "  tuner surrogate fit shop\n"
     "  tuner surrogate fit shop --since 7d --infrastructure nodes.toml --json\n\n"
     "Exit code 1: a check failed, and nothing should be tuned on the surrogate (it is kept all the same)."
 )
 @app_argument
-@click.option("--holdout", type=click.FloatRange(0.05, 0.9), default=0.3, show_default=True, help="Share to judge on.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the intervals of errors.")
-@click.option("--since", metavar="TIME", callback=parse_moment, help=f"Fit on samples from here on: {READING}.")
-@click.option("--until", metavar="TIME", callback=parse_moment, help="Up to here.")
-@click.option("--infrastructure", metavar="NAME|FILE", help="Declares the speed of node types, of unseen ones too.")
+@click.option(
+    "--holdout",
+    type=click.FloatRange(0.05, 0.9),
+    default=0.3,
+    show_default=True,
+    help="Share of the samples held out for the checks, 0.05 to 0.9.",
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Random seed of the bootstrap.")
+@click.option("--since", metavar="TIME", callback=parse_moment, help=f"Fit on samples from here on: {TIME_FORMS}.")
+@until_option
+@click.option(
+    "--infrastructure",
+    metavar="NAME|FILE",
+    help="Table of node types with their speedups, those without samples too: A, B, B2 or a .toml file.",
+)
 @html_option
-@as_json_option
+@json_option
 @store_option
 @click.pass_context
 def fit(
@@ -63,14 +93,7 @@ def fit(
     as_json: bool,
     address: str | None,
 ) -> None:
-    """Fit the surrogate of APP on its samples, keep it, and show it."""
-    from tuner.store.connection import open_store
-    from tuner.store.samples import load_samples
-    from tuner.store.surrogates import save_surrogate
-    from tuner.surrogate.fit import fit as fit_surrogate
-    from tuner.surrogate.surrogate import is_fit_for_tuning
-    from tuner.surrogate.surrogate_records import to_record
-
+    """Fit the surrogate of APP to its samples, store it and show it."""
     check_places(html)
     node_types = declare(infrastructure)
     stretch = -math.inf if since is None else since, math.inf if until is None else until
@@ -84,7 +107,7 @@ def fit(
     ctx.exit(0 if is_fit_for_tuning(fitted.checks) else UNFIT)
 
 
-@surrogate.command(
+@click.command(
     epilog="\b\nExamples:\n"
     "  tuner surrogate show shop\n"
     "  tuner surrogate show shop --number 3 --html surrogate.html\n"
@@ -92,10 +115,10 @@ def fit(
     "Exit code 1: a check failed, and nothing should be tuned on the surrogate."
 )
 @app_argument
-@click.option("--number", type=click.IntRange(1), help="The surrogate of this number (the newest).")
-@click.option("--toml", type=click.Path(path_type=Path), help="Write the application that is simulated to this file.")
+@click.option("--number", type=click.IntRange(1), help="Number of the surrogate (default: the newest).")
+@click.option("--toml", type=file_type, help="Write the application of the simulation to this file.")
 @html_option
-@as_json_option
+@json_option
 @store_option
 @click.pass_context
 def show(
@@ -107,14 +130,7 @@ def show(
     as_json: bool,
     address: str | None,
 ) -> None:
-    """Show a surrogate of APP: its figures, its checks, and what samples since the fit say of drift."""
-    from tuner.store.connection import open_store
-    from tuner.store.samples import load_samples
-    from tuner.store.surrogates import load_surrogate
-    from tuner.surrogate.fit import check_drift_since
-    from tuner.surrogate.surrogate import is_fit_for_tuning
-    from tuner.surrogate.surrogate_records import from_record
-
+    """Show a surrogate of APP: figures, checks, and drift since."""
     check_places(html, toml)
     with closing(open_store(address)) as store, store.read() as session:
         record = load_surrogate(session, app, number)
@@ -127,25 +143,13 @@ def show(
     ctx.exit(0 if is_fit_for_tuning(fitted.checks) else UNFIT)
 
 
-def check_places(*files: Path | None) -> None:
-    """Refuse what cannot be written before the work for it is done."""
-    from scaler.model.files import check_place
-
-    for file in files:
-        if file is not None:
-            check_place(file)
-
-
 def declare(infrastructure: str | None) -> tuple[NodeType, ...]:
-    from sim.infrastructure import find_infrastructure
 
     return find_infrastructure(infrastructure).types if infrastructure else ()
 
 
 def read_shape(session: Any, app: str) -> Any:
     """The application as it was described, where somebody did."""
-    from tuner.store.applications import load_application
-
     try:
         return load_application(session, app).document
     except BadInput:
@@ -153,11 +157,6 @@ def read_shape(session: Any, app: str) -> Any:
 
 
 def write_application(fitted: Surrogate, document: Any, samples: Sequence[Sample], toml: Path) -> None:
-    from scaler.model.files import write_whole
-    from tuner.pipeline.selectivity import estimate_edges
-    from tuner.scenario.describe import format_application
-    from tuner.scenario.description import shape_of
-    from tuner.surrogate.fitted_application import build_application
 
     shape = None if document is None else shape_of(document)
     edges = [] if shape is None else [(edge.upstream, edge.downstream) for edge in shape.edges]
@@ -166,14 +165,8 @@ def write_application(fitted: Surrogate, document: Any, samples: Sequence[Sample
 
 def show_all(fitted: Surrogate, number: int | None, html: Path | None, as_json: bool) -> None:
     if html is not None:
-        from scaler.model.files import write_whole
-        from tuner.views.surrogate_page import write_page
-
         write_whole(html, write_page(fitted))
     if as_json:
-        from tuner.surrogate.surrogate import to_document
-        from tuner.views.plain import tame
-
         click.echo(json.dumps(tame({"number": number, **to_document(fitted)}), indent=2, allow_nan=False))
     else:
         print_surrogate(fitted, number)
@@ -181,11 +174,6 @@ def show_all(fitted: Surrogate, number: int | None, html: Path | None, as_json: 
 
 def print_surrogate(fitted: Surrogate, number: int | None) -> None:
     """The table, then each operator's checks and plot."""
-    from tuner.cli.comparison_grid import open_console
-    from tuner.views.surrogate_page import say_summary
-    from tuner.views.surrogate_plot import draw_text
-    from tuner.views.surrogate_rows import say_parameters
-
     console = open_console()
     print_lines(console, f"Surrogate {number} of {fitted.application}: {say_summary(fitted)}")
     print_table(console, fitted)
@@ -201,12 +189,6 @@ def print_lines(console: Console, *lines: str) -> None:
 
 
 def print_table(console: Console, fitted: Surrogate) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-    from rich.text import Text
-
-    from tuner.cli.comparison_grid import GAP, measure, pack
-    from tuner.views.surrogate_rows import list_columns
 
     names, *rest = list_columns(fitted)
     for columns in pack(names, rest, console.width - measure(names) + GAP):
@@ -219,8 +201,6 @@ def print_table(console: Console, fitted: Surrogate) -> None:
 
 
 def print_checks(console: Console, fitted: Surrogate, operator: str) -> None:
-    from rich.table import Table
-    from rich.text import Text
 
     table = Table.grid(padding=(0, 2, 0, 0))
     for check in fitted.checks:

@@ -1,4 +1,4 @@
-"""`tuner trace`: an application's samples in; its arrivals as a file that `tuner simulate` reads, or as a page, out."""
+"""`tuner trace`: export or plot the arrival rates of an application."""
 
 from __future__ import annotations
 
@@ -6,46 +6,47 @@ import math
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from scaler.model.errors import BadInput
 from scaler.model.files import check_place, write_whole
-from tuner.cli.completion import app_argument
-from tuner.cli.db_commands import store_option
-from tuner.cli.moment import READING, parse_moment
-
-if TYPE_CHECKING:
-    from scaler.model.sample import Sample
-    from tuner.pipeline.arrival_trace import Arrivals
-    from tuner.store.connection import Session
+from scaler.model.sample import Sample
+from sim.trace_file import write_trace
+from tuner.cli.options import app_argument, file_type, since_option, store_option, until_option
+from tuner.pipeline.arrival_trace import Arrivals, build_arrivals, fill, find_gaps, find_sources, format_time
+from tuner.pipeline.ledger import load_links
+from tuner.scenario.description import shape_of
+from tuner.store.applications import list_applications
+from tuner.store.connection import Session, open_store
+from tuner.store.samples import load_samples
+from tuner.views.arrivals_page import write_arrivals
 
 operator_option = click.option(
-    "--operator", metavar="NAME", multiple=True, help="A source; repeat it for several (those of the application)."
+    "--operator",
+    metavar="NAME",
+    multiple=True,
+    help="Name of a source; repeat it for several (default: the sources of the application).",
 )
-since_option = click.option("--since", metavar="TIME", callback=parse_moment, help=f"From here on: {READING}.")
-until_option = click.option("--until", metavar="TIME", callback=parse_moment, help="Up to here.")
 
 
-@click.group(epilog="\b\nExamples:\n  tuner trace export shop rates.csv\n  tuner trace plot shop --html arrivals.html")
-def trace() -> None:
-    """Put an application's arrivals into a file, or draw them."""
-
-
-@trace.command(
+@click.command(
     epilog="\b\nExamples:\n"
     "  tuner trace export shop rates.csv\n"
     "  tuner trace export shop week.parquet --since 7d --gap 30\n"
     "  tuner trace export shop rates.csv && tuner simulate --trace rates.csv"
 )
 @app_argument
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=file_type)
 @operator_option
 @since_option
 @until_option
 @click.option(
-    "--gap", type=click.IntRange(0), default=5, show_default=True, help="Bridge up to so many missing windows in a row."
+    "--gap",
+    type=click.IntRange(0),
+    default=5,
+    show_default=True,
+    help="Largest number of missing windows in a row to interpolate.",
 )
 @store_option
 def export(
@@ -57,14 +58,11 @@ def export(
     gap: int,
     address: str | None,
 ) -> None:
-    """Write the arrival rates to FILE (.csv, .parquet, .txt; .txt.gz or .csv.gz).
+    """Write the arrival rates of APP to FILE.
 
-    Windows of which nothing is known are bridged by a straight line where they are few in a row; more of them are
-    refused, because nobody knows what happened in them.
+    Its name ends in .csv, .parquet, .txt, .txt.gz or .csv.gz. A few missing windows in a row are interpolated; more of
+    them are refused.
     """
-    from sim.trace_file import write_trace
-    from tuner.pipeline.arrival_trace import fill, find_gaps, format_time
-
     check_place(file)
     arrivals = find_arrivals(app, operator, since, until, address)
     filled = fill(arrivals, gap)
@@ -77,9 +75,9 @@ def export(
     )
 
 
-@trace.command(epilog="\b\nExample:\n  tuner trace plot shop --html arrivals.html")
+@click.command(epilog="\b\nExample:\n  tuner trace plot shop --html arrivals.html")
 @app_argument
-@click.option("--html", required=True, type=click.Path(path_type=Path), help="The file to write.")
+@click.option("--html", required=True, type=file_type, help="Write the page to this file.")
 @operator_option
 @since_option
 @until_option
@@ -87,10 +85,9 @@ def export(
 def plot(
     app: str, html: Path, operator: tuple[str, ...], since: float | None, until: float | None, address: str | None
 ) -> None:
-    """Draw the arrival rates over time, with what is missing, on a page of its own."""
+    """Plot the arrival rates of APP over time, gaps marked."""
     check_place(html)
     arrivals = find_arrivals(app, operator, since, until, address)
-    from tuner.views.arrivals_page import write_arrivals
 
     write_whole(html, write_arrivals(arrivals))
     click.echo(f"The page is in {html}.{say_doubt(arrivals)}", err=True)
@@ -104,9 +101,6 @@ def find_arrivals(
     app: str, operators: Sequence[str], since: float | None, until: float | None, address: str | None
 ) -> Arrivals:
     """The arrivals at the named operators, or at the sources of the application as it was described."""
-    from tuner.pipeline.arrival_trace import build_arrivals, find_sources
-    from tuner.store.connection import open_store
-
     with closing(open_store(address)) as store, store.read() as session:
         stated = share_equally(operators) if operators else read_sources(session, app)
         found = load_one_length(session, app, since, until)
@@ -116,7 +110,6 @@ def find_arrivals(
 
 
 def load_one_length(session: Session, app: str, since: float | None, until: float | None) -> list[Sample]:
-    from tuner.store.samples import load_samples
 
     first, last = -math.inf if since is None else since, math.inf if until is None else until
     found = load_samples(session, app, since=first, until=last)
@@ -130,10 +123,6 @@ def load_one_length(session: Session, app: str, since: float | None, until: floa
 
 def read_sources(session: Session, app: str) -> dict[str, float] | None:
     """The sources as `tuner app add` described them, or as the monitoring's own links tell; None where neither does."""
-    from tuner.pipeline.ledger import load_links
-    from tuner.scenario.description import shape_of
-    from tuner.store.applications import list_applications
-
     described = [version for version in list_applications(session) if version.application == app]
     if described:
         return dict(shape_of(described[0].document).sources)

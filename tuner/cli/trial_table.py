@@ -1,16 +1,14 @@
-"""A trial and its run in; the tables and lines that `tuner trial` prints of them out."""
+"""Print one trial: its parameters, figures, replicas and how to replay it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from tuner.cli.grid import print_grid, show, show_fixed, show_flag, show_moment, show_ms
-
-if TYPE_CHECKING:
-    from tuner.store.records import Trial, TuningRun
+from tuner.store.records import Trial, TuningRun
 
 
 def print_trial(known: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""`tuner tune`: an application's name in; a search of its latency bounds and weights, and what it recommends, out."""
+"""`tuner tune`: search latency bounds and weights; propose the recommended objective."""
 
 from __future__ import annotations
 
@@ -10,19 +10,37 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from scaler.model.errors import BadInput
-from tuner.cli.completion import app_argument
-from tuner.cli.db_commands import store_option
-
-if TYPE_CHECKING:
-    from tuner.search.loop import EvaluateAll
-    from tuner.search.tuning_run import TuningResult
-    from tuner.store.connection import Store
-    from tuner.store.records import Trial, TuningRun
+from scaler.model.files import check_place, write_whole
+from tuner.cli.interruptible import run_interruptibly
+from tuner.cli.options import (
+    app_argument,
+    eta_r_help,
+    eta_v_help,
+    html_option,
+    json_option,
+    master_help,
+    r_max_help,
+    store_option,
+)
+from tuner.cli.quiet_spark import start_quietly
+from tuner.cli.report_command import print_tuning, read_tuning
+from tuner.search.local_pool import evaluate_locally
+from tuner.search.loop import EvaluateAll
+from tuner.search.problem import TuneOptions
+from tuner.search.spark_pool import open_spark_pool
+from tuner.search.tuning_run import TuningResult, resume_tuning, start_tuning
+from tuner.search.tuning_run import tune as run_tuning
+from tuner.store.connection import Store, open_store
+from tuner.store.records import Trial, TuningRun
+from tuner.views.tuning_page import write_tuning
+from tuner.views.tuning_plain import describe_tuning
 
 INFEASIBLE = 1
 INTERRUPTED = 130
@@ -35,45 +53,55 @@ WIDTH = 46  # of what stands before the bar
     "  tuner tune shop --budget 100 --policy ql-pds-plus\n"
     "  tuner tune shop --seconds 30 --html tuning.html\n"
     "  tuner tune shop --resume\n\n"
-    "Exit code 1: nothing kept the constraints; what came nearest and what would help is shown."
+    "Exit code 1: no trial kept the constraints; shown are the nearest one and the constraints to relax."
 )
 @app_argument
-@click.option("--budget", type=click.IntRange(1), default=60, show_default=True, help="Evaluations in the search.")
+@click.option("--budget", type=click.IntRange(1), default=60, show_default=True, help="Number of evaluations.")
 @click.option(
-    "--engine", metavar="NAME", default="gp", show_default=True, help="What searches (a wrong name lists all)."
+    "--engine", metavar="NAME", default="gp", show_default=True, help="Name of the engine; a wrong name lists all."
 )
-@click.option("--seconds", type=click.FloatRange(0.0, min_open=True), help="Ask for nothing new after so many.")
-@click.option("--resume", is_flag=True, help="Go on with the newest run that was interrupted; it knows its options.")
-@click.option("--cold", is_flag=True, help="Learn nothing from earlier runs.")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of all that is left to chance.")
-@click.option("--batch", type=click.IntRange(1), help="Evaluations asked for at a time (1; more with --master).")
-@click.option("--policy", metavar="NAME", help="What the scalers run (the one described, else planner).")
-@click.option("--trace", metavar="FILE", help="Arrival rates, instead of those described or monitored.")
-@click.option("--slots", type=click.IntRange(1), help="Only the first so many slots.")
-@click.option("--r-max", type=float, help="Seconds in which an answer is due, instead of those described.")
-@click.option("--eta-v", type=float, help="Share of the slots in which it may be late, likewise.")
-@click.option("--eta-r", type=float, help="Share of the slots in which replicas may come or go, likewise.")
-@click.option("--held-out", type=float, default=0.2, show_default=True, help="Share of the trace kept for the proof.")
-@click.option("--as-described", is_flag=True, help="Take no surrogate, but the service times of the description.")
-@click.option("--master", metavar="URL", help="Evaluate on Spark: spark://HOST:PORT, local[*].")
-@click.option("--html", type=click.Path(path_type=Path), help="Write a page with charts to this file.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
+@click.option(
+    "--seconds",
+    type=click.FloatRange(0.0, min_open=True),
+    help="Seconds after which no evaluation starts (default: no limit).",
+)
+@click.option("--resume", is_flag=True, help="Continue the newest interrupted run, with its own options.")
+@click.option("--cold", is_flag=True, help="Ignore earlier runs.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Random seed.")
+@click.option(
+    "--batch", type=click.IntRange(1), help="Number of evaluations at a time (default 1; all cores with --master)."
+)
+@click.option("--policy", metavar="NAME", help="Name of the policy (default: the one described, else planner).")
+@click.option("--trace", metavar="FILE", help="File of arrival rates (default: those described or monitored).")
+@click.option("--slots", type=click.IntRange(1), help="Number of slots, the first of the trace (default: all).")
+@click.option("--r-max", type=float, help=f"{r_max_help} (default: as described).")
+@click.option("--eta-v", type=float, help=f"{eta_v_help} (default: as described).")
+@click.option("--eta-r", type=float, help=f"{eta_r_help} (default: as described).")
+@click.option(
+    "--held-out",
+    type=float,
+    default=0.2,
+    show_default=True,
+    help="Share of the trace held out for the verification, 0 to 1.",
+)
+@click.option(
+    "--as-described", is_flag=True, help="Use the service times of the description instead of the surrogate's."
+)
+@click.option("--master", metavar="URL", help=f"{master_help}, to evaluate on (default: this process).")
+@html_option
+@json_option
 @store_option
 @click.pass_context
 def tune(
     ctx: click.Context, /, app: str, resume: bool, seconds: float | None, master: str | None, html: Path | None,
     as_json: bool, address: str | None, **asked: Any,
 ) -> None:  # fmt: skip
-    """Search the latency bounds of APP's operators and the weights of its scalers.
+    """Search the latency bounds of APP's operators and its weights.
 
-    Every trial replays the scalers over the trace. What is recommended is the cheapest that keeps the constraints on
-    seeds of its own and on the last part of the trace, which the search does not see; it is kept as a proposed
-    objective. Interrupted at any time, nothing that has ended is lost.
+    Every trial replays the agents over the trace. The recommendation is the cheapest trial that keeps the constraints
+    on fresh seeds and on the last part of the trace, which the search does not see; it is stored as a proposed
+    objective. An interruption at any time loses no finished trial.
     """
-    from scaler.model.files import check_place
-    from tuner.cli.interruptible import run_interruptibly
-    from tuner.store.connection import open_store
-
     if html is not None:
         check_place(html)
     with ending_at_once(), closing(open_store(address)) as store, open_spread(master, asked) as spread:
@@ -113,15 +141,12 @@ def carry_out(
     seconds: float | None,
     spread: EvaluateAll,
 ) -> TuningResult:
-    from tuner.search.tuning_run import tune
 
-    return tune(store, app, run, on_trial, math.inf if seconds is None else seconds, spread)
+    return run_tuning(store, app, run, on_trial, math.inf if seconds is None else seconds, spread)
 
 
 def choose_run(ctx: click.Context, store: Store, app: str, resume: bool, asked: dict[str, Any]) -> TuningRun:
     """The run to carry on with, or a new one."""
-    from tuner.search.tuning_run import resume_tuning, start_tuning
-
     if not resume:
         return start_tuning(store, app, list_flags(asked), read_wanted(asked))
     given = [
@@ -137,7 +162,6 @@ def choose_run(ctx: click.Context, store: Store, app: str, resume: bool, asked: 
 
 
 def read_wanted(asked: dict[str, Any]) -> Any:
-    from tuner.search.problem import TuneOptions
 
     names = ("engine", "budget", "seed", "held_out", "cold", "as_described")
     return TuneOptions(**{name: asked[name] for name in names}, batch=asked["batch"] or 1)
@@ -158,14 +182,10 @@ def list_flags(asked: dict[str, Any]) -> dict[str, dict[str, Any]]:
 def open_spread(master: str | None, asked: dict[str, Any]) -> Iterator[EvaluateAll]:
     """Where evaluations run: here, or on a Spark cluster, whose cores a batch should fill."""
     if master is None:
-        from tuner.search.local_pool import evaluate_locally
-
         yield evaluate_locally
         return
     if find_spec("pyspark") is None:
         raise BadInput("--master needs Spark; install it with: pip install 'stream-scaler[spark]'")
-    from tuner.cli.quiet_spark import start_quietly
-    from tuner.search.spark_pool import open_spark_pool
 
     with open_spark_pool(lambda: start_quietly(master, {})) as fleet:
         asked["batch"] = asked["batch"] or fleet.batch
@@ -175,9 +195,6 @@ def open_spread(master: str | None, asked: dict[str, Any]) -> Iterator[EvaluateA
 @contextmanager
 def show_search(run: TuningRun) -> Iterator[Callable[[Any, Any], None]]:
     """A bar on the terminal, with the best feasible cost, what its constraints leave, and how many were evaluated."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
@@ -204,15 +221,9 @@ def say_standing(newest: Trial, searched: Sequence[Trial]) -> str:
 
 def show_ended(store: Store, app: str, ended: TuningResult, html: Path | None, as_json: bool) -> None:
     """What `tuner report` says of the run, and what would have to give where nothing was feasible."""
-    from scaler.model.files import write_whole
-    from tuner.cli.report_command import print_tuning, read_tuning
-    from tuner.views.tuning_plain import describe_tuning
-
     with store.read() as session:
         tuning = read_tuning(session, app, ended.run.id)
     if html is not None:
-        from tuner.views.tuning_page import write_tuning
-
         write_whole(html, write_tuning(tuning))
         click.echo(f"The report is in {html}.", err=True)
     saved = sum(int(trial.detail.get("slots_saved", 0)) for trial in ended.trials)

@@ -52,6 +52,11 @@ def load_application(session: Session, name: str, number: int | None = None) -> 
     return ApplicationVersion(**row._mapping)
 
 
+def list_names(session: Session) -> list[str]:
+    """The names of all applications, in alphabetical order."""
+    return list(session.scalars(select(ApplicationRow.name).order_by(ApplicationRow.name)))
+
+
 def explain_missing(session: Session, name: str, number: int | None) -> str:
     newest = session.execute(newest_of(name)).first()
     if newest is not None:

@@ -1,4 +1,4 @@
-"""`tuner trials`: an application's name in; what its searches tried as a table, CSV or JSON out."""
+"""`tuner trials` and `tuner trial`: the trials of tuning runs as a table, CSV, JSON or a scenario."""
 
 from __future__ import annotations
 
@@ -7,18 +7,34 @@ import io
 import json
 from collections.abc import Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
 
 import click
 
 from scaler.model.errors import BadInput
-from tuner.cli.completion import app_argument
-from tuner.cli.db_commands import store_option
-from tuner.cli.moment import READING, parse_moment
-
-if TYPE_CHECKING:
-    from tuner.store.records import Trial
-    from tuner.store.trials import TrialFilter
+from scaler.model.files import check_place, write_whole
+from tuner.cli.grid import print_grid, show_fixed, show_flag, show_moment, show_percent
+from tuner.cli.options import (
+    TIME_FORMS,
+    app_argument,
+    csv_option,
+    file_type,
+    json_option,
+    parse_moment,
+    store_option,
+    until_option,
+)
+from tuner.cli.trial_table import print_trial
+from tuner.scenario.toml_table import format_document
+from tuner.search.trial_replay import restate
+from tuner.store.applications import load_application, load_version
+from tuner.store.connection import open_store
+from tuner.store.records import Trial
+from tuner.store.runs import list_runs, load_run
+from tuner.store.trials import TrialFilter, count_trials, list_trials, load_trial
+from tuner.views.plain import tame
 
 SORTS = ("id", "number", "cost", "violations", "reconfigurations", "resources", "slack", "seconds", "ended")
 STATES = ("complete", "pruned", "failed")
@@ -32,16 +48,25 @@ DOCUMENTS = ("parameters", "detail")  # of a trial; a table has their parts or n
     "  tuner trials shop --run 3 --since 6h --limit 0 --csv > trials.csv"
 )
 @app_argument
-@click.option("--run", "run_id", type=click.IntRange(1), help="Only those of this run.")
-@click.option("--feasible/--infeasible", default=None, help="Only those that met both constraints, or did not.")
-@click.option("--state", type=click.Choice(STATES), help="Only those that ended so.")
-@click.option("--since", metavar="TIME", callback=parse_moment, help=f"Ended from here on: {READING}.")
-@click.option("--until", metavar="TIME", callback=parse_moment, help="Up to here.")
-@click.option("--sort", type=click.Choice(SORTS), help="Which come first (the newest, shown last).")
-@click.option("--descending", is_flag=True, help="The highest first.")
-@click.option("--limit", type=click.IntRange(0), default=50, show_default=True, help="So many; 0: all.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
-@click.option("--csv", "as_csv", is_flag=True, help="Print CSV and nothing else; an empty field is not known.")
+@click.option("--run", "run_id", type=click.IntRange(1), help="Number of the tuning run (default: all).")
+@click.option(
+    "--feasible/--infeasible",
+    default=None,
+    help="Keep trials that met both constraints, or that did not (default: both).",
+)
+@click.option("--state", type=click.Choice(STATES), help="State of the trials (default: all).")
+@click.option(
+    "--since",
+    metavar="TIME",
+    callback=parse_moment,
+    help=f"First time of their end, {TIME_FORMS} (default: the earliest).",
+)
+@until_option
+@click.option("--sort", type=click.Choice(SORTS), help="Column to sort by (default: time of the end, the newest last).")
+@click.option("--descending", is_flag=True, help="Sort the highest first.")
+@click.option("--limit", type=click.IntRange(0), default=50, show_default=True, help="Number of trials; 0 for all.")
+@json_option
+@csv_option
 @store_option
 def trials(
     app: str,
@@ -57,26 +82,20 @@ def trials(
     as_csv: bool,
     address: str | None,
 ) -> None:
-    """List what was tried for APP: what it cost an hour and how often it broke what is demanded.
+    """List the trials of APP's tuning runs.
 
-    Violations and reconfigurations are per cent of the slots. Slack is what is left of the tighter constraint, as a
-    part of it; below 0 one is broken. - is what nobody knows.
+    Price is per hour; violations and reconfigurations are per cent of the slots. Slack is the unused share of the
+    tighter constraint; below 0 it is broken. - is a missing value.
     """
-    from tuner.store.trials import TrialFilter
-
     if as_json and as_csv:
         raise BadInput("--json and --csv both say how to print; give one of them")
     chosen = TrialFilter(app, run_id, state, feasible, since, until)
     found, count = find_trials(chosen, sort, descending, limit, address)
     if as_json:
-        from tuner.views.plain import tame
-
         click.echo(json.dumps([tame(describe(trial)) for trial in found], indent=2, allow_nan=False))
     elif as_csv:
         click.echo(write_csv(found), nl=False)
     elif found:
-        from tuner.cli.grid import print_grid
-
         print_grid(HEADS, [list_cells(trial) for trial in found], left=LEFT)
     if not count and not as_json:
         click.echo(f"There are no such trials of {app!r}.", err=True)
@@ -88,10 +107,6 @@ def find_trials(
     chosen: TrialFilter, sort: str | None, descending: bool, limit: int, address: str | None
 ) -> tuple[list[Trial], int]:
     """So many of the chosen trials, and how many there are."""
-    from tuner.store.applications import load_application
-    from tuner.store.connection import open_store
-    from tuner.store.trials import count_trials, list_trials
-
     with closing(open_store(address)) as store, store.read() as session:
         load_application(session, chosen.application or "")
         if chosen.run_id is not None:
@@ -105,8 +120,6 @@ def find_trials(
 
 def check_run(session: Any, chosen: TrialFilter) -> None:
     """Refuse a run that is none of the application's."""
-    from tuner.store.runs import list_runs
-
     known = [run.id for run in list_runs(session, chosen.application)]
     if chosen.run_id not in known:
         told = f"its runs are {', '.join(map(str, known[:10]))}" if known else "it was not tuned yet"
@@ -114,7 +127,6 @@ def check_run(session: Any, chosen: TrialFilter) -> None:
 
 
 def describe(trial: Trial) -> dict[str, Any]:
-    from dataclasses import asdict
 
     return {**asdict(trial), "purpose": purpose_of(trial)}
 
@@ -151,7 +163,6 @@ HEADS = (
 
 
 def list_cells(trial: Trial) -> list[str]:
-    from tuner.cli.grid import show_fixed, show_flag, show_moment, show_percent
 
     return [
         *map(str, (trial.id, trial.run_id, trial.number)),
@@ -167,3 +178,52 @@ def list_cells(trial: Trial) -> list[str]:
         show_fixed(trial.seconds, 2),
         show_moment(trial.ended),
     ]
+
+
+@click.command(
+    epilog="\b\nExamples:\n"
+    "  tuner trial 17\n"
+    "  tuner trial 17 --json | jq .detail.note\n"
+    "  tuner trial 17 --toml trial.toml && tuner simulate trial.toml"
+)
+@click.argument("number", type=click.IntRange(1))
+@click.option("--toml", type=file_type, help="Write the scenario that replays it to this file.")
+@json_option
+@store_option
+def trial(number: int, toml: Path | None, as_json: bool, address: str | None) -> None:
+    """Show one trial in full.
+
+    NUMBER is the id that `tuner trials` lists. Shown are parameters, figures, and how to replay it.
+    """
+    with closing(open_store(address)) as store, store.read() as session:
+        known = gather(session, number)
+    if toml is not None:
+        write_scenario(known, toml)
+    if as_json:
+        run = {"engine": known["run"].engine, "seed": known["run"].seed, "settings": known["run"].settings}
+        document = {**describe(known["trial"]), "application": known["application"], "run": run}
+        click.echo(json.dumps(tame(document), indent=2, allow_nan=False))
+    else:
+        print_trial(known)
+
+
+def gather(session: Any, number: int) -> dict[str, Any]:
+    """The trial, its run, and the application's version that this searched for."""
+    found = load_trial(session, number)
+    run = load_run(session, found.run_id)
+    version = load_version(session, run.application_version_id)
+    return {
+        "trial": found,
+        "run": run,
+        "application": version.application,
+        "version": version.number,
+        "described": version.document,
+    }
+
+
+def write_scenario(known: dict[str, Any], path: Path) -> None:
+
+    check_place(path)
+    found = known["trial"]
+    head = f"# Trial {found.number} of run {found.run_id} of {known['application']}; `tuner simulate` replays it."
+    write_whole(path, f"{head}\n\n" + format_document(restate(found, known["run"], known["described"])))

@@ -1,0 +1,83 @@
+"""`tuner live status`: the agents of an application, their orders, replicas and last decisions."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import click
+
+from scaler.model.errors import BadInput
+from tuner.cli.options import app_argument, file_type, json_option, store_option
+from tuner.demo.manager_process import read_token_file
+from tuner.history.live_status import ask_status, read_status
+from tuner.history.manager_client import Manager
+from tuner.store.connection import open_store
+
+
+@click.command(
+    epilog="\b\nExamples:\n  tuner live status orders\n"
+    "  tuner live status orders --manager https://manager:8443 --token-file token --json | jq '.operators[].alive'"
+)
+@app_argument
+@click.option("--manager", metavar="URL", help="URL of a manager to query (default: the database).")
+@click.option("--token-file", type=file_type, help="File of the manager's token, which has the scopes read and report.")
+@click.option(
+    "--authority", type=file_type, metavar="FILE", help="File of the certificates to trust (default: the system's)."
+)
+@json_option
+@store_option
+@click.pass_context
+def status(
+    ctx: click.Context,
+    app: str,
+    manager: str | None,
+    token_file: Path | None,
+    authority: Path | None,
+    as_json: bool,
+    address: str | None,
+) -> None:
+    """Show the agents of APP: orders, replicas, decisions.
+
+    A manager shows the newest orders only to a token with the scope report.
+    """
+    # TUNER_STORE is there for all commands; with --manager it is no mistake
+    if manager is not None and ctx.get_parameter_source("address") is click.core.ParameterSource.COMMANDLINE:
+        raise BadInput("a manager has a database of its own; leave out --store, or else --manager")
+    found = find_status(app, manager, token_file, authority, address)
+    if as_json:
+        click.echo(json.dumps(found, indent=2, allow_nan=False))
+        return
+    newest = "not known" if found["revision"] is None else f"revision {found['revision']}"
+    click.echo(f"{found['application']}: the newest orders are {newest}.")
+    for one in found["operators"]:
+        print_operator(one)
+
+
+def find_status(
+    app: str, manager: str | None, token_file: Path | None, authority: Path | None, address: str | None
+) -> dict[str, Any]:
+
+    if manager is None:
+        if token_file is not None or authority is not None:
+            raise BadInput("--token-file and --authority are of a manager; name it with --manager")
+        with closing(open_store(address)) as store, store.read() as session:
+            return read_status(session, app, time.time())
+    if token_file is None:
+        raise BadInput("--manager wants to see a token; name the file that holds it with --token-file")
+    with closing(Manager(manager, read_token_file(token_file), app, authority)) as caller:
+        return ask_status(caller, time.time())
+
+
+def print_operator(one: Mapping[str, Any]) -> None:
+    state = "alive" if one["alive"] else "silent"
+    replicas = ", ".join(f"{n} {name}" for name, n in (one["replicas"] or {}).items() if n) or "not known"
+    orders = "no orders" if one["revision"] is None else f"orders of revision {one['revision']}"
+    click.echo(f"\n{one['operator']}: {state}, heard {one['silent_s']:.0f} s ago, under {orders}; replicas: {replicas}")
+    if one["last"] is not None:
+        action = f" {one['last']['action']}" if one["last"]["action"] else ""
+        click.echo(f"  {one['last']['kind']}{action}: {one['last']['reason']}")

@@ -1,0 +1,102 @@
+"""Options and arguments that several commands share, the values they parse to, and shell completion of APP."""
+
+from __future__ import annotations
+
+import getpass
+import re
+import time
+from collections.abc import Callable
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+from click.shell_completion import CompletionItem
+
+from scaler.model.errors import BadInput
+from scaler.model.files import check_place
+from tuner.store.address import default_path
+from tuner.store.applications import list_names
+from tuner.store.connection import connect_unprepared
+
+F = TypeVar("F", bound=Callable[..., Any])
+COMPLETION_S = 0.5  # that a person who pressed Tab waits for a database
+UNIT_S = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 7 * 86_400.0}
+SPAN = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
+TIME_FORMS = "ISO 8601 in UTC (2026-05-01T08:00), or how long ago (90m, 6h, 2d)"
+file_type = click.Path(path_type=Path)
+
+
+def complete_application(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Names of applications in the database as it is; none where it cannot be read at once."""
+    try:
+        with closing(connect_unprepared(ctx.params.get("address") or default_path(), COMPLETION_S)) as store:
+            if store.address.path is not None and not store.address.path.exists():
+                return []
+            with store.read() as session:
+                names = list_names(session)
+    except Exception:  # a person who is typing is not to be shown an error
+        return []
+    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+
+def parse_moment(ctx: click.Context, parameter: click.Parameter, text: str | None) -> float | None:
+    """Seconds since 1970 of a date and time, in UTC where it names no offset, or of a length of time before now."""
+    if text is None:
+        return None
+    if SPAN.fullmatch(text.strip()):
+        return time.time() - parse_span("", text)
+    try:
+        moment = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is no time; write {TIME_FORMS}") from None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def parse_span(option: str, text: str) -> float:
+    """Seconds of a length of time as in 12h, 30d or 26w."""
+    found = SPAN.fullmatch(text.strip())
+    if found is None or not float(found[1]):
+        raise BadInput(f"{option} is {text!r}, and must be a length of time above zero, as in 12h, 30d or 26w")
+    return float(found[1]) * UNIT_S[found[2]]
+
+
+def check_places(*files: Path | None) -> None:
+    """Refuse files that cannot be written before the work for them is done."""
+    for file in files:
+        if file is not None:
+            check_place(file)
+
+
+def name_user() -> str:
+    """The account's name, for the audit log."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # a container may know the number alone
+        return "unknown"
+
+
+def app_argument(command: F) -> F:
+    return click.argument("app", shell_complete=complete_application)(command)
+
+
+store_option = click.option(
+    "--store", "address", metavar="PATH|URL", envvar="TUNER_STORE", show_envvar=True,
+    help="Database: a SQLite file or postgresql://USER@HOST/DATABASE (default ~/.local/share/stream-scaler/tuner.db).",
+)  # fmt: skip
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
+csv_option = click.option(
+    "--csv", "as_csv", is_flag=True, help="Print CSV and nothing else; an empty field is a missing value."
+)
+html_option = click.option("--html", type=file_type, help="Write a self-contained page with charts to this file.")
+since_option = click.option(
+    "--since", metavar="TIME", callback=parse_moment, help=f"First time, {TIME_FORMS} (default: the earliest)."
+)
+until_option = click.option(
+    "--until", metavar="TIME", callback=parse_moment, help="Last time, likewise (default: the newest)."
+)
+master_help = "Spark master: local[N] or spark://HOST:PORT"
+r_max_help = "Latency bound R_max of every path, in seconds"
+eta_v_help = "Largest share of slots with a violation, 0 to 1"
+eta_r_help = "Largest share of slots with a reconfiguration, 0 to 1"

@@ -1,0 +1,303 @@
+"""`tuner serve`, `tuner daemon` and `tuner dashboards`: the long-running processes and what watches them."""
+
+from __future__ import annotations
+
+import json
+import logging
+import multiprocessing
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager, nullcontext
+from importlib.resources import files
+from multiprocessing import resource_tracker
+from pathlib import Path
+
+import click
+from fastapi import FastAPI
+from sqlalchemy.exc import IntegrityError
+
+from scaler.model.errors import BadInput
+from scaler.model.files import check_place, write_whole
+from tuner.cli.interruptible import hearing_termination, run_interruptibly
+from tuner.cli.options import file_type, name_user, store_option
+from tuner.retuning.loop import daemon_beside, look_once, watch_over
+from tuner.service.access.envelope import Application, wrap
+from tuner.service.access.gate import make_gate
+from tuner.service.access.limits import Limits
+from tuner.service.access.logs import say, set_up_logs
+from tuner.service.access.scopes import SCOPES
+from tuner.service.access.token import is_live, make_token
+from tuner.service.app import make_app, release
+from tuner.service.exchange.service_settings import Settings
+from tuner.service.serving import Listening, bind, check_listening, describe_address, make_server, names_of
+from tuner.service.serving import serve as serve_until_stopped
+from tuner.store.connection import Store, open_store
+from tuner.store.records import RetuningRecord
+from tuner.store.tokens import list_tokens
+
+FIRST = "first"
+INTERRUPTED = 130
+SURGE = 10.0  # seconds' worth of requests that may come at once: all scalers of a cluster come back together
+HOW = "make one with: tuner token make NAME --scope report --scope read"
+
+
+@click.command(
+    epilog="\b\nExamples:\n  tuner serve\n  tuner serve --store postgresql://tuner@localhost/tuner --port 8400\n"
+    "  tuner serve --host 0.0.0.0 --host-name tuner.demo --tls-cert cert.pem --tls-key key.pem"
+)
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65_535),
+    default=8321,
+    show_default=True,
+    help="Port to listen on; 0 lets the system choose.",
+)
+@click.option(
+    "--tls-cert",
+    type=file_type,
+    metavar="FILE",
+    help="File of the certificate and its chain, PEM (default: plain http).",
+)
+@click.option(
+    "--tls-key", type=file_type, metavar="FILE", help="File of the certificate's key, PEM, without a password."
+)
+@click.option(
+    "--behind-proxy", "proxy", is_flag=False, flag_value="127.0.0.1,::1", metavar="[ADDRESS]",
+    help="Address of a proxy that speaks TLS, passes Host on and sets X-Forwarded-For and -Proto, which are accepted "
+    "from it alone (default: no proxy; without ADDRESS: this machine).",
+)  # fmt: skip
+@click.option(
+    "--host-name", "host_names", multiple=True, metavar="NAME",
+    help="Host name of this service in URLs; repeat it for several.",
+)  # fmt: skip
+@click.option("--no-daemon", is_flag=True, help="Leave retuning to `tuner daemon`.")
+@click.option(
+    "--rate", type=click.FloatRange(0.1), default=500.0, show_default=True,
+    help="Requests per second of one token, with bursts of ten seconds' worth.",
+)  # fmt: skip
+@click.option(
+    "--max-body",
+    type=click.IntRange(1024),
+    default=4 * 2**20,
+    show_default=True,
+    help="Largest size of a request, in bytes.",
+)
+@click.option("--verbose", is_flag=True, help="Log every request.")
+@store_option
+def serve(
+    host: str, port: int, tls_cert: Path | None, tls_key: Path | None, proxy: str | None, host_names: tuple[str, ...],
+    no_daemon: bool, rate: float, max_body: int, verbose: bool, address: str | None,
+) -> None:  # fmt: skip
+    """Run the service: API, page, and retuning in the background.
+
+    Agents and people need a token, on this machine too: `tuner token make`. The service listens on loopback alone
+    unless --host says otherwise. SIGTERM ends it when all requests are answered. Events go to stderr, as JSON unless
+    that is a terminal.
+    """
+    listening = Listening(host, port, tls_cert, tls_key, proxy, host_names)
+    ending = nullcontext() if no_daemon else ending_at_once()
+    with ending, ExitStack() as stack:
+        stack.enter_context(hearing_termination())
+        store = stack.enter_context(closing(open_store(address)))
+        check_listening(listening, count_live(store))
+        sock = stack.enter_context(bind(listening))
+        set_up_logs(verbose=verbose, secrets=list_secrets(store))
+        app, wrapped = build(store, listening, rate, max_body)
+        offer_first_token(store)
+        if not no_daemon:
+            app.state.daemon = stack.enter_context(retuning(store))  # /readyz looks whether it lives
+        run(app, wrapped, sock, listening)
+
+
+def count_live(store: Store) -> int:
+
+    with store.read() as session:
+        return sum(is_live(token, time.time()) for token in list_tokens(session))
+
+
+def list_secrets(store: Store) -> list[str]:
+    """What the database's URL hides, which no line of the log may show."""
+    url = store.address.url
+    queried = [value for key, value in url.query.items() if key.endswith("password") and isinstance(value, str)]
+    return [str(url.password), *queried] if url.password else queried
+
+
+def build(store: Store, listening: Listening, rate: float, max_body: int) -> tuple[FastAPI, Application]:
+    """The service, and it in its envelope."""
+    settings = Settings(largest_body=max_body, requests_per_s=rate, burst=max(1, round(SURGE * rate)))
+    app = make_app(store, settings)
+    make_gate(app, Limits(settings.requests_per_s, settings.burst))
+    return app, wrap(app, settings.largest_body, names_of(listening))
+
+
+def offer_first_token(store: Store) -> None:
+    """Where there never was one: made and shown to a person who looks on, and to nobody else."""
+    logger = logging.getLogger("tuner.service")
+    with store.read() as session:
+        tokens = list_tokens(session)
+    if not tokens and sys.stdout.isatty():
+        try:
+            with store.begin() as session:
+                _, secret = make_token(session, FIRST, SCOPES, name_user(), time.time())
+        except IntegrityError:  # another `tuner serve` was quicker
+            return
+        click.echo(f"Your first token, which may do everything. It is not shown again:\n\n  {secret}\n")
+    elif not count_live(store):
+        say(logger, logging.WARNING, "no token", f"there is no token that lets anybody in; {HOW}")
+
+
+@contextmanager
+def ending_at_once() -> Iterator[None]:
+    """A search may be in the middle of compiled code, out of which Python's own end would throw it; it is resumable."""
+    try:
+        yield
+        code = 0
+    except KeyboardInterrupt:
+        click.echo("Interrupted.", err=True)
+        code = INTERRUPTED
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else 1
+    for process in multiprocessing.active_children():
+        process.terminate()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+@contextmanager
+def retuning(store: Store) -> Iterator[threading.Thread]:
+    """The daemon on a thread that is deaf to Ctrl-C, as are the processes that it starts: none prints a traceback."""
+    resource_tracker.ensure_running()  # starting it makes a thread hear again
+    with ExitStack() as stack:
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            thread = stack.enter_context(daemon_beside(store))
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        yield thread
+
+
+def run(app: FastAPI, wrapped: Application, sock: socket.socket, listening: Listening) -> None:
+
+    logger = logging.getLogger("tuner.service")
+    url = describe_address(listening, sock)
+
+    def tell_ready() -> None:
+        say(logger, logging.INFO, "listening", f"Listening on {url}", url=url)
+
+    def stop() -> None:
+        say(logger, logging.INFO, "stopping", "Stopping: what was asked is answered first")
+        release(app)
+
+    serve_until_stopped(make_server(wrapped, listening), sock, tell_ready, stop)
+    say(logger, logging.INFO, "stopped", "Stopped")
+
+
+PATIENCE_S = 3.0
+
+
+@click.command(
+    epilog="\b\nExamples:\n"
+    "  tuner daemon --store postgresql://tuner@db/tuner\n"
+    "  tuner daemon --once --json\n\n"
+    "Several daemons may share one PostgreSQL: each application is leased to one of them at a time, and another takes\n"
+    "over within a minute if that one dies. SIGTERM ends it within seconds; the next daemon continues its work."
+)
+@click.option("--once", is_flag=True, help="Retune what is due now, then end.")
+@click.option(
+    "--every", type=click.FloatRange(0.05), default=0.5, show_default=True, metavar="SECONDS",
+    help="Seconds between two checks of what is due.",
+)  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else; goes with --once.")
+@store_option
+def daemon(once: bool, every: float, as_json: bool, address: str | None) -> None:
+    """Retune the applications that are due, without the service.
+
+    An application is due by its period, or when its arrival rates, service times or response times differ from those
+    that it was tuned for. A recommendation is pushed only where it is better beyond the noise, and rolled back where
+    QoS worsens. `tuner serve` does the same beside its API.
+    """
+    if as_json and not once:
+        raise click.UsageError("--json goes with --once; without it, the API and the page tell what is done")
+    stop = threading.Event()
+    with closing(open_store(address)) as store:
+        if once:
+            show(run_interruptibly(lambda: look_once(store, ended=stop.is_set)), as_json)
+            return
+        logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+        click.echo(f"Watching the applications in {store.address.shown}; Ctrl-C ends it.", err=True)
+        over = threading.Event()
+
+        def work() -> None:
+            try:
+                watch_over(store, wait=stop.wait, ended=stop.is_set, every=every)
+            finally:
+                over.set()
+
+        try:
+            run_interruptibly(work)
+        except (KeyboardInterrupt, SystemExit):
+            stop.set()
+            over.wait(PATIENCE_S)
+    click.echo("Ended; what was at hand is gone on with by the next daemon.", err=True)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)  # a search may be in the middle of compiled code, which Python's own end would throw it out of
+
+
+def show(attended: list[RetuningRecord], as_json: bool) -> None:
+    """What was attended to."""
+    rows = [
+        {"application": w.application, "phase": w.phase, "due": w.due, "says": w.detail.get("says", "")}
+        for w in attended
+    ]
+    if as_json:
+        click.echo(json.dumps(rows, indent=2))
+        return
+    if not rows:
+        click.echo("Nothing was due.")
+    for row in rows:
+        click.echo(f"{row['application']}: {row['phase']}" + (f" ({row['says']})" if row["says"] else ""))
+
+
+SHIPPED = {
+    "grafana.json": "import it in Grafana: Dashboards, New, Import",
+    "alerts.yml": "name it in prometheus.yml under rule_files",
+}
+
+
+@click.command(
+    epilog="\b\nExamples:\n"
+    "  tuner dashboards /etc/stream-scaler\n"
+    "  tuner dashboards . --force        # over those of an earlier version"
+)
+@click.argument("folder", type=file_type)
+@click.option("--force", is_flag=True, help="Overwrite files that are there.")
+def dashboards(folder: Path, force: bool) -> None:
+    """Write a Grafana dashboard and Prometheus alert rules.
+
+    FOLDER is made if it is missing. Both files use what `tuner serve` exports at /metrics. Prometheus needs a token of
+    scope read for it (`authorization: credentials_file:` in its scrape_configs).
+    """
+    make_folder(folder)
+    places = {name: folder / name for name in SHIPPED}
+    for path in places.values():
+        if not force and os.path.lexists(path):
+            raise BadInput(f"{path} is there already; name another folder, or write over it with --force")
+        check_place(path)
+    for name, path in places.items():
+        write_whole(path, files("tuner.service.ship").joinpath(name).read_text(encoding="utf-8"))
+        click.echo(f"{path}: {SHIPPED[name]}.")
+
+
+def make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInput(f"there can be no folder {folder} ({error.strerror}); name another one") from error

@@ -33,8 +33,8 @@ from scaler.link import Link
 from scaler.model.errors import BadInput
 from scaler.model.nodes import NodeType
 from scaler.sensing.driver import Driver
-from scaler.sensing.evidence import SparkSensor
 from scaler.sensing.operators import PinnedOperators, StreamOperator, find_operators
+from scaler.sensing.spark_sensor import SparkSensor
 from scaler.timing import ServiceTimer
 
 LOG = logging.getLogger("scaler.agent")
@@ -122,7 +122,7 @@ def attach(
 
     def find() -> Sequence[StreamOperator]:
         running = find_operators(spark)
-        return roll.call(running) if pinned else running
+        return roll.find(running) if pinned else running
 
     ATTACHED[name] = attached = Attachment(
         agents, listen(spark, settings.timers), actuator, source, find, settings.clock

@@ -23,9 +23,7 @@ from scaler.agent.pending import FAILED, REACHED, ArrivalTimeouts, PendingReplic
 from scaler.model.errors import BadInput, Retry
 from scaler.model.nodes import NOTHING, Deployment, NodeType, Reconfiguration
 from scaler.model.orders import Orders
-from scaler.sensing.executor_usage import LOST
 from scaler.sensing.observation import (
-    LATE,
     MAX_AGE_SLOTS,
     fill_from_previous,
     find_scale_in_objection,
@@ -34,8 +32,7 @@ from scaler.sensing.observation import (
     make_samples,
     observe,
 )
-from scaler.sensing.reading import Reading, Sensor
-from scaler.sensing.slot_notes import STOPPED
+from scaler.sensing.reading import NoteCode, Reading, Sensor
 
 LOG = logging.getLogger("scaler.agent")
 CHECKPOINT_S = 60.0  # nothing learned is lost that is older
@@ -112,11 +109,11 @@ class Operation:
     def slot(self, start: float, end: float, now: float) -> Decision:
         """See, decide, act and tell, once."""
         reading = self.read(start, end)
-        for lost in (note for note in reading.notes if note.startswith(LOST)):
-            LOG.warning("operator %r %s", self.operator, lost)
+        for lost in (note for note in reading.notes if note.code == NoteCode.REPLICA_LOST):
+            LOG.warning("operator %r %s", self.operator, lost.message)
         self.remember(reading)
         shown = fill_from_previous(reading, self.known, self.pilot.complete, self.decided)
-        if self.known is not None and (LATE in shown.notes or shown is self.known):
+        if self.known is not None and (shown.has(NoteCode.REPORTED_LATE) or shown is self.known):
             self.decided = self.known.end
         came = self.count(reading)
         if came is not None and any(came.values()):
@@ -210,7 +207,7 @@ class Operation:
 
     def ask_first(self, came: Mapping[str, int] | None, reading: Reading, now: float) -> None:
         """Before anything else was asked for: what a stream needs to begin with (see first.py)."""
-        if not self.enforce or came is None or any(self.ledger.target().values()) or STOPPED in reading.notes:
+        if not self.enforce or came is None or any(self.ledger.target().values()) or reading.has(NoteCode.STOPPED):
             return
         orders = self.office.orders()
         there = {node.name: came.get(node.name, 0) for node in self.nodes}

@@ -1,1 +1,1 @@
-"""What a driver's streams tell of themselves flows in; readings of operators over slots flow out."""
+"""Sensing: what Spark reports of its streaming queries becomes readings of operators over slots."""

@@ -1,4 +1,10 @@
-"""Triggers and signs of one query flow in as they are reported; what is kept of them flows out as one value."""
+"""Reports of one query, kept in order of time, and read as one value that no later report changes.
+
+Two things are known before Spark reports them. That the last trigger of an idle query found nothing: Spark says so
+every ten seconds, and a slot may be shorter; it holds for the time until that trigger began, for a query may wait long
+for its next one. And what arrived before a batch that is planned: without that, an overload, whose batches are the
+longest, would be dark for whole slots.
+"""
 
 from __future__ import annotations
 
@@ -39,11 +45,11 @@ class QueryPast:
 class QueryHistory:
     """Not to be used by two threads at a time."""
 
-    def __init__(self, kept: int = MAX_TRIGGERS) -> None:
-        self.triggers: deque[Trigger] = deque(maxlen=kept)
-        self.signs: dict[str, deque[QueryEvent]] = {kind: deque(maxlen=MAX_EVENTS) for kind in (STARTED, IDLE, ENDED)}
+    def __init__(self, max_triggers: int = MAX_TRIGGERS) -> None:
+        self.triggers: deque[Trigger] = deque(maxlen=max_triggers)
+        self.events: dict[str, deque[QueryEvent]] = {kind: deque(maxlen=MAX_EVENTS) for kind in (STARTED, IDLE, ENDED)}
 
-    def add(self, trigger: Trigger) -> None:
+    def add_trigger(self, trigger: Trigger) -> None:
         """One that is there already is not added, one that comes late goes where it belongs."""
         last = self.triggers[-1] if self.triggers else None
         if last is None or trigger.time > last.time:
@@ -54,42 +60,42 @@ class QueryHistory:
             self.triggers.clear()
             self.triggers.extend(whole)
 
-    def note(self, kind: str, sign: QueryEvent) -> None:
+    def add_event(self, kind: str, event: QueryEvent) -> None:
         """One that is there already is not added."""
-        if sign not in self.signs[kind]:
-            self.signs[kind].append(sign)
+        if event not in self.events[kind]:
+            self.events[kind].append(event)
 
-    def tell(self, start: float = -math.inf) -> QueryPast:
+    def copy(self, start: float = -math.inf) -> QueryPast:
         """All from this moment on, and enough before it to know what is usual and since when tuples wait."""
         triggers = tuple(self.triggers)
         first = max(0, bisect_left(triggers, start, key=by_time) - EARLIER_TRIGGERS)
-        started, idle, ended = (tuple(sorted(self.signs[kind], key=by_time)) for kind in (STARTED, IDLE, ENDED))
+        started, idle, ended = (tuple(sorted(self.events[kind], key=by_time)) for kind in (STARTED, IDLE, ENDED))
         return QueryPast(triggers[first:], started, idle, ended)
 
 
-def find_idle_event(past: QueryPast, query: str, look: IdleTrigger) -> QueryEvent | None:
+def find_idle_event(past: QueryPast, query: str, last: IdleTrigger) -> QueryEvent | None:
     """None where a batch ran of which no report has come yet."""
-    batches = [trigger.batch for trigger in past.triggers if trigger.run == look.run]
-    if batches and look.batch > batches[-1] + 1:
+    batches = [trigger.batch for trigger in past.triggers if trigger.run == last.run]
+    if batches and last.batch > batches[-1] + 1:
         return None
-    return QueryEvent(query, look.run, look.time)
+    return QueryEvent(query, last.run, last.time)
 
 
-def follows_last(past: QueryPast, run: str, flight: PlannedBatch) -> bool:
+def follows_last(past: QueryPast, run: str, planned: PlannedBatch) -> bool:
     """Whether it is the one after the last that was reported."""
     last = past.triggers[-1] if past.triggers else None
-    return last is not None and last.run == run and last.batch + 1 == flight.batch and last.time < flight.time
+    return last is not None and last.run == run and last.batch + 1 == planned.batch and last.time < planned.time
 
 
-def add_planned_batch(past: QueryPast, flight: PlannedBatch) -> QueryPast:
+def add_planned_batch(past: QueryPast, planned: PlannedBatch) -> QueryPast:
     """As a trigger whose batch counts nowhere yet; only where the query's offsets count tuples."""
     last = past.triggers[-1]
     if last.latest is None or last.ended is None:
         return past
-    ended, latest = (sum_known(map(add_offsets, offsets)) for offsets in (flight.ended, flight.latest))
+    ended, latest = (sum_known(map(add_offsets, offsets)) for offsets in (planned.ended, planned.latest))
     if ended is None or latest is None or latest < max(ended, last.latest):
         return past
     begun = Trigger(
-        last.query, last.run, flight.batch, flight.time, last.name, executed=False, latest=latest, ended=ended
+        last.query, last.run, planned.batch, planned.time, last.name, executed=False, latest=latest, ended=ended
     )
     return replace(past, triggers=(*past.triggers, begun))

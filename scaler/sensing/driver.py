@@ -1,9 +1,8 @@
-"""A Spark session flows in; what its JVM tells through the session's gateway flows out, as plain values.
+"""Access to the driver's JVM through the session's gateway: statuses, lists and plans as plain values, query events.
 
 This is the one place where sensors touch Spark. Public there: the listener's events, a query's status. Internal, and
-tried with Spark 4.3: the status store, the mapper that writes its lists as JSON, a query's plan, its log of
-offsets, its last trigger. A list comes as one JSON text, for each call to the JVM costs about as much as reading a
-whole text.
+tried with Spark 4.3: the status store, the mapper that writes its lists as JSON, a query's plan, its log of offsets,
+its last trigger. A list comes as one JSON text, for each call to the JVM costs about as much as reading a whole text.
 """
 
 from __future__ import annotations
@@ -24,112 +23,11 @@ LOG = logging.getLogger("scaler.agent")
 
 @dataclass(frozen=True, slots=True)
 class QueryStatus:
-    """What a query says that it does now."""
+    """Status of a running query."""
 
     run: str
     active: bool  # a trigger runs
     idle: bool  # it waits, and the last trigger found nothing to do: not now, but when it began
-
-
-class Driver:
-    """Every method may raise what py4j raises; callers know what to do without an answer."""
-
-    def __init__(self, spark: Any) -> None:
-        context = getattr(spark, "sparkContext", None) if hasattr(spark, "_jsparkSession") else None
-        if context is None or getattr(context, "_gateway", None) is None:
-            raise BadInput(
-                f"a scaler needs a Spark session in its own driver, and {type(spark).__name__} has none; "
-                "sessions of Spark Connect cannot be watched from the client"
-            )
-        self.session = spark._jsparkSession
-        self.gateway = context._gateway
-        self.jvm = self.gateway.jvm
-        self.context = context._jsc.sc()
-        self.mapper: Any = None
-
-    def write(self, value: Any) -> Any:
-        """A JVM's value as plain ones."""
-        if self.mapper is None:
-            self.mapper = self.jvm.org.apache.spark.status.api.v1.JacksonMessageWriter().mapper()
-        return json.loads(self.mapper.writeValueAsString(value))
-
-    def list_executors(self) -> list[Any]:
-        """Those that are gone, too, as long as Spark remembers them (spark.ui.retainedDeadExecutors)."""
-        found = self.write(self.context.statusStore().executorList(False))
-        return found if isinstance(found, list) else []
-
-    def list_running_jobs(self) -> list[Any]:
-        running = self.jvm.java.util.Collections.singletonList(self.jvm.org.apache.spark.JobExecutionStatus.RUNNING)
-        found = self.write(self.context.statusStore().jobsList(running))
-        return found if isinstance(found, list) else []
-
-    def list_queries(self) -> list[Any]:
-        """The JVM's active streaming queries."""
-        return list(self.session.streams().active())
-
-    def ask_status(self, query: str) -> QueryStatus | None:
-        """None where no such query runs."""
-        found = self.session.streams().get(query)
-        if found is None:
-            return None
-        told = json.loads(found.status().json())
-        active, waits = bool(told.get("isTriggerActive")), str(told.get("message")).startswith("Waiting")
-        return QueryStatus(
-            found.runId().toString(), active, waits and not active and told.get("isDataAvailable") is False
-        )
-
-    def ask_look(self, query: str) -> IdleTrigger | None:
-        """None where it is not idle."""
-        found = self.session.streams().get(query)
-        if found is None:
-            return None
-        latest = found.streamingQuery().getLatestExecutionContext()
-        time, batch = int(latest.currentTriggerStartTimestamp()) / 1000.0, int(latest.batchId())
-        status = self.ask_status(query)  # after the time, so that it is of no trigger that came later
-        return IdleTrigger(status.run, time, batch) if status is not None and status.idle and time > 0.0 else None
-
-    def ask_flight(self, query: str) -> PlannedBatch | None:
-        """The batch that was planned last."""
-        found = self.session.streams().get(query)
-        if found is None:
-            return None
-        stream = found.streamingQuery()
-        planned = stream.offsetLog().getLatest()
-        if not planned.isDefined() or not (metadata := planned.get()._2().metadataOpt()).isDefined():
-            return None
-        time = metadata.get().batchTimestampMs() / 1000.0
-        ended, latest = read_offsets(stream.availableOffsets()), read_offsets(stream.latestOffsets())
-        return PlannedBatch(int(planned.get()._1()), time, ended, latest)
-
-    def find_checkpoint(self, query: str) -> str | None:
-        """Where the query keeps what it has taken."""
-        found = self.session.streams().get(query)
-        return None if found is None else str(found.streamingQuery().resolvedCheckpointRoot())
-
-    def add_listener(self, listener: Any) -> Callable[[], None]:
-        """Tell it of every event of streaming queries; what is returned ends that."""
-        # The module is loaded wherever there is a session; a scaler does not import pyspark.
-        sys.modules["pyspark.java_gateway"].ensure_callback_server_started(self.gateway)
-        wrapped = self.jvm.org.apache.spark.sql.streaming.PythonStreamingQueryListenerWrapper(listener)
-        self.session.streams().addListener(wrapped)
-        return lambda: self.session.streams().removeListener(wrapped)
-
-
-def read_offsets(offsets: Any) -> list[str | None]:
-    """Of each source, as JSON."""
-    found, each = [], offsets.iterator()
-    while each.hasNext():
-        offset = each.next()._2()
-        found.append(None if offset is None else str(offset.json()))
-    return found
-
-
-def walk_plan(plan: Any) -> Iterator[Any]:
-    """A JVM's plan from its leaves up: what comes first works first."""
-    children = plan.children()
-    for i in range(children.size()):
-        yield from walk_plan(children.apply(i))
-    yield plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,22 +49,136 @@ class PlannedBatch:
     latest: Sequence[str | None]
 
 
+@dataclass(frozen=True, slots=True)
+class QueryActivity:
+    """What a query does at a slot's end."""
+
+    running_since: float | None = None  # of its oldest running job; None where none runs
+    run: str | None = None  # that it is in
+
+
+class Driver:
+    """A session's JVM. Every method may raise what py4j raises; callers handle a missing answer."""
+
+    def __init__(self, spark: Any) -> None:
+        context = getattr(spark, "sparkContext", None) if hasattr(spark, "_jsparkSession") else None
+        if context is None or getattr(context, "_gateway", None) is None:
+            raise BadInput(
+                f"a scaler needs a Spark session in its own driver, and {type(spark).__name__} has none; "
+                "sessions of Spark Connect cannot be watched from the client"
+            )
+        self.session = spark._jsparkSession
+        self.gateway = context._gateway
+        self.jvm = self.gateway.jvm
+        self.context = context._jsc.sc()
+        self.mapper: Any = None
+
+    def write(self, value: Any) -> Any:
+        """Convert a JVM's value to plain ones."""
+        if self.mapper is None:
+            self.mapper = self.jvm.org.apache.spark.status.api.v1.JacksonMessageWriter().mapper()
+        return json.loads(self.mapper.writeValueAsString(value))
+
+    def list_executors(self) -> list[Any]:
+        """Those that are gone, too, as long as Spark remembers them (spark.ui.retainedDeadExecutors)."""
+        found = self.write(self.context.statusStore().executorList(False))
+        return found if isinstance(found, list) else []
+
+    def list_running_jobs(self) -> list[Any]:
+        running = self.jvm.java.util.Collections.singletonList(self.jvm.org.apache.spark.JobExecutionStatus.RUNNING)
+        found = self.write(self.context.statusStore().jobsList(running))
+        return found if isinstance(found, list) else []
+
+    def list_queries(self) -> list[Any]:
+        """The JVM's active streaming queries."""
+        return list(self.session.streams().active())
+
+    def request_status(self, query: str) -> QueryStatus | None:
+        """None where no such query runs."""
+        found = self.session.streams().get(query)
+        if found is None:
+            return None
+        status = json.loads(found.status().json())
+        active, waits = bool(status.get("isTriggerActive")), str(status.get("message")).startswith("Waiting")
+        idle = waits and not active and status.get("isDataAvailable") is False
+        return QueryStatus(found.runId().toString(), active, idle)
+
+    def request_idle_trigger(self, query: str) -> IdleTrigger | None:
+        """None where it is not idle."""
+        found = self.session.streams().get(query)
+        if found is None:
+            return None
+        latest = found.streamingQuery().getLatestExecutionContext()
+        time, batch = int(latest.currentTriggerStartTimestamp()) / 1000.0, int(latest.batchId())
+        status = self.request_status(query)  # after the time, so that it is of no trigger that came later
+        return IdleTrigger(status.run, time, batch) if status is not None and status.idle and time > 0.0 else None
+
+    def request_planned_batch(self, query: str) -> PlannedBatch | None:
+        """The batch that was planned last."""
+        found = self.session.streams().get(query)
+        if found is None:
+            return None
+        stream = found.streamingQuery()
+        planned = stream.offsetLog().getLatest()
+        if not planned.isDefined() or not (metadata := planned.get()._2().metadataOpt()).isDefined():
+            return None
+        time = metadata.get().batchTimestampMs() / 1000.0
+        ended, latest = read_offsets(stream.availableOffsets()), read_offsets(stream.latestOffsets())
+        return PlannedBatch(int(planned.get()._1()), time, ended, latest)
+
+    def find_checkpoint(self, query: str) -> str | None:
+        """The query's checkpoint folder."""
+        found = self.session.streams().get(query)
+        return None if found is None else str(found.streamingQuery().resolvedCheckpointRoot())
+
+    def add_listener(self, listener: Any) -> Callable[[], None]:
+        """Send every event of streaming queries to the listener, until what is returned is called."""
+        # The module is loaded wherever there is a session; a scaler does not import pyspark.
+        sys.modules["pyspark.java_gateway"].ensure_callback_server_started(self.gateway)
+        wrapped = self.jvm.org.apache.spark.sql.streaming.PythonStreamingQueryListenerWrapper(listener)
+        self.session.streams().addListener(wrapped)
+        return lambda: self.session.streams().removeListener(wrapped)
+
+
+def read_offsets(offsets: Any) -> list[str | None]:
+    """Offsets as JSON, one a source."""
+    found, each = [], offsets.iterator()
+    while each.hasNext():
+        offset = each.next()._2()
+        found.append(None if offset is None else str(offset.json()))
+    return found
+
+
+def walk_plan(plan: Any) -> Iterator[Any]:
+    """The nodes of a JVM's plan from its leaves up, in the order in which tuples meet them."""
+    children = plan.children()
+    for i in range(children.size()):
+        yield from walk_plan(children.apply(i))
+    yield plan
+
+
 class EventReceiver(Protocol):
-    """Whom the listener tells; called from threads of Spark's."""
+    """Receiver of a listener's reports; called from Spark's threads."""
 
-    def add(self, trigger: Trigger) -> None: ...
+    def add_trigger(self, trigger: Trigger) -> None: ...
 
-    def note(self, kind: str, sign: QueryEvent) -> None: ...
+    def add_event(self, kind: str, event: QueryEvent) -> None: ...
 
 
 class QueryListener:
-    def __init__(self, keeper: EventReceiver, now: Callable[[], float] = time.time) -> None:
-        self.keeper = keeper
+    """Spark's StreamingQueryListener by the names of its methods, called by py4j; nothing is raised into Spark's bus.
+
+    An event is read as the one JSON text that it is: field by field, as pyspark's own listener reads it, takes dozens
+    of calls to the JVM.
+    """
+
+    def __init__(self, receiver: EventReceiver, now: Callable[[], float] = time.time) -> None:
+        self.receiver = receiver
         self.now = now
         self.unread = 0  # events that could not be read
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802
-        self.note(STARTED, event)
+        self.receive(STARTED, event)
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
         try:
@@ -174,23 +186,23 @@ class QueryListener:
             if trigger is None:
                 self.unread += 1
             else:
-                self.keeper.add(trigger)
+                self.receiver.add_trigger(trigger)
         except Exception as error:
             self.fail(error)
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802
-        self.note(IDLE, event)
+        self.receive(IDLE, event)
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
-        self.note(ENDED, event)
+        self.receive(ENDED, event)
 
-    def note(self, kind: str, event: Any) -> None:
+    def receive(self, kind: str, event: Any) -> None:
         try:
-            sign = read_query_event(json.loads(event.json()), self.now())
-            if sign is None:
+            found = read_query_event(json.loads(event.json()), self.now())
+            if found is None:
                 self.unread += 1
             else:
-                self.keeper.note(kind, sign)
+                self.receiver.add_event(kind, found)
         except Exception as error:
             self.fail(error)
 
@@ -200,9 +212,3 @@ class QueryListener:
 
     class Java:
         implements = ["org.apache.spark.sql.streaming.PythonStreamingQueryListener"]  # noqa: RUF012
-
-
-@dataclass(frozen=True, slots=True)
-class QueryActivity:
-    running_since: float | None = None  # since when its oldest running job runs; None where none does
-    run: str | None = None  # of it that is there

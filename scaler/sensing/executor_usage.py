@@ -1,4 +1,4 @@
-"""Spark's list of an application's executors flows in; replicas by node type over a slot, and how busy they were, out.
+"""Executors as Spark lists them: replicas by node type over a slot, their utilisation, and which were lost.
 
 A replica is a task slot of a registered executor, from its registration to its removal. The node type is, of these, the
 first that there is: a resource of the executor named as scaler.timing has it (node_fast is "fast"), its attribute
@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from scaler.model.spark_progress import read_count, read_object, read_time
+from scaler.sensing.reading import NoteCode, SlotNote
 from scaler.sensing.spans import overlap
 from scaler.timing import NODE_RESOURCE
 
@@ -23,7 +23,6 @@ DRIVER_ID = "driver"  # in local mode it is the one executor, and else has no ta
 NODE_TYPE_ATTRIBUTE = "node_type"
 UNNAMED_TYPE = ""
 MAX_SNAPSHOTS = 512
-LOST = "lost a replica"
 GOING = "decommission"  # in Spark's words on an executor that was told to go
 LONGEST_SENTENCE = 160
 
@@ -96,12 +95,24 @@ def count_replicas(executors: Iterable[ObservedExecutor], start: float, end: flo
     return counts
 
 
-def tell_losses(executors: Iterable[ObservedExecutor], start: float, end: float) -> tuple[str, ...]:
-    """A sentence for each that went in the slot and was not told to go."""
+def count_final_replicas(executors: Iterable[ObservedExecutor], end: float) -> float:
+    """Of all types, at the slot's end."""
+    return float(sum(executor.slots for executor in executors if executor.since < end <= executor.until))
+
+
+def find_lost_replicas(executors: Iterable[ObservedExecutor], start: float, end: float) -> list[SlotNote]:
+    """A note on each executor that went in the slot and was not told to go."""
     lost = [e for e in executors if start <= e.until < end and GOING not in e.removed.lower()]
-    return tuple(
-        f"{LOST} on {e.node_type or 'a node'} ({e.removed[:LONGEST_SENTENCE] or 'nobody knows why'})" for e in lost
-    )
+    return [
+        SlotNote(
+            NoteCode.REPLICA_LOST,
+            {
+                "node_type": e.node_type or "an unknown node type",
+                "cause": e.removed[:LONGEST_SENTENCE] or "cause unknown",
+            },
+        )
+        for e in lost
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,17 +135,19 @@ def update_work(executor: ObservedExecutor, before: TaskWork | None, passed: flo
     return TaskWork(ended, max(0.0, left) + passed * min(before.active, executor.active), executor.active)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class TaskTimes:
-    """What Spark has counted of each executor's work, at each look; what it did between two moments."""
+    """Each executor's work as Spark had counted it at some moments; what it did between any two."""
 
-    looks: deque[tuple[float, dict[str, TaskWork]]] = field(default_factory=lambda: deque(maxlen=MAX_SNAPSHOTS))
+    looks: tuple[tuple[float, Mapping[str, TaskWork]], ...] = ()
 
-    def look(self, now: float, executors: Iterable[ObservedExecutor]) -> None:
+    def add(self, now: float, executors: Iterable[ObservedExecutor]) -> TaskTimes:
+        """These, and what Spark counts now."""
         at, before = self.looks[-1] if self.looks else (-math.inf, {})
-        if now > at:
-            seen = {e.name: update_work(e, before.get(e.name), now - at) for e in executors if e.busy is not None}
-            self.looks.append((now, seen))
+        if now <= at:
+            return self
+        seen = {e.name: update_work(e, before.get(e.name), now - at) for e in executors if e.busy is not None}
+        return TaskTimes((*self.looks[1 - MAX_SNAPSHOTS :], (now, seen)))
 
     def read(
         self,
@@ -203,6 +216,18 @@ def estimate_running(executors: Iterable[ObservedExecutor], since: float, end: f
     running = sum(executor.active * span for executor, span in spans)
     room = sum(executor.slots * span for executor, span in spans) - ended
     return max(0.0, min(running, room))
+
+
+def estimate_running_by_type(
+    executors: Iterable[ObservedExecutor], since: float, end: float, ended: Mapping[str, float]
+) -> dict[str, float]:
+    """The same by node type; `ended` by node type, too."""
+    known = list(executors)
+    groups = {name: [e for e in known if e.node_type == name] for name in {e.node_type for e in known}}
+    if not set(ended) <= set(groups):  # timers and Spark name them differently
+        groups, ended = {UNNAMED_TYPE: known}, {UNNAMED_TYPE: sum(ended.values())}
+    running = {name: estimate_running(group, since, end, ended.get(name, 0.0)) for name, group in groups.items()}
+    return {name: seconds for name, seconds in running.items() if seconds > 0.0}
 
 
 def interpolate(points: Sequence[tuple[float, TaskWork]], moment: float) -> TaskWork:

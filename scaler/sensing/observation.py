@@ -1,4 +1,4 @@
-"""A reading of a slot in; what a policy is shown of it, and the sample that the manager keeps of it, out."""
+"""Derive from a reading what a policy observes, the sample for the manager, and whether a scale-in is safe."""
 
 from __future__ import annotations
 
@@ -10,180 +10,179 @@ from typing import Any
 from scaler.model.nodes import Deployment, NodeType
 from scaler.model.policy import Observation
 from scaler.model.queueing import catch_up_rate
-from scaler.sensing.reading import WORKING_UTILISATION, Reading
-from scaler.sensing.slot_notes import CATCHING_UP, FULL, RESTARTED, STALLED, STOPPED
+from scaler.sensing.evaluate import WORKING_UTILISATION
+from scaler.sensing.reading import BEHIND, UNTRUSTED, NoteCode, Reading, SlotNote
 
-UNTRUSTED = (RESTARTED, STOPPED, STALLED)  # what was measured then says nothing of what the operator can do
-BEHIND = (CATCHING_UP, FULL)
-OUTLASTS = "a batch outlasts the slot: what was known before is held"
-LATE = "reports come after the slot: the one before is decided about"
-RESTLESS = 0.95  # of the slot, from which on batches follow each other
-QUIET = 0.05  # of it, up to which nobody is seen to work
-MAX_AGE_SLOTS = 6.0  # slots, beyond which what was known says nothing of now
+BACK_TO_BACK = 0.95  # of the slot, from which on batches follow each other
+QUIET_UTILISATION = 0.05  # up to which nobody is seen to work
+MAX_AGE_SLOTS = 6.0  # beyond which an earlier reading says nothing of now
 
 
 def fill_from_previous(
     reading: Reading, before: Reading | None, complete: float, decided: float = -math.inf
 ) -> Reading:
-    """The newest that is known, where the slot itself is not; `before` is the last slot that is known as a whole.
+    """Where a slot is not known, use the newest that is; `before` is the last slot that is known as a whole.
 
     An overloaded stream has the longest batches, so that it would be held just when it must not be: where a batch has
-    run all through the slot and executors tell that they work, the rate is the last one that was told, and answers take
-    no less than they did. A stream whose batches begin as seldom as slots end tells of each only in the next, and is
-    decided about a slot late, unless that slot was (`decided`: the end of the last that was).
+    run all through the slot and executors are seen to work, the arrival rate is the latest known one, and the response
+    time no less than it was. A stream whose batches begin as seldom as slots end reports each only in the next slot,
+    and is decided about a slot late, unless that slot was (`decided`: the end of the last that was).
     """
-    unanswered = reading.rate is not None and reading.response is None and not is_idle(reading)
+    unanswered = reading.arrival_rate is not None and reading.response is None and not is_idle(reading)
     missing = reading.completeness < complete or unanswered
-    if before is None or not missing or any(note in UNTRUSTED for note in reading.notes):
+    if before is None or not missing or reading.has(*UNTRUSTED):
         return reading
     if is_outlasted(reading):
         return hold_previous(reading, before)
-    if decided < before.end and abs(before.end - reading.start) < 0.5 * slot_length(reading):
-        notes = (*(note for note in before.notes if note in BEHIND), *reading.notes, LATE)
+    if decided < before.end and abs(before.end - reading.start) < 0.5 * reading.length:
+        behind = (note for note in before.notes if note.code in BEHIND)
         return replace(
-            before, start=reading.start, end=reading.end, serving=reading.serving, completeness=reading.completeness,
-            notes=notes,
+            before, start=reading.start, end=reading.end, final_replicas=reading.final_replicas,
+            completeness=reading.completeness, notes=(*behind, *reading.notes, SlotNote(NoteCode.REPORTED_LATE)),
         )  # fmt: skip
     return reading
 
 
 def is_outlasted(reading: Reading) -> bool:
-    """Whether a batch ran all through the slot, and executors at work."""
-    used, running = reading.utilisation, reading.running
-    return running is not None and running >= slot_length(reading) and used is not None and used >= WORKING_UTILISATION
+    """Whether a batch ran all through the slot, and executors worked."""
+    used, running = reading.utilisation, reading.running_time
+    return running is not None and running >= reading.length and used is not None and used >= WORKING_UTILISATION
 
 
 def hold_previous(reading: Reading, before: Reading) -> Reading:
-    if None in (before.rate, before.response) or reading.end - before.end > MAX_AGE_SLOTS * slot_length(before):
+    if None in (before.arrival_rate, before.response) or reading.end - before.end > MAX_AGE_SLOTS * before.length:
         return reading
-    rate = next(rate for rate in (reading.rate, reading.newest, before.rate) if rate is not None)
-    response = max(before.response or 0.0, reading.response or 0.0)
-    return replace(reading, rate=rate, response=response, utilisation=1.0, notes=(*reading.notes, OUTLASTS))
+    rates = (reading.arrival_rate, reading.latest_arrival_rate, before.arrival_rate)
+    return replace(
+        reading,
+        arrival_rate=next(rate for rate in rates if rate is not None),
+        response=max(before.response or 0.0, reading.response or 0.0),
+        utilisation=1.0,
+        notes=(*reading.notes, SlotNote(NoteCode.BATCH_OUTLASTS_SLOT)),
+    )
 
 
 def is_whole(reading: Reading, complete: float) -> bool:
     """Whether it can stand for slots after it."""
-    known = is_idle(reading) or None not in (reading.rate, reading.response)
-    return known and reading.completeness >= complete and not any(note in UNTRUSTED for note in reading.notes)
+    known = is_idle(reading) or None not in (reading.arrival_rate, reading.response)
+    return known and reading.completeness >= complete and not reading.has(*UNTRUSTED)
 
 
 def find_scale_in_objection(reading: Reading) -> str:
-    """Why nothing is to be taken away on what is known of the slot; "" where nothing is against it."""
-    if OUTLASTS in reading.notes:
-        return OUTLASTS
-    if reading.backlog is None and is_restless(reading) and (reading.utilisation or 0.0) >= WORKING_UTILISATION:
+    """Why no replica is to be removed on what is known of the slot; "" where nothing is against it."""
+    if reading.has(NoteCode.BATCH_OUTLASTS_SLOT):
+        return "a batch outlasts the slot: what was known before is held"
+    if reading.backlog is None and is_back_to_back(reading) and (reading.utilisation or 0.0) >= WORKING_UTILISATION:
         return "how much waits is not known, and batches follow each other"
     late = reading.response is not None and math.isinf(reading.response)
     return "what has waited is still to be worked off" if late or is_behind(reading) else ""
 
 
 def is_behind(reading: Reading) -> bool:
-    """More waits than comes in a slot, or than a batch may take, or what had waited is worked off."""
-    return any(note in BEHIND for note in reading.notes) or (reading.backlog or 0.0) > max(
-        1.0, reading.rate or 0.0
-    ) * slot_length(reading)
+    """The backlog is more than arrives in a slot, or than a batch may take, or is being worked off."""
+    arriving = max(1.0, reading.arrival_rate or 0.0) * reading.length
+    return reading.has(*BEHIND) or (reading.backlog or 0.0) > arriving
 
 
-def is_restless(reading: Reading) -> bool:
-    """Batches follow each other, as they do where more waits than one of them may take."""
-    return max(reading.batch_time or 0.0, reading.running or 0.0) >= RESTLESS * slot_length(reading)
+def is_back_to_back(reading: Reading) -> bool:
+    """Batches follow each other, as they do where the backlog is more than one of them may take."""
+    return max(reading.batch_time or 0.0, reading.running_time or 0.0) >= BACK_TO_BACK * reading.length
 
 
 def is_idle(reading: Reading) -> bool:
-    """Nothing came and nothing waits: there is no answer that could be late, and replicas can be given back."""
-    quiet = (reading.utilisation or 0.0) <= QUIET and not reading.taken
-    return quiet and reading.response is None and reading.rate == 0.0 and reading.backlog == 0.0
-
-
-def slot_length(reading: Reading) -> float:
-    return reading.end - reading.start
+    """Nothing arrived and nothing waits: no response can be late, and replicas can be removed."""
+    quiet = (reading.utilisation or 0.0) <= QUIET_UTILISATION and not reading.tuples_in
+    return quiet and reading.response is None and reading.arrival_rate == 0.0 and reading.backlog == 0.0
 
 
 def estimate_utilisation(reading: Reading) -> float | None:
-    """The utilisation that what came asks for, which may be above 1: of the slot's work alone, replicas may do less.
+    """Utilisation that the arrivals demand, which may be above 1: by the slot's work alone it may be less.
 
-    Where more came than was worked on, where more waits than a batch may take, or what had waited is worked off, they
-    are as busy as they can be at least: exactly 1, which tells a policy no more than that, unless more is asked for
-    than batches that follow each other get through. A policy that held the work done against what came would take them
-    for faster, or slower, than they are; and one that looks at their work alone would give them back while records
-    wait. It is of the replicas at the slot's end, as the deployment is that a policy is shown.
+    Report utilisation 1.0 (saturated) while a backlog exists or a batch outlasts the slot; more than 1.0 only when
+    arrivals also exceed the measured batch throughput. A policy that compared the work done with the arrivals would
+    take replicas for faster, or slower, than they are; one that saw their work alone would remove them while records
+    wait. It is of the replicas at the slot's end, as is the deployment that a policy is shown.
     """
     if reading.utilisation is None:
         return None
     replicas = sum((reading.replicas or {}).values())
-    serving = reading.serving or replicas
-    share = replicas / serving if replicas > 0.0 else 1.0
-    full = OUTLASTS in reading.notes or is_behind(reading)
-    used = max(1.0, share * find_overload(reading)) if full else share * reading.utilisation
-    if reading.service is None or reading.rate is None or reading.service[0] <= 0.0 or replicas <= 0.0:
+    final = reading.final_replicas or replicas
+    share = replicas / final if replicas > 0.0 else 1.0
+    saturated = reading.has(NoteCode.BATCH_OUTLASTS_SLOT) or is_behind(reading)
+    used = max(1.0, share * find_overload(reading)) if saturated else share * reading.utilisation
+    n, total = reading.service_n, reading.service_sum
+    if n is None or total is None or reading.arrival_rate is None or n <= 0.0 or replicas <= 0.0:
         return used
-    return max(used, reading.rate * reading.service[1] / reading.service[0] / serving)
+    return max(used, reading.arrival_rate * total / n / final)
 
 
 def find_overload(reading: Reading) -> float:
-    """What comes, and is to be caught up with, over what batches get through: with what Spark takes between tasks."""
-    if reading.pace is None or reading.rate is None:
+    """Arrivals, with the catch-up rate, over the throughput of batches, which includes Spark's own overhead."""
+    if reading.batch_throughput is None or reading.arrival_rate is None:
         return 1.0
-    return (reading.rate + catch_up_rate(reading.backlog or 0.0, slot_length(reading))) / reading.pace
+    return (reading.arrival_rate + catch_up_rate(reading.backlog or 0.0, reading.length)) / reading.batch_throughput
 
 
-def observe(reading: Reading, came: Mapping[str, int] | None, nodes: Sequence[NodeType]) -> Observation:
-    """NaN is what is not known; replicas that cannot be told by node type are no deployment.
+def observe(reading: Reading, deployed: Mapping[str, int] | None, nodes: Sequence[NodeType]) -> Observation:
+    """The observation of a slot: NaN is not known; replicas that are of no known node type are no deployment.
 
-    What is carried on is known as well as it can be; how much of the slot was seen is recorded beside it.
+    A reading that was filled from the one before is known as well as it can be; how much of the slot was seen is
+    recorded beside it.
     """
-    untrusted = any(note in UNTRUSTED for note in reading.notes)
-    complete = 1.0 if {OUTLASTS, LATE} & set(reading.notes) else reading.completeness
-    known = came is not None and set(came) <= {node.name for node in nodes}
-    replicas = tuple(came.get(node.name, 0) for node in nodes) if known and came is not None else ()
+    filled = reading.has(NoteCode.BATCH_OUTLASTS_SLOT, NoteCode.REPORTED_LATE)
+    complete = 1.0 if filled else reading.completeness
+    known = deployed is not None and set(deployed) <= {node.name for node in nodes}
+    replicas = tuple(deployed.get(node.name, 0) for node in nodes) if known and deployed is not None else ()
     return Observation(
         time=reading.start,
-        rate=or_nan(reading.rate),
+        rate=or_nan(reading.arrival_rate),
         utilisation=or_nan(estimate_utilisation(reading)),
         response=0.0 if is_idle(reading) else or_nan(reading.response),
         deployment=Deployment(replicas),
-        completeness=0.0 if untrusted else complete,
-        behind=catch_up_rate(reading.backlog or 0.0, slot_length(reading)),  # where it is not known, nothing is claimed
+        completeness=0.0 if reading.has(*UNTRUSTED) else complete,
+        behind=catch_up_rate(reading.backlog or 0.0, reading.length),  # nothing is claimed where it is not known
     )
 
 
 def make_detail(reading: Reading) -> dict[str, Any]:
-    """What the decision's record has of a slot besides what the policy was shown."""
-    more: dict[str, Any] = {"completeness": reading.completeness}
-    more |= {"backlog": reading.backlog} if reading.backlog is not None else {}
-    return more | ({"notes": list(reading.notes)} if reading.notes else {})
+    """What a decision's record has of a slot besides the observation."""
+    detail: dict[str, Any] = {"completeness": reading.completeness}
+    if reading.backlog is not None:
+        detail["backlog"] = reading.backlog
+    if reading.notes:
+        detail["notes"] = [note.to_json() for note in reading.notes]
+    return detail
 
 
 def make_samples(reading: Reading) -> list[dict[str, Any]]:
-    """The slot as the tuner's pipeline has samples, without the application's name; none where nothing was seen.
+    """The slot by the fields of a `Sample`, without the application's name; none where nothing was seen.
 
-    Sums by node type are not told apart by the sensors, so a slot on mixed types names none.
+    Sensors do not tell sums by node type apart, so a slot on mixed types names none.
     """
     if reading.completeness <= 0.0:
         return []
-    seconds = slot_length(reading)
     replicas = None if reading.replicas is None else sum(reading.replicas.values())
     types = [name for name, count in (reading.replicas or {}).items() if count > 0.0]
-    n, total, squares = reading.service or (None, None, None)
+    answered = reading.response is not None and math.isfinite(reading.response)
     sample: dict[str, Any] = {
         "operator": reading.operator,
         "start": reading.start,
         "end": reading.end,
-        "evidence": "records" if reading.service is not None else "progress",
+        "evidence": "progress" if reading.service_n is None else "records",
         "node_type": types[0] if len(types) == 1 else None,
-        "arrived": multiply(reading.rate, seconds * reading.completeness),
-        "tuples_in": reading.taken,
-        "tuples_out": reading.put_out,
+        "arrived": multiply(reading.arrival_rate, reading.length * reading.completeness),
+        "tuples_in": reading.tuples_in,
+        "tuples_out": reading.tuples_out,
         "backlog": reading.backlog,
-        "service_n": n,
-        "service_sum": total,
-        "service_squares": squares,
-        "busy": multiply(multiply(reading.utilisation, seconds), replicas),
+        "service_n": reading.service_n,
+        "service_sum": reading.service_sum,
+        "service_squares": reading.service_squares,
+        "busy": multiply(multiply(reading.utilisation, reading.length), replicas),
         "replicas": replicas,
         "batches": reading.batches,
         "batch_time": reading.batch_time,
-        "response_n": None if reading.response is None or math.isinf(reading.response) else 1.0,
-        "response_sum": None if reading.response is None or math.isinf(reading.response) else reading.response,
+        "response_n": 1.0 if answered else None,
+        "response_sum": reading.response if answered else None,
         "completeness": reading.completeness,
     }
     return [{key: value for key, value in sample.items() if value is not None}]

@@ -1,4 +1,4 @@
-"""A session's streaming queries flow in; the operators that they are flow out.
+"""Find the operators of a session's streaming queries.
 
 A query is an operator; one whose stages have several resource profiles of their own is an operator a profile, named
 query/profileN as the tuner's pipeline names them. Stages in the default profile beside others are nobody's. What
@@ -18,7 +18,7 @@ from scaler.model.errors import BadInput
 from scaler.sensing.driver import Driver, walk_plan
 
 LOG = logging.getLogger("scaler.agent")
-MISSES_TO_WARN = 5  # without a pinned operator, while queries run, until that is said
+MISSES_TO_WARN = 5  # polls without a pinned operator while queries run
 PROFILE_NODES = (
     "MapInPandas",
     "MapInArrow",
@@ -32,7 +32,7 @@ class StreamOperator:
     query: str  # id, which restarts from a checkpoint keep
     run: str
     profiles: tuple[int, ...] = ()  # of its stages; none: the default one, or not known
-    entry: bool = True  # what comes to the query comes here
+    entry: bool = True  # what arrives at the query arrives here
     leaving: bool = True  # what the query writes is written here
 
 
@@ -44,14 +44,14 @@ def find_operators(spark: Any, queries: Iterable[Any] | None = None) -> tuple[St
 
 
 class PinnedOperators:
-    """Finds pinned operators among those that run, look after look, and says once which it never found."""
+    """Find pinned operators among those that run, poll after poll, and warn once of each that is never found."""
 
     def __init__(self, pinned: Iterable[Pinned]) -> None:
         self.pinned = tuple(pinned)
-        self.missed = Counter[str]()  # looks
+        self.missed = Counter[str]()  # polls
         self.seen: set[str] = set()
 
-    def call(self, running: Sequence[StreamOperator]) -> list[StreamOperator]:
+    def find(self, running: Sequence[StreamOperator]) -> list[StreamOperator]:
         """Those that are pinned, under the names that they were pinned by and with the executors of all their types."""
         found = []
         for one in self.pinned:

@@ -1,49 +1,100 @@
-"""What a sensor could tell of one operator over a slot; None where it could not, which is never zero."""
+"""Reading of one operator over one slot, the typed notes on what was unusual in it, and the protocol of sensors."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from enum import StrEnum
+from typing import Any, Protocol
 
 from scaler.sensing.operators import StreamOperator
 
-WORKING_UTILISATION = (
-    0.5  # of the replicas' time, from which on they are seen to work though no report tells of it: a batch that is
-)
-# overdue keeps those that are done with their share, or have just come, waiting for the others
+
+class NoteCode(StrEnum):
+    """What can be out of the ordinary in a slot."""
+
+    RESTARTED = "restarted"
+    STOPPED = "stopped"
+    CATCHING_UP = "catching_up"
+    BATCHES_FULL = "batches_full"
+    STALLED = "stalled"
+    REPLICA_LOST = "replica_lost"
+    BATCH_OUTLASTS_SLOT = "batch_outlasts_slot"
+    REPORTED_LATE = "reported_late"
+
+
+MESSAGES = {
+    NoteCode.RESTARTED: "the query restarted",
+    NoteCode.STOPPED: "the query stopped",
+    NoteCode.CATCHING_UP: "a backlog is being worked off",
+    NoteCode.BATCHES_FULL: "batches took as much as they may, and left a backlog",
+    NoteCode.STALLED: "the query stalled",
+    NoteCode.REPLICA_LOST: "lost a replica on {node_type} ({cause})",
+    NoteCode.BATCH_OUTLASTS_SLOT: "a batch outlasts the slot: the reading before is held",
+    NoteCode.REPORTED_LATE: "reports come after the slot: the slot before is decided about",
+}
+UNTRUSTED = (NoteCode.RESTARTED, NoteCode.STOPPED, NoteCode.STALLED)  # such a slot says nothing of the capacity
+BEHIND = (NoteCode.CATCHING_UP, NoteCode.BATCHES_FULL)
+
+
+@dataclass(frozen=True, slots=True)
+class SlotNote:
+    """One thing out of the ordinary in a slot; `data` by the names in the code's message."""
+
+    code: NoteCode
+    data: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def message(self) -> str:
+        return MESSAGES[self.code].format_map(self.data)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"code": self.code.value, "message": self.message, "data": dict(self.data)}
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One operator in [start, end), seconds since 1970 in UTC."""
+    """One operator in [start, end), seconds since 1970 in UTC; None is not known, which is never zero.
+
+    Fields are named as those of `scaler.model.sample.Sample`; `scaler.sensing.evaluate` says how each is measured.
+    """
 
     operator: str
     start: float
     end: float
-    rate: float | None = None  # tuples that came to the operator's door, per second that the evidence covers
-    newest: float | None = None  # the same over the last time of which it is known, in the slot or before
-    taken: float | None = None  # tuples worked on, in all
-    put_out: float | None = None  # tuples written, in all
-    pace: float | None = None  # tuples per second while batches ran: what replicas that never rest get through
-    backlog: float | None = None  # tuples waiting at the end
+    arrival_rate: float | None = None  # tuples per second, over the part of the slot that the evidence covers
+    latest_arrival_rate: float | None = None  # the same over the last time of which it is known, in the slot or before
+    tuples_in: float | None = None  # worked on, in all
+    tuples_out: float | None = None
+    batch_throughput: float | None = None  # tuples per second while batches ran: the capacity of the replicas
+    backlog: float | None = None  # tuples at the end
     response: float | None = None  # seconds from a tuple's arrival to its result, mean
     utilisation: float | None = None  # of the busiest node type's replicas
-    service: tuple[float, float, float] | None = None  # tuples timed one by one, sum and squares of their times
+    service_n: float | None = None  # tuples timed one by one, sum and squares of their times
+    service_sum: float | None = None
+    service_squares: float | None = None
     replicas: Mapping[str, float] | None = None  # mean over the slot by node type
-    serving: float | None = None  # of all types at the slot's end
+    final_replicas: float | None = None  # of all types at the slot's end
     batches: int | None = None  # that ended in the slot
     batch_time: float | None = None  # sum of their durations
-    running: float | None = None  # seconds for which a batch that is not done has run by the slot's end; None: no such
+    running_time: float | None = None  # of the batch that is not done by the slot's end; None: there is none
     completeness: float = 1.0  # share of the slot that the evidence covers
-    notes: tuple[str, ...] = field(default_factory=tuple)  # see `sensors.states`; what was lost
+    notes: tuple[SlotNote, ...] = ()
+
+    @property
+    def length(self) -> float:
+        return self.end - self.start
+
+    def has(self, *codes: NoteCode) -> bool:
+        """Whether a note has one of these codes."""
+        return any(note.code in codes for note in self.notes)
 
 
 class Sensor(Protocol):
-    def watch(self, operator: StreamOperator) -> None:
-        """Read this operator from now on; one of the same name is replaced."""
+    """What an agent reads its operator's slots by."""
 
     def read(self, operator: str, start: float, end: float) -> Reading: ...
 
-    def close(self) -> None:
-        """Receive no more; what was received can still be read."""
+    def watch(self, operator: StreamOperator) -> None: ...
+
+    def close(self) -> None: ...

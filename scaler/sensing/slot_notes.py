@@ -1,13 +1,12 @@
-"""A query's past flows in; what is out of the ordinary in a slot of it flows out, in words.
+"""Detect what is out of the ordinary in a slot, from a query's reports.
 
-restarted     a run began in the slot, or by the slot's start it had neither done a batch nor said
-                  that it is idle
+restarted     a run began in the slot, or by the slot's start it had neither done a batch nor said that it is idle
 stopped       the query ended, and no run followed
-catching up   what waited is being worked off: batches that are much larger than usual and shrink, or a backlog of
-              several batches that falls
-full          batches took as much as they may, and left some to wait
-stalled       nothing was heard for far longer than ever, or a batch took far longer than ever; `gather` knows whether
-              executors worked through it, and leaves the note out where they did
+catching_up   a backlog is worked off: batches that are much larger than usual and shrink, or a backlog of several
+              batches that falls
+batches_full  batches took as much as they may, and left a backlog
+stalled       no report came for far longer than ever, or a batch took far longer than ever; `evaluate` drops it where
+              executors worked through the batch
 """
 
 from __future__ import annotations
@@ -18,30 +17,30 @@ from statistics import median
 
 from scaler.model.spark_progress import Trigger
 from scaler.sensing.batch_history import QueryPast
+from scaler.sensing.reading import NoteCode
 from scaler.sensing.spans import ArrivalSpan, ServedBatch
 
-RESTARTED, STOPPED, CATCHING_UP, FULL, STALLED = "restarted", "stopped", "catching up", "full", "stalled"
 IDLE_S = 10.0  # between signs of idleness, by Spark's own settings
 STALL_S = 30.0  # of silence, below which nothing is stalled
-FAR = 5.0  # times the longest ever: far longer than ever
-LARGE = 2.0  # times the usual batch: what gathered while nobody served it
-FALLS = 0.8  # of the one before, at most, where batches or backlogs shrink
-WAITING = 3.0  # batches, of which a backlog must be for its fall to be a catching up
-USUAL = 20  # batches, from which it is known what is usual
-FEWEST = 3
+FAR_FACTOR = 5.0  # times the longest ever: far longer than ever
+LARGE_FACTOR = 2.0  # times the usual batch: what gathered while nobody served it
+SHRINK_FACTOR = 0.8  # of the one before, at most, where batches or backlogs shrink
+BACKLOG_BATCHES = 3.0  # batches, of which a backlog must be for its fall to be a catching up
+USUAL_BATCHES = 20  # batches, from which it is known what is usual
+MIN_BATCHES = 3
 
 
 def find_states(
     past: QueryPast, spans: Sequence[ArrivalSpan], batches: Sequence[ServedBatch], start: float, end: float
-) -> list[str]:
+) -> list[NoteCode]:
     """In the order in which they are listed above."""
     known = [batch.trigger for batch in batches if batch.trigger.time < end]
     found = {
-        RESTARTED: has_restarted(past, known, start, end),
-        STOPPED: has_stopped(past, end),
-        CATCHING_UP: catches_up([t for t in known if t.done >= start], [t for t in known if t.done < start]),
-        FULL: are_full([t for t in known if t.done >= start]),
-        STALLED: has_stalled(past, spans, known, start, end),
+        NoteCode.RESTARTED: has_restarted(past, known, start, end),
+        NoteCode.STOPPED: has_stopped(past, end),
+        NoteCode.CATCHING_UP: catches_up([t for t in known if t.done >= start], [t for t in known if t.done < start]),
+        NoteCode.BATCHES_FULL: are_full([t for t in known if t.done >= start]),
+        NoteCode.STALLED: has_stalled(past, spans, known, start, end),
     }
     return [state for state, whether in found.items() if whether]
 
@@ -69,16 +68,16 @@ def has_stopped(past: QueryPast, end: float) -> bool:
 
 def catches_up(now: Sequence[Trigger], earlier: Sequence[Trigger]) -> bool:
     """Batches done in the slot, and the last before them, held against what was usual until then."""
-    sizes = [trigger.rows for trigger in earlier[-USUAL:] if trigger.rows]
-    if not now or len(sizes) < FEWEST:
+    sizes = [trigger.rows for trigger in earlier[-USUAL_BATCHES:] if trigger.rows]
+    if not now or len(sizes) < MIN_BATCHES:
         return False
     usual, recent = median(sizes), (*earlier[-1:], *now)
     rows = [trigger.rows for trigger in recent if trigger.rows is not None]
-    if any(after > LARGE * usual and after <= FALLS * before for before, after in pairwise(rows)):
+    if any(after > LARGE_FACTOR * usual and after <= SHRINK_FACTOR * before for before, after in pairwise(rows)):
         return True
     backlogs = [trigger.backlog for trigger in recent if trigger.backlog is not None]
     most = max(backlogs, default=0)
-    return most > WAITING * usual and backlogs[-1] <= FALLS * most
+    return most > BACKLOG_BATCHES * usual and backlogs[-1] <= SHRINK_FACTOR * most
 
 
 def are_full(now: Sequence[Trigger]) -> bool:
@@ -95,10 +94,10 @@ def has_stalled(
         return False
     earlier = [trigger for trigger in known if trigger.done < start]
     ever = max((trigger.duration or 0.0 for trigger in earlier), default=0.0)
-    if end - heard > max(STALL_S, FAR * max(ever, usual_cycle(spans, known, end))):
+    if end - heard > max(STALL_S, FAR_FACTOR * max(ever, usual_cycle(spans, known, end))):
         return True
     longest = max((trigger.duration or 0.0 for trigger in known if trigger.done >= start), default=0.0)
-    return len(earlier) >= FEWEST and longest > max(STALL_S, FAR * ever)
+    return len(earlier) >= MIN_BATCHES and longest > max(STALL_S, FAR_FACTOR * ever)
 
 
 def first_heard(past: QueryPast) -> float | None:
@@ -113,5 +112,5 @@ def last_heard(past: QueryPast, end: float) -> float | None:
 
 def usual_cycle(spans: Sequence[ArrivalSpan], known: Sequence[Trigger], end: float) -> float:
     """The longest that it lately took from one report to the next; idleness is told every ten seconds."""
-    lengths = [span.end - span.start for span in spans if span.end <= end][-USUAL:]
-    return max([*lengths, *(trigger.duration or 0.0 for trigger in known[-USUAL:])], default=0.0)
+    lengths = [span.end - span.start for span in spans if span.end <= end][-USUAL_BATCHES:]
+    return max([*lengths, *(trigger.duration or 0.0 for trigger in known[-USUAL_BATCHES:])], default=0.0)

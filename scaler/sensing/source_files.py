@@ -1,10 +1,13 @@
-"""A file source's own log and the folder that it reads flow in; its files, and which of them each batch took, flow out.
+"""Files of a file source: which each batch took, which wait, and how many tuples they are taken to hold.
+
+Offsets of a file source count no tuples, and no report comes while a long batch runs; the files are there to be
+counted. Each is taken for as many tuples as files of recent batches had.
 
 The log in the checkpoint (sources/0/N) names the files that each batch took, with the times of their last change; they
 are taken in this order. A batch's entry is there before it runs, so that of the batch under way is known, too, and what
 was deleted once it was taken still counts. Of a folder that another query writes, the sink's log (_spark_metadata) says
-which files are there; they came when they were committed. Local folders alone are looked at; nothing is known of one
-with others in it, nor where files are passed over, as filters and the option latestFirst do.
+which files are there; they arrived when they were committed. Only local folders are read; nothing is known of one with
+others in it, nor where files are passed over, as filters and the option latestFirst do.
 """
 
 from __future__ import annotations
@@ -24,9 +27,7 @@ from scaler.sensing.spans import ArrivalSpan
 MAX_LOG_ENTRIES = 8  # entries of a log that are read
 MAX_LOG_BYTES = 4_000_000  # bytes of one, beyond which it is left alone
 MAX_FILES = 50_000  # files of a folder, beyond which it is not listed
-MAX_SKIPPED_SHARE = (
-    0.1  # of the files among those taken, that may have been passed over: they came late with an early time
-)
+MAX_SKIPPED_SHARE = 0.1  # of the files among those taken: such as arrived late with an early time
 GLOB_CHARACTERS = "*?[{"
 HIDDEN_PREFIXES = (".", "_")
 SINK_LOG = "_spark_metadata"
@@ -37,13 +38,13 @@ COMPACT_SUFFIX = ".compact"
 class SourceFile:
     path: Path
     time: int  # of its last change, ms since 1970
-    came: float  # seconds since 1970
+    arrived: float  # seconds since 1970
 
 
 @dataclass(frozen=True, slots=True)
 class WaitingFiles:
     files: int
-    oldest: float | None  # when the one that waits longest came
+    oldest: float | None  # arrival of the one that waits longest
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,20 +59,20 @@ class SourceFolder:
         some = [entry for number, entry in self.entries.items() if upto is None or number <= upto]
         return {file.path: file for entry in some for file in entry}
 
-    def left(self) -> list[SourceFile]:
+    def find_untaken(self) -> list[SourceFile]:
         """Those that are there, are not taken, and are no older than the newest one taken."""
         taken = self.taken()
         newest = max(file.time for file in taken.values())
         return [file for file in self.there.values() if file.time >= newest and file.path not in taken]
 
-    def count_came(self, first: float, last: float, upto: int) -> int:
+    def count_arrived(self, first: float, last: float, upto: int) -> int:
         """In (first, last], but for those that a batch took by this entry."""
         before, known = self.taken(upto), {**self.taken(), **self.there}
-        return sum(first < file.came <= last and path not in before for path, file in known.items())
+        return sum(first < file.arrived <= last and path not in before for path, file in known.items())
 
     def find_waiting(self, first: float, last: float) -> WaitingFiles:
         """Those that came in (first, last] and are not taken."""
-        left = [file.came for file in self.left() if first < file.came <= last]
+        left = [file.arrived for file in self.find_untaken() if first < file.arrived <= last]
         return WaitingFiles(len(left), min(left, default=None))
 
 
@@ -170,7 +171,7 @@ def read_lines(path: Path) -> list[str]:
 
 
 def estimate_rows_per_file(past: QueryPast, folder: SourceFolder) -> float | None:
-    """Of a file, over the batches whose entries are known; None where none is."""
+    """Tuples of a file, over the batches whose entries are known; None where none is."""
     rows = {t.entry: t.rows for t in past.triggers if t.entry in folder.entries and t.rows is not None}
     files = sum(len(folder.entries[entry]) for entry in rows if entry is not None)
     return sum(rows.values()) / files if files else None
@@ -179,16 +180,16 @@ def estimate_rows_per_file(past: QueryPast, folder: SourceFolder) -> float | Non
 def find_unreported_arrivals(
     past: QueryPast, folder: SourceFolder | None, start: float, end: float, run: str | None
 ) -> ArrivalSpan | None:
-    """What of the slot comes after the last report of the run that is there now; None where nothing does."""
+    """Arrivals in the slot since the last report of the present run; None where nothing is known of them."""
     events = list(past.events())
     if folder is None or not events or events[-1][0] == STARTED or events[-1][1].run != run:
         return None
     first, rows, entry = max(start, events[-1][1].time), estimate_rows_per_file(past, folder), find_entry(past)
     if first >= end or rows is None or entry is None:
         return None
-    return ArrivalSpan(first, end, rows * folder.count_came(first, end, entry))
+    return ArrivalSpan(first, end, rows * folder.count_arrived(first, end, entry))
 
 
 def find_entry(past: QueryPast) -> int | None:
-    """The last one of the source's log that a batch took of which there is a report."""
+    """The last entry of the source's log that a reported batch took."""
     return next((trigger.entry for trigger in reversed(past.triggers) if trigger.entry is not None), None)

@@ -1,9 +1,9 @@
-"""A query's past flows in; what came between each two reports, and how long each batch's tuples took, flow out.
+"""Arrivals between each two reports of a query, and the response time of each batch's tuples.
 
 Notation: trigger k begins at t_k and its batch is done at d_k; L_k is the offset up to which tuples had come by t_k,
 E_k the one up to which it took them.
 
-    came      in (t_{k-1}, t_k]: L_k - L_{k-1} where offsets count tuples, else the rows of batch k, which is all that
+    arrived   in (t_{k-1}, t_k]: L_k - L_{k-1} where offsets count tuples, else the rows of batch k, which is all that
               came as long as no limit holds any back
     response  of batch k's tuples: d_k less their mean arrival. They come evenly in each (t_{j-1}, t_j] and are served
               in the order in which they came, so tuple n came at A^{-1}(n), A being the line through all (t_j, L_j),
@@ -32,7 +32,7 @@ class ArrivalSpan:
 
     start: float
     end: float
-    came: float | None  # tuples
+    arrived: float | None  # tuples
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class ArrivalCurve:
     times: list[float] = field(default_factory=list)
     offsets: list[int] = field(default_factory=list)
 
-    def put(self, time: float, offset: int) -> None:
+    def add(self, time: float, offset: int) -> None:
         if self.offsets and offset < self.offsets[-1]:  # the source was made anew
             self.times.clear()
             self.offsets.clear()
@@ -78,11 +78,8 @@ def find_spans(past: QueryPast) -> tuple[list[ArrivalSpan], list[ServedBatch]]:
     batches: list[ServedBatch] = []
     curve = ArrivalCurve()
     before: Trigger | None = None  # the last one of this run
-    run, since, served = (
-        "",
-        None,
-        None,
-    )  # since: when all that had come by then was reported, served: when so in batches
+    run = ""
+    since = served = None  # when all that had arrived by then was reported; and when so in batches
     for kind, event in past.events():
         if kind == STARTED or event.run != run:
             before, since, served, run = None, None, None, event.run
@@ -92,14 +89,14 @@ def find_spans(past: QueryPast) -> tuple[list[ArrivalSpan], list[ServedBatch]]:
             if since is not None and event.time > since:
                 spans.append(ArrivalSpan(since, event.time, 0.0))
             if before is not None and before.latest is not None:
-                curve.put(event.time, before.latest)
+                curve.add(event.time, before.latest)
             since = served = event.time
             continue
         follows = before is None or event.batch - before.batch in (0, 1)
         if since is not None and follows and event.time > since:
             spans.append(ArrivalSpan(since, event.time, count_arrivals(before, event)))
         if event.latest is not None:
-            curve.put(event.time, event.latest)
+            curve.add(event.time, event.latest)
         if event.executed:
             batches.append(ServedBatch(event, find_response(event, served if follows else None, curve)))
             served = event.time

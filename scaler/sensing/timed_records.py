@@ -1,7 +1,7 @@
-"""Sums of timers in the same driver flow in, second by second; what was timed in a slot, by node type, flows out.
+"""Sums of the timers in the same driver, laid over the seconds in which they were timed, by node type.
 
-A tally that comes in covers the time of its task, and is laid over these seconds evenly. The timer's own file holds the
-same sums: listening takes nothing away from it.
+A tally covers the time of its task, and is laid over these seconds evenly. The timer's own file holds the same sums:
+subscribing takes nothing away from it.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 import math
 import threading
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from scaler.sensing.executor_usage import UNNAMED_TYPE
@@ -44,47 +44,61 @@ class TimedSums:
         return self.service_sum if self.service_n else self.task_time
 
 
-class TimedRecords:
-    """What one operator's timers have told; bounded, for any thread."""
+@dataclass(frozen=True, slots=True)
+class TimedSeconds:
+    """What was timed in some seconds, by node type in the order of `SUM_NAMES`."""
 
-    def __init__(self, kept_s: int = MAX_AGE_S) -> None:
-        self.kept_s = kept_s
+    seconds: Mapping[int, Mapping[str, Sequence[float]]] = field(default_factory=dict)
+
+    def read(self, start: float, end: float) -> dict[str, TimedSums]:
+        """By node type; empty where nothing was timed."""
+        totals: dict[str, list[float]] = {}
+        for second in range(math.floor(start), math.ceil(end)):
+            part = min(end, second + 1.0) - max(start, float(second))
+            for node_type, sums in self.seconds.get(second, {}).items():
+                total = totals.setdefault(node_type, [0.0] * len(SUM_NAMES))
+                for i, amount in enumerate(sums):
+                    total[i] += part * amount
+        return {node_type: TimedSums(*total) for node_type, total in totals.items() if any(total)}
+
+
+class TimedRecords:
+    """Sums of one operator's timers, second by second; bounded, for any thread."""
+
+    def __init__(self, max_age_s: int = MAX_AGE_S) -> None:
+        self.max_age_s = max_age_s
         self.lock = threading.Lock()
         self.seconds: dict[int, dict[str, list[float]]] = {}  # by second, then node type
         self.newest = 0
 
-    def take(self, tally: ServiceTally) -> None:
+    def add(self, tally: ServiceTally) -> None:
         if not (tally.end >= tally.start and math.isfinite(tally.start) and math.isfinite(tally.end)):
             return
         last = int(tally.end)
         first = max(int(tally.start), last - MAX_TASK_S)
         amounts = [getattr(tally, name) for name in SUM_NAMES]
         length = tally.end - max(tally.start, float(first))
+        node_type = tally.node_type or UNNAMED_TYPE
         with self.lock:
             for second in range(first, last + 1):
                 part = min(tally.end, second + 1.0) - max(tally.start, float(second))
                 weight = part / length if length > 0.0 else 1.0
-                sums = self.seconds.setdefault(second, {}).setdefault(
-                    tally.node_type or UNNAMED_TYPE, [0.0] * len(SUM_NAMES)
-                )
+                sums = self.seconds.setdefault(second, {}).setdefault(node_type, [0.0] * len(SUM_NAMES))
                 for i, amount in enumerate(amounts):
                     sums[i] += weight * amount
             self.newest = max(self.newest, last)
-            if len(self.seconds) > self.kept_s:
-                for second in [s for s in self.seconds if s <= self.newest - self.kept_s]:
+            if len(self.seconds) > self.max_age_s:
+                for second in [s for s in self.seconds if s <= self.newest - self.max_age_s]:
                     del self.seconds[second]
 
-    def read(self, start: float, end: float) -> dict[str, TimedSums]:
-        """By node type; empty where nothing was timed."""
-        totals: dict[str, list[float]] = {}
+    def copy(self, start: float, end: float) -> TimedSeconds:
+        """The seconds of a slot, which no later tally changes."""
+        slot = range(math.floor(start), math.ceil(end))
         with self.lock:
-            for second in range(math.floor(start), math.ceil(end)):
-                part = min(end, second + 1.0) - max(start, float(second))
-                for node_type, sums in self.seconds.get(second, {}).items():
-                    total = totals.setdefault(node_type, [0.0] * len(SUM_NAMES))
-                    for i, amount in enumerate(sums):
-                        total[i] += part * amount
-        return {node_type: TimedSums(*total) for node_type, total in totals.items() if any(total)}
+            known = {second: self.seconds[second] for second in slot if second in self.seconds}
+            return TimedSeconds(
+                {second: {name: tuple(sums) for name, sums in types.items()} for second, types in known.items()}
+            )
 
 
 def sum_timed(parts: Mapping[str, TimedSums]) -> TimedSums:
@@ -92,7 +106,7 @@ def sum_timed(parts: Mapping[str, TimedSums]) -> TimedSums:
 
 
 def subscribe_timer(timer: ServiceTimer, records: TimedRecords) -> Callable[[], None]:
-    """Have the timer's sums told to `records`, too, from now on; until what is returned is called."""
+    """Add the timer's sums to `records`, too, until what is returned is called."""
     inbox: Any = timer.inbox
     before = inbox.take
 
@@ -100,7 +114,7 @@ def subscribe_timer(timer: ServiceTimer, records: TimedRecords) -> Callable[[], 
         before(tally)
         try:
             if isinstance(tally, ServiceTally):
-                records.take(tally)
+                records.add(tally)
         except Exception:  # it runs on Spark's thread, and must not stop what Spark does there
             LOG.debug("a timer's sums could not be read", exc_info=True)
 

@@ -102,9 +102,7 @@ def fit_stream(seen: Seen) -> tuple[Moments, float]:
     from tuner.surrogate.fitted_application import build_application, list_constants
 
     readings = [line["reading"] for line in seen.decisions]
-    for reading in readings:
-        reading["service"] = None if reading["service"] is None else tuple(reading["service"])
-    told = [one for reading in readings for one in make_samples(Reading(**reading))]
+    told = [one for reading in readings for one in make_samples(Reading(**{**reading, "notes": ()}))]
     surrogate = fit([Sample(application=APP, **one) for one in told], APP)
     fitted = surrogate.operators[0]
     constant, moments = list_constants(surrogate)[OPERATOR], build_application(surrogate).operators[0].moments

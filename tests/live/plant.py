@@ -12,7 +12,7 @@ from scaler.model.orders import Orders, parse_orders
 from scaler.model.queueing import mg1_response
 from scaler.model.task import Moments
 from scaler.sensing.operators import StreamOperator
-from scaler.sensing.reading import Reading
+from scaler.sensing.reading import Reading, SlotNote
 
 SLOT_S = 60.0
 NODES = (NodeType("small", 1.0, 1.0), NodeType("fast", 2.0, 2.2))
@@ -33,7 +33,7 @@ class Plant:
         self.stays = False  # nothing goes any more
         self.lost = False  # no machine is there
         self.refuses = ""
-        self.notes: tuple[str, ...] = ()
+        self.notes: tuple[SlotNote, ...] = ()
         self.silent = False
         self.timed = True  # its records are timed one by one
         self.dark = False  # a batch outlasts the slot: no report, and executors at work
@@ -53,10 +53,12 @@ class Plant:
             raise OSError("no sensor")
         if self.dark:
             replicas = {name: float(n) for name, n in self.serving.items()}
-            return Reading(operator, start, end, utilisation=1.0, replicas=replicas, completeness=0.0, running=SLOT_S)
+            return Reading(
+                operator, start, end, utilisation=1.0, replicas=replicas, completeness=0.0, running_time=SLOT_S
+            )
         rate = self.rate(start)
         if not any(self.serving.values()):
-            return Reading(operator, start, end, rate=rate)
+            return Reading(operator, start, end, arrival_rate=rate)
         speeds = [node.speedup for node in NODES if self.serving.get(node.name)]
         each = rate / sum(self.serving.values())
         response = float(mg1_response(each, MOMENTS.mean, MOMENTS.variance, min(speeds)))
@@ -66,12 +68,14 @@ class Plant:
             operator,
             start,
             end,
-            rate=rate,
-            taken=rate * (end - start),
+            arrival_rate=rate,
+            tuples_in=rate * (end - start),
             backlog=0.0,
             response=response,
             utilisation=min(1.0, used),  # as sensors see it
-            service=(n, n * one, n * 2.0 * one * one) if self.timed else None,
+            service_n=n if self.timed else None,
+            service_sum=n * one if self.timed else None,
+            service_squares=n * 2.0 * one * one if self.timed else None,
             replicas={name: float(n) for name, n in self.serving.items()},
             notes=self.notes,
         )

@@ -62,9 +62,9 @@ class Seen:
     def cost_at_rest(self, until: float) -> float | None:
         """Replica-seconds that a record took while batches were waited for, by what the sensors told of these slots."""
         told = [line["reading"] for line in self.decisions if 0.0 < line["reading"]["start"] - self.began < until]
-        known = [one for one in told if one["rate"] and one["replicas"] and one["utilisation"] is not None]
+        known = [one for one in told if one["arrival_rate"] and one["replicas"] and one["utilisation"] is not None]
         spent = sum(one["utilisation"] * sum(one["replicas"].values()) for one in known)
-        return spent / sum(one["rate"] for one in known) if known else None
+        return spent / sum(one["arrival_rate"] for one in known) if known else None
 
     def cost_in_haste(self, most: int) -> float | None:
         """Replica-seconds that a record took, all told, in batches as large as they may be, of replicas that stayed.
@@ -202,5 +202,5 @@ def draw(seen: Seen) -> str:
         figures = [d["rate"], d["response"], r["backlog"], r["utilisation"], r["completeness"]]
         shown = " ".join("   -  " if x is None else f"{float(x):6.2f}" for x in figures)
         rows.append(f"{d['time'] - seen.began:6.0f} {shown} {d['seen']['deployment']} {d['kind']} {d['action'] or ''} "
-                    f"{d['reason'][:130]} {','.join(r['notes'])}")  # fmt: skip
+                    f"{d['reason'][:130]} {','.join(note['code'] for note in r['notes'])}")  # fmt: skip
     return "\n".join(rows)

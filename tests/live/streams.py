@@ -128,13 +128,13 @@ def tell(events: Iterable[Event], heard_by: float = math.inf) -> QueryPast:
             trigger = read_progress(document)
             assert trigger is not None
             if trigger.done <= heard_by:
-                history.add(trigger)
+                history.add_trigger(trigger)
             continue
         told = read_query_event(document, now)
         assert isinstance(told, QueryEvent)
         if told.time <= heard_by:
-            history.note(event["event"], told)
-    return history.tell()
+            history.add_event(event["event"], told)
+    return history.copy()
 
 
 def recorded(name: str) -> list[Event]:

@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 
 from scaler.model.spark_progress import Trigger, read_progress
-from scaler.sensing import evidence as gathering
 from scaler.sensing import source_files as files
+from scaler.sensing import spark_sensor as gathering
 from scaler.sensing.driver import IdleTrigger, PlannedBatch, QueryStatus
-from scaler.sensing.evidence import SparkSensor
 from scaler.sensing.observation import is_idle
 from scaler.sensing.operators import StreamOperator, find_operators
 from scaler.sensing.reading import Reading
+from scaler.sensing.spark_sensor import SparkSensor
 from tests.live.record import LINES_A_FILE, drop_files
 from tests.live.streams import BEGAN, QUERY, Event, play, spread
 from tests.live.told import WORDS, Told, gather
@@ -121,7 +121,7 @@ def test_what_comes_while_a_batch_outlasts_the_slot_is_counted_by_its_files(stre
     assert len(stream.outlasted()) >= 4
     for start in stream.outlasted():
         seen = stream.read(start, start + SLOT)
-        assert seen.rate == pytest.approx(HIGH * LINES, rel=0.05)
+        assert seen.arrival_rate == pytest.approx(HIGH * LINES, rel=0.05)
         assert seen.completeness == pytest.approx(1.0)
         assert seen.backlog == stream.waiting(start + SLOT) * LINES > 0.0
         assert seen.response is None or seen.response > SLOT
@@ -132,7 +132,7 @@ def test_what_comes_while_a_batch_outlasts_the_slot_is_counted_by_its_files(stre
 def test_every_slot_has_the_rate_at_which_files_came(stream: Stream, start: int) -> None:
     seen = stream.read(BEGAN + start, BEGAN + start + SLOT)
     came = sum(BEGAN + start < at <= BEGAN + start + SLOT for at in stream.times)
-    assert seen.rate == pytest.approx(came * LINES / SLOT, rel=0.25 if start == RISE else 0.1)
+    assert seen.arrival_rate == pytest.approx(came * LINES / SLOT, rel=0.25 if start == RISE else 0.1)
     assert seen.completeness == pytest.approx(1.0)
     assert seen.backlog is not None
 
@@ -177,15 +177,15 @@ def test_what_cannot_be_told_stays_unknown(stream: Stream, monkeypatch: pytest.M
 
     for change in (forget, move, go, begin_anew):
         seen = stream.read(start, start + SLOT, change)
-        assert (seen.rate, seen.backlog, seen.completeness) == (None, None, 0.0)
+        assert (seen.arrival_rate, seen.backlog, seen.completeness) == (None, None, 0.0)
     with monkeypatch.context() as patch:
         patch.setattr(files, "MAX_FILES", 10)
-        assert stream.read(start, start + SLOT).rate is None
+        assert stream.read(start, start + SLOT).arrival_rate is None
     (stream.folder / "deeper").mkdir()
     seen = stream.read(start, start + SLOT)
-    assert (seen.rate, seen.backlog, seen.completeness) == (None, None, 0.0)
+    assert (seen.arrival_rate, seen.backlog, seen.completeness) == (None, None, 0.0)
     (stream.folder / "deeper").rmdir()
-    assert stream.read(start, start + SLOT).rate is not None
+    assert stream.read(start, start + SLOT).arrival_rate is not None
 
 
 def test_a_source_that_passes_files_over_is_not_measured_by_its_folder(stream: Stream) -> None:
@@ -197,7 +197,7 @@ def test_a_source_that_passes_files_over_is_not_measured_by_its_folder(stream: S
             if came <= start + SLOT:
                 put(stream.folder / f"{number}.other", came + 0.01)
 
-    assert stream.read(start, start + SLOT, mix).rate is None
+    assert stream.read(start, start + SLOT, mix).arrival_rate is None
 
 
 def test_what_another_query_writes_came_when_it_was_committed(stream: Stream) -> None:
@@ -217,7 +217,7 @@ def test_what_another_query_writes_came_when_it_was_committed(stream: Stream) ->
     for number, _ in enumerate(stream.times):
         stream.name(number).unlink(missing_ok=True)  # what is not committed, or is elsewhere, is not looked for
     seen = stream.read(start, start + SLOT)
-    assert seen.rate == pytest.approx(HIGH * LINES)
+    assert seen.arrival_rate == pytest.approx(HIGH * LINES)
     assert seen.completeness == pytest.approx(1.0)
 
 
@@ -234,7 +234,7 @@ def test_files_that_wait_for_a_trigger_far_away_are_no_idleness(stream: Stream) 
     sensor = gather(told, WORDS, now=start + SLOT)
     told.say(*(e for e in stream.heard(start - SLOT - 1.0) if e["event"] == "started" or known_by(e, done[-1])))
     seen = sensor.read("words", start, start + SLOT)
-    assert (seen.rate, seen.completeness, seen.backlog) == (0.0, 1.0, LINES)
+    assert (seen.arrival_rate, seen.completeness, seen.backlog) == (0.0, 1.0, LINES)
     assert not is_idle(seen)
     late.unlink()
     sensor.now = lambda: start + 2 * SLOT
@@ -272,7 +272,7 @@ def test_a_folder_is_listed_once_for_all_operators_of_a_slot(stream: Stream, mon
     told.say(*stream.heard(start + SLOT))
     first, second = (sensor.read(operator.name, start, start + SLOT) for operator in two)
     assert (len(looks), first.completeness, second.completeness) == (1, 1.0, 1.0)
-    assert second.rate is None  # what timers saw is not there
+    assert second.arrival_rate is None  # what timers saw is not there
     sensor.now = lambda: start + 2 * SLOT
     sensor.read("words/profile3", start + SLOT, start + 2 * SLOT)
     assert len(looks) == 2
@@ -305,7 +305,7 @@ def test_a_real_batch_that_outlasts_the_slot_hides_no_files(spark: SparkSession,
         limit, number, flight = time.time() + 60.0, 1, None
         while (flight is None or flight.batch < 2) and time.time() < limit:
             number = drop_files(folder, number, 0.1, 0.2)
-            flight = sensor.driver.ask_flight(operator.query)
+            flight = sensor.driver.request_planned_batch(operator.query)
         time.sleep(0.5)
         start, first = time.time(), number
         number = drop_files(folder, number, 2.5, 0.2)
@@ -316,7 +316,9 @@ def test_a_real_batch_that_outlasts_the_slot_hides_no_files(spark: SparkSession,
         query.stop()
         sensor.close()
     file = LINES_A_FILE / (end - start)
-    assert seen.rate == pytest.approx((number - first) * file, abs=1.1 * file)  # the first one's time may be earlier
+    assert seen.arrival_rate == pytest.approx(
+        (number - first) * file, abs=1.1 * file
+    )  # the first one's time may be earlier
     assert seen.completeness == pytest.approx(1.0)
     assert seen.backlog is not None
     assert seen.backlog >= (number - first) * LINES_A_FILE

@@ -13,8 +13,8 @@ import pytest
 
 from scaler.model.spark_progress import add_offsets
 from scaler.sensing.driver import QueryListener
-from scaler.sensing.evidence import SparkSensor
 from scaler.sensing.operators import StreamOperator, find_operators
+from scaler.sensing.spark_sensor import SparkSensor
 from scaler.timing import ServiceTimer
 from tests.live.source import Ticks
 
@@ -82,7 +82,7 @@ def test_a_real_stream_gives_back_its_arrivals_and_its_times(spark: SparkSession
     try:
         (operator,) = [found for found in find_operators(spark) if found.name == "ticks"]
         sensor.watch(operator)
-        sensor.listen("ticks", timer)
+        sensor.subscribe("ticks", timer)
         limit = time.time() + 60.0
         while count_small(sensor, operator) < 3 and time.time() < limit:  # what gathered at the start is done
             time.sleep(0.05)
@@ -90,7 +90,10 @@ def test_a_real_stream_gives_back_its_arrivals_and_its_times(spark: SparkSession
         while time.time() < end + 0.5:
             time.sleep(0.05)
         seen = sensor.read("ticks", start, end)
-        flight, last = sensor.driver.ask_flight(operator.query), sensor.histories[operator.query].triggers[-1]
+        flight, last = (
+            sensor.driver.request_planned_batch(operator.query),
+            sensor.histories[operator.query].triggers[-1],
+        )
     finally:
         query.stop()
         timer.close()
@@ -99,12 +102,12 @@ def test_a_real_stream_gives_back_its_arrivals_and_its_times(spark: SparkSession
     assert flight.batch >= last.batch
     assert flight.time >= last.time - 0.5
     assert (add_offsets(flight.latest[0]) or 0) >= (add_offsets(flight.ended[0]) or 0) >= (last.ended or 0) > 0
-    assert seen.rate == pytest.approx(40.0, rel=0.05)
+    assert seen.arrival_rate == pytest.approx(40.0, rel=0.05)
     assert seen.completeness >= 0.9
     assert seen.notes == ()
-    assert seen.service is not None
-    timed, spent, _ = seen.service
-    assert timed == pytest.approx(seen.taken, rel=0.25)
+    assert seen.service_n is not None
+    timed, spent = seen.service_n, seen.service_sum
+    assert timed == pytest.approx(seen.tuples_in, rel=0.25)
     assert 0.005 <= spent / timed < 0.02
     assert seen.replicas == {"": pytest.approx(2.0)}  # the two cores of the local session
     assert seen.utilisation == pytest.approx(spent / 8.0, rel=0.3, abs=0.1)

@@ -230,7 +230,12 @@ class TestWhatBreaks:
         counts = [(one["time"] - seen.began, one["replicas"].get("small", 0)) for one in seen.replicas]
         assert [n for when, n in counts if when < at][-1] == 2
         told = [line["decision"]["seen"].get("notes", []) for line in seen.decisions if line["told"] - seen.began > at]
-        assert any(note.startswith("lost a replica on small") for notes in told for note in notes)
+        assert any(
+            (note["code"], note["data"]["node_type"]) == ("replica_lost", "small")
+            for notes in told
+            for note in notes
+            if note["data"]
+        )
         assert "operator 'count' lost a replica on small" in broken["logs"][0]
         assert min(n for when, n in counts if at < when < at + 25.0) == 1
         assert [n for when, n in counts if at < when < broken["at"]["driver"]][-1] == 2

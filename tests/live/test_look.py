@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from scaler.sensing.driver import IdleTrigger, QueryStatus
-from scaler.sensing.evidence import SparkSensor
 from scaler.sensing.observation import is_idle
 from scaler.sensing.operators import find_operators
-from scaler.sensing.reading import Reading
+from scaler.sensing.reading import NoteCode, Reading
+from scaler.sensing.spark_sensor import SparkSensor
 from tests.live.record import drop_file
 from tests.live.streams import BEGAN, Event, play, progress, spread, tell
 from tests.live.told import WORDS, Told, gather
@@ -65,7 +65,7 @@ def read_slots(
 @pytest.mark.parametrize("trigger", [0.5, 1.0, 2.0])
 def test_slots_between_two_signs_of_idleness_are_idle(counted: bool, trigger: float) -> None:
     for seen in read_slots(quiet(counted, trigger), range(35, 120, 5), trigger, IDLE):
-        assert (seen.rate, seen.backlog, seen.completeness, seen.notes) == (0.0, 0.0, pytest.approx(1.0), ())
+        assert (seen.arrival_rate, seen.backlog, seen.completeness, seen.notes) == (0.0, 0.0, pytest.approx(1.0), ())
         assert is_idle(seen)
 
 
@@ -80,9 +80,9 @@ def test_a_query_that_hangs_or_waits_is_not_idle(status: QueryStatus) -> None:
     """Its last report is old, and nothing says that nothing came."""
     events = [event for event in quiet() if event["event"] != "idle"]
     for seen in read_slots(events, range(35, 120, 5), 1.0, status):
-        assert (seen.rate, seen.backlog, seen.completeness) == (None, None, 0.0) or seen.end - BEGAN < 50
+        assert (seen.arrival_rate, seen.backlog, seen.completeness) == (None, None, 0.0) or seen.end - BEGAN < 50
         assert not is_idle(seen)
-        assert seen.rate is None
+        assert seen.arrival_rate is None
 
 
 def test_a_query_that_looks_once_a_minute_is_idle_only_until_it_looked() -> None:
@@ -90,7 +90,7 @@ def test_a_query_that_looks_once_a_minute_is_idle_only_until_it_looked() -> None
     events = quiet(trigger=60.0)
     seen = {reading.start - BEGAN: reading for reading in read_slots(events, range(105, 175, 5), 60.0, IDLE)}
     for start in (125, 130, 140, 160, 170):
-        assert (seen[start].rate, seen[start].completeness) == (None, 0.0)
+        assert (seen[start].arrival_rate, seen[start].completeness) == (None, 0.0)
         assert not is_idle(seen[start])
     assert is_idle(seen[115])  # read after the trigger at 120
 
@@ -105,9 +105,9 @@ def test_a_query_that_never_looks_again_has_stalled() -> None:
         end = BEGAN + start + SLOT
         sensor.now = lambda now=end: now + 0.5  # type: ignore[misc]
         seen = sensor.read("words", end - SLOT, end)
-        assert (seen.rate, seen.completeness) == (None, 0.0)
+        assert (seen.arrival_rate, seen.completeness) == (None, 0.0)
         assert not is_idle(seen)
-    assert "stalled" in seen.notes
+    assert seen.has(NoteCode.STALLED)
 
 
 def test_a_batch_of_which_nobody_has_heard_is_no_idleness() -> None:
@@ -117,9 +117,9 @@ def test_a_batch_of_which_nobody_has_heard_is_no_idleness() -> None:
     last = tell(heard(quiet(), BEGAN + 39.0)).triggers[-1]
     told.status = IDLE
     told.look = IdleTrigger("run-1", BEGAN + 45.0, last.batch + 2)
-    assert sensor.read("words", BEGAN + 40, BEGAN + 45).rate is None
+    assert sensor.read("words", BEGAN + 40, BEGAN + 45).arrival_rate is None
     told.look = replace(told.look, batch=last.batch + 1)
-    assert sensor.read("words", BEGAN + 40, BEGAN + 45).rate == 0.0
+    assert sensor.read("words", BEGAN + 40, BEGAN + 45).arrival_rate == 0.0
 
 
 def test_what_comes_after_idle_slots_is_not_laid_over_them() -> None:
@@ -133,8 +133,8 @@ def test_what_comes_after_idle_slots_is_not_laid_over_them() -> None:
     told.status, told.look = WAITS, None
     sensor.now = lambda: BEGAN + 50.5
     seen = sensor.read("words", BEGAN + 45, BEGAN + 50)
-    assert (seen.rate or 0.0) * 4.0 == pytest.approx(100.0)
-    assert sensor.read("words", BEGAN + 40, BEGAN + 45).rate == 0.0
+    assert (seen.arrival_rate or 0.0) * 4.0 == pytest.approx(100.0)
+    assert sensor.read("words", BEGAN + 40, BEGAN + 45).arrival_rate == 0.0
 
 
 def test_signs_are_kept_once() -> None:
@@ -143,10 +143,10 @@ def test_signs_are_kept_once() -> None:
     told.say(*heard(quiet(), BEGAN + 45.5))
     batch = sensor.histories[next(iter(sensor.histories))].triggers[-1].batch + 1
     told.status, told.look = IDLE, IdleTrigger("run-1", BEGAN + 45.0, batch)
-    before = len(next(iter(sensor.histories.values())).signs["idle"])
+    before = len(next(iter(sensor.histories.values())).events["idle"])
     for _ in range(5):
         sensor.read("words", BEGAN + 40, BEGAN + 45)
-    assert len(next(iter(sensor.histories.values())).signs["idle"]) == before + 1
+    assert len(next(iter(sensor.histories.values())).events["idle"]) == before + 1
 
 
 @pytest.mark.slow
@@ -163,12 +163,12 @@ def test_a_real_query_is_idle_between_two_signs(spark: SparkSession, tmp_path: P
         (operator,) = [found for found in find_operators(spark) if found.name == "quiet"]
         limit, look = time.time() + 60.0, None
         while look is None and time.time() < limit:
-            look = sensor.driver.ask_look(operator.query)
+            look = sensor.driver.request_idle_trigger(operator.query)
             time.sleep(0.05)
         start = time.time()
         time.sleep(2.5)
         seen = sensor.read("quiet", start, start + 2.0)
-        signs = sensor.histories[operator.query].signs["idle"]
+        signs = sensor.histories[operator.query].events["idle"]
     finally:
         query.stop()
         sensor.close()

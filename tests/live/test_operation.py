@@ -9,7 +9,7 @@ import pytest
 from scaler.agent import Decision, Pilot
 from scaler.agent.operation import Operation
 from scaler.agent.pending import ArrivalTimeouts
-from scaler.sensing.reading import Reading
+from scaler.sensing.reading import UNTRUSTED, NoteCode, Reading, SlotNote
 from tests.live.plant import NODES, SLOT_S, Desk, Plant
 
 
@@ -90,7 +90,7 @@ def test_a_stream_whose_every_batch_outlasts_its_slot_is_scaled_on_what_is_known
     made = run(operation, plant, 3)
     assert [one.kind for one in made] == ["HELD", "SCALED", "SCALED"]
     assert "900 tuples/s" in made[1].reason
-    plant.notes = ("restarted",)
+    plant.notes = (SlotNote(NoteCode.RESTARTED),)
     operation.known = None
     assert run(operation, plant, 1, 3)[0].kind == "HELD"
 
@@ -137,12 +137,12 @@ def test_without_enforce_nothing_is_asked_for_and_it_is_said_what_would_have_bee
     assert "would have been added" in made.reason
 
 
-@pytest.mark.parametrize("note", ["restarted", "stalled", "stopped"])
-def test_it_holds_on_what_a_restart_or_a_stall_measured(note: str) -> None:
+@pytest.mark.parametrize("code", UNTRUSTED)
+def test_it_holds_on_what_a_restart_or_a_stall_measured(code: NoteCode) -> None:
     plant, desk = Plant(lambda t: 2500.0), Desk()
-    plant.notes = (note,)
+    plant.notes = (SlotNote(code),)
     (made,) = run(make(plant, desk), plant, 1)
-    assert (made.kind, made.seen["notes"]) == ("HELD", [note])
+    assert (made.kind, [note["code"] for note in made.seen["notes"]]) == ("HELD", [code])
 
 
 def test_a_sensor_that_fails_holds_and_is_heard_again() -> None:
@@ -234,9 +234,8 @@ def test_first_replicas_are_asked_for_within_the_limits_alone() -> None:
         def room(self, operator: str, node_type: str) -> str | None:
             return "the quota is used up"
 
-    def ask(plant: Plant, desk: Desk, *notes: str) -> list[dict[str, int]]:
+    def ask(plant: Plant, desk: Desk) -> list[dict[str, int]]:
         plant.serving = plant.target = {"small": 0, "fast": 0}
-        plant.notes = notes
         operation = make(plant, desk)
         operation.had = {"small": 20}
         run(operation, plant, 1)
@@ -246,7 +245,8 @@ def test_first_replicas_are_asked_for_within_the_limits_alone() -> None:
     assert ask(Full(lambda t: 300.0), Desk()) == []
     assert ask(Plant(lambda t: 300.0), Desk(dry_run=True)) == []
     empty = Plant(lambda t: 300.0)
-    empty.read = lambda operator, start, end: Reading(operator, start, end, notes=("stopped",))  # type: ignore[method-assign]
+    stopped = (SlotNote(NoteCode.STOPPED),)
+    empty.read = lambda operator, start, end: Reading(operator, start, end, notes=stopped)  # type: ignore[method-assign]
     assert ask(empty, Desk()) == []
 
 
@@ -276,7 +276,7 @@ def test_a_slot_whose_reports_come_in_the_next_is_decided_about_once_and_then() 
     made = run(operation, plant, 5)
     assert [one.kind for one in made[:2]] == ["HELD", "SCALED"]
     assert [one.rate for one in made] == [None, 900.0, 900.0, 900.0, 300.0]
-    assert all("reports come after the slot" in one.seen["notes"][0] for one in made[1:])
+    assert all(one.seen["notes"][0]["code"] == "reported_late" for one in made[1:])
 
 
 def test_without_enforce_nothing_is_asked_for_even_when_nobody_has_said_anything_for_hours() -> None:
@@ -329,7 +329,7 @@ def test_the_planner_gives_nothing_back_while_a_backlog_is_worked_off() -> None:
     operation = make(plant, desk)
     run(operation, plant, 60)
     many = sum(plant.serving.values())
-    plant.notes = ("catching up",)
+    plant.notes = (SlotNote(NoteCode.CATCHING_UP),)
     made = run(operation, plant, 60, 60)
     assert sum(plant.serving.values()) == many > 1
     assert any("still to be worked off" in one.reason for one in made)

@@ -113,7 +113,7 @@ def test_stages_of_one_query_get_the_names_and_executors_that_they_were_pinned_w
     query = start(counted, "shop", tmp_path)
     pinned = [Pinned("count", second.id, {"large": second.id}), Pinned("parse", first.id, {"small": first.id, "x": 99})]
     identity = str(query.id), str(query.runId)
-    assert PinnedOperators(pinned).call(find_operators(spark)) == [
+    assert PinnedOperators(pinned).find(find_operators(spark)) == [
         StreamOperator("count", *identity, (second.id,), entry=False),
         StreamOperator("parse", *identity, (first.id, 99), leaving=False),
     ]
@@ -121,13 +121,13 @@ def test_stages_of_one_query_get_the_names_and_executors_that_they_were_pinned_w
 
 def test_a_pinned_operator_is_found_whatever_its_query_is_called() -> None:
     shop = StreamOperator("shop", "q", "r", (3,))
-    assert PinnedOperators([PARSE]).call([StreamOperator("parse", "p", "r"), shop]) == [
+    assert PinnedOperators([PARSE]).find([StreamOperator("parse", "p", "r"), shop]) == [
         StreamOperator("parse", "q", "r", (3, 4))
     ]
 
 
 def test_names_decide_where_profiles_are_not_known() -> None:
-    assert PinnedOperators([PARSE, COUNT]).call(
+    assert PinnedOperators([PARSE, COUNT]).find(
         [StreamOperator("parse", "q", "r"), StreamOperator("count", "p", "r", (9,))]
     ) == [StreamOperator("parse", "q", "r", (3, 4))]
 
@@ -135,12 +135,12 @@ def test_names_decide_where_profiles_are_not_known() -> None:
 def test_a_pinned_operator_that_no_query_has_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     roll, shop = PinnedOperators([PARSE, COUNT]), StreamOperator("shop", "q", "r", (3,))
     for _ in range(MISSES_TO_WARN):
-        assert roll.call([]) == []  # no query has started yet
+        assert roll.find([]) == []  # no query has started yet
     for look in range(3 * MISSES_TO_WARN):
         assert ("'count'" in caplog.text) == (look >= MISSES_TO_WARN)
-        roll.call([shop])
+        roll.find([shop])
     for _ in range(MISSES_TO_WARN):
-        roll.call([StreamOperator("other", "p", "r", (8,))])  # the query of `parse` has ended
+        roll.find([StreamOperator("other", "p", "r", (8,))])  # the query of `parse` has ended
     assert [one.getMessage() for one in caplog.records] == [
         "operator 'count' is pinned and not scaled: no streaming query has a stage with its profile, number 5 "
         "(found: shop); give the stage profile=, or the query its name"

@@ -43,10 +43,10 @@ class Kept:
     def __init__(self) -> None:
         self.triggers: list[Trigger] = []
 
-    def add(self, trigger: Trigger) -> None:
+    def add_trigger(self, trigger: Trigger) -> None:
         self.triggers.append(trigger)
 
-    def note(self, kind: str, sign: QueryEvent) -> None:
+    def add_event(self, kind: str, sign: QueryEvent) -> None:
         raise AssertionError(kind)
 
 

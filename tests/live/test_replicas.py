@@ -12,9 +12,9 @@ from scaler.sensing.executor_usage import (
     ObservedExecutor,
     TaskTimes,
     count_replicas,
+    find_lost_replicas,
     find_utilisation,
     read_executors,
-    tell_losses,
 )
 from scaler.sensing.timed_records import TimedRecords, subscribe_timer
 from scaler.timing import ServiceTally, ServiceTimer
@@ -51,10 +51,10 @@ def test_who_was_lost_is_told_and_who_was_told_to_go_is_not() -> None:
             executor("4", BEGAN, **gone),
         ]
     )
-    assert tell_losses(found, BEGAN, BEGAN + 60) == (
+    assert [note.message for note in find_lost_replicas(found, BEGAN, BEGAN + 60)] == [
         "lost a replica on small (worker lost: Not receiving heartbeat for 60 seconds)",
-        "lost a replica on small (nobody knows why)",
-    )
+        "lost a replica on small (cause unknown)",
+    ]
 
 
 def test_task_times_between_two_looks_are_how_busy_executors_were() -> None:
@@ -64,8 +64,8 @@ def test_task_times_between_two_looks_are_how_busy_executors_were() -> None:
 
     times = TaskTimes()
     assert times.read(state(40.0, None), BEGAN, BEGAN + 60) is None
-    times.look(BEGAN, state(40.0, None))
-    times.look(BEGAN + 60, now := state(70.0, 6.0))
+    times = times.add(BEGAN, state(40.0, None))
+    times = times.add(BEGAN + 60, now := state(70.0, 6.0))
     busy = times.read(now, BEGAN, BEGAN + 60)
     assert busy == pytest.approx({"small": 30.0, "fast": 6.0})
     assert find_utilisation(busy or {}, {"small": 1.0, "fast": 0.5}, 60.0) == pytest.approx(0.5)
@@ -80,7 +80,7 @@ def look_on(times: TaskTimes, began: float, ended: float, slots: int = 1) -> lis
     for at in range(0, 205, 5):
         runs, over = began <= at < ended, at >= ended
         now = [ObservedExecutor("1", "small", 3, slots, -100.0, busy=ended - began if over else 0.0, active=int(runs))]
-        times.look(float(at), now)
+        times = times.add(float(at), now)
         if at:
             told.append((times.read(now, at - 5.0, float(at), began if runs else None) or {})["small"])
     return told
@@ -101,7 +101,7 @@ def test_tasks_that_run_on_count_while_others_of_their_executor_end() -> None:
     times, told = TaskTimes(), []
     for at, ended, active in ((0, 0.0, 0), (5, 0.0, 4), (10, 0.0, 4), (15, 12.0, 3), (20, 12.0, 3), (25, 75.0, 0)):
         now = [ObservedExecutor("1", "small", 3, 4, -100.0, busy=ended, active=active)]
-        times.look(float(at), now)
+        times = times.add(float(at), now)
         told.append((times.read(now, at - 5.0, float(at), None) or {}).get("small"))
     assert told[2] == pytest.approx(20.0)
     assert told[3] == pytest.approx(15.0)
@@ -112,7 +112,7 @@ def test_short_tasks_count_by_what_has_ended() -> None:
     times = TaskTimes()
     for at in range(0, 60, 5):
         now = [ObservedExecutor("1", "small", 3, 1, -100.0, busy=0.5 * at, active=at // 5 % 2)]
-        times.look(float(at), now)
+        times = times.add(float(at), now)
         if at:
             assert times.read(now, at - 5.0, float(at), -50.0) == pytest.approx({"small": 2.5})
 
@@ -122,7 +122,7 @@ def look_twice(ended: float, since: float, batches: Sequence[tuple[float, float]
     times = TaskTimes()
     for at, busy in ((0.0, 0.0), (60.0, ended)):
         now = [ObservedExecutor(name, "small", 3, 1, -100.0, busy=busy, active=active) for name in "1234"]
-        times.look(at, now)
+        times = times.add(at, now)
     return (times.read(now, 0.0, 60.0, since, batches) or {})["small"]
 
 
@@ -145,7 +145,7 @@ def test_looks_within_a_slot_tell_whose_task_ended() -> None:
     times = TaskTimes()
     for at, ended in ((0.0, 0.0), (30.0, 10.0), (60.0, 30.0)):
         now = [ObservedExecutor("1", "small", 3, 1, -100.0, busy=ended, active=int(at > 30.0))]
-        times.look(at, now)
+        times = times.add(at, now)
     assert times.read(now, 0.0, 60.0, 30.0, [(0.0, 20.0)]) == pytest.approx({"small": 40.0})
 
 
@@ -153,7 +153,7 @@ def test_slots_that_stay_empty_leave_no_work_to_those_that_run() -> None:
     times = TaskTimes()
     for at, ended, active in ((0.0, 0.0, 0), (60.0, 3 * 12.0, 1)):
         now = [ObservedExecutor("1", "small", 3, 4, -100.0, busy=ended, active=active)]
-        times.look(at, now)
+        times = times.add(at, now)
     assert times.read(now, 0.0, 60.0, 45.0) == pytest.approx({"small": 36.0 + 15.0})
 
 
@@ -161,13 +161,13 @@ def test_what_ran_at_a_look_runs_on_until_the_slot_ends() -> None:
     times = TaskTimes()
     now = [ObservedExecutor("1", "small", 3, 1, -100.0, busy=0.0, active=1)]
     for at in (0.0, 4.7):
-        times.look(at, now)
+        times = times.add(at, now)
     assert times.read(now, 0.0, 5.0, -50.0) == pytest.approx({"small": 5.0})
 
 
 def test_what_a_timer_sends_and_cannot_be_read_does_not_stop_it(tmp_path: Path) -> None:
     class Broken(TimedRecords):
-        def take(self, tally: ServiceTally) -> None:
+        def add(self, tally: ServiceTally) -> None:
             raise ValueError("no")
 
     timer = ServiceTimer(Context(), "shop", "words", tmp_path, period=3600.0)

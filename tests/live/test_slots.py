@@ -5,14 +5,18 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import astuple
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scaler.sensing.evaluate import read_slot
-from scaler.sensing.reading import Reading
+from scaler.sensing.batch_history import QueryPast
+from scaler.sensing.driver import QueryActivity
+from scaler.sensing.evaluate import evaluate
+from scaler.sensing.evidence import Evidence
+from scaler.sensing.reading import NoteCode, Reading
 from scaler.sensing.spans import find_spans
 from tests.live.streams import BEGAN, play, recorded, sign, spread, tell
 from tests.pipeline.logs import progress as log_progress
@@ -25,8 +29,12 @@ def always(seconds: float) -> Callable[[int], float]:
     return lambda _: seconds
 
 
-def read(events: list[dict[str, object]], start: float, end: float, **now: object) -> Reading:
-    return read_slot("words", tell(events, end), start, end, **now)  # type: ignore[arg-type]
+def read(events: list[dict[str, object]], start: float, end: float, **now: Any) -> Reading:
+    return read_slot("words", tell(events, end), start, end, **now)
+
+
+def read_slot(operator: str, past: QueryPast, start: float, end: float, **now: Any) -> Reading:
+    return evaluate(Evidence(operator, start, end, past, activity=QueryActivity(**now)))
 
 
 streams = st.fixed_dictionaries(
@@ -53,13 +61,13 @@ def test_a_steady_stream_gives_back_what_it_is(stream: dict[str, float]) -> None
     played = play(arrived, trigger, serve, BEGAN + 200, counted=bool(stream["counted"]))
     start, end = BEGAN + 60, BEGAN + 120
     seen = read(played.events, start, end)
-    assert seen.rate == pytest.approx(rate, rel=0.02, abs=2.0 / SLOT * 2)
+    assert seen.arrival_rate == pytest.approx(rate, rel=0.02, abs=2.0 / SLOT * 2)
     assert seen.response == pytest.approx(played.response(start, end), rel=0.03, abs=1.0 / rate)
     assert seen.completeness == pytest.approx(1.0, abs=0.01)
     assert seen.backlog == (0.0 if stream["counted"] else None)
     late = max(done - began for began, done in zip(played.began, played.done, strict=True)) + trigger
-    assert rate * (SLOT - late) * 0.95 - 2.0 <= (seen.taken or 0.0) <= rate * SLOT * 1.05 + 2.0
-    assert seen.put_out == seen.taken
+    assert rate * (SLOT - late) * 0.95 - 2.0 <= (seen.tuples_in or 0.0) <= rate * SLOT * 1.05 + 2.0
+    assert seen.tuples_out == seen.tuples_in
     assert seen.notes == ()
     batches = len({began for began, done in zip(played.began, played.done, strict=True) if start <= done < end})
     assert seen.batches == pytest.approx(batches, abs=1)
@@ -73,7 +81,7 @@ def test_arrivals_at_random_are_met_on_average(rate: float, seed: int, counted: 
     played = play(arrived, 1.0, lambda rows: 0.1 + 0.6 * rows / rate, BEGAN + 250, counted=counted)
     start, end = BEGAN + 60, BEGAN + 240
     seen = read(played.events, start, end)
-    assert seen.rate == pytest.approx(played.rate(start, end), rel=0.02, abs=2.0 / SLOT)
+    assert seen.arrival_rate == pytest.approx(played.rate(start, end), rel=0.02, abs=2.0 / SLOT)
     assert seen.response == pytest.approx(played.response(start, end), rel=0.04)
 
 
@@ -84,13 +92,13 @@ def test_a_limit_that_is_too_small_shows_as_backlog_and_as_waiting() -> None:
     for minute in (1, 2, 3):
         start, end = BEGAN + 60 * minute, BEGAN + 60 * minute + 60
         seen = read(played.events, start, end)
-        assert seen.rate == pytest.approx(50.0, rel=0.01)
-        assert seen.taken == pytest.approx(30.0 * 60, rel=0.02)
+        assert seen.arrival_rate == pytest.approx(50.0, rel=0.01)
+        assert seen.tuples_in == pytest.approx(30.0 * 60, rel=0.02)
         assert seen.backlog == pytest.approx(20.0 * (end - BEGAN), rel=0.02, abs=60.0)
         assert seen.response == pytest.approx(played.response(start, end), rel=0.02)
-        assert seen.pace == pytest.approx(60.0)  # thirty in half a second
-        assert seen.newest == pytest.approx(50.0, rel=0.05)
-        assert "full" in seen.notes
+        assert seen.batch_throughput == pytest.approx(60.0)  # thirty in half a second
+        assert seen.latest_arrival_rate == pytest.approx(50.0, rel=0.05)
+        assert seen.has(NoteCode.BATCHES_FULL)
     assert (seen.response or 0.0) > 60.0
 
 
@@ -101,7 +109,7 @@ def test_queueing_over_batches_is_in_the_response_while_a_backlog_is_worked_off(
         start, end = BEGAN + 30 * k, BEGAN + 30 * k + 30
         seen = read(played.events, start, end)
         assert seen.response == pytest.approx(played.response(start, end), rel=0.05, abs=0.05)
-        assert seen.rate == pytest.approx(played.rate(start, end), rel=0.08)
+        assert seen.arrival_rate == pytest.approx(played.rate(start, end), rel=0.08)
 
 
 @FEW
@@ -116,7 +124,7 @@ def test_missing_events_lower_completeness_and_are_never_read_as_zero(data: st.D
     start, end = BEGAN + 120, BEGAN + 180
     whole, less = read(played.events, start, end), read(fewer, start, end)
     assert less.completeness <= whole.completeness + 1e-9
-    assert less.rate is None or less.rate == pytest.approx(rate, rel=0.05)
+    assert less.arrival_rate is None or less.arrival_rate == pytest.approx(rate, rel=0.05)
     assert less.response is None or less.response == pytest.approx(whole.response, rel=0.05)
     assert less.backlog in (None, 0.0)
     if not any(event["event"] == "progress" for event in fewer):
@@ -132,20 +140,20 @@ def test_half_of_the_reports_missing_is_half_complete() -> None:
     ]
     seen = read(known, start, end)
     assert seen.completeness == pytest.approx(0.5, abs=0.04)
-    assert seen.rate == pytest.approx(50.0, rel=0.02)
+    assert seen.arrival_rate == pytest.approx(50.0, rel=0.02)
 
 
 def test_silence_is_unknown_and_not_zero() -> None:
     played = play(spread([(100.0, 50.0)]), 1.0, always(0.2), BEGAN + 100)
     seen = read(played.events, BEGAN + 180, BEGAN + 240)
-    assert (seen.rate, seen.response, seen.taken, seen.batches) == (None, None, None, None)
+    assert (seen.arrival_rate, seen.response, seen.tuples_in, seen.batches) == (None, None, None, None)
     assert (seen.backlog, seen.completeness) == (None, 0.0)
 
 
 def test_idleness_that_is_told_is_zero() -> None:
     played = play(spread([(100.0, 50.0)]), 1.0, always(0.2), BEGAN + 300)
     seen = read(played.events, BEGAN + 180, BEGAN + 240)
-    assert (seen.rate, seen.taken, seen.backlog, seen.batches) == (0.0, 0.0, 0.0, 0)
+    assert (seen.arrival_rate, seen.tuples_in, seen.backlog, seen.batches) == (0.0, 0.0, 0.0, 0)
     assert seen.response is None  # nobody waited
     assert seen.utilisation == 0.0
     assert seen.completeness == 1.0
@@ -161,7 +169,7 @@ def test_a_batch_under_way_is_no_hole_and_one_that_lasts_is_seen_before_it_ends(
     start, end = BEGAN + 125, BEGAN + 185
     seen = read(played.events, start, end)
     assert seen.completeness == 1.0
-    assert seen.rate == pytest.approx(10.0, rel=0.02)
+    assert seen.arrival_rate == pytest.approx(10.0, rel=0.02)
     assert seen.response == pytest.approx(5.0 + 9.0, rel=0.02)
     longer = read(played.events, start, end, running_since=end - 40.0)
     assert longer.response == pytest.approx(40.0)
@@ -189,7 +197,7 @@ def test_a_real_rate_stream_is_fifty_a_second() -> None:
     events = recorded("rate")
     times = [t.time for t in tell(events).triggers]
     seen = read_slot("rate", tell(events), times[1], times[-1])
-    assert seen.rate == pytest.approx(50.0, rel=0.01)
+    assert seen.arrival_rate == pytest.approx(50.0, rel=0.01)
     assert seen.completeness == pytest.approx(1.0)
     assert seen.response == pytest.approx(0.5 + 0.14, abs=0.1)
 
@@ -199,21 +207,21 @@ def test_real_files_a_restart_and_a_pause() -> None:
     past = tell(events)
     first, second = (sign.time for sign in past.started)
     pace = read_slot("files", past, first + 4, first + 7)
-    assert pace.rate == pytest.approx(80.0, rel=0.06)  # twenty lines each quarter of a second
+    assert pace.arrival_rate == pytest.approx(80.0, rel=0.06)  # twenty lines each quarter of a second
     assert pace.notes == ()
     idle = read_slot("files", past, past.triggers[8].time + 0.5, past.idle[-1].time)
-    assert (idle.rate, idle.backlog, idle.completeness) == (0.0, 0.0, 1.0)
+    assert (idle.arrival_rate, idle.backlog, idle.completeness) == (0.0, 0.0, 1.0)
     again = read_slot("files", past, second - 2, second + 2)
-    assert "restarted" in again.notes
+    assert again.has(NoteCode.RESTARTED)
     assert again.completeness < 0.8
-    assert again.rate == pytest.approx(80.0, rel=0.3)  # and not what waited for the new run
+    assert again.arrival_rate == pytest.approx(80.0, rel=0.3)  # and not what waited for the new run
 
 
 def test_a_real_backlog_grows_by_what_is_not_taken() -> None:
     past = tell(recorded("limited"))
     last = past.triggers[-1]
     seen = read_slot("ticks", past, last.time - 4.0, last.time + 0.5)
-    assert seen.rate == pytest.approx(40.0, rel=0.03)
+    assert seen.arrival_rate == pytest.approx(40.0, rel=0.03)
     assert seen.backlog == 561 - 300
     began = last.time - (last.latest or 0) / 40.0
     truth = [t.done - began - ((t.ended or 0) - 30) / 40.0 for t in past.triggers[-3:]]
@@ -231,9 +239,9 @@ def test_in_short_slots_an_overload_is_seen_while_batches_grow(counted: bool) ->
     for end in range(70, 111, 10):
         since = next((began for began, done in running if began < BEGAN + end < done), None)
         seen.append(read(played.events, BEGAN + end - 10, BEGAN + end, running_since=since))
-    assert seen[0].rate == pytest.approx(120.0, rel=0.1)
-    assert all(slot.rate is None or slot.rate == pytest.approx(120.0, rel=0.1) for slot in seen)
-    assert all(slot.completeness < 0.8 for slot in seen if slot.rate is None)
+    assert seen[0].arrival_rate == pytest.approx(120.0, rel=0.1)
+    assert all(slot.arrival_rate is None or slot.arrival_rate == pytest.approx(120.0, rel=0.1) for slot in seen)
+    assert all(slot.completeness < 0.8 for slot in seen if slot.arrival_rate is None)
     responses = [slot.response for slot in seen if slot.response is not None]
     assert len(responses) >= 4
     assert responses[0] > 1.5

@@ -6,12 +6,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scaler.sensing.slot_notes import CATCHING_UP, RESTARTED, STALLED, STOPPED, find_states
+from scaler.sensing.reading import NoteCode
+from scaler.sensing.slot_notes import find_states
 from scaler.sensing.spans import find_spans
 from tests.live.streams import BEGAN, Event, play, progress, recorded, sign, spread, tell
 
+CATCHING_UP, RESTARTED = NoteCode.CATCHING_UP, NoteCode.RESTARTED
+STALLED, STOPPED = NoteCode.STALLED, NoteCode.STOPPED
 
-def states(events: list[Event], start: float, end: float) -> list[str]:
+
+def states(events: list[Event], start: float, end: float) -> list[NoteCode]:
     past = tell(events, end)
     return find_states(past, *find_spans(past), start, end)
 

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from scaler.sensing.driver import IdleTrigger, PlannedBatch, QueryStatus
-from scaler.sensing.evidence import SparkSensor
 from scaler.sensing.operators import StreamOperator
+from scaler.sensing.spark_sensor import SparkSensor
 from tests.live.streams import BEGAN, QUERY, Event, play, spread, stamp
 
 WORDS = StreamOperator("words", QUERY, "run-1", (3,))
@@ -42,13 +42,13 @@ class Told:
     def list_running_jobs(self) -> list[Event]:
         return self.jobs
 
-    def ask_status(self, query: str) -> QueryStatus | None:
+    def request_status(self, query: str) -> QueryStatus | None:
         return self.status
 
-    def ask_flight(self, query: str) -> PlannedBatch | None:
+    def request_planned_batch(self, query: str) -> PlannedBatch | None:
         return self.flight
 
-    def ask_look(self, query: str) -> IdleTrigger | None:
+    def request_idle_trigger(self, query: str) -> IdleTrigger | None:
         return self.look
 
     def find_checkpoint(self, query: str) -> str | None:

@@ -66,7 +66,7 @@ class Gateway:
             ) from None
         master = self.setting("spark.master", "")
         if master.startswith("local") and not master.startswith("local-cluster"):
-            raise BadInput(f"master {master!r} has no executors to add; use the address of a cluster, or dry_run")
+            raise BadInput(f"master {master!r} has no executors to add; use the address of a cluster, or enforce=False")
 
     def setting(self, name: str, default: str) -> str:
         return str(self.context.getConf().get(name, default))
@@ -229,6 +229,6 @@ def explain(error: Exception, what: str, version: str) -> BadInput | Retry:
     if kinds & {"Py4JError", "TypeError", "AttributeError", "KeyError"}:
         return BadInput(
             f"cannot {what}: it is internal to Spark, known in {PINNED} and not there in {version} ({said}); "
-            f"use Spark {PINNED}, or the command, webhook or dry_run actuator"
+            f"use Spark {PINNED}, or the command or webhook actuator"
         )
     return Retry(f"cannot {what} on Spark {version}: {said}")

@@ -4,7 +4,7 @@ pilot = Pilot("parse", (NodeType("small", 1.0, 1.0), NodeType("fast", 2.0, 2.2))
 step = pilot.step(observation, link.orders(), clock())   # an Observation: time is the start of the slot
 done, why = actuate(step.change)                         # Reconfiguration(): nothing came of it
 decision = pilot.acted(step, done, why)
-link.report("parse", [decision.document()])
+link.report("parse", [decision.to_json()])
 """
 
 from scaler.agent.pilot import Pilot

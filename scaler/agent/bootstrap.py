@@ -25,12 +25,6 @@ def find_most(orders: Orders | None, operator: str, k_max: int | None) -> float:
     return min((k for k in limits if k is not None), default=float("inf"))
 
 
-def is_dry(orders: Orders | None, operator: str) -> bool:
-    """Whether somebody has said that nothing is to be done, only told."""
-    guards = {} if orders is None else orders.guards
-    return any("dry_run" in guards.get(whose, {}) for whose in ("", operator))
-
-
 def raise_to(there: Mapping[str, int], wanted: Mapping[str, int], most: float) -> dict[str, int]:
     """As many more as are wanted, type by type, and no more in all than there may be."""
     target = dict(there)

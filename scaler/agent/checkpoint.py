@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scaler.agent.policy_instance import PolicyInstance, build_policy_instance
 from scaler.agent.shadow_run import Virtual
 from scaler.guards.change_history import History
-from scaler.model.decision import Decision, Step
+from scaler.model.decision import Step, parse_decision
 from scaler.model.errors import BadInput
 from scaler.model.nodes import Deployment, NodeType, Reconfiguration
 from scaler.model.orders import Objective, parse_objective
@@ -54,7 +54,7 @@ def pack(memory: Memory, seats: Mapping[int, PolicyInstance], last: PolicyInstan
         "history": asdict(memory.history),
         "failed": [[*pair_of(change), when] for change, when in memory.failed.items()],
         "before": None if memory.before is None else row_of(memory.before),
-        "pending": None if memory.pending is None else asdict(memory.pending),
+        "pending": None if memory.pending is None else write_step(memory.pending),
         "since": memory.since,
         "latest": memory.latest,
         "seats": [write_seat(seat, any(seat is s for s in seats.values()), seat is last) for seat in sitting],
@@ -147,9 +147,13 @@ def read_history(table: Mapping[str, Any]) -> History:
     return History(tuple(map(float, table["changes"])), int(table["wish"]), float(table["wished_since"]))
 
 
+def write_step(step: Step) -> dict[str, Any]:
+    return {"decision": step.decision.to_json(), "change": asdict(step.change), "proposed": asdict(step.proposed)}
+
+
 def read_step(table: Mapping[str, Any]) -> Step:
     changes = (Reconfiguration(**table[name]) for name in ("change", "proposed"))
-    return Step(Decision(**table["decision"]), *changes)
+    return Step(parse_decision(table["decision"]), *changes)
 
 
 def write_seat(seat: PolicyInstance, sits: bool, last: bool) -> dict[str, Any]:

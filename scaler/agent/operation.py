@@ -16,10 +16,13 @@ from typing import Any, Protocol
 
 from scaler.acting.actuator import Actuator
 from scaler.agent import Decision, Pilot, Step
-from scaler.agent.bootstrap import choose_first, find_most, is_dry, raise_to
+from scaler.agent.bootstrap import choose_first, find_most, raise_to
 from scaler.agent.checkpoint_file import put_target, read_checkpoint, read_target, write_checkpoint
 from scaler.agent.checkpoint_mirror import CheckpointCopy
 from scaler.agent.pending import FAILED, REACHED, ArrivalTimeouts, PendingReplicas, ask, compare, refuse
+from scaler.guards import is_dry_run
+from scaler.guards.dry_run import GUARD_NAME as DRY_RUN_GUARD
+from scaler.model.decision import LIMIT, UNAVAILABLE, Objection
 from scaler.model.errors import BadInput, Retry
 from scaler.model.nodes import NOTHING, Deployment, NodeType, Reconfiguration
 from scaler.model.orders import Orders
@@ -28,7 +31,7 @@ from scaler.sensing.observation import (
     fill_from_previous,
     find_scale_in_objection,
     is_whole,
-    make_detail,
+    list_figures,
     make_samples,
     observe,
 )
@@ -57,7 +60,7 @@ class OrderSource(Protocol):
 
 
 class Operation:
-    """Not for two threads at a time. `enforce`: False decides and records, and changes nothing."""
+    """Not for two threads at a time. Without `enforce` the pilot has the guard `dry_run`, and nothing is changed."""
 
     def __init__(
         self,
@@ -76,7 +79,8 @@ class Operation:
     ) -> None:
         self.operator, self.nodes = operator, tuple(nodes)
         self.pilot, self.sensor, self.actuator, self.office = pilot, sensor, actuator, office
-        self.enforce, self.policy, self.patience, self.checkpoint = enforce, policy, patience, checkpoint
+        self.policy, self.patience, self.checkpoint = policy, patience, checkpoint
+        pilot.guards |= {} if enforce else {DRY_RUN_GUARD: True}
         self.on_decision, self.copies = on_decision, copies
         self.ledger = PendingReplicas()
         self.awaited: tuple[Step, ...] = ()  # that asked for what has not come yet
@@ -122,10 +126,10 @@ class Operation:
         self.ask_first(came, reading, now)
         seen, expected, barred = observe(shown, came, self.nodes), self.expect(came), self.find_barred(now)
         step = self.pilot.step(
-            seen, self.take_orders(), now, expected, make_detail(shown), find_scale_in_objection(shown), barred
+            seen, self.take_orders(), now, expected, list_figures(shown), find_scale_in_objection(shown), barred
         )
         decision = self.pilot.acted(step, *self.act(step, came, now))
-        self.office.report(self.operator, [one.document() for one in (*told, decision)], make_samples(reading))
+        self.office.report(self.operator, [one.to_json() for one in (*told, decision)], make_samples(reading))
         self.tell(decision, reading)
         self.keep(now)
         return decision
@@ -159,21 +163,25 @@ class Operation:
         except Exception as error:
             self.note("the actuator cannot count replicas", error)
             return None
-        if found is not None or self.enforce or reading.replicas is None:
+        if found is not None or reading.replicas is None or not self.is_dry_run():
             return found
         return {name: round(n) for name, n in reading.replicas.items()}
 
     def take_orders(self) -> Orders | None:
-        """As they came, but for what this driver was started with: its own policy, and whether it may act."""
+        """As they came, but for the policy that this driver was started with."""
         orders = self.office.orders()
         if orders is None:
             return None
         if self.policy is not None and orders.objective is not None:
             options = orders.objective.options if orders.objective.policy == self.policy else {}
             orders = replace(orders, objective=replace(orders.objective, policy=self.policy, options=options))
-        if not self.enforce:
-            orders = replace(orders, guards={**orders.guards, "": {**orders.guards.get("", {}), "dry_run": True}})
         return orders
+
+    def is_dry_run(self) -> bool:
+        """Whether this driver or the orders of now say that nothing is to be changed."""
+        orders = self.office.orders()
+        stated = [] if orders is None else [orders.guards.get(whose, {}) for whose in ("", self.operator)]
+        return any(map(is_dry_run, (self.pilot.guards, *stated)))
 
     def settle(self, came: Mapping[str, int] | None, now: float) -> list[Decision]:
         """Hold what came against what was asked for; the decisions that came to nothing, if any did."""
@@ -200,21 +208,21 @@ class Operation:
     def name_type(self, step: Step) -> str:
         return self.nodes[step.change.node_type].name
 
-    def find_barred(self, now: float) -> dict[str, str]:
+    def find_barred(self, now: float) -> dict[str, Objection]:
         """Node types of which none came lately, and why they are not asked for."""
-        said = {node.name: refuse(self.ledger, node.name, now) for node in self.nodes}
-        return {name: why for name, why in said.items() if why is not None}
+        said = ((node.name, refuse(self.ledger, node.name, now)) for node in self.nodes)
+        return {name: Objection(LIMIT, UNAVAILABLE, why, {"node_type": name}) for name, why in said if why is not None}
 
     def ask_first(self, came: Mapping[str, int] | None, reading: Reading, now: float) -> None:
         """Before anything else was asked for: what a stream needs to begin with (see first.py)."""
-        if not self.enforce or came is None or any(self.ledger.target().values()) or reading.has(NoteCode.STOPPED):
+        if came is None or any(self.ledger.target().values()) or reading.has(NoteCode.STOPPED) or self.is_dry_run():
             return
         orders = self.office.orders()
         there = {node.name: came.get(node.name, 0) for node in self.nodes}
         wanted = choose_first(there, self.had, self.restored)
         free = {name: n for name, n in wanted.items() if n <= there.get(name, 0) or self.is_free(name)}
         target = raise_to(there, free, find_most(orders, self.operator, self.pilot.k_max))
-        if target == there or is_dry(orders, self.operator):
+        if target == there:
             return
         try:
             self.actuator.ask(self.operator, target)
@@ -247,8 +255,6 @@ class Operation:
         if change.delta == 0:
             return NOTHING, ""
         node_type = self.nodes[change.node_type].name
-        if not self.enforce:
-            return NOTHING, "nothing is to be changed here (enforce=False)"
         if came is None:
             return NOTHING, "how many replicas serve cannot be told"
         try:

@@ -17,15 +17,36 @@ from numpy.typing import NDArray
 
 from scaler.agent.awaited import foresee, tell_awaited
 from scaler.agent.checkpoint import Memory, pack, unpack
+from scaler.agent.decide import DecisionContext, DecisionDraft, Proposal, apply_guards, decide, find_gap, hold
 from scaler.agent.fallback import fall_back
 from scaler.agent.policy_instance import PolicyInstance, build_policy_instance
-from scaler.agent.reasons import find_gap
 from scaler.agent.record import write_decision
-from scaler.agent.ruling import Court, Ruling, judge, weigh
-from scaler.agent.shadow_decision import rehearse
+from scaler.agent.shadow_decision import decide_in_shadow
 from scaler.guards.change_history import History, enter
-from scaler.guards.decision import describe
-from scaler.model.decision import ACTUATION_FAILED, HELD, Decision, Step
+from scaler.model.decision import (
+    ACTUATION,
+    ACTUATION_FAILED,
+    DEPLOYMENT_UNKNOWN,
+    FALLBACK,
+    HELD,
+    LIMIT,
+    METRICS,
+    NO_LIMIT,
+    NO_OBJECTIVE,
+    NO_ORDERS,
+    NODE_TYPE_UNKNOWN,
+    NOT_ACTUATED,
+    ORDERS,
+    PENDING,
+    POLICY,
+    POLICY_FAILED,
+    Decision,
+    Objection,
+    ShadowDecision,
+    SlotFigures,
+    Step,
+    describe_change,
+)
 from scaler.model.errors import BadInput
 from scaler.model.nodes import NOTHING, Deployment, NodeType, Reconfiguration
 from scaler.model.orders import Objective, Orders
@@ -55,12 +76,14 @@ class Pilot:
         complete: float = COMPLETE,
         kept: int = KEPT,
         again_s: float = 300.0,  # before a change that failed is asked for again
+        guards: Mapping[str, Any] | None = None,  # the driver's own, with or without orders
     ) -> None:
         self.operator, self.nodes, self.k_max, self.seed = operator, tuple(nodes), k_max, seed
         self.names = tuple(node.name for node in nodes)
         if not nodes or len(set(self.names)) < len(nodes) or (k_max is not None and k_max < 1):
             raise BadInput(f"operator {operator!r} needs node types with a name each, and a k_max of at least 1")
         self.slot_s, self.away_s, self.complete, self.again_s = slot_s, away_s, complete, again_s
+        self.guards = dict(guards or {})
         self.seats: dict[int, PolicyInstance] = {}
         self.last: PolicyInstance | None = None  # that led last, for its limits
         self.kept: deque[Transition] = deque(maxlen=kept)
@@ -77,16 +100,16 @@ class Pilot:
         orders: Orders | None,
         now: float,
         asked: Deployment | None = None,
-        more: Mapping[str, Any] | None = None,
-        unsure: str = "",
-        barred: Mapping[str, str] | None = None,
+        figures: SlotFigures | None = None,
+        no_scale_in: Objection | None = None,
+        barred: Mapping[str, Objection] | None = None,
     ) -> Step:
         """Decide about a slot; nan is a rate, a response time or a utilisation that is not known.
 
         `observation.time` is the start of the slot. `asked` is the deployment once everything asked for has come: it is
-        what is decided about, and nothing is taken away before it is there. `unsure` says why nothing is to be taken
-        away otherwise ("the rate is that of before"), `barred` why none of a node type, by name, is to be added. `more`
-        goes into what was seen ("backlog").
+        what is decided about, and nothing is taken away before it is there. `no_scale_in` says why nothing is to be
+        taken away otherwise (a backlog), `barred` why none of a node type, by name, is to be added. `figures` go into
+        the record.
         """
         if self.pending is not None:
             self.acted(self.pending, NOTHING, "nobody reported on it")
@@ -95,17 +118,21 @@ class Pilot:
         gap = find_gap(observation, len(self.names), self.complete)
         awaited = None if asked == observation.deployment else asked
         shadow = None
-        if gap:
+        if gap is not None:
             self.forget()
         else:
             shadow = self.teach(observation, orders, self.find_lead(orders, observation)[0])
         lead, why = self.find_lead(orders, observation)  # anew: one may have failed while it learned
-        court = Court(self.operator, self.names, orders, self.history, self.failed, self.again_s, unsure, barred or {})
-        ruling = self.rule(court, observation, now, lead, why, gap, awaited)
+        self.follow_lead(lead, now)
+        context = replace(
+            self.make_context(orders), failed=self.failed, retry_s=self.again_s, no_scale_in=no_scale_in,
+            barred=barred or {},
+        )  # fmt: skip
+        draft = hold(gap) if gap is not None else self.draft(context, observation, now, lead, why, awaited)
         if lead is not None and lead.fault:
             lead = None
-        decision = write_decision(observation, ruling, lead, shadow, self.nodes, asked, more or {})
-        self.pending = Step(decision, ruling.change, ruling.proposed)
+        decision = write_decision(observation, draft, lead, shadow, self.nodes, asked, figures or SlotFigures())
+        self.pending = Step(decision, draft.change, draft.proposed)
         return self.pending
 
     def acted(self, step: Step, done: Reconfiguration, why: str = "") -> Decision:
@@ -124,10 +151,11 @@ class Pilot:
             return decision
         if change.delta != 0:
             self.failed[change] = max(decision.time, self.latest)
-        decided, did = describe(change, self.names), describe(done, self.names)
+        decided, did = describe_change(change, self.names), describe_change(done, self.names)
         because = f": {why[:400]}" if why else ""
         reason = f"{decided.capitalize()} was decided, and {did} was done{because}; {decision.reason}"
-        return replace(decision, kind=ACTUATION_FAILED, reason=reason)
+        objection = Objection(ACTUATION, NOT_ACTUATED, why[:400] or f"{did} was done")
+        return replace(decision, kind=ACTUATION_FAILED, reason=reason, code=NOT_ACTUATED, objections=(objection,))
 
     def follow(self, orders: Orders | None) -> None:
         """Have a seat for each objective of the orders, and for no other; without orders, those that there are."""
@@ -147,29 +175,37 @@ class Pilot:
             seats[version] = seat
         self.seats = seats
 
-    def find_lead(self, orders: Orders | None, seen: Observation) -> tuple[PolicyInstance | None, str]:
+    def make_context(self, orders: Orders | None) -> DecisionContext:
+        return DecisionContext(self.operator, self.names, orders, self.history, self.guards)
+
+    def find_lead(self, orders: Orders | None, seen: Observation) -> tuple[PolicyInstance | None, Objection | None]:
         """Under which objective the operator acts in this slot, or why under none."""
         if orders is None:
-            return None, "no orders have come"
+            return None, Objection(ORDERS, NO_ORDERS, "no orders have come")
         candidate, found = orders.candidate, []
         if candidate is not None and candidate.leads(self.operator, seen.time):
             found.append(candidate.objective)
         if orders.objective is not None:
             found.append(orders.objective)
-        why = "the manager has set no objective"
+        why: Objection | None = Objection(ORDERS, NO_OBJECTIVE, "the manager has set no objective")
         for objective in found:
             seat = self.seats[objective.version]
             why = self.find_fault(seat, seen)
-            if not why:
-                return seat, ""
+            if why is None:
+                return seat, None
         return None, why
 
-    def find_fault(self, seat: PolicyInstance, seen: Observation) -> str:
-        """Why a seat cannot decide about this observation; "" where it can."""
-        if seat.fault or seat.view is None or len(seen.deployment.replicas) != len(self.names):
-            return seat.fault
-        unknown = ", ".join(self.names[i] for i in seat.view.unknown(seen.deployment))
-        return f"replicas run on {unknown}, which objective {seat.objective.version} does not know" if unknown else ""
+    def find_fault(self, seat: PolicyInstance, seen: Observation) -> Objection | None:
+        """Why a seat cannot decide about this observation."""
+        if seat.fault:
+            return Objection(POLICY, POLICY_FAILED, seat.fault)
+        if seat.view is None or len(seen.deployment.replicas) != len(self.names):
+            return None
+        unknown = [self.names[i] for i in seat.view.unknown(seen.deployment)]
+        if not unknown:
+            return None
+        message = f"replicas run on {', '.join(unknown)}, which objective {seat.objective.version} does not know"
+        return Objection(POLICY, NODE_TYPE_UNKNOWN, message, {"node_types": unknown})
 
     def forget(self) -> None:
         """What comes after a slot that was not seen did not follow from what was before it."""
@@ -177,7 +213,7 @@ class Pilot:
         for seat in self.seats.values():
             seat.virtual = None if seat.virtual is None else replace(seat.virtual, before=None)
 
-    def teach(self, seen: Observation, orders: Orders | None, lead: PolicyInstance | None) -> dict[str, Any] | None:
+    def teach(self, seen: Observation, orders: Orders | None, lead: PolicyInstance | None) -> ShadowDecision | None:
         """Let every policy learn what came of the last slot; what a candidate beside the lead would do now."""
         transition = self.connect(seen)
         if transition is not None:
@@ -191,11 +227,10 @@ class Pilot:
                 seat.learn(transition)
         if beside is None:
             return None
-        court = Court(self.operator, self.names, orders, self.history)
-        return rehearse(court, beside, seen, self.nodes, GAP * self.slot_s)
+        return decide_in_shadow(self.make_context(orders), beside, seen, self.nodes, GAP * self.slot_s)
 
     def find_candidate(self, orders: Orders | None, lead: PolicyInstance | None) -> PolicyInstance | None:
-        """The seat that is to be rehearsed."""
+        """The candidate whose shadow decisions are to be computed."""
         if orders is None or orders.candidate is None:
             return None
         seat = self.seats[orders.candidate.objective.version]
@@ -213,54 +248,59 @@ class Pilot:
         done = next((Reconfiguration(delta, i) for i, delta in enumerate(steps) if delta), NOTHING)
         return Transition(before, done, seen)
 
-    def rule(
-        self,
-        court: Court,
-        seen: Observation,
-        now: float,
-        lead: PolicyInstance | None,
-        why: str,
-        gap: str,
-        awaited: Deployment | None,
-    ) -> Ruling:
-        """What to do about the slot."""
+    def follow_lead(self, lead: PolicyInstance | None, now: float) -> None:
+        """Note who leads, or since when nobody does."""
         if lead is not None:
             self.last, self.since = lead, None
         else:
             self.since = now if self.since is None else min(self.since, now)
-        if gap:
-            return Ruling(HELD, f"Held: {gap}")
-        coming = ""
+
+    def draft(
+        self,
+        context: DecisionContext,
+        seen: Observation,
+        now: float,
+        lead: PolicyInstance | None,
+        why: Objection | None,
+        awaited: Deployment | None,
+    ) -> DecisionDraft:
+        """What to do about a slot of which enough is known."""
+        pending = None
         if awaited is not None:
             if len(awaited.replicas) != len(self.names):
-                return Ruling(HELD, "Held: what was asked for is on its way, and is not known by node type")
-            coming = f"what was asked for is on its way ({tell_awaited(seen.deployment, awaited, self.names)})"
-            court = replace(court, unsure=coming)
+                message = "what was asked for is on its way, and is not known by node type"
+                return hold(Objection(METRICS, DEPLOYMENT_UNKNOWN, message))
+            message = f"what was asked for is on its way ({tell_awaited(seen.deployment, awaited, self.names)})"
+            pending = Objection(LIMIT, PENDING, message)
+            context = replace(context, no_scale_in=pending)
             seen = foresee(seen, awaited, self.nodes if lead is None else lead.know_speeds(self.nodes))
-        ruling = None if lead is None else judge(court, lead, seen)
-        if ruling is None:
-            ruling = self.do_without(court, seen, now, why if lead is None else lead.fault)
-        said = ruling.reason if coming in ruling.reason else f"{ruling.reason}; {coming}"
-        return replace(ruling, reason=said, judged=seen)
+        draft = None if lead is None else decide(context, lead, seen)
+        if draft is None:
+            fault = why if lead is None else Objection(POLICY, POLICY_FAILED, lead.fault)
+            assert fault is not None
+            draft = self.do_without(context, seen, now, fault)
+        said = draft.reason if pending is None or pending in draft.objections else f"{draft.reason}; {pending.message}"
+        return replace(draft, reason=said, decided_on=seen)
 
-    def do_without(self, court: Court, seen: Observation, now: float, why: str) -> Ruling:
+    def do_without(self, context: DecisionContext, seen: Observation, now: float, why: Objection) -> DecisionDraft:
         """Hold, and after a while let the threshold policy decide."""
         self.since = now if self.since is None else self.since
         passed, limit = (now - self.since) / 3600.0, self.away_s / 3600.0
         view = None if self.last is None else self.last.view
         limits = [k for k in (self.k_max, None if view is None else view.task.k_max) if k is not None]
+        said = why.message
         if passed < limit:
-            return Ruling(
-                HELD, f"Held: {why}; after {limit:.3g} h without an objective the threshold policy takes over"
-            )
+            return hold(why, f"{said}; after {limit:.3g} h without an objective the threshold policy takes over")
         if not limits:
-            return Ruling(HELD, f"Held: {why}, and no limit on the number of replicas is known to go on with")
-        who = f"for {passed:.3g} h there has been nothing to pursue ({why}), so that the threshold policy decides: it"
+            message = f"{said}, and no limit on the number of replicas is known to go on with"
+            return hold(Objection(LIMIT, NO_LIMIT, message))
+        who = f"for {passed:.3g} h there has been nothing to pursue ({said}), so that the threshold policy decides: it"
         try:
             proposed = fall_back(seen, self.nodes, min(limits), view)
         except BadInput as error:
-            return Ruling(HELD, f"Held: {why}, and the threshold policy cannot decide ({error})")
-        return weigh(court, seen, proposed, who, None, min(limits))
+            message = f"{said}, and the threshold policy cannot decide ({error})"
+            return hold(Objection(POLICY, POLICY_FAILED, message))
+        return apply_guards(context, seen, Proposal(proposed, who, FALLBACK, None, min(limits)))
 
     def save(self) -> Arrays:
         """All that the pilot knows, as arrays by dotted name (fit for numpy.savez)."""

@@ -1,4 +1,4 @@
-"""The real rate in; what a candidate would see in a deployment of its own, which nobody pays for, out."""
+"""The deployment of a shadow run: what a candidate would see had it led from the start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every guard by the name it has in a configuration. Adding one is one file and one line here."""
+"""Registry of guards by their name in a configuration: adding one is one file and one line here."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from scaler.guards.blocked_hours import read_blocked_hours
 from scaler.guards.bounds import read_bounds
 from scaler.guards.cooldown import read_cooldown
 from scaler.guards.direction_lock import read_direction_lock
+from scaler.guards.dry_run import GUARD_NAME as DRY_RUN_GUARD
 from scaler.guards.dry_run import read_dry_run
 from scaler.guards.flap_budget import read_flap_budget
-from scaler.guards.guard import Guard, ReadGuard
-from scaler.guards.options import Table
+from scaler.guards.guard import Guard, GuardReader
+from scaler.guards.options import GuardOptions
 from scaler.guards.pin import read_pin
 from scaler.guards.stabilisation import read_stabilisation
 from scaler.model.errors import BadInput
 
-GUARDS: dict[str, ReadGuard] = {
+GUARDS: dict[str, GuardReader] = {
     "bounds": read_bounds,
     "cooldown": read_cooldown,
     "stabilisation": read_stabilisation,
@@ -25,7 +26,7 @@ GUARDS: dict[str, ReadGuard] = {
     "flap_budget": read_flap_budget,
     "pin": read_pin,
     "direction_lock": read_direction_lock,
-    "dry_run": read_dry_run,
+    DRY_RUN_GUARD: read_dry_run,
 }
 
 
@@ -40,10 +41,15 @@ def parse_guards(configuration: Mapping[str, Any], types: Sequence[str]) -> tupl
         if name not in GUARDS:
             raise BadInput(f"there is no guard {name!r}; choose of {', '.join(GUARDS)}")
         for settings in list_tables(name, value):
-            table = Table(name, settings, types)
+            table = GuardOptions(name, settings, types)
             guards.append(GUARDS[name](table))
             table.refuse_the_rest()
     return tuple(guards)
+
+
+def is_dry_run(configuration: Mapping[str, Any]) -> bool:
+    """Whether a configuration switches actuation off."""
+    return configuration.get(DRY_RUN_GUARD, False) not in (False, [])
 
 
 def list_tables(name: str, value: Any) -> list[Mapping[str, Any]]:

@@ -1,4 +1,4 @@
-"""Blocked hours: no change at these times of day on these weekdays, by the clock on the wall of a time zone.
+"""Blocked hours: no change at these times of day on these weekdays, by local time of a time zone.
 
 A span that passes midnight belongs to the weekday on which it begins. Where clocks are put forward, an hour of the span
 does not happen; where they are put back, it happens twice and is blocked both times.
@@ -13,8 +13,9 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from scaler.guards.change_history import History
-from scaler.guards.guard import ALLOWED, Guard, Verdict, block
-from scaler.guards.options import Table
+from scaler.guards.guard import Guard, object_to
+from scaler.guards.options import GuardOptions
+from scaler.model.decision import Objection
 from scaler.model.nodes import Reconfiguration
 from scaler.model.policy import Observation
 
@@ -30,14 +31,16 @@ class BlockedHours:
     zone: ZoneInfo
 
 
-def keep_hours(blocked: BlockedHours, proposed: Reconfiguration, seen: Observation, history: History) -> Verdict:
-    local = datetime.fromtimestamp(seen.time, blocked.zone)
-    if not covers(blocked, local):
-        return ALLOWED
-    now = f"{DAYS[local.weekday()]} {local:%H:%M} in {blocked.zone.key}"
-    span = f"{write_clock(blocked.from_min)} to {write_clock(blocked.to_min)}"
-    days = ", ".join(DAYS[i] for i in sorted(blocked.days))
-    return block(f"blocked_hours: it is {now}, and {span} is blocked on {days}")
+def block_hours(
+    hours: BlockedHours, proposed: Reconfiguration, seen: Observation, history: History
+) -> Objection | None:
+    local = datetime.fromtimestamp(seen.time, hours.zone)
+    if not covers(hours, local):
+        return None
+    now = f"{DAYS[local.weekday()]} {local:%H:%M} in {hours.zone.key}"
+    span = f"{write_clock(hours.from_min)} to {write_clock(hours.to_min)}"
+    days = ", ".join(DAYS[i] for i in sorted(hours.days))
+    return object_to("blocked_hours", f"it is {now}, and {span} is blocked on {days}", now=now, span=span, days=days)
 
 
 def covers(blocked: BlockedHours, local: datetime) -> bool:
@@ -49,14 +52,14 @@ def covers(blocked: BlockedHours, local: datetime) -> bool:
     return (late and today in blocked.days) or (early and (today - 1) % 7 in blocked.days)
 
 
-def read_blocked_hours(table: Table) -> Guard:
+def read_blocked_hours(table: GuardOptions) -> Guard:
     from_min, to_min = read_clock(table, "from"), read_clock(table, "to")
     if from_min in (to_min, DAY_MIN):
         raise table.wrong("from", write_clock(from_min), "another time than 'to', 23:59 at the latest")
-    return partial(keep_hours, BlockedHours(from_min, to_min, read_days(table), read_zone(table)))
+    return partial(block_hours, BlockedHours(from_min, to_min, read_days(table), read_zone(table)))
 
 
-def read_clock(table: Table, name: str) -> int:
+def read_clock(table: GuardOptions, name: str) -> int:
     """A time of day, "00:00" to "24:00", in minutes after midnight."""
     value = table.take(name)
     hours, colon, minutes = str(value).partition(":")
@@ -70,14 +73,14 @@ def write_clock(minutes: int) -> str:
     return f"{minutes // 60:02d}:{minutes % 60:02d}"
 
 
-def read_days(table: Table) -> frozenset[int]:
+def read_days(table: GuardOptions) -> frozenset[int]:
     value: Any = table.take("days", list(DAYS))
     if not isinstance(value, list | tuple) or not value or any(day not in DAYS for day in value):
         raise table.wrong("days", value, f"a list of {', '.join(DAYS)}")
     return frozenset(DAYS.index(day) for day in value)
 
 
-def read_zone(table: Table) -> ZoneInfo:
+def read_zone(table: GuardOptions) -> ZoneInfo:
     value = table.take("zone", "UTC")
     try:
         return ZoneInfo(str(value))

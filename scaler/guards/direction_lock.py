@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from scaler.guards.change_history import History
-from scaler.guards.guard import ALLOWED, Guard, Verdict, block, direction
-from scaler.guards.options import Table
+from scaler.guards.guard import Guard, direction, object_to
+from scaler.guards.options import GuardOptions
+from scaler.model.decision import Objection
 from scaler.model.nodes import Reconfiguration
 from scaler.model.policy import Observation
 
@@ -17,10 +18,12 @@ class DirectionLock:
     only: str  # "out" or "in"
 
 
-def lock(locked: DirectionLock, proposed: Reconfiguration, seen: Observation, history: History) -> Verdict:
+def lock(locked: DirectionLock, proposed: Reconfiguration, seen: Observation, history: History) -> Objection | None:
     way = direction(proposed)
-    return ALLOWED if way == locked.only else block(f"direction_lock: it would scale {way}, and only is {locked.only}")
+    if way == locked.only:
+        return None
+    return object_to("direction_lock", f"it would scale {way}, and only is {locked.only}", only=locked.only)
 
 
-def read_direction_lock(table: Table) -> Guard:
+def read_direction_lock(table: GuardOptions) -> Guard:
     return partial(lock, DirectionLock(table.choice("only", ("out", "in"))))

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from scaler.guards.change_history import MOST_CHANGES, History
-from scaler.guards.guard import ALLOWED, Guard, Verdict, block
-from scaler.guards.options import Table
+from scaler.guards.guard import Guard, object_to
+from scaler.guards.options import GuardOptions
+from scaler.model.decision import Objection
 from scaler.model.nodes import Reconfiguration
 from scaler.model.policy import Observation
 
@@ -18,14 +19,15 @@ class FlapBudget:
     hours: float
 
 
-def spend(budget: FlapBudget, proposed: Reconfiguration, seen: Observation, history: History) -> Verdict:
+def spend(budget: FlapBudget, proposed: Reconfiguration, seen: Observation, history: History) -> Objection | None:
     spent = sum(seen.time - when < budget.hours * 3600.0 for when in history.changes)
     if spent < budget.changes:
-        return ALLOWED
-    return block(f"flap_budget: {spent} changes in the last {budget.hours:g} h, and changes is {budget.changes}")
+        return None
+    message = f"{spent} changes in the last {budget.hours:g} h, and changes is {budget.changes}"
+    return object_to("flap_budget", message, changes=budget.changes, hours=budget.hours, spent=spent)
 
 
-def read_flap_budget(table: Table) -> Guard:
+def read_flap_budget(table: GuardOptions) -> Guard:
     return partial(
         spend, FlapBudget(table.count("changes", low=0, high=MOST_CHANGES), table.number("hours", 24.0, low=1e-3))
     )

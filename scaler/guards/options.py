@@ -11,7 +11,7 @@ from scaler.model.errors import BadInput
 MISSING: Any = object()
 
 
-class Table:
+class GuardOptions:
     """Reads settings one by one and knows which were asked for."""
 
     def __init__(self, guard: str, settings: Mapping[str, Any], types: Sequence[str]) -> None:

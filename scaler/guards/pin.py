@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from scaler.guards.change_history import History
-from scaler.guards.guard import ALLOWED, Guard, Verdict, block
-from scaler.guards.options import Table
+from scaler.guards.guard import Guard, object_to
+from scaler.guards.options import GuardOptions
+from scaler.model.decision import Objection
 from scaler.model.nodes import Deployment, Reconfiguration
 from scaler.model.policy import Observation
 
@@ -18,18 +19,19 @@ class Pin:
     types: tuple[str, ...]
 
 
-def hold(pin: Pin, proposed: Reconfiguration, seen: Observation, history: History) -> Verdict:
+def hold(pin: Pin, proposed: Reconfiguration, seen: Observation, history: History) -> Objection | None:
     if pin.at is None:
-        return block("pin: no change is allowed while it is set")
+        return object_to("pin", "no change is allowed while it is set")
     i = proposed.node_type
     missing = pin.at.replicas[i] - seen.deployment.replicas[i]
     if missing * proposed.delta > 0:
-        return ALLOWED
+        return None
     where = ", ".join(f"{n} on {name}" for n, name in zip(pin.at.replicas, pin.types, strict=True))
-    return block(f"pin: the change leads away from what at is: {where}")
+    at = dict(zip(pin.types, pin.at.replicas, strict=True))
+    return object_to("pin", f"the change leads away from what at is: {where}", at=at)
 
 
-def read_pin(table: Table) -> Guard:
+def read_pin(table: GuardOptions) -> Guard:
     wanted = table.by_type("at")
     if "at" not in table.settings:
         return partial(hold, Pin(None, table.types))

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from scaler.guards.change_history import History, lasting
-from scaler.guards.guard import ALLOWED, Guard, Verdict, block, direction
-from scaler.guards.options import Table
+from scaler.guards.guard import Guard, direction, object_to
+from scaler.guards.options import GuardOptions
+from scaler.model.decision import Objection
 from scaler.model.nodes import Reconfiguration
 from scaler.model.policy import Observation
 
@@ -18,14 +19,17 @@ class Stabilisation:
     in_s: float
 
 
-def stabilise(stabilisation: Stabilisation, proposed: Reconfiguration, seen: Observation, history: History) -> Verdict:
-    wait = stabilisation.out_s if proposed.delta > 0 else stabilisation.in_s
+def stabilise(
+    settings: Stabilisation, proposed: Reconfiguration, seen: Observation, history: History
+) -> Objection | None:
+    wait = settings.out_s if proposed.delta > 0 else settings.in_s
     lasted = lasting(history, proposed, seen.time)
     if lasted >= wait:
-        return ALLOWED
+        return None
     way = direction(proposed)
-    return block(f"stabilisation: the policy has wanted to scale {way} for {lasted:.0f} s, and {way}_s is {wait:g}")
+    message = f"the policy has wanted to scale {way} for {lasted:.0f} s, and {way}_s is {wait:g}"
+    return object_to("stabilisation", message, setting=f"{way}_s", value=wait, lasted_s=lasted)
 
 
-def read_stabilisation(table: Table) -> Guard:
+def read_stabilisation(table: GuardOptions) -> Guard:
     return partial(stabilise, Stabilisation(out_s=table.number("out_s", 0.0), in_s=table.number("in_s", 300.0)))

@@ -1,37 +1,174 @@
-"""What becomes of a slot in; the decision as the manager keeps it, and the change to make, out."""
+"""What an agent decided in a slot, and why: one value with one codec for driver, wire, database, page and metrics.
+
+A decision has a kind, a reason code to count by, a sentence for people, and as data the proposed change and every
+objection to it. Nothing is ever parsed out of a sentence. `parse_decision` reads what agents of other versions sent:
+missing keys take their defaults, unknown keys and values of other types are passed over.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from scaler.model.nodes import Deployment, Reconfiguration
+from scaler.model.wire import read_number, read_table, read_text
 
 SCALED, NO_CHANGE, BLOCKED, HELD = "SCALED", "NO_CHANGE", "BLOCKED", "HELD"
 ACTUATION_FAILED = "ACTUATION_FAILED"
+DRY_RUN = "DRY_RUN"  # it would have been SCALED, had not a person switched actuation off
+KINDS = (SCALED, NO_CHANGE, BLOCKED, HELD, ACTUATION_FAILED, DRY_RUN)
+
+GUARD, LIMIT, METRICS, ORDERS, POLICY, ACTUATION = "guard", "limit", "metrics", "orders", "policy", "actuation"
+SOURCES = (GUARD, LIMIT, METRICS, ORDERS, POLICY, ACTUATION)  # of objections
+
+# Reason codes besides the names of guards.
+PROPOSED = "policy"  # the policy's own proposal, change or none
+OVER_LIMIT = "over_limit"  # more replicas than allowed go one by one
+FALLBACK = "fallback"  # the threshold policy's proposal, without an objective
+REPLICA_LIMIT = "replica_limit"
+PENDING = "pending"
+BACKLOG = "backlog"
+METRICS_HELD = "metrics_held"  # the last known metrics stand for the slot
+UNAVAILABLE = "node_type_unavailable"
+FAILED_LATELY = "failed_lately"
+METRICS_INCOMPLETE = "metrics_incomplete"
+METRICS_MISSING = "metrics_missing"
+DEPLOYMENT_UNKNOWN = "deployment_unknown"
+NO_REPLICA = "no_replica"
+NO_ORDERS = "no_orders"
+NO_OBJECTIVE = "no_objective"
+NODE_TYPE_UNKNOWN = "node_type_unknown"
+GUARDS_UNREADABLE = "guards_unreadable"
+POLICY_FAILED = "policy_failed"
+NO_LIMIT = "no_limit"
+NOT_ACTUATED = "not_actuated"
+CODES = (
+    PROPOSED, OVER_LIMIT, FALLBACK, REPLICA_LIMIT, PENDING, BACKLOG, METRICS_HELD, UNAVAILABLE, FAILED_LATELY,
+    METRICS_INCOMPLETE, METRICS_MISSING, DEPLOYMENT_UNKNOWN, NO_REPLICA, NO_ORDERS, NO_OBJECTIVE, NODE_TYPE_UNKNOWN,
+    GUARDS_UNREADABLE, POLICY_FAILED, NO_LIMIT, NOT_ACTUATED,
+)  # fmt: skip
+
+MAX_REPLICAS = 2**31  # of a node type in a document
+
+
+@dataclass(frozen=True, slots=True)
+class Objection:
+    """One reason against a change, or against deciding at all."""
+
+    source: str  # one of SOURCES
+    code: str  # a guard's name, or one of CODES
+    message: str
+    data: Mapping[str, Any] = field(default_factory=dict)  # the setting and the figures behind the message
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.message}"
+
+    def to_json(self) -> dict[str, Any]:
+        return {"source": self.source, "code": self.code, "message": self.message, "data": dict(self.data)}
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedNote:
+    """One thing out of the ordinary in a slot, as sensors noted it."""
+
+    code: str  # "" of older agents
+    message: str
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"code": self.code, "message": self.message, "data": dict(self.data)}
+
+
+@dataclass(frozen=True, slots=True)
+class SlotFigures:
+    """What was known of a slot besides rate, response time and price; None where it is not known."""
+
+    utilisation: float | None = None
+    completeness: float | None = None  # share of the metrics that arrived
+    deployment: Mapping[str, int] = field(default_factory=dict)  # replicas by node type that met the slot
+    target: Mapping[str, int] = field(default_factory=dict)  # replicas once all ordered ones have arrived, if any
+    backlog: float | None = None  # tuples
+    notes: tuple[RecordedNote, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        document: dict[str, Any] = {
+            "utilisation": self.utilisation,
+            "deployment": dict(self.deployment),
+            "completeness": self.completeness,
+        }
+        document |= {"asked": dict(self.target)} if self.target else {}
+        document |= {} if self.backlog is None else {"backlog": self.backlog}
+        return document | ({"notes": [note.to_json() for note in self.notes]} if self.notes else {})
+
+
+@dataclass(frozen=True, slots=True)
+class ShadowDecision:
+    """What a candidate objective would have done in its own, imagined deployment."""
+
+    version: int | None
+    change: Mapping[str, int] = field(default_factory=dict)  # replicas to add (or remove, below 0) by node type
+    action: str | None = None
+    deployment: Mapping[str, int] = field(default_factory=dict)
+    response: float | None = None
+    bound: float | None = None
+    price: float | None = None
+    reason: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """One slot of one operator, as it goes into a report."""
+    """One slot of one operator."""
 
     time: float  # start of the slot, seconds since the epoch
-    kind: str
-    reason: str
-    action: str | None = None  # "+1 small"
+    kind: str  # one of KINDS
+    reason: str  # a sentence for people
+    code: str = ""  # why, for counting: the first objection's, or one of CODES; "" of agents that sent none
+    action: str | None = None  # "+1 small": the decided change in words
+    proposed: Mapping[str, int] = field(default_factory=dict)  # by the policy: replicas to add or remove by node type
+    objections: tuple[Objection, ...] = ()
     objective_version: int | None = None
     rate: float | None = None
     response: float | None = None  # whole response time as measured; infinite where overloaded
     bound: float | None = None  # on the whole response time
     price: float | None = None  # of the deployment that met the slot, per hour
-    seen: Mapping[str, Any] = field(default_factory=dict)
-    alternatives: Mapping[str, float] = field(default_factory=dict)  # what each is worth, less is better
-    shadow: Mapping[str, Any] | None = None  # what the candidate would have done
+    seen: SlotFigures = field(default_factory=SlotFigures)
+    alternatives: Mapping[str, float | None] = field(default_factory=dict)  # what each is worth, less is better
+    shadow: ShadowDecision | None = None
 
-    def document(self) -> dict[str, Any]:
-        """As plain values, for `Link.report`."""
-        return asdict(self)
+    @property
+    def wanted(self) -> str | None:
+        """The policy's proposal in words, done or not; None for no change."""
+        return name_change(self.proposed) or self.action
+
+    @property
+    def late(self) -> bool | None:
+        """Whether the response time exceeds its bound; None where either is not known."""
+        return None if self.response is None or self.bound is None else self.response > self.bound
+
+    def to_json(self) -> dict[str, Any]:
+        """As a document of plain values; `scaler.model.wire` writes its infinities."""
+        return {
+            "time": self.time,
+            "kind": self.kind,
+            "reason": self.reason,
+            "code": self.code,
+            "action": self.action,
+            "proposed": dict(self.proposed),
+            "objections": [objection.to_json() for objection in self.objections],
+            "objective_version": self.objective_version,
+            "rate": self.rate,
+            "response": self.response,
+            "bound": self.bound,
+            "price": self.price,
+            "seen": self.seen.to_json(),
+            "alternatives": dict(self.alternatives),
+            "shadow": None if self.shadow is None else self.shadow.to_json(),
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +180,105 @@ class Step:
     proposed: Reconfiguration  # by the policy, before the guards
 
 
+def parse_decision(document: Mapping[str, Any]) -> Decision:
+    """A decision from its document, of this or another version."""
+    objections = document.get("objections")
+    return Decision(
+        time=read_number(document.get("time")) or 0.0,
+        kind=str(document.get("kind", "")),
+        reason=str(document.get("reason", "")),
+        code=read_text(document.get("code")) or "",
+        action=read_text(document.get("action")),
+        proposed=read_counts(document.get("proposed")),
+        objections=tuple(map(parse_objection, objections)) if isinstance(objections, list | tuple) else (),
+        objective_version=read_whole(document.get("objective_version")),
+        rate=read_number(document.get("rate")),
+        response=read_number(document.get("response")),
+        bound=read_number(document.get("bound")),
+        price=read_number(document.get("price")),
+        seen=parse_figures(document.get("seen")),
+        alternatives={name: read_number(v) for name, v in read_table(document.get("alternatives")).items()},
+        shadow=parse_shadow(document.get("shadow")),
+    )
+
+
+def parse_objection(value: Any) -> Objection:
+    table = read_table(value)
+    source, code, message = (read_text(table.get(key)) or "" for key in ("source", "code", "message"))
+    return Objection(source, code, message, read_table(table.get("data")))
+
+
+def parse_figures(value: Any) -> SlotFigures:
+    table = read_table(value)
+    notes = table.get("notes")
+    return SlotFigures(
+        utilisation=read_number(table.get("utilisation")),
+        completeness=read_number(table.get("completeness")),
+        deployment=read_counts(table.get("deployment")),
+        target=read_counts(table.get("asked")),
+        backlog=read_number(table.get("backlog")),
+        notes=tuple(map(parse_note, notes)) if isinstance(notes, list | tuple) else (),
+    )
+
+
+def parse_note(value: Any) -> RecordedNote:
+    if isinstance(value, str):
+        return RecordedNote("", value)
+    table = read_table(value)
+    code, message = (read_text(table.get(key)) or "" for key in ("code", "message"))
+    return RecordedNote(code, message, read_table(table.get("data")))
+
+
+def parse_shadow(value: Any) -> ShadowDecision | None:
+    table = read_table(value)
+    if not table:
+        return None
+    return ShadowDecision(
+        version=read_whole(table.get("version")),
+        change=read_counts(table.get("change")),
+        action=read_text(table.get("action")),
+        deployment=read_counts(table.get("deployment")),
+        response=read_number(table.get("response")),
+        bound=read_number(table.get("bound")),
+        price=read_number(table.get("price")),
+        reason=read_text(table.get("reason")) or "",
+    )
+
+
+def read_whole(value: Any) -> int | None:
+    number = read_number(value)
+    return None if number is None or not math.isfinite(number) else int(number)
+
+
+def read_counts(value: Any) -> dict[str, int]:
+    """The counts of a mapping by node type, as far as they are counts."""
+    numbers = {name: read_number(item) for name, item in read_table(value).items()}
+    return {name: int(n) for name, n in numbers.items() if n is not None and abs(n) < MAX_REPLICAS and n == int(n)}
+
+
+def name_change(change: Mapping[str, int]) -> str | None:
+    """Render a change as "+1 small"; None for no change."""
+    return ", ".join(f"{delta:+d} {name}" for name, delta in change.items() if delta) or None
+
+
+def list_changes(change: Reconfiguration, types: Sequence[str]) -> dict[str, int]:
+    """Replicas to add, or to remove (below 0), by node type; empty for no change."""
+    return {} if change.delta == 0 else {types[change.node_type]: change.delta}
+
+
 def name_action(change: Reconfiguration, types: Sequence[str]) -> str | None:
-    """ "+1 small", or None for no change."""
-    return None if change.delta == 0 else f"{change.delta:+d} {types[change.node_type]}"
+    return name_change(list_changes(change, types))
 
 
 def name_alternative(change: Reconfiguration, types: Sequence[str]) -> str:
     return name_action(change, types) or "no change"
+
+
+def describe_change(change: Reconfiguration, types: Sequence[str]) -> str:
+    """A change within a sentence: "adding a replica on small"."""
+    if change.delta == 0:
+        return "no change"
+    return f"{'adding' if change.delta > 0 else 'removing'} a replica on {types[change.node_type]}"
 
 
 def count_by_name(deployment: Deployment, types: Sequence[str]) -> dict[str, int]:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from scaler.model.errors import BadInput
 from scaler.model.nodes import NodeType
+
+WEIGHTS = ("perf", "rcf", "res")  # keys in documents: performance, reconfiguration, resources
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,14 @@ class Weights:
             raise BadInput(f"the weights {values} (perf, rcf, res) must not be negative")
         if not abs(sum(values) - 1.0) <= 1e-6:
             raise BadInput(f"the weights {values} (perf, rcf, res) sum to {sum(values):g}, and must sum to 1")
+
+    def to_json(self) -> dict[str, float]:
+        return dict(zip(WEIGHTS, (self.performance, self.reconfiguration, self.resources), strict=True))
+
+
+def parse_weights(table: Mapping[str, Any]) -> Weights:
+    """Weights of a document; KeyError, TypeError or ValueError where it holds none."""
+    return Weights(*(float(table[key]) for key in WEIGHTS))
 
 
 @dataclass(frozen=True, slots=True)

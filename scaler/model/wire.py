@@ -1,7 +1,7 @@
-"""Plain values in; one line of JSON that every reader takes out.
+"""Plain values as JSON that every reader accepts, and back: infinities and NaN travel as texts.
 
-JSON has no infinity, and an overloaded operator's response time is infinite: it is written as the text "Infinity", as
-the manager reads it. What is not a number (nan) is not known, and so null.
+JSON has no infinity, and an overloaded operator's response time is infinite. As in Protocol Buffers' mapping to JSON
+such numbers are written as the texts "Infinity", "-Infinity" and "NaN", and come back as numbers.
 """
 
 from __future__ import annotations
@@ -9,21 +9,83 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from typing import Any
+
+SPELLED = {"Infinity": math.inf, "-Infinity": -math.inf, "NaN": math.nan}
 
 
 def write_line(document: Any) -> bytes:
-    """Without the end of the line; ValueError or TypeError where it cannot be said."""
-    return json.dumps(make_plain(document), allow_nan=False, separators=(",", ":")).encode()
+    """One line without its end, NaN as null: what a scaler does not know; ValueError or TypeError if impossible."""
+    return json.dumps(spell(document, nan=None), allow_nan=False, separators=(",", ":")).encode()
 
 
-def make_plain(value: Any) -> Any:
+def write_json(document: Any) -> str:
+    """The document as JSON text; TypeError where a value is not plain."""
+    try:
+        return json.dumps(document, allow_nan=False, ensure_ascii=False)
+    except (ValueError, TypeError):  # rare values are searched for only where they stop the fast path
+        return json.dumps(spell(document), allow_nan=False, ensure_ascii=False)
+
+
+def read_json(text: str | bytes) -> Any:
+    """The document of a JSON text, infinities and NaN as numbers."""
+    document = json.loads(text)
+    shown = text if isinstance(text, str) else text.decode()
+    return unspell(document) if 'Infinity"' in shown or '"NaN"' in shown else document
+
+
+def spell(value: Any, nan: str | None = "NaN") -> Any:
+    """The same with lists for tuples, Python's numbers for numpy's, and texts for numbers that JSON lacks."""
     if isinstance(value, Mapping):
-        return {str(key): make_plain(item) for key, item in value.items()}
+        return {str(key): spell(item, nan) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [make_plain(item) for item in value]
+        return [spell(item, nan) for item in value]
     if not isinstance(value, float | str) and hasattr(value, "item") and getattr(value, "ndim", None) == 0:
         value = value.item()  # a number of numpy's
     if isinstance(value, float) and not math.isfinite(value):
-        return None if math.isnan(value) else "Infinity" if value > 0.0 else "-Infinity"
+        return nan if math.isnan(value) else "Infinity" if value > 0.0 else "-Infinity"
     return value
+
+
+def unspell(value: Any) -> Any:
+    """The same with numbers where `spell` wrote texts."""
+    if isinstance(value, dict):
+        return {key: unspell(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [unspell(item) for item in value]
+    return SPELLED.get(value, value) if isinstance(value, str) else value
+
+
+def to_plain(value: Any) -> Any:
+    """Records as documents: by their own codec where they have one, else by the names of their fields."""
+    if hasattr(value, "to_json"):
+        return value.to_json()
+    if is_dataclass(value):
+        return {field.name: to_plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): to_plain(item) for key, item in value.items()}
+    return [to_plain(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def read_number(value: Any) -> float | None:
+    """A number, infinite and spelled ones too; None for anything else."""
+    if isinstance(value, str):
+        value = SPELLED.get(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+    return None if math.isnan(number) else number
+
+
+def read_table(value: Any) -> dict[str, Any]:
+    """A mapping with texts as keys; empty for anything else."""
+    return {str(key): item for key, item in value.items()} if isinstance(value, Mapping) else {}
+
+
+def read_text(value: Any) -> str | None:
+    """A text that is not blank; None for anything else."""
+    return value if isinstance(value, str) and value.strip() else None

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from scaler.model.decision import BACKLOG, LIMIT, METRICS, METRICS_HELD, Objection, RecordedNote, SlotFigures
 from scaler.model.nodes import Deployment, NodeType
 from scaler.model.policy import Observation
 from scaler.model.queueing import catch_up_rate
@@ -68,14 +69,16 @@ def is_whole(reading: Reading, complete: float) -> bool:
     return known and reading.completeness >= complete and not reading.has(*UNTRUSTED)
 
 
-def find_scale_in_objection(reading: Reading) -> str:
-    """Why no replica is to be removed on what is known of the slot; "" where nothing is against it."""
+def find_scale_in_objection(reading: Reading) -> Objection | None:
+    """Why no replica is to be removed on what is known of the slot."""
     if reading.has(NoteCode.BATCH_OUTLASTS_SLOT):
-        return "a batch outlasts the slot: what was known before is held"
+        return Objection(METRICS, METRICS_HELD, "a batch outlasts the slot: what was known before is held")
     if reading.backlog is None and is_back_to_back(reading) and (reading.utilisation or 0.0) >= WORKING_UTILISATION:
-        return "how much waits is not known, and batches follow each other"
+        return Objection(METRICS, BACKLOG, "how much waits is not known, and batches follow each other")
     late = reading.response is not None and math.isinf(reading.response)
-    return "what has waited is still to be worked off" if late or is_behind(reading) else ""
+    if not late and not is_behind(reading):
+        return None
+    return Objection(LIMIT, BACKLOG, "what has waited is still to be worked off", {"backlog": reading.backlog})
 
 
 def is_behind(reading: Reading) -> bool:
@@ -144,14 +147,10 @@ def observe(reading: Reading, deployed: Mapping[str, int] | None, nodes: Sequenc
     )
 
 
-def make_detail(reading: Reading) -> dict[str, Any]:
+def list_figures(reading: Reading) -> SlotFigures:
     """What a decision's record has of a slot besides the observation."""
-    detail: dict[str, Any] = {"completeness": reading.completeness}
-    if reading.backlog is not None:
-        detail["backlog"] = reading.backlog
-    if reading.notes:
-        detail["notes"] = [note.to_json() for note in reading.notes]
-    return detail
+    notes = tuple(RecordedNote(note.code.value, note.message, note.data) for note in reading.notes)
+    return SlotFigures(completeness=reading.completeness, backlog=reading.backlog, notes=notes)
 
 
 def make_samples(reading: Reading) -> list[dict[str, Any]]:

@@ -216,7 +216,7 @@ def attach(
     spark: SparkSession, setup: Setup, folder: Path, pinned: Pinned, actuator: Executors, timer: ServiceTimer
 ) -> Attachment:
     def note(operator: str, decision: Decision, reading: Reading) -> None:
-        line = {"operator": operator, "decision": decision.document(), "reading": asdict(reading), "told": time.time()}
+        line = {"operator": operator, "decision": decision.to_json(), "reading": asdict(reading), "told": time.time()}
         append(folder / "decisions.jsonl", line)
 
     settings = scaler.AttachSettings(

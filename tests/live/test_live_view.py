@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from scaler.model.decision import SlotFigures
 from scaler.model.errors import BadInput
 from tests.commands import refuse, run, succeed
 from tests.service.served import add_secret, service
@@ -80,7 +81,7 @@ def scene(progress: Progress) -> Scene:
 
 
 def test_slots_of_the_replay_are_a_scene_and_no_others(scene: Scene) -> None:
-    found = sorted(((m.time - FIRST) / SLOT_S, m.operator) for m in scene.moments)
+    found = sorted(((m.decision.time - FIRST) / SLOT_S, m.operator) for m in scene.moments)
     assert found == [(slot, operator) for slot in range(3) for operator in sorted(OPERATORS)]
     assert scene.node_types == ("large", "small")
     assert scene.changes == 1
@@ -112,7 +113,9 @@ def test_the_page_stands_alone_and_shows_every_decision(scene: Scene) -> None:
 def test_what_is_not_known_of_a_slot_breaks_lines_and_no_scale(scene: Scene) -> None:
     chart = write_operator(scene, COUNT)  # nothing is known of its first slot
     assert re.search(r'dx="8"[^>]*>5</text>', chart)
-    late = replace(scene.moments[-1], time=scene.moments[-1].time + SLOT_S, replicas=None)
+    last = scene.moments[-1]
+    later = replace(last.decision, time=last.decision.time + SLOT_S, seen=SlotFigures())
+    late = replace(last, decision=later)
     chart = write_operator(replace(scene, moments=(*scene.moments, late)), late.operator)
     assert re.search(r'<path class="area c1" d="M125 27.4L875 27.4L', chart)  # one replica from first to last
 

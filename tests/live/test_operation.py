@@ -50,7 +50,7 @@ def test_what_is_on_its_way_counts_as_there() -> None:
     assert [one.kind for one in made] == ["SCALED"] * 3 + ["NO_CHANGE"] * 3
     assert [target["small"] for target in plant.asked] == [2, 3, 4]
     assert "on its way (3 on small, now 1)" in made[2].reason
-    assert made[2].seen["asked"] == {"small": 3, "fast": 0}
+    assert made[2].seen.target == {"small": 3, "fast": 0}
 
 
 def test_nothing_is_given_back_before_what_was_asked_for_has_come() -> None:
@@ -58,7 +58,7 @@ def test_nothing_is_given_back_before_what_was_asked_for_has_come() -> None:
     made = run(make(plant, desk, slots=9), plant, 7)
     kinds = [one.kind for one in made]
     assert kinds[:4] == ["SCALED", "SCALED", "BLOCKED", "BLOCKED"]
-    assert "prudence" in made[2].reason
+    assert made[2].code == "pending"
     assert plant.asked[-1]["small"] < 3
 
 
@@ -72,7 +72,7 @@ def test_nothing_is_given_back_on_a_rate_of_before() -> None:
     made = run(operation, plant, 1, 1)
     assert made[0].kind == "BLOCKED"
     assert "a batch outlasts the slot" in made[0].reason
-    assert made[0].seen["completeness"] == 0.0
+    assert made[0].seen.completeness == 0.0
     assert plant.asked == []
 
 
@@ -133,8 +133,8 @@ def test_without_enforce_nothing_is_asked_for_and_it_is_said_what_would_have_bee
     plant, desk = Plant(lambda t: 900.0), Desk()
     (made,) = run(make(plant, desk, enforce=False), plant, 1)
     assert plant.asked == []
-    assert made.kind == "BLOCKED"
-    assert "would have been added" in made.reason
+    assert (made.kind, made.code, made.action, made.proposed) == ("DRY_RUN", "dry_run", None, {"small": 1})
+    assert "would have been added" in made.objections[0].message
 
 
 @pytest.mark.parametrize("code", UNTRUSTED)
@@ -142,7 +142,7 @@ def test_it_holds_on_what_a_restart_or_a_stall_measured(code: NoteCode) -> None:
     plant, desk = Plant(lambda t: 2500.0), Desk()
     plant.notes = (SlotNote(code),)
     (made,) = run(make(plant, desk), plant, 1)
-    assert (made.kind, [note["code"] for note in made.seen["notes"]]) == ("HELD", [code])
+    assert (made.kind, [note.code for note in made.seen.notes]) == ("HELD", [code])
 
 
 def test_a_sensor_that_fails_holds_and_is_heard_again() -> None:
@@ -257,7 +257,7 @@ def test_where_no_actuator_can_tell_replicas_are_those_that_were_seen_as_long_as
 
     plant, desk = Mute(lambda t: 2500.0), Desk()
     (made,) = run(make(plant, desk, enforce=False), plant, 1)
-    assert (made.kind, made.seen["deployment"]) == ("BLOCKED", {"small": 1, "fast": 0})
+    assert (made.kind, made.seen.deployment) == ("DRY_RUN", {"small": 1, "fast": 0})
     (made,) = run(make(plant, desk), plant, 1)
     assert (made.kind, plant.asked) == ("HELD", [])
 
@@ -276,7 +276,7 @@ def test_a_slot_whose_reports_come_in_the_next_is_decided_about_once_and_then() 
     made = run(operation, plant, 5)
     assert [one.kind for one in made[:2]] == ["HELD", "SCALED"]
     assert [one.rate for one in made] == [None, 900.0, 900.0, 900.0, 300.0]
-    assert all(one.seen["notes"][0]["code"] == "reported_late" for one in made[1:])
+    assert all(one.seen.notes[0].code == "reported_late" for one in made[1:])
 
 
 def test_without_enforce_nothing_is_asked_for_even_when_nobody_has_said_anything_for_hours() -> None:
@@ -286,7 +286,7 @@ def test_without_enforce_nothing_is_asked_for_even_when_nobody_has_said_anything
     operation.pilot.k_max, operation.pilot.away_s = 8, 3 * SLOT_S
     made = run(operation, plant, 8)
     assert made[0].kind == "HELD"
-    assert any("enforce=False" in one.reason for one in made)
+    assert "DRY_RUN" in {one.kind for one in made}
     assert plant.asked == []
 
 
@@ -297,7 +297,7 @@ def test_what_did_not_come_is_blocked_and_told_once() -> None:
     operation = make(plant, desk)
     operation.pilot.again_s = 0.0
     made = run(operation, plant, 9)
-    after = next(i for i, one in enumerate(made) if "supply" in one.reason)
+    after = next(i for i, one in enumerate(made) if one.code == "node_type_unavailable")
     assert {one.kind for one in made[after : after + 4]} == {"BLOCKED"}
     assert "was asked for and did not come, once; not again for" in made[after].reason
 

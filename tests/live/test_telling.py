@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from scaler.agent.reasons import situate
+from scaler.agent.decide import describe_slot
 from scaler.model.queueing import CATCH_UP_SLOTS
 from scaler.sensing.observation import (
     MAX_AGE_SLOTS,
@@ -15,7 +15,7 @@ from scaler.sensing.observation import (
     fill_from_previous,
     find_scale_in_objection,
     is_whole,
-    make_detail,
+    list_figures,
     observe,
 )
 from scaler.sensing.reading import NoteCode, Reading, SlotNote
@@ -30,6 +30,11 @@ CATCHING_UP, FULL = (SlotNote(NoteCode.CATCHING_UP),), (SlotNote(NoteCode.BATCHE
 OUTLASTS = (SlotNote(NoteCode.BATCH_OUTLASTS_SLOT),)
 LOST = (SlotNote(NoteCode.REPLICA_LOST, {"node_type": "small", "cause": "worker lost"}),)
 BLIND = Reading("count", 5.0, 10.0, utilisation=1.0, replicas={"small": 1.0}, completeness=0.0, running_time=7.0)
+
+
+def object_to_scale_in(reading: Reading) -> str:
+    objection = find_scale_in_objection(reading)
+    return "" if objection is None else objection.message
 
 
 def test_a_batch_that_outlasts_the_slot_leaves_what_was_known_in_force() -> None:
@@ -75,7 +80,7 @@ def test_a_slot_of_which_all_is_known_but_the_answers_has_those_of_before() -> N
     seen = replace(BLIND, arrival_rate=31.0, completeness=1.0)
     shown = fill_from_previous(seen, WHOLE, 0.8)
     assert (shown.arrival_rate, shown.response, shown.completeness) == (31.0, 6.0, 1.0)
-    assert find_scale_in_objection(shown) == "a batch outlasts the slot: what was known before is held"
+    assert object_to_scale_in(shown) == "a batch outlasts the slot: what was known before is held"
     assert fill_from_previous(replace(seen, utilisation=0.4), WHOLE, 0.8, decided=WHOLE.end).response is None
     assert not is_whole(seen, 0.8)
     assert is_whole(WHOLE, 0.8)
@@ -94,22 +99,22 @@ def test_a_slot_of_which_reports_come_later_is_decided_about_once_they_have() ->
         0.6,
     )
     assert shown.has(NoteCode.REPORTED_LATE)
-    assert find_scale_in_objection(shown) == ""
+    assert object_to_scale_in(shown) == ""
     seen = observe(shown, {"small": 2, "fast": 0}, NODES)
     assert (seen.completeness, seen.time) == (1.0, 5.0)
     assert seen.utilisation == pytest.approx(0.35)  # the same work on the two that are there by now
     assert fill_from_previous(dark, WHOLE, 0.8, decided=WHOLE.end) is dark
     full = fill_from_previous(replace(dark, notes=LOST), replace(WHOLE, notes=FULL), 0.8)
     assert full.notes == (*FULL, *LOST, SlotNote(NoteCode.REPORTED_LATE))
-    assert find_scale_in_objection(full) != ""
+    assert object_to_scale_in(full) != ""
 
 
 def test_nothing_is_given_back_where_batches_leave_no_rest_and_nobody_counts_what_waits() -> None:
     full = replace(WHOLE, backlog=None, batch_time=4.9)
-    assert find_scale_in_objection(full) == "how much waits is not known, and batches follow each other"
-    assert find_scale_in_objection(replace(full, batch_time=None, running_time=5.0)) != ""
+    assert object_to_scale_in(full) == "how much waits is not known, and batches follow each other"
+    assert object_to_scale_in(replace(full, batch_time=None, running_time=5.0)) != ""
     for rested in ({"batch_time": 3.0}, {"backlog": 0.0}, {"utilisation": 0.3}):
-        assert find_scale_in_objection(replace(full, **rested)) == ""
+        assert object_to_scale_in(replace(full, **rested)) == ""
 
 
 def test_who_works_is_not_idle_though_nothing_comes() -> None:
@@ -164,25 +169,25 @@ def test_who_is_behind_shows_what_replicas_that_never_rest_get_through() -> None
     assert estimate_utilisation(replace(behind, backlog=0.0, notes=OUTLASTS)) == pytest.approx(20.0 / 16.0)
     full = replace(behind, backlog=50.0, notes=FULL)
     assert estimate_utilisation(full) == pytest.approx(22.0 / 16.0)  # but not where each batch leaves some
-    assert find_scale_in_objection(full) == "what has waited is still to be worked off"
+    assert object_to_scale_in(full) == "what has waited is still to be worked off"
 
 
 def test_nothing_is_given_back_while_what_has_waited_is_worked_off() -> None:
-    assert find_scale_in_objection(WHOLE) == ""
+    assert object_to_scale_in(WHOLE) == ""
     for behind in ({"notes": CATCHING_UP}, {"backlog": 120.0}, {"response": math.inf}):
-        assert "still to be worked off" in find_scale_in_objection(replace(WHOLE, **behind))
+        assert "still to be worked off" in object_to_scale_in(replace(WHOLE, **behind))
     assert observe(replace(WHOLE, completeness=0.3), {"small": 1, "fast": 0}, NODES).completeness == 0.3
 
 
 def test_how_much_of_a_slot_was_seen_is_told_though_it_is_carried_on() -> None:
     shown = fill_from_previous(BLIND, WHOLE, 0.8)
     assert observe(shown, {"small": 1, "fast": 0}, NODES).completeness == 1.0
-    assert make_detail(shown)["completeness"] == 0.0
+    assert list_figures(shown).completeness == 0.0
 
 
 def test_what_waits_is_asked_for_beside_what_comes() -> None:
     deployed = {"small": 1, "fast": 0}
     seen = observe(replace(WHOLE, backlog=100.0), deployed, NODES)
     assert (seen.rate, seen.behind, seen.demand) == (20.0, 100.0 / (CATCH_UP_SLOTS * 5.0), 24.0)
-    assert "and 4 to catch up with" in situate(seen, None)
+    assert "and 4 to catch up with" in describe_slot(seen, None)
     assert observe(replace(WHOLE, backlog=None), deployed, NODES).demand == 20.0

@@ -81,7 +81,7 @@ def drive(
         decision = pilot.acted(step, done)
         assert decision.time == SLOT * t
         assert decision.reason
-        json.dumps(decision.document())
+        json.dumps(decision.to_json())
         decisions.append(decision)
         deployment = deployment.after(done)
         assert 1 <= deployment.parallelism <= K_MAX

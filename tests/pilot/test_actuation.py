@@ -41,7 +41,7 @@ def test_a_replica_that_never_arrived_is_told_later() -> None:
     later = pilot.step(replace(seen, time=60.0), orders, 60.0, asked=seen.deployment.after(step.change))
     assert later.decision.kind == "NO_CHANGE"  # what is on its way will do
     assert "is on its way" in later.decision.reason
-    assert later.decision.seen["asked"] != later.decision.seen["deployment"]
+    assert later.decision.seen.target != later.decision.seen.deployment
     pilot.acted(later, NOTHING)
     assert pilot.acted(step, NOTHING, "it never came").kind == "ACTUATION_FAILED"
     assert pilot.step(replace(seen, time=120.0), orders, 120.0).decision.kind == "BLOCKED"

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scaler.agent import Pilot
+from scaler.model.decision import METRICS, METRICS_HELD, Objection
 from scaler.model.nodes import NOTHING, Deployment, Reconfiguration
 from scaler.model.orders import Orders
 from scaler.model.policy import Observation
@@ -57,7 +58,7 @@ def test_what_is_missing_is_not_zero(seen: Observation, why: str) -> None:
     assert (decision.kind, decision.action) == ("HELD", None)
     assert why in decision.reason
     assert pilot.before is None
-    assert "NaN" not in json.dumps(decision.document())
+    assert "NaN" not in json.dumps(decision.to_json())
     assert decision.rate is None or decision.rate == 600.0
 
 
@@ -133,6 +134,7 @@ def test_alternatives_are_named() -> None:
     assert {"no change", "+1 A1", "+1 A2", "+1 A3", "-1 A1"} <= names
 
 
+GUESS = Objection(METRICS, METRICS_HELD, "a guess")
 deployments = st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 3)).map(Deployment)
 numbers = st.one_of(st.floats(), st.floats(0.0, 1000.0))
 
@@ -150,20 +152,20 @@ sights = st.builds(
 
 @settings(deadline=None, max_examples=120)
 @given(
-    st.lists(st.tuples(sights, st.none() | deployments, st.sampled_from(["", "a guess"])), min_size=1, max_size=12),
+    st.lists(st.tuples(sights, st.none() | deployments, st.sampled_from([None, GUESS])), min_size=1, max_size=12),
     st.sampled_from(["planner", "ql-pds", "threshold-o", "dhalion-c", "model-based", "ds2-s"]),
     st.booleans(),
 )
 def test_whatever_is_seen_and_awaited_there_is_a_decision(
-    story: list[tuple[Observation, Deployment | None, str]], policy: str, leads: bool
+    story: list[tuple[Observation, Deployment | None, Objection | None]], policy: str, leads: bool
 ) -> None:
     """Within bounds once all that was asked for has come; and nothing is taken away before, nor on a guess."""
     candidate = {"objective": make_objective(2, policy), "stage": "canary" if leads else "shadow", "share": 0.5,
                  "period_s": 4 * SLOT}  # fmt: skip
     pilot = Pilot("parse", NODES)
-    for sight, asked, unsure in story:
+    for sight, asked, no_scale_in in story:
         orders = make_orders(make_objective(), candidate, cooldown={})
-        step = pilot.step(sight, orders, sight.time, asked, None, unsure)
+        step = pilot.step(sight, orders, sight.time, asked, None, no_scale_in)
         decision = pilot.acted(step, step.change)
         assert decision.reason
         assert decision.kind in ("SCALED", "NO_CHANGE", "BLOCKED", "HELD")
@@ -171,4 +173,4 @@ def test_whatever_is_seen_and_awaited_there_is_a_decision(
         after = whole.after(step.change)
         assert step.change == NOTHING or min(after.replicas) >= 0
         assert step.change.delta <= 0 or after.parallelism <= K_MAX
-        assert step.change.delta >= 0 or (after.parallelism >= 1 and whole == sight.deployment and not unsure)
+        assert step.change.delta >= 0 or (after.parallelism >= 1 and whole == sight.deployment and no_scale_in is None)

@@ -29,7 +29,7 @@ def test_a_shadow_never_changes_the_real_decision(policy: str, stage: str) -> No
     beside, _ = drive(Pilot("parse", NODES), make_orders(objective, candidate), 200)
     assert real(beside) == alone
     shadows = [d.shadow for d in beside]
-    assert all(s is not None and s["version"] == 2 and s["bound"] == BOUND + CONSTANT for s in shadows)
+    assert all(s is not None and s.version == 2 and s.bound == BOUND + CONSTANT for s in shadows)
     follow_the_shadow(beside)
 
 
@@ -39,14 +39,13 @@ def follow_the_shadow(decisions: list[Decision]) -> None:
     for decision in decisions:
         shadow = decision.shadow
         assert shadow is not None
-        assert counts is None or shadow["deployment"] == counts
-        counts = dict(shadow["deployment"])
+        assert counts is None or shadow.deployment == counts
+        counts = dict(shadow.deployment)
         deployment = Deployment(tuple(counts[n.name] for n in NODES))
-        assert shadow["response"] == observe(deployment, decision.rate or 0.0, 0.0).response
-        assert shadow["price"] == sum(n.price * counts[n.name] for n in NODES)
-        if shadow["action"]:
-            delta, name = shadow["action"].split()
-            counts[name] += int(delta)
+        assert shadow.response == observe(deployment, decision.rate or 0.0, 0.0).response
+        assert shadow.price == sum(n.price * counts[n.name] for n in NODES)
+        for name, delta in shadow.change.items():
+            counts[name] += delta
 
 
 def test_a_roll_out_from_shadow_to_full() -> None:
@@ -69,7 +68,7 @@ def test_a_roll_out_from_shadow_to_full() -> None:
     assert set(pilot.seats) == {2}
     stretches = [decisions[a:b] for a, b in ((0, 50), (50, 60), (70, 80), (90, 100))]
     for stretch in (s for s in stretches if s[0].shadow):
-        assert stretch[0].shadow["deployment"] == stretch[0].seen["deployment"]  # type: ignore[index]
+        assert stretch[0].shadow.deployment == stretch[0].seen.deployment
         follow_the_shadow(stretch)
 
 

@@ -15,20 +15,22 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scaler.model.decision import KINDS, Objection, parse_decision
 from scaler.model.task import Weights
 from scaler.model.units import format_moment
 from tests.service.made_decisions import CLICKS, HOUR, NOW, SLOT
 from tests.service.showcase import furnish
 from tuner.cli.explain_command import explain as command
 from tuner.history.alternatives import compare, rank_alternatives
-from tuner.history.explanation import Account, Explanation, explain, read_candidate, read_seen
+from tuner.history.blocks import find_blocks
+from tuner.history.explanation import Account, Explanation, explain
 from tuner.store.applications import add_application
 from tuner.store.connection import Store, open_store
 from tuner.store.controls import set_control
 from tuner.store.decisions import list_decisions, save_decisions
 from tuner.store.objectives import add_objective
 from tuner.store.orders import save_orders
-from tuner.store.records import DECISION_KINDS, Control, DecisionRecord, ObjectiveRecord, Scaler
+from tuner.store.records import Control, DecisionRecord, ObjectiveRecord, Scaler
 from tuner.store.scalers import save_scalers
 from tuner.views.explanation_lines import to_lines
 from tuner.views.plain import to_json
@@ -40,11 +42,15 @@ STAY = DecisionRecord(
     {"no change": 0.31, "+1 small": 0.35, "-1 large": 0.44},
 )  # fmt: skip
 BLOCKED = replace(
-    STAY, kind="BLOCKED", action="-1 small",
+    STAY, kind="BLOCKED", action=None,
     reason="At 412 tuples/s answers took 3 ms; planner under objective 3 proposed removing a replica on small, which "
     "was blocked by direction_lock: it would scale in, and only is out; cooldown: the last change was 60 s ago, and "
     "in_s is 600",
-    alternatives={"-1 small": 0.2, "no change": 0.31},
+    alternatives={"-1 small": 0.2, "no change": 0.31}, code="direction_lock", proposed={"small": -1},
+    objections=[
+        Objection("guard", "direction_lock", "it would scale in, and only is out").to_json(),
+        Objection("guard", "cooldown", "the last change was 60 s ago, and in_s is 600").to_json(),
+    ],
 )  # fmt: skip
 
 
@@ -74,6 +80,11 @@ def only(explanation: Explanation) -> Account:
     return account
 
 
+def reason_of(explanation: Explanation) -> str:
+    decision = only(explanation).decision
+    return "" if decision is None else decision.reason
+
+
 def text(explanation: Explanation) -> str:
     return " ".join(" ".join(to_lines(explanation)).split())
 
@@ -91,13 +102,13 @@ def test_no_change_says_why_nothing_was_better(store: Store, ask: Callable[..., 
 
 def test_no_change_is_explained_though_a_change_was_worth_more_or_nothing_was_valued() -> None:
     better = replace(STAY, alternatives={"no change": 0.31, "+1 small": 0.3})
-    assert compare(better, rank_alternatives(better)) == (
+    assert compare(better.decision, rank_alternatives(better.decision)) == (
         "+1 small was worth 0.01 less than no change, which the policy did not find enough to change."
     )
     unvalued = replace(STAY, alternatives={})
-    assert "does not put a figure on alternatives" in compare(unvalued, rank_alternatives(unvalued))
+    assert "does not put a figure on alternatives" in compare(unvalued.decision, rank_alternatives(unvalued.decision))
     equal = replace(STAY, alternatives={"no change": 0.3, "+1 small": 0.3})
-    assert compare(equal, rank_alternatives(equal)).endswith("+1 small was worth the same.")
+    assert compare(equal.decision, rank_alternatives(equal.decision)).endswith("+1 small was worth the same.")
 
 
 def test_a_block_names_the_guard_and_who_set_it(store: Store, ask: Callable[..., Explanation]) -> None:
@@ -108,7 +119,7 @@ def test_a_block_names_the_guard_and_who_set_it(store: Store, ask: Callable[...,
         set_control(session, replace(lock, kind="pin", operator="count", who="bob"))
         set_control(session, replace(lock, kind="bounds", settings={"max": 3}, since=NOW + 1.0))  # after the slot
     account = only(ask())
-    assert [(b.guard, [c.who for c in b.set_by]) for b in account.blocked] == [
+    assert [(b.objection.code, [c.who for c in b.set_by]) for b in account.blocked] == [
         ("direction_lock", ["ann"]),
         ("cooldown", []),
     ]
@@ -132,14 +143,14 @@ def test_what_was_held_failed_or_overloaded_has_its_words(store: Store, ask: Cal
     said = text(ask())
     assert "ACTUATION_FAILED +1 small" in said
     assert "more than can be served" in said
-    assert json.loads(to_json(ask()))["operators"][0]["seen"]["response"] == "Infinity"
+    assert json.loads(to_json(ask()))["operators"][0]["decision"]["response"] == "Infinity"
 
 
 def test_the_newest_slot_at_or_before_the_time_is_explained(store: Store, ask: Callable[..., Explanation]) -> None:
     keep(store, *(replace(STAY, time=NOW - SLOT * i, reason=f"slot {i}") for i in range(5)))
-    assert only(ask()).reason == "slot 0"
-    assert (only(ask(at=NOW - SLOT)).reason, only(ask(at=NOW - SLOT)).age) == ("slot 1", 0.0)
-    assert (only(ask(at=NOW - SLOT - 1.0)).reason, only(ask(at=NOW - SLOT - 1.0)).age) == ("slot 2", SLOT - 1.0)
+    assert reason_of(ask()) == "slot 0"
+    assert (reason_of(ask(at=NOW - SLOT)), only(ask(at=NOW - SLOT)).age) == ("slot 1", 0.0)
+    assert (reason_of(ask(at=NOW - SLOT - 1.0)), only(ask(at=NOW - SLOT - 1.0)).age) == ("slot 2", SLOT - 1.0)
 
 
 def test_an_objective_is_followed_to_its_trial_and_its_stages(store: Store) -> None:
@@ -158,7 +169,7 @@ def test_an_objective_is_followed_to_its_trial_and_its_stages(store: Store) -> N
     assert "cost 3.1 ± 0.02/h instead of 4.4, violations 4 % instead of 2.1 %" in said
     assert "Violations rose from 2.1 % to 11.4 % of 180 slots" in said
     assert [one.operator for one in whole.operators] == list(CLICKS.rates)
-    assert all(one.candidate is not None and one.candidate.version == 3 for one in whole.operators)
+    assert [one.decision.shadow.version for one in whole.operators] == [3] * len(CLICKS.rates)  # type: ignore[union-attr]
     assert "objective 3 would have made no change, with" in text(whole)
 
 
@@ -233,18 +244,20 @@ KEYS = st.sampled_from(
 TABLE = st.dictionaries(KEYS | st.text(max_size=5), JSON, max_size=5)
 
 
-@given(TABLE, TABLE, st.none() | TABLE, st.sampled_from(DECISION_KINDS), st.none() | st.text(max_size=9), st.text())
+@given(TABLE, TABLE, st.none() | TABLE, st.sampled_from(KINDS), st.none() | st.text(max_size=9), st.text(), JSON, JSON)
 def test_odd_documents_are_read_as_far_as_they_can_be(
-    seen: dict[str, Any], alternatives: dict[str, Any], shadow: Any, kind: str, action: str | None, reason: str
-) -> None:
-    decision = replace(
-        STAY, seen=seen, alternatives=alternatives, shadow=shadow, kind=kind, action=action, reason=reason
-    )
-    ranked = rank_alternatives(decision)
-    account = Account(
-        "parse", None, NOW, 0.0, kind, action, reason, read_seen(decision), ranked, compare(decision, ranked),
-        candidate=read_candidate(shadow),
+    seen: dict[str, Any], alternatives: dict[str, Any], shadow: Any, kind: str, action: str | None, reason: str,
+    proposed: Any, objections: Any,
+) -> None:  # fmt: skip
+    record = replace(
+        STAY, seen=seen, alternatives=alternatives, shadow=shadow, kind=kind, action=action, reason=reason,
+        proposed=proposed, objections=objections,
     )  # fmt: skip
+    decision = record.decision
+    ranked = rank_alternatives(decision)
+    blocks = find_blocks(decision, [])
+    account = Account("parse", None, 0.0, decision, ranked, compare(decision, ranked), blocks)
+    assert parse_decision(decision.to_json()) == decision
     lines = to_lines(Explanation("shop", NOW, True, operators=(account,)))
     assert all(line.isprintable() for line in lines)
     json.loads(to_json(account))

@@ -43,7 +43,7 @@ def test_a_pilot_is_told_decides_and_is_heard(shop: httpx.Client, store: Store, 
         step = pilot.step(seen, link.orders(), 120.0)
         decision = pilot.acted(step, step.change)
         sample = {"start": 60.0, "end": 120.0, "evidence": "progress", "arrived": 11_400.0, "completeness": 1.0}
-        link.report("parse", [decision.document()], [sample], {"spark": "4.3.0"})
+        link.report("parse", [decision.to_json()], [sample], {"spark": "4.3.0"})
         wait_for(lambda: link.status().sent == 2)
     finally:
         link.stop()

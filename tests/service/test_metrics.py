@@ -22,11 +22,11 @@ from tuner.service.access.gate import make_gate
 from tuner.service.access.limits import Limits
 from tuner.service.app import make_app
 from tuner.service.exchange.service_settings import Settings
+from tuner.service.metrics.application_metrics import EVENTS
 from tuner.service.metrics.families import COUNTERS, GAUGES
 from tuner.service.metrics.meter import FRESH_S, Meter
 from tuner.service.metrics.newest import load_newest
 from tuner.service.metrics.qos_shares import join_neighbours
-from tuner.service.metrics.reason_classes import EVENTS, classify
 from tuner.store.connection import Store, open_store
 from tuner.store.decisions import save_decisions
 from tuner.store.events import add_event
@@ -35,7 +35,7 @@ from tuner.store.records import DecisionRecord, EventRecord, Scaler
 from tuner.store.retunings import add_request
 from tuner.store.scalers import save_scalers
 
-STAY = DecisionRecord("shop", "parse", NOW, "NO_CHANGE", "the policy proposed none")
+STAY = DecisionRecord("shop", "parse", NOW, "NO_CHANGE", "the policy proposed none", code="policy")
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 
@@ -144,7 +144,7 @@ def test_decisions_are_counted_from_the_first_look_and_pruning_turns_nothing_bac
     labels = {"application": "shop", "operator": "parse", "kind": "NO_CHANGE", "reason": "policy"}
     report(store, *(replace(STAY, time=NOW - SLOT * i) for i in range(1, 50)))
     assert value(scrape.look(), "tuner_decisions_total", **labels) == 0.0
-    report(store, STAY, replace(STAY, time=NOW + SLOT, kind="BLOCKED", reason="pin: replicas stay as they are"))
+    report(store, STAY, replace(STAY, time=NOW + SLOT, kind="BLOCKED", code="pin"))
     samples = scrape.look()
     assert value(samples, "tuner_decisions_total", **labels) == 1.0
     assert total(samples, "tuner_decisions_total", kind="BLOCKED", reason="pin") == 1.0
@@ -174,7 +174,7 @@ def test_what_is_missing_is_not_told_as_zero(store: Store, scrape: Scrape) -> No
 def test_names_of_any_kind_are_told_and_reasons_stay_few(store: Store, scrape: Scrape) -> None:
     scrape.look()
     names = ['a"b\nc\\d', "<script>", "é" * 50]
-    report(store, *(replace(STAY, application=name, operator=name, reason=f"{name} {i}", kind="HELD", time=NOW + i)
+    report(store, *(replace(STAY, application=name, operator=name, code=f"{name} {i}", kind="HELD", time=NOW + i)
                     for name in names for i in range(40)))  # fmt: skip
     samples = scrape.look()
     for name in names:
@@ -213,22 +213,16 @@ def test_looks_within_five_seconds_are_told_the_same(store: Store, scrape: Scrap
     assert scrape.look() != first
 
 
-@pytest.mark.parametrize(
-    ("kind", "reason", "expected"),
-    [
-        ("SCALED", "At 9 tuples/s ...; planner proposed adding a replica on small, and no guard objected", "policy"),
-        ("NO_CHANGE", "without an objective for 7 h (no orders have come), the threshold policy stayed", "fallback"),
-        ("BLOCKED", "..., which was blocked by cooldown: the last change was 60 s ago; pin: it is pinned", "cooldown"),
-        ("BLOCKED", "..., which was blocked by the limits: it would make 9 replicas, and 1 to 8 are allowed", "limits"),
-        ("BLOCKED", "of whatever", "other"),
-        ("HELD", "Held: 20 % of the metrics arrived, and 80 % are needed", "metrics"),
-        ("HELD", "Held: the manager has set no objective; after 6 h", "objective"),
-        ("HELD", "Held: at 9 tuples/s answers took 3 ms, and what was asked for is on its way: 2 on a", "actuation"),
-        ("ACTUATION_FAILED", "Adding a replica was decided, and no change was done", "actuation"),
-    ],
-)  # fmt: skip
-def test_reasons_are_of_few_classes(kind: str, reason: str, expected: str) -> None:
-    assert classify(kind, reason) == expected
+def test_decisions_are_counted_by_reason_code(store: Store, scrape: Scrape) -> None:
+    scrape.look()
+    codes = ("cooldown", "metrics_incomplete", "of a newer agent", None)
+    for i, code in enumerate(codes):
+        report(store, replace(STAY, time=NOW + SLOT * i, kind="DRY_RUN" if i else "BLOCKED", code=code))
+    samples = scrape.look()
+    assert total(samples, "tuner_decisions_total", kind="BLOCKED", reason="cooldown") == 1.0
+    assert total(samples, "tuner_decisions_total", kind="DRY_RUN", reason="metrics_incomplete") == 1.0
+    assert total(samples, "tuner_decisions_total", kind="DRY_RUN", reason="other") == 2.0
+    assert total(samples, "tuner_decisions_total", kind="BLOCKED", reason="other") == 0.0
 
 
 def test_neighbouring_stretches_are_read_at_once() -> None:

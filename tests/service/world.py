@@ -108,7 +108,7 @@ class World:
             step = pilot.step(seen, orders, time)
             self.deployments[name] = before.after(step.change) if step.change.delta else before
             decision = pilot.acted(step, step.change if step.change.delta else Reconfiguration())
-            decisions.append(DecisionRecord(self.app, name, **decision.document()))
+            decisions.append(DecisionRecord(self.app, name, **decision.to_json()))
             samples.append(self.sample(name, rate, response, before.parallelism, moments))
         self.slot += 1
         report(self.app, decisions, samples)

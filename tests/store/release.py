@@ -13,6 +13,7 @@ from pathlib import Path
 
 from sqlalchemy.orm import Session
 
+from scaler.model.decision import Decision, Objection
 from scaler.model.sample import Sample
 from scaler.model.task import Weights
 from tuner.store.applications import add_application
@@ -34,6 +35,7 @@ from tuner.store.records import (
     Token,
     Trial,
     TuningRun,
+    make_decision_record,
 )
 from tuner.store.retunings import save_retuning
 from tuner.store.runs import start_run
@@ -56,6 +58,8 @@ def fill(store: Store, revision: str) -> None:
             fill_tried(session)
         if revision >= "0003":
             fill_told(session)
+        if revision >= "0004":
+            fill_decided(session)
 
 
 def fill_measured(session: Session) -> None:
@@ -92,6 +96,14 @@ def fill_told(session: Session) -> None:
     save_decisions(
         session, [DecisionRecord("clicks", "parse", 120.0, "SCALED", "it was time", **figures, shadow=shadow)]
     )
+
+
+def fill_decided(session: Session) -> None:
+    objection = Objection("guard", "cooldown", "the last change was 60 s ago, and in_s is 600", {"value": math.inf})
+    decision = Decision(
+        180.0, "BLOCKED", "it was too early", "cooldown", proposed={"large": -1}, objections=(objection,)
+    )
+    save_decisions(session, [make_decision_record("clicks", "parse", decision)])
 
 
 def dump(revision: str) -> Path:

@@ -18,6 +18,7 @@ from sqlalchemy.orm import Session
 import tuner.store as store_package
 from scaler.model.errors import BadInput
 from scaler.model.sample import Sample
+from scaler.model.wire import read_json
 from tests.commands import run_or_raise
 from tests.store.conftest import POSTGRES
 from tests.store.release import fill
@@ -25,7 +26,6 @@ from tuner.cli.options import parse_span
 from tuner.store.checkup import check_store
 from tuner.store.connection import Store, open_store
 from tuner.store.export import count_rows, export_store, tables
-from tuner.store.json_text import read_json
 from tuner.store.prune import prune
 from tuner.store.runs import end_run, load_run
 from tuner.store.samples import save_samples

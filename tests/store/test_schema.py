@@ -93,9 +93,13 @@ def test_a_released_database_comes_up_and_goes_on_being_used(address: str, revis
             assert standing.bounds == {"parse": 0.01}
             assert list_decisions(session, "clicks")[-1].seen == {"response": float("inf")}
         if revision >= "0003":
-            assert list_decisions(session, "clicks")[0].response == 0.5
+            told = list_decisions(session, "clicks", until=180.0)[0]
+            assert (told.response, told.decision.reason, told.decision.objections) == (0.5, "it was time", ())
             assert [c.settings for c in list_controls(session, "clicks", 50.0)] == [{"only": "out"}]
             assert list_revisions(session) == {"clicks": 1}
+        if revision >= "0004":
+            (objection,) = list_decisions(session, "clicks")[0].decision.objections
+            assert (objection.code, objection.data) == ("cooldown", {"value": float("inf")})
     use(store)
     store.close()
 
@@ -109,6 +113,24 @@ def use(store: Store) -> None:
         run = start_run(session, TuningRun(version, "gp", 1, 10, 10.0), "me", 10.0)
         add_trial(session, run, Trial(run.id or 0, 0, {}, "complete", 1, 10.0, 11.0, surrogate_id=surrogate.id), 11.0)
         assert claim_run(session, run.id or 0, "next", 1000.0) is not None
+
+
+@pytest.mark.parametrize(
+    ("action", "proposed"),
+    [("+1 large", {"large": 1}), ("-1 an odd 'name\"", {"an odd 'name\"": -1}), (None, None), ("two large", None)],
+)
+def test_upgrade_fills_proposals_of_older_decisions(
+    address: str, action: str | None, proposed: dict[str, int] | None, tmp_path: Path
+) -> None:
+    old = put_released(address, "0003", tmp_path)
+    with old.engine.begin() as connection:
+        connection.execute(text("UPDATE decisions SET action = :action"), {"action": action})
+    upgrade_store(old)
+    old.close()
+    with closing(open_store(address)) as store, store.read() as session:
+        assert {(d.action, d.kind) for d in list_decisions(session, "clicks")} == {(action, "HELD"), (action, "SCALED")}
+        assert [d.proposed for d in list_decisions(session, "clicks")] == [proposed] * 2
+        assert [d.code for d in list_decisions(session, "clicks")] == [None] * 2
 
 
 def test_the_history_makes_what_the_models_say(store: Store) -> None:

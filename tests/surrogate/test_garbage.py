@@ -7,10 +7,11 @@ import pytest
 
 from scaler.model.errors import BadInput
 from scaler.model.sample import Sample
+from scaler.model.wire import read_json
 from tests.surrogate.worlds import WINDOW
 from tuner.pipeline.sources.column_rules import MEASURED
 from tuner.scenario.describe import format_application
-from tuner.store.json_text import read_json, write_json
+from tuner.store.json_text import write_json
 from tuner.surrogate.checks import CHECKS
 from tuner.surrogate.fit import check_drift_since, fit
 from tuner.surrogate.fitted_application import build_application

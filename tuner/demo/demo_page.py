@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from scaler.model.decision import SCALED, Decision
 from scaler.model.kernel import Floats
 from tuner.history.scene import Moment, Scene
 from tuner.simulation.columns import Columns
@@ -62,16 +63,16 @@ def write_costs(scene: Scene, static: Mapping[str, int], price: float) -> str:
 
 
 def write_operator(scene: Scene, operator: str) -> str:
-    moments = scene.of(operator)
-    if not moments:
+    decisions = scene.of(operator)
+    if not decisions:
         return f"<h2>{escape(operator)}</h2><p>It decided nothing.</p>"
-    at: Floats = (np.arange(len(moments)) + 0.5) / len(moments)
-    frame = Frame(time_ticks(None, len(moments) * scene.slot_s), scene.node_types)
-    bound = next((m.bound for m in reversed(moments) if m.bound is not None), None)
-    response = lay_out([m.response for m in moments])
+    at: Floats = (np.arange(len(decisions)) + 0.5) / len(decisions)
+    frame = Frame(time_ticks(None, len(decisions) * scene.slot_s), scene.node_types)
+    bound = next((d.bound for d in reversed(decisions) if d.bound is not None), None)
+    response = lay_out([d.response for d in decisions])
     shown = draw_response(frame, at, response, bound, operator) if bound is not None and known(response) else ""
-    replicas = np.array([[held.get(name, 0) for name in scene.node_types] for held in carry_on(moments)], float)
-    rates = bound_all(lay_out([m.rate for m in moments]))
+    replicas = np.array([[held.get(name, 0) for name in scene.node_types] for held in carry_on(decisions)], float)
+    rates = bound_all(lay_out([d.rate for d in decisions]))
     return (
         f"<h2>{escape(operator)}</h2>{shown}"
         f"{draw_replicas(frame, at, replicas, rates, operator) if known(rates) else ''}"
@@ -91,11 +92,12 @@ def bound_all(columns: Columns) -> Columns:
     return replace(columns, low=edges, high=edges)
 
 
-def carry_on(moments: Sequence[Moment]) -> Iterator[Mapping[str, int]]:
+def carry_on(decisions: Sequence[Decision]) -> Iterator[Mapping[str, int]]:
     """Replicas of each; where they are not known, those that were last, or first."""
-    held: Mapping[str, int] = next((moment.replicas for moment in moments if moment.replicas is not None), {})
-    for moment in moments:
-        held = held if moment.replicas is None else moment.replicas
+    deployments = [decision.seen.deployment for decision in decisions]
+    held: Mapping[str, int] = next(filter(None, deployments), {})
+    for deployment in deployments:
+        held = deployment or held
         yield held
 
 
@@ -113,7 +115,8 @@ def write_decisions(scene: Scene) -> str:
 
 
 def write_decision(moment: Moment, began: float) -> str:
-    what = f"{moment.kind} {moment.action}" if moment.action else moment.kind
-    best = ' class="best"' if moment.kind == "SCALED" else ""
-    cells = (f"{moment.time - began:.0f} s", moment.operator, what, moment.reason)
+    decision = moment.decision
+    what = f"{decision.kind} {decision.action}" if decision.action else decision.kind
+    best = ' class="best"' if decision.kind == SCALED else ""
+    cells = (f"{decision.time - began:.0f} s", moment.operator, what, decision.reason)
     return f"<tr{best}>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"

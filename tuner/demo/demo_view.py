@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from scaler.model.decision import ACTUATION_FAILED, BLOCKED, DRY_RUN, HELD, SCALED, Decision
 from tuner.demo.demo_plan import APP, LARGE, OPERATORS, SLOT_S, count_static
 from tuner.demo.demo_run import Progress
 from tuner.history.scene import Moment, Scene, set_scene
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 LAST = 8  # decisions that are shown
 BARS = "▁▂▃▄▅▆▇█"
 WIDE = 24
-COLOURS = {"SCALED": "green", "BLOCKED": "yellow", "HELD": "dim", "ACTUATION_FAILED": "red"}
+COLOURS = {SCALED: "green", BLOCKED: "yellow", HELD: "dim", ACTUATION_FAILED: "red", DRY_RUN: "cyan"}
 
 
 @contextmanager
@@ -45,8 +46,8 @@ class Lines:
             self.console.print(f"{progress.at}", markup=False, highlight=False, soft_wrap=True)
         scene = read_scene(progress)
         for moment in scene.moments if scene else ():
-            if (moment.time, moment.operator) not in self.told:
-                self.told.add((moment.time, moment.operator))
+            if (moment.decision.time, moment.operator) not in self.told:
+                self.told.add((moment.decision.time, moment.operator))
                 line = write_line(moment, scene.began if scene else 0.0)
                 self.console.print(line, markup=False, highlight=False, soft_wrap=True)
 
@@ -62,26 +63,30 @@ def read_scene(progress: Progress) -> Scene | None:
 
 def write_line(moment: Moment, began: float) -> str:
     """ "  40 s  parse  15.1/s  2.3 s of 5 s  1 small, 1 large  SCALED +1 large: At 15 tuples/s ..." """
-    action = f" {moment.action}" if moment.action else ""
+    decision = moment.decision
     return (
-        f"{moment.time - began:5.0f} s  {moment.operator:6} {say_rate(moment.rate):>8}  {say_response(moment):14} "
-        f"{say_replicas(moment):18} {moment.kind}{action}: {moment.reason}"
+        f"{decision.time - began:5.0f} s  {moment.operator:6} {say_rate(decision.rate):>8}  "
+        f"{say_response(decision):14} {say_replicas(decision):18} {name_did(decision)}: {decision.reason}"
     )
+
+
+def name_did(decision: Decision) -> str:
+    return f"{decision.kind} {decision.action}" if decision.action else decision.kind
 
 
 def say_rate(rate: float | None) -> str:
     return "?" if rate is None else f"{rate:.1f}/s"
 
 
-def say_response(moment: Moment) -> str:
-    took = "?" if moment.response is None else "overload" if math.isinf(moment.response) else f"{moment.response:.1f} s"
-    return took if moment.bound is None else f"{took} of {moment.bound:g} s"
+def say_response(decision: Decision) -> str:
+    response, bound = decision.response, decision.bound
+    took = "?" if response is None else "overload" if math.isinf(response) else f"{response:.1f} s"
+    return took if bound is None else f"{took} of {bound:g} s"
 
 
-def say_replicas(moment: Moment) -> str:
-    if moment.replicas is None:
-        return "?"
-    return ", ".join(f"{n} {name}" for name, n in moment.replicas.items() if n) or "none"
+def say_replicas(decision: Decision) -> str:
+    deployment = decision.seen.deployment
+    return ", ".join(f"{n} {name}" for name, n in deployment.items() if n) or ("none" if deployment else "?")
 
 
 def draw(progress: Progress, now: float) -> RenderableType:
@@ -107,14 +112,14 @@ def draw_operators(scene: Scene) -> RenderableType:
     for head in ("operator", "rate", "", "response", "", "replicas"):
         table.add_column(head, no_wrap=True)
     for operator in scene.operators:
-        moments = scene.of(operator)
-        if not moments:
+        decisions = scene.of(operator)
+        if not decisions:
             table.add_row(operator, "?", "", "?", "", "?")
             continue
-        last = moments[-1]
+        last = decisions[-1]
         style = "red" if last.late else "green" if last.late is False else "dim"
-        responses = [None if m.response is None else min(m.response, 3.0 * (m.bound or math.inf)) for m in moments]
-        rates = [m.rate for m in moments]
+        responses = [None if d.response is None else min(d.response, 3.0 * (d.bound or math.inf)) for d in decisions]
+        rates = [d.rate for d in decisions]
         table.add_row(
             operator, say_rate(last.rate), spark(rates), Text(say_response(last), style), spark(responses),
             say_replicas(last),
@@ -142,9 +147,10 @@ def draw_decisions(scene: Scene) -> RenderableType:
 
     table = Table(box=None, padding=(0, 2), pad_edge=False, show_header=False)
     for moment in scene.moments[-LAST:]:
-        what = f"{moment.kind} {moment.action}" if moment.action else moment.kind
+        decision = moment.decision
         table.add_row(
-            f"{moment.time - scene.began:.0f} s", moment.operator, Text(what, COLOURS.get(moment.kind, "")),
-            Text(moment.reason, overflow="ellipsis", no_wrap=True),
+            f"{decision.time - scene.began:.0f} s", moment.operator,
+            Text(name_did(decision), COLOURS.get(decision.kind, "")),
+            Text(decision.reason, overflow="ellipsis", no_wrap=True),
         )  # fmt: skip
     return table

@@ -1,14 +1,12 @@
-"""What each alternative was worth to the policy in; the same in order, and a sentence that compares them, out."""
+"""Rank what each alternative was worth to the policy, and compare them in a sentence."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
+from scaler.model.decision import HELD, NO_CHANGE, SCALED, Decision
 from scaler.model.units import format_number
-from tuner.history.plain_values import clean, read_number
-from tuner.store.records import DecisionRecord
+from tuner.history.plain_values import clean
 
 NOTHING = "no change"
 
@@ -24,26 +22,26 @@ class Alternative:
     wanted: bool  # by the policy
 
 
-def rank_alternatives(decision: DecisionRecord) -> tuple[Alternative, ...]:
+def rank_alternatives(decision: Decision) -> tuple[Alternative, ...]:
     """The best first; those without a number last."""
-    worths = {str(action): read_number(worth) for action, worth in dict(decision.alternatives).items()}
+    worths = decision.alternatives
     known = [worth for worth in worths.values() if worth is not None]
     best = min(known, default=None)
     done = find_done(decision)
-    wanted = decision.action or NOTHING if decision.kind != "HELD" else None
+    wanted = decision.wanted or NOTHING if decision.kind != HELD else None
     ordered = sorted(worths, key=lambda action: (worths[action] is None, worths[action] or 0.0, action != NOTHING))
     return tuple(Alternative(a, worths[a], subtract(worths[a], best), a == done, a == wanted) for a in ordered)
 
 
-def find_done(decision: DecisionRecord) -> str:
-    return decision.action or NOTHING if decision.kind == "SCALED" else NOTHING
+def find_done(decision: Decision) -> str:
+    return decision.action or NOTHING if decision.kind == SCALED else NOTHING
 
 
 def subtract(worth: float | None, best: float | None) -> float | None:
     return None if worth is None or best is None else 0.0 if worth == best else worth - best
 
 
-def compare(decision: DecisionRecord, ranked: tuple[Alternative, ...]) -> str:
+def compare(decision: Decision, ranked: tuple[Alternative, ...]) -> str:
     """Why the best was the best; for no change, why nothing was better."""
     known = [one for one in ranked if one.worth is not None]
     if not known:
@@ -51,16 +49,16 @@ def compare(decision: DecisionRecord, ranked: tuple[Alternative, ...]) -> str:
     best = known[0]
     second = next((one for one in known[1:]), None)
     ahead = "" if second is None else say_ahead(second)
-    if decision.kind == "NO_CHANGE":
+    if decision.kind == NO_CHANGE:
         if best.action == NOTHING:
             return f"Nothing was better than no change, worth {format_number(best.worth)}{ahead}."
         return say_against(best, known)
-    if best.action == (decision.action or NOTHING):
+    if best.action == (decision.wanted or NOTHING):
         return f"{describe(best.action)} was best, worth {format_number(best.worth)}{ahead}."
-    if decision.kind == "HELD":
+    if decision.kind == HELD:
         return f"{describe(best.action)} would have been best, but nothing is decided while the scaler holds."
     return (
-        f"{describe(best.action)} had the least worth; {clean(decision.action or NOTHING)} was what the policy wanted."
+        f"{describe(best.action)} had the least worth; {clean(decision.wanted or NOTHING)} was what the policy wanted."
     )
 
 
@@ -81,19 +79,13 @@ def say_against(best: Alternative, known: list[Alternative]) -> str:
     )
 
 
-def say_unvalued(decision: DecisionRecord) -> str:
-    if decision.kind == "HELD":
+def say_unvalued(decision: Decision) -> str:
+    if decision.kind == HELD:
         return "Nothing was weighed, for the scaler held."
-    if decision.kind == "NO_CHANGE":
+    if decision.kind == NO_CHANGE:
         return "The policy found nothing better than no change; it does not put a figure on alternatives."
     return "The policy does not put a figure on alternatives."
 
 
 def describe(action: str) -> str:
     return "No change" if action == NOTHING else clean(action)
-
-
-def of_candidate(shadow: Mapping[str, Any]) -> str:
-    """What a candidate would have done."""
-    action = shadow.get("action")
-    return clean(action) if isinstance(action, str) and action else NOTHING

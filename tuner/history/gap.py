@@ -1,16 +1,17 @@
-"""An operator and a moment at which it decided nothing in; why there is no decision, and what to do, out."""
+"""Explain why an operator has no decision at a moment, and what to do."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from scaler.model.units import format_duration, format_moment
+from scaler.model.units import find_moment, format_duration, format_moment
+from scaler.model.wire import read_number, read_table
 from tuner.history.plain_values import join_words, quote
-
-if TYPE_CHECKING:
-    from tuner.store.connection import Session
-    from tuner.store.records import DecisionRecord, Scaler
+from tuner.store.connection import Session
+from tuner.store.decisions import find_decision_time
+from tuner.store.objectives import list_objectives
+from tuner.store.records import DecisionRecord, Scaler
+from tuner.store.scalers import list_scalers
 
 NEAR_SLOTS = 3  # a decision further back than this says nothing of the moment
 
@@ -30,15 +31,13 @@ def find_gap(
     session: Session, app: str, operator: str, last: DecisionRecord | None, at: float, now: float, slot_s: float
 ) -> Gap | None:
     """None where the last decision is near enough to the moment to speak for it."""
-    from tuner.store.scalers import list_scalers
-
     if last is not None and at - last.time <= NEAR_SLOTS * slot_s:
         return None
     if at > now + slot_s:
         newest = "" if last is None else f"; the newest decision of {quote(operator)} is of {format_moment(last.time)}"
         return Gap("to come", f"This time is still to come{newest}.", "Ask about a time that is past.", since=now)
     scalers = [one for one in list_scalers(session, app) if one.operator == operator]
-    following = find_next(session, app, operator, at)
+    following = find_decision_time(session, app, operator, at)
     if last is not None:
         return say_silent(operator, last, following, scalers, at, now, slot_s)
     if following is not None:
@@ -51,15 +50,6 @@ def find_gap(
             "(tuner token make --scope report), then look at the driver's log.",
         )
     return say_idle(session, app, operator, scalers, at)
-
-
-def find_next(session: Session, app: str, operator: str, at: float) -> float | None:
-    from sqlalchemy import func, select
-
-    from tuner.store.models import DecisionRow as Row
-
-    mine = (Row.application == app, Row.operator == operator, Row.time > at)
-    return session.scalar(select(func.min(Row.time)).where(*mine))
 
 
 def say_silent(
@@ -117,11 +107,8 @@ def say_idle(session: Session, app: str, operator: str, scalers: list[Scaler], a
 
 def was_pursued(session: Session, app: str, at: float) -> bool:
     """Whether any objective had been let in by then."""
-    from tuner.history.plain_values import read_mapping, read_number
-    from tuner.store.objectives import list_objectives
-
     for objective in list_objectives(session, app):
-        told = [read_mapping(read_mapping(objective.evidence).get(stage)) for stage in ("shadow", "canary", "full")]
+        told = [read_table(read_table(objective.evidence).get(stage)) for stage in ("shadow", "canary", "full")]
         begun = [since for since in (read_number(stage.get("since")) for stage in told) if since is not None]
         if objective.state != "proposed" and min(begun, default=objective.created) <= at:
             return True
@@ -130,9 +117,5 @@ def was_pursued(session: Session, app: str, at: float) -> bool:
 
 def format_time(seconds: float) -> str:
     """As `--at` takes it."""
-    from datetime import UTC, datetime
-
-    try:
-        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}"
-    except (ValueError, OverflowError, OSError):
-        return f"{seconds:g}"
+    moment = find_moment(seconds)
+    return f"{seconds:g}" if moment is None else f"{moment:%Y-%m-%dT%H:%M:%S}"

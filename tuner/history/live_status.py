@@ -1,21 +1,21 @@
-"""An application in; how its scalers stand (alive, under which orders, on which replicas, why) out, as a document.
-
-It is read from a manager over HTTP, or from the database itself: both tell the same.
-"""
+"""How an application's scalers stand: alive, orders, replicas, last decision; over HTTP or from the database."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from scaler.model.decision import Decision
 from scaler.model.errors import BadInput
+from scaler.model.wire import spell
 from tuner.history.manager_client import Manager
-from tuner.history.scene import Moment, read_moment
-
-if TYPE_CHECKING:
-    from tuner.store.connection import Session
+from tuner.history.scene import read_moment
+from tuner.store.applications import load_application
+from tuner.store.connection import Session
+from tuner.store.decisions import list_decisions
+from tuner.store.orders import load_orders
+from tuner.store.scalers import list_scalers
 
 SILENT_SLOTS = 3.0  # without a word, after which a scaler is not alive
 LEAST_S = 30.0  # scalers hear of their orders every 30 s at least
@@ -30,11 +30,6 @@ def ask_status(manager: Manager, now: float) -> dict[str, Any]:
 
 
 def read_status(session: Session, app: str, now: float) -> dict[str, Any]:
-    from tuner.store.applications import load_application
-    from tuner.store.decisions import list_decisions
-    from tuner.store.orders import load_orders
-    from tuner.store.scalers import list_scalers
-
     load_application(session, app)
     scalers = [asdict(scaler) for scaler in list_scalers(session, app)]
     operators = {scaler["operator"] for scaler in scalers}
@@ -50,14 +45,14 @@ def describe(app: str, scalers: Rows, decisions: Rows, revision: int | None, now
         heard[str(scaler["operator"])] = scaler
     if not heard:
         raise BadInput(f"no scaler of {app!r} was ever heard of; its driver attaches them by scaler.attach")
-    told: dict[str, list[Moment]] = {}
-    for row in sorted(decisions, key=lambda row: -float(row["time"])):
-        told.setdefault(str(row["operator"]), []).append(read_moment(row))
+    told: dict[str, list[Decision]] = {}
+    for moment in sorted(map(read_moment, decisions), key=lambda moment: -moment.decision.time):
+        told.setdefault(moment.operator, []).append(moment.decision)
     operators = [describe_one(heard[name], told.get(name, []), now) for name in sorted(heard)]
     return {"application": app, "revision": revision, "operators": operators}
 
 
-def describe_one(scaler: Mapping[str, Any], last: list[Moment], now: float) -> dict[str, Any]:
+def describe_one(scaler: Mapping[str, Any], last: list[Decision], now: float) -> dict[str, Any]:
     """`last`: its last decisions, the newest first."""
     silent = now - float(scaler["last_seen"])
     slot = last[0].time - last[1].time if len(last) > 1 else 0.0
@@ -68,15 +63,6 @@ def describe_one(scaler: Mapping[str, Any], last: list[Moment], now: float) -> d
         "alive": silent <= max(LEAST_S, SILENT_SLOTS * slot),
         "silent_s": max(0.0, silent),
         "revision": scaler["revision"],
-        "replicas": None if newest is None else newest.replicas,
-        "last": None if newest is None else describe_moment(newest),
+        "replicas": None if newest is None else dict(newest.seen.deployment) or None,
+        "last": None if newest is None else spell(newest.to_json()),
     }
-
-
-def describe_moment(moment: Moment) -> dict[str, Any]:
-    response = moment.response
-    return {
-        "time": moment.time, "kind": moment.kind, "action": moment.action, "reason": moment.reason,
-        "rate": moment.rate, "response": "Infinity" if response is not None and math.isinf(response) else response,
-        "bound": moment.bound,
-    }  # fmt: skip

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from scaler.model.errors import BadInput
-from tuner.history.plain_values import read_mapping, read_number, read_text
+from scaler.model.wire import read_number, read_table, read_text
 
 if TYPE_CHECKING:
     from tuner.store.connection import Session
@@ -71,22 +71,22 @@ def find_pursued(session: Session, app: str, operator: str, version: int) -> Pur
         objective = load_objective(session, app, version)
     except BadInput:
         return Pursued(version, kept=False)
-    evidence, weights = read_mapping(objective.evidence), objective.weights
-    baseline = read_mapping(evidence.get("baseline"))
+    evidence, weights = read_table(objective.evidence), objective.weights
+    baseline = read_table(evidence.get("baseline"))
     return Pursued(
         version=version,
         kept=True,
         state=objective.state,
         changed=objective.changed,
         weights={"perf": weights.performance, "rcf": weights.reconfiguration, "res": weights.resources},
-        bound=read_number(read_mapping(objective.bounds).get(operator)),
+        bound=read_number(read_table(objective.bounds).get(operator)),
         provenance=objective.provenance,
         source=find_source(session, objective),
         before=pick_figures(baseline),
         after=pick_figures(evidence),
         confidence=read_number(evidence.get("confidence")),
         stages=list_stages(evidence),
-        reverted=read_mapping(evidence.get("reverted")) or None,
+        reverted=read_table(evidence.get("reverted")) or None,
     )
 
 
@@ -98,7 +98,7 @@ def pick_figures(table: Mapping[str, Any]) -> dict[str, float | None] | None:
 def list_stages(evidence: Mapping[str, Any]) -> tuple[Stage, ...]:
     stages = []
     for name in STAGES:
-        told = read_mapping(evidence.get(name))
+        told = read_table(evidence.get(name))
         if told:
             known = {key: told[key] for key in told if key not in ("since", "ended", "who", "why")}
             since, ended = read_number(told.get("since")), read_number(told.get("ended"))
@@ -147,8 +147,8 @@ def describe_surrogate(session: Session, surrogate_id: int | None) -> dict[str, 
 
 def list_doubts(document: Any) -> tuple[str, ...]:
     """What the checks of a surrogate found wrong, the worst first."""
-    checks = read_mapping(document).get("checks")
-    found = [read_mapping(check) for check in checks] if isinstance(checks, list) else []
+    checks = read_table(document).get("checks")
+    found = [read_table(check) for check in checks] if isinstance(checks, list) else []
     told = [
         (str(check["verdict"]), f"{check.get('operator', '')}: {check['says']}")
         for check in found

@@ -2,30 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-from typing import Any
-
 LONGEST = 300  # letters of a text that somebody else wrote
-
-
-def read_number(value: Any) -> float | None:
-    """A number, infinite ones too; None for anything else."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    try:
-        number = float(value)
-    except OverflowError:
-        return math.inf if value > 0 else -math.inf
-    return None if math.isnan(number) else number
-
-
-def read_mapping(value: Any) -> Mapping[str, Any]:
-    return {str(key): item for key, item in value.items()} if isinstance(value, Mapping) else {}
-
-
-def read_text(value: Any) -> str | None:
-    return value if isinstance(value, str) and value.strip() else None
 
 
 def can_be_stored(text: str) -> bool:

@@ -1,4 +1,4 @@
-"""Decisions of an application flow in; what each of its slots was like, and what it cost, flow out."""
+"""The slots of a demo run: what each operator decided, and what its replicas cost."""
 
 from __future__ import annotations
 
@@ -7,27 +7,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from scaler.model.decision import SCALED, Decision, parse_decision
+
 HOUR_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """One operator in one slot; None is not known. Response and bound in seconds, the price per hour."""
+    """One operator in one slot."""
 
-    time: float
     operator: str
-    kind: str
-    reason: str
-    action: str | None = None
-    rate: float | None = None
-    response: float | None = None  # infinite where overloaded
-    bound: float | None = None
-    price: float | None = None
-    replicas: Mapping[str, int] | None = None  # by node type
-
-    @property
-    def late(self) -> bool | None:
-        return None if self.response is None or self.bound is None else self.response > self.bound
+    decision: Decision
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +30,8 @@ class Scene:
     began: float
     moments: tuple[Moment, ...]
 
-    def of(self, operator: str) -> list[Moment]:
-        return [moment for moment in self.moments if moment.operator == operator]
+    def of(self, operator: str) -> list[Decision]:
+        return [moment.decision for moment in self.moments if moment.operator == operator]
 
     @property
     def cost(self) -> float:
@@ -50,22 +40,22 @@ class Scene:
 
     def cost_of(self, operator: str) -> float:
         total = price = 0.0
-        for moment in self.of(operator):
-            price = price if moment.price is None else moment.price
+        for decision in self.of(operator):
+            price = price if decision.price is None else decision.price
             total += price * self.slot_s / HOUR_S
         return total
 
     def late_share(self, operator: str) -> float | None:
-        known = [moment.late for moment in self.of(operator) if moment.late is not None]
+        known = [decision.late for decision in self.of(operator) if decision.late is not None]
         return sum(known) / len(known) if known else None
 
     @property
     def changes(self) -> int:
-        return sum(moment.kind == "SCALED" for moment in self.moments)
+        return sum(moment.decision.kind == SCALED for moment in self.moments)
 
     @property
     def seconds(self) -> float:
-        times = {moment.time for moment in self.moments}
+        times = {moment.decision.time for moment in self.moments}
         return len(times) * self.slot_s
 
     def static_cost(self, static: Mapping[str, int], price: float) -> float:
@@ -82,31 +72,15 @@ def set_scene(
     began: float,
     until: float = math.inf,
 ) -> Scene:
-    """Of the slots that end after the replay began, and begin before it ended; of two words on one the latter."""
+    """The slots that end after the replay began, and begin before it ended; of two decisions of one slot the later."""
     found: dict[tuple[float, str], Moment] = {}
-    for row in sorted(decisions, key=lambda row: float(row["time"])):
-        if row["operator"] in operators and row["time"] + slot_s > began and row["time"] < until:
-            found[row["time"], row["operator"]] = read_moment(row)
+    for moment in sorted(map(read_moment, decisions), key=lambda moment: moment.decision.time):
+        time = moment.decision.time
+        if moment.operator in operators and time + slot_s > began and time < until:
+            found[time, moment.operator] = moment
     return Scene(tuple(operators), tuple(node_types), slot_s, began, tuple(found.values()))
 
 
 def read_moment(row: Mapping[str, Any]) -> Moment:
-    """As the manager's API tells a decision."""
-    deployment = row.get("seen", {}).get("deployment")
-    return Moment(
-        time=float(row["time"]),
-        operator=str(row["operator"]),
-        kind=str(row["kind"]),
-        reason=str(row["reason"]),
-        action=row.get("action"),
-        rate=number(row.get("rate")),
-        response=number(row.get("response")),
-        bound=number(row.get("bound")),
-        price=number(row.get("price")),
-        replicas={str(name): int(count) for name, count in deployment.items()} if deployment else None,
-    )
-
-
-def number(value: Any) -> float | None:
-    """JSON has no infinity: the API writes it as a word."""
-    return None if value is None else float(value)
+    """Read a decision as the manager's API gives it."""
+    return Moment(str(row["operator"]), parse_decision(row))

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import select
 
+from scaler.model.decision import ShadowDecision, parse_shadow
 from scaler.model.kernel import Floats
 from sim.application import Application
 from tuner.history.qos_history import BROKEN as LATE
@@ -155,11 +156,11 @@ def look_at_shadow(session: Session, objective: ObjectiveRecord, place: Place, s
     column = {name: j for j, name in enumerate(slots.operators)}
     for time, operator, shadow in load_shadows(session, objective.application, since):
         i, j = row.get(math.floor(time / place.slot_s + 1e-9)), column.get(operator)
-        if i is None or j is None or shadow.get("version") != objective.version:
+        if i is None or j is None or shadow.version != objective.version:
             continue
-        computed[i, j], moved[i, j] = True, shadow.get("action") is not None
-        response[i, j] = to_number(shadow.get("response"))
-        price[i, j] = to_number(shadow.get("price"))
+        computed[i, j], moved[i, j] = True, shadow.action is not None
+        response[i, j] = or_nan(shadow.response)
+        price[i, j] = or_nan(shadow.price)
     whole = computed.all(axis=1)
     able = (slots.kind != "").all(axis=1) & (slots.kind != "HELD").all(axis=1)
     virtual = Slots(slots.operators, slots.slot_s, slots.time, slots.rate, response, slots.bound, price, slots.kind,
@@ -176,11 +177,11 @@ def look_at_shadow(session: Session, objective: ObjectiveRecord, place: Place, s
     )
 
 
-def load_shadows(session: Session, app: str, since: float) -> list[tuple[float, str, Mapping[str, Any]]]:
+def load_shadows(session: Session, app: str, since: float) -> list[tuple[float, str, ShadowDecision]]:
     query = select(Row.time, Row.operator, Row.shadow).where(
         Row.application == app, Row.time >= since, Row.shadow.is_not(None)
     )
-    return [(time, name, shadow) for time, name, shadow in session.execute(query) if isinstance(shadow, Mapping)]
+    return [(time, name, found) for time, name, shadow in session.execute(query) if (found := parse_shadow(shadow))]
 
 
 def weigh(seen: Seen, limits: Limits, place: Place, wanted: int, most: float, alpha: float) -> Verdict:
@@ -240,5 +241,5 @@ def mean(values: Floats) -> float | None:
     return float(known.mean()) if known.size else None
 
 
-def to_number(value: Any) -> float:
-    return math.nan if value is None else float(value)
+def or_nan(value: float | None) -> float:
+    return math.nan if value is None else value

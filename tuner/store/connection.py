@@ -21,9 +21,10 @@ from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.orm import Session as Session  # the type of transactions, for modules outside the store
 
 from scaler.model.errors import BadInput, Retry
+from scaler.model.wire import read_json
 from tuner.store.address import DatabaseAddress, parse_address
 from tuner.store.faults import TransientFault, translate_errors
-from tuner.store.json_text import read_json, write_json
+from tuner.store.json_text import write_json
 from tuner.store.schema import HEAD, read_revision, upgrade
 
 T = TypeVar("T")

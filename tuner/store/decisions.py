@@ -8,8 +8,9 @@ from itertools import islice
 from sqlalchemy import func, or_, select
 from sqlalchemy.orm import Session
 
+from scaler.model.decision import KINDS
 from tuner.store.models import DecisionRow
-from tuner.store.records import DECISION_KINDS, DecisionRecord, check_one_of
+from tuner.store.records import DecisionRecord, check_one_of
 from tuner.store.rows import BATCH, columns_of, to_columns, upsert_into
 
 COLUMNS = columns_of(DecisionRow, DecisionRecord)
@@ -42,7 +43,7 @@ def list_decisions(
         query = query.where(DecisionRow.operator.in_(operators))
     if kinds is not None:
         for kind in kinds:
-            check_one_of(kind, DECISION_KINDS, "the kind of decision")
+            check_one_of(kind, KINDS, "the kind of decision")
         query = query.where(DecisionRow.kind.in_(kinds))
     if since is not None:
         query = query.where(DecisionRow.time >= since)
@@ -60,3 +61,21 @@ def count_decisions(session: Session, application: str) -> dict[str, int]:
     """How many decisions there are of each kind."""
     query = select(DecisionRow.kind, func.count()).where(DecisionRow.application == application)
     return dict(session.execute(query.group_by(DecisionRow.kind)).all())
+
+
+def list_decided_operators(session: Session, application: str, limit: int) -> list[str]:
+    """Operators that have decisions, by name; one index look-up each, where DISTINCT would read every decision."""
+    found: list[str] = []
+    while len(found) < limit:
+        query = select(func.min(DecisionRow.operator)).where(DecisionRow.application == application)
+        name = session.scalar(query if not found else query.where(DecisionRow.operator > found[-1]))
+        if name is None:
+            break
+        found.append(name)
+    return found
+
+
+def find_decision_time(session: Session, application: str, operator: str, after: float) -> float | None:
+    """Start of the operator's first slot after this time that has a decision."""
+    mine = (DecisionRow.application == application, DecisionRow.operator == operator, DecisionRow.time > after)
+    return session.scalar(select(func.min(DecisionRow.time)).where(*mine))

@@ -192,6 +192,9 @@ class DecisionRow(Base):
     seen: Mapped[dict[str, Any]]
     alternatives: Mapped[dict[str, Any]]
     shadow: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
+    code: Mapped[str | None]
+    proposed: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
+    objections: Mapped[list[dict[str, Any]] | None] = mapped_column(JSON(none_as_null=True))
 
 
 class TokenRow(Base):

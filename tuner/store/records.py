@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from scaler.model.decision import KINDS, Decision, parse_decision
 from scaler.model.errors import BadInput
 
 if TYPE_CHECKING:  # it brings numba along
@@ -20,7 +21,6 @@ HEALTH = ("pass", "warn", "fail")
 RUN_STATES = ("running", "done", "stopped", "failed")
 TRIAL_STATES = ("complete", "pruned", "failed")  # a trial is saved when it has ended, so there is no state before
 OBJECTIVE_STATES = ("proposed", "shadow", "canary", "full", "reverted", "retired")
-DECISION_KINDS = ("SCALED", "NO_CHANGE", "BLOCKED", "HELD", "ACTUATION_FAILED")
 
 
 def check_one_of(value: str, known: tuple[str, ...], what: str) -> None:
@@ -148,7 +148,7 @@ class ObjectiveRecord:
 
 @dataclass(frozen=True, slots=True)
 class DecisionRecord:
-    """What one operator's scaler did in one slot, and why."""
+    """One decision of one operator's agent: `Decision` by columns; None in the last three where an agent sent none."""
 
     application: str
     operator: str
@@ -164,9 +164,21 @@ class DecisionRecord:
     seen: Document = field(default_factory=dict)  # utilisation, deployment by node type, completeness, and so on
     alternatives: Document = field(default_factory=dict)  # what each was worth
     shadow: Document | None = None  # what a candidate objective would have done, and what would have come of it
+    code: str | None = None
+    proposed: Document | None = None  # replicas to add or remove by node type
+    objections: list[Document] | None = None
 
     def __post_init__(self) -> None:
-        check_one_of(self.kind, DECISION_KINDS, "the decision's kind")
+        check_one_of(self.kind, KINDS, "the decision's kind")
+
+    @property
+    def decision(self) -> Decision:
+        """The value that the agent made."""
+        return parse_decision({name: getattr(self, name) for name in self.__slots__})
+
+
+def make_decision_record(application: str, operator: str, decision: Decision) -> DecisionRecord:
+    return DecisionRecord(application, operator, **decision.to_json())
 
 
 @dataclass(frozen=True, slots=True)

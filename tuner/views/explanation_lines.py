@@ -6,12 +6,22 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from scaler.model.decision import (
+    ACTUATION_FAILED,
+    BLOCKED,
+    DRY_RUN,
+    GUARD,
+    SCALED,
+    Decision,
+    ShadowDecision,
+)
 from scaler.model.units import format_duration, format_moment, format_number, format_response, format_share
+from scaler.model.wire import read_number, read_table
 from tuner.history.alternatives import NOTHING, Alternative
-from tuner.history.blocking_guards import Block, Standing
-from tuner.history.explanation import Account, Candidate, Explanation, Seen
+from tuner.history.blocks import Block, Standing
+from tuner.history.explanation import Account, Explanation
 from tuner.history.objective_origin import Pursued, Source, Stage
-from tuner.history.plain_values import clean, join_words, quote, read_mapping, read_number
+from tuner.history.plain_values import clean, join_words, quote
 
 LABEL = 12
 MOST_FACTS = 12
@@ -56,20 +66,27 @@ def head(explanation: Explanation, account: Account) -> str:
         if account.age is None
         else f", {format_duration(account.age)} {'ago' if explanation.at is None else 'before'}"
     )
-    did = account.action if account.kind in ("SCALED", "BLOCKED", "ACTUATION_FAILED") else None
-    return f"{named} at {format_moment(account.time)}{age}: {account.kind}{f' {clean(did)}' if did else ''}"
+    decision = account.decision
+    return named if decision is None else f"{named} at {format_moment(decision.time)}{age}: {name_did(decision)}"
+
+
+def name_did(decision: Decision) -> str:
+    """The decision's kind, and the change that it is about."""
+    did = decision.wanted if decision.kind in (SCALED, BLOCKED, DRY_RUN, ACTUATION_FAILED) else None
+    return f"{decision.kind}{f' {clean(did)}' if did else ''}"
 
 
 def list_parts(account: Account, told: set[int]) -> Iterator[Part]:
     if account.gap is not None:
         yield "why", account.gap.says
         yield "do", account.gap.do
-        if account.time is None:
-            return
-        yield "last slot", f"{format_moment(account.time)}: {account.kind} {clean(account.action or '')}".rstrip()
-    yield "because", clean(account.reason, 600) or "no reason was given"
-    if account.seen is not None:
-        yield "seen", say_seen(account.seen)
+    decision = account.decision
+    if decision is None:
+        return
+    if account.gap is not None:
+        yield "last slot", f"{format_moment(decision.time)}: {name_did(decision)}"
+    yield "because", clean(decision.reason, 600) or "no reason was given"
+    yield "seen", say_seen(decision)
     if account.alternatives:
         yield "worth", lay_out(account.alternatives) + f"\n{account.compared}"
     else:
@@ -80,33 +97,33 @@ def list_parts(account: Account, told: set[int]) -> Iterator[Part]:
         if not any(one in block.set_by for block in account.blocked):
             yield "in force", f"{one.kind}, {say_standing(one)}"
     yield from list_objective(account.objective, told)
-    if account.candidate is not None:
-        yield "candidate", say_candidate(account.candidate)
+    if decision.shadow is not None:
+        yield "candidate", say_candidate(decision.shadow)
 
 
-def say_seen(seen: Seen) -> str:
-    told = ["rate not known" if seen.rate is None else f"{format_number(seen.rate)} tuples/s"]
+def say_seen(decision: Decision) -> str:
+    seen = decision.seen
+    told = ["rate not known" if decision.rate is None else f"{format_number(decision.rate)} tuples/s"]
     if seen.utilisation is not None:
         told.append(f"utilisation {format_share(seen.utilisation)}")
-    allowed = "" if seen.bound is None else f" of {format_response(seen.bound)} allowed"
-    if seen.response is None:
+    allowed = "" if decision.bound is None else f" of {format_response(decision.bound)} allowed"
+    if decision.response is None:
         told.append(f"response not known{allowed and ','}{allowed}")
-    elif seen.response == float("inf"):
+    elif decision.response == float("inf"):
         told.append(f"more than can be served{allowed and ','}{allowed}")
     else:
-        told.append(f"response {format_response(seen.response)}{allowed}")
+        told.append(f"response {format_response(decision.response)}{allowed}")
     if seen.deployment:
-        told.append(
-            say_deployment(seen.deployment) + ("" if seen.price is None else f" at {format_number(seen.price)}/h")
-        )
-    elif seen.price is not None:
-        told.append(f"{format_number(seen.price)}/h")
+        price = "" if decision.price is None else f" at {format_number(decision.price)}/h"
+        told.append(say_deployment(seen.deployment) + price)
+    elif decision.price is not None:
+        told.append(f"{format_number(decision.price)}/h")
     if seen.completeness is not None:
         told.append(f"{format_share(seen.completeness)} of the metrics")
     if seen.backlog:
         told.append(f"backlog {format_number(seen.backlog)} tuples")
-    if seen.asked and seen.asked != seen.deployment:
-        told.append(f"asked for {say_deployment(seen.asked)}")
+    if seen.target and seen.target != seen.deployment:
+        told.append(f"asked for {say_deployment(seen.target)}")
     return ", ".join(told)
 
 
@@ -132,10 +149,11 @@ def say_mark(one: Alternative) -> str:
 
 
 def say_block(block: Block) -> str:
-    says = f"{block.guard}: {clean(block.says, 600)}" if block.guard else clean(block.says, 600)
+    says = clean(str(block.objection), 600)
     if block.set_by:
         return f"{says}; {'; '.join(say_standing(one) for one in block.set_by)}"
-    return f"{says}; nobody's control, but of the scaler's own configuration"
+    whose = "the scaler's own configuration" if block.objection.source == GUARD else "the scaler itself"
+    return f"{says}; nobody's control, but of {whose}"
 
 
 def say_standing(one: Standing) -> str:
@@ -240,11 +258,11 @@ def say_reverted(pursued: Pursued) -> str:
     told = ([] if when is None else [format_moment(when)]) + ([f"by {clean(who, 60)}"] if isinstance(who, str) else [])
     why = table.get("why")
     says = f"{' '.join(told)}: {clean(why, 600)}" if isinstance(why, str) else " ".join(told)
-    figures = say_facts(read_mapping(table.get("figures")))
+    figures = say_facts(read_table(table.get("figures")))
     return f"{says} ({figures})" if figures else says or "nothing more is kept of it"
 
 
-def say_candidate(candidate: Candidate) -> str:
+def say_candidate(candidate: ShadowDecision) -> str:
     which = "the candidate" if candidate.version is None else f"objective {candidate.version}"
     did = "made no change" if candidate.action in (None, NOTHING) else f"done {clean(candidate.action or '')}"
     told = [f"{which} would have {did}"]

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
+from scaler.model.wire import spell, to_plain
 from sim.floors.clairvoyant import Bound
 from sim.run import MEASURES, Run
 from tuner.simulation.comparison import Comparison, Row
-from tuner.store.json_text import spell
 
 
 def describe(comparison: Comparison) -> dict[str, Any]:
@@ -69,4 +69,4 @@ def tame(value: Any) -> Any:
 
 def to_json(record: Any) -> str:
     """A record as JSON; what is infinite as the text "Infinity"."""
-    return json.dumps(spell(asdict(record)), indent=2, allow_nan=False)
+    return json.dumps(spell(to_plain(record)), indent=2, allow_nan=False)

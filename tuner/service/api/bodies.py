@@ -18,14 +18,15 @@ from pydantic import (
 )
 
 from scaler.model.sample import Sample
+from scaler.model.wire import SPELLED
 from tuner.service.exchange.wire_documents import SPECIAL, shorten
-from tuner.store.json_text import SPELLED
 
 LONGEST_NAME = 200
 LONGEST_TEXT = 2_000
 LATEST = 1e11  # seconds since 1970: the year 5138
 MOST_ROWS = 2_000  # samples, or decisions, of one report
 MOST_KEYS = 2_000  # of a document: its operators, its node types
+MOST_OBJECTIONS = 200  # of a decision
 LARGEST_WHOLE = 2**31 - 1  # of a column for versions
 
 
@@ -69,6 +70,7 @@ Duration = Annotated[
 ]
 Version = Annotated[int, Field(ge=1, le=LARGEST_WHOLE)]
 Document = Annotated[dict[str, Any], Field(max_length=MOST_KEYS)]
+Kind = Literal["SCALED", "NO_CHANGE", "BLOCKED", "HELD", "ACTUATION_FAILED", "DRY_RUN"]
 Bounds = Annotated[dict[Name, Positive], Field(min_length=1, max_length=MOST_KEYS)]
 
 
@@ -103,11 +105,22 @@ FIGURES: dict[str, Any] = {
 SampleBody = create_model("SampleBody", __base__=Window, __doc__=Window.__doc__, **FIGURES)
 
 
-class DecisionBody(Body):
-    """What the operator's scaler did in the slot that starts at `time`, and why."""
+class ObjectionBody(Body):
+    """One reason against a change, or against deciding at all: a guard's, a limit's, for want of metrics or orders."""
 
+    model_config = ConfigDict(extra="ignore")
+    source: Label
+    code: Label
+    message: Text
+    data: Document = {}
+
+
+class DecisionBody(Body):
+    """What the operator's scaler did in the slot that starts at `time`, and why; keys of newer agents are ignored."""
+
+    model_config = ConfigDict(extra="ignore")
     time: Moment
-    kind: Literal["SCALED", "NO_CHANGE", "BLOCKED", "HELD", "ACTUATION_FAILED"]
+    kind: Kind
     reason: Text
     action: Label | None = None
     objective_version: Version | None = None
@@ -118,6 +131,9 @@ class DecisionBody(Body):
     seen: Document = {}
     alternatives: Annotated[dict[str, Spelled | None], Field(max_length=MOST_KEYS)] = {}
     shadow: Document | None = None
+    code: Label | None = None
+    proposed: Annotated[dict[Label, int], Field(max_length=MOST_KEYS)] | None = None
+    objections: Annotated[list[ObjectionBody], Field(max_length=MOST_OBJECTIONS)] | None = None
 
 
 class ReportBody(Body):
@@ -135,6 +151,9 @@ class ReportBody(Body):
                         "time": 1.7e9,
                         "kind": "SCALED",
                         "reason": "the rate is expected to rise",
+                        "code": "policy",
+                        "proposed": {"small": 1},
+                        "objections": [],
                         "action": "+1 small",
                         "objective_version": 3,
                         "rate": 90.0,

@@ -9,9 +9,10 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import AfterValidator, Field
 
+from scaler.model.decision import KINDS
 from scaler.model.sample import Sample
 from tuner.history.explanation import explain
-from tuner.service.api.bodies import LARGEST_WHOLE, LATEST, Name
+from tuner.service.api.bodies import LARGEST_WHOLE, LATEST, Kind, Name
 from tuner.service.api.dependencies import (
     App,
     Filter,
@@ -43,7 +44,6 @@ from tuner.store.surrogates import list_surrogates
 
 router = APIRouter(prefix="/v1/applications/{app}", tags=["reading"])
 EXPLANATION: dict[str, Any] = {"type": "object", "description": "What was seen, weighed, decided and why."}
-Kind = Literal["SCALED", "NO_CHANGE", "BLOCKED", "HELD", "ACTUATION_FAILED"]
 State = Literal["proposed", "shadow", "canary", "full", "reverted", "retired"]
 
 
@@ -59,7 +59,7 @@ def check_place(text: str) -> str:
 
 class DecisionFilter(Filter):
     operator: list[Word] = Field([], max_length=50)
-    kind: list[Kind] = Field([], max_length=5)
+    kind: list[Kind] = Field([], max_length=len(KINDS))
     since: Since | None = None
     until: Until | None = None
     after: Annotated[Word, AfterValidator(check_place)] | None = Field(None, description="As `next` has it.")

@@ -60,7 +60,7 @@ def make_sample(app: str, operator: str, sample: Any) -> Sample:
 
 
 def make_decision(app: str, operator: str, decision: DecisionBody) -> DecisionRecord:
-    return DecisionRecord(application=app, operator=operator, **vars(decision))
+    return DecisionRecord(application=app, operator=operator, **decision.model_dump())
 
 
 def tell(said: dict[str, Any], given: Services, app: str) -> Response:

@@ -1,6 +1,6 @@
 """Bytes from the wire in, a document that can be trusted to be plain, or one sentence, out; records in, JSON out.
 
-JSON has no infinity: as in `tuner.store.json_text` such numbers travel as the texts "Infinity", "-Infinity" and "NaN".
+JSON has no infinity: such numbers travel as texts (`scaler.model.wire`).
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 from scaler.model.errors import BadInput
+from scaler.model.wire import SPELLED
 from tuner.store.json_text import write_json
 
 DEEPEST = 12  # documents in documents; what a scaler or a person writes has four
 LONGEST_NUMBER = 400  # characters; the longest plain spelling of a float has some 330
-SPECIAL = ("Infinity", "-Infinity", "NaN")
+SPECIAL = tuple(SPELLED)
 NUMBER = {"anyOf": [{"type": "number"}, {"type": "string", "enum": list(SPECIAL)}]}
 PLAIN: dict[str, dict[str, Any]] = {
     "str": {"type": "string"},
@@ -24,6 +25,7 @@ PLAIN: dict[str, dict[str, Any]] = {
     "bool": {"type": "boolean"},
     "float": NUMBER,
     "Document": {"type": "object"},
+    "list[Document]": {"type": "array", "items": {"type": "object"}},
     "Mapping[str, float]": {"type": "object", "additionalProperties": NUMBER},
     "Weights": {"type": "object", "additionalProperties": NUMBER},
 }
@@ -119,8 +121,8 @@ def shorten(text: str, most: int = 60) -> str:
 def to_document(value: Any) -> Any:
     """A record as a JSON object by the names of its fields; mappings and lists with what they hold."""
     if is_dataclass(value) and not isinstance(value, type):
-        if {"performance", "reconfiguration", "resources"} == {field.name for field in fields(value)}:
-            return {"perf": value.performance, "rcf": value.reconfiguration, "res": value.resources}  # type: ignore[attr-defined]
+        if hasattr(value, "to_json"):
+            return value.to_json()
         return {
             field.name: to_document(getattr(value, field.name)) for field in fields(value) if field.name not in HIDDEN
         }

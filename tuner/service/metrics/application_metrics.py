@@ -8,16 +8,19 @@ from typing import TYPE_CHECKING
 
 from scaler.model.errors import BadInput
 from tuner.history.qos_history import SLOT_S
-from tuner.service.metrics.counting import DecisionCounts, Growth
+from tuner.service.metrics.counting import OTHER, DecisionCounts, Growth
 from tuner.service.metrics.newest import MOST, Newest, count_operators, load_newest
 from tuner.service.metrics.qos_shares import Shares, Sums, Watched
-from tuner.service.metrics.reason_classes import EVENTS, name_event
 
 if TYPE_CHECKING:
     from tuner.service.metrics.families import Families
     from tuner.store.connection import Session
     from tuner.store.records import ApplicationVersion
 
+EVENTS = (
+    "registered", "asked", "proposed", "pushed", "rolled back", "control set", "control lifted", "tuning started",
+    "tuning ended", "not tuned", "drift", "paused", "resumed", "scaler silent",
+)  # fmt: skip
 MOST_APPLICATIONS = 1_000
 SILENT_SLOTS = 5  # without a word, after which a scaler counts as silent
 SILENT_S = 300.0  # at least
@@ -109,7 +112,7 @@ def count_events(session: Session) -> dict[tuple[str, ...], int]:
     counts: dict[tuple[str, ...], int] = {}
     query = select(Row.application, Row.what, func.count()).group_by(Row.application, Row.what)
     for application, what, count in session.execute(query):
-        key = (application, name_event(what))
+        key = (application, what if what in EVENTS else OTHER)
         counts[key] = counts.get(key, 0) + count
     return counts
 

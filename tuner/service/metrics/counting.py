@@ -15,7 +15,10 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING
 
-from tuner.service.metrics.reason_classes import USUAL, classify
+from scaler.guards import GUARDS
+from scaler.guards.dry_run import GUARD_NAME as DRY_RUN_GUARD
+from scaler.model import decision
+from scaler.model.decision import ACTUATION_FAILED, BLOCKED, DRY_RUN, HELD, NO_CHANGE, SCALED
 
 if TYPE_CHECKING:
     from sqlalchemy import Select
@@ -24,7 +27,13 @@ if TYPE_CHECKING:
     from tuner.store.connection import Session
 
 Place = tuple[str, str]  # application and operator
-Counted = tuple[str, str, str, str]  # application, operator, kind, class of its reason
+Counted = tuple[str, str, str, str]  # application, operator, kind, reason code
+OTHER = "other"
+CODES = frozenset((*decision.CODES, *GUARDS))  # others count together, so that there are never more series
+USUAL = {  # a code of each kind that is shown from the start
+    SCALED: decision.PROPOSED, NO_CHANGE: decision.PROPOSED, BLOCKED: OTHER, HELD: OTHER, DRY_RUN: DRY_RUN_GUARD,
+    ACTUATION_FAILED: decision.NOT_ACTUATED,
+}  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -51,18 +60,23 @@ class DecisionCounts:
 def count_since(session: Session, place: Place, since: float) -> Counter[Counted]:
     of = {"application": place[0], "operator": place[1], "since": max(since, -1e300)}
     found = session.execute(ask_since(), of, execution_options={"yield_per": 5_000})
-    return Counter((*place, kind, classify(kind, reason)) for kind, reason in found)
+    return Counter((*place, kind, name_code(code)) for kind, code in found)
+
+
+def name_code(code: str | None) -> str:
+    """A decision's reason code, as far as it is known here."""
+    return code if code in CODES else OTHER
 
 
 @cache
-def ask_since() -> Select[str, str]:
+def ask_since() -> Select[str, str | None]:
     """Made once, for it is asked about every operator."""
     from sqlalchemy import bindparam, select
 
     from tuner.store.models import DecisionRow as Row
 
     mine = (Row.application == bindparam("application"), Row.operator == bindparam("operator"))
-    return select(Row.kind, Row.reason).where(*mine, Row.time > bindparam("since"))
+    return select(Row.kind, Row.code).where(*mine, Row.time > bindparam("since"))
 
 
 @dataclass(slots=True)

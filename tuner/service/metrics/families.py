@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 COUNTERS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "tuner_decisions_total": (
-        "Decisions of scalers by kind and class of reason, counted from the first look of this process; pruning the "
+        "Decisions of scalers by kind and reason code, counted from the first look of this process; pruning the "
         "database does not turn it back.",
         ("application", "operator", "kind", "reason"),
     ),

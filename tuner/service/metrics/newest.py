@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tuner.history.plain_values import read_mapping, read_number
+from scaler.model.decision import parse_figures
 
 if TYPE_CHECKING:
     from tuner.store.connection import Session
@@ -51,16 +50,8 @@ def load_newest(session: Session, most: int = MOST) -> list[Newest]:
 
 
 def to_newest(row: list[Any]) -> Newest:
-    utilisation, replicas = read_seen(row[-1])
-    return Newest(*[*row[:-1], utilisation, replicas])
-
-
-def read_seen(seen: Any) -> tuple[float | None, float | None]:
-    """Utilisation, and how many replicas there are."""
-    told = read_mapping(seen)
-    counts = [read_number(count) for count in read_mapping(told.get("deployment")).values()]
-    known = [count for count in counts if count is not None and math.isfinite(count)]
-    return read_number(told.get("utilisation")), sum(known) if known else None
+    figures = parse_figures(row[-1])
+    return Newest(*[*row[:-1], figures.utilisation, sum(figures.deployment.values()) if figures.deployment else None])
 
 
 def count_operators(session: Session) -> int:

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from scaler.model.decision import KINDS
 from scaler.model.errors import BadInput
 from tuner.service.page.links import link_application
 from tuner.service.page.time_range import Window
-from tuner.store.records import DECISION_KINDS, DecisionRecord
+from tuner.store.records import DecisionRecord
 
 if TYPE_CHECKING:
     from tuner.store.connection import Session
@@ -46,8 +47,8 @@ class Listed:
 
 def read_filters(query: Mapping[str, str], kinds: Sequence[str]) -> Filters:
     for kind in kinds:
-        if kind not in DECISION_KINDS:
-            raise BadInput(f"kind is {kind[:40]!r}, and must be one of {', '.join(DECISION_KINDS)}")
+        if kind not in KINDS:
+            raise BadInput(f"kind is {kind[:40]!r}, and must be one of {', '.join(KINDS)}")
     version = query.get("version", "").strip()
     if version and not (version.isascii() and version.isdecimal() and len(version) < 10):
         raise BadInput(f"version is {version[:40]!r}, and must be the number of an objective")

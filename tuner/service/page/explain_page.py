@@ -66,10 +66,11 @@ def link_beside(session: Session, app: str, account: Account, way: int) -> str |
 
     from tuner.store.models import DecisionRow as Row
 
-    if account.time is None:
+    if account.decision is None:
         return None
+    start = account.decision.time
     mine = select(func.max(Row.time) if way < 0 else func.min(Row.time)).where(
         Row.application == app, Row.operator == account.operator
     )
-    time = session.scalar(mine.where(Row.time < account.time if way < 0 else Row.time > account.time))
+    time = session.scalar(mine.where(Row.time < start if way < 0 else Row.time > start))
     return None if time is None else link_explanation(app, account.operator, time)

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, HTTPException, Request, Response
 from starlette.concurrency import run_in_threadpool
 
+from scaler.model.decision import KINDS
 from scaler.model.errors import BadInput, Retry
 from tuner.service.access.session import PageSession, read_form, require_page
 from tuner.service.api.problems import find_status
@@ -25,7 +26,6 @@ from tuner.service.page.run_page import gather_run, read_order
 from tuner.service.page.time_range import read_moment, read_window
 from tuner.service.page.trial_page import gather_trial
 from tuner.store.faults import NotFound
-from tuner.store.records import DECISION_KINDS
 
 router = APIRouter(include_in_schema=False)
 Reader = Annotated[PageSession, Depends(require_page("read"))]
@@ -60,7 +60,7 @@ def show_application(request: Request, app: str, session: Reader) -> Response:
         check_text(app), check_text(filters.operator)
         with request.app.state.store.read() as database:
             view = gather_view(database, app, now, window, filters, before)
-        return {"view": view, "app": app, "kinds": DECISION_KINDS}
+        return {"view": view, "app": app, "kinds": KINDS}
 
     return answer(request, session, "application.html", gather)
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from scaler.model.decision import read_counts
 from scaler.model.kernel import Floats
 from sim.application import Application, paths
 from tuner.history.qos_history import Observed, load_slots, observe
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from tuner.store.connection import Session
 
 LATELY = 60  # slots that "now" means
+MOST_REPLICAS = 1_000_000  # of a node type: more is no count
 MOST = 100_000  # decisions that are read for charts; of a longer stretch the newest
 
 
@@ -91,23 +93,23 @@ def find_slowest(response: Floats, shape: Application) -> Floats:
 def load_replicas(
     session: Session, app: str, operators: tuple[str, ...], window: Window, start: float, slot_s: float, count: int
 ) -> tuple[tuple[str, ...], Floats, Floats]:
-    """Node types, and what each operator had of them and was to have; few different texts say so, each read once."""
+    """Node types, and what each operator had of them and was to have; each different document is read once."""
     from sqlalchemy import Text, cast, select
 
     from tuner.store.models import DecisionRow as Row
 
-    columns = (Row.time, Row.operator, Row.action, cast(Row.seen["deployment"], Text))
+    columns = (Row.time, Row.operator, cast(Row.proposed, Text), cast(Row.seen["deployment"], Text))
     query = select(*columns).where(Row.application == app, Row.operator.in_(operators))
     between = query.where(Row.time >= window.since, Row.time < window.until)
     rows = session.connection().execute(between).all()
     if not rows:
         nothing = np.full((count, len(operators), 0), math.nan)
         return (), nothing, nothing
-    times, names, actions, texts = zip(*rows, strict=True)
+    times, names, changes, texts = zip(*rows, strict=True)
     kinds: dict[tuple[str | None, str | None], int] = {}
-    code = np.array([kinds.setdefault(kind, len(kinds)) for kind in zip(texts, actions, strict=True)], dtype=np.int64)
+    code = np.array([kinds.setdefault(kind, len(kinds)) for kind in zip(texts, changes, strict=True)], dtype=np.int64)
     types = {name: i for i, name in enumerate(dict.fromkeys(n for text, _ in kinds for n, _ in read_deployment(text)))}
-    table = np.array([lay_out(text, action, types) for text, action in kinds])  # [kinds, 2, N]
+    table = np.array([lay_out(text, change, types) for text, change in kinds])  # [kinds, 2, N]
     number = {name: i for i, name in enumerate(operators)}
     slot = np.clip(np.rint((np.array(times) - start) / slot_s).astype(np.int64), 0, count - 1)
     m = np.array([number[name] for name in names], dtype=np.int64)
@@ -117,33 +119,29 @@ def load_replicas(
     return tuple(types), grids[0], grids[1]
 
 
-def lay_out(text: str | None, action: str | None, types: dict[str, int]) -> tuple[Floats, Floats]:
+def lay_out(text: str | None, change: str | None, types: dict[str, int]) -> tuple[Floats, Floats]:
     """Replicas by type [N] that there were, and that were to be; NaN where the decision does not say."""
     stated = read_deployment(text)
     row = np.full(len(types), 0.0 if stated else math.nan)
     for name, replicas in stated:
         row[types[name]] = replicas
-    after, (delta, name) = row.copy(), read_action(action)
-    if name in types:
-        after[types[name]] = max(0.0, after[types[name]] + delta)
+    after = row.copy()
+    for name, delta in read_counts(read_document(change)).items():
+        if name in types:
+            after[types[name]] = max(0.0, after[types[name]] + delta)
     return row, after
 
 
 def read_deployment(text: str | None) -> tuple[tuple[str, float], ...]:
     """Replicas by node type, as far as they are counts."""
+    return tuple((name, float(n)) for name, n in read_counts(read_document(text)).items() if 0 <= n < MOST_REPLICAS)
+
+
+def read_document(text: str | None) -> Any:
     try:
-        stated = json.loads(text) if text else None
+        return json.loads(text) if text else None
     except ValueError:
-        return ()
-    if not isinstance(stated, dict):
-        return ()
-    return tuple((str(k), float(v)) for k, v in stated.items() if isinstance(v, int | float) and 0 <= v < 1e6)
-
-
-def read_action(text: str | None) -> tuple[int, str]:
-    """Of "+1 small": how many more, on what."""
-    delta, _, name = (text or "").partition(" ")
-    return (int(delta), name) if delta in ("+1", "-1") else (0, "")
+        return None
 
 
 def load_busy(

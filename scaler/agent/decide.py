@@ -1,0 +1,194 @@
+"""Decide a slot: the policy's proposal, every objection of limits and guards, and a sentence with its figures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from scaler.agent.policy_instance import PolicyInstance
+from scaler.guards import parse_guards
+from scaler.guards.change_history import History
+from scaler.guards.dry_run import GUARD_NAME as DRY_RUN_GUARD
+from scaler.guards.guard import Guard
+from scaler.model.decision import (
+    BLOCKED,
+    DEPLOYMENT_UNKNOWN,
+    DRY_RUN,
+    FAILED_LATELY,
+    GUARDS_UNREADABLE,
+    HELD,
+    LIMIT,
+    METRICS,
+    METRICS_INCOMPLETE,
+    METRICS_MISSING,
+    NO_CHANGE,
+    NO_REPLICA,
+    ORDERS,
+    OVER_LIMIT,
+    PROPOSED,
+    REPLICA_LIMIT,
+    SCALED,
+    Objection,
+    describe_change,
+)
+from scaler.model.errors import BadInput
+from scaler.model.nodes import NOTHING, Deployment, Reconfiguration
+from scaler.model.orders import Orders
+from scaler.model.policy import Observation
+from scaler.model.units import format_duration
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionDraft:
+    """What is to become of a slot, before it is written down."""
+
+    kind: str
+    reason: str
+    code: str
+    objections: tuple[Objection, ...] = ()
+    proposed: Reconfiguration = NOTHING
+    change: Reconfiguration = NOTHING
+    decided_on: Observation | None = None  # with ordered replicas counted; None where nothing was decided
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionContext:
+    """What limits and guards need to know beside the proposal."""
+
+    operator: str
+    names: tuple[str, ...]  # of the driver's node types
+    orders: Orders | None
+    history: History
+    guards: Mapping[str, Any] = field(default_factory=dict)  # the driver's own
+    failed: Mapping[Reconfiguration, float] = field(default_factory=dict)  # when each change failed last
+    retry_s: float = 0.0  # before a change that failed is made again
+    no_scale_in: Objection | None = None
+    barred: Mapping[str, Objection] = field(default_factory=dict)  # why no replica of a node type is to be added
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A change, who proposed it, and within which limits."""
+
+    change: Reconfiguration
+    proposer: str  # as the sentence names it
+    code: str
+    bound: float | None  # on the response time
+    k_max: int
+
+
+def hold(objection: Objection, reason: str = "") -> DecisionDraft:
+    """Change nothing, for nothing can be decided."""
+    return DecisionDraft(HELD, f"Held: {reason or objection.message}", objection.code, (objection,))
+
+
+def decide(context: DecisionContext, instance: PolicyInstance, seen: Observation) -> DecisionDraft | None:
+    """The policy's proposal after limits and guards; None where the policy failed."""
+    change, view = instance.propose(seen), instance.view
+    if change is None or view is None:
+        return None
+    k_max = view.task.k_max
+    if seen.deployment.parallelism > k_max:
+        proposal = Proposal(change, f"the limit of {k_max} replicas", OVER_LIMIT, view.bound, k_max)
+    else:
+        proposer = f"{instance.objective.policy} under objective {instance.objective.version}"
+        proposal = Proposal(change, proposer, PROPOSED, view.bound, k_max)
+    return apply_guards(context, seen, proposal)
+
+
+def apply_guards(context: DecisionContext, seen: Observation, proposal: Proposal) -> DecisionDraft:
+    """Hold a proposal against the limits and the guards of the orders."""
+    change = proposal.change
+    what = describe_change(change, context.names)
+    said = f"{describe_slot(seen, proposal.bound)}; {proposal.proposer} proposed {what}"
+    if change.delta == 0:
+        return DecisionDraft(NO_CHANGE, said, proposal.code)
+    try:
+        objections = find_objections(context, seen, change, proposal.k_max)
+    except BadInput as error:  # what a person has set is not passed over because it cannot be read
+        message = f"a guard of the orders cannot be understood ({error})"
+        return hold(Objection(ORDERS, GUARDS_UNREADABLE, message))
+    if not objections:
+        return DecisionDraft(SCALED, f"{said}, and no guard objected", proposal.code, (), change, change)
+    code = objections[0].code
+    if code == DRY_RUN_GUARD:
+        return DecisionDraft(DRY_RUN, f"{said}, and in this dry run nothing is changed", code, objections, change)
+    blocked = f"{said}, which was blocked by {'; '.join(map(str, objections))}"
+    return DecisionDraft(BLOCKED, blocked, code, objections, change)
+
+
+def find_objections(
+    context: DecisionContext, seen: Observation, proposed: Reconfiguration, k_max: int
+) -> tuple[Objection, ...]:
+    """Every reason against a change; a dry run's comes last."""
+    guards, padded = guards_for(context, seen)
+    found = [*check_limits(context, seen, proposed, k_max)]
+    found += [one for guard in guards if (one := guard(proposed, padded, context.history)) is not None]
+    return tuple(sorted(found, key=lambda objection: objection.code == DRY_RUN_GUARD))
+
+
+def check_limits(context: DecisionContext, seen: Observation, proposed: Reconfiguration, k_max: int) -> list[Objection]:
+    """The objections of the objective's and the driver's own limits."""
+    found = []
+    after = seen.deployment.after(proposed)
+    count = after.parallelism
+    if min(after.replicas) < 0 or count < 1 or (proposed.delta > 0 and count > k_max):
+        message = f"it would make {count} replicas, and 1 to {k_max} are allowed"
+        found.append(Objection(LIMIT, REPLICA_LIMIT, message, {"replicas": count, "k_max": k_max}))
+    if proposed.delta < 0 and context.no_scale_in is not None:
+        found.append(context.no_scale_in)
+    if proposed.delta > 0 and context.names[proposed.node_type] in context.barred:
+        found.append(context.barred[context.names[proposed.node_type]])
+    since = seen.time - context.failed.get(proposed, -math.inf)
+    if since < context.retry_s:
+        message = f"the same failed {since:.0f} s ago, and is not tried within {context.retry_s:g} s"
+        found.append(Objection(LIMIT, FAILED_LATELY, message, {"since_s": since, "retry_s": context.retry_s}))
+    return found
+
+
+def guards_for(context: DecisionContext, seen: Observation) -> tuple[list[Guard], Observation]:
+    """The driver's own, those of all operators and of this one; they may name node types that this driver lacks."""
+    orders = context.orders
+    if orders is None:
+        return [*parse_guards(context.guards, context.names)], seen
+    objectives = [] if orders.objective is None else [orders.objective]
+    objectives += [] if orders.candidate is None else [orders.candidate.objective]
+    others = [node.name for objective in objectives for node in objective.nodes]
+    names = tuple(dict.fromkeys([*context.names, *others]))
+    tables = [context.guards, *(orders.guards.get(whose, {}) for whose in ("", context.operator))]
+    guards = [guard for table in tables for guard in parse_guards(table, names)]
+    more = (0,) * (len(names) - len(context.names))
+    return guards, replace(seen, deployment=Deployment((*seen.deployment.replicas, *more)))
+
+
+def find_gap(seen: Observation, types: int, complete: float) -> Objection | None:
+    """Why nothing can be decided on this observation."""
+    missing = [name for name in ("rate", "response", "utilisation") if is_missing(getattr(seen, name))]
+    if len(seen.deployment.replicas) != types or min(seen.deployment.replicas) < 0:
+        return Objection(METRICS, DEPLOYMENT_UNKNOWN, "the deployment is not known by node type")
+    if not seen.completeness >= complete:
+        message = f"{100 * seen.completeness:.0f} % of the metrics arrived, and {100 * complete:.0f} % are needed"
+        share = None if math.isnan(seen.completeness) else seen.completeness
+        return Objection(METRICS, METRICS_INCOMPLETE, message, {"completeness": share, "needed": complete})
+    if missing or math.isinf(seen.rate):
+        missing = missing or ["rate"]
+        message = f"the {' and the '.join(missing)} {'is' if len(missing) < 2 else 'are'} not known"
+        return Objection(METRICS, METRICS_MISSING, message, {"missing": missing})
+    if seen.deployment.parallelism == 0:
+        return Objection(METRICS, NO_REPLICA, "no replica runs, so that nothing was served")
+    return None
+
+
+def is_missing(value: float | None) -> bool:
+    return value is None or math.isnan(value) or value < 0.0
+
+
+def describe_slot(seen: Observation, bound: float | None) -> str:
+    """ "At 412 tuples/s, and 30 to catch up with, answers took 38 ms, with 42 ms allowed"."""
+    overloaded = math.isinf(seen.response)
+    took = "came more than can be served" if overloaded else f"answers took {format_duration(seen.response)}"
+    allowed = "" if bound is None else f", with {format_duration(bound)} allowed"
+    behind = f", and {seen.behind:.3g} to catch up with," if seen.behind > 0.0 else ""
+    return f"At {seen.rate:.4g} tuples/s{behind} {took}{allowed}"

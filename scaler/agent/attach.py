@@ -29,7 +29,7 @@ from scaler.agent.checkpoint_mirror import CheckpointMirror
 from scaler.agent.operation import OrderSource
 from scaler.agent.order_source import OrdersFile
 from scaler.agent.pending import ArrivalTimeouts
-from scaler.link import Link
+from scaler.link import Link, LinkSettings
 from scaler.model.errors import BadInput
 from scaler.model.nodes import NodeType
 from scaler.sensing.driver import Driver
@@ -171,7 +171,8 @@ def make_link(
     operators = [one.operator for one in pinned]
     trusted = None if settings.ca_file is None else Path(settings.ca_file)
     instance = f"{socket.gethostname()}-{os.getpid()}"
-    return Link(url, app, operators, token, folder / "link", instance, settings.clock, authority=trusted)
+    own = LinkSettings(clock=settings.clock, ca_file=trusted)
+    return Link(url, app, operators, token, folder / "link", instance, settings=own)
 
 
 def listen(spark: Any, timers: Mapping[str, ServiceTimer | Sequence[ServiceTimer]]) -> SparkSensor:

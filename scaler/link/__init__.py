@@ -1,4 +1,4 @@
-"""The way to the Application Manager: reports in, orders out, whatever becomes of the network in between.
+"""Link to the Application Manager: reports go out and orders come in, through any failure of the network.
 
 link = Link("https://manager:8443", "orders", ["parse", "join"], token, Path("state"), instance="driver-1")
 link.start()
@@ -8,6 +8,6 @@ link.status().fault                                             # "" or one sent
 link.stop(timeout=5.0)
 """
 
-from scaler.link.link import Link, LinkStatus
+from scaler.link.link import Link, LinkSettings, LinkStatus
 
-__all__ = ["Link", "LinkStatus"]
+__all__ = ["Link", "LinkSettings", "LinkStatus"]

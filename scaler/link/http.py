@@ -1,4 +1,4 @@
-"""A request to the manager in; its answer, bounded in size and time, or one sentence on why there is none, out.
+"""HTTP requests to the manager over one connection, bounded in size and time; failures become one sentence.
 
 Nothing is sent by way of proxies, redirects are not followed (the token is for this manager alone), and the token shows
 up in no repr, log or message.
@@ -77,16 +77,16 @@ def read_token(token: str | None) -> str | None:
 
 
 class ManagerConnection:
-    """One connection to the manager, kept open between requests; for one thread, but `cut` may come from another."""
+    """One connection to the manager, kept open between requests; for one thread, but `abort` may come from another."""
 
-    def __init__(self, address: ManagerAddress, token: str | None, authority: Path | None = None) -> None:
+    def __init__(self, address: ManagerAddress, token: str | None, ca_file: Path | None = None) -> None:
         self.address = address
         self._token = read_token(token)
-        self.context = make_context(authority) if address.secure else None
+        self.context = make_context(ca_file) if address.secure else None
         self.connection: http.client.HTTPConnection | None = None
-        self.over = False
+        self.aborted = False
 
-    def ask(
+    def request(
         self,
         method: str,
         path: str,
@@ -101,7 +101,7 @@ class ManagerConnection:
             return self.exchange(method, path, body, headers or {}, timeout)
         except (OSError, http.client.HTTPException, ValueError) as error:
             self.close()
-            if not reused or self.over or isinstance(error, TimeoutError):
+            if not reused or self.aborted or isinstance(error, TimeoutError):
                 raise self.explain(error) from None
         try:  # the manager may have closed what was kept open; what is sent twice counts once
             return self.exchange(method, path, body, headers or {}, timeout)
@@ -127,7 +127,7 @@ class ManagerConnection:
         return ManagerResponse(response.status, response.headers.get("ETag", ""), read_seconds(response), content)
 
     def connect(self, timeout: float) -> http.client.HTTPConnection:
-        if self.over:
+        if self.aborted:
             raise ConnectionAbortedError("the link is stopping")
         if self.connection is None:
             host, port = self.address.host, self.address.port
@@ -153,8 +153,8 @@ class ManagerConnection:
             what = f"answers something that is not HTTP ({type(error).__name__})"
         return Retry(f"the manager at {self.address} {what}")
 
-    def sentence(self, answer: ManagerResponse) -> str:
-        """What a refusal says for itself."""
+    def describe(self, answer: ManagerResponse) -> str:
+        """A refusal in the manager's own words."""
         document = answer.document()
         said = document.get("detail") or document.get("title") if isinstance(document, dict) else None
         text = f"HTTP {answer.status}"
@@ -167,9 +167,9 @@ class ManagerConnection:
             self.connection.close()
             self.connection = None
 
-    def cut(self) -> None:
+    def abort(self) -> None:
         """End a request that waits, from another thread; there will be no other."""
-        self.over = True
+        self.aborted = True
         connection = self.connection
         sock = None if connection is None else connection.sock
         if sock is not None:
@@ -177,11 +177,11 @@ class ManagerConnection:
                 sock.shutdown(socket.SHUT_RDWR)
 
 
-def make_context(authority: Path | None) -> ssl.SSLContext:
+def make_context(ca_file: Path | None) -> ssl.SSLContext:
     try:
-        return ssl.create_default_context(cafile=None if authority is None else str(authority))
+        return ssl.create_default_context(cafile=None if ca_file is None else str(ca_file))
     except (OSError, ssl.SSLError) as error:
-        raise BadInput(f"{authority}: the certificates to trust cannot be read ({error})") from error
+        raise BadInput(f"{ca_file}: the certificates to trust cannot be read ({error})") from error
 
 
 def read_body(response: http.client.HTTPResponse, deadline: float) -> bytes:

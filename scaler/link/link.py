@@ -1,4 +1,4 @@
-"""An application's scalers and their manager: reports flow out by one thread, orders come in by another."""
+"""Link between an application's agents and their manager: one thread sends reports, another polls for orders."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,17 +20,17 @@ from scaler.link.sender import Sender
 from scaler.model.orders import Orders
 from scaler.model.wire import write_line
 
-KNOWN_FROM_THE_REPORT = ("application", "operator", "key")  # what rows need not say
+REPORT_KEYS = ("application", "operator", "key")  # what rows need not say
 
 
 @dataclass(frozen=True, slots=True)
 class LinkStatus:
-    """How the link stands; `fault` is "" or one sentence."""
+    """State of the link; `fault` is "" or one sentence."""
 
     fault: str
     revision: int | None  # of the orders at hand
     acknowledged: int | None
-    age: float  # seconds since the manager was last heard; infinite if it never was
+    age: float  # seconds since the manager last answered; infinite if it never did
     waiting: int  # records to be sent
     sent: int  # records that the manager has confirmed, since the start
     dropped_samples: int  # for want of room, since the start
@@ -38,43 +38,53 @@ class LinkStatus:
     refused: int  # records that the manager would not have, one by one, since the start
 
 
+@dataclass(frozen=True, slots=True)
+class LinkSettings:
+    """What few users change."""
+
+    clock: Callable[[], float] = time.time
+    seed: int = 0  # of the jitter
+    ca_file: Path | None = None  # certificates to trust instead of the system's
+    limit_bytes: int = 64 << 20  # on disk
+    wait_s: float = 30.0  # of a long poll
+    pacer: Pacer = field(default_factory=Pacer)
+
+
 class Link:
     """Reports and orders of one application's operators in this driver. Nothing here raises once it is made."""
 
     def __init__(
         self,
-        manager: str,
-        application: str,
+        url: str,
+        app: str,
         operators: Sequence[str],
         token: str | None,
         folder: Path,
         instance: str,
-        clock: Callable[[], float] = time.time,
-        on_orders: Callable[[Orders], None] | None = None,  # called on the link's thread
-        seed: int = 0,  # of the jitter
-        authority: Path | None = None,  # certificates to trust instead of the system's
-        limit_bytes: int = 64 << 20,  # on disk
-        wait_s: float = 30.0,  # of a long poll
-        pace: Pacer | None = None,
+        on_orders: Callable[[Orders], None] | None = None,
+        settings: LinkSettings | None = None,
     ) -> None:
-        address = read_address(manager)
-        self.desk = LinkState(application, instance, tuple(operators), clock, pace or Pacer(), random.Random(seed))
+        """`on_orders` is called on the link's thread."""
+        address = read_address(url)
+        given = settings or LinkSettings()
+        rng = random.Random(given.seed)
+        self.state = LinkState(app, instance, tuple(operators), given.clock, given.pacer, rng)
         self.folder = Path(folder)
-        self.outbox = ReportLog(self.folder, limit_bytes)
-        self.callers = [ManagerConnection(address, token, authority) for _ in range(2)]
-        self.sender = Sender(self.desk, self.callers[0], self.outbox)
-        self.listener = OrderPoll(self.desk, self.callers[1], self.folder, self.outbox, wait_s, on_orders)
+        self.reports = ReportLog(self.folder, given.limit_bytes)
+        self.connections = [ManagerConnection(address, token, given.ca_file) for _ in range(2)]
+        self.sender = Sender(self.state, self.connections[0], self.reports)
+        self.order_poll = OrderPoll(self.state, self.connections[1], self.folder, self.reports, given.wait_s, on_orders)
         self.threads: list[threading.Thread] = []
-        self.unsayable = 0
+        self.unserialisable = 0
 
     def start(self) -> None:
-        """Read the last orders from disk, then begin to send and to listen."""
+        """Read the last orders from disk, then begin to send and to poll."""
         if self.threads:
             return
-        self.desk.kept = load_orders(self.folder, self.desk.application)
-        if self.desk.kept is not None:
-            self.desk.heard = self.desk.kept.heard
-        for name, run in (("sends", self.sender.run), ("listens", self.listener.run)):
+        self.state.saved = load_orders(self.folder, self.state.app)
+        if self.state.saved is not None:
+            self.state.answered_at = self.state.saved.received_at
+        for name, run in (("sender", self.sender.run), ("poll", self.order_poll.run)):
             self.threads.append(threading.Thread(target=run, name=f"scaler-link-{name}", daemon=True))
         for thread in self.threads:
             thread.start()
@@ -82,20 +92,20 @@ class Link:
     def stop(self, timeout: float = 5.0) -> None:
         """Write what is in memory to disk, try once more to send it, and end. A link is not started twice."""
         until = time.monotonic() + timeout
-        self.desk.stopping.set()
-        self.desk.poke.set()
+        self.state.stopping.set()
+        self.state.wake.set()
         self.sender.wake.set()
-        self.callers[1].cut()
+        self.connections[1].abort()
         for thread in self.threads:
             thread.join(max(0.0, until - time.monotonic()))
 
     def orders(self) -> Orders | None:
         """The last orders known; never waits."""
-        return self.desk.orders
+        return self.state.orders
 
     def age(self) -> float:
-        """Seconds since the manager was last heard; infinite if it never was."""
-        return max(0.0, self.desk.clock() - self.desk.heard)
+        """Seconds since the manager last answered; infinite if it never did."""
+        return max(0.0, self.state.clock() - self.state.answered_at)
 
     def report(
         self,
@@ -104,31 +114,33 @@ class Link:
         samples: Sequence[Mapping[str, Any]] = (),
         detail: Mapping[str, Any] | None = None,
     ) -> None:
-        """Hand over what is to be told; never waits. `detail` is of the scaler itself: the last one counts."""
-        for lane, rows in ((DECISIONS, decisions), (SAMPLES, samples)):
+        """Queue a report; never waits. `detail` is of the agent itself: the last one counts."""
+        for kind, rows in ((DECISIONS, decisions), (SAMPLES, samples)):
             for row in rows:
                 try:
-                    body = {key: value for key, value in row.items() if key not in KNOWN_FROM_THE_REPORT}
-                    self.sender.put(ReportRecord(lane, write_line({"operator": operator, "body": body})))
+                    body = {key: value for key, value in row.items() if key not in REPORT_KEYS}
+                    self.sender.put(ReportRecord(kind, write_line({"operator": operator, "body": body})))
                 except (AttributeError, TypeError, ValueError, RecursionError) as error:
-                    self.unsayable += 1
-                    self.desk.say(INTERNAL, f"a row of {lane} of {operator!r} is not made of plain values ({error})")
+                    self.unserialisable += 1
+                    self.state.set_fault(
+                        INTERNAL, f"a row of {kind} of {operator!r} is not made of plain values ({error})"
+                    )
         if detail is not None:
             self.sender.details[operator] = dict(detail)
-            self.sender.untold.add(operator)
+            self.sender.changed.add(operator)
         self.sender.wake.set()
 
     def status(self) -> LinkStatus:
-        faults = self.desk.faults
-        dropped, lost = self.outbox.dropped, self.sender.lost
+        faults = self.state.faults
+        dropped, lost = self.reports.dropped, self.sender.lost
         return LinkStatus(
             fault=next((faults[name] for name in (ORDERS, REPORTS, STORAGE, INTERNAL) if faults.get(name)), ""),
-            revision=self.desk.revision,
-            acknowledged=self.desk.acknowledged,
-            age=self.age() if math.isfinite(self.desk.heard) else math.inf,
+            revision=self.state.revision,
+            acknowledged=self.state.acknowledged,
+            age=self.age() if math.isfinite(self.state.answered_at) else math.inf,
             waiting=len(self.sender.inbox) + self.sender.waiting,
             sent=self.sender.sent,
             dropped_samples=dropped[SAMPLES] + lost[SAMPLES],
             dropped_decisions=dropped[DECISIONS] + lost[DECISIONS],
-            refused=self.outbox.refused + self.unsayable,
+            refused=self.reports.refused + self.unserialisable,
         )

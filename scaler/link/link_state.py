@@ -1,4 +1,4 @@
-"""What the two threads of a link find out; how it stands, for anyone to read, out."""
+"""State that the two threads of a link share, and how refusals of the manager are described."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from scaler.model.orders import Orders
 LOG = logging.getLogger("scaler.link")
 OPERATOR_RETRY_S = 60.0  # before another try of what somebody has to put right first
 NOT_HERE, NOT_ALLOWED, BUSY = 404, (401, 403), (429, 503)
-REPORTS, ORDERS, STORAGE, INTERNAL = "reports", "orders", "shelf", "itself"  # whose faults are told
+REPORTS, ORDERS, STORAGE, INTERNAL = "reports", "orders", "storage", "internal"  # sources of faults
 
 
 class Pacer:
-    """Passing time; tests have their own."""
+    """Monotonic time and waiting; tests have their own."""
 
     def now(self) -> float:
         return time.monotonic()
@@ -35,55 +35,55 @@ class Pacer:
 class LinkState:
     """What both threads share. Each field is replaced whole, so that readers need no lock."""
 
-    application: str
+    app: str
     instance: str
     operators: tuple[str, ...]
     clock: Callable[[], float]
-    pace: Pacer
-    luck: random.Random
+    pacer: Pacer
+    rng: random.Random
     stopping: threading.Event = field(default_factory=threading.Event)
-    poke: threading.Event = field(default_factory=threading.Event)  # the listener should look again
-    kept: SavedOrders | None = None
-    heard: float = -math.inf
+    wake: threading.Event = field(default_factory=threading.Event)  # the order poll should poll again
+    saved: SavedOrders | None = None
+    answered_at: float = -math.inf
     acknowledged: int | None = None
     faults: dict[str, str] = field(default_factory=dict)
 
     @property
     def orders(self) -> Orders | None:
-        return None if self.kept is None else self.kept.orders
+        return None if self.saved is None else self.saved.orders
 
     @property
     def revision(self) -> int | None:
-        return None if self.kept is None else self.kept.orders.revision
+        return None if self.saved is None else self.saved.orders.revision
 
-    def hear(self) -> None:
-        self.heard = self.clock()
+    def mark_answer(self) -> None:
+        self.answered_at = self.clock()
 
-    def say(self, whose: str, sentence: str) -> None:
-        """Tell a fault once, and once that it is over."""
+    def set_fault(self, whose: str, sentence: str) -> None:
+        """Log a fault once, and once that it is over."""
         before = self.faults.get(whose, "")
         if sentence == before:
             return
         self.faults = {**self.faults, whose: sentence}
         if sentence:
-            LOG.warning("%s: %s", self.application, sentence)
+            LOG.warning("%s: %s", self.app, sentence)
         else:
-            LOG.info("%s: it is over that %s", self.application, before)
+            LOG.info("%s: it is over that %s", self.app, before)
 
-    def some_patience(self) -> float:
-        return OPERATOR_RETRY_S * (0.9 + 0.2 * self.luck.random())
+    def find_long_pause(self) -> float:
+        return OPERATOR_RETRY_S * (0.9 + 0.2 * self.rng.random())
 
 
-def describe_refusal(caller: ManagerConnection, answer: ManagerResponse, what: str) -> str:
+def describe_refusal(connection: ManagerConnection, answer: ManagerResponse, what: str) -> str:
     """The sentence on an answer that is not what was asked for."""
-    said = caller.sentence(answer)
+    said = connection.describe(answer)
     if answer.status in NOT_ALLOWED:
-        return f"the manager at {caller.address} does not let this token have {what} ({said})"
+        return f"the manager at {connection.address} does not let this token have {what} ({said})"
     if 300 <= answer.status < 400:
-        return f"the manager at {caller.address} points elsewhere ({said}); give the address where it is"
+        return f"the manager at {connection.address} points elsewhere ({said}); give the address where it is"
     if answer.status == 200:
-        return f"{caller.address} answers something that is not what a manager says to {what}; is it one?"
-    return f"the manager at {caller.address} refused {what} ({said})"
+        return f"{connection.address} answers something that is not what a manager says to {what}; is it one?"
+    return f"the manager at {connection.address} refused {what} ({said})"
 
 
 def is_receipt(document: Any) -> bool:

@@ -1,8 +1,8 @@
-"""The manager's orders in, by long poll; kept on disk, acknowledged, and handed on, out.
+"""Poll the manager for orders (long poll); save, acknowledge and hand them on.
 
-The manager's newest word counts, whatever its revision: a smaller one means that its database was restored from a copy,
-and what it says now is what it wants. After each break in the conversation the first question is unconditional, for a
-restored manager may by chance have come to the revision that was last seen, with other orders.
+The manager's newest answer counts, whatever its revision: a smaller one means that its database was restored from a
+copy, and what it says now is what it wants. After each failure the first request is unconditional, for a restored
+manager may by chance have come to the revision that was last seen, with other orders.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from scaler.link.backoff import Backoff
 from scaler.link.http import TIMEOUT_S, ManagerConnection, ManagerResponse
 from scaler.link.link_state import BUSY, INTERNAL, LOG, NOT_ALLOWED, NOT_HERE, ORDERS, LinkState, describe_refusal
 from scaler.link.report_log import ReportLog
 from scaler.link.saved_orders import SavedOrders, save_orders
+from scaler.model.backoff import Backoff
 from scaler.model.errors import BadInput, Retry
 from scaler.model.orders import Orders, parse_orders
 
@@ -24,75 +24,77 @@ POLL_PAUSE_S = 1.0  # between questions to a manager that does not wait though n
 
 
 class OrderPoll:
-    """The thread that waits for orders."""
+    """Thread that waits for orders."""
 
     def __init__(
         self,
-        desk: LinkState,
-        caller: ManagerConnection,
+        state: LinkState,
+        connection: ManagerConnection,
         folder: Path,
-        outbox: ReportLog,
+        reports: ReportLog,
         wait_s: float,
         on_orders: Callable[[Orders], None] | None,
     ) -> None:
-        self.desk, self.caller, self.folder, self.outbox = desk, caller, folder, outbox
+        self.state, self.connection, self.folder, self.reports = state, connection, folder, reports
         self.wait_s, self.on_orders = wait_s, on_orders
-        self.path = f"/v1/applications/{quote(desk.application, safe='')}"
-        self.backoff = Backoff(desk.luck)
+        self.path = f"/v1/applications/{quote(state.app, safe='')}"
+        self.backoff = Backoff(state.rng)
         self.etag = ""  # of what the manager said last; "" when the next question is unconditional
-        self.told: dict[str, int] = {}  # revision that each operator has acknowledged
+        self.acknowledged: dict[str, int] = {}  # revision that each operator has acknowledged
         self.unsaved = False
 
     def run(self) -> None:
-        while not self.desk.stopping.is_set():
-            self.desk.poke.clear()
+        while not self.state.stopping.is_set():
+            self.state.wake.clear()
             try:
                 pause = self.poll()
                 self.save()
                 if pause == 0.0 or self.backoff.failures == 0:
                     self.acknowledge()
             except Exception as error:  # nothing may end this thread
-                LOG.debug("the listener failed", exc_info=error)
-                self.desk.say(INTERNAL, f"listening failed in a way that was not foreseen ({type(error).__name__})")
-                self.etag, pause = "", self.desk.some_patience()
-            if pause > 0.0 and not self.desk.stopping.is_set():
-                self.desk.pace.wait(self.desk.poke, pause)
-        self.caller.close()
+                LOG.debug("the order poll failed", exc_info=error)
+                self.state.set_fault(
+                    INTERNAL, f"polling for orders failed in a way that was not foreseen ({type(error).__name__})"
+                )
+                self.etag, pause = "", self.state.find_long_pause()
+            if pause > 0.0 and not self.state.stopping.is_set():
+                self.state.pacer.wait(self.state.wake, pause)
+        self.connection.close()
 
     def poll(self) -> float:
         """Ask once; seconds until the next question."""
-        began = self.desk.pace.now()
+        began = self.state.pacer.now()
         asked = self.etag
         headers = {"If-None-Match": asked} if asked else {}
-        if self.desk.operators and fits_a_header(name := f"{self.desk.operators[0]}/{self.desk.instance}"):
+        if self.state.operators and fits_a_header(name := f"{self.state.operators[0]}/{self.state.instance}"):
             headers["Scaler"] = name
         try:
             where = f"{self.path}/orders?wait={self.wait_s:g}"
-            answer = self.caller.ask("GET", where, None, headers, self.wait_s + TIMEOUT_S)
+            answer = self.connection.request("GET", where, None, headers, self.wait_s + TIMEOUT_S)
         except Retry as error:
             self.etag = ""
-            if not self.desk.stopping.is_set():
-                self.desk.say(ORDERS, str(error))
+            if not self.state.stopping.is_set():
+                self.state.set_fault(ORDERS, str(error))
             return self.backoff.fail()
         if answer.status == 304 and asked:
-            self.greet()
+            self.mark_success()
             return self.pause(began)
         if answer.status == 200:
-            return self.take(answer, asked, began)
+            return self.accept(answer, asked, began)
         self.etag = ""
-        return self.refused(answer, began)
+        return self.handle_refusal(answer, began)
 
-    def take(self, answer: ManagerResponse, asked: str, began: float) -> float:
+    def accept(self, answer: ManagerResponse, asked: str, began: float) -> float:
         document = answer.document()
         try:
             orders = parse_orders(document)
         except (BadInput, OverflowError, RecursionError):
             orders = None
-        if orders is None or orders.application != self.desk.application:
+        if orders is None or orders.application != self.state.app:
             self.etag = ""
-            self.desk.say(ORDERS, describe_refusal(self.caller, answer, "orders"))
+            self.state.set_fault(ORDERS, describe_refusal(self.connection, answer, "orders"))
             return self.backoff.fail()
-        self.greet()
+        self.mark_success()
         self.etag = answer.etag if fits_a_header(answer.etag) else f'"{orders.revision}"'
         if not self.adopt(orders, document) and asked:
             return self.pause(began)
@@ -100,70 +102,70 @@ class OrderPoll:
 
     def adopt(self, orders: Orders, document: Any) -> bool:
         """Whether they are news."""
-        before = self.desk.kept
+        before = self.state.saved
         if before is not None and before.document == document:
             return False
         if before is not None and orders.revision <= before.orders.revision:
             went = f"from revision {before.orders.revision} to {orders.revision}"
             LOG.warning("%s: the orders went %s: was the manager restored? They are followed", orders.application, went)
-            self.told = {}
-        self.desk.kept = SavedOrders(orders, document, self.desk.heard)
+            self.acknowledged = {}
+        self.state.saved = SavedOrders(orders, document, self.state.answered_at)
         self.unsaved = True
         if self.on_orders is not None:
             try:
                 self.on_orders(orders)
             except Exception:
-                LOG.exception("%s: what was to be told of new orders failed", orders.application)
+                LOG.exception("%s: on_orders failed", orders.application)
         return True
 
     def save(self) -> None:
-        kept = self.desk.kept
-        if not self.unsaved or kept is None or self.outbox.lock is None:
+        saved = self.state.saved
+        if not self.unsaved or saved is None or self.reports.lock is None:
             return
         try:
-            save_orders(self.folder, kept)
+            save_orders(self.folder, saved)
             self.unsaved = False
         except (OSError, ValueError) as error:
-            self.desk.say(ORDERS, f"the orders cannot be kept in {self.folder} ({error})")
+            self.state.set_fault(ORDERS, f"the orders cannot be saved in {self.folder} ({error})")
 
-    def greet(self) -> None:
-        self.desk.hear()
+    def mark_success(self) -> None:
+        self.state.mark_answer()
         self.backoff.recover()
-        self.desk.say(ORDERS, "")
+        self.state.set_fault(ORDERS, "")
 
     def pause(self, began: float) -> float:
         """None after a question that was waited for; a second after one that was answered at once with nothing new."""
-        return 0.0 if self.desk.pace.now() - began >= min(POLL_PAUSE_S, self.wait_s / 2.0) else POLL_PAUSE_S
+        return 0.0 if self.state.pacer.now() - began >= min(POLL_PAUSE_S, self.wait_s / 2.0) else POLL_PAUSE_S
 
-    def refused(self, answer: ManagerResponse, began: float) -> float:
-        self.desk.say(ORDERS, describe_refusal(self.caller, answer, "orders"))
+    def handle_refusal(self, answer: ManagerResponse, began: float) -> float:
+        self.state.set_fault(ORDERS, describe_refusal(self.connection, answer, "orders"))
         if answer.status in NOT_ALLOWED or 300 <= answer.status < 400:
-            return self.desk.some_patience()
+            return self.state.find_long_pause()
         if answer.status == NOT_HERE:  # none issued yet, or the application is not registered
             problem = answer.document()
             if isinstance(problem, dict) and "detail" in problem:
-                self.desk.hear()
+                self.state.mark_answer()
                 if self.pause(began) == 0.0:  # it waited for some to come
                     return 0.0
         return self.backoff.fail(answer.retry_after or 0.0 if answer.status in BUSY else 0.0)
 
     def acknowledge(self) -> None:
         """Say of each operator that it acts under these orders; what fails is tried after the next question."""
-        revision = self.desk.revision
+        revision = self.state.revision
         if revision is None or not self.etag:
             return
-        for operator in self.desk.operators:
-            if self.told.get(operator) == revision:
+        for operator in self.state.operators:
+            if self.acknowledged.get(operator) == revision:
                 continue
-            body = {"instance": self.desk.instance, "operator": operator, "revision": revision}
+            body = {"instance": self.state.instance, "operator": operator, "revision": revision}
             try:
-                answer = self.caller.ask("POST", f"{self.path}/acknowledgements", body)
+                answer = self.connection.request("POST", f"{self.path}/acknowledgements", body)
             except Retry:
                 return
             if answer.status != 200:
                 return
-            self.told[operator] = revision
-        self.desk.acknowledged = revision
+            self.acknowledged[operator] = revision
+        self.state.acknowledged = revision
 
 
 def fits_a_header(text: str) -> bool:

@@ -1,8 +1,8 @@
-"""Records in, as soon as they are made; batches to send out, the oldest first, until they are settled.
+"""Log of the reports that the manager has not confirmed: on disk as soon as they are made, sent the oldest first.
 
-They wait in a folder that one process owns at a time, decisions and samples each in a lane of their own, in at most
-`limit_bytes`: beyond, the oldest samples go first, and decisions only when there are no samples left. Each `add` ends
-in an fsync. Where the folder cannot be had or written, records wait in memory, as many as fit into `memory_bytes`.
+The folder is owned by one process at a time; decisions and samples have a segment log each, of at most `limit_bytes` in
+all: beyond, the oldest samples go first, and decisions only when there are no samples left. Each `add` ends in an
+fsync. Where the folder cannot be locked or written, records wait in memory, as many as fit into `memory_bytes`.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from scaler.link.saved_orders import replace_file
 from scaler.link.segment_log import LogPosition, SegmentLog
+from scaler.model.files import replacing
 
 DECISIONS, SAMPLES = "decisions", "samples"
 REPORT_KINDS = (DECISIONS, SAMPLES)  # in the order in which they are sent
@@ -27,17 +27,17 @@ REFUSED_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class ReportRecord:
-    lane: str
+    kind: str  # of REPORT_KINDS
     line: bytes  # {"operator": ..., "body": ...} in JSON
 
 
 @dataclass(frozen=True, slots=True)
 class ReportBatch:
-    """What is to be sent next; `marks` and `loose` say to `settle` how far it goes."""
+    """What is to be sent next; `positions` and `buffered` say to `settle` how far it goes."""
 
-    records: tuple[tuple[str, str, Any], ...]  # lane, operator, body
-    marks: Mapping[str, LogPosition]
-    loose: int
+    records: tuple[tuple[str, str, Any], ...]  # kind, operator, body
+    positions: Mapping[str, LogPosition]
+    buffered: int
     lines: tuple[bytes, ...]
 
 
@@ -47,20 +47,20 @@ class ReportLog:
     def __init__(self, folder: Path, limit_bytes: int = 64 << 20, memory_bytes: int = 8 << 20) -> None:
         self.folder, self.limit_bytes, self.memory_bytes = folder, limit_bytes, memory_bytes
         self.lock: IO[bytes] | None = None
-        self.lanes: dict[str, SegmentLog] = {}
-        self.loose: deque[ReportRecord] = deque()  # not on disk
-        self.loose_bytes = 0
+        self.logs: dict[str, SegmentLog] = {}
+        self.buffered: deque[ReportRecord] = deque()  # not on disk
+        self.buffered_bytes = 0
         self.dropped = dict.fromkeys(REPORT_KINDS, 0)
         self.refused = 0
         self.fault = ""
 
     @property
     def waiting(self) -> int:
-        return len(self.loose) + sum(lane.waiting for lane in self.lanes.values())
+        return len(self.buffered) + sum(log.waiting for log in self.logs.values())
 
     def open(self) -> bool:
         """Take the folder, if it can be had."""
-        if self.lanes:
+        if self.logs:
             return True
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -70,91 +70,92 @@ class ReportLog:
                 return False
             places = read_cursor(self.folder / CURSOR)
             segment_bytes = min(SEGMENT_BYTES, max(1, self.limit_bytes // 32))
-            self.lanes = {name: SegmentLog(self.folder, name, places[name], segment_bytes) for name in REPORT_KINDS}
+            self.logs = {name: SegmentLog(self.folder, name, places[name], segment_bytes) for name in REPORT_KINDS}
         except OSError as error:
-            self.release()
-            self.fault = self.tell(error)
+            self.close()
+            self.fault = self.describe_fault(error)
             return False
         self.fault = ""
         return True
 
     def add(self, records: Sequence[ReportRecord]) -> None:
         """Take them in; they are on disk when this returns, unless `fault` says otherwise."""
-        self.loose.extend(records)
-        self.loose_bytes += sum(len(record.line) for record in records)
-        if self.lanes and self.loose:
-            self.write_loose()
-        while self.loose_bytes > self.memory_bytes:
-            self.drop_loose()
+        self.buffered.extend(records)
+        self.buffered_bytes += sum(len(record.line) for record in records)
+        if self.logs and self.buffered:
+            self.write_buffered()
+        while self.buffered_bytes > self.memory_bytes:
+            self.drop_buffered()
 
-    def write_loose(self) -> None:
+    def write_buffered(self) -> None:
         try:
-            for name, lane in self.lanes.items():
-                lines = [record.line for record in self.loose if record.lane == name]
+            for name, log in self.logs.items():
+                lines = [record.line for record in self.buffered if record.kind == name]
                 if lines:
-                    lane.append(lines)
-                    self.loose = deque(record for record in self.loose if record.lane != name)
-                    self.loose_bytes = sum(len(record.line) for record in self.loose)
+                    log.append(lines)
+                    self.buffered = deque(record for record in self.buffered if record.kind != name)
+                    self.buffered_bytes = sum(len(record.line) for record in self.buffered)
             self.trim()
             self.fault = ""
         except OSError as error:
-            self.fault = self.tell(error)
+            self.fault = self.describe_fault(error)
 
     def trim(self) -> None:
         """Keep within the limit."""
-        samples, decisions = self.lanes[SAMPLES], self.lanes[DECISIONS]
+        samples, decisions = self.logs[SAMPLES], self.logs[DECISIONS]
         while samples.size + decisions.size > self.limit_bytes:
             name = SAMPLES if samples.segments else DECISIONS
-            self.dropped[name] += self.lanes[name].drop_oldest()
+            self.dropped[name] += self.logs[name].drop_oldest()
 
-    def drop_loose(self) -> None:
-        at = next((i for i, record in enumerate(self.loose) if record.lane == SAMPLES), 0)
-        self.dropped[self.loose[at].lane] += 1
-        self.loose_bytes -= len(self.loose[at].line)
-        del self.loose[at]
+    def drop_buffered(self) -> None:
+        at = next((i for i, record in enumerate(self.buffered) if record.kind == SAMPLES), 0)
+        self.dropped[self.buffered[at].kind] += 1
+        self.buffered_bytes -= len(self.buffered[at].line)
+        del self.buffered[at]
 
-    def take(self, most: int, most_bytes: int) -> ReportBatch:
-        """The next records to send; the same again until they are settled."""
+    def next_batch(self, max_records: int, max_bytes: int) -> ReportBatch:
+        """The next records to send; the same again until they are acknowledged."""
         found: list[tuple[str, bytes]] = []
-        marks: dict[str, LogPosition] = {}
-        for name, lane in self.lanes.items():
+        positions: dict[str, LogPosition] = {}
+        for name, log in self.logs.items():
             size = sum(len(line) for _, line in found)
-            if len(found) < most and (not found or size < most_bytes):
+            if len(found) < max_records and (not found or size < max_bytes):
                 try:
-                    lines, marks[name] = lane.read(most - len(found), most_bytes - size)
+                    lines, positions[name] = log.read(max_records - len(found), max_bytes - size)
                     found += [(name, line) for line in lines]
                 except OSError as error:
-                    self.fault = self.tell(error)
-        loose = 0
+                    self.fault = self.describe_fault(error)
+        buffered = 0
         size = sum(len(line) for _, line in found)
-        for record in self.loose:
-            if len(found) >= most or (found and size + len(record.line) > most_bytes):
+        for record in self.buffered:
+            if len(found) >= max_records or (found and size + len(record.line) > max_bytes):
                 break
-            found.append((record.lane, record.line))
+            found.append((record.kind, record.line))
             size += len(record.line)
-            loose += 1
-        read = [(lane, read_line(line)) for lane, line in found]
-        records = tuple((lane, *record) for lane, record in read if record is not None)
-        return ReportBatch(records, marks, loose, tuple(line for _, line in found))
+            buffered += 1
+        read = [(kind, read_line(line)) for kind, line in found]
+        records = tuple((kind, *record) for kind, record in read if record is not None)
+        return ReportBatch(records, positions, buffered, tuple(line for _, line in found))
 
-    def settle(self, batch: ReportBatch, refused: bool = False) -> None:
+    def acknowledge(self, batch: ReportBatch, refused: bool = False) -> None:
         """Forget a batch: the manager has it, or will not have it (then it is put aside, as far as there is room)."""
         if refused:
             self.refused += len(batch.records)
-            self.put_aside(batch)
-        for record in [self.loose.popleft() for _ in range(min(batch.loose, len(self.loose)))]:
-            self.loose_bytes -= len(record.line)
-        if not self.lanes or not batch.marks:
+            self.save_refused(batch)
+        for record in [self.buffered.popleft() for _ in range(min(batch.buffered, len(self.buffered)))]:
+            self.buffered_bytes -= len(record.line)
+        if not self.logs or not batch.positions:
             return
-        for name, place in batch.marks.items():
-            self.lanes[name].settle(place)
-        places = {name: list(lane.place) for name, lane in self.lanes.items()}
+        for name, position in batch.positions.items():
+            self.logs[name].acknowledge(position)
+        places = {name: list(log.position) for name, log in self.logs.items()}
         try:  # without fsync: a cursor that is lost costs a second sending, and what is sent twice counts once
-            replace_file(self.folder / CURSOR, json.dumps(places).encode(), sync=False)
+            with replacing(self.folder / CURSOR) as part:
+                part.write_text(json.dumps(places))
         except OSError as error:
-            self.fault = self.tell(error)
+            self.fault = self.describe_fault(error)
 
-    def put_aside(self, batch: ReportBatch) -> None:
+    def save_refused(self, batch: ReportBatch) -> None:
         if self.lock is None:
             return
         try:
@@ -162,17 +163,17 @@ class ReportLog:
                 if file.tell() < REFUSED_BYTES:
                     file.write(b"".join(line + b"\n" for line in batch.lines))
         except OSError as error:
-            self.fault = self.tell(error)
+            self.fault = self.describe_fault(error)
 
-    def tell(self, error: OSError) -> str:
+    def describe_fault(self, error: OSError) -> str:
         why = error.strerror or type(error).__name__
         return f"{self.folder} cannot be written or read ({why}); what is reported meanwhile is kept in memory only"
 
-    def release(self) -> None:
+    def close(self) -> None:
         """Leave the folder to others."""
-        for lane in self.lanes.values():
-            lane.close()
-        self.lanes = {}
+        for log in self.logs.values():
+            log.close()
+        self.logs = {}
         if self.lock is not None:
             self.lock.close()
             self.lock = None
@@ -201,7 +202,7 @@ def lock_file(path: Path) -> IO[bytes] | None:
 
 
 def read_cursor(path: Path) -> dict[str, LogPosition]:
-    """How far each lane is settled; from the beginning where that cannot be read."""
+    """How far each log is acknowledged; from the beginning where that cannot be read."""
     places: dict[str, LogPosition] = dict.fromkeys(REPORT_KINDS, (0, 0))
     try:
         document = json.loads(path.read_bytes())

@@ -1,4 +1,4 @@
-"""Lines of JSON in; the same lines in their order out, until they are settled: append-only files in one folder.
+"""Append-only log of JSON lines in files of one folder, read in order until acknowledged.
 
 Files `NAME-000000000001.jsonl`, ... grow one after the other. A process begins a file of its own, so that a line which
 a crash tore is the last of its file, and is skipped. What was written is flushed to the disk (fsync) once per call.
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from scaler.link.saved_orders import sync_folder
+from scaler.model.files import sync_folder
 
 LogPosition = tuple[int, int]  # number of a file, bytes into it
 
@@ -28,9 +28,9 @@ class Segment:
 class SegmentLog:
     """One kind of records; for one thread of one process."""
 
-    def __init__(self, folder: Path, name: str, place: LogPosition, segment_bytes: int) -> None:
+    def __init__(self, folder: Path, name: str, position: LogPosition, segment_bytes: int) -> None:
         self.folder, self.name, self.segment_bytes = folder, name, segment_bytes
-        self.place = place  # what lies before is settled
+        self.position = position  # what lies before is acknowledged
         self.file: BinaryIO | None = None
         self.segments: dict[int, Segment] = {}
         for path in sorted(folder.glob(f"{name}-*.jsonl")):
@@ -38,8 +38,8 @@ class SegmentLog:
             if number.isascii() and number.isdigit():
                 content = path.read_bytes()
                 self.segments[int(number)] = Segment(path, len(content), content.count(b"\n"))
-        self.settled_lines = self.count_before(place)
-        self.settle(place)
+        self.acknowledged_lines = self.count_before(position)
+        self.acknowledge(position)
 
     @property
     def size(self) -> int:
@@ -47,7 +47,7 @@ class SegmentLog:
 
     @property
     def waiting(self) -> int:
-        return sum(segment.lines for segment in self.segments.values()) - self.settled_lines
+        return sum(segment.lines for segment in self.segments.values()) - self.acknowledged_lines
 
     def append(self, lines: Iterable[bytes]) -> None:
         """All of them, or OSError: then how many were written is not known, and the next call begins another file."""
@@ -59,25 +59,25 @@ class SegmentLog:
             self.file.flush()
             os.fsync(self.file.fileno())
         except OSError:
-            self.leave()
+            self.close_segment()
             raise
         segment = self.segments[number]
         segment.size += len(content)
         segment.lines += content.count(b"\n")
         if segment.size >= self.segment_bytes:
-            self.leave()
+            self.close_segment()
 
     def open(self) -> int:
         """The number of the file that is written to."""
         if self.file is None:
-            number = max([self.place[0], *self.segments], default=0) + 1
+            number = max([self.position[0], *self.segments], default=0) + 1
             path = self.folder / f"{self.name}-{number:012d}.jsonl"
             self.file = path.open("ab")
             sync_folder(self.folder)
             self.segments[number] = Segment(path, 0, 0)
         return max(self.segments)
 
-    def leave(self) -> None:
+    def close_segment(self) -> None:
         """Write to another file from now on."""
         if self.file is None:
             return
@@ -89,10 +89,10 @@ class SegmentLog:
             content = segment.path.read_bytes()
             segment.size, segment.lines = len(content), content.count(b"\n")
 
-    def read(self, most: int, most_bytes: int) -> tuple[list[bytes], LogPosition]:
-        """Lines that are not settled, the oldest first, and where they end; one at least if there is any."""
+    def read(self, max_lines: int, max_bytes: int) -> tuple[list[bytes], LogPosition]:
+        """Lines that are not acknowledged, the oldest first, and where they end; one at least if there is any."""
         found: list[bytes] = []
-        number, offset = self.place
+        number, offset = self.position
         size = 0
         for n in sorted(n for n in self.segments if n >= number):
             at = offset if n == number else 0
@@ -101,7 +101,7 @@ class SegmentLog:
                 for line in file:
                     if not line.endswith(b"\n"):
                         break  # torn
-                    if len(found) >= most or (found and size + len(line) > most_bytes):
+                    if len(found) >= max_lines or (found and size + len(line) > max_bytes):
                         return found, (n, at)
                     found.append(line[:-1])
                     size += len(line)
@@ -109,27 +109,27 @@ class SegmentLog:
             number, offset = n, at
         return found, (number, offset)
 
-    def settle(self, place: LogPosition) -> None:
-        """Forget what lies before this place."""
-        place = max(place, self.place)
-        for number in [n for n in self.segments if n < place[0]]:
+    def acknowledge(self, position: LogPosition) -> None:
+        """Forget what lies before this position."""
+        position = max(position, self.position)
+        for number in [n for n in self.segments if n < position[0]]:
             self.delete(number)
-        self.place = place
-        self.settled_lines = self.count_before(place)
-        segment = self.segments.get(place[0])
-        if segment is not None and place[1] >= segment.size and self.file is None:
-            self.delete(place[0])
-            self.settled_lines = 0
+        self.position = position
+        self.acknowledged_lines = self.count_before(position)
+        segment = self.segments.get(position[0])
+        if segment is not None and position[1] >= segment.size and self.file is None:
+            self.delete(position[0])
+            self.acknowledged_lines = 0
 
     def drop_oldest(self) -> int:
         """Give up the oldest file; how many lines were lost."""
         number = min(self.segments)
         if number == max(self.segments):
-            self.leave()
-        lost = self.segments[number].lines - (self.settled_lines if number == self.place[0] else 0)
+            self.close_segment()
+        lost = self.segments[number].lines - (self.acknowledged_lines if number == self.position[0] else 0)
         self.delete(number)
-        self.place = max(self.place, (number + 1, 0))
-        self.settled_lines = self.count_before(self.place)
+        self.position = max(self.position, (number + 1, 0))
+        self.acknowledged_lines = self.count_before(self.position)
         return lost
 
     def delete(self, number: int) -> None:
@@ -138,15 +138,15 @@ class SegmentLog:
             self.segments[number].path.unlink(missing_ok=True)
         del self.segments[number]
 
-    def count_before(self, place: LogPosition) -> int:
-        segment = self.segments.get(place[0])
-        if segment is None or place[1] == 0:
+    def count_before(self, position: LogPosition) -> int:
+        segment = self.segments.get(position[0])
+        if segment is None or position[1] == 0:
             return 0
         try:
             with segment.path.open("rb") as file:
-                return file.read(place[1]).count(b"\n")
+                return file.read(position[1]).count(b"\n")
         except OSError:
             return 0
 
     def close(self) -> None:
-        self.leave()
+        self.close_segment()

@@ -1,4 +1,4 @@
-"""Records from the driver in; written to disk at once, and sent to the manager until it has confirmed them."""
+"""Write reports to disk at once, and send them to the manager until it has confirmed them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
-from scaler.link.backoff import Backoff
 from scaler.link.http import ManagerConnection, ManagerResponse
 from scaler.link.link_state import (
     BUSY,
@@ -23,6 +22,7 @@ from scaler.link.link_state import (
     is_receipt,
 )
 from scaler.link.report_log import DECISIONS, SAMPLES, ReportBatch, ReportLog, ReportRecord
+from scaler.model.backoff import Backoff
 from scaler.model.errors import Retry
 
 MAX_RECORDS, MAX_REPORT_BYTES = 500, 256 << 10  # of one round
@@ -32,126 +32,126 @@ LOCK_RETRY_S = 60.0  # between tries to have the folder
 
 
 class Sender:
-    """The thread that sends."""
+    """Thread that sends reports."""
 
-    def __init__(self, desk: LinkState, caller: ManagerConnection, outbox: ReportLog) -> None:
-        self.desk, self.caller, self.outbox = desk, caller, outbox
-        self.path = f"/v1/applications/{quote(desk.application, safe='')}/reports"
+    def __init__(self, state: LinkState, connection: ManagerConnection, reports: ReportLog) -> None:
+        self.state, self.connection, self.reports = state, connection, reports
+        self.path = f"/v1/applications/{quote(state.app, safe='')}/reports"
         self.inbox: deque[ReportRecord] = deque()
         self.lost = {DECISIONS: 0, SAMPLES: 0}  # for want of room in the inbox
         self.details: dict[str, Mapping[str, Any]] = {}  # the last of each operator
-        self.untold: set[str] = set()  # operators whose detail is news
+        self.changed: set[str] = set()  # operators whose detail is news
         self.wake = threading.Event()
-        self.backoff = Backoff(desk.luck)
-        self.size = MAX_RECORDS
+        self.backoff = Backoff(state.rng)
+        self.batch_size = MAX_RECORDS
         self.sent = 0
         self.waiting = 0  # for others to read
         self.stored = 0  # records taken in, and on disk where there is one
-        self.own_at = 0.0
+        self.open_at = 0.0
 
     def put(self, record: ReportRecord) -> None:
         """Called by the driver's threads."""
         while len(self.inbox) >= MAX_INBOX:
             try:
-                self.lost[self.inbox.popleft().lane] += 1
+                self.lost[self.inbox.popleft().kind] += 1
             except IndexError:
                 break
         self.inbox.append(record)
 
     def run(self) -> None:
-        due = self.desk.pace.now()
+        due = self.state.pacer.now()
         while True:
             self.wake.clear()
-            if self.desk.stopping.is_set():  # asked after clearing, or the call to wake up could be missed
+            if self.state.stopping.is_set():  # asked after clearing, or the call to wake up could be missed
                 break
             try:
                 self.store()
-                if self.desk.pace.now() >= due and self.busy():
-                    due = self.desk.pace.now() + self.send()
+                if self.state.pacer.now() >= due and self.has_work():
+                    due = self.state.pacer.now() + self.send()
             except Exception as error:  # nothing may end this thread
-                due = self.desk.pace.now() + self.fail(error)
-            left = max(0.0, due - self.desk.pace.now()) if self.busy() else LOCK_RETRY_S
+                due = self.state.pacer.now() + self.fail(error)
+            left = max(0.0, due - self.state.pacer.now()) if self.has_work() else LOCK_RETRY_S
             if left > 0.0 and not self.inbox:
-                self.desk.pace.wait(self.wake, min(left, LOCK_RETRY_S))
+                self.state.pacer.wait(self.wake, min(left, LOCK_RETRY_S))
         self.end()
 
     def end(self) -> None:
         """What is in memory goes to disk; then to the manager, if it answered when it was last asked."""
         try:
             self.store()
-            while self.busy() and self.backoff.failures == 0 and self.send() == 0.0 and self.backoff.failures == 0:
+            while self.has_work() and self.backoff.failures == 0 and self.send() == 0.0 and self.backoff.failures == 0:
                 pass
         except Exception as error:
             self.fail(error)
-        self.caller.close()
-        self.outbox.release()
+        self.connection.close()
+        self.reports.close()
 
     def fail(self, error: Exception) -> float:
         LOG.debug("the sender failed", exc_info=error)
-        self.desk.say(INTERNAL, f"sending failed in a way that was not foreseen ({type(error).__name__})")
-        return self.desk.some_patience()
+        self.state.set_fault(INTERNAL, f"sending failed in a way that was not foreseen ({type(error).__name__})")
+        return self.state.find_long_pause()
 
-    def busy(self) -> bool:
-        self.waiting = self.outbox.waiting
-        return bool(self.untold) or self.waiting > 0
+    def has_work(self) -> bool:
+        self.waiting = self.reports.waiting
+        return bool(self.changed) or self.waiting > 0
 
     def store(self) -> None:
         """Put on disk what the driver has handed over."""
-        now = self.desk.pace.now()
-        if not self.outbox.lanes and now >= self.own_at:
-            self.own_at = now + LOCK_RETRY_S
-            self.outbox.open()
+        now = self.state.pacer.now()
+        if not self.reports.logs and now >= self.open_at:
+            self.open_at = now + LOCK_RETRY_S
+            self.reports.open()
         records = []
         while self.inbox:
             self.waiting += 1  # first, so that nobody reads that nothing waits
             records.append(self.inbox.popleft())
-        self.outbox.add(records)
+        self.reports.add(records)
         self.stored += len(records)
-        self.desk.say(STORAGE, self.outbox.fault)
+        self.state.set_fault(STORAGE, self.reports.fault)
 
     def send(self) -> float:
         """One round; seconds until the next."""
-        batch = self.outbox.take(self.size, MAX_REPORT_BYTES)
+        batch = self.reports.next_batch(self.batch_size, MAX_REPORT_BYTES)
         if batch.lines and not batch.records:  # damaged, all of them
-            self.outbox.settle(batch)
+            self.reports.acknowledge(batch)
             return 0.0
-        for operator in dict.fromkeys([*(record[1] for record in batch.records), *sorted(self.untold)]):
+        for operator in dict.fromkeys([*(record[1] for record in batch.records), *sorted(self.changed)]):
             detail = self.details.get(operator, {})
-            rows = {lane: [b for name, o, b in batch.records if name == lane and o == operator] for lane in self.lost}
-            report = {"instance": self.desk.instance, "operator": operator, "revision": self.desk.revision}
+            rows = {kind: [b for name, o, b in batch.records if name == kind and o == operator] for kind in self.lost}
+            report = {"instance": self.state.instance, "operator": operator, "revision": self.state.revision}
             try:
-                answer = self.caller.ask("POST", self.path, {**report, **rows, "detail": detail})
+                answer = self.connection.request("POST", self.path, {**report, **rows, "detail": detail})
             except Retry as error:
-                self.desk.say(REPORTS, str(error))
+                self.state.set_fault(REPORTS, str(error))
                 return self.backoff.fail()
             except (ValueError, TypeError):  # what cannot be written as a request
                 answer = ManagerResponse(400, "", None, b"")
             if answer.status != 200 or not is_receipt(receipt := answer.document()):
-                return self.refused(answer, batch, operator)
-            self.desk.hear()
-            if receipt.get("revision") not in (None, self.desk.revision):
-                self.desk.poke.set()
+                return self.handle_refusal(answer, batch, operator)
+            self.state.mark_answer()
+            if receipt.get("revision") not in (None, self.state.revision):
+                self.state.wake.set()
             if self.details.get(operator, {}) is detail or not detail:
-                self.untold.discard(operator)
-        self.outbox.settle(batch)
+                self.changed.discard(operator)
+        self.reports.acknowledge(batch)
         self.sent += len(batch.records)
-        self.size = min(MAX_RECORDS, 2 * self.size)
+        self.batch_size = min(MAX_RECORDS, 2 * self.batch_size)
         self.backoff.recover()
-        self.desk.say(REPORTS, "")
+        self.state.set_fault(REPORTS, "")
         return 0.0
 
-    def refused(self, answer: ManagerResponse, batch: ReportBatch, operator: str) -> float:
+    def handle_refusal(self, answer: ManagerResponse, batch: ReportBatch, operator: str) -> float:
         """Seconds until the next try after an answer that confirms nothing."""
-        self.desk.say(REPORTS, describe_refusal(self.caller, answer, "reports"))
+        self.state.set_fault(REPORTS, describe_refusal(self.connection, answer, "reports"))
         if answer.status in NOT_ALLOWED or answer.status == NOT_HERE or 300 <= answer.status < 400:
-            return self.desk.some_patience()
+            return self.state.find_long_pause()
         if answer.status in UNPROCESSABLE:
             if len(batch.records) > 1:
-                self.size = len(batch.records) // 2
+                self.batch_size = len(batch.records) // 2
                 return 0.0
             self.details.pop(operator, None)  # it may be to blame
-            self.untold.discard(operator)
+            self.changed.discard(operator)
             if batch.records:
-                self.outbox.settle(batch, refused=True)
+                self.reports.acknowledge(batch, refused=True)
             return self.backoff.fail()
         return self.backoff.fail(answer.retry_after or 0.0 if answer.status in BUSY else 0.0)

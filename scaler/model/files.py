@@ -1,8 +1,10 @@
-"""A path and a text in; the file with all of it, or as it was before, out."""
+"""Write files whole: a crash at any moment leaves the new content or that before."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from scaler.model.errors import BadInput
@@ -19,12 +21,41 @@ def check_place(path: Path) -> None:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write beside the file, then put it in its place."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    """Write a text that a person asked for; BadInput where it cannot be written."""
     try:
-        part.write_text(text, encoding="utf-8")
-        os.replace(part, path)
+        with replacing(path) as part:
+            part.write_text(text, encoding="utf-8")
     except OSError as error:
         raise BadInput(f"{path} cannot be written ({error.strerror}); name another file") from error
+
+
+def write_durably(path: Path, content: bytes) -> None:
+    """Write what must outlast a power failure (fsync); OSError where it cannot be written."""
+    with replacing(path) as part, part.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    sync_folder(path.parent)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Yield a path beside `path` that takes its place when the block ends, and is gone when it raises."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        yield part
+        os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make names last, where the system can open a folder at all."""
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -5,14 +5,17 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from scaler.link import Link
+from scaler.link import Link, LinkSettings
 from scaler.link.link_state import Pacer
 from tests.link.manager import TOKEN, Manager, serve
+
+OWN = {field.name for field in fields(LinkSettings)}
 
 
 class Hurry(Pacer):
@@ -49,17 +52,16 @@ def join(manager: Manager, tmp_path: Path, pace: Hurry) -> Iterator[Callable[...
     links: list[Link] = []
 
     def make(**changes: Any) -> Link:
-        fields: dict[str, Any] = {
-            "manager": manager.url,
-            "application": "shop",
+        own_fields: dict[str, Any] = {
+            "url": manager.url,
+            "app": "shop",
             "operators": ("parse", "count"),
             "token": TOKEN,
             "folder": tmp_path / "link",
             "instance": "driver-1",
-            "wait_s": 5.0,
-            "pace": pace,
         }
-        link = Link(**(fields | changes))
+        own = {"wait_s": 5.0, "pacer": pace} | {key: changes.pop(key) for key in list(changes) if key in OWN}
+        link = Link(**(own_fields | changes), settings=LinkSettings(**own))
         links.append(link)
         link.start()
         return link

@@ -11,12 +11,20 @@ import sys
 import time
 from pathlib import Path
 
-from scaler.link import Link
+from scaler.link import Link, LinkSettings
 from tests.link.manager import TOKEN
 
 
 def drive(folder: Path, manager: str, first: int) -> None:
-    link = Link(manager, "shop", ["parse"], TOKEN, folder / "link", f"driver-{os.getpid()}", seed=first, wait_s=1.0)
+    link = Link(
+        manager,
+        "shop",
+        ["parse"],
+        TOKEN,
+        folder / "link",
+        f"driver-{os.getpid()}",
+        settings=LinkSettings(seed=first, wait_s=1.0),
+    )
     link.start()
     number = first
     with (folder / "written").open("a", buffering=1) as written:

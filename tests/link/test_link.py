@@ -64,7 +64,7 @@ def test_orders_are_there_at_the_next_start_with_the_manager_gone(manager: Manag
     first = join()
     until(lambda: (tmp_path / "link" / ORDERS_FILE).exists())
     first.stop()
-    again = join(manager="http://127.0.0.1:9", clock=lambda: first.desk.heard + 1000.0)
+    again = join(url="http://127.0.0.1:9", clock=lambda: first.state.answered_at + 1000.0)
     orders = again.orders()
     assert orders is not None
     assert orders.revision == 7
@@ -73,8 +73,8 @@ def test_orders_are_there_at_the_next_start_with_the_manager_gone(manager: Manag
     kept = tmp_path / "link" / ORDERS_FILE
     for damaged in (kept.read_bytes()[:-9], kept.read_bytes().replace(b"60.0", b"61.0"), b"", b"[1]"):
         kept.write_bytes(damaged)
-        assert join(manager="http://127.0.0.1:9").orders() is None
-    assert join(manager="http://127.0.0.1:9", application="other").orders() is None
+        assert join(url="http://127.0.0.1:9").orders() is None
+    assert join(url="http://127.0.0.1:9", app="other").orders() is None
 
 
 def test_a_restored_manager_is_followed_backwards(manager: Manager, join: Join) -> None:
@@ -100,7 +100,7 @@ def test_a_restored_manager_with_the_same_revision_is_followed(manager: Manager,
 def test_days_without_a_manager_lose_nothing(join: Join, pace: Hurry) -> None:
     with serve(Manager()) as gone:
         pass  # a port where nobody listens
-    link = join(manager=gone.url)
+    link = join(url=gone.url)
     for slot in range(60):
         link.report("parse", [decide(60.0 * slot)], [{"start": 60.0 * slot, "end": 60.0 * slot + 60.0}])
     until(lambda: pace.passed > 2 * 86_400.0)
@@ -157,7 +157,7 @@ def test_a_refused_token_is_told_once_and_never_shown(
     assert len(told) == 2  # of orders, and of reports
     manager.say(mood="")
     manager.until(lambda: len(manager.rows) == 1)
-    shown = caplog.text + repr(link) + repr(vars(link)) + repr(link.callers[0]) + link.status().fault
+    shown = caplog.text + repr(link) + repr(vars(link)) + repr(link.connections[0]) + link.status().fault
     assert TOKEN not in shown
 
 

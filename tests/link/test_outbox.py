@@ -29,7 +29,7 @@ def make_record(number: int, lane: str = DECISIONS, length: int = 10) -> ReportR
 
 
 def numbers_of(outbox: ReportLog, most: int = 10**6) -> list[int]:
-    return [body["n"] for _, _, body in outbox.take(most, 1 << 30).records]
+    return [body["n"] for _, _, body in outbox.next_batch(most, 1 << 30).records]
 
 
 @pytest.fixture
@@ -37,26 +37,26 @@ def outbox(tmp_path: Path) -> Iterator[ReportLog]:
     made = ReportLog(tmp_path, limit_bytes=1 << 20)
     assert made.open()
     yield made
-    made.release()
+    made.close()
 
 
 def test_what_is_settled_is_gone_and_the_rest_is_there_after_a_restart(outbox: ReportLog, tmp_path: Path) -> None:
     outbox.add([make_record(n) for n in range(100)])
-    batch = outbox.take(30, 1 << 20)
-    assert outbox.take(30, 1 << 20) == batch
-    outbox.settle(batch)
+    batch = outbox.next_batch(30, 1 << 20)
+    assert outbox.next_batch(30, 1 << 20) == batch
+    outbox.acknowledge(batch)
     assert outbox.waiting == 70
-    outbox.release()
+    outbox.close()
     again = ReportLog(tmp_path)
     assert again.open()
     assert numbers_of(again) == list(range(30, 100))
-    again.settle(again.take(1000, 1 << 20))
+    again.acknowledge(again.next_batch(1000, 1 << 20))
     again.add([make_record(7)])
-    again.release()
+    again.close()
     third = ReportLog(tmp_path)
     assert third.open()
     assert numbers_of(third) == [7]
-    third.release()
+    third.close()
 
 
 def test_the_oldest_samples_go_first_and_decisions_last(outbox: ReportLog) -> None:
@@ -75,10 +75,10 @@ def test_the_oldest_samples_go_first_and_decisions_last(outbox: ReportLog) -> No
 
 def test_a_batch_that_was_dropped_on_its_way_is_settled_all_the_same(outbox: ReportLog) -> None:
     outbox.add([make_record(n, SAMPLES, 30_000) for n in range(5)])
-    batch = outbox.take(3, 1 << 20)
+    batch = outbox.next_batch(3, 1 << 20)
     for n in range(5, 100):
         outbox.add([make_record(n, SAMPLES, 30_000)])
-    outbox.settle(batch)
+    outbox.acknowledge(batch)
     assert numbers_of(outbox) == list(range(outbox.dropped[SAMPLES], 100))
 
 
@@ -89,12 +89,12 @@ def test_a_second_owner_keeps_what_it_has_in_memory(outbox: ReportLog, tmp_path:
     second.add([make_record(n, SAMPLES if n % 2 else DECISIONS) for n in range(100)])
     assert second.dropped[SAMPLES] == 50
     assert second.dropped[DECISIONS] > 0
-    outbox.release()
+    outbox.close()
     assert second.open()
     second.add([])
     assert second.waiting == 100 - sum(second.dropped.values())
-    assert not second.loose
-    second.release()
+    assert not second.buffered
+    second.close()
 
 
 def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     outbox.add([make_record(1)])
     assert "cannot be written" in outbox.fault
     assert numbers_of(outbox) == [1]
-    outbox.settle(outbox.take(10, 1000))
+    outbox.acknowledge(outbox.next_batch(10, 1000))
     assert outbox.waiting == 0
 
 
@@ -126,11 +126,11 @@ def test_nothing_is_lost_whatever_happens(
             outbox.add([make_record(added + i, REPORT_KINDS[(added + i) % 2]) for i in range(event)])
             added += event
         elif event == "send":
-            batch = outbox.take(most, 1 << 20)
+            batch = outbox.next_batch(most, 1 << 20)
             sent += [body["n"] for _, _, body in batch.records]
-            outbox.settle(batch)
+            outbox.acknowledge(batch)
         else:
-            outbox.release()  # closes files; nothing else is written then
+            outbox.close()  # closes files; nothing else is written then
             if event == "tear":
                 for path in sorted(folder.glob("*-0*.jsonl"))[-1:]:
                     path.write_bytes(path.read_bytes() + b'{"operator": "pa')
@@ -144,10 +144,10 @@ def test_nothing_is_lost_whatever_happens(
             outbox = ReportLog(folder)
             assert outbox.open()
     while outbox.waiting:
-        batch = outbox.take(most, 1 << 20)
+        batch = outbox.next_batch(most, 1 << 20)
         sent += [body["n"] for _, _, body in batch.records]
-        outbox.settle(batch)
-    outbox.release()
+        outbox.acknowledge(batch)
+    outbox.close()
     assert len(set(range(added)) - set(sent)) <= rotten
     assert set(sent) <= set(range(added))
 
@@ -187,7 +187,7 @@ def test_a_driver_killed_at_random_moments_loses_nothing_that_was_on_disk(tmp_pa
         manager.say(mood="")
         link = Link(manager.url, "shop", ["parse"], TOKEN, tmp_path / "link", "the last one")
         link.start()
-        until(lambda: link.status().waiting == 0 and not link.sender.inbox and bool(link.outbox.lanes))
+        until(lambda: link.status().waiting == 0 and not link.sender.inbox and bool(link.reports.logs))
         link.stop()
     stored = {int(float(key[2])) for key in manager.rows}
     for last in map(int, progress.read_text().split("\n")[:-1]):

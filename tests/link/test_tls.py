@@ -31,11 +31,11 @@ def test_a_manager_is_trusted_by_its_certificate(join: Callable[..., Link], tmp_
     context.load_cert_chain(certificate, key)
     with serve(Manager(orders=make_orders(3)), context) as manager:
         url = manager.url.replace("http:", "https:")
-        stranger = join(manager=url, folder=tmp_path / "stranger")
+        stranger = join(url=url, folder=tmp_path / "stranger")
         until(lambda: "TLS" in stranger.status().fault)
         assert "CERTIFICATE_VERIFY_FAILED" in stranger.status().fault
         assert not manager.asked
-        friend = join(manager=url, folder=tmp_path / "friend", authority=certificate)
+        friend = join(url=url, folder=tmp_path / "friend", ca_file=certificate)
         friend.report("parse", [{"time": 1.0, "kind": "HELD", "reason": "x"}])
         manager.until(lambda: len(manager.rows) == 1 and ("count", 3) in manager.acknowledged)
         until(lambda: friend.status().fault == "")
@@ -43,4 +43,4 @@ def test_a_manager_is_trusted_by_its_certificate(join: Callable[..., Link], tmp_
 
 def test_certificates_that_cannot_be_read_are_refused(join: Callable[..., Link], tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="the certificates to trust cannot be read"):
-        join(manager="https://127.0.0.1:9", authority=tmp_path / "none.pem")
+        join(url="https://127.0.0.1:9", ca_file=tmp_path / "none.pem")

@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 
 from scaler.agent import Pilot
-from scaler.link import Link
+from scaler.link import Link, LinkSettings
 from scaler.model.nodes import Deployment, NodeType
 from scaler.model.policy import Observation
 from tests.service.conftest import BOUNDS, WEIGHTS
@@ -30,7 +30,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
 
 def test_a_pilot_is_told_decides_and_is_heard(shop: httpx.Client, store: Store, url: str, tmp_path: Path) -> None:
     token = add_secret(store, "driver", ("report",))
-    link = Link(url, "shop", ["parse", "count"], token, tmp_path, "driver-1", wait_s=5.0)
+    link = Link(url, "shop", ["parse", "count"], token, tmp_path, "driver-1", settings=LinkSettings(wait_s=5.0))
     link.start()
     try:
         made = shop.post("/v1/applications/shop/objectives", json={"weights": WEIGHTS, "bounds": BOUNDS, "why": "x"})

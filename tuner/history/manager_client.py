@@ -16,15 +16,17 @@ MOST = 1000  # rows of a page
 class Manager:
     """One application's, over HTTP; for one thread."""
 
-    def __init__(self, url: str, token: str, app: str, authority: Path | None = None) -> None:
-        self.caller = ManagerConnection(read_address(url), token, authority)
+    def __init__(self, url: str, token: str, app: str, ca_file: Path | None = None) -> None:
+        self.connection = ManagerConnection(read_address(url), token, ca_file)
         self.app = app
 
     def ask(self, method: str, path: str, document: Any = None, headers: Mapping[str, str] | None = None) -> Any:
-        answer = self.caller.ask(method, f"/v1/applications/{quote(self.app, safe='')}{path}", document, headers)
+        answer = self.connection.request(
+            method, f"/v1/applications/{quote(self.app, safe='')}{path}", document, headers
+        )
         if answer.status >= 400:
             kind = BadInput if answer.status < 500 and answer.status != 429 else Retry
-            raise kind(f"the manager at {self.caller.address} says {self.caller.sentence(answer)}")
+            raise kind(f"the manager at {self.connection.address} says {self.connection.describe(answer)}")
         return answer.document()
 
     def list_all(self, what: str, **asked: Any) -> list[dict[str, Any]]:
@@ -36,9 +38,9 @@ class Manager:
     def find_revision(self) -> int | None:
         """Of the newest orders; None where there are none, or where the token does not let us see them."""
         path = f"/v1/applications/{quote(self.app, safe='')}/orders?wait=0"
-        answer = self.caller.ask("GET", path)
+        answer = self.connection.request("GET", path)
         document = answer.document()
         return int(document["revision"]) if answer.status == 200 and isinstance(document, dict) else None
 
     def close(self) -> None:
-        self.caller.close()
+        self.connection.close()

@@ -10,10 +10,8 @@ import csv
 import gzip
 import io
 import math
-import os
 import zlib
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scaler.model.errors import BadInput
+from scaler.model.files import replacing
 from sim.trace import A_RATE, EPOCH, Trace, acceptable, time_of
 
 MICROSECOND = timedelta(microseconds=1)
@@ -57,13 +56,10 @@ def write_trace(trace: Trace, path: Path | str) -> None:
     path = Path(path)
     suffix = find_suffix(path)
     data = FORMATS[suffix][1](trace)
-    part = path.with_name(f"{path.name}.part")
     try:
-        part.write_bytes(gzip.compress(data, compresslevel=6, mtime=0) if suffix.endswith(".gz") else data)
-        os.replace(part, path)
+        with replacing(path) as part:
+            part.write_bytes(gzip.compress(data, compresslevel=6, mtime=0) if suffix.endswith(".gz") else data)
     except OSError as error:
-        with suppress(OSError):
-            part.unlink()
         raise BadInput(f"{path} cannot be written ({error.strerror}); name a file in a folder that can") from error
 
 

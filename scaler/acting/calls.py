@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from scaler.model.backoff import find_pause
 from scaler.model.errors import BadInput, Retry
 
 LOG = logging.getLogger("scaler.agent")
@@ -117,7 +118,7 @@ class Calls:
 
     def see_through(self, line: Line, order: Order, number: int) -> None:
         """Until it is taken, refused, overtaken, or we are closed."""
-        pause = self.pause
+        failures = 0
         while True:
             failure = self.try_once(order)
             with self.changed:
@@ -126,11 +127,12 @@ class Calls:
                     if failure is None or isinstance(failure, BadInput):
                         line.taken = number
                         return
+                failures += 1
+                pause = find_pause(failures, self.pause, self.longest)
                 wait = max(pause, failure.seconds if isinstance(failure, Later) else 0.0)
                 self.changed.wait_for(lambda: self.over or line.number > number, wait)
                 if self.over or line.number > number:
                     return
-            pause = min(self.longest, pause * 2.0)
 
     def try_once(self, order: Order) -> BadInput | Retry | None:
         """Nothing may end the thread."""

@@ -16,6 +16,7 @@ from scaler.acting.gateway import Executor, Gateway
 from scaler.acting.loans import Loans
 from scaler.acting.profiles import Pinned
 from scaler.acting.room import find_limit, find_worker
+from scaler.model.backoff import find_pause
 from scaler.model.errors import BadInput, Retry
 
 LOG = logging.getLogger("scaler.agent")
@@ -163,7 +164,7 @@ class Executors:
         while True:
             with self.changed:
                 period = self.period if not self.loans.lent else LOAN_SHARE * self.period
-                pause = min(LONGEST_S, period * 2.0 ** min(self.failures, 10))
+                pause = find_pause(self.failures + 1, period, LONGEST_S)
                 self.changed.wait_for(lambda: self.over or self.ticket > self.settled, pause)
                 if self.over:
                     return

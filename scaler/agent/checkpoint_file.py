@@ -5,9 +5,9 @@ Beside them stand the replicas that were wanted, by node type.
 
 from __future__ import annotations
 
+import io
 import json
 import logging
-import os
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,6 +16,8 @@ from urllib.parse import quote
 
 import numpy as np
 from numpy.typing import NDArray
+
+from scaler.model.files import write_durably
 
 LOG = logging.getLogger("scaler.agent")
 LONGEST_NAME = 200
@@ -29,13 +31,10 @@ def name_file(folder: Path, operator: str) -> Path:
 def write_checkpoint(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
     """A crash at any moment leaves this one or the one before."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.part")
     named: dict[str, Any] = {f"a.{name}": value for name, value in arrays.items()}  # no argument of savez's own
-    with part.open("wb") as file:
-        np.savez(file, **named)
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)
+    content = io.BytesIO()
+    np.savez(content, **named)
+    write_durably(path, content.getvalue())
 
 
 def read_checkpoint(path: Path) -> dict[str, NDArray[Any]] | None:

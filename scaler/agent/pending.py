@@ -20,6 +20,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from scaler.model.backoff import find_pause
+
 REACHED, WAITING, FAILED, STAYED, UNKNOWN, NOTHING_ASKED = (
     "reached", "waiting", "failed", "stayed", "unknown", "nothing asked",
 )  # fmt: skip
@@ -38,7 +40,7 @@ class ArrivalTimeouts:
         return self.arrival.get(node_type, self.default)
 
     def pause(self, misses: int) -> float:
-        return min(self.longest, self.back_off * 2.0 ** min(misses - 1, 30))
+        return find_pause(misses, self.back_off, self.longest)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,11 @@ import re
 import shlex
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Callable, Mapping, MutableMapping
 from pathlib import Path
 
 from scaler.model.errors import BadInput
+from scaler.model.files import replacing
 
 OLDEST_JAVA = 17  # what Spark 4 asks for
 VECTOR = "--add-modules=jdk.incubator.vector"  # Spark 4 passes it to its daemons, drivers and executors
@@ -109,11 +109,9 @@ def write_shim(java: Path, cache: Path) -> Path:
         return shim
     try:
         shim.parent.mkdir(parents=True, exist_ok=True)
-        handle, part = tempfile.mkstemp(dir=shim.parent)
-        with os.fdopen(handle, "wb") as file:
-            file.write(os.fsencode(script))
-        os.chmod(part, 0o755)
-        os.replace(part, shim)
+        with replacing(shim) as part:
+            part.write_bytes(os.fsencode(script))
+            part.chmod(0o755)
     except OSError as error:
         raise BadInput(
             f"cannot write {shim} ({error.strerror}): set XDG_CACHE_HOME to a directory you may write to, "

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from scaler.model.backoff import find_pause
 from tuner.rollout.push import DAEMON
 from tuner.rollout.retuning_settings import RetuningSettings, read_retuning
 from tuner.store.connection import Session, Store
@@ -70,7 +71,7 @@ def note(
 def give_up(hand: Hand, watch: RetuningRecord, why: str) -> RetuningRecord:
     """Back to idle without an objective; the next try waits the longer the more have failed in a row."""
     settings, fails, now = settings_of(watch), int(watch.detail.get("fails", 0)) + 1, hand.clock()
-    later = now + min(settings.check_s * 2.0 ** (fails - 1), max(settings.period_s, settings.check_s))
+    later = now + find_pause(fails, settings.check_s, max(settings.period_s, settings.check_s))
     event = ("not tuned", f"{watch.application} was not tuned: {why}", {"why": why, "again": later})
     return note(
         hand, watch, "idle", later, event, fails=fails, not_before=later, says=why, run=None, version=None, wish=None

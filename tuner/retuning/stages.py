@@ -6,6 +6,7 @@ from typing import Any
 
 from sqlalchemy import select
 
+from scaler.model.backoff import find_pause
 from tuner.retuning.context import MOST_PAUSE_S, Hand, note, settings_of
 from tuner.retuning.requests import SEARCHING
 from tuner.rollout.evidence import BROKEN, GOES_ON, PASSED, UNDECIDED, WAITS, Verdict, judge_stage
@@ -67,7 +68,7 @@ def act(
         return settle(hand, watch, objective, verdict)
     if verdict.outcome in (BROKEN, UNDECIDED):
         reverts = int(watch.detail.get("reverts", 0)) + 1
-        later = now + min(settings.pause_s * 2.0 ** (reverts - 1), MOST_PAUSE_S)
+        later = now + find_pause(reverts, settings.pause_s, MOST_PAUSE_S)
 
         def back(session: Session) -> None:
             roll_back(session, app, DAEMON, verdict.why, now, {**figures, "outcome": verdict.outcome}, version)

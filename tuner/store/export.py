@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -12,7 +11,7 @@ from sqlalchemy import Table, func, insert, select
 from sqlalchemy.orm import Session
 
 from scaler.model.errors import BadInput
-from scaler.model.files import check_place
+from scaler.model.files import check_place, replacing
 from tuner.store.connection import Store, open_store
 from tuner.store.json_text import write_json
 from tuner.store.models import Base
@@ -63,15 +62,15 @@ def export_store(store: Store, path: Path, tell: Tell = tell_nobody) -> None:
 @contextmanager
 def being_written(path: Path) -> Iterator[Path]:
     """A file beside `path` that takes its place when the block ends, and is gone when it raises."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        yield part
-        os.replace(part, path)
+        with replacing(path) as part:
+            try:
+                yield part
+            finally:
+                for suffix in ("-wal", "-shm", "-journal"):
+                    part.with_name(part.name + suffix).unlink(missing_ok=True)
     except OSError as error:
         raise BadInput(f"{path} cannot be written ({error.strerror}); name another file") from error
-    finally:
-        for suffix in ("", "-wal", "-shm", "-journal"):
-            part.with_name(part.name + suffix).unlink(missing_ok=True)
 
 
 def write_lines(store: Store, path: Path, tell: Tell) -> None:

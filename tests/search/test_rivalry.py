@@ -30,8 +30,8 @@ from tuner.lab.engine_benchmark import (
 )
 from tuner.lab.engine_summary import list_settings, sum_up
 from tuner.scenario.qos import QoS
-from tuner.search.problem import FIRST_PROOF_SEED, PROOF_SEEDS
 from tuner.search.recommendation import PROVED
+from tuner.search.search_plan import FIRST_VERIFICATION_SEED, VERIFICATION_SEEDS
 
 TRACE = generate("diurnal", low=50.0, high=500.0, slots=60_000, seed=2)
 SHORT = replace(TRACE, rates=TRACE.rates[:4_000])
@@ -48,7 +48,7 @@ def test_the_papers_exam_is_one_seed_over_50_000_slots_and_ours_leaves_the_end_o
     assert (paper.slots, paper.seeds, paper.short) == (PAPER_SLOTS, (3,), 0)
     assert ours.slots == 48_000
     assert np.array_equal(ours.setting.trace.rates, window(TRACE, 0, 48_000).rates)
-    assert max(*paper.seeds, *ours.seeds) < FIRST_PROOF_SEED < FIRST_JUDGING_SEED
+    assert max(*paper.seeds, *ours.seeds) < FIRST_VERIFICATION_SEED < FIRST_JUDGING_SEED
 
 
 def test_every_setting_comes_once_a_seed_and_seed_by_seed() -> None:
@@ -62,7 +62,8 @@ def test_an_engine_recommends_what_the_judge_finds_feasible() -> None:
     assert found.evaluations == 6
     assert found.met
     assert found.violations <= CELL.eta_v
-    assert found.slots >= PROVED * PROOF_SEEDS * 4_000 + 6 * 400  # its proofs, and a short look each at the least
+    # its verifications, and at least a short replay each
+    assert found.slots >= PROVED * VERIFICATION_SEEDS * 4_000 + 6 * 400
 
 
 def test_matches_are_kept_and_not_held_again(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ from tests.search.runs import (
 )
 from tests.store.conftest import POSTGRES
 from tuner.search.lease import renew_lease
-from tuner.search.problem import TuneOptions
+from tuner.search.search_plan import TuneOptions
 from tuner.search.tuning_run import TuningResult, resume_tuning, start_tuning, tune
 from tuner.store.connection import Store, open_store
 from tuner.store.records import TuningRun

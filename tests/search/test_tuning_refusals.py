@@ -18,8 +18,8 @@ from tests.search.runs import (
     read_runs,
     run,
 )
-from tuner.search.problem import TuneOptions
 from tuner.search.recommendation import PROVED
+from tuner.search.search_plan import TuneOptions
 from tuner.search.tuning_run import resume_tuning, start_tuning, tune
 from tuner.store.connection import Store
 

@@ -23,7 +23,7 @@ from tests.search.runs import (
     stop_after,
 )
 from tests.surrogate.worlds import WINDOW, queue_stream
-from tuner.search.problem import TuneOptions, load_plan
+from tuner.search.search_plan import TuneOptions, load_plan
 from tuner.search.tuning_run import resume_tuning, start_tuning, tune
 from tuner.store.connection import Store, open_store
 from tuner.store.samples import save_samples
@@ -86,7 +86,7 @@ class TestSurrogate:
         assert plan.spec.qos.r_max == pytest.approx(self.R_MAX - sum(constants))
         assert plan.spec.setting.application.edges[0].selectivity == pytest.approx(0.7)
         arrived = [(s.arrived or 0.0) / WINDOW for s in self.monitored() if s.operator == "count"]
-        assert plan.proof.trace.rates == pytest.approx(np.array(arrived))
+        assert plan.verification.trace.rates == pytest.approx(np.array(arrived))
         assert plan.spec.setting.trace.rates == pytest.approx(np.array(arrived[:80]))
         ended = tune(file, "shop", held)
         assert {trial.surrogate_id for trial in ended.trials} == {number}

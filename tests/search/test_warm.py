@@ -16,7 +16,7 @@ from tests.search.problems import evaluate, quadratic
 from tests.search.runs import APP, Stop, add, all_figures, describe, put, recommended, run, stop_after
 from tuner.search.engines import Suggestion
 from tuner.search.evaluation import Evaluation, EvaluationSpec
-from tuner.search.problem import TuneOptions, load_plan
+from tuner.search.search_plan import TuneOptions, load_plan
 from tuner.search.space.evaluated import EvaluationOutcome
 from tuner.search.space.parameters import Parameters
 from tuner.search.space.space import fits

@@ -26,7 +26,7 @@ from tuner.rollout.improvement import compare, find_alike
 from tuner.rollout.issue_orders import issue_orders
 from tuner.rollout.push import propose_objective, push
 from tuner.rollout.retuning_settings import DEFAULTS, RetuningSettings, read_retuning, read_settings
-from tuner.search.problem import SearchPlan, TuneOptions, freeze_settings, make_plan
+from tuner.search.search_plan import SearchPlan, TuneOptions, freeze_settings, make_plan
 from tuner.store.applications import add_application, load_application
 from tuner.store.connection import Store
 from tuner.store.controls import set_control

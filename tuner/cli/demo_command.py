@@ -20,7 +20,7 @@ from tuner.cli.tune_command import carry_out, ending_at_once, show_ended, show_s
 from tuner.scenario.description import read_description
 from tuner.scenario.scenario import read_scenario
 from tuner.search.local_pool import evaluate_locally
-from tuner.search.problem import TuneOptions
+from tuner.search.search_plan import TuneOptions
 from tuner.search.tuning_run import start_tuning
 from tuner.store.applications import add_application
 from tuner.store.connection import open_store

@@ -33,7 +33,7 @@ from tuner.cli.quiet_spark import start_quietly
 from tuner.cli.report_command import print_tuning, read_tuning
 from tuner.search.local_pool import evaluate_locally
 from tuner.search.loop import EvaluateAll
-from tuner.search.problem import TuneOptions
+from tuner.search.search_plan import TuneOptions
 from tuner.search.spark_pool import open_spark_pool
 from tuner.search.tuning_run import TuningResult, resume_tuning, start_tuning
 from tuner.search.tuning_run import tune as run_tuning

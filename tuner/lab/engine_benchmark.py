@@ -25,8 +25,8 @@ from tuner.search.engines import SearchProblem, Suggestion, find_engine
 from tuner.search.evaluation import EvaluationSpec, apply_parameters, average, replay_seeds
 from tuner.search.local_pool import evaluate_locally
 from tuner.search.loop import search
-from tuner.search.problem import FIRST_PROOF_SEED, HELD_OUT, PROOF_SEEDS, SEEDS, SHORT
 from tuner.search.recommendation import Verification, choose, list_candidates, needs_more, verify
+from tuner.search.search_plan import FIRST_VERIFICATION_SEED, HELD_OUT, SEEDS, SHORT_PART, VERIFICATION_SEEDS
 from tuner.search.space.evaluated import EvaluationOutcome, History, meets
 from tuner.search.space.parameters import Parameters
 from tuner.search.space.space import make_space
@@ -219,7 +219,7 @@ def make_paper_exam(setting: Setting, qos: QoS, seed: int) -> EvaluationSpec:
 def make_exam(setting: Setting, qos: QoS, seed: int) -> EvaluationSpec:
     slots = count_searched(setting)
     searched = replace(setting, trace=window(setting.trace, 0, slots))
-    return EvaluationSpec(searched, qos, tuple(SEEDS * seed + i for i in range(SEEDS)), slots // SHORT)
+    return EvaluationSpec(searched, qos, tuple(SEEDS * seed + i for i in range(SEEDS)), slots // SHORT_PART)
 
 
 def count_searched(setting: Setting) -> int:
@@ -238,7 +238,7 @@ def recommend(
 ) -> tuple[Parameters | None, int]:
     """What `tuner tune` would recommend, and the slots that its proofs took."""
     proofs: list[Verification] = []
-    seeds = [FIRST_PROOF_SEED + PROOF_SEEDS * seed + i for i in range(PROOF_SEEDS)]
+    seeds = [FIRST_VERIFICATION_SEED + VERIFICATION_SEEDS * seed + i for i in range(VERIFICATION_SEEDS)]
     slots, taken = setting.trace.rates.size, 0
     for place in list_candidates(problem.space, problem.qos, history):
         if not needs_more(proofs, problem.qos):

@@ -19,7 +19,7 @@ from tuner.rollout.issue_orders import find_slot
 from tuner.rollout.retuning_settings import RetuningSettings
 from tuner.scenario.description import shape_of, tables_of
 from tuner.scenario.scenario import make_infrastructure
-from tuner.search.problem import read_qos
+from tuner.search.search_plan import read_qos
 from tuner.store.applications import load_application
 from tuner.store.connection import Session
 from tuner.store.decisions import list_decisions

@@ -24,7 +24,7 @@ from tuner.retuning.stages import find_moving, watch_stage
 from tuner.rollout.improvement import compare as weigh
 from tuner.rollout.improvement import find_alike
 from tuner.rollout.push import DAEMON, add_evidence, push
-from tuner.search.problem import TuneOptions, freeze_settings, load_plan
+from tuner.search.search_plan import TuneOptions, freeze_settings, load_plan
 from tuner.search.tuning_run import TuningResult, find_proposed
 from tuner.search.tuning_run import tune as search
 from tuner.store.applications import load_application

@@ -22,8 +22,8 @@ from scaler.model.queueing import mg1_rate_within, mg1_response
 from tuner.rollout.objective_model import MODEL
 from tuner.search.engines.naive import suggest
 from tuner.search.evaluation import MEASURES, average_last
-from tuner.search.problem import SearchPlan
 from tuner.search.recommendation import verify
+from tuner.search.search_plan import SearchPlan
 from tuner.search.space.parameters import Parameters
 from tuner.store.records import ObjectiveRecord
 
@@ -45,8 +45,8 @@ def compare(plan: SearchPlan, found: ObjectiveRecord, standing: ObjectiveRecord 
     other = ask_equal(plan) if told is None else to_parameters(plan, translate(plan, told))
     name = "equal shares" if told is None else f"objective {told.version}"
     qos = plan.problem.qos
-    mine, runs = verify(plan.proof, to_parameters(plan, found), plan.proof_seeds, plan.held_out, qos)
-    theirs, other_runs = verify(plan.proof, other, plan.proof_seeds, plan.held_out, qos)
+    mine, runs = verify(plan.verification, to_parameters(plan, found), plan.verification_seeds, plan.held_out, qos)
+    theirs, other_runs = verify(plan.verification, other, plan.verification_seeds, plan.held_out, qos)
     ours, its = (np.array([average_last(run, 0) for run in group]) for group in (runs, other_runs))  # [seeds, 3]
     column = {measure: i for i, measure in enumerate(MEASURES)}
     figures = {
@@ -109,7 +109,7 @@ def translate(plan: SearchPlan, standing: ObjectiveRecord) -> ObjectiveRecord:
     """The bounds that lead scalers who know what tuples take by now to do what the standing ones lead to."""
     believed = standing.evidence.get(MODEL, {}).get("operators", {})
     bounds = dict(standing.bounds)
-    for operator in plan.proof.application.operators:
+    for operator in plan.verification.application.operators:
         was, true = believed.get(operator.name), operator.moments
         if was is not None and (was["mean"], was["variance"]) != (true.mean, true.variance):
             each = mg1_rate_within(bounds[operator.name], was["mean"], was["variance"], 1.0)

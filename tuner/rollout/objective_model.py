@@ -1,9 +1,9 @@
-"""An objective and where it came from in; what its operators are told besides bounds and weights, as a document, out.
+"""Find what an objective's operators are told besides bounds and weights, as a document.
 
-An objective is kept with its bounds and weights alone. What a scaler needs with them (service moments, constants, node
-types, rate levels, the policy) is taken where the objective was found: from its run's plan, or, for one made by hand,
-from the newest description and surrogate. It is kept in the objective's evidence as "model" when the objective first
-leaves "proposed", so that a version always tells the same.
+An objective is stored with its bounds and weights. What a scaler needs with them (service moments, constants, node
+types, rate levels, the policy) is in its evidence as "model": put there by the search that proposed it, or when it
+first leaves "proposed", so that a version always says the same. For an objective made by hand it comes from the newest
+description and surrogate; for one proposed by an older program, from the plan of its run.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from sim.setting import Setting, gains, tasks
+from sim.setting import Setting, gains
 from tuner.scenario.description import scenario_of
-from tuner.search.problem import (
+from tuner.search.objective_model import describe_model
+from tuner.search.search_plan import (
     apply_surrogate,
     choose_policy,
     find_samples,
@@ -28,9 +29,7 @@ from tuner.store.connection import Session
 from tuner.store.records import ObjectiveRecord
 from tuner.store.runs import load_run
 from tuner.store.samples import count_samples
-from tuner.store.surrogates import list_surrogates
-from tuner.surrogate.fitted_application import list_constants
-from tuner.surrogate.surrogate_records import from_record
+from tuner.store.surrogates import find_sound_surrogate
 
 MODEL = "model"  # in an objective's evidence
 Model = dict[str, Any]
@@ -49,7 +48,7 @@ def of_run(session: Session, objective: ObjectiveRecord, run_id: int) -> Model:
     """As the search believed it to be."""
     run = load_run(session, run_id)
     plan = make_plan(session, objective.application, run.settings, run.engine, run.seed, run.budget)
-    return describe(plan.proof, find_constants(session, objective.application, plan.surrogate_id))
+    return describe_model(plan.verification, plan.constants)
 
 
 def by_hand(session: Session, app: str) -> Model:
@@ -57,11 +56,12 @@ def by_hand(session: Session, app: str) -> Model:
     document = load_application(session, app).document
     scenario = scenario_of({**document, "policy": choose_policy(document, {})}, name=app)
     setting, qos = scenario.settings[0], read_qos(scenario.document)
-    sound = next((s.id for s in list_surrogates(session, app) if s.health != "fail"), None)
+    constants: Mapping[str, float] = {}
+    sound = find_sound_surrogate(session, app)
     if sound is not None:
-        setting, _ = apply_surrogate(session, app, sound, setting, qos)
+        setting, _, constants = apply_surrogate(session, app, sound, setting, qos)
     highest = find_highest(session, app, setting, document)
-    return describe(replace(setting, highest_rate=highest), find_constants(session, app, sound))
+    return describe_model(replace(setting, highest_rate=highest), constants)
 
 
 def find_highest(session: Session, app: str, setting: Setting, document: Mapping[str, Any]) -> float:
@@ -77,36 +77,3 @@ def find_highest(session: Session, app: str, setting: Setting, document: Mapping
         if gain > 0.0
     ]
     return min(most, default=1.0)
-
-
-def find_constants(session: Session, app: str, surrogate_id: int | None) -> dict[str, float]:
-    """Seconds that an answer takes at each operator besides queueing; none known without a surrogate."""
-    if surrogate_id is None:
-        return {}
-    record = next(record for record in list_surrogates(session, app) if record.id == surrogate_id)
-    return list_constants(from_record(record))
-
-
-def describe(setting: Setting, constants: Mapping[str, float]) -> Model:
-    """The setting's part of what `scaler.model.orders` reads as an objective."""
-    told = tasks(setting)
-    operators = {
-        operator.name: {
-            "mean": task.moments.mean,
-            "variance": task.moments.variance,
-            "constant": constants.get(operator.name, 0.0),
-            "k_max": task.k_max,
-            "highest_rate": task.highest_rate,
-            "normaliser": task.dearest,
-        }
-        for operator, task in zip(setting.application.operators, told, strict=True)
-    }
-    nodes = [{"name": n.name, "speedup": n.speedup, "price": n.price} for n in setting.infrastructure.types]
-    return {
-        "policy": setting.policy,
-        "options": dict(setting.options),
-        "levels": setting.levels,
-        "gamma": setting.gamma,
-        "nodes": nodes,
-        "operators": operators,
-    }

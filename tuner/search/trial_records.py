@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from tuner.search.evaluation import Evaluation, describe_replicas
-from tuner.search.problem import SearchPlan
 from tuner.search.recommendation import Verification
+from tuner.search.search_plan import SearchPlan
 from tuner.search.space.evaluated import EvaluationOutcome, measure_slack, meets
 from tuner.search.space.parameters import from_document, to_document
 from tuner.store.records import Trial, TuningRun
@@ -34,7 +34,7 @@ def write_trial(
         "policy": plan.policy,
         "seeds": list(result.seeds),
         "slots_saved": result.saved,
-        "replicas": {} if failed else describe_replicas(plan.proof, result.replicas),
+        "replicas": {} if failed else describe_replicas(plan.verification, result.replicas),
     }
     return Trial(
         run_id=number_of(run),
@@ -57,7 +57,7 @@ def write_trial(
         slots=result.slots,
         seconds=result.seconds,
         surrogate_id=plan.surrogate_id,
-        trace=plan.proof.trace.name,
+        trace=plan.verification.trace.name,
         failure=result.failure,
         detail={**common, **detail},
     )

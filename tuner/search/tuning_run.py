@@ -21,9 +21,10 @@ from tuner.search.evaluation import Evaluation, evaluate
 from tuner.search.lease import Clock, release_lease, renew_lease
 from tuner.search.local_pool import evaluate_locally
 from tuner.search.loop import EvaluateAll, search
-from tuner.search.problem import SearchPlan, TuneOptions, freeze_settings, load_plan
+from tuner.search.objective_model import describe_model
 from tuner.search.recommendation import choose, find_least_infeasible, list_candidates, needs_more, verify
 from tuner.search.relaxations import Relaxation, find_relaxations
+from tuner.search.search_plan import SearchPlan, TuneOptions, freeze_settings, load_plan
 from tuner.search.space.parameters import Parameters, from_document, to_bounds
 from tuner.search.trial_records import (
     BASELINE,
@@ -152,7 +153,7 @@ def verify_candidates(plan: SearchPlan, run: TuningRun, trials: Sequence[Trial],
         if any(trial.detail.get("of") == of for trial in of_purpose(trials, VERIFY)):
             continue
         began, started = clock(), time.perf_counter()
-        proof, runs = verify(plan.proof, history[place].parameters, plan.proof_seeds, plan.held_out, qos)
+        proof, runs = verify(plan.verification, history[place].parameters, plan.verification_seeds, plan.held_out, qos)
         result = Evaluation(
             outcome=proof.whole,
             seeds=tuple(run.seed for run in runs),
@@ -213,10 +214,11 @@ def propose(plan: SearchPlan, run: TuningRun, trials: Sequence[Trial], proof: Tr
     figures = ("cost", "violations", "reconfigurations")
     evidence = {
         "run": run.id,
+        "model": describe_model(plan.verification, plan.constants),
         **{name: getattr(proof, name) for name in (*figures, "cost_error", "violations_error")},
         "confidence": proof.detail["confidence"],
         "held_out": proof.detail["held_out"],
-        "verified_on": {"seeds": list(proof.detail["seeds"]), "slots": plan.proof.trace.rates.size},
+        "verified_on": {"seeds": list(proof.detail["seeds"]), "slots": plan.verification.trace.rates.size},
         "baseline": {} if baseline is None else {name: getattr(baseline, name) for name in figures},
     }
     return ObjectiveRecord(

@@ -36,6 +36,17 @@ def load_surrogate(session: Session, application: str, number: int | None = None
     return SurrogateRecord(**row._mapping)
 
 
+def load_surrogate_by_id(session: Session, surrogate_id: int) -> SurrogateRecord:
+    """Load the one that a trial or an objective names."""
+    return SurrogateRecord(*session.execute(select(*COLUMNS).where(SurrogateRow.id == surrogate_id)).one())
+
+
+def find_sound_surrogate(session: Session, application: str) -> int | None:
+    """Return the id of the newest surrogate whose checks did not fail, None where there is none."""
+    sound = (SurrogateRow.application == application, SurrogateRow.health != "fail")
+    return session.scalar(select(SurrogateRow.id).where(*sound).order_by(SurrogateRow.number.desc()).limit(1))
+
+
 def list_surrogates(session: Session, application: str, limit: int | None = None) -> list[SurrogateRecord]:
     """The newest first."""
     query = select(*COLUMNS).where(SurrogateRow.application == application)

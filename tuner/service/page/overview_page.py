@@ -125,7 +125,7 @@ def describe(document: Mapping[str, Any]) -> Described:
     from tuner.history.qos_history import SLOT_S
     from tuner.rollout.issue_orders import find_slot
     from tuner.scenario.description import shape_of, tables_of
-    from tuner.search.problem import read_qos
+    from tuner.search.search_plan import read_qos
 
     shape, qos, slot_s = None, None, SLOT_S
     try:

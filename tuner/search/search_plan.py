@@ -1,7 +1,6 @@
-"""What a person asks for and what the database knows of an application in; all that a search of it needs out.
+"""Freeze what a tuning run is asked into a document, and make the search plan out of that document alone.
 
-What is asked for is settled once, as a document that the run keeps, and a plan is made from that document alone: a
-search that is resumed, by whichever process, does the same.
+A run that is resumed, by whichever process, therefore searches the same.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +16,8 @@ from scaler.model.errors import BadInput
 from sim.application import Application
 from sim.setting import Setting
 from sim.trace import Trace, window
+from tuner.pipeline.arrival_trace import build_arrivals, fill, find_sources
+from tuner.pipeline.selectivity import estimate_edges
 from tuner.scenario.description import freeze, scenario_of
 from tuner.scenario.qos import QoS
 from tuner.scenario.scenario import Document
@@ -26,21 +27,23 @@ from tuner.search.feasibility import check_feasible
 from tuner.search.space.evaluated import EvaluationOutcome
 from tuner.search.space.space import EPS, make_space
 from tuner.search.warm_start import describe_workload, list_earlier, load_earlier
+from tuner.store.connection import Session
+from tuner.store.records import SurrogateRecord, TuningRun
+from tuner.store.samples import count_samples, load_samples
+from tuner.store.surrogates import list_surrogates, load_surrogate_by_id
+from tuner.surrogate.fitted_application import apply_speeds, build_application, list_constants, subtract_constants
+from tuner.surrogate.surrogate_records import from_record
 
-if TYPE_CHECKING:
-    from tuner.store.connection import Session
-    from tuner.store.records import SurrogateRecord, TuningRun
-
-POLICY = "planner"  # where nobody states one: the cheapest that we have
-HELD_OUT = 0.2  # of the trace, at its end: what is recommended is proved there, and never searched
-SEEDS, PROOF_SEEDS = 3, 8
-FIRST_PROOF_SEED = 1_000
-SHORT, LONG_ENOUGH = 8, 80_000  # a look takes an eighth of a trace of so many slots or more
+DEFAULT_POLICY = "planner"
+HELD_OUT = 0.2  # share of the trace, at its end: recommendations are verified there, and never searched
+SEEDS, VERIFICATION_SEEDS = 3, 8  # how many
+FIRST_VERIFICATION_SEED = 1_000
+SHORT_PART, SHORT_FROM_SLOTS = 8, 80_000  # the short replay takes an eighth of a trace of so many slots or more
 
 
 @dataclass(frozen=True, slots=True)
 class TuneOptions:
-    """What `tuner tune` was told besides the application and the flags over its description."""
+    """Options of `tuner tune` besides the application and the flags over its description."""
 
     engine: str = "gp"
     budget: int = 60
@@ -58,9 +61,9 @@ class SearchPlan:
 
     application: str
     spec: EvaluationSpec
-    proof: Setting  # over the whole trace, the held-out end included
+    verification: Setting  # over the whole trace, the held-out end included
     held_out: int  # slots
-    proof_seeds: tuple[int, ...]
+    verification_seeds: tuple[int, ...]
     problem: SearchProblem
     engine: str
     seed: int
@@ -68,10 +71,11 @@ class SearchPlan:
     policy: str
     earlier: tuple[EvaluationOutcome, ...]
     surrogate_id: int | None
+    constants: Mapping[str, float]  # seconds of response time besides queueing, by operator
 
 
 def freeze_settings(session: Session, app: str, version: Any, flags: Document, wanted: TuneOptions) -> dict[str, Any]:
-    """The document that the run keeps; refused where nothing could come of a search."""
+    """Write the settings document of a run; refuse what could lead to no search."""
     find_engine(wanted.engine)
     if not 0.0 <= wanted.held_out < 0.9:
         raise BadInput(f"--held-out is {wanted.held_out}, and must lie between 0 and 0.9: it is a share of the trace")
@@ -84,7 +88,7 @@ def freeze_settings(session: Session, app: str, version: Any, flags: Document, w
         "qos": asdict(read_qos(scenario.document)),
         "policy": scenario.policies[0],
         "seeds": [wanted.seed + i for i in range(SEEDS)],
-        "proof_seeds": [wanted.seed + FIRST_PROOF_SEED + i for i in range(PROOF_SEEDS)],
+        "proof_seeds": [wanted.seed + FIRST_VERIFICATION_SEED + i for i in range(VERIFICATION_SEEDS)],
         "held_out": wanted.held_out,
         "eps": wanted.eps,
         "batch": wanted.batch,
@@ -95,21 +99,21 @@ def freeze_settings(session: Session, app: str, version: Any, flags: Document, w
     earlier = [] if wanted.cold else list_earlier(session, app, plan.spec.setting, plan.spec.qos)
     return {
         **settings,
-        "arrivals": digest(plan.proof.trace),
+        "arrivals": digest(plan.verification.trace),
         "workload": describe_workload(plan.spec.setting, plan.spec.qos),
         "earlier": earlier,
     }
 
 
 def digest(trace: Trace) -> str:
-    """What tells one trace from another."""
+    """Return a hash that tells one trace from another."""
     return hashlib.sha256(np.ascontiguousarray(trace.rates, dtype="<f8").tobytes()).hexdigest()[:32]
 
 
 def load_plan(session: Session, app: str, run: TuningRun) -> SearchPlan:
-    """The plan of a run that was started, here or elsewhere; refused where its slots are no longer the same."""
+    """Make the plan of a run that was started, here or elsewhere; refuse it where the trace has changed since."""
     plan = make_plan(session, app, run.settings, run.engine, run.seed, run.budget)
-    if run.settings.get("arrivals") != digest(plan.proof.trace):
+    if run.settings.get("arrivals") != digest(plan.verification.trace):
         raise BadInput(
             f"the arrivals of {app!r} are no longer those that run {run.id} began with, so that its trials would not "
             f"compare; put the trace back as it was, or start a new run with: tuner tune {app}"
@@ -120,12 +124,14 @@ def load_plan(session: Session, app: str, run: TuningRun) -> SearchPlan:
 def make_plan(
     session: Session, app: str, settings: Mapping[str, Any], engine: str, seed: int, budget: int
 ) -> SearchPlan:
+    """Make a plan from a settings document."""
     scenario = scenario_of(settings["document"], name=app)
     setting, qos = scenario.settings[0], QoS(**settings["qos"])
     if settings["samples"] is not None:
         setting = replace(setting, trace=read_arrivals(session, app, setting.application, settings["samples"]))
+    constants: Mapping[str, float] = {}
     if settings["surrogate_id"] is not None:
-        setting, qos = apply_surrogate(session, app, settings["surrogate_id"], setting, qos)
+        setting, qos, constants = apply_surrogate(session, app, settings["surrogate_id"], setting, qos)
     if setting.highest_rate is None:  # the same rate levels with and without the held-out end
         setting = replace(setting, highest_rate=float(setting.trace.rates.max()))
     setting = replace(setting, r_max=qos.r_max, path_bounds=qos.paths, bounds={})
@@ -136,16 +142,16 @@ def make_plan(
         setting=replace(setting, trace=window(setting.trace, 0, searched)),
         qos=qos,
         seeds=tuple(settings["seeds"]),
-        short=searched // SHORT if searched >= LONG_ENOUGH else 0,
+        short=searched // SHORT_PART if searched >= SHORT_FROM_SLOTS else 0,
     )
     check_feasible(spec.setting, qos)
     space = make_space(setting.application, setting.infrastructure, qos, settings["eps"])
     return SearchPlan(
         application=app,
         spec=spec,
-        proof=setting,
+        verification=setting,
         held_out=held_out,
-        proof_seeds=tuple(settings["proof_seeds"]),
+        verification_seeds=tuple(settings["proof_seeds"]),
         problem=SearchProblem(space, qos, budget),
         engine=engine,
         seed=seed,
@@ -153,16 +159,17 @@ def make_plan(
         policy=setting.policy,
         earlier=load_earlier(session, space, settings.get("earlier", [])),
         surrogate_id=settings["surrogate_id"],
+        constants=constants,
     )
 
 
 def choose_policy(document: Mapping[str, Any], flags: Document) -> dict[str, Any]:
-    """The policy asked for, else the one described, else the usual one: scalers pursue an objective with one policy."""
+    """Return the policy asked for, else the one described, else the default: an objective has one policy."""
     table = dict(document.get("policy", {}))
     stated = table.get("name") or (table["names"][0] if len(table.get("names", [])) == 1 else None)
     asked = flags.get("policy", {}).get("name")
     kept = {"options": table["options"]} if "options" in table and (asked or stated) == stated else {}
-    return {"name": asked or stated or POLICY, **kept}
+    return {"name": asked or stated or DEFAULT_POLICY, **kept}
 
 
 def read_qos(document: Document) -> QoS:
@@ -175,9 +182,7 @@ def has_trace(document: Mapping[str, Any], flags: Document) -> bool:
 
 
 def find_samples(session: Session, app: str) -> dict[str, float]:
-    """Up to when the arrivals that were monitored are taken; refused where there are none."""
-    from tuner.store.samples import count_samples, load_samples
-
+    """Return the end of the monitored arrivals to search on; refuse an application without any."""
     if not count_samples(session, app):
         raise BadInput(
             f"nothing says at which rates tuples come to {app!r}; name a file with --trace, put a [trace] into its "
@@ -187,18 +192,13 @@ def find_samples(session: Session, app: str) -> dict[str, float]:
 
 
 def read_arrivals(session: Session, app: str, application: Application, samples: Mapping[str, float]) -> Trace:
-    """The arrivals that were monitored, up to the time that the run began with."""
-    from tuner.pipeline.arrival_trace import build_arrivals, fill, find_sources
-    from tuner.store.samples import load_samples
-
+    """Return the monitored arrivals up to the end that the run began with."""
     found = load_samples(session, app, until=samples["until"])  # by when windows start: the next one starts then
     return fill(build_arrivals(found, find_sources(dict(application.sources), found, app)))
 
 
 def find_surrogate(session: Session, app: str) -> SurrogateRecord | None:
-    """The newest surrogate, refused where a check failed; None where there is none."""
-    from tuner.store.surrogates import list_surrogates
-
+    """Return the newest surrogate, None without one; refuse one whose checks failed."""
     newest = next(iter(list_surrogates(session, app, limit=1)), None)
     if newest is not None and newest.health == "fail":
         raise BadInput(
@@ -208,16 +208,11 @@ def find_surrogate(session: Session, app: str) -> SurrogateRecord | None:
     return newest
 
 
-def apply_surrogate(session: Session, app: str, surrogate_id: int, setting: Setting, qos: QoS) -> tuple[Setting, QoS]:
-    """The setting with what was measured, and the bounds less what an answer takes besides queueing."""
-    from tuner.pipeline.selectivity import estimate_edges
-    from tuner.store.samples import load_samples
-    from tuner.store.surrogates import list_surrogates
-    from tuner.surrogate.fitted_application import apply_speeds, build_application, list_constants, subtract_constants
-    from tuner.surrogate.surrogate_records import from_record
-
-    record = next(record for record in list_surrogates(session, app) if record.id == surrogate_id)
-    fitted, shape = from_record(record), setting.application
+def apply_surrogate(
+    session: Session, app: str, surrogate_id: int, setting: Setting, qos: QoS
+) -> tuple[Setting, QoS, Mapping[str, float]]:
+    """Return the setting with the measured figures, the bounds less the operators' constants, and these constants."""
+    fitted, shape = from_record(load_surrogate_by_id(session, surrogate_id)), setting.application
     samples = load_samples(session, app, since=fitted.start, until=fitted.end)
     flows = estimate_edges(samples, [(edge.upstream, edge.downstream) for edge in shape.edges])
     application = build_application(fitted, shape, flows)
@@ -230,4 +225,5 @@ def apply_surrogate(session: Session, app: str, surrogate_id: int, setting: Sett
         if bound <= 0.0:
             raise BadInput(f"path {title}: triggers and scheduling alone take longer than its bound; allow more")
     measured = replace(setting, application=application, infrastructure=apply_speeds(setting.infrastructure, fitted))
-    return measured, replace(qos, r_max=subtract_constants(application, constants, qos.r_max), paths=left)
+    bounds = replace(qos, r_max=subtract_constants(application, constants, qos.r_max), paths=left)
+    return measured, bounds, constants

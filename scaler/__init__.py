@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -19,15 +20,10 @@ WHERE = {
     "pin": "scaler.acting.profiles",
     "ServiceTimer": "scaler.timing",
 }
-EMBEDDED = False  # in a driver that scales its streams: policies are interpreted there, see scaler/model/jit.py
 
 
 def __getattr__(name: str) -> Any:
-    """Loaded when asked for: whoever needs a policy alone need not load what drives a cluster."""
+    """Load the function when it is asked for: a policy alone needs nothing that drives a cluster."""
     if name not in WHERE:
         raise AttributeError(f"module 'scaler' has no attribute {name!r}")
-    from importlib import import_module
-
-    global EMBEDDED
-    EMBEDDED = True
     return getattr(import_module(WHERE[name]), name)

@@ -26,12 +26,12 @@ def walk(
     record: Record,
 ) -> None:
     """Replay `rates`; `sums` [blocks, 4] and `held` [N] are added to."""
-    serve, change, behind = (PLANTS[plant_kind][name] for name in ("serve", "change", "behind"))
+    serve, change, backlog_rate = PLANTS[plant_kind]
     types = len(k)
     before, action, begun = take_over(baton)
     for t, rate in enumerate(rates.tolist()):
         utilisation, response, output = serve(truth, plant, k, int(k.sum()), two_slowest(told, k)[0], rate)
-        seen: KernelView = view_deployment(told, k, rate + behind(plant), utilisation, response)
+        seen: KernelView = view_deployment(told, k, rate + backlog_rate(plant), utilisation, response)
         seen = seen._replace(violated=response > truth.bound, price=float(price_of(truth, k)))
         if begun:
             policy.absorb(k, before, action, seen)

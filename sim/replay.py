@@ -7,6 +7,7 @@ t + 1.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,9 +15,9 @@ from numpy.typing import NDArray
 
 from scaler.model.jit import jit
 from scaler.model.kernel import Floats, Integers, KernelView, Problem, key_of, price_of, rate_level, two_slowest
-from scaler.model.policy import Kernel, State
+from scaler.model.policy import Decide, Kernel, Learn, State
+from sim.compiler import compile_kernel
 from sim.plant import Plant, backlog, disturb, memoryless, owed, settled, unchanged
-from sim.stamp import stamp
 
 VIOLATIONS, RECONFIGURATIONS, RESOURCES, SLOTS = range(4)
 
@@ -62,107 +63,90 @@ def hand_over(baton: Baton, seen: KernelView, action: int, begun: bool) -> None:
     whole[4], whole[5], whole[6], whole[7] = seen.slowest, seen.second, action, begun
 
 
-def decide(p: Problem, s: State, k: Integers, seen: KernelView) -> int:  # stands for the policy's
-    raise NotImplementedError
-
-
-def learn(
-    p: Problem, s: State, k: Integers, before: KernelView, action: int, seen: KernelView
-) -> None:  # stands for the policy's
-    raise NotImplementedError
-
-
-def serve(
-    p: Problem, plant: Plant, k: Integers, count: int, slowest: int, rate: float
-) -> tuple[float, float, float]:  # stands for the plant's
-    raise NotImplementedError
-
-
-def change(plant: Plant, action: int) -> None:  # stands for the plant's
-    raise NotImplementedError
-
-
-def behind(plant: Plant) -> float:  # stands for the plant's
-    raise NotImplementedError
-
-
-def stretch(
-    told: Problem,
-    truth: Problem,
-    s: State,
-    plant: Plant,
-    k: Integers,
-    baton: Baton,
-    rates: Floats,
-    block: int,
-    sums: Floats,
-    held: Integers,
-    record: Record,
-) -> None:
-    """Replay `rates`; `sums` [blocks, 4] and `held` [N] are added to, `k` and `baton` left as they are at the end."""
-    n = rates.shape[0]
-    before, action, begun = take_over(baton)
-    types = k.shape[0]
-    count = k.sum()
-    key = key_of(told, k)
-    price = price_of(truth, k)
-    slowest, second = two_slowest(told, k)
-    for i in range(k.shape[0]):
-        held[i] += k[i] * n
-    t = 0
-    for b in range(sums.shape[0]):
-        violations = 0
-        reconfigurations = 0
-        resources = 0.0
-        end = min(n, t + block)
-        sums[b, SLOTS] += end - t
-        while t < end:
-            rate = rates[t]
-            utilisation, response, output = serve(truth, plant, k, count, slowest, rate)
-            violated = response > truth.bound
-            demand = rate + behind(plant)
-            level = rate_level(told, demand)
-            seen = KernelView(demand, level, utilisation, response, violated, key, count, price, slowest, second)
-            if begun:
-                learn(told, s, k, before, action, seen)
-            action = decide(told, s, k, seen)
-            if violated:
-                violations += 1
-            resources += price
-            if record.response.shape[0] > 0:
-                record.response[t] = response
-            if record.output.shape[0] > 0:
-                record.output[t] = output
-            if record.action.shape[0] > 0:
-                record.action[t] = action
-            if action != 0:
-                reconfigurations += 1
-                change(plant, action)
-                i, delta = (action - 1 - types, 1) if action > types else (action - 1, -1)
-                k[i] += delta
-                held[i] += delta * (n - t - 1)
-                count += delta
-                key += delta * told.radix[i]
-                price = price_of(truth, k)
-                if k[i] < 2:
-                    slowest, second = two_slowest(told, k)
-            before = seen
-            begun = True
-            t += 1
-        sums[b, VIOLATIONS] += violations
-        sums[b, RECONFIGURATIONS] += reconfigurations
-        sums[b, RESOURCES] += resources
-    hand_over(baton, before, action, begun)
-
-
-PLANTS: dict[str, dict[str, Any]] = {
-    "memoryless": {"serve": memoryless, "change": unchanged, "behind": settled},
-    "backlog": {"serve": backlog, "change": disturb, "behind": owed},
+PLANTS: dict[str, tuple[Any, Any, Any]] = {  # serve a slot, change the deployment, rate that works off the backlog
+    "memoryless": (memoryless, unchanged, settled),
+    "backlog": (backlog, disturb, owed),
 }
 
 
+@cache
+def make_loop(decide: Decide, learn: Learn, plant_kind: str) -> Any:
+    """The loop with this policy and this plant built in, compiled under a name of its own, by which numba files it."""
+    serve, change, backlog_rate = PLANTS[plant_kind]
+
+    def stretch(
+        told: Problem,
+        truth: Problem,
+        s: State,
+        plant: Plant,
+        k: Integers,
+        baton: Baton,
+        rates: Floats,
+        block: int,
+        sums: Floats,
+        held: Integers,
+        record: Record,
+    ) -> None:
+        """Replay `rates`; add to `sums` [blocks, 4] and `held` [N], leave `k` and `baton` as they end."""
+        n = rates.shape[0]
+        before, action, begun = take_over(baton)
+        types = k.shape[0]
+        count = k.sum()
+        key = key_of(told, k)
+        price = price_of(truth, k)
+        slowest, second = two_slowest(told, k)
+        for i in range(k.shape[0]):
+            held[i] += k[i] * n
+        t = 0
+        for b in range(sums.shape[0]):
+            violations = 0
+            reconfigurations = 0
+            resources = 0.0
+            end = min(n, t + block)
+            sums[b, SLOTS] += end - t
+            while t < end:
+                rate = rates[t]
+                utilisation, response, output = serve(truth, plant, k, count, slowest, rate)
+                violated = response > truth.bound
+                demand = rate + backlog_rate(plant)
+                level = rate_level(told, demand)
+                seen = KernelView(demand, level, utilisation, response, violated, key, count, price, slowest, second)
+                if begun:
+                    learn(told, s, k, before, action, seen)
+                action = decide(told, s, k, seen)
+                if violated:
+                    violations += 1
+                resources += price
+                if record.response.shape[0] > 0:
+                    record.response[t] = response
+                if record.output.shape[0] > 0:
+                    record.output[t] = output
+                if record.action.shape[0] > 0:
+                    record.action[t] = action
+                if action != 0:
+                    reconfigurations += 1
+                    change(plant, action)
+                    i, delta = (action - 1 - types, 1) if action > types else (action - 1, -1)
+                    k[i] += delta
+                    held[i] += delta * (n - t - 1)
+                    count += delta
+                    key += delta * told.radix[i]
+                    price = price_of(truth, k)
+                    if k[i] < 2:
+                        slowest, second = two_slowest(told, k)
+                before = seen
+                begun = True
+                t += 1
+            sums[b, VIOLATIONS] += violations
+            sums[b, RECONFIGURATIONS] += reconfigurations
+            sums[b, RESOURCES] += resources
+        hand_over(baton, before, action, begun)
+
+    module = decide.__module__.rpartition(".")[2]
+    stretch.__qualname__ = f"stretch_{module}_{decide.__name__}_{learn.__name__}_{plant_kind}"
+    return compile_kernel(stretch)
+
+
 def loop_for(kernel: Kernel, plant: str) -> Any:
-    """The loop with this policy and this plant built in."""
-    module = kernel.decide.__module__.rpartition(".")[2]
-    name = f"{module}_{kernel.decide.__name__}_{kernel.learn.__name__}_{plant}"
-    return stamp(stretch, name, decide=kernel.decide, learn=kernel.learn, **PLANTS[plant])
+    """The compiled loop of a policy's kernel on a plant."""
+    return make_loop(kernel.decide, kernel.learn, plant)

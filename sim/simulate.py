@@ -17,6 +17,7 @@ from scaler.model.policy import Kernel, build_policy, check_options
 from scaler.model.task import Task
 from scaler.policies import find_policy
 from sim.application import Application, order, upstream
+from sim.compiler import start_compiling
 from sim.interpreted import walk
 from sim.perturb import perturb_model
 from sim.plant import fresh_plant
@@ -80,6 +81,7 @@ def simulate(
 ) -> Run:
     """Replay the whole trace; `progress` is told the number of slots done after each stretch."""
     began = time.perf_counter()
+    start_compiling()
     check_shifts(setting, shifts)
     application, rates = setting.application, setting.trace.rates
     stated = tasks(setting)

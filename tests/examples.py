@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from scaler.model.jit import use_compiler
 from scaler.model.kernel import Floats, Integers, lay_out
 from scaler.model.nodes import NodeType
 from scaler.model.policy import Kernel, Kind, Policy
 from scaler.model.task import Moments, Task, Weights
+from sim.compiler import start_compiling
 from sim.interpreted import walk
 from sim.perturb import perturb_model
 from sim.plant import Inertia, fresh_plant
@@ -40,6 +43,14 @@ def make_rates(slots: int, seed: int = 0, low: float = 20.0, high: float = 620.0
     rng = np.random.default_rng(seed)
     wave = (np.sin(np.arange(slots) / 37.0) + 1.0) / 2.0
     return np.clip(low + (high - low) * wave + rng.normal(0.0, 15.0, slots), 0.0, None)
+
+
+@contextmanager
+def interpreted() -> Iterator[None]:
+    """Have policies that are built here run as plain Python, as in a driver."""
+    use_compiler(None)
+    yield
+    start_compiling()
 
 
 class Replayed(NamedTuple):

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -20,13 +16,14 @@ from scaler.policies.planner.planner import PLANNER, State
 from scaler.policies.planner.replica_worth import appraise, appraise_ages
 from scaler.policies.planner.workload import V, X, Y, advance, make_workload, observe
 from scaler.policies.rules.threshold import THRESHOLD_C, THRESHOLD_S
+from sim.compiler import compile_kernel
 from sim.floors.clairvoyant import floor
 from sim.graphs import single
 from sim.infrastructure import find_infrastructure
 from sim.setting import Setting
 from sim.simulate import simulate
 from sim.trace import Trace
-from tests.examples import make_rates, make_task, replay
+from tests.examples import interpreted, make_rates, make_task, replay
 from tuner.lab.policy_benchmark import ask
 from tuner.lab.shifts import SHIFTS, apply_shift
 from tuner.simulation.course import replay_costs
@@ -55,13 +52,14 @@ def settle(price: float, above: Integers, weights: Weights) -> State:
     """A planner of one threshold that has seen this sequence of slots above (1) and below (0) it and planned on it."""
     task = make_task(types=1, k_max=2, weights=weights, normaliser=1.0)
     p, state = lay_out(task), PLANNER.prepare(task, task, 0, {})
+    take, see, sweep, sweep_ages = map(compile_kernel, (advance, observe, appraise, appraise_ages))
     for rate in np.where(above == 1, 2.0, 0.5).tolist():
-        advance(state.workload, rate)
-        observe(state.workload, 0, 1.0, rate)
+        take(state.workload, rate)
+        see(state.workload, 0, 1.0, rate)
     for _ in range(300):
         for view in range(V):
-            appraise(p, state.worth, state.workload, view, 0, price)
-        appraise_ages(p, state.worth, state.workload, 0, price)
+            sweep(p, state.worth, state.workload, view, 0, price)
+        sweep_ages(p, state.worth, state.workload, 0, price)
     return state
 
 
@@ -139,30 +137,13 @@ def test_a_backlog_does_not_derail_it() -> None:
     assert outcome.violations < 0.05
 
 
-PLAIN = """
-import json, sys
-import numpy as np
-from scaler.model.jit import COMPILED
-from tests.test_planner import plain_actions
-assert not COMPILED
-print(json.dumps(plain_actions(int(sys.argv[1]))))
-"""
-
-
-def plain_actions(slots: int) -> list[int]:
-    """Actions of the planner in the plain loop."""
-    task = make_task(types=2, k_max=4)
-    return replay(task, make_rates(slots), build_policy(PLANNER, task)).actions
-
-
 @pytest.mark.slow
 def test_it_decides_the_same_uncompiled() -> None:
-    slots = 250
-    env = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
-    command = [sys.executable, "-c", PLAIN, str(slots)]
-    plain = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=True).stdout
-    compiled = replay(make_task(types=2, k_max=4), make_rates(slots), PLANNER).actions
-    assert json.loads(plain) == compiled
+    task, rates = make_task(types=2, k_max=4), make_rates(250)
+    compiled = replay(task, rates, PLANNER).actions
+    with interpreted():
+        policy = build_policy(PLANNER, task)
+    assert replay(task, rates, policy).actions == compiled
     assert any(compiled)
 
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,12 +14,14 @@ from scaler.model.kernel import lay_out, two_slowest
 from scaler.model.nodes import NOTHING, Deployment
 from scaler.model.policy import Kernel, Observation, Policy, Transition, build_policy
 from scaler.policies import POLICIES, find_policy
+from sim.compiler import start_compiling
 from sim.plant import Inertia, fresh_plant, memoryless
-from tests.examples import make_rates, make_task
+from tests.examples import interpreted, make_rates, make_task
 
 ROOT = Path(__file__).parents[1]
 TASK = make_task(types=3, k_max=4)
 P = lay_out(TASK)
+start_compiling()
 
 
 def observe(deployment: Deployment, rate: float, time: float = 0.0) -> Observation:
@@ -143,26 +142,14 @@ def test_without_torch_a_deep_policy_says_what_to_install(monkeypatch: pytest.Mo
         find_policy("dql")
 
 
-INTERPRETED = """
-import json, sys
-from tests.test_policies import drive, TASK
-from scaler.model.jit import COMPILED
-from scaler.policies import POLICIES, find_policy
-from scaler.model.policy import Kernel, build_policy
-assert not COMPILED
-runs = {}
-for name in POLICIES:
-    if isinstance(find_policy(name), Kernel):
-        runs[name] = [chosen for _, chosen in drive(build_policy(find_policy(name), TASK, 6), 250)]
-print(json.dumps(runs))
-"""
-
-
 @pytest.mark.slow
 def test_interpreted_and_compiled_choose_alike() -> None:
-    environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
-    command = [sys.executable, "-W", "error", "-c", INTERPRETED]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    for name, chosen in json.loads(done.stdout).items():
-        assert chosen == [c for _, c in drive(build_policy(find_policy(name), TASK, 6), 250)], name
+    for name in POLICIES:
+        kernel = find_policy(name)
+        if isinstance(kernel, Kernel):
+            with interpreted():
+                plain = build_policy(kernel, TASK, 6)
+            ours, theirs = (
+                [chosen for _, chosen in drive(policy, 250)] for policy in (plain, build_policy(kernel, TASK, 6))
+            )
+            assert ours == theirs, name

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scaler.model.queueing import gg1_response, md1_response, mg1_rate_within, mg1_response, mgk_response
+from scaler.model.queueing import gg1_response, mg1_rate_within, mg1_response, mgk_response
 
 loads = st.floats(0.01, 0.98)
 means = st.floats(1e-4, 1e2)
@@ -30,7 +30,7 @@ def test_special_cases(rho: float, m: float, s: float) -> None:
     x = rho * s / m
     mm1 = 1.0 / (s / m - x)
     assert mg1_response(x, m, m * m, s) == pytest.approx(mm1, rel=1e-9)
-    assert md1_response(x, m, s) == pytest.approx(m / s * (2 - rho) / (2 * (1 - rho)), rel=1e-9)
+    assert mg1_response(x, m, 0.0, s) == pytest.approx(m / s * (2 - rho) / (2 * (1 - rho)), rel=1e-9)
     assert gg1_response(x, m, m * m, s, 1.0) == pytest.approx(mm1, rel=1e-9)
     assert mgk_response(x, m, m * m, s, 1, 1.0) == pytest.approx(mm1, rel=1e-9)
 

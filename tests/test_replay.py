@@ -12,7 +12,7 @@ from scaler.model.task import Task
 from scaler.policies import find_policy
 from sim.perturb import perturb_model
 from sim.replay import RECONFIGURATIONS, RESOURCES, SLOTS, VIOLATIONS
-from tests.examples import make_rates, make_task, replay
+from tests.examples import interpreted, make_rates, make_task, replay
 from tests.oracles.learners import PostDecision, QLearning
 from tests.oracles.slots import Controller, Slot
 from tests.oracles.slots import replay as replay_slots
@@ -70,7 +70,8 @@ def test_compiled_replay_equals_its_plain_twin(title: str, seed: int) -> None:
 def test_plain_loop_equals_compiled_loop(name: str, plant_kind: str) -> None:
     task, rates = make_task(), make_rates(SLOTS_RUN, 5)
     kernel = find_policy(name)
-    policies = (kernel, build_policy(kernel, task, 1))
+    with interpreted():
+        policies = (kernel, build_policy(kernel, task, 1))
     results = [replay(task, rates, policy, 1, plant=plant_kind, block=500)[:4] for policy in policies]
     for a, b in zip(*results, strict=True):
         flat = [np.concatenate([np.ravel(x) for x in one]) for one in (a, b)]

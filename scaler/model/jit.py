@@ -1,63 +1,33 @@
-"""The one switch between interpreted and compiled: numba's jit where numba is installed, the identity where it is not.
+"""Mark kernels: hot functions that run as plain Python in a Spark driver and compiled in the simulator.
 
-A policy's hot functions are decorated by `jit` once and run everywhere: plain Python in a Spark driver, machine code
-inside the simulator. A driver is interpreted though numba be installed: one decision a minute is not worth the hundred
-megabytes that a compiler takes; unless kernels were loaded before `scaler.attach` was, by a simulation. Compiled code
-is kept on disk under a digest of the sources, because numba looks for staleness only in the file of the outermost
-function.
+A kernel is a plain function over numpy arrays and scalars, decorated by `jit`, which leaves it as it is and only lists
+it. Importing kernels therefore never loads numba, in whatever order. The simulator compiles them (sim/compiler.py) when
+it first replays; a driver never does, because one decision a minute is not worth the hundred megabytes of a compiler.
 """
 
 from __future__ import annotations
 
-import hashlib
-import importlib.util
-import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, TypeVar
 
-import scaler
+Function = TypeVar("Function", bound=Callable[..., Any])
+Compile = Callable[[Callable[..., Any]], Callable[..., Any]]
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-WANTED = not scaler.EMBEDDED and os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
-COMPILED = WANTED and importlib.util.find_spec("numba") is not None
-
-
-def digest_sources() -> str:
-    """Name the present state of every kernel's source; no other folders hold kernels."""
-    digest = hashlib.sha256()
-    root = Path(__file__).resolve().parent.parent.parent
-    for package in ("scaler/model", "scaler/policies", "sim"):
-        for path in sorted((root / package).rglob("*.py")):
-            digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]
+KERNELS: list[Callable[..., Any]] = []
+_compile: list[Compile] = []  # the simulator's, once it runs in this process
 
 
-def place_cache() -> None:
-    """Point numba at a cache directory of this source state, unless the user has chosen one."""
-    import numba
-
-    if "NUMBA_CACHE_DIR" not in os.environ:
-        home = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
-        numba.config.CACHE_DIR = str(home / "stream-scaler" / digest_sources())  # type: ignore[attr-defined]
+def jit(kernel: Function) -> Function:
+    """List a kernel for the simulator's compiler."""
+    KERNELS.append(kernel)
+    return kernel
 
 
-def identity(function: F) -> F:
-    return function
+def use_compiler(compile_kernel: Compile | None) -> None:
+    """Have `fastest` compile from now on (None: not). The simulator switches it on, a driver never does."""
+    _compile[:] = [] if compile_kernel is None else [compile_kernel]
 
 
-def compiler() -> Callable[[F], F]:
-    """Numba's jit, set up for kernels.
-
-    Without reference counts (kernels allocate nothing) and with every callee inlined: passing a problem's many arrays
-    down a call costs more than the call. Division by zero gives infinity, as in numpy.
-    """
-    import numba
-
-    place_cache()
-    options: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "forceinline": True, "_nrt": False}
-    return numba.njit(**options)
-
-
-jit: Callable[[F], F] = compiler() if COMPILED else identity
+def fastest(kernel: Function) -> Function:
+    """The kernel compiled where the simulator runs, else itself: for what plain Python calls."""
+    return _compile[0](kernel) if _compile else kernel  # type: ignore[return-value]

@@ -8,13 +8,14 @@ cannot be compiled (neural networks) publishes a `Learner`, which builds a polic
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scaler.model.errors import BadInput
+from scaler.model.jit import fastest
 from scaler.model.kernel import Integers, KernelView, Problem, allowed, lay_out, view_deployment
 from scaler.model.nodes import Deployment, Reconfiguration, decode
 from scaler.model.task import Task
@@ -140,7 +141,8 @@ class KernelPolicy:
     """A kernel and its state, driven from outside slot by slot."""
 
     def __init__(self, kernel: Kernel, task: Task, model: Task, seed: int, options: Mapping[str, Any]) -> None:
-        self.kernel = kernel
+        worth = None if kernel.worth is None else fastest(kernel.worth)
+        self.kernel = replace(kernel, decide=fastest(kernel.decide), learn=fastest(kernel.learn), worth=worth)
         self.problem = lay_out(task)
         self.state = kernel.prepare(task, model, seed, options)
 

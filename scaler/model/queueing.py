@@ -22,12 +22,6 @@ def mg1_response(x: float, m: float, v: float, s: float) -> float:
 
 
 @jit
-def md1_response(x: float, m: float, s: float) -> float:
-    """Mean response time of an M/D/1 queue: every tuple takes exactly m / s."""
-    return mg1_response(x, m, 0.0, s)
-
-
-@jit
 def gg1_response(x: float, m: float, v: float, s: float, arrival_scv: float) -> float:
     """Kingman's approximation: the M/M/1 wait scaled by the mean of the two squared coefficients of variation."""
     rho = x * m / s

@@ -28,6 +28,7 @@ from scaler.model.jit import jit
 from scaler.model.kernel import Floats, Integers, Problem, lay_out
 from scaler.model.queueing import mg1_response
 from scaler.model.task import Task
+from sim.compiler import compile_kernel
 
 MOST_STATES = 50_000  # some minutes for half a million slots
 
@@ -94,7 +95,7 @@ def solve(p: Problem, graph: Graph, rates: Floats) -> float:
     if len(rates) == 0:
         return 0.0
     states = len(graph.price)
-    return float(sweep(p, graph, rates, np.zeros(states), np.zeros(states))) / len(rates)
+    return float(compile_kernel(sweep)(p, graph, rates, np.zeros(states), np.zeros(states))) / len(rates)
 
 
 @jit

@@ -15,6 +15,7 @@ import numpy as np
 from scaler.model.errors import BadInput
 from scaler.model.kernel import Floats, lay_out
 from scaler.model.task import Task
+from sim.compiler import compile_kernel
 from sim.floors.clairvoyant import Bound, affordable_depth, count_states, relaxation, sweep
 
 EDGES_PER_SECOND = 4e8  # of the compiled pass, roughly
@@ -45,7 +46,7 @@ def floors(stretches: Sequence[Stretch], depth: int | None = None) -> list[Bound
         graph = relaxation(p, depth)
         if value.size == 0:
             value, later = np.zeros_like(graph.price), np.zeros_like(graph.price)
-        sweep(p, graph, rates, value, later)
+        compile_kernel(sweep)(p, graph, rates, value, later)
         slots += len(rates)
         lower = float(value[0] if i == 0 else value.min()) / slots
         bounds.insert(0, Bound(lower, exact))

@@ -22,6 +22,7 @@ from scaler.model.policy import Observation
 from scaler.model.queueing import mg1_response
 from scaler.model.sample import Sample
 from scaler.model.task import Moments
+from sim.compiler import start_compiling
 from tuner.rollout.issue_orders import tell
 from tuner.store.applications import add_application
 from tuner.store.connection import Store
@@ -31,6 +32,8 @@ from tuner.store.orders import load_orders
 from tuner.store.records import DecisionRecord
 from tuner.store.retunings import save_retuning
 from tuner.store.samples import save_samples
+
+start_compiling()  # hundreds of slots, and the same decisions as interpreted
 
 SLOT_S = 60.0
 START = 1_700_000_040.0  # a multiple of SLOT_S

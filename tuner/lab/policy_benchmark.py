@@ -13,9 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
-from scaler.model.jit import COMPILED
 from scaler.model.policy import Kernel
 from scaler.policies import find_policy
+from sim.compiler import is_compiling
 from sim.floors.shifted import guess_seconds
 from sim.graphs import single
 from sim.infrastructure import find_infrastructure
@@ -121,7 +121,7 @@ def replay(job: Replay) -> Outcome:
 def prepare(policy: str, plant: str, record: bool, types: int, k_max: int) -> None:
     """Compile or load all that a problem of this size needs: a policy's tables may grow, and then by other kernels."""
     warm_up(policy, plant, record)
-    if COMPILED and isinstance(find_policy(policy), Kernel):
+    if is_compiling() and isinstance(find_policy(policy), Kernel):
         rates = np.random.default_rng(0).uniform(0.0, 600.0, ENOUGH_TO_GROW)
         nodes = find_infrastructure("A")
         few = replace(nodes, types=nodes.types[:types])
@@ -152,6 +152,6 @@ def guess(job: Question | Replay) -> float:
     if isinstance(job, Question):
         return guess_seconds(job.task, job.rates.size)
     setting = job.world.setting
-    compiled = COMPILED and isinstance(find_policy(setting.policy), Kernel)
+    compiled = is_compiling() and isinstance(find_policy(setting.policy), Kernel)
     pace = COMPILED_PACE if compiled else INTERPRETED_PACE
     return setting.trace.rates.size * len(setting.application.operators) / pace

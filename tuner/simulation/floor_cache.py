@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from scaler.model.errors import BadInput
 from scaler.model.files import write_whole
 from scaler.model.kernel import Floats
 from scaler.model.task import Task
+from sim.cache_folder import find_cache
 from sim.floors import clairvoyant, shifted
 from sim.floors.clairvoyant import Bound, floor
 from sim.floors.shifted import Stretch, floors
@@ -96,11 +96,10 @@ def name_question(question: Question) -> str:
 @cache
 def find_folder() -> Path:
     """Where answers are kept: under a name for the present state of the modules that compute them."""
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     digest = hashlib.sha256()
     for module in COMPUTED_BY:
         digest.update(Path(str(module.__file__)).read_bytes())
-    return home / "stream-scaler" / "floors" / digest.hexdigest()[:16]
+    return find_cache() / "floors" / digest.hexdigest()[:16]
 
 
 def recall(folder: Path, name: str) -> Floor | None:

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from scaler.model.jit import jit
+from scaler.model.jit import fastest, jit
 from scaler.model.kernel import (
     Floats,
     Integers,
@@ -66,7 +66,7 @@ def prepare_planned(task: Task, model: Task, seed: int, options: Mapping[str, An
     expected = levels >= state.first_bad[space.parallelism, space.slowest][:, None]
     states = space.keys[:, None] * task.levels + levels
     table = reserve(state.table, states.size)
-    write(table, states.ravel(), (values - task.weights.performance * expected).ravel())
+    fastest(write)(table, states.ravel(), (values - task.weights.performance * expected).ravel())
     return state._replace(table=table)
 
 

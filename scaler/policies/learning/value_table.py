@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scaler.model.jit import jit
+from scaler.model.jit import fastest, jit
 from scaler.model.kernel import Floats, Integers
 
 DENSE_BYTES = 64 << 20
@@ -53,7 +53,7 @@ def reserve(table: Table, more: int, budget_bytes: int = BUDGET_BYTES) -> Table:
     width = table.values.shape[1]
     grown = Table(np.full(rows, EMPTY, np.int64), np.full((rows, width), table.fill), table.used.copy(), table.fill)
     grown.used[0] = 0
-    move_rows(table, grown)
+    fastest(move_rows)(table, grown)
     return grown
 
 

@@ -1,0 +1,95 @@
+"""Compile kernels with numba where it is installed; plain functions where it is not.
+
+Kernels stay plain Python functions (scaler/model/jit.py): numba is told of them by `register_jitable`, so that compiled
+code may call them. Compiled code is kept on disk under a digest of the sources, because numba looks for staleness only
+in the file of the outermost function.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+from scaler.model.jit import KERNELS, use_compiler
+from sim.cache_folder import find_cache
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+PACKAGES = ("scaler/model", "scaler/policies", "sim")  # where kernels are
+# Kernels allocate nothing (no reference counts), and passing a problem's many arrays down a call costs more than the
+# call (every callee inlined). Division by zero gives infinity, as in numpy.
+OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "forceinline": True}
+WITHOUT_COUNTS: dict[str, Any] = {"_nrt": False}
+
+
+def digest_sources() -> str:
+    """Name the present state of every kernel's source."""
+    digest = hashlib.sha256()
+    root = Path(__file__).resolve().parent.parent
+    for package in PACKAGES:
+        for path in sorted((root / package).rglob("*.py")):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+@cache
+def is_compiling() -> bool:
+    """Whether numba is installed and not switched off (NUMBA_DISABLE_JIT)."""
+    if importlib.util.find_spec("numba") is None:
+        return False
+    import numba
+
+    return not numba.config.DISABLE_JIT  # type: ignore[attr-defined]
+
+
+def probe() -> int:
+    """The least that can be compiled, to try options on."""
+    return 0
+
+
+@cache
+def choose_options() -> dict[str, Any]:
+    """Options of every kernel; without `_nrt`, which only numba's docstrings describe, where numba refuses it."""
+    import numba
+
+    if not numba.config.CACHE_DIR:  # type: ignore[attr-defined]  # NUMBA_CACHE_DIR, the user's choice
+        numba.config.CACHE_DIR = str(find_cache() / digest_sources())  # type: ignore[attr-defined]
+    try:
+        numba.njit(probe, cache=True, **OPTIONS, **WITHOUT_COUNTS)()
+    except KeyError:
+        return OPTIONS
+    return OPTIONS | WITHOUT_COUNTS
+
+
+registered: set[Callable[..., Any]] = set()
+
+
+def register_kernels() -> None:
+    """Make every kernel that was imported so far callable from compiled code."""
+    from numba.extending import register_jitable
+
+    for kernel in KERNELS:
+        if kernel not in registered:
+            registered.add(kernel)
+            register_jitable(**choose_options())(kernel)
+
+
+@cache
+def compile_kernel(kernel: Function) -> Function:
+    """The kernel as machine code, compiled at its first call or read from disk; itself where nothing compiles."""
+    if not is_compiling():
+        return kernel
+    import numba
+
+    register_kernels()
+    compiled: Function = numba.njit(kernel, cache=True, **choose_options())
+    return compiled
+
+
+def start_compiling() -> None:
+    """Have policies' own loops compiled in this process, too."""
+    use_compiler(compile_kernel)

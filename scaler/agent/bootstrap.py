@@ -20,7 +20,7 @@ def choose_first(there: Mapping[str, int], had: Mapping[str, int], restored: Map
 
 def find_most(orders: Orders | None, operator: str, k_max: int | None) -> float:
     """Replicas at most, by the driver and by the objective."""
-    targets = {} if orders is None or orders.objective is None else orders.objective.operators
+    targets = {} if orders is None or orders.objective is None else orders.objective.model.operators
     limits = [k_max, targets[operator].k_max if operator in targets else None]
     return min((k for k in limits if k is not None), default=float("inf"))
 

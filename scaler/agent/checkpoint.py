@@ -16,7 +16,7 @@ from scaler.guards.change_history import History
 from scaler.model.decision import Step, parse_decision
 from scaler.model.errors import BadInput
 from scaler.model.nodes import Deployment, NodeType, Reconfiguration
-from scaler.model.orders import Objective, parse_objective
+from scaler.model.orders import parse_objective
 from scaler.model.policy import Arrays, Observation, Transition
 
 FORMAT = 2
@@ -159,7 +159,7 @@ def read_step(table: Mapping[str, Any]) -> Step:
 def write_seat(seat: PolicyInstance, sits: bool, last: bool) -> dict[str, Any]:
     virtual = seat.virtual
     return {
-        "objective": write_objective(seat.objective),
+        "objective": seat.objective.to_json(),
         "fault": seat.fault,
         "sits": sits,
         "last": last,
@@ -181,30 +181,3 @@ def read_virtual(table: Mapping[str, Any]) -> Virtual:
         before=None if table["before"] is None else seen_of(table["before"]),
         done=Reconfiguration(*table["done"]),
     )
-
-
-def write_objective(objective: Objective) -> dict[str, Any]:
-    """The document that `parse_objective` reads."""
-    weights = objective.weights
-    return {
-        "version": objective.version,
-        "weights": {"perf": weights.performance, "rcf": weights.reconfiguration, "res": weights.resources},
-        "policy": objective.policy,
-        "options": dict(objective.options),
-        "levels": objective.levels,
-        "gamma": objective.gamma,
-        "provenance": objective.provenance,
-        "nodes": [asdict(node) for node in objective.nodes],
-        "operators": {
-            name: {
-                "bound": target.bound,
-                "constant": target.constant,
-                "mean": target.moments.mean,
-                "variance": target.moments.variance,
-                "k_max": target.k_max,
-                "highest_rate": target.highest_rate,
-                "normaliser": target.normaliser,
-            }
-            for name, target in objective.operators.items()
-        },
-    }

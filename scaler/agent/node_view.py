@@ -79,7 +79,7 @@ def make_node_view(objective: Objective, operator: str, nodes: Sequence[NodeType
     most = whole.k_max if k_max is None else min(whole.k_max, k_max)
     return NodeView(
         task=replace(whole, types=types, k_max=most, normaliser=whole.dearest),
-        constant=objective.operators[operator].constant,
+        constant=objective.model.operators[operator].constant,
         places=places,
         strangers=tuple(i for i in range(len(names)) if i not in places),
     )

@@ -173,8 +173,9 @@ class Operation:
         if orders is None:
             return None
         if self.policy is not None and orders.objective is not None:
-            options = orders.objective.options if orders.objective.policy == self.policy else {}
-            orders = replace(orders, objective=replace(orders.objective, policy=self.policy, options=options))
+            model = orders.objective.model
+            model = replace(model, policy=self.policy, options=model.options if model.policy == self.policy else {})
+            orders = replace(orders, objective=replace(orders.objective, model=model))
         return orders
 
     def is_dry_run(self) -> bool:

@@ -96,7 +96,7 @@ def build_policy_instance(
     try:
         seat.view = make_node_view(objective, operator, nodes, k_max)
         kind = find_policy(objective.policy)
-        seat.policy = build_policy(kind, seat.view.task, seed, objective.options)
+        seat.policy = build_policy(kind, seat.view.task, seed, objective.model.options)
         if arrays is not None:
             seat.policy.load(arrays)
     except Exception as error:

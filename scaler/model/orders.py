@@ -1,4 +1,4 @@
-"""What the Application Manager tells the scalers of an application: a document from the wire in; plain values out.
+"""Orders that the tuner sends to the agents of an application: objective, candidate and guards, with their codec.
 
     {"application": "shop", "revision": 7, "slot_s": 60.0,
      "objective": {"version": 3, "weights": {"perf": .6, "rcf": .2, "res": .2}, "policy": "planner", "options": {},
@@ -9,55 +9,101 @@
      "candidate": {"objective": {...}, "stage": "canary", "operators": ["parse"], "share": 0.5, "period_s": 3600.0},
      "guards": {"": {"pin": {}}, "parse": {"direction_lock": {"only": "out"}}}}
 
-Without an objective (null) a scaler has nothing to pursue and keeps what it has. Unknown keys are left alone, for the
-manager may be newer than the scaler.
+Without an objective (null) an agent has nothing to pursue and keeps its deployment. Unknown keys are passed over, for
+the tuner may be newer than the agent. This is the only place that writes or reads the document.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from scaler.model.errors import BadInput
 from scaler.model.nodes import NodeType
-from scaler.model.task import Moments, Task, Weights
+from scaler.model.task import Moments, Task, Weights, parse_weights
 
 SHADOW, CANARY = "shadow", "canary"
+LEVELS, GAMMA = 30, 0.99
 Document = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
-    """What one operator is to keep to, and what is known of it."""
+class OperatorModel:
+    """What is known of one operator, whatever is demanded of it."""
 
-    bound: float  # seconds, on the queueing part of the response time
     moments: Moments
     k_max: int
     highest_rate: float
-    constant: float = 0.0  # seconds that an answer takes besides: triggers, scheduling
+    constant: float = 0.0  # seconds of response time besides queueing: triggers, scheduling
     normaliser: float | None = None  # price of the dearest deployment
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "mean": self.moments.mean,
+            "variance": self.moments.variance,
+            "constant": self.constant,
+            "k_max": self.k_max,
+            "highest_rate": self.highest_rate,
+            "normaliser": self.normaliser,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectiveModel:
+    """The part of an objective that states no demands: policy, node types and service models."""
+
+    policy: str
+    nodes: tuple[NodeType, ...]
+    operators: Mapping[str, OperatorModel]
+    options: Mapping[str, Any] = field(default_factory=dict)
+    levels: int = LEVELS
+    gamma: float = GAMMA
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "policy": self.policy,
+            "options": dict(self.options),
+            "levels": self.levels,
+            "gamma": self.gamma,
+            "nodes": [asdict(node) for node in self.nodes],
+            "operators": {name: operator.to_json() for name, operator in self.operators.items()},
+        }
 
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """What the scalers pursue, and with which policy."""
+    """What the agents pursue, and with which policy."""
 
     version: int
     weights: Weights
-    policy: str
-    nodes: tuple[NodeType, ...]
-    operators: Mapping[str, Target]
-    options: Mapping[str, Any] = field(default_factory=dict)
-    levels: int = 30
-    gamma: float = 0.99
+    bounds: Mapping[str, float]  # seconds by operator, on the queueing part of the response time
+    model: ObjectiveModel
     provenance: str = ""
+
+    @property
+    def policy(self) -> str:
+        return self.model.policy
+
+    @property
+    def nodes(self) -> tuple[NodeType, ...]:
+        return self.model.nodes
+
+    def to_json(self) -> dict[str, Any]:
+        document = {
+            "version": self.version,
+            "weights": self.weights.to_json(),
+            "provenance": self.provenance,
+            **self.model.to_json(),
+        }
+        operators = document["operators"]
+        return document | {"operators": {name: {"bound": b, **operators[name]} for name, b in self.bounds.items()}}
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """An objective on its way in: computed beside the real one (shadow), or pursued in part (canary)."""
+    """An objective being rolled out: computed beside the real one (shadow), or pursued in part (canary)."""
 
     objective: Objective
     stage: str
@@ -71,6 +117,13 @@ class Candidate:
             return False
         return math.fmod(time, self.period_s) < self.share * self.period_s
 
+    def to_json(self) -> dict[str, Any]:
+        document = {"objective": self.objective.to_json(), "stage": self.stage}
+        if self.stage != CANARY:
+            return document
+        operators = {"operators": list(self.operators)} if self.operators else {}
+        return document | operators | {"share": self.share, "period_s": self.period_s}
+
 
 @dataclass(frozen=True, slots=True)
 class Orders:
@@ -81,6 +134,16 @@ class Orders:
     candidate: Candidate | None = None
     guards: Mapping[str, Document] = field(default_factory=dict)  # by operator, "" for all; for `parse_guards`
 
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "application": self.application,
+            "revision": self.revision,
+            "slot_s": self.slot_s,
+            "objective": None if self.objective is None else self.objective.to_json(),
+            "candidate": None if self.candidate is None else self.candidate.to_json(),
+            "guards": {name: dict(table) for name, table in self.guards.items()},
+        }
+
 
 def parse_orders(document: Any) -> Orders:
     """The orders, or one sentence on what is wrong with them."""
@@ -89,7 +152,7 @@ def parse_orders(document: Any) -> Orders:
         return Orders(
             application=str(document["application"]),
             revision=int(document["revision"]),
-            slot_s=take_positive(document, "slot_s"),
+            slot_s=read_positive(document, "slot_s"),
             objective=None if document["objective"] is None else parse_objective(document["objective"]),
             candidate=None if candidate is None else parse_candidate(candidate),
             guards={str(name): dict(table) for name, table in document.get("guards", {}).items()},
@@ -99,27 +162,32 @@ def parse_orders(document: Any) -> Orders:
 
 
 def parse_objective(document: Document) -> Objective:
-    weights = document["weights"]
     return Objective(
         version=int(document["version"]),
-        weights=Weights(float(weights["perf"]), float(weights["rcf"]), float(weights["res"])),
-        policy=str(document["policy"]),
-        nodes=tuple(NodeType(str(n["name"]), float(n["speedup"]), float(n["price"])) for n in document["nodes"]),
-        operators={str(name): parse_target(table) for name, table in document["operators"].items()},
-        options=dict(document.get("options", {})),
-        levels=int(document.get("levels", 30)),
-        gamma=float(document.get("gamma", 0.99)),
+        weights=parse_weights(document["weights"]),
+        bounds={str(name): read_positive(table, "bound") for name, table in document["operators"].items()},
+        model=parse_objective_model(document),
         provenance=str(document.get("provenance", "")),
     )
 
 
-def parse_target(table: Document) -> Target:
+def parse_objective_model(document: Document) -> ObjectiveModel:
+    return ObjectiveModel(
+        policy=str(document["policy"]),
+        nodes=tuple(NodeType(str(n["name"]), float(n["speedup"]), float(n["price"])) for n in document["nodes"]),
+        operators={str(name): parse_operator_model(table) for name, table in document["operators"].items()},
+        options=dict(document.get("options", {})),
+        levels=int(document.get("levels", LEVELS)),
+        gamma=float(document.get("gamma", GAMMA)),
+    )
+
+
+def parse_operator_model(table: Document) -> OperatorModel:
     normaliser = table.get("normaliser")
-    return Target(
-        bound=take_positive(table, "bound"),
+    return OperatorModel(
         moments=Moments(float(table["mean"]), float(table["variance"])),
         k_max=int(table["k_max"]),
-        highest_rate=take_positive(table, "highest_rate"),
+        highest_rate=read_positive(table, "highest_rate"),
         constant=float(table.get("constant", 0.0)),
         normaliser=None if normaliser is None else float(normaliser),
     )
@@ -134,11 +202,11 @@ def parse_candidate(document: Document) -> Candidate:
         stage=stage,
         operators=tuple(map(str, document.get("operators", ()))),
         share=float(document.get("share", 1.0)),
-        period_s=take_positive({"period_s": 3600.0, **document}, "period_s"),
+        period_s=read_positive({"period_s": 3600.0, **document}, "period_s"),
     )
 
 
-def take_positive(table: Document, key: str) -> float:
+def read_positive(table: Document, key: str) -> float:
     value = float(table[key])
     if not 0.0 < value < math.inf:
         raise ValueError(f"{key} is {value}, and must be positive")
@@ -147,18 +215,18 @@ def take_positive(table: Document, key: str) -> float:
 
 def to_task(objective: Objective, operator: str) -> Task:
     """The operator's scaling problem under this objective."""
-    if operator not in objective.operators:
-        known = ", ".join(objective.operators)
+    if operator not in objective.bounds:
+        known = ", ".join(objective.bounds)
         raise BadInput(f"objective {objective.version} says nothing of operator {operator!r}; it is of {known}")
-    target = objective.operators[operator]
+    model = objective.model.operators[operator]
     return Task(
         types=objective.nodes,
-        k_max=target.k_max,
-        moments=target.moments,
-        bound=target.bound,
+        k_max=model.k_max,
+        moments=model.moments,
+        bound=objective.bounds[operator],
         weights=objective.weights,
-        highest_rate=target.highest_rate,
-        levels=objective.levels,
-        gamma=objective.gamma,
-        normaliser=target.normaliser,
+        highest_rate=model.highest_rate,
+        levels=objective.model.levels,
+        gamma=objective.model.gamma,
+        normaliser=model.normaliser,
     )

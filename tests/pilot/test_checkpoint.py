@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from scaler.agent import Pilot
-from scaler.agent.checkpoint import write_objective
 from scaler.model.errors import BadInput
 from scaler.model.nodes import Deployment
 from scaler.model.orders import parse_orders
@@ -71,8 +70,6 @@ def test_an_objective_is_written_as_it_is_read() -> None:
     objective = make_orders(make_objective(7, "planner", provenance="trial 3")).objective
     assert objective is not None
     again = parse_orders(
-        json.loads(
-            json.dumps({"application": "a", "revision": 1, "slot_s": 1, "objective": write_objective(objective)})
-        )
+        json.loads(json.dumps({"application": "a", "revision": 1, "slot_s": 1, "objective": objective.to_json()}))
     ).objective
     assert again == objective

@@ -226,7 +226,7 @@ def test_a_decision_is_explained(shop: httpx.Client, store: Store) -> None:
         )
     place = "/v1/applications/shop/explanation"
     [one] = shop.get(place, params={"at": 90.0, "operator": "parse"}).json()["operators"]
-    assert (one["operator"], one["kind"], one["time"]) == ("parse", "BLOCKED", 60.0)
+    assert (one["operator"], one["decision"]["kind"], one["decision"]["time"]) == ("parse", "BLOCKED", 60.0)
     assert {one["operator"] for one in shop.get(place).json()["operators"]} == {"parse", "count"}
     assert "no operator" in sentence(shop.get(place, params={"operator": "other"}), 404)
     assert sentence(shop.get("/v1/applications/other/explanation"), 404)

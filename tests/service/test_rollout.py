@@ -63,8 +63,8 @@ def test_scalers_are_told_the_objective_whole(shop: Store) -> None:
     go(shop, propose(shop), "full")
     objective = told(shop).objective
     assert objective is not None
-    target = objective.operators["parse"]
-    assert (target.bound, target.moments, target.k_max) == (0.05, Moments(0.02, 0.0002), 8)
+    target = objective.model.operators["parse"]
+    assert (objective.bounds["parse"], target.moments, target.k_max) == (0.05, Moments(0.02, 0.0002), 8)
     assert target.highest_rate == pytest.approx(8 / 0.02)  # nothing says at which rates tuples come: what can be served
     task = to_task(objective, "count")
     assert (task.weights, task.types[0].name, told(shop).slot_s) == (WEIGHTS, "small", 60.0)

@@ -150,11 +150,10 @@ def lay_out(document: Mapping[str, Any]) -> dict[str, Any]:
 def describe_objective(objective: Any) -> dict[str, Any] | None:
     if objective is None:
         return None
-    w = objective.weights
     return {
         "version": objective.version,
         "state": objective.state,
-        "weights": {"perf": w.performance, "rcf": w.reconfiguration, "res": w.resources},
+        "weights": objective.weights.to_json(),
         "bounds": dict(objective.bounds),
         "provenance": objective.provenance,
         "trial_id": objective.trial_id,

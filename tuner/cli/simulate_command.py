@@ -11,6 +11,7 @@ import click
 
 from scaler.model.errors import BadInput
 from scaler.model.files import check_place, write_whole
+from scaler.model.task import WEIGHTS
 from tuner.cli.comparison_grid import print_table
 from tuner.cli.interruptible import run_interruptibly
 from tuner.cli.options import file_type, html_option, json_option, r_max_help
@@ -46,10 +47,10 @@ def parse_weights(ctx: click.Context, parameter: click.Parameter, text: str | No
     if text is None:
         return {}
     try:
-        perf, rcf, res = map(float, text.split(","))
+        values = [float(part) for part in text.split(",")]
+        return dict(zip(WEIGHTS, values, strict=True))
     except ValueError:
         raise click.BadParameter(f"{text!r} is not three numbers with commas between, as in 0.6,0.2,0.2") from None
-    return {"perf": perf, "rcf": rcf, "res": res}
 
 
 @click.command(

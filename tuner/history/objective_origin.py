@@ -78,7 +78,7 @@ def find_pursued(session: Session, app: str, operator: str, version: int) -> Pur
         kept=True,
         state=objective.state,
         changed=objective.changed,
-        weights={"perf": weights.performance, "rcf": weights.reconfiguration, "res": weights.resources},
+        weights=weights.to_json(),
         bound=read_number(read_table(objective.bounds).get(operator)),
         provenance=objective.provenance,
         source=find_source(session, objective),

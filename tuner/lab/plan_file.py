@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from scaler.model.errors import BadInput
-from scaler.model.task import Weights
+from scaler.model.task import WEIGHTS, Weights, parse_weights
 from sim.application import Application
 from sim.checks import read_toml
 from sim.infrastructure import Infrastructure
@@ -128,9 +128,9 @@ def check_differ(values: Sequence[Any], place: str) -> None:
 
 
 def take_weights(table: Mapping[str, float]) -> Weights:
-    if table.keys() != {"perf", "rcf", "res"}:
+    if table.keys() != set(WEIGHTS):
         raise BadInput(f"there are weights for {', '.join(table) or 'nothing'}, and must be for perf, rcf and res")
-    return Weights(table["perf"], table["rcf"], table["res"])
+    return parse_weights(table)
 
 
 def take_workloads(document: Table, path: Path) -> list[Table]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from scaler.model.orders import Candidate, Objective, Orders, parse_objective_model
 from tuner.history.qos_history import SLOT_S
 from tuner.rollout.objective_model import model_of
 from tuner.store.applications import load_application
@@ -27,14 +28,17 @@ def issue_orders(session: Session, app: str, now: float) -> OrdersRecord:
     document = load_application(session, app).document
     standing = find_full_objective(session, app)
     candidate = next(iter(list_objectives(session, app, CANDIDATES, limit=1)), None)
-    told = {
-        "application": app,
-        "slot_s": find_slot(document),
-        "objective": None if standing is None else tell_objective(session, standing),
-        "candidate": None if candidate is None else tell_candidate(session, candidate),
-        "guards": list_guards(session, app, now),
-    }
-    return save_orders(session, app, told, now)
+    orders = Orders(
+        application=app,
+        revision=0,  # the store gives it
+        slot_s=find_slot(document),
+        objective=None if standing is None else make_objective(session, standing),
+        candidate=None if candidate is None else make_candidate(session, candidate),
+        guards=list_guards(session, app, now),
+    )
+    document = orders.to_json()
+    del document["revision"]
+    return save_orders(session, app, document, now)
 
 
 def tell(orders: OrdersRecord) -> dict[str, Any]:
@@ -48,27 +52,19 @@ def find_slot(document: Mapping[str, Any]) -> float:
     return float(stated)
 
 
-def tell_objective(session: Session, objective: ObjectiveRecord) -> dict[str, Any]:
-    """The objective in full."""
-    model = model_of(session, objective)
-    weights = objective.weights
-    known = {name: model["operators"][name] for name in objective.bounds if name in model["operators"]}
-    return {
-        "version": objective.version,
-        "weights": {"perf": weights.performance, "rcf": weights.reconfiguration, "res": weights.resources},
-        "provenance": objective.provenance,
-        **{key: model[key] for key in ("policy", "options", "levels", "gamma", "nodes")},
-        "operators": {name: {"bound": objective.bounds[name], **target} for name, target in known.items()},
-    }
+def make_objective(session: Session, record: ObjectiveRecord) -> Objective:
+    """The objective in full, of the operators that its model knows."""
+    model = parse_objective_model(model_of(session, record))
+    bounds = {name: bound for name, bound in record.bounds.items() if name in model.operators}
+    return Objective(record.version or 0, record.weights, bounds, model, record.provenance)
 
 
-def tell_candidate(session: Session, candidate: ObjectiveRecord) -> dict[str, Any]:
+def make_candidate(session: Session, record: ObjectiveRecord) -> Candidate:
     """The objective and how far it leads."""
-    whole = {"objective": tell_objective(session, candidate), "stage": candidate.state}
-    if candidate.state != "canary":
-        return whole
-    canary = candidate.evidence.get("canary", {})
-    return whole | {key: canary[key] for key in ("operators", "share", "period_s") if key in canary}
+    objective = make_objective(session, record)
+    canary = record.evidence.get("canary", {}) if record.state == "canary" else {}
+    given = {key: canary[key] for key in ("share", "period_s") if key in canary}
+    return Candidate(objective, record.state, tuple(canary.get("operators", ())), **given)
 
 
 def list_guards(session: Session, app: str, now: float) -> dict[str, dict[str, Any]]:

@@ -18,7 +18,7 @@ from typing import Any
 from scaler.model.errors import BadInput
 from scaler.model.kernel import lay_out
 from scaler.model.policy import check_options
-from scaler.model.task import Weights
+from scaler.model.task import parse_weights
 from scaler.policies import find_policy
 from sim.application import Application, parse_application
 from sim.arrivals import GENERATORS, generate
@@ -142,8 +142,7 @@ def make_scenario(name: str, document: Document, places: Mapping[str, str], whol
     with blame(places["infrastructure"]):
         infrastructure = make_infrastructure(document["infrastructure"])
     with blame(places["weights"]):
-        w = document["weights"]
-        weights = Weights(w["perf"], w["rcf"], w["res"])
+        weights = parse_weights(document["weights"])
     with blame(places["qos"]):
         qos = make_qos(document["qos"])
     with blame(places["policy"]):

@@ -136,8 +136,7 @@ def find_recommended(points: Sequence[Point], objective: ObjectiveRecord) -> Poi
     for point in points:
         if point.trial.id is not None and point.trial.id == objective.trial_id:
             return by_number.get(point.trial.number if point.verifies is None else point.verifies, point)
-    w = objective.weights
-    weights = {"perf": w.performance, "rcf": w.reconfiguration, "res": w.resources}
+    weights = objective.weights.to_json()
     return next((p for p in points if p.weights == weights and is_searched(p)), None)
 
 

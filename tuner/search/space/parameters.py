@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from scaler.model.task import Weights
+from scaler.model.task import Weights, parse_weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,17 +19,15 @@ class Parameters:
 
 def to_document(operators: Sequence[str], parameters: Parameters) -> dict[str, Any]:
     """As the database keeps it."""
-    w = parameters.weights
     return {
         "shares": dict(zip(operators, parameters.shares, strict=True)),
-        "weights": {"perf": w.performance, "rcf": w.reconfiguration, "res": w.resources},
+        "weights": parameters.weights.to_json(),
     }
 
 
 def from_document(operators: Sequence[str], document: Mapping[str, Any]) -> Parameters:
-    w = document["weights"]
     shares = tuple(float(document["shares"][name]) for name in operators)
-    return Parameters(shares, Weights(w["perf"], w["rcf"], w["res"]))
+    return Parameters(shares, parse_weights(document["weights"]))
 
 
 def to_bounds(operators: Sequence[str], parameters: Parameters, r_max: float) -> dict[str, float]:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Response
 
-from scaler.model.task import Weights
+from scaler.model.task import parse_weights
 from tuner.rollout.push import propose_objective
 from tuner.rollout.push import push as push_to
 from tuner.rollout.push import roll_back as roll_back_now
@@ -32,7 +32,7 @@ async def propose(
     """Propose an objective by hand; bounds are on what an answer takes besides triggers and scheduling."""
 
     def work(session: Session, now: float) -> ObjectiveRecord:
-        weights = Weights(body.weights.perf, body.weights.rcf, body.weights.res)
+        weights = parse_weights(body.weights.model_dump())
         return propose_objective(session, app, weights, body.bounds, caller.name, now, body.why)
 
     return answer(await change(given, work), 201)

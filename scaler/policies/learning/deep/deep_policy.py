@@ -6,7 +6,7 @@ random numbers are a function of the seed, the clock and a generator that is par
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scaler.model.errors import BadInput
 from scaler.model.kernel import Floats, Integers, KernelView, Problem, lay_out, view_deployment
 from scaler.model.nodes import Reconfiguration, decode
-from scaler.model.policy import Arrays, Learner, Observation, Transition
+from scaler.model.policy import Arrays, Learner, Observation, Policy, Transition
 from scaler.model.task import Task
 from scaler.policies.learning.deep.encoding import Encoding, find_encoding
 from scaler.policies.learning.deep.network import copy_network, draw_network, evaluate, fit
@@ -102,6 +102,14 @@ class DeepPolicy:
         _, before = self.read(transition.before)
         k, after = self.read(transition.after)
         self.absorb(k, before, transition.done.code(len(self.problem.price)), after)
+
+    def inherit(self, other: Policy) -> bool:  # noqa: ARG002
+        """Networks and memories are of the objective's costs: all is learned anew."""
+        return False
+
+    def replay(self, transitions: Sequence[Transition]) -> None:
+        for transition in transitions:
+            self.learn(transition)
 
     def worth(self, observation: Observation) -> dict[Reconfiguration, float]:
         """What each allowed alternative is worth (less is better)."""

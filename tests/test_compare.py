@@ -176,8 +176,8 @@ def test_a_page_has_a_table_per_workload_and_a_dot_per_multiple(tmp_path: Path) 
 def test_dots_lie_where_the_values_say_and_what_is_not_known_has_none() -> None:
     rows = [DotRow("x", (Figure(1.0, 0.0), Figure(100.0, np.nan))), DotRow("y", (None, Figure(np.inf, np.nan)))]
     chart = draw_dots(rows, ["a", "b"], "chart", 1.0)
-    places = [float(x) for x in re.findall(r'class="dot c\d" d="M([\d.]+) ', chart)]
-    assert places == pytest.approx([0.0, 1000.0 * np.log(100.0) / np.log(105.0)], abs=0.1)
+    places = [float(x) for x in re.findall(r'class="dot c\d" style="left:([\d.]+)%', chart)]
+    assert places == pytest.approx([0.0, 100.0 * np.log(100.0) / np.log(105.0)], abs=0.01)
 
 
 def test_the_geometric_mean_is_the_root_of_the_product(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ from rich.text import Text
 
 from tuner.cli.grid import GAP, open_console, spell
 from tuner.simulation.comparison import Comparison
-from tuner.views.comparison_table import Column, list_columns, say_errors
+from tuner.views.comparison_table import explain_errors, list_columns
+from tuner.views.html_document import Column
 
 
 def print_table(comparison: Comparison) -> None:
@@ -18,7 +19,7 @@ def print_table(comparison: Comparison) -> None:
     for i, columns in enumerate(pack(names, list_columns(comparison), console.width)):
         console.print("\n" * (i > 0), end="")
         console.print(draw_table(comparison, [names, *columns], ascii_only=console.options.ascii_only))
-    console.print(spell(say_errors(comparison), console.options.ascii_only))
+    console.print(spell(explain_errors(comparison), console.options.ascii_only))
 
 
 def print_readings(comparison: Comparison) -> None:

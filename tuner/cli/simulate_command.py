@@ -19,8 +19,8 @@ from tuner.cli.progress_bar import show_progress
 from tuner.scenario.scenario import Scenario, read_scenario
 from tuner.simulation.comparison import Comparison, compare
 from tuner.simulation.runner import list_jobs, run_jobs
-from tuner.views.html_page import choose_columns, write_page
-from tuner.views.plain import describe
+from tuner.views.comparison_json import describe
+from tuner.views.comparison_page import choose_columns, write_page
 
 Tables = dict[str, dict[str, Any]]
 

@@ -13,7 +13,7 @@ from tuner.cli.comparison_grid import measure, pack
 from tuner.cli.grid import GAP, open_console, spell
 from tuner.lab.policy_summary import Standings
 from tuner.lab.summary_table import list_rows, list_summaries, say_errors
-from tuner.views.comparison_table import Column
+from tuner.views.html_document import Column
 
 LEFT = ("workload", "setting", "policy", "floor")
 

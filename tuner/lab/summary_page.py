@@ -1,38 +1,31 @@
-"""Standings in, one self-contained HTML page out: a summary, a chart, a table per workload, and what was replayed."""
+"""Write a benchmark of policies as one self-contained HTML page: a summary, charts, a table per workload, settings."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
 
+from scaler.model.units import format_count
 from tuner.lab.plan import Cell
-from tuner.lab.policy_summary import Row, Standings
+from tuner.lab.policy_summary import Standings
 from tuner.lab.shifts import SETTLING
 from tuner.lab.summary_table import list_rows, list_summaries, say_errors
-from tuner.views.dots import STYLE, DotRow, draw_dots
-from tuner.views.html_page import count, write_columns, write_style
-
-TIGHT = """
-body { max-width: 1240px; }
-.wide th, .wide td { padding: 4px 8px; font-size: 13px; } .wide .text { text-align: left; }
-"""
+from tuner.views.dots import DotRow, draw_dots
+from tuner.views.html_document import write_columns, write_document, write_facts, write_readings
 
 
 def write_standings(standings: Standings) -> str:
     """The whole page."""
     plan = standings.plan
-    name, policies = escape(plan.name), count(len(plan.policies), "policy", "policies")
+    policies = format_count(len(plan.policies), "policy", "policies")
     groups = {cell.group: None for cell in plan.cells}
     tables = "".join(write_group(standings, group) for group in groups)
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{name}: {policies} compared</title><style>{write_style()}{STYLE}{TIGHT}</style></head><body>\n"
-        f"<h1>{name}: {policies} compared</h1>\n"
-        f"<p>{count(len(plan.cells), 'setting', 'settings')}, {count(len(plan.seeds), 'seed', 'seeds')} each.</p>"
-        f"{write_columns(list_summaries(standings))}"
+    return write_document(
+        f"{plan.name}: {policies} compared",
+        f"<p>{format_count(len(plan.cells), 'setting', 'settings')}, "
+        f"{format_count(len(plan.seeds), 'seed', 'seeds')} each.</p>{write_columns(list_summaries(standings))}"
         f'<p class="faint">{escape(say_errors(standings))}</p>\n'
-        f"{write_charts(standings)}\n{tables}\n{write_readings(standings)}{write_facts(plan.cells)}</body></html>\n"
+        f"{write_charts(standings)}\n{tables}\n{explain_columns(standings)}{describe_cells(plan.cells)}",
     )
 
 
@@ -71,14 +64,11 @@ def make_dot_rows(standings: Standings, measure: str) -> list[DotRow]:
     ]
 
 
-def write_readings(standings: Standings) -> str:
-    rows: Sequence[Row] = standings.rows[:1]
-    said = {c.head: c.reading for c in (*list_summaries(standings), *list_rows(standings, rows))}
-    items = "".join(f"<li>{escape(head)}: {escape(reading)}</li>" for head, reading in said.items())
-    return f"<details><summary>How to read the columns</summary><ul>{items}</ul></details>"
+def explain_columns(standings: Standings) -> str:
+    return write_readings([*list_summaries(standings), *list_rows(standings, standings.rows[:1])])
 
 
-def write_facts(cells: Sequence[Cell]) -> str:
+def describe_cells(cells: Sequence[Cell]) -> str:
     """What stands behind each workload's name."""
     facts = {}
     for cell in cells:
@@ -91,5 +81,4 @@ def write_facts(cells: Sequence[Cell]) -> str:
             f"{1000.0 * setting.r_max:.4g} ms; weights of violations {w.performance:g}, reconfigurations "
             f"{w.reconfiguration:g}, resources {w.resources:g}; plant {setting.plant}"
         )
-    rows = "".join(f"<tr><td>{escape(key)}</td><td>{escape(value)}</td></tr>" for key, value in facts.items())
-    return f'<h2>What was replayed</h2><table class="facts"><tbody>{rows}</tbody></table>'
+    return f"<h2>What was replayed</h2>{write_facts(facts)}"

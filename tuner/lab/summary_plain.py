@@ -11,7 +11,8 @@ from tuner.lab.plan import Cell
 from tuner.lab.policy_summary import Extent, Row, Standings, Summary
 from tuner.lab.shifts import SHIFTS
 from tuner.simulation.comparison import Figure
-from tuner.views.plain import describe_floor, tame
+from tuner.views.comparison_json import describe_floor
+from tuner.views.plain import tame
 
 
 def describe_standings(standings: Standings) -> dict[str, Any]:

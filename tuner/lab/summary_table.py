@@ -9,7 +9,7 @@ from sim.floors.clairvoyant import Bound
 from tuner.lab.policy_summary import Extent, Row, Standings, Summary
 from tuner.lab.shifts import SETTLING, SHIFTS
 from tuner.simulation.comparison import Figure
-from tuner.views.comparison_table import Column
+from tuner.views.html_document import Column
 
 NONE = "-"
 FLOOR_READING = "least cost with the trace known beforehand; exact, or a bound that is no more than that"

@@ -26,10 +26,10 @@ from sim.setting import Setting
 from sim.simulate import simulate
 from sim.trace import Trace
 from tests.examples import interpreted, make_rates, make_task, replay
-from tuner.lab.policy_benchmark import ask
+from tuner.lab.policy_benchmark import make_query
 from tuner.lab.shifts import SHIFTS, apply_shift
 from tuner.simulation.course import replay_costs
-from tuner.simulation.floor_cache import solve
+from tuner.simulation.floor_cache import compute_floor
 
 ROOT = Path(__file__).parents[1]
 
@@ -167,9 +167,9 @@ def test_it_recovers_from_a_change(shift: str, infrastructure: str) -> None:
     world = apply_shift(
         shift, Setting(single(180.0, 10), nodes, trace, "planner", 0.05, highest_rate=650.0, perturbed=True)
     )
-    question = ask(world)
+    question = make_query(world)
     assert question is not None
-    least = solve(question)
+    least = compute_floor(question)
     assert least.tail is not None
     shifts = () if world.shift is None else (world.shift,)
     run = simulate(world.setting, 0, record=True, shifts=shifts)

@@ -19,7 +19,7 @@ from sim.setting import Setting
 from sim.simulate import simulate
 from tuner.scenario.scenario import read_scenario
 from tuner.simulation.columns import centres, cut, gather, means, settle
-from tuner.simulation.comparison import Comparison, compare, find_floor
+from tuner.simulation.comparison import PolicyComparison, compare, find_floor
 from tuner.simulation.course import follow
 from tuner.simulation.runner import list_jobs, run_jobs
 from tuner.views.chart import Axis, Chart, Series, level
@@ -44,7 +44,7 @@ def ignore(done: int) -> None:
     """Progress that nobody watches."""
 
 
-def draw(flags: Flags, path: Path | None = None) -> tuple[Comparison, str]:
+def draw(flags: Flags, path: Path | None = None) -> tuple[PolicyComparison, str]:
     scenario = read_scenario(path, flags)
     replays = run_jobs(list_jobs(scenario, choose_columns(scenario)), ignore)
     comparison = compare(scenario, [replay.run for replay in replays])

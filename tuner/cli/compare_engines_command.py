@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sim.trace import Trace
-    from tuner.lab.engine_benchmark import Match
+    from tuner.lab.engine_benchmark import EngineResults
 
 TRACES = Path("../shared/traces")
 APPLICATIONS = ("pipeline", "diamond", "multi-sink")
@@ -51,7 +51,7 @@ def compare_engines(as_json: bool, keep: Path | None, traces: Path | None, **ask
     """
     from tuner.cli.interruptible import run_interruptibly
     from tuner.cli.progress_bar import show_progress
-    from tuner.lab.engine_benchmark import Rules, hold_matches, list_cells
+    from tuner.lab.engine_benchmark import Rules, list_cells, run_engine_benchmark
     from tuner.search.engines import find_engine
 
     engines = asked["engine"] or ("skopt", "gp", "naive")
@@ -69,7 +69,7 @@ def compare_engines(as_json: bool, keep: Path | None, traces: Path | None, **ask
     )
     check_cells(rules, cells)
     with show_progress(len(cells), "Searching") as tell:
-        matches = run_interruptibly(lambda: hold_matches(rules, cells, tell, keep))
+        matches = run_interruptibly(lambda: run_engine_benchmark(rules, cells, tell, keep))
     show(matches, as_json)
 
 
@@ -97,13 +97,13 @@ def check_cells(rules: Any, cells: Sequence[Any]) -> None:
         make_space(setting.application, setting.infrastructure, qos)
 
 
-def show(matches: Sequence[Match], as_json: bool) -> None:
+def show(matches: Sequence[EngineResults], as_json: bool) -> None:
     from dataclasses import asdict
 
-    from tuner.lab.engine_summary import list_settings, sum_up
+    from tuner.lab.engine_summary import list_settings, summarise_engines
     from tuner.views.plain import tame
 
-    lines, rows = sum_up(matches), list_settings(matches)
+    lines, rows = summarise_engines(matches), list_settings(matches)
     if as_json:
         document = {"engines": [asdict(line) for line in lines], "settings": rows, "matches": [*map(asdict, matches)]}
         click.echo(json.dumps(tame(document), indent=2, allow_nan=False))

@@ -7,11 +7,11 @@ from typing import Any
 
 from sim.floors.clairvoyant import Bound
 from sim.run import MEASURES, Run
-from tuner.simulation.comparison import Comparison, Row
+from tuner.simulation.comparison import PolicyComparison, Row
 from tuner.views.plain import tame
 
 
-def describe(comparison: Comparison) -> dict[str, Any]:
+def describe(comparison: PolicyComparison) -> dict[str, Any]:
     """The comparison as plain values for JSON; what is not finite is None."""
     setting = comparison.scenario.settings[0]
     return tame(

@@ -9,8 +9,8 @@ from scaler.model.units import format_count, format_duration, format_number
 from sim.trace import EPOCH
 from tuner.scenario.scenario import Scenario
 from tuner.scenario.toml_table import format_document
-from tuner.simulation.comparison import Comparison
-from tuner.simulation.course import Course
+from tuner.simulation.comparison import PolicyComparison
+from tuner.simulation.course import ReplayCourse
 from tuner.views.comparison_table import explain_errors, list_columns
 from tuner.views.course_charts import Frame, chart_costs, draw_policy, limit_columns
 from tuner.views.html_document import Column, write_columns, write_document, write_facts, write_readings
@@ -24,7 +24,7 @@ def choose_columns(scenario: Scenario) -> int:
     return limit_columns(len(scenario.settings) * (4 + charts * (3 + 3 + types)))
 
 
-def write_page(comparison: Comparison, courses: Sequence[Course]) -> str:
+def write_page(comparison: PolicyComparison, courses: Sequence[ReplayCourse]) -> str:
     """The whole page."""
     policies = format_count(len(comparison.rows), "policy", "policies")
     return write_document(
@@ -34,7 +34,7 @@ def write_page(comparison: Comparison, courses: Sequence[Course]) -> str:
     )
 
 
-def write_summary(comparison: Comparison) -> str:
+def write_summary(comparison: PolicyComparison) -> str:
     setting, best = comparison.scenario.settings[0], comparison.best
     replayed = (
         f"{format_count(setting.trace.rates.size, 'slot', 'slots')} of {setting.trace.step_s:g} s of the trace "
@@ -45,7 +45,7 @@ def write_summary(comparison: Comparison) -> str:
     return f"<p>{escape(replayed)} {least if len(comparison.rows) > 1 else ''}</p>"
 
 
-def write_table(comparison: Comparison) -> str:
+def write_table(comparison: PolicyComparison) -> str:
     """The rows, in the order asked for; the cheapest stands out."""
     columns = list_columns(comparison)
     names = Column("policy", tuple(f"{row.title} ({row.policy})" for row in comparison.rows), "as --policy names it")
@@ -55,7 +55,7 @@ def write_table(comparison: Comparison) -> str:
     )
 
 
-def write_charts(comparison: Comparison, courses: Sequence[Course]) -> str:
+def write_charts(comparison: PolicyComparison, courses: Sequence[ReplayCourse]) -> str:
     setting = comparison.scenario.settings[0]
     frame = Frame(
         start=None if setting.trace.start == EPOCH else setting.trace.start.timestamp(),
@@ -74,7 +74,7 @@ def write_charts(comparison: Comparison, courses: Sequence[Course]) -> str:
     return "".join(parts)
 
 
-def write_settings(comparison: Comparison) -> str:
+def write_settings(comparison: PolicyComparison) -> str:
     """Everything needed to run it again."""
     setting = comparison.scenario.settings[0]
     rates = setting.trace.rates

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from functools import partial
 
 from scaler.model.units import format_bytes, format_rate
-from tuner.simulation.comparison import Comparison, Figure, Row
+from tuner.simulation.comparison import Figure, PolicyComparison, Row
 from tuner.views.html_document import Column
 
 
-def list_columns(comparison: Comparison) -> list[Column]:
+def list_columns(comparison: PolicyComparison) -> list[Column]:
     """All columns of the table but the policies' names."""
     bound = comparison.bound
     types = [node.name for node in comparison.scenario.settings[0].infrastructure.types]
@@ -62,7 +62,7 @@ def format_figure(figure: Figure) -> str:
     return f"{figure.mean:.4f} ± {error}"
 
 
-def explain_errors(comparison: Comparison) -> str:
+def explain_errors(comparison: PolicyComparison) -> str:
     """What the figure after the ± is."""
     seeds = comparison.scenario.seeds
     if len(seeds) == 1:

@@ -11,7 +11,7 @@ import numpy as np
 from scaler.model.kernel import Floats
 from scaler.model.units import format_duration
 from tuner.simulation.columns import Columns
-from tuner.simulation.course import Course, OperatorCourse
+from tuner.simulation.course import OperatorCourse, ReplayCourse
 from tuner.views.chart import COLOURS, MIDDLE, TALL, Axis, Chart, Series, is_far_apart, level
 
 MAX_COLUMNS, MIN_COLUMNS = 720, 100
@@ -40,7 +40,7 @@ def limit_columns(lines: int) -> int:
     return max(MIN_COLUMNS, min(MAX_COLUMNS, MAX_CHART_BYTES // (BYTES_PER_VALUE * max(1, lines))))
 
 
-def chart_costs(frame: Frame, courses: Sequence[tuple[str, Course]], floor: float | None) -> Chart:
+def chart_costs(frame: Frame, courses: Sequence[tuple[str, ReplayCourse]], floor: float | None) -> Chart:
     """The cost of every policy, period by period."""
     first = courses[0][1]
     series = [
@@ -53,7 +53,7 @@ def chart_costs(frame: Frame, courses: Sequence[tuple[str, Course]], floor: floa
     return replace(chart, height=TALL)
 
 
-def chart_cost(frame: Frame, course: Course) -> Chart:
+def chart_cost(frame: Frame, course: ReplayCourse) -> Chart:
     """One policy's cost: the mean of each period, and the mean of all slots so far."""
     periods = np.searchsorted(course.cost_at, course.at, side="right") - 1
     highest = 1.05 * max(float(course.cost.max()), float(course.running_cost[-1])) or 1.0
@@ -125,7 +125,7 @@ def draw_operator(frame: Frame, at: Floats, operator: OperatorCourse) -> str:
     return response.render() + replicas.render()
 
 
-def draw_policy(frame: Frame, course: Course, r_max: float) -> str:
+def draw_policy(frame: Frame, course: ReplayCourse, r_max: float) -> str:
     """All charts of one policy; those of single operators folded away where there are several."""
     total = np.sum([operator.replicas for operator in course.operators], axis=0)
     charts = (

@@ -55,7 +55,7 @@ class Variant:
 
 
 @dataclass(frozen=True, slots=True)
-class Tuning:
+class DeepOptions:
     """The options of a deep policy."""
 
     encoding: str = "reduced1"
@@ -70,16 +70,16 @@ class Tuning:
             raise BadInput(f"the option target_sync is {self.target_sync}, and must be 0 or a number of training steps")
 
 
-def tune(options: Mapping[str, Any]) -> Tuning:
+def tune(options: Mapping[str, Any]) -> DeepOptions:
     """The options as a person gave them, the others as in the paper."""
     kinds = {"encoding": str, "learning_rate": float, "target_sync": int, "as_published": bool}
-    return Tuning(**{name: kinds[name](value) for name, value in options.items()})
+    return DeepOptions(**{name: kinds[name](value) for name, value in options.items()})
 
 
 class DeepPolicy:
     """A network, a memory and a clock, driven from outside slot by slot."""
 
-    def __init__(self, variant: Variant, task: Task, model: Task, seed: int, tuning: Tuning) -> None:
+    def __init__(self, variant: Variant, task: Task, model: Task, seed: int, tuning: DeepOptions) -> None:
         self.variant, self.tuning, self.problem = variant, tuning, lay_out(task)
         self.ceiling = float("inf") if tuning.as_published else highest_value(self.problem)
         self.seed = np.array([seed], np.int64)

@@ -11,7 +11,6 @@ import sys
 import threading
 import time
 import tomllib
-from collections.abc import Iterator
 from fnmatch import fnmatch
 from importlib.resources import files
 from pathlib import Path
@@ -23,6 +22,7 @@ from click.testing import CliRunner, Result
 from tuner.cli import COMMANDS, main
 from tuner.cli.interruptible import run_interruptibly
 from tuner.cli.lazy_group import Entry
+from tuner.cli.simulate_command import simulate
 from tuner.scenario.layout import FLAGS
 from tuner.scenario.scenario import read_scenario
 from tuner.simulation.parallel import run_all
@@ -105,7 +105,7 @@ BAD = {
     "--infrastructure twice.toml": "'a' is named twice",
     "--infrastructure free.toml": "price is 0",
     "--infrastructure stuck.toml": "speedup is 0",
-    "--app nope.toml": "nope.toml cannot be read",
+    "--application nope.toml": "nope.toml cannot be read",
     "--trace hole.csv": "hole.csv, line 4: the time is 120 s after",
     "--trace nope.csv": "nope.csv cannot be read",
     "--trace hole.csv --generator step": "give one of them",
@@ -157,26 +157,8 @@ def test_a_wrong_flag_gets_click_s_own_answer(arguments: str) -> None:
     assert "Traceback" not in result.stderr
 
 
-def walk(command: click.Command, ctx: click.Context) -> Iterator[tuple[str, click.Command]]:
-    yield ctx.command_path, command
-    if isinstance(command, click.Group):
-        for name in command.list_commands(ctx):
-            below = command.get_command(ctx, name)
-            assert below is not None
-            yield from walk(below, click.Context(below, ctx, name))
-
-
-def test_every_command_has_help_with_an_example() -> None:
-    for path, command in walk(main, click.Context(main, info_name="tuner")):
-        assert command.help, path
-        assert "Example" in (command.epilog or ""), path
-        assert f"  {path}" in (command.epilog or ""), path
-        assert all(option.help for option in command.params if isinstance(option, click.Option)), path
-
-
 def test_every_flag_that_a_sentence_names_exists() -> None:
-    (command,) = (c for path, c in walk(main, click.Context(main, info_name="tuner")) if path == "tuner simulate")
-    known = {name for option in command.params for name in option.opts}
+    known = {name for option in simulate.params for name in option.opts}
     assert {name for flag in FLAGS.values() for name in flag.split("/")} <= known
 
 

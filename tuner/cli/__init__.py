@@ -23,7 +23,7 @@ COMMANDS: dict[str, Entry | LazyGroup] = {
     "compare": Entry("tuner.cli.compare_command:compare", "Compare policies over many settings, against the floor."),
     "reproduce": Entry("tuner.cli.reproduce_command:reproduce", "Compute the published tables again."),
     "compare-engines": Entry(
-        "tuner.cli.compare_engines_command:compare_engines", "Hold the engines against each other."
+        "tuner.cli.compare_engines_command:compare_engines", "Compare search engines over the same settings."
     ),
     "ingest": Entry(
         "tuner.cli.ingest_command:ingest", "Read the monitoring of a stream into samples by operator and window."
@@ -92,7 +92,7 @@ COMMANDS: dict[str, Entry | LazyGroup] = {
         upgrade=Entry("tuner.cli.db_commands:upgrade", "Upgrade the tables to the schema of this program."),
         check=Entry("tuner.cli.db_commands:check", "Check the database and count its rows; exit code 1 on a fault."),
         export=Entry("tuner.cli.db_commands:export", "Export the database to FILE (.jsonl or .db)."),
-        optuna=Entry("tuner.cli.db_commands:optuna", "Export tuning runs and trials to FILE, an Optuna journal."),
+        optuna=Entry("tuner.cli.db_commands:optuna", "Export tuning runs and trials to FILE, an Optuna database."),
         prune=Entry("tuner.cli.db_commands:prune", "Delete rows that are older than AGE."),
     ),
     "completion": Entry("tuner.cli.completion:completion", "Print a script that makes a shell complete commands."),

@@ -11,17 +11,18 @@ import click
 from scaler.model.errors import BadInput
 from scaler.model.files import check_place, write_whole
 from tuner.cli.interruptible import run_interruptibly
+from tuner.cli.options import html_option, json_option
 from tuner.cli.progress_bar import show_progress
 from tuner.cli.simulate_command import parse_pairs
-from tuner.cli.summary_grid import print_benchmark
-from tuner.lab.plan import BenchmarkPlan
+from tuner.cli.summary_grid import print_standings
+from tuner.lab.plan import Plan
 from tuner.lab.plan_file import read_plan
-from tuner.lab.policy_benchmark import run_benchmark
-from tuner.lab.policy_summary import BenchmarkResult
+from tuner.lab.policy_benchmark import hold
+from tuner.lab.policy_summary import Standings
 from tuner.lab.published.published_plan import plan_published
 from tuner.lab.shifts import SHIFTS
-from tuner.lab.summary_page import write_benchmark
-from tuner.lab.summary_plain import describe_benchmark
+from tuner.lab.summary_page import write_standings
+from tuner.lab.summary_plain import describe_standings
 
 PARTS = 1000  # of the progress
 TRACES = Path("../shared/traces")
@@ -41,7 +42,7 @@ application = { service_rate = 180.0 }   # left out: every [[application]] of th
 """
 EPILOG = (
     "\b\nExamples:\n"
-    "  tuner compare --published --policy threshold-c --policy ql-pds-plus --seeds 10 --html benchmark.html\n"
+    "  tuner compare --published --policy threshold-c --policy ql-pds-plus --seeds 10 --html standings.html\n"
     "  tuner compare --published --n-res 3 --k-max 10 --shift rate-doubles --json\n"
     "  tuner compare plan.toml\n\n"
     "\b\nA plan crosses its lists; all but [[workload]] may be left out:\n"
@@ -51,28 +52,38 @@ EPILOG = (
 
 @click.command(epilog=EPILOG)
 @click.argument("plan", required=False, type=click.Path(path_type=Path))
-@click.option("--published", is_flag=True, help="Instead of a plan: the 24 settings of Tables 2 to 5.")
+@click.option("--published", is_flag=True, help="Compare over the 24 settings of Tables 2 to 5, instead of a plan.")
 @click.option(
-    "--traces", type=click.Path(path_type=Path), help=f"Folder with taxi.txt.gz and tweets.txt.gz ({TRACES})."
+    "--traces", type=click.Path(path_type=Path), help=f"Folder with taxi.txt.gz and tweets.txt.gz (default {TRACES})."
 )
 @click.option(
     "--policy",
     metavar="NAME",
     multiple=True,
-    help="What scales; repeat it to compare several (the plan's; a wrong name lists all).",
+    help="Name of a policy; repeat it to compare several (default: the plan's; a wrong name lists all).",
 )
-@click.option("--option", metavar="KEY=VALUE", multiple=True, callback=parse_pairs, help="One of the policies'.")
-@click.option("--seeds", type=int, help="Seeds 0 to N - 1 (the plan's; 1).")
-@click.option("--n-res", type=int, multiple=True, help="Only so many node types; repeat it for several (the plan's).")
-@click.option("--k-max", type=int, multiple=True, help="At most so many replicas; repeat it (the plan's).")
+@click.option(
+    "--option",
+    metavar="KEY=VALUE",
+    multiple=True,
+    callback=parse_pairs,
+    help="Option of a policy; repeat it for several.",
+)
+@click.option("--seeds", type=int, help="Number of random seeds, 0 to N - 1 (default: the plan's, else 1).")
+@click.option(
+    "--n-res", type=int, multiple=True, help="Number of node types; repeat it for several (default: the plan's)."
+)
+@click.option(
+    "--k-max", type=int, multiple=True, help="Largest number of replicas; repeat it for several (default: the plan's)."
+)
 @click.option(
     "--shift",
     type=click.Choice(list(SHIFTS)),
-    help="The world changes half-way; what comes 2,000 slots later is reported too. A type disappears by costing a "
-    "thousand times as much; of a doubled service time policies are told nothing.",
+    help="Shift of the world half-way; the slots from 2,000 later on are reported too. A type disappears by a "
+    "thousandfold price; a doubled service time is hidden from policies.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
-@click.option("--html", type=click.Path(path_type=Path), help="Write a page with charts to this file.")
+@json_option
+@html_option
 def compare(
     plan: Path | None,
     published: bool,
@@ -82,7 +93,7 @@ def compare(
     html: Path | None,
     **flags: Any,
 ) -> None:
-    """Compare policies over applications, traces, node types and seeds, against the floor that none can beat.
+    """Compare policies over many settings, against the floor.
 
     Give a PLAN file or --published. The floor is what a slot costs at the least with the whole trace known beforehand:
     exact, or a bound below the optimum where node types are many, as the table says. It takes up to minutes and is
@@ -93,11 +104,11 @@ def compare(
         raise BadInput(f"a plan and --published: {said} what to compare; give one of them")
     if traces is not None and not published:
         raise BadInput("--traces says where the traces of --published are; give it with that")
-    result = run_plan(make_plan(plan, traces or TRACES, list_flags(**flags), shift), html)
+    standings = hold_contest(make_plan(plan, traces or TRACES, list_flags(**flags), shift), html)
     if as_json:
-        click.echo(json.dumps(describe_benchmark(result), indent=2, allow_nan=False))
+        click.echo(json.dumps(describe_standings(standings), indent=2, allow_nan=False))
     else:
-        print_benchmark(result)
+        print_standings(standings)
 
 
 def list_flags(**flags: Any) -> dict[str, Any]:
@@ -112,17 +123,17 @@ def list_flags(**flags: Any) -> dict[str, Any]:
     return {key: value for key, value in table.items() if value is not None}
 
 
-def make_plan(path: Path | None, traces: Path, flags: dict[str, Any], shift: str | None) -> BenchmarkPlan:
+def make_plan(path: Path | None, traces: Path, flags: dict[str, Any], shift: str | None) -> Plan:
     return plan_published(traces, flags, shift) if path is None else read_plan(path, flags, shift)
 
 
-def run_plan(plan: BenchmarkPlan, html: Path | None) -> BenchmarkResult:
+def hold_contest(plan: Plan, html: Path | None) -> Standings:
     """Run it, with a bar while it does and a page if one is asked for."""
     if html is not None:
         check_place(html)
     with show_progress(PARTS) as tell:
-        result = run_interruptibly(lambda: run_benchmark(plan, lambda share: tell(round(PARTS * share))))
+        standings = run_interruptibly(lambda: hold(plan, lambda share: tell(round(PARTS * share))))
     if html is not None:
-        write_whole(html, write_benchmark(result))
+        write_whole(html, write_standings(standings))
         click.echo(f"The page is in {html}.", err=True)
-    return result
+    return standings

@@ -1,21 +1,31 @@
-"""`tuner compare-engines`: settings in; what each engine recommends in each, judged by fresh replays, out."""
+"""`tuner compare-engines`: benchmark search engines over settings; fresh replays judge their recommendations."""
 
 from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from scaler.model.errors import BadInput
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from sim.trace import Trace
-    from tuner.lab.engine_benchmark import EngineResults
+from scaler.policies import find_policy
+from sim.arrivals import generate
+from sim.trace import Trace
+from tuner.cli.grid import print_grid
+from tuner.cli.interruptible import run_interruptibly
+from tuner.cli.options import eta_r_help, eta_v_help, file_type, json_option, r_max_help
+from tuner.cli.progress_bar import show_progress
+from tuner.lab.engine_benchmark import Match, Rules, hold_matches, list_cells, make_setting
+from tuner.lab.engine_summary import list_settings, sum_up
+from tuner.lab.published.cells import WORKLOADS, load_workload
+from tuner.scenario.qos import QoS
+from tuner.search.engines import find_engine
+from tuner.search.space.space import make_space
+from tuner.views.plain import tame
 
 TRACES = Path("../shared/traces")
 APPLICATIONS = ("pipeline", "diamond", "multi-sink")
@@ -25,34 +35,55 @@ MADE_SLOTS = 200_000
 @click.command(
     "compare-engines",
     epilog="\b\nExamples:\n"
-    "  tuner compare-engines --app pipeline --n-res 1 --seeds 1\n"
-    "  tuner compare-engines --traces ../shared/traces --seeds 10 --keep matches.jsonl\n"
+    "  tuner compare-engines --application pipeline --n-res 1 --seeds 1\n"
+    "  tuner compare-engines --traces ../shared/traces --seeds 10 --results results.jsonl\n"
     "  tuner compare-engines --engine gp --engine random --budget 60 --json",
 )
-@click.option("--engine", metavar="NAME", multiple=True, help="Repeat it for several (skopt, gp and naive).")
-@click.option("--app", metavar="NAME|FILE", multiple=True, help="Repeat it (pipeline, diamond and multi-sink).")
-@click.option("--n-res", type=click.IntRange(1), multiple=True, help="So many node types of A; repeat it (1 and 3).")
-@click.option("--r-max", type=float, multiple=True, help="Seconds; repeat it (0.04 and 0.05).")
-@click.option("--eta-v", type=float, multiple=True, help="Violations allowed; repeat it (0.01, 0.05 and 0.1).")
-@click.option("--eta-r", type=float, multiple=True, help="Reconfigurations allowed; repeat it (0.05 and 0.1).")
-@click.option("--seeds", type=click.IntRange(1), default=1, show_default=True, help="Of the searches: 0 to N - 1.")
-@click.option("--budget", type=click.IntRange(1), help="Evaluations of the others (half of what skopt took, else 60).")
-@click.option("--same-slots", is_flag=True, help="Let skopt's evaluations see the slots that the others' see.")
-@click.option("--policy", metavar="NAME", default="ql-pds-plus", show_default=True, help="What the scalers run.")
-@click.option("--traces", type=click.Path(path_type=Path), help="Folder with taxi.txt.gz (a made-up trace).")
-@click.option("--keep", type=click.Path(path_type=Path), help="A file that matches are added to, and not held again.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
-def compare_engines(as_json: bool, keep: Path | None, traces: Path | None, **asked: Any) -> None:
-    """Let engines search the same settings, and judge what they recommend.
+@click.option(
+    "--engine",
+    metavar="NAME",
+    multiple=True,
+    help="Name of an engine; repeat it for several (default skopt, gp and naive).",
+)
+@click.option(
+    "--application",
+    metavar="NAME|FILE",
+    multiple=True,
+    help="Application graph; repeat it for several (default pipeline, diamond and multi-sink).",
+)
+@click.option(
+    "--n-res",
+    type=click.IntRange(1),
+    multiple=True,
+    help="Number of node types, the first of A; repeat it for several (default 1 and 3).",
+)
+@click.option(
+    "--r-max", type=float, multiple=True, help=f"{r_max_help}; repeat it for several (default 0.04 and 0.05)."
+)
+@click.option(
+    "--eta-v", type=float, multiple=True, help=f"{eta_v_help}; repeat it for several (default 0.01, 0.05 and 0.1)."
+)
+@click.option("--eta-r", type=float, multiple=True, help=f"{eta_r_help}; repeat it for several (default 0.05 and 0.1).")
+@click.option(
+    "--seeds", type=click.IntRange(1), default=1, show_default=True, help="Number of random seeds, 0 to N - 1."
+)
+@click.option(
+    "--budget",
+    type=click.IntRange(1),
+    help="Number of evaluations of engines other than skopt (default: half of skopt's, else 60).",
+)
+@click.option("--same-slots", is_flag=True, help="Evaluate skopt's suggestions on the same slots as the others'.")
+@click.option("--policy", metavar="NAME", default="ql-pds-plus", show_default=True, help="Name of the policy.")
+@click.option("--traces", type=file_type, help="Folder with taxi.txt.gz (default: a generated trace).")
+@click.option("--results", type=file_type, help="File to append results to; those that it has are not computed again.")
+@json_option
+def compare_engines(as_json: bool, results: Path | None, traces: Path | None, **asked: Any) -> None:
+    """Compare search engines over the same settings.
 
     skopt is the yardstick: Algorithm 4 of the paper, 25 evaluations of 50,000 slots a phase, until two rounds bring no
     gain. The others search as `tuner tune` does, with half as many evaluations. The judge replays every recommendation
     over the whole trace with seeds that no search uses.
     """
-    from tuner.cli.interruptible import run_interruptibly
-    from tuner.cli.progress_bar import show_progress
-    from tuner.lab.engine_benchmark import Rules, list_cells, run_engine_benchmark
-    from tuner.search.engines import find_engine
 
     engines = asked["engine"] or ("skopt", "gp", "naive")
     for name in engines:
@@ -60,7 +91,7 @@ def compare_engines(as_json: bool, keep: Path | None, traces: Path | None, **ask
     trace, highest = choose_trace(traces)
     rules = Rules(engines, trace, asked["policy"], 10, highest, asked["budget"], asked["same_slots"])
     cells = list_cells(
-        asked["app"] or APPLICATIONS,
+        asked["application"] or APPLICATIONS,
         asked["n_res"] or (1, 3),
         asked["r_max"] or (0.04, 0.05),
         asked["eta_v"] or (0.01, 0.05, 0.1),
@@ -69,27 +100,20 @@ def compare_engines(as_json: bool, keep: Path | None, traces: Path | None, **ask
     )
     check_cells(rules, cells)
     with show_progress(len(cells), "Searching") as tell:
-        matches = run_interruptibly(lambda: run_engine_benchmark(rules, cells, tell, keep))
+        matches = run_interruptibly(lambda: hold_matches(rules, cells, tell, results))
     show(matches, as_json)
 
 
 def choose_trace(folder: Path | None) -> tuple[Trace, float | None]:
     """The paper's taxi trace, or one that is made for want of it."""
     if folder is not None:
-        from tuner.lab.published.cells import WORKLOADS, load_workload
-
         return load_workload("taxi", folder), WORKLOADS["taxi"].highest_rate
-    from sim.arrivals import generate
 
     return generate("diurnal", low=50.0, high=600.0, slots=MADE_SLOTS, seed=0, noise=50.0), None
 
 
 def check_cells(rules: Any, cells: Sequence[Any]) -> None:
     """Refuse what cannot be searched before anything is."""
-    from scaler.policies import find_policy
-    from tuner.lab.engine_benchmark import make_setting
-    from tuner.scenario.qos import QoS
-    from tuner.search.space.space import make_space
 
     find_policy(rules.policy)
     for cell in cells:
@@ -97,13 +121,9 @@ def check_cells(rules: Any, cells: Sequence[Any]) -> None:
         make_space(setting.application, setting.infrastructure, qos)
 
 
-def show(matches: Sequence[EngineResults], as_json: bool) -> None:
-    from dataclasses import asdict
+def show(matches: Sequence[Match], as_json: bool) -> None:
 
-    from tuner.lab.engine_summary import list_settings, summarise_engines
-    from tuner.views.plain import tame
-
-    lines, rows = summarise_engines(matches), list_settings(matches)
+    lines, rows = sum_up(matches), list_settings(matches)
     if as_json:
         document = {"engines": [asdict(line) for line in lines], "settings": rows, "matches": [*map(asdict, matches)]}
         click.echo(json.dumps(tame(document), indent=2, allow_nan=False))
@@ -115,7 +135,6 @@ def show(matches: Sequence[EngineResults], as_json: bool) -> None:
 
 
 def print_settings(rows: Sequence[dict[str, Any]]) -> None:
-    from tuner.cli.grid import print_grid
 
     names = [key for key, value in rows[0].items() if isinstance(value, dict)]
     heads = ["application", "N_res", "R_max", "eta_V", "eta_R"]
@@ -133,7 +152,6 @@ def print_settings(rows: Sequence[dict[str, Any]]) -> None:
 
 
 def print_lines(lines: Sequence[Any]) -> None:
-    from tuner.cli.grid import print_grid
 
     heads = ["engine", "kept", "settings kept", "cost / skopt", "worst", "no higher in", "evaluations"]
     heads += ["Mslots", "ms a suggestion", "s a search"]

@@ -13,10 +13,9 @@ import click
 from scaler.model.errors import BadInput
 from scaler.model.files import check_place, write_whole
 from tuner.cli.comparison_grid import print_readings, print_table
-from tuner.cli.interruptible import run_interruptibly
 from tuner.cli.options import file_type
 from tuner.cli.simulate_command import replay_scenario
-from tuner.cli.tune_command import carry_out, ending_at_once, show_ended, show_search
+from tuner.cli.tune_command import carry_out, show_ended, show_search
 from tuner.scenario.description import read_description
 from tuner.scenario.scenario import read_scenario
 from tuner.search.local_pool import evaluate_locally
@@ -43,11 +42,11 @@ WEEK = 10_080  # slots of the example that are tuned on
 @click.option(
     "--html",
     type=file_type,
-    help="Write charts of the replays to this file, and of the tuning beside it (demo.html, demo-tuning.html).",
+    help="Write a page with charts to this file, and one of the tuning beside it (demo.html, demo-tuning.html).",
 )
 @click.option("--save", type=file_type, help="Write the example's scenario to this file, and stop.")
 def demo(html: Path | None, save: Path | None) -> None:
-    """Replay a small bundled example under several policies, then tune it.
+    """Replay a small bundled example, then tune it.
 
     Two weeks of a made-up click stream: three operators in a row, on a cloud with three kinds of machine.
     """
@@ -88,7 +87,6 @@ def play_example(example: Path, html: Path | None) -> None:
 def tune_example(example: Path, html: Path | None) -> None:
     """Through a database as any application is, one that is gone afterwards."""
     with (
-        ending_at_once(),
         TemporaryDirectory() as folder,
         closing(open_store(Path(folder, "demo.db"))) as store,
     ):
@@ -96,5 +94,5 @@ def tune_example(example: Path, html: Path | None) -> None:
             add_application(session, APP, read_description(example, APP, {}), time.time())
         run = start_tuning(store, APP, {"trace": {"slots": WEEK}}, TuneOptions(budget=BUDGET, batch=2))
         with show_search(run) as on_trial:
-            ended = run_interruptibly(lambda: carry_out(store, APP, run, on_trial, None, evaluate_locally))
+            ended = carry_out(store, APP, run, on_trial, None, evaluate_locally)
         show_ended(store, APP, ended, html, as_json=False)

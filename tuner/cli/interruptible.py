@@ -1,7 +1,8 @@
-"""A piece of work in; its result out, or the interruption as soon as it comes, whatever the work is in the middle of.
+"""Run work on a thread that no signal interrupts, so that Ctrl-C ends it between two steps and not within one.
 
-The work runs on a thread of its own that hears no signal. Numba makes a kernel's named tuples by calling their Python
-constructors, in which a signal's handler would run, and what it raises there ends the process by a segmentation fault.
+Numba makes a kernel's named tuples by calling their Python constructors. A signal handler would run there, and what it
+raises ends the process by a segmentation fault. A thread that the interpreter's end throws out of PyTorch aborts it.
+Thus a stop is a flag, checked between steps, and the interpreter ends after the thread has.
 """
 
 from __future__ import annotations
@@ -18,13 +19,16 @@ from types import FrameType
 from typing import TypeVar
 
 Result = TypeVar("Result")
+STEP_S = 10.0  # the longest step that an interruption waits for
+CHILD_S = 1.0  # where the work cannot be stopped but by the end of its processes
 
 
-def run_interruptibly(work: Callable[[], Result]) -> Result:
-    """Do the work; Ctrl-C or a SIGTERM ends the processes that it has started, and leaves the thread to its end.
+def run_interruptibly(work: Callable[[], Result], stop: threading.Event | None = None) -> Result:
+    """Do the work; Ctrl-C or a SIGTERM sets `stop`, ends the processes that it has started, and waits for its thread.
 
-    Those processes inherit the thread's deafness, so that none of them prints a traceback of its own on Ctrl-C. The
-    resource tracker is started first, because starting it makes a thread hear again.
+    Those processes inherit the thread's signal mask, so that none of them prints a traceback of its own on Ctrl-C. The
+    resource tracker is started first, because starting it unblocks signals on the thread. A second signal ends the
+    wait.
     """
     outcome: Future[Result] = Future()
 
@@ -36,18 +40,27 @@ def run_interruptibly(work: Callable[[], Result]) -> Result:
             outcome.set_exception(error)
 
     resource_tracker.ensure_running()
-    with hearing_termination():
-        threading.Thread(target=run, daemon=True).start()
+    with raising_on_termination():
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
         try:
             return outcome.result()
         except (KeyboardInterrupt, SystemExit):
-            for process in multiprocessing.active_children():
-                process.terminate()
+            if stop is not None:
+                stop.set()
+            end_children()
+            thread.join(CHILD_S if stop is None else STEP_S)
             raise
 
 
+def end_children() -> None:
+    """Terminate the worker processes of this one."""
+    for process in multiprocessing.active_children():
+        process.terminate()
+
+
 @contextmanager
-def hearing_termination() -> Iterator[None]:
+def raising_on_termination() -> Iterator[None]:
     """Let SIGTERM and a closed terminal unwind the stack, unless they are ignored or handled as it is.
 
     Only the main thread can ask for that.

@@ -16,7 +16,7 @@ from rich.console import Console
 from scaler.model.errors import BadInput
 from scaler.model.files import check_place, write_whole
 from tuner.cli.grid import open_console
-from tuner.cli.interruptible import hearing_termination
+from tuner.cli.interruptible import raising_on_termination
 from tuner.cli.options import file_type, json_option
 from tuner.demo.demo_page import write_page
 from tuner.demo.demo_plan import LARGE, NODES, OPERATORS, SLOT_S, Plan, count_static
@@ -67,7 +67,7 @@ def read_minutes(context: click.Context, option: click.Parameter, minutes: float
     callback=read_places,
     help="Node type of an operator; repeat it for the other (default: any).",
 )
-@click.option("--html", type=file_type, help="Write a page with charts and all decisions to this file.")
+@click.option("--html", type=file_type, help="Write a page with charts to this file, and all decisions.")
 @json_option
 @click.option(
     "--keep",
@@ -84,7 +84,7 @@ def demo(minutes: float, on: Mapping[str, str], html: Path | None, as_json: bool
     """
     if html is not None:
         check_place(html)
-    with hearing_termination(), workplace(keep) as folder, showing(open_view(as_json)) as show:
+    with raising_on_termination(), workplace(keep) as folder, showing(open_view(as_json)) as show:
         end = run_demo(folder, Plan(minutes, on=on), show)
     scene = read_scene(end)
     if scene is None or not scene.moments:

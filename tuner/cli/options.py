@@ -89,7 +89,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
 csv_option = click.option(
     "--csv", "as_csv", is_flag=True, help="Print CSV and nothing else; an empty field is a missing value."
 )
-html_option = click.option("--html", type=file_type, help="Write a self-contained page with charts to this file.")
+html_option = click.option("--html", type=file_type, help="Write a page with charts to this file.")
 since_option = click.option(
     "--since", metavar="TIME", callback=parse_moment, help=f"First time, {TIME_FORMS} (default: the earliest)."
 )

@@ -13,11 +13,12 @@ from rich.table import Table
 
 from tuner.cli.grid import open_console
 from tuner.cli.interruptible import run_interruptibly
+from tuner.cli.options import json_option
 from tuner.cli.progress_bar import show_progress
 from tuner.lab.published.cells import DEEP, POLICY_NAMES
-from tuner.lab.published.compare import CellComparison
+from tuner.lab.published.compare import Comparison
 from tuner.lab.published.figures import FIGURES, Study
-from tuner.lab.published.tables import choose_cells, reproduce_table
+from tuner.lab.published.tables import choose, reproduce_table
 
 PARTS = 1000  # of a figure's progress
 TABLES = {"table2": 2, "table3": 3, "table4": 4, "table5": 5}
@@ -33,14 +34,25 @@ EPILOG = "\b\nExample:\n  tuner reproduce table2 --traces ../shared/traces\n  tu
     show_default=True,
     help="Folder with taxi.txt.gz and tweets.txt.gz.",
 )
-@click.option("--seeds", default=10, show_default=True, type=click.IntRange(1), help="Runs of what is random.")
-@click.option("--policy", "policies", multiple=True, type=click.Choice(list(POLICY_NAMES)), help="Only these rows.")
-@click.option("--deep", is_flag=True, help="Run the deep cells too: minutes each.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document instead of a table.")
+@click.option(
+    "--seeds", default=10, show_default=True, type=click.IntRange(1), help="Number of random seeds, 0 to N - 1."
+)
+@click.option(
+    "--policy",
+    "policies",
+    multiple=True,
+    type=click.Choice(list(POLICY_NAMES)),
+    help="Name of a policy, whose rows are computed; repeat it for several (default: all).",
+)
+@click.option("--deep", is_flag=True, help="Run the deep cells too, which take minutes each.")
+@json_option
 def reproduce(what: str, traces: Path, seeds: int, policies: tuple[str, ...], deep: bool, as_json: bool) -> None:
-    """Compute a published table or figure again and print published, ours and the difference, cell by cell."""
+    """Compute the published tables again.
+
+    Printed are the published figure, ours and the difference, cell by cell.
+    """
     if what in TABLES:
-        total = len(choose_cells(TABLES[what], policies, deep))
+        total = len(choose(TABLES[what], policies, deep))
         with show_progress(total, what) as tell:
             counter = count()
             cells = run_interruptibly(
@@ -62,7 +74,7 @@ def reproduce(what: str, traces: Path, seeds: int, policies: tuple[str, ...], de
         open_console().print(part)
 
 
-def draw_cells(what: str, cells: list[CellComparison]) -> Table:
+def draw_cells(what: str, cells: list[Comparison]) -> Table:
     """Published and ours side by side."""
     table = Table(title=f"{what}: average cost, published and ours", box=SIMPLE_HEAD, title_justify="left")
     for name in ("cell", "policy"):
@@ -100,14 +112,14 @@ def draw_study(study: Study) -> Table:
     return table
 
 
-def sum_up(cells: list[CellComparison], all_asked: bool) -> str:
+def sum_up(cells: list[Comparison], all_asked: bool) -> str:
     """How many cells agree, and which were not run."""
     agreeing = sum(c.agrees for c in cells)
     text = f"{agreeing} of {len(cells)} cells within 2 %, two standard errors or the last printed digit."
     return text if all_asked else f"{text} Not run: {', '.join(DEEP)} (minutes a cell; --deep runs them)."
 
 
-def describe_cells(cells: list[CellComparison]) -> list[dict[str, Any]]:
+def describe_cells(cells: list[Comparison]) -> list[dict[str, Any]]:
     return [
         {
             "table": c.cell.table,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import multiprocessing
 import os
 import signal
 import socket
@@ -12,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager, nullcontext
+from contextlib import ExitStack, closing, contextmanager, suppress
 from importlib.resources import files
 from multiprocessing import resource_tracker
 from pathlib import Path
@@ -23,7 +22,7 @@ from sqlalchemy.exc import IntegrityError
 
 from scaler.model.errors import BadInput
 from scaler.model.files import check_place, write_whole
-from tuner.cli.interruptible import hearing_termination, run_interruptibly
+from tuner.cli.interruptible import end_children, raising_on_termination, run_interruptibly
 from tuner.cli.options import file_type, name_user, store_option
 from tuner.retuning.loop import daemon_beside, look_once, watch_over
 from tuner.service.access.envelope import Application, wrap
@@ -41,7 +40,6 @@ from tuner.store.records import RetuningRecord
 from tuner.store.tokens import list_tokens
 
 FIRST = "first"
-INTERRUPTED = 130
 SURGE = 10.0  # seconds' worth of requests that may come at once: all scalers of a cluster come back together
 HOW = "make one with: tuner token make NAME --scope report --scope read"
 
@@ -101,9 +99,8 @@ def serve(
     that is a terminal.
     """
     listening = Listening(host, port, tls_cert, tls_key, proxy, host_names)
-    ending = nullcontext() if no_daemon else ending_at_once()
-    with ending, ExitStack() as stack:
-        stack.enter_context(hearing_termination())
+    with ExitStack() as stack:
+        stack.enter_context(raising_on_termination())
         store = stack.enter_context(closing(open_store(address)))
         check_listening(listening, count_live(store))
         sock = stack.enter_context(bind(listening))
@@ -153,33 +150,16 @@ def offer_first_token(store: Store) -> None:
 
 
 @contextmanager
-def ending_at_once() -> Iterator[None]:
-    """A search may be in the middle of compiled code, out of which Python's own end would throw it; it is resumable."""
-    try:
-        yield
-        code = 0
-    except KeyboardInterrupt:
-        click.echo("Interrupted.", err=True)
-        code = INTERRUPTED
-    except SystemExit as end:
-        code = end.code if isinstance(end.code, int) else 1
-    for process in multiprocessing.active_children():
-        process.terminate()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
-
-
-@contextmanager
 def retuning(store: Store) -> Iterator[threading.Thread]:
-    """The daemon on a thread that is deaf to Ctrl-C, as are the processes that it starts: none prints a traceback."""
-    resource_tracker.ensure_running()  # starting it makes a thread hear again
+    """The daemon on a thread that blocks Ctrl-C, as do the processes that it starts: none prints a traceback."""
+    resource_tracker.ensure_running()  # starting it unblocks signals on the thread
     with ExitStack() as stack:
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             thread = stack.enter_context(daemon_beside(store))
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        stack.callback(end_children)  # before the thread is waited for
         yield thread
 
 
@@ -197,9 +177,6 @@ def run(app: FastAPI, wrapped: Application, sock: socket.socket, listening: List
 
     serve_until_stopped(make_server(wrapped, listening), sock, tell_ready, stop)
     say(logger, logging.INFO, "stopped", "Stopped")
-
-
-PATIENCE_S = 3.0
 
 
 @click.command(
@@ -228,27 +205,13 @@ def daemon(once: bool, every: float, as_json: bool, address: str | None) -> None
     stop = threading.Event()
     with closing(open_store(address)) as store:
         if once:
-            show(run_interruptibly(lambda: look_once(store, ended=stop.is_set)), as_json)
+            show(run_interruptibly(lambda: look_once(store, ended=stop.is_set), stop), as_json)
             return
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
         click.echo(f"Watching the applications in {store.address.shown}; Ctrl-C ends it.", err=True)
-        over = threading.Event()
-
-        def work() -> None:
-            try:
-                watch_over(store, wait=stop.wait, ended=stop.is_set, every=every)
-            finally:
-                over.set()
-
-        try:
-            run_interruptibly(work)
-        except (KeyboardInterrupt, SystemExit):
-            stop.set()
-            over.wait(PATIENCE_S)
-    click.echo("Ended; what was at hand is gone on with by the next daemon.", err=True)
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(0)  # a search may be in the middle of compiled code, which Python's own end would throw it out of
+        with suppress(KeyboardInterrupt, SystemExit):
+            run_interruptibly(lambda: watch_over(store, wait=stop.wait, ended=stop.is_set, every=every), stop)
+    click.echo("Ended; the next daemon continues the work that was under way.", err=True)
 
 
 def show(attended: list[RetuningRecord], as_json: bool) -> None:

@@ -17,10 +17,10 @@ from tuner.cli.interruptible import run_interruptibly
 from tuner.cli.options import file_type, html_option, json_option, r_max_help
 from tuner.cli.progress_bar import show_progress
 from tuner.scenario.scenario import Scenario, read_scenario
-from tuner.simulation.comparison import PolicyComparison, compare
+from tuner.simulation.comparison import Comparison, compare
 from tuner.simulation.runner import list_jobs, run_jobs
-from tuner.views.comparison_json import describe
-from tuner.views.comparison_page import choose_columns, write_page
+from tuner.views.html_page import choose_columns, write_page
+from tuner.views.plain import describe
 
 Tables = dict[str, dict[str, Any]]
 
@@ -59,13 +59,13 @@ def parse_weights(ctx: click.Context, parameter: click.Parameter, text: str | No
     "  tuner simulate scenario.toml --policy ql --policy ql-pds-plus --seeds 5\n"
     "  tuner simulate --trace rates.csv --service-rate 180 --r-max 0.05 --html report.html\n"
     "  tuner simulate --trace year.csv --policy ql --floor\n"
-    "  tuner simulate --app diamond --infrastructure B --n-res 5 --json | jq .policies"
+    "  tuner simulate --application diamond --infrastructure B --n-res 5 --json | jq .policies"
 )
 @click.argument("scenario", required=False, type=file_type)
 @click.option(
-    "--app",
+    "--application",
     metavar="NAME|FILE",
-    help="Application: single, pipeline, diamond, multi-sink or a .toml file (default single).",
+    help="Application graph: single, pipeline, diamond, multi-sink or a .toml file (default single).",
 )
 @click.option(
     "--service-rate",
@@ -166,7 +166,7 @@ def list_flags(**flags: Any) -> Tables:
     seeds = list(flags["seed"]) or flags["seeds"]
     tables: Tables = {
         "application": {
-            source_key("builtin", flags["app"]): flags["app"],
+            source_key("builtin", flags["application"]): flags["application"],
             "service_rate": flags["service_rate"],
             "k_max": flags["k_max"],
         },
@@ -190,7 +190,7 @@ def list_flags(**flags: Any) -> Tables:
     return {name: table for name, table in given.items() if table}
 
 
-def replay_scenario(scenario: Scenario, html: Path | None, floor: bool | None = None) -> PolicyComparison:
+def replay_scenario(scenario: Scenario, html: Path | None, floor: bool | None = None) -> Comparison:
     """Every policy with every seed, and the floor if asked for."""
     if html is not None:
         check_place(html)

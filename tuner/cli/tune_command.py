@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from importlib.util import find_spec
@@ -31,19 +30,20 @@ from tuner.cli.options import (
 )
 from tuner.cli.quiet_spark import start_quietly
 from tuner.cli.report_command import print_tuning, read_tuning
+from tuner.search.evaluation import Evaluation, EvaluationSpec
 from tuner.search.local_pool import evaluate_locally
 from tuner.search.loop import EvaluateAll
 from tuner.search.search_plan import TuneOptions
+from tuner.search.space.parameters import Parameters
 from tuner.search.spark_pool import open_spark_pool
 from tuner.search.tuning_run import TuningResult, resume_tuning, start_tuning
 from tuner.search.tuning_run import tune as run_tuning
 from tuner.store.connection import Store, open_store
 from tuner.store.records import Trial, TuningRun
-from tuner.views.tuning_json import describe_tuning
 from tuner.views.tuning_page import write_tuning
+from tuner.views.tuning_plain import describe_tuning
 
 INFEASIBLE = 1
-INTERRUPTED = 130
 WIDTH = 46  # of what stands before the bar
 
 
@@ -104,11 +104,11 @@ def tune(
     """
     if html is not None:
         check_place(html)
-    with ending_at_once(), closing(open_store(address)) as store, open_spread(master, asked) as spread:
+    with closing(open_store(address)) as store, open_spread(master, asked) as spread:
         run = choose_run(ctx, store, app, resume, asked)
         try:
             with show_search(run) as on_trial:
-                ended = run_interruptibly(lambda: carry_out(store, app, run, on_trial, seconds, spread))
+                ended = carry_out(store, app, run, on_trial, seconds, spread)
         except (KeyboardInterrupt, SystemExit):  # the latter: by a SIGTERM, or as the terminal closes
             click.echo(f"\nWhat has ended is kept; go on with: tuner tune {app} --resume", err=True)
             raise
@@ -119,18 +119,8 @@ def tune(
     ctx.exit(0 if ended.objective is not None else INFEASIBLE)
 
 
-@contextmanager
-def ending_at_once() -> Iterator[None]:
-    """Once all is closed, an interruption ends the process without Python's own steps: these throw the thread that
-    still works out of whatever it is in, and PyTorch's C++, where it is in that, answers by aborting the process."""
-    try:
-        yield
-    except (KeyboardInterrupt, SystemExit) as end:
-        if isinstance(end, KeyboardInterrupt):
-            click.echo("Interrupted.", err=True)
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(end.code if isinstance(end, SystemExit) and isinstance(end.code, int) else INTERRUPTED)
+class Stopped(BaseException):
+    """The search was to stop, and stands between two steps."""
 
 
 def carry_out(
@@ -141,8 +131,23 @@ def carry_out(
     seconds: float | None,
     spread: EvaluateAll,
 ) -> TuningResult:
+    """Carry the run to its end; Ctrl-C or SIGTERM stops it before the next evaluation, or once a trial is stored."""
+    stop = threading.Event()
 
-    return run_tuning(store, app, run, on_trial, math.inf if seconds is None else seconds, spread)
+    def check() -> None:
+        if stop.is_set():
+            raise Stopped
+
+    def report(trial: Trial, trials: Sequence[Trial]) -> None:
+        on_trial(trial, trials)
+        check()
+
+    def evaluate(spec: EvaluationSpec, parameters: Sequence[Parameters], ceiling: float) -> Iterator[Evaluation]:
+        check()
+        yield from spread(spec, parameters, ceiling)
+
+    limit = math.inf if seconds is None else seconds
+    return run_interruptibly(lambda: run_tuning(store, app, run, report, limit, evaluate), stop)
 
 
 def choose_run(ctx: click.Context, store: Store, app: str, resume: bool, asked: dict[str, Any]) -> TuningRun:

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from tuner.lab.engine_benchmark import BASELINE, EngineResult, EngineResults
+from tuner.lab.engine_benchmark import YARDSTICK, Found, Match
 
 ALIKE = 1e-3  # costs so near to each other count as no higher
 
 
 @dataclass(frozen=True, slots=True)
-class EngineSummary:
+class Line:
     """One engine over all settings that are feasible: those in which anybody kept the constraints with any seed."""
 
     engine: str
@@ -33,23 +33,23 @@ class EngineSummary:
     compared: int  # settings in which both kept the constraints with some seed
 
 
-def summarise_engines(matches: Sequence[EngineResults]) -> list[EngineSummary]:
+def sum_up(matches: Sequence[Match]) -> list[Line]:
     """A line for each engine, in the order in which they were asked for."""
     feasible = [part for part in split_settings(matches) if any(f.met for m in part for f in m.found)]
     names = dict.fromkeys(found.engine for match in matches for found in match.found)
     return [make_line(name, feasible) for name in names] if feasible else []
 
 
-def split_settings(matches: Sequence[EngineResults]) -> list[list[EngineResults]]:
+def split_settings(matches: Sequence[Match]) -> list[list[Match]]:
     ordered = sorted(matches, key=lambda match: (match.cell.setting, match.cell.seed))
     return [list(part) for _, part in groupby(ordered, key=lambda match: match.cell.setting)]
 
 
-def make_line(engine: str, settings: Sequence[Sequence[EngineResults]]) -> EngineSummary:
+def make_line(engine: str, settings: Sequence[Sequence[Match]]) -> Line:
     found = [pick(match, engine) for part in settings for match in part]
     ratios = [ratio for part in settings if not math.isnan(ratio := compare(part, engine))]
     asked = sum(one.evaluations for one in found)
-    return EngineSummary(
+    return Line(
         engine=engine,
         searches=len(found),
         kept=float(np.mean([one.met for one in found])),
@@ -65,26 +65,26 @@ def make_line(engine: str, settings: Sequence[Sequence[EngineResults]]) -> Engin
     )
 
 
-def pick(match: EngineResults, engine: str) -> EngineResult:
+def pick(match: Match, engine: str) -> Found:
     return next(found for found in match.found if found.engine == engine)
 
 
-def compare(part: Sequence[EngineResults], engine: str) -> float:
+def compare(part: Sequence[Match], engine: str) -> float:
     """The engine's cost in a setting over the yardstick's: geometric means over the seeds with which each kept the
     constraints; NaN where one never did."""
     names = {found.engine for match in part for found in match.found}
-    if BASELINE not in names:
+    if YARDSTICK not in names:
         return math.nan
-    means = [average_cost(part, name) for name in (engine, BASELINE)]
+    means = [average_cost(part, name) for name in (engine, YARDSTICK)]
     return means[0] / means[1]
 
 
-def average_cost(part: Sequence[EngineResults], engine: str) -> float:
+def average_cost(part: Sequence[Match], engine: str) -> float:
     costs = [found.cost for match in part if (found := pick(match, engine)).met]
     return float(np.exp(np.mean(np.log(costs)))) if costs else math.nan
 
 
-def list_settings(matches: Sequence[EngineResults]) -> list[dict[str, Any]]:
+def list_settings(matches: Sequence[Match]) -> list[dict[str, Any]]:
     """A row for each setting: what each engine costs there, and how often it kept the constraints."""
     rows = []
     for part in split_settings(matches):

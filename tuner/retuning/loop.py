@@ -32,7 +32,7 @@ from tuner.store.runs import LeaseLost, name_owner
 log = logging.getLogger(__name__)
 EVERY_S = 0.5
 AGAIN_S, WAIT_S = 60.0, 5.0  # after a failure, and where another search is under way
-GRACE_S = 0.8  # for a search to reach its next trial when the daemon is to end
+GRACE_S = 10.0  # for a search to reach its next trial when the daemon is to end
 
 
 @dataclass(slots=True)
@@ -127,6 +127,8 @@ def attend_safely(hand: Hand, watch: RetuningRecord, searching: bool) -> tuple[R
     except (Retry, BadInput) as error:
         log.warning("%s: %s; looking again later", watch.application, error)
     except Exception:
+        if hand.ended():  # with its processes
+            return watch, False, False
         log.exception("%s could not be attended to; looking again later", watch.application)
     return watch, False, True
 
@@ -202,4 +204,4 @@ def daemon_beside(store: Store, clock: Clock = time.time) -> Iterator[threading.
         yield thread
     finally:
         stop.set()
-        thread.join(2.0 * GRACE_S)
+        thread.join(1.1 * GRACE_S)

@@ -79,8 +79,8 @@ SOURCES = {  # keys of which a table has one: they say where the rest comes from
     "policy": ("name", "names"),
 }
 FLAGS = {
-    ("application", "builtin"): "--app",
-    ("application", "file"): "--app",
+    ("application", "builtin"): "--application",
+    ("application", "file"): "--application",
     ("application", "service_rate"): "--service-rate",
     ("application", "k_max"): "--k-max",
     ("trace", "file"): "--trace",

@@ -41,7 +41,7 @@ PICKS = {"TB-C": cheapest, "TB-S": fastest}
 
 
 @dataclass(frozen=True, slots=True)
-class PublishedWorkload:
+class Workload:
     """A trace of the paper: how many of its slots, the service rate it is met with, the top of the rate levels."""
 
     slots: int | None
@@ -49,12 +49,12 @@ class PublishedWorkload:
     highest_rate: float
 
 
-WORKLOADS = {"taxi": PublishedWorkload(400_001, 180.0, 650.0), "tweets": PublishedWorkload(None, 1620.0, 9000.0)}
+WORKLOADS = {"taxi": Workload(400_001, 180.0, 650.0), "tweets": Workload(None, 1620.0, 9000.0)}
 R_MAX = 0.050
 
 
 @dataclass(frozen=True, slots=True)
-class PublishedCell:
+class Cell:
     """One published row."""
 
     table: int
@@ -73,11 +73,11 @@ class PublishedCell:
         return f"{self.trace} K{self.k_max} {self.infrastructure} N{self.n_res}"
 
 
-def read_cells(table: int) -> list[PublishedCell]:
+def read_cells(table: int) -> list[Cell]:
     """The published rows of one table."""
     text = files("tuner.lab.published").joinpath("tables.csv").read_text(encoding="utf-8")
     return [
-        PublishedCell(
+        Cell(
             table=int(row["table"]),
             trace=row["trace"],
             k_max=int(row["k_max"]),
@@ -104,7 +104,7 @@ def load_workload(name: str, folder: Path) -> Trace:
     return trace if slots is None else window(trace, 0, slots)
 
 
-def make_cell_setting(cell: PublishedCell, trace: Trace) -> Setting:
+def state(cell: Cell, trace: Trace) -> Setting:
     """The setting that reproduces a cell."""
     workload = WORKLOADS[cell.trace]
     earlier = cell.infrastructure == "B" and cell.n_res == 10

@@ -1,4 +1,4 @@
-"""Describe a tuning run as plain values for JSON; what is not finite is None."""
+"""A tuning run in, plain values that JSON knows out: what is not finite becomes None."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from tuner.views.plain import tame
 from tuner.views.tuning import Figures, Tuning, rank
-from tuner.views.tuning_summary import list_constraints, summarise
+from tuner.views.tuning_words import list_constraints, say_found
 
 
 def describe_tuning(tuning: Tuning) -> dict[str, Any]:
@@ -24,7 +24,7 @@ def describe_tuning(tuning: Tuning) -> dict[str, Any]:
             "budget": run.budget,
             "trials": len(tuning.points),
             "qos": describe_limits(tuning),
-            "says": summarise(tuning),
+            "says": say_found(tuning),
             "feasible": chosen is not None,
             "recommended": objective is not None,
             "trial": None if chosen is None else chosen.trial.number,

@@ -1,0 +1,148 @@
+"""Help texts, lazy loading and missing packages, of all commands."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from tests.commands import run
+from tuner.cli import COMMANDS, main
+from tuner.cli.lazy_group import Entry, LazyGroup, summary_of
+
+ROOT = Path(__file__).parents[1]
+NO_HEAD = re.compile(  # prepositions, conjunctions, pronouns and articles
+    r"(about|above|after|against|along|among|around|as|at|because|before|behind|below|beside|between|beyond|by|down|"
+    r"during|each|for|from|how|if|in|inside|instead|into|like|likewise|near|of|off|on|once|one|only|onto|or|out|over|"
+    r"per|since|so|than|then|through|till|to|toward|under|until|up|upon|what|when|where|which|while|who|why|with|"
+    r"within|without|this|that|these|those|it|its|their|here|there|the|a|an)\b(?!-)",
+    re.IGNORECASE,
+)
+HEAVY = ("torch", "numba", "pyspark", "pandas", "scipy", "gpytorch", "skopt", "optuna", "pyarrow", "fastapi", "jinja2")
+
+
+def walk(command: click.Command, ctx: click.Context) -> Iterator[tuple[str, click.Command]]:
+    yield ctx.command_path, command
+    if isinstance(command, click.Group):
+        for name in command.list_commands(ctx):
+            below = command.get_command(ctx, name)
+            assert below is not None
+            yield from walk(below, click.Context(below, ctx, name))
+
+
+ALL = dict(walk(main, click.Context(main, info_name="tuner")))
+
+
+def list_options() -> list[tuple[str, click.Option]]:
+    return [(path, one) for path, command in ALL.items() for one in command.params if isinstance(one, click.Option)]
+
+
+@pytest.mark.parametrize("path", ALL)
+def test_every_command_has_help_with_an_example(path: str) -> None:
+    command = ALL[path]
+    assert command.help
+    assert "Example" in (command.epilog or "")
+    assert f"  {path}" in (command.epilog or "")
+    assert all(option.help for option in command.params if isinstance(option, click.Option))
+
+
+@pytest.mark.parametrize("path", ALL)
+def test_help_begins_with_a_noun_or_a_verb(path: str) -> None:
+    options = [option.help or "" for option in ALL[path].params if isinstance(option, click.Option)]
+    for text in (ALL[path].help or "", *options):
+        assert text[:1].isupper(), text
+        assert not NO_HEAD.match(text), text
+        assert text.split("\n\n")[0].rstrip().endswith("."), text
+
+
+def list_entries() -> Iterator[tuple[str, LazyGroup, Entry]]:
+    for name, entry in COMMANDS.items():
+        if isinstance(entry, LazyGroup):
+            yield from ((f"tuner {name} {below}", entry, one) for below, one in entry.entries.items())
+        else:
+            yield f"tuner {name}", main, entry  # type: ignore[misc]
+
+
+def test_the_overview_says_what_a_command_s_own_help_begins_with() -> None:
+    for path, _, entry in list_entries():
+        assert (ALL[path].help or "").partition("\n")[0] == summary_of(entry), path
+
+
+@pytest.mark.parametrize(
+    "name", ["--app", "--application", "--seed", "--seeds", "--json", "--html", "--keep", "--floor", "--store"]
+)
+def test_an_option_means_one_thing(name: str) -> None:
+    """The sentence's first noun phrase is the same wherever the option is."""
+    texts = [(one.help or "") for _, one in list_options() if name in one.opts]
+    found = {re.split(r"[(,;:]| of ", text)[0].strip(" .") for text in texts}
+    assert len(found) == 1, found
+
+
+@pytest.mark.parametrize(
+    ("statement", "own"),
+    [
+        ("import tuner.cli", ["tuner.store", "tuner.views", "tuner.scenario", "sim", "rich", "numpy", "sqlalchemy"]),
+        ("import tuner.cli.completion", ["tuner.store", "sim", "rich", "numpy", "sqlalchemy"]),
+        ("import tuner.cli.token_commands", []),
+        ("import tuner.cli.db_commands", []),
+        ("import tuner.cli.samples_command", []),
+        ("import tuner.cli.live_status_command", []),
+        ("import tuner.cli.trials_commands", []),
+        ("import tuner.cli.explain_command", []),
+        ("import tuner.cli.push_commands", []),
+        ("import tuner.cli.app_commands", []),
+    ],
+)
+def test_a_light_command_loads_nothing_heavy(statement: str, own: list[str]) -> None:
+    code = f"{statement}; import sys, json; print(json.dumps([m for m in {[*HEAVY, *own]} if m in sys.modules]))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == []
+
+
+BLOCKED = """
+import sys
+from importlib.abc import MetaPathFinder
+class Missing(MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {packages}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+sys.meta_path.insert(0, Missing())
+from tuner.cli import main
+main({arguments})
+"""
+
+
+@pytest.mark.parametrize(
+    ("packages", "arguments", "extra"),
+    [
+        (["sqlalchemy"], ["db", "check"], "store"),
+        (["rich"], ["samples", "shop"], "tuner"),
+        (["fastapi", "starlette"], ["serve"], "service"),
+        (["pyspark"], ["ingest", ".", "--app", "shop", "--store", "nowhere.db"], "spark"),
+    ],
+)
+def test_a_missing_package_is_one_sentence(
+    packages: list[str], arguments: list[str], extra: str, tmp_path: Path
+) -> None:
+    code = BLOCKED.format(packages=set(packages), arguments=arguments)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False,
+        env={"PYTHONPATH": str(ROOT), "HOME": str(tmp_path), "PATH": ""},
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("Error: ")
+    assert done.stderr.endswith(f"install it with: pip install 'stream-scaler[{extra}]'\n")
+    assert done.stderr.count("\n") == 1
+
+
+def test_python_m_tuner_is_the_command() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tuner", "--version"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == run("--version").stdout

@@ -1,0 +1,130 @@
+"""Ctrl-C and SIGTERM in the middle of tune, serve and daemon: the process ends soon, by itself, and loses nothing."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from scaler.model.sample import Sample
+from tests.search.runs import APP, add
+from tests.service.test_daemon_kills import SETTINGS, TAKES
+from tests.service.world import SLOT_S, START, World, describe, register
+from tuner.store.connection import Store, open_store
+from tuner.store.records import DecisionRecord
+from tuner.store.runs import list_runs
+from tuner.store.samples import save_samples
+from tuner.store.trials import load_history
+
+ROOT = Path(__file__).parents[1]
+SOON_S = 15.0  # on a busy machine; a step of a search takes less than a second
+OFTEN = [pytest.param(1, marks=pytest.mark.slow), pytest.param(20, marks=(pytest.mark.slow, pytest.mark.long))]
+
+
+def start(*words: object, log: Path) -> subprocess.Popen[bytes]:
+    with log.open("wb") as sink:
+        return subprocess.Popen(
+            [sys.executable, "-m", "tuner", *map(str, words)],
+            cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)}, stdout=sink, stderr=sink,
+        )  # fmt: skip
+
+
+def interrupt(process: subprocess.Popen[bytes], number: int, log: Path) -> int:
+    """The exit code; nothing of Python's or C++'s own may be said."""
+    process.send_signal(number)
+    try:
+        code = process.wait(SOON_S)
+    finally:
+        process.kill()
+        process.wait()
+    said = log.read_text()
+    assert "Traceback" not in said, said
+    assert "terminate called" not in said, said
+    assert "Fatal Python error" not in said, said
+    return code
+
+
+def wait_until(holds: Callable[[], bool], process: subprocess.Popen[bytes], log: Path) -> None:
+    until = time.monotonic() + 120.0
+    while not holds() and process.poll() is None and time.monotonic() < until:
+        time.sleep(0.02)
+    if process.poll() is not None or not holds():
+        process.kill()
+        raise AssertionError(log.read_text())
+
+
+def count_trials(store: Store, app: str) -> int:
+    with store.read() as session:
+        return sum(len(load_history(session, run.id or 0)) for run in list_runs(session, app))
+
+
+def report_recently(world: World, store: Store) -> None:
+    """Ninety slots of samples that end now."""
+    later = time.time() - START - 90 * SLOT_S
+
+    def report(app: str, decisions: list[DecisionRecord], samples: list[Sample]) -> None:
+        with store.begin() as session:
+            save_samples(session, [replace(one, start=one.start + later, end=one.end + later) for one in samples])
+
+    for _ in range(90):
+        world.step(None, report)
+
+
+@pytest.mark.parametrize("times", OFTEN)
+def test_tune_ends_on_ctrl_c_and_resumes(times: int, tmp_path: Path) -> None:
+    """The engine gp is in PyTorch most of the time."""
+    chance, path, log = random.Random(times), tmp_path / "tuner.db", tmp_path / "log"
+    with closing(open_store(path)) as store:
+        add(store, slots=500)
+        words: tuple[object, ...] = ("tune", APP, "--engine", "gp", "--budget", 400)
+        for _ in range(times):
+            before = count_trials(store, APP)
+            process = start(*words, "--store", path, log=log)
+            wait_until(lambda before=before: count_trials(store, APP) > before, process, log)  # type: ignore[misc]
+            time.sleep(chance.uniform(0.0, 2.0))
+            there = count_trials(store, APP)
+            assert interrupt(process, signal.SIGINT, log) == 130
+            assert count_trials(store, APP) >= there > before
+            with store.read() as session:
+                (run,) = list_runs(session, APP)
+            assert (run.state, run.owner) == ("running", None)
+            words = ("tune", APP, "--resume")
+
+
+@pytest.mark.parametrize("times", OFTEN)
+@pytest.mark.parametrize(
+    ("command", "number", "code"),
+    [
+        ("daemon", signal.SIGINT, 0),
+        ("daemon", signal.SIGTERM, 0),
+        ("serve", signal.SIGINT, 130),
+        ("serve", signal.SIGTERM, 0),
+    ],
+)
+def test_a_search_in_the_background_ends_with_its_process(
+    command: str, number: int, code: int, times: int, tmp_path: Path
+) -> None:
+    chance, path, log = random.Random(times), tmp_path / "tuner.db", tmp_path / "log"
+    with closing(open_store(path)) as store:
+        world = World("shop", {"parse": TAKES, "count": TAKES}, start=(6,))
+        settings = {**SETTINGS, "engine": "gp", "budget": 400}
+        register(store, world.app, describe(world.app, world.truth, 0.25, 12), settings)
+        report_recently(world, store)
+        options = ("--port", 0) if command == "serve" else ()
+        for _ in range(times):
+            before = count_trials(store, world.app)
+            process = start(command, *options, "--store", path, log=log)
+            wait_until(lambda before=before: count_trials(store, world.app) > before, process, log)  # type: ignore[misc]
+            time.sleep(chance.uniform(0.0, 2.0))
+            there = count_trials(store, world.app)
+            assert interrupt(process, number, log) == code
+            assert count_trials(store, world.app) >= there > before

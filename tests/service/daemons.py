@@ -34,12 +34,12 @@ def keep_watch(address: str) -> None:
     """What a process does until it is killed, or asked to end."""
     from threading import Event
 
-    from tuner.retuning.loop import watch_over
+    from tuner.retuning.loop import run_daemon
 
     over = Event()
     signal.signal(signal.SIGTERM, lambda *_: over.set())
     store = open_store(address)
-    watch_over(store, lambda: now_of(store), over.wait, ended=over.is_set, every=0.02)
+    run_daemon(store, lambda: now_of(store), over.wait, ending=over.is_set, every=0.02)
     sys.stdout.flush()
     os._exit(0)
 

@@ -14,7 +14,7 @@ from typing import Any
 from scaler.model.task import Weights
 from tests.service.made_decisions import CLICKS, DAY, FRAUD, HOUR, NOW, PAYMENTS, Graph, decide
 from tests.test_tuning_report import Search
-from tuner.rollout.objective_model import by_hand
+from tuner.rollout.objective_model import model_by_hand
 from tuner.store.applications import add_application
 from tuner.store.connection import Store
 from tuner.store.controls import set_control
@@ -59,7 +59,7 @@ def furnish(store: Store, decisions: int = 3000) -> None:
     with store.begin() as session:
         for name, graph in (("clicks", CLICKS), ("payments", PAYMENTS), ("fraud scores", FRAUD)):
             add_application(session, name, graph.describe(name), NOW - 30 * DAY)
-            MODELS[name] = by_hand(session, name)
+            MODELS[name] = model_by_hand(session, name).to_json()
             save_retuning(session, name, {"period_s": 7 * DAY, "budget": 60}, NOW + DAY)
             tell(
                 session,

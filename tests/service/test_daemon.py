@@ -17,15 +17,17 @@ from scaler.model.nodes import Deployment
 from scaler.model.policy import KernelPolicy, Observation
 from scaler.model.task import Moments, Weights
 from tests.service.world import NODES, SLOT_S, START, World, describe, into, live, orders_of, register
-from tuner.retuning.context import Hand
-from tuner.retuning.due import compare_blocks, find_drift, find_missed, find_reason, find_wrong
-from tuner.retuning.loop import look_once
+from tuner.retuning.context import DaemonContext
+from tuner.retuning.due import compare_blocks, find_cause, find_drift, find_error, find_missed_qos
+from tuner.retuning.loop import run_once
 from tuner.retuning.refit import fit_stretches, refit
-from tuner.retuning.requests import is_asked
-from tuner.rollout.improvement import compare, find_alike
+from tuner.retuning.requests import is_requested
+from tuner.retuning.state import RetuningState
+from tuner.rollout.improvement import compare, find_similar
 from tuner.rollout.issue_orders import issue_orders
 from tuner.rollout.push import propose_objective, push
 from tuner.rollout.retuning_settings import DEFAULTS, RetuningSettings, read_retuning, read_settings
+from tuner.search.objective_model import make_model
 from tuner.search.search_plan import SearchPlan, TuneOptions, freeze_settings, make_plan
 from tuner.store.applications import add_application, load_application
 from tuner.store.connection import Store
@@ -63,7 +65,7 @@ def world(store: Store) -> World:
 
 
 def look(store: Store, world: World) -> RetuningRecord:
-    look_once(store, lambda: world.now)
+    run_once(store, lambda: world.now)
     with store.read() as session:
         watch = find_retuning(session, world.app)
     assert watch is not None
@@ -120,7 +122,7 @@ def test_it_is_due_by_its_period_and_not_while_it_pauses(store: Store, world: Wo
 
     def why(now: float, **detail: Any) -> str | None:
         with store.read() as session:
-            reason = find_reason(session, settings, RetuningRecord(APP, detail=detail), now)
+            reason = find_cause(session, APP, settings, RetuningState.from_json(detail), now)
         return None if reason is None else reason.why
 
     assert why(START) == "it was never tuned"
@@ -164,12 +166,12 @@ def test_responses_other_than_predicted_make_it_due(store: Store, world: World) 
     live(world, store, 90)
     fit_now(store, world)
     with store.read() as session:
-        assert find_wrong(session, APP, START) is None
+        assert find_error(session, APP, START) is None
     until = world.now
     world.contention, world.busy = 1.6, 0.0  # which samples of this world would tell, and decisions tell anyway
     live(world, store, 60)
     with store.read() as session:
-        reason = find_wrong(session, APP, until)
+        reason = find_error(session, APP, until)
     assert reason is not None
     assert "response times were predicted to be 0." in reason.why
 
@@ -183,11 +185,11 @@ def test_a_few_odd_slots_do_not_make_a_surrogate_wrong(address: str) -> None:
 def test_broken_qos_makes_it_due(store: Store, world: World) -> None:
     live(world, store, 40)
     with store.read() as session:
-        assert find_missed(session, APP, START, 0.05) is None
+        assert find_missed_qos(session, APP, START, 0.05) is None
     world.truth = dict.fromkeys(world.truth, Moments(0.06, 0.002))
     live(world, store, 40)
     with store.read() as session:
-        reason = find_missed(session, APP, START + 40 * SLOT_S, 0.05)
+        reason = find_missed_qos(session, APP, START + 40 * SLOT_S, 0.05)
     assert reason is not None
     assert reason.why.startswith("R_max was broken in 100.0% of 40 slots since it was tuned")
 
@@ -236,7 +238,7 @@ def test_people_pause_resume_stop_and_ask(store: Store, world: World) -> None:
     ask(store, "resume")
     ask(store, "tune", budget=2, seed=7)
     watch = look(store, world)
-    assert not is_asked(watch)
+    assert not is_requested(watch)
     with store.read() as session:
         runs = list_runs(session, APP)
     assert [(run.budget, run.seed, run.state) for run in runs] == [(2, 7, "done")]
@@ -254,7 +256,7 @@ def test_a_search_is_stopped_between_two_trials(store: Store, world: World) -> N
     def ended() -> bool:  # as a SIGTERM in the middle of the search
         return next(asked, True)
 
-    look_once(store, lambda: world.now, ended=ended)
+    run_once(store, lambda: world.now, ending=ended)
     with store.read() as session:
         (run,) = list_runs(session, APP)
     assert (run.state, run.owner) == ("running", None)
@@ -309,41 +311,42 @@ def made(parse: float, count: float, version: int = 1, **more: Any) -> Objective
 def test_better_is_cheaper_beyond_the_noise_or_what_keeps_the_qos(brief: SearchPlan) -> None:
     tight, loose, late = made(0.035, 0.035), made(0.055, 0.055, 2), made(0.3, 0.3, 3)
     cheaper = compare(brief, loose, tight, 0.02)
-    assert cheaper.better
-    assert cheaper.figures["by"] == "cost"
+    assert cheaper.is_better
+    assert cheaper.by == "cost"
     assert "less than objective 1" in cheaper.why
-    assert not compare(brief, loose, loose, 0.02).better
+    assert not compare(brief, loose, loose, 0.02).is_better
     dearer = compare(brief, tight, loose, 0.02)
-    assert not dearer.better
+    assert not dearer.is_better
     assert "2% beyond the noise is wanted" in dearer.why
     needed = compare(brief, tight, late, 0.02)
-    assert needed.better
+    assert needed.is_better
     assert needed.why.startswith("objective 3 by now breaks R_max in")
     unsure = compare(brief, late, tight, 0.02)
-    assert not unsure.better
+    assert not unsure.is_better
     assert "it keeps the constraints with a confidence of" in unsure.why
 
 
 def test_the_first_objective_has_to_keep_the_qos(brief: SearchPlan) -> None:
-    assert compare(brief, made(0.055, 0.055), None, 0.02).figures["by"] in ("first", "violations", "reconfigurations")
-    assert not compare(brief, made(0.3, 0.3), None, 0.02).better
+    assert compare(brief, made(0.055, 0.055), None, 0.02).by in ("first", "violations", "reconfigurations")
+    assert not compare(brief, made(0.3, 0.3), None, 0.02).is_better
 
 
 def test_what_stands_is_replayed_as_its_scalers_believe(brief: SearchPlan) -> None:
     """The same bounds, held by scalers who take tuples for much lighter than they are, break R_max."""
-    believed = {name: {"mean": 0.012, "variance": 0.00008} for name in ("parse", "count")}
-    standing = made(0.05, 0.05, evidence={"model": {"operators": believed}})
+    model = make_model(brief.verification, {})
+    believed = {name: replace(one, moments=Moments(0.012, 0.00008)) for name, one in model.operators.items()}
+    standing = made(0.05, 0.05, evidence={"model": replace(model, operators=believed).to_json()})
     comparison = compare(brief, made(0.05, 0.05, 2), standing, 0.02)
-    assert comparison.better
-    assert comparison.figures["other_violations"] > 0.1
+    assert comparison.is_better
+    assert (comparison.other_violations or 0.0) > 0.1
 
 
 def test_what_was_rolled_back_does_not_go_out_again(address: str) -> None:
     bad = made(0.05, 0.05, surrogate_id=4)
-    assert find_alike(made(0.051, 0.049, 2, surrogate_id=5), [bad]) is bad  # nearly the same
-    assert find_alike(made(0.08, 0.02, 2, surrogate_id=4), [bad]) is bad  # of the same surrogate
-    assert find_alike(made(0.08, 0.02, 2, surrogate_id=5), [bad]) is None
-    assert find_alike(made(0.08, 0.02, 2), [made(0.05, 0.05)]) is None  # neither has one
+    assert find_similar(made(0.051, 0.049, 2, surrogate_id=5), [bad]) is bad  # nearly the same
+    assert find_similar(made(0.08, 0.02, 2, surrogate_id=4), [bad]) is bad  # of the same surrogate
+    assert find_similar(made(0.08, 0.02, 2, surrogate_id=5), [bad]) is None
+    assert find_similar(made(0.08, 0.02, 2), [made(0.05, 0.05)]) is None  # neither has one
 
 
 def test_reverts_double_the_pause(store: Store, world: World) -> None:
@@ -368,18 +371,18 @@ def test_reverts_double_the_pause(store: Store, world: World) -> None:
 
 def test_a_daemon_that_was_followed_writes_nothing(store: Store, world: World) -> None:
     from tuner.retuning.loop import claim
-    from tuner.retuning.phases import attend
+    from tuner.retuning.phases import advance
     from tuner.store.retunings import release_retuning
     from tuner.store.runs import LeaseLost
 
-    hand: Callable[[str], Hand] = lambda owner: Hand(store, owner, lambda: world.now)  # noqa: E731
-    stale = claim(hand("one"), APP)
+    context: Callable[[str], DaemonContext] = lambda owner: DaemonContext(store, owner, lambda: world.now)  # noqa: E731
+    stale = claim(context("one"), APP)
     assert stale is not None
     with store.begin() as session:
         release_retuning(session, stale)
-    assert claim(hand("two"), APP) is not None
+    assert claim(context("two"), APP) is not None
     with pytest.raises(LeaseLost):
-        attend(hand("one"), stale)
+        advance(context("one"), stale)
     assert events(store) == []
 
 

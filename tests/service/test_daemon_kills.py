@@ -17,7 +17,7 @@ from scaler.model.task import Moments
 from tests.service.daemons import now_of, open_daemons, wait_for
 from tests.service.world import World, describe, into, live, orders_of, register
 from tests.store.conftest import POSTGRES
-from tuner.retuning.loop import look_once
+from tuner.retuning.loop import run_once
 from tuner.store.connection import Store
 from tuner.store.events import list_events
 from tuner.store.objectives import list_objectives
@@ -150,7 +150,7 @@ def test_asked_to_end_it_ends_at_once_and_lets_go(store: Store, address: str, st
         watch = find_retuning(session, world.app)
     assert watch is not None
     assert watch.owner is None
-    look_once(store, lambda: now_of(store))
+    run_once(store, lambda: now_of(store))
     assert [run.state for run in read_runs(store, world.app)] == ["done"]
 
 
@@ -180,11 +180,11 @@ def test_a_daemon_elsewhere_is_followed_when_its_lease_has_run_out(store: Store)
     world, elsewhere = prepare(store), "another machine:1:aa"
     with store.begin() as session:
         assert claim_retuning(session, world.app, elsewhere, time.time()) is not None
-    assert look_once(store, lambda: world.now) == []
+    assert run_once(store, lambda: world.now) == []
     with store.begin() as session:
         held = claim_retuning(session, world.app, name_owner(), time.time() + LEASE_S + 1.0)
         assert held is not None  # which has it now, of this machine and alive
-    assert look_once(store, lambda: world.now) == []
+    assert run_once(store, lambda: world.now) == []
 
 
 def read_runs(store: Store, app: str) -> list[TuningRun]:

@@ -10,7 +10,7 @@ import pytest
 
 from scaler.model.errors import BadInput
 from tests.pipeline import logs
-from tuner.retuning.context import Hand
+from tuner.retuning.context import DaemonContext
 from tuner.retuning.ingestion import read_sources
 from tuner.store.connection import open_store
 from tuner.store.samples import count_samples
@@ -25,7 +25,7 @@ def test_what_is_new_in_the_sources_becomes_samples(spark: SparkSession, tmp_pat
     source.mkdir()
     logs.write(source / "log", logs.large(0.2))
     with closing(open_store(tmp_path / "t.db")) as store:
-        hand = Hand(store, "me")
+        hand = DaemonContext(store, "me")
         read_sources(hand, "shop", [str(source)], 60.0)
         with store.read() as session:
             first = count_samples(session, "shop")
@@ -37,4 +37,4 @@ def test_what_is_new_in_the_sources_becomes_samples(spark: SparkSession, tmp_pat
 
 def test_a_source_that_is_not_there_is_refused_in_a_sentence(tmp_path: Path) -> None:
     with closing(open_store(tmp_path / "t.db")) as store, pytest.raises(BadInput, match="nowhere"):
-        read_sources(Hand(store, "me"), "shop", [str(tmp_path / "nowhere")], 60.0)
+        read_sources(DaemonContext(store, "me"), "shop", [str(tmp_path / "nowhere")], 60.0)

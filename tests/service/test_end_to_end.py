@@ -15,7 +15,7 @@ from tests.commands import succeed
 from tests.service.browsed import browsing
 from tests.service.world import START, World, describe, live, over_http
 from tests.store.conftest import POSTGRES
-from tuner.retuning.loop import look_once
+from tuner.retuning.loop import run_once
 from tuner.store.connection import Store
 from tuner.store.retunings import save_retuning
 
@@ -67,7 +67,7 @@ def test_what_drifts_is_tuned_again_and_rolled_out(client: httpx.Client, store: 
     live(world, store, 150, report)
 
     def look() -> None:
-        look_once(store, lambda: world.now)
+        run_once(store, lambda: world.now)
 
     live(world, store, 140, report, look)
     way = ["shadow", "canary", "full", "settled"]
@@ -95,7 +95,7 @@ def test_what_is_secretly_bad_comes_back_by_itself(client: httpx.Client, store: 
     world.contention, world.busy = 1.8, 0.6
     report = over_http(client)
     live(world, store, 150, report)
-    live(world, store, 200, report, lambda: look_once(store, lambda: world.now))
+    live(world, store, 200, report, lambda: run_once(store, lambda: world.now))
     assert states(client) == {1: "full", 2: "reverted"}
     assert stages(client)[1:] == [(1, "settled"), (2, "shadow"), (2, "canary"), (2, "rolled back")]
     assert [s["health"] for s in read(client, "surrogates")] != ["fail"]
@@ -126,11 +126,10 @@ def settle(store: Store, world: World) -> None:
     """What a person pushed by the clock of the wall began by that of the world."""
     from sqlalchemy import update
 
-    from tuner.rollout.push import add_evidence
     from tuner.store.models import ObjectiveRow
-    from tuner.store.objectives import load_objective
+    from tuner.store.objectives import load_objective, merge_evidence
 
     with store.begin() as session:
         there = load_objective(session, APP, 1)
-        add_evidence(session, there, full={**there.evidence["full"], "since": world.now})
+        merge_evidence(session, there, {"full": {**there.evidence["full"], "since": world.now}})
         session.execute(update(ObjectiveRow).values(changed=world.now, created=world.now))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import Any
 
 import pytest
 
@@ -12,12 +11,13 @@ from scaler.model.errors import BadInput
 from scaler.model.orders import Orders, parse_orders, to_task
 from scaler.model.task import Moments, Weights
 from tests.service.world import START, describe, orders_of
-from tuner.rollout.issue_orders import issue_orders, tell
+from tuner.rollout.issue_orders import issue_orders, write_orders
 from tuner.rollout.push import DAEMON, propose_objective, push, roll_back
 from tuner.store.applications import add_application
 from tuner.store.connection import Store
 from tuner.store.controls import set_control
 from tuner.store.events import list_events
+from tuner.store.objective_evidence import StageFigures
 from tuner.store.objectives import find_full_objective, list_objectives, load_objective
 from tuner.store.orders import load_orders
 from tuner.store.records import Control, ObjectiveRecord
@@ -169,12 +169,12 @@ def test_a_push_that_fails_leaves_nothing_of_itself(shop: Store) -> None:
 def test_a_candidate_is_taken_back_and_what_stands_stays(shop: Store, stage: str) -> None:
     go(shop, propose(shop), "full")
     go(shop, propose(shop, 0.06), *(("shadow",) if stage == "shadow" else ("shadow", "canary")))
-    figures: dict[str, Any] = {"violations": 0.3}
+    figures = StageFigures(violations=0.3)
     with shop.begin() as session:
         bad = roll_back(session, APP, DAEMON, "it broke R_max", START + 5.0, figures)
     assert states(shop) == {1: "full", 2: "reverted"}
-    reverted = {"why": "it broke R_max", "when": START + 5.0, "who": DAEMON, "stage": stage, "figures": figures}
-    assert bad.evidence["reverted"] == reverted
+    reverted = {"why": "it broke R_max", "when": START + 5.0, "who": DAEMON, "stage": stage}
+    assert bad.evidence["reverted"] == {**reverted, "figures": {"violations": 0.3}}
     assert told(shop).candidate is None
     with shop.read() as session:
         event = list_events(session, APP, ["rolled back"])[0]
@@ -218,4 +218,4 @@ def test_orders_are_what_scalers_read(shop: Store) -> None:
     with shop.read() as session:
         orders = load_orders(session, APP)
     assert orders is not None
-    assert parse_orders(tell(orders)).revision == orders.revision == 1
+    assert parse_orders(write_orders(orders)).revision == orders.revision == 1

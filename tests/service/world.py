@@ -23,7 +23,7 @@ from scaler.model.queueing import mg1_response
 from scaler.model.sample import Sample
 from scaler.model.task import Moments
 from sim.compiler import start_compiling
-from tuner.rollout.issue_orders import tell
+from tuner.rollout.issue_orders import write_orders
 from tuner.store.applications import add_application
 from tuner.store.connection import Store
 from tuner.store.decisions import save_decisions
@@ -151,7 +151,7 @@ def orders_of(store: Store, app: str) -> Orders | None:
     """What the scalers are told now."""
     with store.read() as session:
         orders = load_orders(session, app)
-    return None if orders is None else parse_orders(tell(orders))
+    return None if orders is None else parse_orders(write_orders(orders))
 
 
 def over_http(client: httpx.Client) -> Report:

@@ -10,7 +10,7 @@ import click
 
 from scaler.model.errors import BadInput
 from tuner.cli.options import app_argument, name_user, store_option
-from tuner.rollout.issue_orders import tell
+from tuner.rollout.issue_orders import write_orders
 from tuner.rollout.push import push as push_to
 from tuner.rollout.push import roll_back as take_back
 from tuner.store.applications import load_application
@@ -88,7 +88,7 @@ def orders(app: str, address: str | None) -> None:
         found = load_orders(session, app)
     if found is None:
         raise BadInput(f"the scalers of {app!r} are told nothing yet; tune it, then: tuner push {app}")
-    click.echo(json.dumps(tell(found), indent=2))
+    click.echo(json.dumps(write_orders(found), indent=2))
 
 
 def check_why(why: str) -> None:

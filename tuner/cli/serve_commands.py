@@ -24,7 +24,7 @@ from scaler.model.errors import BadInput
 from scaler.model.files import check_place, write_whole
 from tuner.cli.interruptible import end_children, raising_on_termination, run_interruptibly
 from tuner.cli.options import file_type, name_user, store_option
-from tuner.retuning.loop import daemon_beside, look_once, watch_over
+from tuner.retuning.loop import daemon_thread, run_daemon, run_once
 from tuner.service.access.envelope import Application, wrap
 from tuner.service.access.gate import make_gate
 from tuner.service.access.limits import Limits
@@ -156,7 +156,7 @@ def retuning(store: Store) -> Iterator[threading.Thread]:
     with ExitStack() as stack:
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
-            thread = stack.enter_context(daemon_beside(store))
+            thread = stack.enter_context(daemon_thread(store))
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
         stack.callback(end_children)  # before the thread is waited for
@@ -205,12 +205,12 @@ def daemon(once: bool, every: float, as_json: bool, address: str | None) -> None
     stop = threading.Event()
     with closing(open_store(address)) as store:
         if once:
-            show(run_interruptibly(lambda: look_once(store, ended=stop.is_set), stop), as_json)
+            show(run_interruptibly(lambda: run_once(store, ending=stop.is_set), stop), as_json)
             return
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
         click.echo(f"Watching the applications in {store.address.shown}; Ctrl-C ends it.", err=True)
         with suppress(KeyboardInterrupt, SystemExit):
-            run_interruptibly(lambda: watch_over(store, wait=stop.wait, ended=stop.is_set, every=every), stop)
+            run_interruptibly(lambda: run_daemon(store, wait=stop.wait, ending=stop.is_set, every=every), stop)
     click.echo("Ended; the next daemon continues the work that was under way.", err=True)
 
 

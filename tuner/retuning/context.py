@@ -1,13 +1,14 @@
-"""What a daemon works with, and the watch that it holds: every write of it names the fence that it was given."""
+"""What every phase works with, and how it commits: each write names the fence of the lease that it was given."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from scaler.model.backoff import find_pause
+from tuner.retuning.state import Change, RetuningState, state_of
 from tuner.rollout.push import DAEMON
 from tuner.rollout.retuning_settings import RetuningSettings, read_retuning
 from tuner.store.connection import Session, Store
@@ -16,7 +17,7 @@ from tuner.store.records import EventRecord, RetuningRecord
 from tuner.store.retunings import find_retuning, update_retuning
 
 Clock = Callable[[], float]
-MOST_PAUSE_S = 7 * 86_400.0
+MAX_PAUSE_S = 7 * 86_400.0
 
 
 def never() -> bool:
@@ -24,55 +25,58 @@ def never() -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Hand:
-    """`clock` tells the time of applications; leases run by the wall clock."""
+class DaemonContext:
+    """`clock` gives the time of applications; leases run by the wall clock."""
 
     store: Store
     owner: str
     clock: Clock = time.time
-    ended: Callable[[], bool] = never
+    ending: Callable[[], bool] = never  # whether the daemon is to end
 
 
 class Interrupted(Exception):
-    """Something more urgent than the search came up; it stays to be resumed."""
+    """A search made way for something more urgent; it is resumed later."""
 
 
-def settings_of(watch: RetuningRecord) -> RetuningSettings:
-    return read_retuning(watch.settings)
+class DaemonEvent(NamedTuple):
+    what: str
+    message: str
+    about: Mapping[str, Any]
 
 
-def note(
-    hand: Hand,
-    watch: RetuningRecord,
+def settings_of(record: RetuningRecord) -> RetuningSettings:
+    return read_retuning(record.settings)
+
+
+def unchanged(state: RetuningState) -> RetuningState:
+    return state
+
+
+def commit_phase(
+    context: DaemonContext,
+    record: RetuningRecord,
+    change: Change = unchanged,
     phase: str | None = None,
     due: float | None = None,
-    event: tuple[str, str, Mapping[str, Any]] | None = None,
-    also: Callable[[Session], None] | None = None,
-    **detail: Any,
+    event: DaemonEvent | None = None,
+    work: Callable[[Session], object] | None = None,
 ) -> RetuningRecord:
-    """Commit where the holder stands, with an event (what, says, detail) and whatever goes along, or nothing of it."""
-    now = hand.clock()
-    values: dict[str, Any] = {}
-    if phase is not None:
-        values["phase"] = phase
-    if due is not None:
-        values["due"] = due
-    with hand.store.begin() as session:
-        there = find_retuning(session, watch.application) or watch  # a step may hold an older one
-        values["detail"] = {k: v for k, v in {**there.detail, **detail}.items() if v is not None}
-        written = update_retuning(session, watch, **values)
-        if also is not None:
-            also(session)
+    """Commit a phase's end in one transaction: the changed state, an event and whatever belongs to it, or nothing."""
+    with context.store.begin() as session:
+        stored = find_retuning(session, record.application) or record  # a phase may end with an older record
+        values: dict[str, Any] = {"detail": change(state_of(stored)).to_json()}
+        values |= {key: value for key, value in (("phase", phase), ("due", due)) if value is not None}
+        written = update_retuning(session, record, **values)
+        if work is not None:
+            work(session)
         if event is not None:
-            add_event(session, EventRecord(watch.application, now, DAEMON, *event))
+            add_event(session, EventRecord(record.application, context.clock(), DAEMON, *event))
     return written
 
 
-def give_up(hand: Hand, watch: RetuningRecord, why: str) -> RetuningRecord:
-    """Back to idle without an objective; the next try waits the longer the more have failed in a row."""
-    settings, fails, now = settings_of(watch), int(watch.detail.get("fails", 0)) + 1, hand.clock()
-    later = now + find_pause(fails, settings.check_s, max(settings.period_s, settings.check_s))
-    event = ("not tuned", f"{watch.application} was not tuned: {why}", {"why": why, "again": later})
-    return note(
-        hand, watch, "idle", later, event, fails=fails, not_before=later, says=why, run=None, version=None, wish=None
-    )
+def abandon(context: DaemonContext, record: RetuningRecord, why: str) -> RetuningRecord:
+    """Go back to idle without an objective; each failure in a row doubles the time to the next try."""
+    settings, now, failures = settings_of(record), context.clock(), state_of(record).failures
+    later = now + find_pause(failures + 1, settings.check_s, max(settings.period_s, settings.check_s))
+    event = DaemonEvent("not tuned", f"{record.application} was not tuned: {why}", {"why": why, "again": later})
+    return commit_phase(context, record, lambda state: state.fail_search(why, later), "idle", later, event)

@@ -1,19 +1,20 @@
-"""What is known of an application by now in; why it is to be tuned again, or nothing, out.
+"""Find the cause for which an application is due for a tuning.
 
-By period; by drift of service times or rates since the surrogate was fitted; by response times other than the surrogate
-predicts; by QoS that is missed. Each with a sentence, and only where it is beyond chance and large enough to matter.
+Its period; drift of service times or arrival rates since the surrogate was fitted; response times other than the
+surrogate predicts; a missed QoS. Each only where it is beyond chance and large enough to matter.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from scaler.model.queueing import mg1_response
 from tuner.history.qos_history import BROKEN, UNKNOWN, find_changes, judge_slots, load_slots
+from tuner.retuning.state import Cause, RetuningState
 from tuner.rollout.betting import exceeds, share_of
 from tuner.rollout.issue_orders import find_slot
 from tuner.rollout.retuning_settings import RetuningSettings
@@ -23,55 +24,50 @@ from tuner.search.search_plan import read_qos
 from tuner.store.applications import load_application
 from tuner.store.connection import Session
 from tuner.store.decisions import list_decisions
-from tuner.store.records import RetuningRecord
-from tuner.store.records import SurrogateRecord as Record
+from tuner.store.records import SurrogateRecord
 from tuner.store.samples import load_samples
 from tuner.store.surrogates import list_surrogates
 from tuner.surrogate.drift import WindowProfile, compare_figures, compare_rates, profile, recall
-from tuner.surrogate.drift_answer import check_since
+from tuner.surrogate.drift_answer import list_changes
 from tuner.surrogate.fit import choose_length
 from tuner.surrogate.fitted_application import apply_speeds, choose_moments
-from tuner.surrogate.observed_windows import Windows, build_windows
+from tuner.surrogate.observed_windows import build_windows
 from tuner.surrogate.surrogate import OperatorSurrogate, Surrogate
 from tuner.surrogate.surrogate_records import from_record
 
-MEAN, VARIANCE, RATES = 0.05, 0.5, 0.1  # changes worth a tuning: of the mean, of the variance, of the distribution
-OFF = 0.25  # of a predicted response time, from which on a surrogate is not relied on
-BLOCK, FEWEST_BLOCKS = 20, 3  # slots, and blocks of so many of them
-AGREE = 0.8  # of the blocks
-NEAR_ONE = 0.9  # utilisation beyond which response times are luck
-MOST_OFF = 10.0  # times the predicted response time, as which a longer one counts
-COMPLETE = 0.8  # share of a slot's metrics, below which its response time is not relied on
+MEAN_CHANGE, VARIANCE_CHANGE, RATE_CHANGE = 0.05, 0.5, 0.1  # worth a tuning: relative, relative, KS distance
+MAX_ERROR = 0.25  # of a predicted response time, relative
+BLOCK_SLOTS, MIN_BLOCKS = 20, 3
+MIN_AGREEMENT = 0.8  # of the blocks
+MAX_UTILISATION = 0.9  # beyond, response times are chance
+MAX_RATIO = 10.0  # of an observed to a predicted response time; longer ones count as this
+MIN_COMPLETENESS = 0.8  # of a slot's metrics, for its response time to count
 WEEK_S = 7 * 86_400.0
-ROWS = 2_000  # decisions looked at
+MAX_DECISIONS = 2_000
 
 
-class Reason(NamedTuple):
-    kind: str  # period, drift, error, qos, asked
-    why: str
-
-
-def find_reason(session: Session, settings: RetuningSettings, watch: RetuningRecord, now: float) -> Reason | None:
-    """The first that there is; what a person asks for is not looked for here."""
-    detail = watch.detail
-    if not settings.enabled or detail.get("paused") or now < detail.get("not_before", -math.inf):
+def find_cause(
+    session: Session, app: str, settings: RetuningSettings, state: RetuningState, now: float
+) -> Cause | None:
+    """The first cause of the daemon's own; people's requests are not among them."""
+    if not settings.enabled or state.paused_by is not None:
         return None
-    tuned = detail.get("tuned")
-    if tuned is None:
-        return Reason("period", "it was never tuned")
-    if now - tuned >= settings.period_s:
-        return Reason("period", f"it was tuned {(now - tuned) / 3600.0:.1f} h ago, and is to be every "
-                      f"{settings.period_s / 3600.0:g} h")  # fmt: skip
-    since = max(tuned, detail.get("since", tuned), now - WEEK_S)  # under what stands now, on the surrogate of now
-    return (
-        find_drift(session, watch.application)
-        or find_missed(session, watch.application, since, settings.alpha)
-        or find_wrong(session, watch.application, since)
-    )
+    if state.not_before is not None and now < state.not_before:
+        return None
+    if state.tuned is None:
+        return Cause("period", "it was never tuned")
+    if now - state.tuned >= settings.period_s:
+        hours, period = (now - state.tuned) / 3600.0, settings.period_s / 3600.0
+        return Cause("period", f"it was tuned {hours:.1f} h ago, and is to be every {period:g} h")
+    confirmed = state.tuned if state.since is None else state.since
+    since = max(state.tuned, confirmed, now - WEEK_S)  # under the present objective and surrogate
+    return find_drift(session, app) or find_missed_qos(session, app, since, settings.alpha) or find_error(
+        session, app, since
+    )  # fmt: skip
 
 
-def find_drift(session: Session, app: str) -> Reason | None:
-    """Of samples since the newest fit against those behind it."""
+def find_drift(session: Session, app: str) -> Cause | None:
+    """Compare the samples since the newest fit with those behind it."""
     record = next(iter(list_surrogates(session, app, limit=1)), None)
     if record is None:
         return None
@@ -80,77 +76,81 @@ def find_drift(session: Session, app: str) -> Reason | None:
         return None
     since, fitted = build_windows(choose_length(later)), from_record(record)
     for operator in fitted.operators:
-        if operator.operator in since and has_changed(operator, since[operator.operator]):
-            says = check_since(operator, since[operator.operator]).says
-            return Reason("drift", f"operator {operator.operator!r}: {says.partition(', beyond chance')[0]}")
+        windows = since.get(operator.operator)
+        after = None if windows is None else profile(windows, operator.reference)
+        if windows is not None and after is not None and has_changed(recall(operator), after):
+            changes = " and ".join(list_changes(recall(operator), after)[0])
+            when = f"in {windows.start.size} windows since the fit"
+            return Cause("drift", f"operator {operator.operator!r}: {when} {changes}")
     return None
 
 
-def has_changed(operator: OperatorSurrogate, since: Windows) -> bool:
-    """Beyond chance, and by so much that an objective may not fit any more."""
-    before, after = recall(operator), profile(since, operator.reference)
-    if after is None or after.evidence != before.evidence:
+def has_changed(before: WindowProfile, after: WindowProfile) -> bool:
+    """Whether moments or rates changed beyond chance, and enough for an objective not to fit any more."""
+    if after.evidence != before.evidence:
         return False
     distance, certain = compare_rates(before.rates, after.rates)
-    return have_moments_changed(before, after) or (certain and distance >= RATES)
+    return have_moments_changed(before, after) or (certain and distance >= RATE_CHANGE)
 
 
 def have_moments_changed(before: WindowProfile, after: WindowProfile) -> bool:
     fewest = min(before.windows, after.windows)
     mean = compare_figures(before.mean, after.mean, fewest)
-    if mean.certain and abs(mean.factor - 1.0) >= MEAN:
+    if mean.certain and abs(mean.factor - 1.0) >= MEAN_CHANGE:
         return True
     if before.variance is None or after.variance is None:
         return False
     variance = compare_figures(before.variance, after.variance, fewest)
-    return variance.certain and abs(math.log(variance.factor)) >= math.log1p(VARIANCE)
+    return variance.certain and abs(math.log(variance.factor)) >= math.log1p(VARIANCE_CHANGE)
 
 
-def find_missed(session: Session, app: str, since: float, alpha: float) -> Reason | None:
-    """Of the slots since it was tuned last, however often one looks."""
+def find_missed_qos(session: Session, app: str, since: float, alpha: float) -> Cause | None:
+    """Test the slots since the last tuning against the QoS; valid however often it runs."""
     document = load_application(session, app).document
     shape, qos = shape_of(document), read_qos(tables_of(document))
     slots = load_slots(session, app, tuple(o.name for o in shape.operators), since, math.inf, find_slot(document))
     verdict = judge_slots(slots, shape, qos)
     broken, moved = verdict[verdict != UNKNOWN] == BROKEN, find_changes(slots)
     if exceeds(broken, qos.eta_v, alpha / 2.0):
-        return Reason("qos", f"R_max was broken in {share_of(broken):.1%} of {broken.size} slots since it was tuned, "
+        return Cause("qos", f"R_max was broken in {share_of(broken):.1%} of {broken.size} slots since it was tuned, "
                       f"where {qos.eta_v:.1%} is allowed")  # fmt: skip
     if exceeds(moved, qos.eta_r, alpha / 2.0):
-        return Reason("qos", f"replicas came or went in {share_of(moved):.1%} of {moved.size} slots since it was "
+        return Cause("qos", f"replicas came or went in {share_of(moved):.1%} of {moved.size} slots since it was "
                       f"tuned, where {qos.eta_r:.1%} is allowed")  # fmt: skip
     return None
 
 
-def find_wrong(session: Session, app: str, since: float) -> Reason | None:
+def find_error(session: Session, app: str, since: float) -> Cause | None:
     record = next(iter(list_surrogates(session, app, limit=1)), None)
-    says = None if record is None else say_error(session, app, record, since)
-    return None if says is None else Reason("error", says)
+    why = None if record is None else explain_error(session, app, record, since)
+    return None if why is None else Cause("error", why)
 
 
-def say_error(session: Session, app: str, record: Record, since: float, until: float = math.inf) -> str | None:
-    """What is wrong with the surrogate's predictions of the response times that scalers reported; None: nothing."""
+def explain_error(
+    session: Session, app: str, record: SurrogateRecord, since: float, until: float = math.inf
+) -> str | None:
+    """Describe the error of the surrogate's predicted response times against the reported ones; None: small."""
     fitted = from_record(record)
     speeds = find_speeds(session, app, fitted)
     for operator in fitted.operators:
         pairs = []
-        for row in list_decisions(session, app, [operator.operator], None, since, until, ROWS):
-            said = predict(operator, speeds, row.rate, row.seen.get("deployment"))
-            seen = row.response
-            whole = float(row.seen.get("completeness") or 0.0) >= COMPLETE
-            if whole and said is not None and seen is not None and seen > 0.0:
-                pairs.append((said, min(seen, MOST_OFF * said)))  # more came than could be served: off by a lot
+        for row in list_decisions(session, app, [operator.operator], None, since, until, MAX_DECISIONS):
+            predicted = predict(operator, speeds, row.rate, row.seen.get("deployment"))
+            observed = row.response
+            complete = float(row.seen.get("completeness") or 0.0) >= MIN_COMPLETENESS
+            if complete and predicted is not None and observed is not None and observed > 0.0:
+                pairs.append((predicted, min(observed, MAX_RATIO * predicted)))  # infinite where overloaded
         ratio = compare_blocks(pairs)
         if ratio is not None:
             return (
                 f"operator {operator.operator!r}: response times were predicted to be {ratio:.2f} times as long as "
-                f"they were in {len(pairs)} slots, and {OFF:.0%} is the most that they may be off"
+                f"they were in {len(pairs)} slots, and {MAX_ERROR:.0%} is the most that they may be off"
             )
     return None
 
 
 def find_speeds(session: Session, app: str, fitted: Surrogate) -> dict[str, float]:
-    """Every node type's, as seen, else as described."""
+    """Speedup by node type: measured, else described."""
     described = make_infrastructure(tables_of(load_application(session, app).document)["infrastructure"])
     return {node.name: node.speedup for node in apply_speeds(described, fitted).types}
 
@@ -158,7 +158,7 @@ def find_speeds(session: Session, app: str, fitted: Surrogate) -> dict[str, floa
 def predict(
     operator: OperatorSurrogate, speeds: Mapping[str, float], rate: float | None, deployment: Any
 ) -> float | None:
-    """The mean response time over the replicas; None where nobody can tell or where it would be luck."""
+    """Predict the mean response time over the replicas; None where it is not known or would be chance."""
     if rate is None or not rate > 0.0 or not isinstance(deployment, Mapping) or operator.replayed is None:
         return None
     counts = {name: count for name, count in deployment.items() if name in speeds and count > 0}
@@ -167,19 +167,19 @@ def predict(
         return None
     m = choose_moments(operator)
     each = rate / total
-    if any(each * m.mean / speeds[name] >= NEAR_ONE for name in counts):
+    if any(each * m.mean / speeds[name] >= MAX_UTILISATION for name in counts):
         return None
     times = [n * mg1_response(each, m.mean, m.variance, speeds[name]) for name, n in counts.items()]
     return operator.replayed.parameters["constant"] + sum(times) / total
 
 
 def compare_blocks(pairs: list[tuple[float, float]]) -> float | None:
-    """Predicted over observed, where blocks of slots agree that it is off; None where it is not."""
-    whole = len(pairs) // BLOCK
-    if whole < FEWEST_BLOCKS:
+    """Ratio of predicted to observed where blocks of slots agree on a large error; else None."""
+    whole = len(pairs) // BLOCK_SLOTS
+    if whole < MIN_BLOCKS:
         return None
-    table = np.array(pairs[: whole * BLOCK]).reshape(whole, BLOCK, 2).sum(axis=1)
+    table = np.array(pairs[: whole * BLOCK_SLOTS]).reshape(whole, BLOCK_SLOTS, 2).sum(axis=1)
     ratios = table[:, 0] / table[:, 1]
     middle = float(np.median(ratios))
-    high, low = (ratios > 1.0 + OFF).mean(), (ratios < 1.0 - OFF).mean()
-    return middle if max(high, low) >= AGREE else None
+    high, low = (ratios > 1.0 + MAX_ERROR).mean(), (ratios < 1.0 - MAX_ERROR).mean()
+    return middle if max(high, low) >= MIN_AGREEMENT else None

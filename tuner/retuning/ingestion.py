@@ -1,4 +1,4 @@
-"""Paths that an application's monitoring lies under in; its samples in the database, by Spark, out."""
+"""Read an application's monitoring files into samples, by Spark."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tuner.pipeline.session import start_session
 from tuner.pipeline.sources import detect, examine
 from tuner.pipeline.sources.found import InputFile
 from tuner.pipeline.sources.source_result import SourceResult
-from tuner.retuning.context import Hand
+from tuner.retuning.context import DaemonContext
 from tuner.store.address import find_history_folder
 
 if TYPE_CHECKING:
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 MASTER = "local[1]"
 
 
-def read_sources(hand: Hand, app: str, sources: Sequence[str], window_s: float) -> None:
-    """What is new there; Spark is started if anything is, and stays for the next time."""
-    history = find_history_folder(hand.store.address)
+def read_sources(context: DaemonContext, app: str, sources: Sequence[str], window_s: float) -> None:
+    """Ingest what is new; Spark starts only if anything is, and stays for the next time."""
+    history = find_history_folder(context.store.address)
 
     def read(spark: SparkSession, fresh: Sequence[InputFile]) -> SourceResult:
         return examine(spark, fresh, app, False)
 
-    place = IngestTarget(hand.store, app, history.absolute(), window_s)
+    place = IngestTarget(context.store, app, history.absolute(), window_s)
     ingest(lambda: start_session(MASTER), place, detect(*sources), read)

@@ -1,8 +1,8 @@
-"""All applications that are watched in; those that are due taken in hand one by one, carried on and let go of, out.
+"""Run the retuning daemon: claim the leases of applications that are due, advance each, release them.
 
-A search takes minutes, and what is on its way in must be looked at meanwhile: searches run on a thread of their own,
-one at a time, everything else in the loop. Each watch that is held is renewed while it is, by the wall clock; a daemon
-that dies is followed by another as soon as its lease has run out, or at once where that one sees the process gone.
+A search takes minutes, and stages must be checked meanwhile: searches run on a thread of their own, one at a time,
+everything else in the loop. Each lease is renewed by the wall clock while it is held. When a daemon dies, another
+claims its leases as soon as they run out, or at once where it sees that the process is gone.
 """
 
 from __future__ import annotations
@@ -14,158 +14,157 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from sqlalchemy import select
-
 from scaler.model.errors import BadInput, Retry
-from tuner.retuning.context import Clock, Hand
-from tuner.retuning.phases import attend
-from tuner.retuning.requests import is_asked
-from tuner.retuning.stages import list_moving
-from tuner.rollout.issue_orders import issue_orders, list_guards
+from tuner.retuning.context import Clock, DaemonContext, never
+from tuner.retuning.phases import advance
+from tuner.retuning.requests import is_requested
+from tuner.rollout.issue_orders import CANDIDATES, issue_orders, list_guards
 from tuner.store.connection import Store
-from tuner.store.models import ControlRow, OrdersRow
+from tuner.store.controls import list_expired_controls
+from tuner.store.objectives import list_applications_with
 from tuner.store.orders import load_orders
 from tuner.store.records import RetuningRecord
 from tuner.store.retunings import LEASE_S, claim_retuning, list_retunings, release_retuning, renew_retuning
 from tuner.store.runs import LeaseLost, name_owner
 
 log = logging.getLogger(__name__)
-EVERY_S = 0.5
-AGAIN_S, WAIT_S = 60.0, 5.0  # after a failure, and where another search is under way
+PASS_S = 0.5  # between two passes
+RETRY_S, SEARCH_WAIT_S = 60.0, 5.0  # after a failure, and where another search is under way
 GRACE_S = 10.0  # for a search to reach its next trial when the daemon is to end
 
 
 @dataclass(slots=True)
-class Desk:
-    """Which watches this daemon holds, and the thread that searches."""
+class HeldLeases:
+    """The leases that this daemon holds, and the thread of its search."""
 
     held: dict[str, RetuningRecord] = field(default_factory=dict)
     search: threading.Thread | None = None
 
-    def searches(self) -> bool:
+    def is_searching(self) -> bool:
         return self.search is not None and self.search.is_alive()
 
 
-def watch_over(
+def run_daemon(
     store: Store,
     clock: Clock = time.time,
     wait: Callable[[float], object] = time.sleep,
     owner: str | None = None,
-    ended: Callable[[], bool] = lambda: False,
-    every: float = EVERY_S,
+    ending: Callable[[], bool] = never,
+    every: float = PASS_S,
 ) -> None:
-    """Pass after pass until it is to end; then everything is let go of, and can be taken up by anybody."""
-    hand, desk = Hand(store, owner or name_owner(), clock, ended), Desk()
+    """Make passes until the end; then release every lease, for any daemon to claim."""
+    context, leases = DaemonContext(store, owner or name_owner(), clock, ending), HeldLeases()
     try:
-        while not ended():
+        while not ending():
             try:
-                make_pass(hand, desk)
+                run_pass(context, leases)
             except (Retry, BadInput) as error:  # of the database
                 log.warning("%s", error)
             except Exception:
                 log.exception("a pass over the applications failed; the next one follows")
             wait(every)
     finally:
-        if desk.search is not None:
-            desk.search.join(GRACE_S)
-        let_go_of_all(hand, desk)
+        if leases.search is not None:
+            leases.search.join(GRACE_S)
+        for record in list(leases.held.values()):
+            release(context, record, leases)
 
 
-def look_once(store: Store, clock: Clock = time.time, owner: str | None = None,
-              ended: Callable[[], bool] = lambda: False) -> list[RetuningRecord]:  # fmt: skip
-    """One pass, searches included; the watches that were attended to, as they stand then."""
-    return make_pass(Hand(store, owner or name_owner(), clock, ended), None)
+def run_once(
+    store: Store, clock: Clock = time.time, owner: str | None = None, ending: Callable[[], bool] = never
+) -> list[RetuningRecord]:
+    """Make one pass, searches included; the applications that were advanced, as they stand then."""
+    return run_pass(DaemonContext(store, owner or name_owner(), clock, ending), None)
 
 
-def make_pass(hand: Hand, desk: Desk | None) -> list[RetuningRecord]:
-    """Attend to what is due and in nobody's hand; with a desk searches are left to its thread."""
-    renew_orders(hand)
-    with hand.store.read() as session:
-        watches, moving = list_retunings(session), list_moving(session)
-    now, attended = hand.clock(), []
-    for watch in watches:
-        urgent = watch.due <= now or is_asked(watch) or (watch.phase == "idle" and watch.application in moving)
-        if hand.ended() or not urgent or (desk is not None and watch.application in desk.held):
+def run_pass(context: DaemonContext, leases: HeldLeases | None) -> list[RetuningRecord]:
+    """Advance the applications that are due and unclaimed; with leases, searches are left to their thread."""
+    reissue_orders(context)
+    with context.store.read() as session:
+        records, moving = list_retunings(session), list_applications_with(session, CANDIDATES)
+    now, advanced = context.clock(), []
+    for record in records:
+        urgent = record.due <= now or is_requested(record) or (record.phase == "idle" and record.application in moving)
+        if context.ending() or not urgent or (leases is not None and record.application in leases.held):
             continue
-        held = claim(hand, watch.application)
-        if held is not None:
-            attended.append(carry_on(hand, held, desk))
-    return attended
+        claimed = claim(context, record.application)
+        if claimed is not None:
+            advanced.append(advance_claimed(context, claimed, leases))
+    return advanced
 
 
-def claim(hand: Hand, app: str) -> RetuningRecord | None:
-    with hand.store.begin() as session:
-        return claim_retuning(session, app, hand.owner, time.time())
+def claim(context: DaemonContext, app: str) -> RetuningRecord | None:
+    with context.store.begin() as session:
+        return claim_retuning(session, app, context.owner, time.time())
 
 
-def carry_on(hand: Hand, held: RetuningRecord, desk: Desk | None) -> RetuningRecord:
-    """What is done with one application; its failure is not the others'."""
-    if desk is not None:
-        desk.held[held.application] = held
-    with renewing(hand, held):
-        watch, waits, failed = attend_safely(hand, held, searching=desk is None)
-    if desk is not None and waits and not desk.searches():
-        desk.search = threading.Thread(target=search, args=(hand, watch, desk), name="search", daemon=True)
-        desk.search.start()
-        return watch
-    return let_go(hand, watch, desk, AGAIN_S if failed else WAIT_S if waits else None)
+def advance_claimed(context: DaemonContext, claimed: RetuningRecord, leases: HeldLeases | None) -> RetuningRecord:
+    """Advance one application, then release it or hand it to the search thread."""
+    if leases is not None:
+        leases.held[claimed.application] = claimed
+    with renewed_lease(context, claimed):
+        record, waits, failed = advance_safely(context, claimed, searching=leases is None)
+    if leases is not None and waits and not leases.is_searching():
+        arguments = (context, record, leases)
+        leases.search = threading.Thread(target=run_search, args=arguments, name="search", daemon=True)
+        leases.search.start()
+        return record
+    return release(context, record, leases, RETRY_S if failed else SEARCH_WAIT_S if waits else None)
 
 
-def search(hand: Hand, watch: RetuningRecord, desk: Desk) -> None:
-    """What the thread for searches does."""
-    with renewing(hand, watch):
-        watch, _, failed = attend_safely(hand, watch, searching=True)
-    let_go(hand, watch, desk, AGAIN_S if failed else None)
+def run_search(context: DaemonContext, record: RetuningRecord, leases: HeldLeases) -> None:
+    with renewed_lease(context, record):
+        record, _, failed = advance_safely(context, record, searching=True)
+    release(context, record, leases, RETRY_S if failed else None)
 
 
-def attend_safely(hand: Hand, watch: RetuningRecord, searching: bool) -> tuple[RetuningRecord, bool, bool]:
-    """The watch, whether a search waits, and whether something failed that no step accounts for."""
+def advance_safely(
+    context: DaemonContext, record: RetuningRecord, searching: bool
+) -> tuple[RetuningRecord, bool, bool]:
+    """The record, whether a search waits, whether something failed; one application's failure stays its own."""
     try:
-        return *attend(hand, watch, searching), False
+        return *advance(context, record, searching), False
     except LeaseLost as error:
         log.warning("%s", error)
     except (Retry, BadInput) as error:
-        log.warning("%s: %s; looking again later", watch.application, error)
+        log.warning("%s: %s; trying again later", record.application, error)
     except Exception:
-        if hand.ended():  # with its processes
-            return watch, False, False
-        log.exception("%s could not be attended to; looking again later", watch.application)
-    return watch, False, True
+        if context.ending():  # with its processes
+            return record, False, False
+        log.exception("%s could not be advanced; trying again later", record.application)
+    return record, False, True
 
 
-def let_go(hand: Hand, watch: RetuningRecord, desk: Desk | None, again_s: float | None = None) -> RetuningRecord:
-    """For anybody to claim, when it is due or after so many seconds."""
-    later = {} if again_s is None else {"due": hand.clock() + again_s}
+def release(
+    context: DaemonContext, record: RetuningRecord, leases: HeldLeases | None, again_s: float | None = None
+) -> RetuningRecord:
+    """Release the lease; the application is due again when its record says, or after so many seconds."""
+    later = {} if again_s is None else {"due": context.clock() + again_s}
     try:
-        with hand.store.begin() as session:
-            return release_retuning(session, watch, **later)
-    except (Retry, BadInput) as error:  # another has it, or its lease runs out
+        with context.store.begin() as session:
+            return release_retuning(session, record, **later)
+    except (Retry, BadInput) as error:  # another daemon holds it, or it runs out
         log.warning("%s", error)
-        return watch
+        return record
     finally:
-        if desk is not None:
-            desk.held.pop(watch.application, None)
-
-
-def let_go_of_all(hand: Hand, desk: Desk) -> None:
-    for watch in list(desk.held.values()):
-        let_go(hand, watch, desk)
+        if leases is not None:
+            leases.held.pop(record.application, None)
 
 
 @contextmanager
-def renewing(hand: Hand, watch: RetuningRecord) -> Iterator[None]:
-    """Renew the lease for as long as the work takes; a write of who was taken over is refused by its fence anyway."""
+def renewed_lease(context: DaemonContext, record: RetuningRecord) -> Iterator[None]:
+    """Renew the lease while the block runs; writes of a daemon that lost it are refused by its fence anyway."""
     over = threading.Event()
 
     def renew() -> None:
         while not over.wait(LEASE_S / 4):
             try:
-                with hand.store.begin() as session:
-                    renew_retuning(session, watch, time.time())
+                with context.store.begin() as session:
+                    renew_retuning(session, record, time.time())
             except (Retry, BadInput) as error:
                 log.warning("%s", error)
 
-    thread = threading.Thread(target=renew, name=f"lease of {watch.application}", daemon=True)
+    thread = threading.Thread(target=renew, name=f"lease of {record.application}", daemon=True)
     thread.start()
     try:
         yield
@@ -174,31 +173,26 @@ def renewing(hand: Hand, watch: RetuningRecord) -> Iterator[None]:
         thread.join()
 
 
-def renew_orders(hand: Hand) -> None:
-    """Tell scalers of controls that have run out by themselves."""
-    now = hand.clock()
-    query = (
-        select(ControlRow.application)
-        .join(OrdersRow, OrdersRow.application == ControlRow.application)
-        .where(ControlRow.until <= now, ControlRow.until > OrdersRow.issued, ControlRow.ended.is_(None))
-    )
-    with hand.store.read() as session:
+def reissue_orders(context: DaemonContext) -> None:
+    """Write new orders where controls have run out by themselves."""
+    now = context.clock()
+    with context.store.read() as session:
         found = [
             app
-            for app in session.scalars(query.distinct())
+            for app in list_expired_controls(session, now)
             if (orders := load_orders(session, app)) and orders.document.get("guards") != list_guards(session, app, now)
         ]
     for app in found:
-        with hand.store.begin() as session:
+        with context.store.begin() as session:
             issue_orders(session, app, now)
 
 
 @contextmanager
-def daemon_beside(store: Store, clock: Clock = time.time) -> Iterator[threading.Thread]:
-    """The daemon on a thread of its own for as long as the block takes, as `tuner serve` has it."""
+def daemon_thread(store: Store, clock: Clock = time.time) -> Iterator[threading.Thread]:
+    """Run the daemon on a thread for as long as the block runs, as `tuner serve` does."""
     stop = threading.Event()
-    work = {"store": store, "clock": clock, "wait": stop.wait, "ended": stop.is_set}
-    thread = threading.Thread(target=watch_over, kwargs=work, name="retuning", daemon=True)
+    work = {"store": store, "clock": clock, "wait": stop.wait, "ending": stop.is_set}
+    thread = threading.Thread(target=run_daemon, kwargs=work, name="retuning", daemon=True)
     thread.start()
     try:
         yield thread

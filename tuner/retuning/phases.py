@@ -1,9 +1,9 @@
-"""A watch in hand in; the application carried on as far as it goes now, every step committed with where it stands, out.
+"""Advance one application's retuning by its phases; each is committed before the next starts.
 
-idle -> ingest -> fit -> check -> tune -> compare -> (shadow -> canary -> full) -> idle. Whoever takes the watch up next
-goes on where it stands: a step that was not committed is done again, one that was is not. A search is named by its run,
-made in the transaction that names it, so that none is begun twice; an objective is pushed in the transaction that says
-so. What fails ends in "not tuned" with a reason, and is tried again later.
+idle -> ingest -> fit -> check -> tune -> compare -> (shadow -> canary -> full) -> idle. Whoever claims the lease next
+continues from the last committed phase. A search is named by its run, which is made in the transaction that names it,
+so that none starts twice; an objective is pushed in the transaction that says so. A failure ends in "not tuned" with a
+reason, and is tried again later.
 """
 
 from __future__ import annotations
@@ -13,24 +13,26 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
-from typing import Any
 
 from scaler.model.errors import BadInput, Retry
-from tuner.retuning.context import Hand, Interrupted, give_up, note, settings_of
-from tuner.retuning.due import find_reason, say_error
+from tuner.retuning.context import DaemonContext, DaemonEvent, Interrupted, abandon, commit_phase, settings_of
+from tuner.retuning.due import explain_error, find_cause
 from tuner.retuning.refit import explain_health, refit
-from tuner.retuning.requests import SEARCHING, STEERING, TUNE, fulfil, take_tuning
-from tuner.retuning.stages import find_moving, watch_stage
-from tuner.rollout.improvement import compare as weigh
-from tuner.rollout.improvement import find_alike
-from tuner.rollout.push import DAEMON, add_evidence, push
+from tuner.retuning.requests import SEARCHING, STEERING, TUNE, apply_requests, start_requested
+from tuner.retuning.stages import advance_stage, find_moving
+from tuner.retuning.state import Cause, state_of
+from tuner.rollout.improvement import compare, find_similar
+from tuner.rollout.push import DAEMON, push
+from tuner.rollout.tuning_requests import TuningRequest
 from tuner.search.search_plan import TuneOptions, freeze_settings, load_plan
 from tuner.search.tuning_run import TuningResult, find_proposed
-from tuner.search.tuning_run import tune as search
+from tuner.search.tuning_run import tune as run_search
 from tuner.store.applications import load_application
+from tuner.store.connection import Session
 from tuner.store.events import add_event
-from tuner.store.objectives import find_full_objective, list_objectives, load_objective
-from tuner.store.records import EventRecord, ObjectiveRecord, RetuningRecord, Trial, TuningRun
+from tuner.store.objective_evidence import ObjectiveEvidence, Reversion
+from tuner.store.objectives import find_full_objective, list_objectives, load_objective, merge_evidence
+from tuner.store.records import ApplicationVersion, EventRecord, ObjectiveRecord, RetuningRecord, Trial, TuningRun
 from tuner.store.retunings import find_retuning, update_retuning
 from tuner.store.runs import LeaseLost, claim_run, load_run, start_run
 from tuner.store.samples import load_samples
@@ -38,149 +40,147 @@ from tuner.store.surrogates import load_surrogate, save_surrogate
 from tuner.surrogate.surrogate_records import to_record
 
 log = logging.getLogger(__name__)
-HELD_RETRY_S = 60.0  # before looking again at a search that another process carries on
+RETRY_S = 60.0  # before trying again what another process does, or what may work in a moment
 DAY_S = 86_400.0
 INSTALL_SPARK = "pip install 'stream-scaler[spark]'"
 
 
-def attend(hand: Hand, watch: RetuningRecord, searching: bool = True) -> tuple[RetuningRecord, bool]:
-    """Do what is to be done now; whether a search is left to do, which takes long, where it may not be done here."""
-    watch = fulfil(hand, watch)
-    moving = watch_stage(hand, watch)
-    if moving is not None:
-        return moving, False
-    if watch.phase not in SEARCHING:
-        watch = look(hand, watch)
-    while watch.phase in SEARCHING and not hand.ended() and not watch.detail.get("paused"):
+def advance(context: DaemonContext, record: RetuningRecord, searching: bool = True) -> tuple[RetuningRecord, bool]:
+    """Advance as far as possible; and whether a search is left to do, which takes long, where it may not run here."""
+    record = apply_requests(context, record)
+    moved = advance_stage(context, record)
+    if moved is not None:
+        return moved, False
+    if record.phase not in SEARCHING:
+        record = check_due(context, record)
+    while record.phase in SEARCHING and not context.ending() and state_of(record).paused_by is None:
         if not searching:
-            return watch, True
+            return record, True
         try:
-            watch = step(hand, watch)
+            record = run_phase(context, record)
         except Interrupted:
-            return note(hand, watch, due=hand.clock()), False
-        if watch.due > hand.clock():
+            return commit_phase(context, record, due=context.clock()), False
+        if record.due > context.clock():
             break
-    return watch, False
+    return record, False
 
 
-def look(hand: Hand, watch: RetuningRecord) -> RetuningRecord:
-    """Whether there is a reason to tune."""
-    now, settings = hand.clock(), settings_of(watch)
-    if TUNE in watch.asked:
-        return take_tuning(hand, watch)
-    with hand.store.read() as session:
-        reason = find_reason(session, settings, watch, now)
-    if reason is None:
-        tuned, wait = watch.detail.get("tuned"), settings.check_s
+def check_due(context: DaemonContext, record: RetuningRecord) -> RetuningRecord:
+    """Start a search where there is a cause; else set when to check again."""
+    now, settings = context.clock(), settings_of(record)
+    if TUNE in record.asked:
+        return start_requested(context, record)
+    with context.store.read() as session:
+        cause = find_cause(session, record.application, settings, state_of(record), now)
+    if cause is None:
+        tuned, pause = state_of(record).tuned, settings.check_s
         if tuned is not None:
-            wait = min(wait, max(1.0, tuned + settings.period_s - now))
-        return note(hand, watch, "idle", now + wait)
+            pause = min(pause, max(1.0, tuned + settings.period_s - now))
+        return commit_phase(context, record, phase="idle", due=now + pause)
     event = None
-    if reason.kind in ("drift", "error", "qos"):
-        event = ("drift", f"{watch.application} is due for a tuning: {reason.why}", {"kind": reason.kind})
-    cause = {"kind": reason.kind, "why": reason.why}
-    return note(hand, watch, "ingest", now, event, cause=cause, says=reason.why, wish=None, run=None, version=None)
+    if cause.kind in ("drift", "error", "qos"):
+        event = DaemonEvent("drift", f"{record.application} is due for a tuning: {cause.why}", {"kind": cause.kind})
+    return commit_phase(context, record, lambda state: state.start_search(cause), "ingest", now, event)
 
 
-def step(hand: Hand, watch: RetuningRecord) -> RetuningRecord:
-    """One phase of a search."""
+def run_phase(context: DaemonContext, record: RetuningRecord) -> RetuningRecord:
+    """Run one phase of a search."""
     try:
-        return STEPS[watch.phase](hand, watch)
+        return PHASES[record.phase](context, record)
     except (LeaseLost, Interrupted):
         raise
     except BadInput as error:
-        return give_up(hand, watch, str(error))
+        return abandon(context, record, str(error))
     except Retry as error:
-        log.warning("%s: %s; trying again", watch.application, error)
-        return note(hand, watch, due=hand.clock() + HELD_RETRY_S)
+        log.warning("%s: %s; trying again", record.application, error)
+        return commit_phase(context, record, due=context.clock() + RETRY_S)
     except Exception as error:
-        log.exception("%s: phase %s failed", watch.application, watch.phase)
-        return give_up(hand, watch, f"the phase {watch.phase} failed by a fault of the program ({error!r})")
+        log.exception("%s: phase %s failed", record.application, record.phase)
+        return abandon(context, record, f"the phase {record.phase} failed by a fault of the program ({error!r})")
 
 
-def ingest(hand: Hand, watch: RetuningRecord) -> RetuningRecord:
-    sources = settings_of(watch).sources
-    if sources:
+def ingest(context: DaemonContext, record: RetuningRecord) -> RetuningRecord:
+    settings = settings_of(record)
+    if settings.sources:
         if find_spec("pyspark") is None:
             raise BadInput("sources are set, and reading them needs Spark; install it: " + INSTALL_SPARK)
         from tuner.retuning.ingestion import read_sources  # brings pyspark along
 
-        read_sources(hand, watch.application, sources, settings_of(watch).window_s)
-    return note(hand, watch, "fit")
+        read_sources(context, record.application, settings.sources, settings.window_s)
+    return commit_phase(context, record, phase="fit")
 
 
-def fit(hand: Hand, watch: RetuningRecord) -> RetuningRecord:
-    with hand.store.read() as session:
-        fitted = refit(session, watch.application, settings_of(watch), hand.clock())
+def fit(context: DaemonContext, record: RetuningRecord) -> RetuningRecord:
+    with context.store.read() as session:
+        fitted = refit(session, record.application, settings_of(record), context.clock())
     if fitted is None:
-        return note(hand, watch, "check")
-    record = to_record(fitted, hand.clock())
-
-    def save(session: Any) -> None:
-        save_surrogate(session, record)
-
-    return note(hand, watch, "check", also=save)
+        return commit_phase(context, record, phase="check")
+    surrogate = to_record(fitted, context.clock())
+    return commit_phase(context, record, phase="check", work=lambda session: save_surrogate(session, surrogate))
 
 
-def check(hand: Hand, watch: RetuningRecord) -> RetuningRecord:
-    """Nothing is tuned on what failed a check, or does not predict what scalers saw."""
-    with hand.store.read() as session:
-        record = load_surrogate(session, watch.application)
-        wrong = explain_health(record) if record.health == "fail" else None
-        wrong = wrong or say_error(session, watch.application, record, record.start, record.end)
-    return note(hand, watch, "tune") if wrong is None else give_up(hand, watch, wrong)
+def check(context: DaemonContext, record: RetuningRecord) -> RetuningRecord:
+    """Refuse to tune on a surrogate that failed a check, or does not predict the observed response times."""
+    with context.store.read() as session:
+        surrogate = load_surrogate(session, record.application)
+        wrong = explain_health(surrogate) if surrogate.health == "fail" else None
+        wrong = wrong or explain_error(session, record.application, surrogate, surrogate.start, surrogate.end)
+    return commit_phase(context, record, phase="tune") if wrong is None else abandon(context, record, wrong)
 
 
-def tune(hand: Hand, watch: RetuningRecord) -> RetuningRecord:
-    """Begin the search, or go on with the one that was begun; what it found is in the database when this returns."""
-    if "run" not in watch.detail:
-        watch, run = begin(hand, watch)
+def tune(context: DaemonContext, record: RetuningRecord) -> RetuningRecord:
+    """Start the search, or resume the one under way; its result is in the database when this returns."""
+    run_id = state_of(record).run_id
+    if run_id is None:
+        record, run = start_search(context, record)
     else:
-        with hand.store.begin() as session:
-            there = load_run(session, watch.detail["run"])
-            claimed = claim_run(session, watch.detail["run"], hand.owner, time.time())
-            found = find_proposed(session, watch.application, watch.detail["run"])
-        if there.state == "done":
-            return finish(hand, watch, there, TuningResult(there, (), found))
-        if claimed is None and there.state == "running":
-            return note(hand, watch, due=hand.clock() + HELD_RETRY_S, says=f"another process carries run {there.id} on")
+        with context.store.begin() as session:
+            stored = load_run(session, run_id)
+            claimed = claim_run(session, run_id, context.owner, time.time())
+            found = find_proposed(session, record.application, run_id)
+        if stored.state == "done":
+            return end_search(context, record, TuningResult(stored, (), found))
+        if claimed is None and stored.state == "running":
+            message = f"another process carries run {stored.id} on"
+            due = context.clock() + RETRY_S
+            return commit_phase(context, record, lambda state: replace(state, message=message), due=due)
         if claimed is None:
-            return give_up(hand, watch, f"run {there.id} was {there.state} ({there.failure or 'no reason was kept'})")
+            why = f"run {stored.id} was {stored.state} ({stored.failure or 'no reason was kept'})"
+            return abandon(context, record, why)
         run = claimed
-    ended = search(hand.store, watch.application, run, stopping(hand, watch), settings_of(watch).seconds)
-    return finish(hand, watch, ended.run, ended)
+    stop_if = interrupt_for(context, record)
+    result = run_search(context.store, record.application, run, stop_if, settings_of(record).seconds)
+    return end_search(context, record, result)
 
 
-def begin(hand: Hand, watch: RetuningRecord) -> tuple[RetuningRecord, TuningRun]:
-    settings, wish, count = settings_of(watch), watch.detail.get("wish") or {}, int(watch.detail.get("searches", 0))
-    wanted = TuneOptions(
-        engine=wish.get("engine", settings.engine),
-        budget=wish.get("budget", settings.budget),
-        seed=wish.get("seed", count),
+def start_search(context: DaemonContext, record: RetuningRecord) -> tuple[RetuningRecord, TuningRun]:
+    """Make the run in the transaction that names it in the state."""
+    settings, state = settings_of(record), state_of(record)
+    request, cause = state.request or TuningRequest(), state.cause or Cause()
+    options = TuneOptions(
+        engine=settings.engine if request.engine is None else request.engine,
+        budget=settings.budget if request.budget is None else request.budget,
+        seed=state.searches if request.seed is None else request.seed,
         batch=settings.batch,
         held_out=settings.held_out,
     )
-    with hand.store.read() as session:
-        version = load_application(session, watch.application)
-        version = prefer_monitored(session, version)
-        asked = freeze_settings(session, watch.application, version, {}, wanted)
+    with context.store.read() as session:
+        version = prefer_monitored(session, load_application(session, record.application))
+        frozen = freeze_settings(session, record.application, version, {}, options)
     assert version.id is not None
-    new = TuningRun(version.id, wanted.engine, wanted.seed, wanted.budget, time.time(), asked)
-    kept: list[TuningRun] = []
-    now, cause = hand.clock(), watch.detail.get("cause", {})
-    with hand.store.begin() as session:
-        kept.append(start_run(session, new, hand.owner, time.time()))
-        detail = {**watch.detail, "run": kept[0].id, "searches": count + 1}
-        watch = update_retuning(session, watch, detail=detail)
-        says = f"tuning {watch.application} (run {kept[0].id}): {cause.get('why', '')}"
-        add_event(
-            session, EventRecord(watch.application, now, DAEMON, "tuning started", says, {"run": kept[0].id, **cause})
-        )
-    return watch, kept[0]
+    new = TuningRun(version.id, options.engine, options.seed, options.budget, time.time(), frozen)
+    with context.store.begin() as session:
+        run = start_run(session, new, context.owner, time.time())
+        changed = replace(state, run_id=run.id, searches=state.searches + 1)
+        record = update_retuning(session, record, detail=changed.to_json())
+        message = f"tuning {record.application} (run {run.id}): {cause.why}"
+        about = {"run": run.id, "kind": cause.kind, "why": cause.why}
+        add_event(session, EventRecord(record.application, context.clock(), DAEMON, "tuning started", message, about))
+    return record, run
 
 
-def prefer_monitored(session: Any, version: Any) -> Any:
-    """Without the trace of the description, where a day or more was monitored: that is what comes now."""
+def prefer_monitored(session: Session, version: ApplicationVersion) -> ApplicationVersion:
+    """Leave out the described trace where a day or more was monitored: that is the present arrival rate."""
     if "trace" not in version.document:
         return version
     samples = load_samples(session, version.application)
@@ -189,82 +189,83 @@ def prefer_monitored(session: Any, version: Any) -> Any:
     return replace(version, document={k: v for k, v in version.document.items() if k != "trace"})
 
 
-def stopping(hand: Hand, watch: RetuningRecord) -> Callable[[Trial, Sequence[Trial]], None]:
-    """Raises between two trials where the daemon is to end, a person wants something, or an objective is on its way."""
+def interrupt_for(context: DaemonContext, record: RetuningRecord) -> Callable[[Trial, Sequence[Trial]], None]:
+    """Interrupt the search between two trials for the daemon's end, a person's request, or a moving objective."""
 
     def on_trial(trial: Trial, trials: Sequence[Trial]) -> None:
-        if hand.ended():
+        if context.ending():
             raise Interrupted
-        with hand.store.read() as session:
-            there = find_retuning(session, watch.application)
-            moving = find_moving(session, watch.application)
-        if moving is not None or (there is not None and any(word in there.asked for word in STEERING)):
+        with context.store.read() as session:
+            stored = find_retuning(session, record.application)
+            moving = find_moving(session, record.application)
+        if moving is not None or (stored is not None and any(word in stored.asked for word in STEERING)):
             raise Interrupted
 
     return on_trial
 
 
-def finish(hand: Hand, watch: RetuningRecord, run: TuningRun, ended: Any) -> RetuningRecord:
-    """On to the comparison where something was found."""
-    now, found = hand.clock(), ended.objective
+def end_search(context: DaemonContext, record: RetuningRecord, result: TuningResult) -> RetuningRecord:
+    """Go on to the comparison where the search proposed an objective."""
+    now, run, found = context.clock(), result.run, result.objective
     if found is not None:
-        says = f"run {run.id} of {watch.application} found objective {found.version}"
-        event = ("tuning ended", says, {"run": run.id, "version": found.version})
-        return note(hand, watch, "compare", event=event, version=found.version)
-    near = "" if ended.nearest is None else f"; trial {ended.nearest.number} came nearest"
-    says = f"run {run.id} of {watch.application} found nothing that keeps the constraints{near}"
-    event = ("tuning ended", says, {"run": run.id, "version": None})
-    due = now + settings_of(watch).check_s
-    return note(hand, watch, "idle", due, event, tuned=now, says=says, run=None, version=None, wish=None, fails=None)
+        message = f"run {run.id} of {record.application} found objective {found.version}"
+        event = DaemonEvent("tuning ended", message, {"run": run.id, "version": found.version})
+        version = found.version
+        return commit_phase(context, record, lambda state: replace(state, version=version), "compare", event=event)
+    near = "" if result.nearest is None else f"; trial {result.nearest.number} came nearest"
+    message = f"run {run.id} of {record.application} found nothing that keeps the constraints{near}"
+    event = DaemonEvent("tuning ended", message, {"run": run.id, "version": None})
+    due = now + settings_of(record).check_s
+    return commit_phase(context, record, lambda state: state.end_search(now, message), "idle", due, event)
 
 
-def compare(hand: Hand, watch: RetuningRecord) -> RetuningRecord:
-    """Let it in beside the standing one, if it is better beyond the noise; both, or neither, with the reason."""
-    app, now, settings = watch.application, hand.clock(), settings_of(watch)
-    with hand.store.read() as session:
-        found = load_objective(session, app, watch.detail["version"])
-        alike = find_alike(found, list_objectives(session, app, ("reverted",)))
+def compare_found(context: DaemonContext, record: RetuningRecord) -> RetuningRecord:
+    """Push the proposed objective to shadow if it is better beyond the noise; record the reason in either case."""
+    app, now, settings, version = record.application, context.clock(), settings_of(record), state_of(record).version
+    with context.store.read() as session:
+        found = load_objective(session, app, version or 0)
+        evidence = ObjectiveEvidence.from_json(found.evidence)
+        similar = find_similar(found, list_objectives(session, app, ("reverted",)))
         standing = find_full_objective(session, app)
-        plan = load_plan(session, app, load_run(session, found.evidence["run"])) if alike is None else None
-    done: dict[str, Any] = {"tuned": now, "run": None, "version": None, "wish": None, "fails": None}
-    if alike is not None or plan is None:
-        return note(
-            hand, watch, "idle", now + settings.check_s, say_not(found, explain_alike(found, alike)), says=None, **done
-        )
-    seen = weigh(plan, found, standing, settings.gain)
-    better = {**seen.figures, "why": seen.why}
-    if not seen.better:
+        plan = None
+        if similar is None and evidence.run_id is not None:
+            plan = load_plan(session, app, load_run(session, evidence.run_id))
+    later = now + settings.check_s
+    if similar is not None or plan is None:
+        event = explain_rejection(found, explain_similar(found, similar))
+        return commit_phase(context, record, lambda state: state.end_search(now, None), "idle", later, event)
+    better = compare(plan, found, standing, settings.gain)
+    changed = replace(evidence, better=better).to_json()
 
-        def keep(session: Any) -> None:
-            add_evidence(session, found, better=better)
+    def work(session: Session) -> None:
+        merge_evidence(session, found, changed)
+        if better.is_better:
+            push(session, app, found.version or 0, "shadow", DAEMON, better.why, now)
 
-        return note(hand, watch, "idle", now + settings.check_s, say_not(found, seen.why), keep, says=seen.why, **done)
-
-    def let_in(session: Any) -> None:
-        add_evidence(session, found, better=better)
-        push(session, app, found.version or 0, "shadow", DAEMON, seen.why, now)
-
-    return note(hand, watch, "shadow", now, None, let_in, says=seen.why, **done)
-
-
-def say_not(found: ObjectiveRecord, why: str) -> tuple[str, str, dict[str, Any]]:
-    says = f"objective {found.version} of {found.application} is not pushed: {why}"
-    return "not tuned", says, {"version": found.version, "why": why}
+    if better.is_better:
+        return commit_phase(context, record, lambda state: state.end_search(now, better.why), "shadow", now, work=work)
+    event = explain_rejection(found, better.why)
+    return commit_phase(context, record, lambda state: state.end_search(now, better.why), "idle", later, event, work)
 
 
-def explain_alike(found: ObjectiveRecord, alike: ObjectiveRecord | None) -> str:
-    version = None if alike is None else alike.version
-    why = "" if alike is None else alike.evidence.get("reverted", {}).get("why", "")
-    same = alike is not None and found.surrogate_id is not None and alike.surrogate_id == found.surrogate_id
+def explain_rejection(found: ObjectiveRecord, why: str) -> DaemonEvent:
+    message = f"objective {found.version} of {found.application} is not pushed: {why}"
+    return DaemonEvent("not tuned", message, {"version": found.version, "why": why})
+
+
+def explain_similar(found: ObjectiveRecord, similar: ObjectiveRecord | None) -> str:
+    version = None if similar is None else similar.version
+    reverted = (None if similar is None else ObjectiveEvidence.from_json(similar.evidence).reverted) or Reversion()
+    same = similar is not None and found.surrogate_id is not None and similar.surrogate_id == found.surrogate_id
     how = "stems from the same surrogate as" if same else "says nearly the same as"
-    return f"it {how} objective {version}, which was rolled back ({why})"
+    return f"it {how} objective {version}, which was rolled back ({reverted.why})"
 
 
-STEPS: dict[str, Callable[[Hand, RetuningRecord], RetuningRecord]] = {
+PHASES: dict[str, Callable[[DaemonContext, RetuningRecord], RetuningRecord]] = {
     "ingest": ingest,
     "fit": fit,
     "check": check,
     "tune": tune,
-    "compare": compare,
+    "compare": compare_found,
 }
-assert tuple(STEPS) == SEARCHING
+assert tuple(PHASES) == SEARCHING

@@ -1,4 +1,4 @@
-"""An application's samples in; a surrogate of the longest stretch that no drift runs through, or what is wrong, out."""
+"""Fit a surrogate on the longest stretch of an application's samples without drift."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tuner.scenario.description import tables_of
 from tuner.scenario.scenario import make_infrastructure
 from tuner.store.applications import load_application
 from tuner.store.connection import Session
-from tuner.store.records import SurrogateRecord as Record
+from tuner.store.records import SurrogateRecord
 from tuner.store.samples import load_samples
 from tuner.store.surrogates import list_surrogates
 from tuner.surrogate.checks import LATER
@@ -26,14 +26,14 @@ from tuner.surrogate.service_moments import list_services
 from tuner.surrogate.surrogate import Surrogate, worst
 from tuner.surrogate.surrogate_records import from_record
 
-PARTS = (0.5, 0.25, 0.125)  # of the stretch, its end: tried where the whole is of two minds
-LEAST = 30  # windows of a stretch, of whose last ones nothing could be told otherwise
-FITS = 6  # earlier fits, whose ends are tried as well: what had not drifted by then may have since
+TAIL_SHARES = (0.5, 0.25, 0.125)  # of all samples: stretches that are tried where the whole has a drift
+MIN_WINDOWS = 30  # of a stretch, for its last windows to be compared with those before
+MAX_FITS = 6  # earlier fits, whose ends start stretches as well: drift may have begun there
 
 
 def refit(session: Session, app: str, settings: RetuningSettings, now: float) -> Surrogate | None:
-    """None where the newest surrogate has seen all that there is."""
-    earlier = list_surrogates(session, app, limit=FITS)
+    """Fit anew; None where the newest surrogate has seen all samples."""
+    earlier = list_surrogates(session, app, limit=MAX_FITS)
     samples = load_samples(session, app, since=now - settings.history_s)
     if not samples:
         raise BadInput(f"no scaler of {app!r} reported a sample, and none was read, so that nothing is known of it")
@@ -43,16 +43,20 @@ def refit(session: Session, app: str, settings: RetuningSettings, now: float) ->
 
 
 def fit_stretches(session: Session, app: str, samples: list[Sample], ends: Sequence[float]) -> Surrogate:
-    """Of the longest stretch up to now that is steady, and passes its checks if any does; refused where none is.
+    """Fit the longest stretch without drift up to now whose surrogate passes its checks, else the longest of all.
 
-    Tried are all of it, what came since earlier fits, and its last parts. Whether a stretch is steady is known before
-    it is fitted, which takes long.
+    Stretches start at the first sample, at the ends of earlier fits, and at shares of the whole. Drift is tested before
+    the fit, which takes long. Refused where every stretch has drift.
     """
 
     types = make_infrastructure(tables_of(load_application(session, app).document)["infrastructure"]).types
     own = choose_length(samples)
     first, last = min(sample.start for sample in own), max(sample.end for sample in own)
-    starts = {first, *(last - part * (last - first) for part in PARTS), *(end for end in ends if first < end < last)}
+    starts = {
+        first,
+        *(last - part * (last - first) for part in TAIL_SHARES),
+        *(end for end in ends if first < end < last),
+    }
     tried: list[Surrogate] = []
     for start in sorted(starts):
         part = [sample for sample in own if sample.start >= start]
@@ -69,17 +73,17 @@ def fit_stretches(session: Session, app: str, samples: list[Sample], ends: Seque
 
 
 def is_steady(windows: Windows) -> bool:
-    """Whether the last windows are like those before them: what is not may be of two minds, and right about neither."""
+    """Whether the last windows are like those before: a surrogate of two regimes is right about neither."""
     index, reference = np.arange(windows.start.size), list_services(windows)[1]
     cut = math.ceil(index.size * (1.0 - LATER))
     before, after = (profile(filter_windows(windows, side), reference) for side in (index < cut, index >= cut))
-    if index.size < LEAST or before is None or after is None:
-        return index.size >= LEAST  # what nobody can compare is left to the checks
+    if index.size < MIN_WINDOWS or before is None or after is None:
+        return index.size >= MIN_WINDOWS  # what cannot be compared is left to the checks
     return not have_moments_changed(before, after)
 
 
-def explain_health(record: Record) -> str:
-    """The checks that failed, in their own words."""
+def explain_health(record: SurrogateRecord) -> str:
+    """Name the checks that failed, with their messages."""
     failed = [check for check in from_record(record).checks if check.verdict == "fail"]
     told = "; ".join(f"{check.operator}, {check.name}: {check.says}" for check in failed[:3])
     return f"surrogate {record.number} failed a check ({told})"

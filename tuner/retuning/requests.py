@@ -1,87 +1,85 @@
-"""What people asked of the daemons in; done, with who asked for it, out."""
+"""Apply people's requests to an application's retuning; who asked is recorded with what was done."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable
+from dataclasses import replace
 
-from tuner.retuning.context import Hand, note, settings_of
+from tuner.retuning.context import DaemonContext, DaemonEvent, commit_phase, settings_of
+from tuner.retuning.state import Cause, state_of
+from tuner.rollout.tuning_requests import TuningRequest
+from tuner.store.connection import Session
 from tuner.store.records import RetuningRecord
 from tuner.store.retunings import find_retuning, remove_requests
 from tuner.store.runs import claim_run, end_run
 
 STEERING = ("pause", "resume", "stop")
 TUNE = "tune"
-SEARCHING = ("ingest", "fit", "check", "tune", "compare")  # phases between being due and an objective on its way
+SEARCHING = ("ingest", "fit", "check", "tune", "compare")  # phases between being due and a candidate
 
 
-def is_asked(watch: RetuningRecord) -> bool:
-    """Whether something is asked that can be done now: a tuning waits for what is under way."""
-    return any(word in watch.asked for word in STEERING) or (TUNE in watch.asked and watch.phase == "idle")
+def is_requested(record: RetuningRecord) -> bool:
+    """Whether a request can be applied now: one to tune waits for what is under way."""
+    return any(word in record.asked for word in STEERING) or (TUNE in record.asked and record.phase == "idle")
 
 
-def fulfil(hand: Hand, watch: RetuningRecord) -> RetuningRecord:
-    """Pause, go on, stop: in the order in which they were asked for."""
-    wishes = [(word, watch.asked[word]) for word in STEERING if word in watch.asked]
-    for word, wish in sorted(wishes, key=lambda one: told_of(one[1]).get("when", 0.0)):
-        who = told_of(wish).get("who", "somebody")
+def apply_requests(context: DaemonContext, record: RetuningRecord) -> RetuningRecord:
+    """Pause, resume and stop, in the order of the requests."""
+    requests = [(word, TuningRequest.from_json(record.asked[word])) for word in STEERING if word in record.asked]
+    for word, request in sorted(requests, key=lambda one: one[1].when):
+        who = request.who
         if word == "stop":
-            watch = stop(hand, watch, who)
+            record = stop(context, record, who)
         elif word == "pause":
-            event = ("paused", f"{who} paused the retuning of {watch.application}", {"who": who})
-            watch = note(hand, watch, event=event, also=taking(watch, word), paused=who)
+            event = DaemonEvent("paused", f"{who} paused the retuning of {record.application}", {"who": who})
+            record = commit_phase(
+                context, record, lambda state, who=who: replace(state, paused_by=who), event=event,  # type: ignore[misc]
+                work=removal_of(record, word),
+            )  # fmt: skip
         else:
-            event = ("resumed", f"{who} let the retuning of {watch.application} go on", {"who": who})
-            watch = note(hand, watch, due=hand.clock(), event=event, also=taking(watch, word), paused=None)
-    return watch if not wishes else reread(hand, watch)
+            event = DaemonEvent("resumed", f"{who} let the retuning of {record.application} go on", {"who": who})
+            record = commit_phase(
+                context, record, lambda state: replace(state, paused_by=None), due=context.clock(), event=event,
+                work=removal_of(record, word),
+            )  # fmt: skip
+    return reload_requests(context, record) if requests else record
 
 
-def stop(hand: Hand, watch: RetuningRecord, who: str) -> RetuningRecord:
-    """End the search that is under way; it is not resumed."""
-    run_id = watch.detail.get("run")
+def stop(context: DaemonContext, record: RetuningRecord, who: str) -> RetuningRecord:
+    """End the search under way for good."""
+    run_id = state_of(record).run_id
 
-    def work(session: Any) -> None:
-        taking(watch, "stop")(session)
-        run = None if run_id is None else claim_run(session, run_id, hand.owner, time.time())
+    def work(session: Session) -> None:
+        remove_requests(session, record, ("stop",))
+        run = None if run_id is None else claim_run(session, run_id, context.owner, time.time())
         if run is not None:
             end_run(session, run, "stopped", time.time(), f"stopped by {who}")
 
-    if watch.phase not in SEARCHING:
-        return note(hand, watch, also=work)
-    now = hand.clock()
-    says = f"{who} stopped the tuning of {watch.application}"
-    event = ("tuning ended", says, {"who": who, "run": run_id})
-    return note(
-        hand, watch, "idle", now + settings_of(watch).check_s, event, work, run=None, version=None, wish=None,
-        tuned=now, says=says,
-    )  # fmt: skip
+    if record.phase not in SEARCHING:
+        return commit_phase(context, record, work=work)
+    now, message = context.clock(), f"{who} stopped the tuning of {record.application}"
+    event = DaemonEvent("tuning ended", message, {"who": who, "run": run_id})
+    due = now + settings_of(record).check_s
+    return commit_phase(context, record, lambda state: state.stop_search(now, message), "idle", due, event, work)
 
 
-def take_tuning(hand: Hand, watch: RetuningRecord) -> RetuningRecord:
-    """Begin what a person asked for."""
-    wish = told_of(watch.asked[TUNE])
-    asked = {key: wish[key] for key in ("budget", "engine", "seed") if wish.get(key) is not None}
-    cause = {"kind": "asked", "why": f"{wish.get('who', 'somebody')} asked for it"}
-    noted = note(hand, watch, "ingest", also=taking(watch, TUNE), cause=cause, wish=asked, says=cause["why"])
-    return reread(hand, noted)
+def start_requested(context: DaemonContext, record: RetuningRecord) -> RetuningRecord:
+    """Start the search that a person asked for."""
+    request = TuningRequest.from_json(record.asked[TUNE])
+    cause = Cause("asked", f"{request.who} asked for it")
+    started = commit_phase(
+        context, record, lambda state: state.start_search(cause, request), "ingest", work=removal_of(record, TUNE)
+    )
+    return reload_requests(context, started)
 
 
-def taking(watch: RetuningRecord, word: str) -> Any:
-    def work(session: Any) -> None:
-        remove_requests(session, watch, (word,))
-
-    return work
+def removal_of(record: RetuningRecord, word: str) -> Callable[[Session], object]:
+    return lambda session: remove_requests(session, record, (word,))
 
 
-def reread(hand: Hand, watch: RetuningRecord) -> RetuningRecord:
-    """With the wishes that are left."""
-    from dataclasses import replace
-
-    with hand.store.read() as session:
-        there = find_retuning(session, watch.application)
-    return watch if there is None else replace(watch, asked=there.asked, settings=there.settings)
-
-
-def told_of(wish: Any) -> Mapping[str, Any]:
-    return wish if isinstance(wish, Mapping) else {}
+def reload_requests(context: DaemonContext, record: RetuningRecord) -> RetuningRecord:
+    """The record with the requests that are left."""
+    with context.store.read() as session:
+        stored = find_retuning(session, record.application)
+    return record if stored is None else replace(record, asked=stored.asked, settings=stored.settings)

@@ -1,97 +1,85 @@
-"""What a search found and what stands in; whether it is better beyond the noise, and why, out.
+"""Compare a proposed objective with the one in full use: is it better beyond the noise, and why.
 
-Both are replayed over the same slots with the same seeds (common random numbers), so that what is compared is the
-difference seed by seed. Where nothing stands yet, equal shares and weights do.
+Both are replayed over the same slots with the same seeds (common random numbers), so that the difference is compared
+seed by seed. Before there is one in full use, equal shares and weights stand for it.
 
-A scaler that pursues a standing objective believes the moments that came with it. Up to its bound b it lets a replica
-take x = rate within b of the old moments; the simulator's scalers know the true ones, and let it take the same at the
-bound R(x) of these. So the standing objective is replayed with that bound.
+Agents that pursue the objective in full use assume the moments that came with it. Up to its bound b they let a replica
+take x = rate within b of these old moments; the simulator's agents know the true moments, and let it take the same x at
+the bound R(x) of these. So the objective in full use is replayed with that bound.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from scaler.model.kernel import Floats
 from scaler.model.queueing import mg1_rate_within, mg1_response
-from tuner.rollout.objective_model import MODEL
 from tuner.search.engines.naive import suggest
 from tuner.search.evaluation import MEASURES, average_last
 from tuner.search.recommendation import verify
 from tuner.search.search_plan import SearchPlan
 from tuner.search.space.parameters import Parameters
+from tuner.store.objective_evidence import Improvement, ObjectiveEvidence
 from tuner.store.records import ObjectiveRecord
 
 CONFIDENCE = 0.95
-MOST = 100.0  # times R_max: the bound of who would let a replica take more than it can
-ALIKE_BOUND, ALIKE_WEIGHT = 0.05, 0.02  # within which two objectives are nearly the same: a part, a difference
+MAX_BOUND = 100.0  # times R_max: stands for the bound of a replica that takes more than it can serve
+SIMILAR_BOUND, SIMILAR_WEIGHT = 0.05, 0.02  # relative and absolute difference of objectives that are nearly the same
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    better: bool
-    why: str
-    figures: Mapping[str, Any]
-
-
-def compare(plan: SearchPlan, found: ObjectiveRecord, standing: ObjectiveRecord | None, gain: float) -> Comparison:
-    """The objective found against the one that stands, or against equal shares."""
-    told = standing if standing is not None and set(standing.bounds) == set(found.bounds) else None
-    other = ask_equal(plan) if told is None else to_parameters(plan, translate(plan, told))
-    name = "equal shares" if told is None else f"objective {told.version}"
+def compare(plan: SearchPlan, found: ObjectiveRecord, standing: ObjectiveRecord | None, gain: float) -> Improvement:
+    """Compare the proposed objective with the one in full use, or with equal shares."""
+    known = standing if standing is not None and set(standing.bounds) == set(found.bounds) else None
+    other = suggest_equal(plan) if known is None else to_parameters(plan, translate(plan, known))
+    name = "equal shares" if known is None else f"objective {known.version}"
     qos = plan.problem.qos
     mine, runs = verify(plan.verification, to_parameters(plan, found), plan.verification_seeds, plan.held_out, qos)
     theirs, other_runs = verify(plan.verification, other, plan.verification_seeds, plan.held_out, qos)
     ours, its = (np.array([average_last(run, 0) for run in group]) for group in (runs, other_runs))  # [seeds, 3]
     column = {measure: i for i, measure in enumerate(MEASURES)}
-    figures = {
-        "against": None if told is None else told.version,
-        "seeds": len(runs),
-        "cost": mine.whole.cost,
-        "other_cost": theirs.whole.cost,
-        "violations": mine.whole.violations,
-        "other_violations": theirs.whole.violations,
-        "reconfigurations": mine.whole.reconfigurations,
-        "other_reconfigurations": theirs.whole.reconfigurations,
-        "confidence": mine.confidence,
-    }
+    figures = Improvement(
+        against=None if known is None else known.version,
+        seeds=len(runs),
+        cost=mine.whole.cost,
+        other_cost=theirs.whole.cost,
+        violations=mine.whole.violations,
+        other_violations=theirs.whole.violations,
+        reconfigurations=mine.whole.reconfigurations,
+        other_reconfigurations=theirs.whole.reconfigurations,
+        confidence=mine.confidence,
+    )
     if not mine.passes(qos):
         why = f"replayed beside {name}, it keeps the constraints with a confidence of {mine.confidence:.0%} only"
-        return Comparison(False, why, figures)
-    for measure, limit, says in (
+        return replace(figures, why=why)
+    for measure, limit, verb in (
         ("violations", qos.eta_v, "breaks R_max"),
         ("reconfigurations", qos.eta_r, "changes the deployment"),
     ):
         over = its[:, column[measure]] - limit
         if is_positive(over):
-            why = f"{name} by now {says} in {over.mean() + limit:.1%} of the slots, where {limit:.1%} is allowed"
-            return Comparison(True, f"{why}, and the new one does not", {**figures, "by": measure})
-    if told is None:
-        return weigh_first(ours, its, column["resources"], theirs.passes(qos), figures)
-    saved = (1.0 - gain) * its[:, column["resources"]] - ours[:, column["resources"]]
-    part = 1.0 - mine.whole.cost / theirs.whole.cost if theirs.whole.cost > 0.0 else 0.0
-    if is_positive(saved):
-        why = f"it costs {part:.1%} less than {name} ({mine.whole.cost:.4g} against {theirs.whole.cost:.4g} per hour)"
-        return Comparison(True, why, {**figures, "by": "cost", "saves": part})
-    why = f"it would save {part:.1%} of what {name} costs, and {gain:.0%} beyond the noise is wanted"
-    return Comparison(False, why, {**figures, "saves": part})
-
-
-def weigh_first(ours: Floats, its: Floats, cost: int, kept: bool, figures: Mapping[str, Any]) -> Comparison:
-    """Where scalers pursue nothing yet, what keeps the constraints is better, unless equal shares would cost less."""
-    if kept and is_positive(ours[:, cost] - its[:, cost]):
-        return Comparison(False, "nothing is pursued yet, but equal shares would cost less, beyond the noise", figures)
-    why = "nothing is pursued yet, it keeps the constraints, and equal shares would cost no less"
-    return Comparison(True, why, {**figures, "by": "first"})
+            why = f"{name} by now {verb} in {over.mean() + limit:.1%} of the slots, where {limit:.1%} is allowed"
+            return replace(figures, why=f"{why}, and the new one does not", by=measure)
+    ours_cost, its_cost = ours[:, column["resources"]], its[:, column["resources"]]
+    if known is None:
+        if theirs.passes(qos) and is_positive(ours_cost - its_cost):
+            why = "nothing is pursued yet, but equal shares would cost less, beyond the noise"
+            return replace(figures, why=why)
+        why = "nothing is pursued yet, it keeps the constraints, and equal shares would cost no less"
+        return replace(figures, why=why, by="first")
+    saves = 1.0 - mine.whole.cost / theirs.whole.cost if theirs.whole.cost > 0.0 else 0.0
+    if is_positive((1.0 - gain) * its_cost - ours_cost):
+        why = f"it costs {saves:.1%} less than {name} ({mine.whole.cost:.4g} against {theirs.whole.cost:.4g} per hour)"
+        return replace(figures, why=why, by="cost", saves=saves)
+    why = f"it would save {saves:.1%} of what {name} costs, and {gain:.0%} beyond the noise is wanted"
+    return replace(figures, why=why, saves=saves)
 
 
 def is_positive(differences: Floats) -> bool:
-    """Whether the mean is above zero, by Student's test of one side."""
+    """Whether the mean is above zero, by Student's one-sided test."""
     from scipy.special import stdtrit
 
     mean, count = float(differences.mean()), differences.size
@@ -100,38 +88,38 @@ def is_positive(differences: Floats) -> bool:
 
 
 def to_parameters(plan: SearchPlan, objective: ObjectiveRecord) -> Parameters:
-    """As a search would have written the objective down."""
+    """The objective as a point of the search's space."""
     space = plan.problem.space
     return Parameters(tuple(objective.bounds[name] / space.r_max for name in space.operators), objective.weights)
 
 
 def translate(plan: SearchPlan, standing: ObjectiveRecord) -> ObjectiveRecord:
-    """The bounds that lead scalers who know what tuples take by now to do what the standing ones lead to."""
-    believed = standing.evidence.get(MODEL, {}).get("operators", {})
+    """Bounds that lead agents with the true moments to do what the old bounds lead to with the old moments."""
+    model = ObjectiveEvidence.from_json(standing.evidence).model
     bounds = dict(standing.bounds)
     for operator in plan.verification.application.operators:
-        was, true = believed.get(operator.name), operator.moments
-        if was is not None and (was["mean"], was["variance"]) != (true.mean, true.variance):
-            each = mg1_rate_within(bounds[operator.name], was["mean"], was["variance"], 1.0)
+        was, true = None if model is None else model.operators.get(operator.name), operator.moments
+        if was is not None and (was.moments.mean, was.moments.variance) != (true.mean, true.variance):
+            each = mg1_rate_within(bounds[operator.name], was.moments.mean, was.moments.variance, 1.0)
             reached = mg1_response(each, true.mean, true.variance, 1.0)
-            bounds[operator.name] = min(max(reached, 1e-9), MOST * plan.problem.space.r_max)
+            bounds[operator.name] = min(max(reached, 1e-9), MAX_BOUND * plan.problem.space.r_max)
     return replace(standing, bounds=bounds)
 
 
-def ask_equal(plan: SearchPlan) -> Parameters:
+def suggest_equal(plan: SearchPlan) -> Parameters:
     return suggest(plan.problem, (), plan.seed)[0].parameters
 
 
-def find_alike(found: ObjectiveRecord, reverted: Sequence[ObjectiveRecord]) -> ObjectiveRecord | None:
-    """One that was rolled back and stems from the same surrogate, or says nearly the same."""
+def find_similar(found: ObjectiveRecord, reverted: Sequence[ObjectiveRecord]) -> ObjectiveRecord | None:
+    """A reverted objective from the same surrogate, or with nearly the same bounds and weights."""
     for one in reverted:
         same = found.surrogate_id is not None and one.surrogate_id == found.surrogate_id
-        if same or are_alike(found, one):
+        if same or are_similar(found, one):
             return one
     return None
 
 
-def are_alike(a: ObjectiveRecord, b: ObjectiveRecord) -> bool:
+def are_similar(a: ObjectiveRecord, b: ObjectiveRecord) -> bool:
     if set(a.bounds) != set(b.bounds):
         return False
     bounds = max(abs(a.bounds[name] / b.bounds[name] - 1.0) for name in a.bounds)
@@ -140,4 +128,4 @@ def are_alike(a: ObjectiveRecord, b: ObjectiveRecord) -> bool:
         (a.weights.reconfiguration, b.weights.reconfiguration),
         (a.weights.resources, b.weights.resources),
     )
-    return bounds <= ALIKE_BOUND and max(abs(x - y) for x, y in pairs) <= ALIKE_WEIGHT
+    return bounds <= SIMILAR_BOUND and max(abs(x - y) for x, y in pairs) <= SIMILAR_WEIGHT

@@ -1,6 +1,6 @@
-"""What stands in the database about an application in; the one document that its scalers are told, kept as orders, out.
+"""Write an application's orders: the one document that its agents receive.
 
-Made anew in the transaction of whatever changed it, so that nothing is told that was not committed, nor kept untold.
+They are written in the transaction of the change that they follow from, so that agents receive nothing uncommitted.
 """
 
 from __future__ import annotations
@@ -8,23 +8,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from scaler.model.orders import Candidate, Objective, Orders, parse_objective_model
+from scaler.model.orders import Candidate, Objective, Orders
 from tuner.history.qos_history import SLOT_S
 from tuner.rollout.objective_model import model_of
 from tuner.store.applications import load_application
 from tuner.store.connection import Session
 from tuner.store.controls import list_controls
+from tuner.store.objective_evidence import ObjectiveEvidence
 from tuner.store.objectives import find_full_objective, list_objectives
 from tuner.store.orders import save_orders
 from tuner.store.records import ObjectiveRecord, OrdersRecord
 from tuner.store.rows import lock_turn
 
-CANDIDATES = ("shadow", "canary")  # states of an objective on its way in
+CANDIDATES = ("shadow", "canary")  # states of a candidate
 
 
 def issue_orders(session: Session, app: str, now: float) -> OrdersRecord:
-    """The application's orders as of now; those that stand already where they say the same."""
-    lock_turn(session, f"orders of {app}")  # before reading: what others commit meanwhile is told by the later one
+    """Write the application's orders; the stored ones stay where they say the same."""
+    lock_turn(session, f"orders of {app}")  # before reading: the later transaction writes what both commit
     document = load_application(session, app).document
     standing = find_full_objective(session, app)
     candidate = next(iter(list_objectives(session, app, CANDIDATES, limit=1)), None)
@@ -41,20 +42,20 @@ def issue_orders(session: Session, app: str, now: float) -> OrdersRecord:
     return save_orders(session, app, document, now)
 
 
-def tell(orders: OrdersRecord) -> dict[str, Any]:
-    """The document as it goes over the wire, and as `scaler.model.orders.parse_orders` reads it."""
+def write_orders(orders: OrdersRecord) -> dict[str, Any]:
+    """The document on the wire, as `scaler.model.orders.parse_orders` reads it."""
     return {**orders.document, "revision": orders.revision}
 
 
 def find_slot(document: Mapping[str, Any]) -> float:
-    """Seconds between two decisions of a scaler, as described."""
+    """Decision period in seconds, as described."""
     stated = document.get("run", {}).get("slot_s") or document.get("trace", {}).get("step_s") or SLOT_S
     return float(stated)
 
 
 def make_objective(session: Session, record: ObjectiveRecord) -> Objective:
     """The objective in full, of the operators that its model knows."""
-    model = parse_objective_model(model_of(session, record))
+    model = model_of(session, record)
     bounds = {name: bound for name, bound in record.bounds.items() if name in model.operators}
     return Objective(record.version or 0, record.weights, bounds, model, record.provenance)
 
@@ -62,9 +63,11 @@ def make_objective(session: Session, record: ObjectiveRecord) -> Objective:
 def make_candidate(session: Session, record: ObjectiveRecord) -> Candidate:
     """The objective and how far it leads."""
     objective = make_objective(session, record)
-    canary = record.evidence.get("canary", {}) if record.state == "canary" else {}
-    given = {key: canary[key] for key in ("share", "period_s") if key in canary}
-    return Candidate(objective, record.state, tuple(canary.get("operators", ())), **given)
+    canary = ObjectiveEvidence.from_json(record.evidence).stages.get("canary")
+    if record.state != "canary" or canary is None:
+        return Candidate(objective, record.state)
+    period = {} if canary.period_s is None else {"period_s": canary.period_s}
+    return Candidate(objective, record.state, canary.operators, canary.share, **period)
 
 
 def list_guards(session: Session, app: str, now: float) -> dict[str, dict[str, Any]]:

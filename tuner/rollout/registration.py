@@ -1,4 +1,4 @@
-"""A description of an application in; a version of it, watched by the daemons from now on, out."""
+"""Use case: register an application, or a new version of its description."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tuner.store.retunings import find_retuning, save_retuning
 def register_application(
     session: Session, app: str, document: Mapping[str, Any], who: str, now: float
 ) -> ApplicationVersion:  # fmt: skip
-    """The version that says this; how the application is retuned stays as it was set."""
+    """Register the description and let the daemon retune it; retuning settings stay as they were set."""
     before = len(list_versions(session, app))
     version = add_application(session, app, document, now)
     watch = find_retuning(session, app)

@@ -1,4 +1,4 @@
-"""What people set about an application's retuning in, as a document; the same, checked and whole, out."""
+"""Settings of an application's retuning: defaults, and one codec that checks what people state."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from tuner.search.evaluation import Evaluation, evaluate
 from tuner.search.lease import Clock, release_lease, renew_lease
 from tuner.search.local_pool import evaluate_locally
 from tuner.search.loop import EvaluateAll, search
-from tuner.search.objective_model import describe_model
+from tuner.search.objective_model import make_model
 from tuner.search.recommendation import choose, find_least_infeasible, list_candidates, needs_more, verify
 from tuner.search.relaxations import Relaxation, find_relaxations
 from tuner.search.search_plan import SearchPlan, TuneOptions, freeze_settings, load_plan
@@ -214,7 +214,7 @@ def propose(plan: SearchPlan, run: TuningRun, trials: Sequence[Trial], proof: Tr
     figures = ("cost", "violations", "reconfigurations")
     evidence = {
         "run": run.id,
-        "model": describe_model(plan.verification, plan.constants),
+        "model": make_model(plan.verification, plan.constants).to_json(),
         **{name: getattr(proof, name) for name in (*figures, "cost_error", "violations_error")},
         "confidence": proof.detail["confidence"],
         "held_out": proof.detail["held_out"],

@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, insert, or_, select, update
 from sqlalchemy.orm import Session
 
 from tuner.store.faults import NotFound
-from tuner.store.models import ControlRow
+from tuner.store.models import ControlRow, OrdersRow
 from tuner.store.records import Control
 from tuner.store.rows import columns_of, lock_turn, to_columns
 
@@ -46,3 +46,13 @@ def list_controls(session: Session, application: str, at: float | None = None) -
     if at is not None:
         query = query.where(is_active_at(at))
     return [Control(**row._mapping) for row in session.execute(query.order_by(ControlRow.id.desc()))]
+
+
+def list_expired_controls(session: Session, now: float) -> list[str]:
+    """Applications with a control that ran out by itself since their orders were issued."""
+    query = (
+        select(ControlRow.application)
+        .join(OrdersRow, OrdersRow.application == ControlRow.application)
+        .where(ControlRow.until <= now, ControlRow.until > OrdersRow.issued, ControlRow.ended.is_(None))
+    )
+    return list(session.scalars(query.distinct()))

@@ -8,7 +8,7 @@ from itertools import islice
 from sqlalchemy import func, or_, select
 from sqlalchemy.orm import Session
 
-from scaler.model.decision import KINDS
+from scaler.model.decision import KINDS, ShadowDecision, parse_shadow
 from tuner.store.models import DecisionRow
 from tuner.store.records import DecisionRecord, check_one_of
 from tuner.store.rows import BATCH, columns_of, to_columns, upsert_into
@@ -55,6 +55,13 @@ def list_decisions(
         query = query.where(DecisionRow.time <= time, or_(DecisionRow.time < time, later))
     found = session.execute(query.order_by(DecisionRow.time.desc(), DecisionRow.operator).limit(limit))
     return [DecisionRecord(*row) for row in found]
+
+
+def list_shadow_decisions(session: Session, application: str, since: float) -> list[tuple[float, str, ShadowDecision]]:
+    """Time, operator and shadow decision of every slot since then that has one."""
+    mine = (DecisionRow.application == application, DecisionRow.time >= since, DecisionRow.shadow.is_not(None))
+    found = session.execute(select(DecisionRow.time, DecisionRow.operator, DecisionRow.shadow).where(*mine))
+    return [(time, name, shadow) for time, name, stored in found if (shadow := parse_shadow(stored))]
 
 
 def count_decisions(session: Session, application: str) -> dict[str, int]:

@@ -56,6 +56,19 @@ def move_objective(
     return moved
 
 
+def merge_evidence(session: Session, objective: ObjectiveRecord, evidence: Mapping[str, Any]) -> ObjectiveRecord:
+    """Add parts of the evidence, over stored parts of the same name; state and its time stay."""
+    stored = load_objective(session, objective.application, objective.version or 0)
+    merged = {**stored.evidence, **evidence}
+    session.execute(update(ObjectiveRow).where(ObjectiveRow.id == stored.id).values(evidence=merged))
+    return replace(stored, evidence=merged)
+
+
+def list_applications_with(session: Session, states: Sequence[str]) -> set[str]:
+    """Applications with an objective in one of these states."""
+    return set(session.scalars(select(ObjectiveRow.application).where(ObjectiveRow.state.in_(states)).distinct()))
+
+
 def load_objective(session: Session, application: str, version: int) -> ObjectiveRecord:
     same = (ObjectiveRow.application == application, ObjectiveRow.version == version)
     row = session.execute(select(*COLUMNS).where(*same)).first()

@@ -21,6 +21,15 @@ def weigh_changes(before: WindowProfile | None, after: WindowProfile | None, whe
         return CheckResult(
             "warn", f"{when} nothing tells the service time as before: ingest the same kind of source again."
         )
+    parts, grave = list_changes(before, after)
+    if not parts:
+        return CheckResult("pass", f"{when} neither service times nor rates changed beyond chance.")
+    do = "fit again on what was seen since" if grave else "watch it, or fit again"
+    return CheckResult("fail" if grave else "warn", f"{when} {' and '.join(parts)}, beyond chance: {do}.")
+
+
+def list_changes(before: WindowProfile, after: WindowProfile) -> tuple[list[str], bool]:
+    """The changes beyond chance in words, and whether the mean service time changed too much for the surrogate."""
     fewest = min(before.windows, after.windows)
     mean = compare_figures(before.mean, after.mean, fewest)
     parts = [f"the mean service time became {mean.factor:.2f} times as long"] if mean.certain else []
@@ -29,8 +38,4 @@ def weigh_changes(before: WindowProfile | None, after: WindowProfile | None, whe
         parts += [f"its variance became {variance.factor:.2f} times as large"] if variance.certain else []
     distance, certain = compare_rates(before.rates, after.rates)
     parts += [f"the rates' distribution moved by {distance:.0%}"] if certain else []
-    if not parts:
-        return CheckResult("pass", f"{when} neither service times nor rates changed beyond chance.")
-    grave = mean.certain and abs(mean.factor - 1.0) >= CHANGED
-    do = "fit again on what was seen since" if grave else "watch it, or fit again"
-    return CheckResult("fail" if grave else "warn", f"{when} {' and '.join(parts)}, beyond chance: {do}.")
+    return parts, mean.certain and abs(mean.factor - 1.0) >= CHANGED

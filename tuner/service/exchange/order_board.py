@@ -13,7 +13,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from scaler.model.errors import Retry
-from tuner.rollout.issue_orders import tell
+from tuner.rollout.issue_orders import write_orders
 from tuner.service.exchange.service_settings import Settings
 from tuner.service.exchange.wire_documents import to_bytes
 from tuner.store.connection import Store
@@ -183,6 +183,6 @@ def load_notice(store: Store, app: str) -> Notice | None:
 
 
 def write_notice(orders: OrdersRecord) -> Notice:
-    body = to_bytes(tell(orders))
+    body = to_bytes(write_orders(orders))
     packed = gzip.compress(body, 6, mtime=0) if len(body) > WORTH_PACKING else None
     return Notice(orders.revision, f'"{orders.revision}"', body, packed)

@@ -1,0 +1,64 @@
+"""Read dataclasses from stored JSON tolerantly, and write them back: one codec for all plain fields.
+
+A field's JSON key is its name, or its metadata's `key`. Reading leaves out what is missing or of another type, so that
+the field gets its default: documents of older versions stay readable. Writing leaves out defaults.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import Field, field, fields
+from functools import cache
+from types import UnionType
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+
+T = TypeVar("T")
+PLAIN = (bool, int, float, str, tuple)
+
+
+def keyed(key: str, default: Any = None) -> Any:
+    """A field that is stored under another key."""
+    return field(default=default, metadata={"key": key})
+
+
+def key_of(one: Field[Any]) -> str:
+    return str(one.metadata.get("key", one.name))
+
+
+def read_fields(kind: type[T], document: object, **others: Any) -> T:
+    """Build a dataclass from its plain fields in a document; `others` are fields that the caller parsed."""
+    table = document if isinstance(document, Mapping) else {}
+    known: dict[str, Any] = {}
+    plain: Any = kind
+    for one, types in list_types(plain):
+        value = table.get(key_of(one))
+        if one.name in others or (isinstance(value, bool) and bool not in types):
+            continue
+        if tuple in types and isinstance(value, list | tuple):
+            known[one.name] = tuple(str(item) for item in value)
+        elif isinstance(value, types):
+            known[one.name] = value
+    return kind(**known, **others)
+
+
+@cache
+def list_types(kind: type) -> tuple[tuple[Field[Any], tuple[type, ...]], ...]:
+    """Every field with the plain types that its value may have; whole numbers pass for floats."""
+    hints, listed = get_type_hints(kind), []
+    for one in fields(kind):
+        hint = hints[one.name]
+        parts = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+        types = tuple(part for part in (get_origin(part) or part for part in parts) if part in PLAIN)
+        listed.append((one, (*types, int) if float in types else types))
+    return tuple(listed)
+
+
+def write_fields(value: Any, **others: Any) -> dict[str, Any]:
+    """JSON of a dataclass without defaults; `others` are the JSON values of fields that are no plain ones."""
+    table: dict[str, Any] = {}
+    for one in fields(value):
+        stated = others.get(one.name) if one.name in others else getattr(value, one.name)
+        default = None if one.name in others else one.default
+        if stated != default:
+            table[key_of(one)] = list(stated) if isinstance(stated, tuple) else stated
+    return table

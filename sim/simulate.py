@@ -32,7 +32,7 @@ BLOCKS = 64
 Progress = Callable[[int], None]
 
 
-class Operation:
+class OperatorReplay:
     """One operator in the course of a replay: its policy, its plant, its replicas."""
 
     def __init__(self, task: Task, setting: Setting, seed: int) -> None:
@@ -85,7 +85,7 @@ def simulate(
     check_shifts(setting, shifts)
     application, rates = setting.application, setting.trace.rates
     stated = tasks(setting)
-    operations = [Operation(task, setting, operator_seed(seed, i)) for i, task in enumerate(stated)]
+    operations = [OperatorReplay(task, setting, operator_seed(seed, i)) for i, task in enumerate(stated)]
     n, block = len(rates), -(-len(rates) // BLOCKS)
     alone = len(operations) == 1 and stated[0].bound == setting.r_max and not setting.path_bounds and not record
     lines = [empty_record(n if record else 0) for _ in operations]
@@ -117,7 +117,7 @@ def empty_record(slots: int) -> Record:
 
 def advance_all(
     application: Application,
-    operations: list[Operation],
+    operations: list[OperatorReplay],
     setting: Setting,
     rates: Floats,
     block: int,
@@ -165,7 +165,7 @@ def sum_responses(records: list[Record], path: tuple[int, ...]) -> Floats:
 def summarise(
     setting: Setting,
     seed: int,
-    operations: list[Operation],
+    operations: list[OperatorReplay],
     sums: Floats,
     lines: list[Record] | None,
     seconds: float,

@@ -28,7 +28,7 @@ MICROSECOND = timedelta(microseconds=1)
 A_TIME = "and must be ISO 8601 or seconds since 1970, in the form of the first"
 
 
-class Reading(NamedTuple):
+class TraceColumns(NamedTuple):
     """What a file says; None where it does not say it."""
 
     rates: NDArray[np.float64]
@@ -109,10 +109,10 @@ def convert(values: Sequence[Any]) -> NDArray[np.float64] | None:
     return rates if acceptable(rates).all() else None
 
 
-def parse_text(data: bytes, path: Path) -> Reading:
+def parse_text(data: bytes, path: Path) -> TraceColumns:
     lines = data.removeprefix(b"\xef\xbb\xbf").rstrip().split(b"\n")
     rates = convert(lines)
-    return Reading(walk_lines(lines, path) if rates is None else rates)
+    return TraceColumns(walk_lines(lines, path) if rates is None else rates)
 
 
 def walk_lines(lines: Sequence[bytes], path: Path) -> NDArray[np.float64]:
@@ -132,7 +132,7 @@ def walk_lines(lines: Sequence[bytes], path: Path) -> NDArray[np.float64]:
     return np.array(rates, dtype=np.float64)
 
 
-def parse_csv(data: bytes, path: Path) -> Reading:
+def parse_csv(data: bytes, path: Path) -> TraceColumns:
     lines, rows = split_rows(data, path)
     header = [name.strip() for name in rows[0]]
     check_columns(header, f"{path}, line {lines[0]}")
@@ -173,7 +173,7 @@ def check_columns(names: Sequence[str], place: str) -> None:
             raise BadInput(f"{place}: {names.count(name)} columns are named {name!r}, and only one may be")
 
 
-def parse_parquet(data: bytes, path: Path) -> Reading:
+def parse_parquet(data: bytes, path: Path) -> TraceColumns:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -194,7 +194,7 @@ def parse_parquet(data: bytes, path: Path) -> Reading:
     return assemble(table.column("rate").to_pylist(), instants, path, lambda i: f"{path}, row {i + 1}")
 
 
-def assemble(values: Sequence[Any], times: Sequence[Any] | None, path: Path, place: Place) -> Reading:
+def assemble(values: Sequence[Any], times: Sequence[Any] | None, path: Path, place: Place) -> TraceColumns:
     """Columns to rates, start and step."""
     if not values:
         raise BadInput(f"{path} holds a header alone; it must hold at least one rate")
@@ -202,9 +202,9 @@ def assemble(values: Sequence[Any], times: Sequence[Any] | None, path: Path, pla
     if rates is None:
         rates = np.array([take_rate(value, place(i)) for i, value in enumerate(values)])
     if times is None:
-        return Reading(rates)
+        return TraceColumns(rates)
     instants = take_times(times, place)
-    return Reading(rates, instants[0], find_step(instants, place))
+    return TraceColumns(rates, instants[0], find_step(instants, place))
 
 
 def take_times(values: Sequence[Any], place: Place) -> list[datetime]:
@@ -275,7 +275,7 @@ def format_parquet(trace: Trace) -> bytes:
     return sink.getvalue()
 
 
-FORMATS: dict[str, tuple[Callable[[bytes, Path], Reading], Callable[[Trace], bytes]]] = {
+FORMATS: dict[str, tuple[Callable[[bytes, Path], TraceColumns], Callable[[Trace], bytes]]] = {
     ".txt": (parse_text, format_text),
     ".txt.gz": (parse_text, format_text),
     ".csv": (parse_csv, format_csv),

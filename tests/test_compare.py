@@ -30,18 +30,27 @@ from tests.test_cli_simulate import finish, open_once_read, piped
 from tests.test_report import Page
 from tuner.cli import main
 from tuner.cli.compare_command import EXAMPLE
-from tuner.cli.summary_grid import print_standings
-from tuner.lab.plan import Plan
+from tuner.cli.summary_grid import print_benchmark
+from tuner.lab.plan import BenchmarkPlan
 from tuner.lab.plan_file import read_plan
-from tuner.lab.policy_benchmark import Replay, hold, replay
-from tuner.lab.policy_summary import Standings, measure
+from tuner.lab.policy_benchmark import ReplayJob, replay, run_benchmark
+from tuner.lab.policy_summary import BenchmarkResult, measure_multiples
 from tuner.lab.published.published_plan import list_published, plan_published
-from tuner.lab.shifts import SETTLING, SHIFTS, World, apply_shift
-from tuner.lab.summary_page import write_standings
-from tuner.lab.summary_plain import describe_standings
+from tuner.lab.shifts import SETTLING, SHIFTS, ShiftedWorld, apply_shift
+from tuner.lab.summary_page import write_benchmark
+from tuner.lab.summary_plain import describe_benchmark
 from tuner.scenario.scenario import read_scenario
 from tuner.simulation.comparison import Figure
-from tuner.simulation.floor_cache import Floor, Question, find_out, keep, lone_task, name_question, recall, solve
+from tuner.simulation.floor_cache import (
+    Floor,
+    FloorQuery,
+    compute_floor,
+    load_floor,
+    load_or_compute,
+    lone_task,
+    name_query,
+    save_floor,
+)
 from tuner.views.dots import DotRow, draw_dots
 
 TRACES = Path(__file__).parents[2] / "shared" / "traces"
@@ -94,8 +103,8 @@ def ignore(share: float) -> None:
     """Progress that nobody watches."""
 
 
-def stand(folder: Path, text: str = SMALL, **more: Any) -> Standings:
-    return hold(read_plan(write(folder, text), **more), ignore)
+def stand(folder: Path, text: str = SMALL, **more: Any) -> BenchmarkResult:
+    return run_benchmark(read_plan(write(folder, text), **more), ignore)
 
 
 def test_no_policy_costs_less_than_the_floor(tmp_path: Path) -> None:
@@ -124,12 +133,12 @@ def test_no_policy_costs_less_than_the_floor(tmp_path: Path) -> None:
 @pytest.mark.parametrize("shift", [None, "prices-rise"])
 def test_table_document_and_page_agree(tmp_path: Path, capsys: pytest.CaptureFixture[str], shift: str | None) -> None:
     standings = stand(tmp_path, SMALL if shift is None else LONG, shift=shift)
-    document = json.loads(json.dumps(describe_standings(standings), allow_nan=False))
-    print_standings(standings)
+    document = json.loads(json.dumps(describe_benchmark(standings), allow_nan=False))
+    print_benchmark(standings)
     lines = capsys.readouterr().out.splitlines()[2:]
-    page = Page(write_standings(standings))
+    page = Page(write_benchmark(standings))
     assert page.links == []
-    assert not re.search(r"https?:|//[a-z]|url\(|@import", write_standings(standings))
+    assert not re.search(r"https?:|//[a-z]|url\(|@import", write_benchmark(standings))
     cells = [word.strip() for word in page.words]
     pairs = [(cell, row) for cell in document["cells"] for row in cell["policies"]]
     assert len(pairs) == len(standings.rows) > 0
@@ -176,17 +185,17 @@ def test_a_page_has_a_table_per_workload_and_a_dot_per_multiple(tmp_path: Path) 
 def test_dots_lie_where_the_values_say_and_what_is_not_known_has_none() -> None:
     rows = [DotRow("x", (Figure(1.0, 0.0), Figure(100.0, np.nan))), DotRow("y", (None, Figure(np.inf, np.nan)))]
     chart = draw_dots(rows, ["a", "b"], "chart", 1.0)
-    places = [float(x) for x in re.findall(r'class="dot c\d" d="M([\d.]+) ', chart)]
-    assert places == pytest.approx([0.0, 1000.0 * np.log(100.0) / np.log(105.0)], abs=0.1)
+    places = [float(x) for x in re.findall(r'class="dot c\d" style="left:([\d.]+)%', chart)]
+    assert places == pytest.approx([0.0, 100.0 * np.log(100.0) / np.log(105.0)], abs=0.01)
 
 
 def test_the_geometric_mean_is_the_root_of_the_product(tmp_path: Path) -> None:
     known = [(Figure(2.0, 0.1), "a"), (None, "b"), (Figure(8.0, 0.1), "c"), (Figure(4.0, 0.1), "d")]
-    extent = measure(known)
+    extent = measure_multiples(known)
     assert extent is not None
     assert extent.geometric_mean == pytest.approx((2.0 * 8.0 * 4.0) ** (1 / 3))
     assert (extent.worst, extent.where) == (8.0, "c")
-    assert measure([(None, "b")]) is None
+    assert measure_multiples([(None, "b")]) is None
     standings = stand(tmp_path)
     for summary in standings.summaries:
         assert summary.whole is not None
@@ -201,24 +210,24 @@ class Counter:
     def __init__(self) -> None:
         self.asked = 0
 
-    def __call__(self, question: Question) -> Floor:
+    def __call__(self, question: FloorQuery) -> Floor:
         self.asked += 1
-        return solve(question)
+        return compute_floor(question)
 
 
 def test_a_floor_is_computed_once_and_then_looked_up(tmp_path: Path, cache: Path) -> None:
     plan, counter = read_plan(write(tmp_path)), Counter()
-    first, again = (hold(plan, ignore, solve=counter) for _ in range(2))
+    first, again = (run_benchmark(plan, ignore, solve=counter) for _ in range(2))
     assert counter.asked == 2  # A2 and A3; whatever the policies and seeds, and none for the pipeline
     assert [row.floor for row in first.rows] == [row.floor for row in again.rows]
     assert len(list(cache.iterdir())) == 2
     other = read_plan(write(tmp_path, SMALL.replace("600.0", "601.0")))
-    hold(other, ignore, solve=counter)
+    run_benchmark(other, ignore, solve=counter)
     assert counter.asked == 4
 
 
 def test_what_a_floor_depends_on_is_in_its_name() -> None:
-    question = Question(make_task(), make_rates(50))
+    question = FloorQuery(make_task(), make_rates(50))
     others = [
         replace(question, rates=make_rates(50, seed=1)),
         replace(question, rates=make_rates(49)),
@@ -227,26 +236,26 @@ def test_what_a_floor_depends_on_is_in_its_name() -> None:
         replace(question, changed=make_task(), at=20),
         replace(question, tail=20),
     ]
-    assert name_question(question) == name_question(Question(make_task(), make_rates(50)))
-    assert len({name_question(q) for q in (question, *others)}) == 1 + len(others)
+    assert name_query(question) == name_query(FloorQuery(make_task(), make_rates(50)))
+    assert len({name_query(q) for q in (question, *others)}) == 1 + len(others)
 
 
 @pytest.mark.parametrize("broken", ["", "[", "[[1]]", "{}", '["x", null]', "[null, null]"])
 def test_a_broken_answer_is_none_and_gets_computed_again(tmp_path: Path, broken: str) -> None:
-    question = Question(make_task(), make_rates(50))
-    (tmp_path / f"{name_question(question)}.json").write_text(broken)
-    answer = find_out(question, tmp_path)
-    assert answer == recall(tmp_path, name_question(question))
+    question = FloorQuery(make_task(), make_rates(50))
+    (tmp_path / f"{name_query(question)}.json").write_text(broken)
+    answer = load_or_compute(question, tmp_path)
+    assert answer == load_floor(tmp_path, name_query(question))
     assert answer.whole.lower == floor(question.task, question.rates).lower
 
 
 def test_where_nothing_can_be_kept_the_answer_is_given_all_the_same(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     answer = Floor(Bound(0.1, True), Bound(0.2, False))
-    keep(tmp_path / "file", "name", answer)
-    assert recall(tmp_path / "file", "name") is None
-    keep(tmp_path / "new", "name", answer)
-    kept = recall(tmp_path / "new", "name")
+    save_floor(tmp_path / "file", "name", answer)
+    assert load_floor(tmp_path / "file", "name") is None
+    save_floor(tmp_path / "new", "name", answer)
+    kept = load_floor(tmp_path / "new", "name")
     assert kept is not None
     assert (kept.whole.lower, kept.tail and kept.tail.exact) == (0.1, False)
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["name.json"]
@@ -342,12 +351,12 @@ def price_factors(shift: str, setting: Setting) -> list[float]:
 
 def test_the_last_part_is_charged_at_its_own_prices() -> None:
     setting = state(infrastructure={"n_res": 2}, trace={"slots": 5000, "low": 1.0, "high": 2.0})
-    outcome = replay(Replay(apply_shift("prices-rise", setting), 0))
+    outcome = replay(ReplayJob(apply_shift("prices-rise", setting), 0))
     one_replica = 0.2 * 1.0 / (10 * 2.0)  # weight, price, C_max of infrastructure A
     assert outcome.tail_cost == pytest.approx(100.0 * one_replica)
     assert outcome.run.cost == pytest.approx((1.0 + 100.0) / 2.0 * one_replica)
     assert outcome.run.timeline is None
-    assert replay(Replay(World(setting), 0)).tail_cost is None
+    assert replay(ReplayJob(ShiftedWorld(setting), 0)).tail_cost is None
 
 
 @pytest.mark.parametrize(
@@ -494,17 +503,17 @@ def test_published_settings_are_those_of_the_tables() -> None:
 def test_the_published_threshold_is_reached_where_it_starts_as_ours_does() -> None:
     plan = plan_published(TRACES, {"policies": ["threshold-c"], "n_res": [3], "k_max": [10]})
     only = replace(plan, cells=tuple(cell for cell in plan.cells if cell.name == "taxi A N3 K10"))
-    (row,) = hold(only, ignore).rows
+    (row,) = run_benchmark(only, ignore).rows
     assert row.of_published == pytest.approx(1.0, abs=2e-3)
     assert row.as_published
 
 
 def test_workers_find_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    plan: Plan = read_plan(write(tmp_path))
-    here = hold(plan, ignore, tmp_path / "a")
+    plan: BenchmarkPlan = read_plan(write(tmp_path))
+    here = run_benchmark(plan, ignore, tmp_path / "a")
     monkeypatch.setattr("tuner.lab.policy_benchmark.PATIENCE_S", 0.0)
     shares: list[float] = []
-    there = hold(plan, shares.append, tmp_path / "b")
+    there = run_benchmark(plan, shares.append, tmp_path / "b")
     assert shares == sorted(shares)
     assert shares[-1] == pytest.approx(1.0)
     assert [(row.policy, row.cost, row.floor) for row in there.rows] == [

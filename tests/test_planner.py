@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from scaler.model.nodes import NodeType
 from scaler.model.policy import build_policy, flatten
 from scaler.model.task import Task, Weights
 from scaler.policies.planner.capacity import expect_capacity, witness
+from scaler.policies.planner.handover import NEAR
 from scaler.policies.planner.planner import PLANNER, State
 from scaler.policies.planner.replica_worth import appraise, appraise_ages
 from scaler.policies.planner.workload import V, X, Y, advance, make_workload, observe
@@ -24,10 +26,10 @@ from sim.setting import Setting
 from sim.simulate import simulate
 from sim.trace import Trace
 from tests.examples import interpreted, make_rates, make_task, replay
-from tuner.lab.policy_benchmark import ask
+from tuner.lab.policy_benchmark import make_query
 from tuner.lab.shifts import SHIFTS, apply_shift
 from tuner.simulation.course import replay_costs
-from tuner.simulation.floor_cache import solve
+from tuner.simulation.floor_cache import compute_floor
 
 ROOT = Path(__file__).parents[1]
 
@@ -165,9 +167,9 @@ def test_it_recovers_from_a_change(shift: str, infrastructure: str) -> None:
     world = apply_shift(
         shift, Setting(single(180.0, 10), nodes, trace, "planner", 0.05, highest_rate=650.0, perturbed=True)
     )
-    question = ask(world)
+    question = make_query(world)
     assert question is not None
-    least = solve(question)
+    least = compute_floor(question)
     assert least.tail is not None
     shifts = () if world.shift is None else (world.shift,)
     run = simulate(world.setting, 0, record=True, shifts=shifts)
@@ -190,3 +192,23 @@ def test_replicas_that_do_not_keep_up_are_believed_at_once_and_those_that_do_bet
     asked = 1.5 * 2 / h  # of two replicas
     witness(p, capacity, view_deployment(p, k, asked, slower * asked * h / 2, 1.0))
     assert capacity.service[0] == pytest.approx(h * (slower if at_once else 1.0 + 0.3 * (slower - 1.0)))
+
+
+def test_a_new_bound_takes_each_threshold_from_the_nearest_rate() -> None:
+    task = replace(make_task(types=1, k_max=6), bound=0.1)
+    old = build_policy(PLANNER, task)
+    for key in ("ages", "counts"):
+        table = getattr(old.state.workload, key)  # type: ignore[attr-defined]
+        for b in range(5):
+            table[(b,) if key == "ages" else (slice(None), b)] = b + 1
+    halved = build_policy(PLANNER, replace(task, types=(replace(task.types[0], speedup=0.5 * task.types[0].speedup),)))
+    assert halved.inherit(old)
+    workload = halved.state.workload  # type: ignore[attr-defined]
+    rates = [(j + 1) * halved.state.capacity.each[0] for j in range(5)]  # type: ignore[attr-defined]
+    rates_before = [(j + 1) * old.state.capacity.each[0] for j in range(5)]  # type: ignore[attr-defined]
+    for b, rate in enumerate(rates):
+        nearest = min(range(5), key=lambda j: abs(np.log(rates_before[j] / rate)))
+        near = abs(np.log(rates_before[nearest] / rate)) <= np.log(NEAR)
+        assert workload.ages[b].max() == (nearest + 1 if near else 0)
+        assert workload.counts[:, b].max() == (nearest + 1 if near else 0)
+    assert 0 < sum(workload.ages.max(axis=(1, 2)) > 0) < 5

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +15,7 @@ from scaler.model.errors import BadInput
 from scaler.model.kernel import lay_out, two_slowest
 from scaler.model.nodes import NOTHING, Deployment
 from scaler.model.policy import Kernel, Observation, Policy, Transition, build_policy
+from scaler.model.task import Weights
 from scaler.policies import POLICIES, find_policy
 from sim.compiler import start_compiling
 from sim.plant import Inertia, fresh_plant, memoryless
@@ -107,6 +110,44 @@ def test_it_learns_from_what_was_really_done(name: str) -> None:
         policy.decide(now)
         before = now
     assert policy.held_bytes() >= 0
+
+
+def test_inherited_experience_survives_replay_whole(name: str) -> None:
+    """Under other weights, bounds, limits and an other order of types; whatever the policy, it goes on deciding."""
+    old = build_policy(find_policy(name), TASK, 2)
+    slots = list(drive(old, 300))
+    before = old.save()
+    other = replace(
+        TASK, types=(TASK.types[2], TASK.types[0]), bound=1.2 * TASK.bound, weights=Weights(0.2, 0.2, 0.6), k_max=5
+    )
+    new = build_policy(find_policy(name), other, 2)
+    inherited = new.inherit(old)
+    assert inherited == (name == "planner")
+    given = {key: np.array(value) for key, value in new.save().items()}
+    moves = [
+        Transition(one, NOTHING, after)
+        for (one, _), (after, _) in pairwise(
+            (replace(seen, deployment=Deployment((1, 1))), code) for seen, code in slots
+        )
+    ]
+    new.replay(moves)
+    for key, value in old.save().items():
+        np.testing.assert_array_equal(value, before[key], err_msg=key)  # nothing is shared
+    if inherited:
+        experience = [key for key in given if key.split(".")[0] in ("workload", "capacity", "peak", "clock")]
+        assert len(experience) > 10
+        for key in experience:
+            np.testing.assert_array_equal(new.save()[key], given[key], err_msg=key)
+        assert given["clock"][0] == 299
+        assert given["capacity.sights"].tolist() == before["capacity.sights"][[2, 0, 3]].tolist()
+        np.testing.assert_array_equal(given["workload.pool"], before["workload.pool"])
+    change = new.decide(replace(slots[-1][0], deployment=Deployment((1, 1))))
+    assert abs(change.delta) <= 1
+
+
+def test_only_policies_of_one_kind_inherit(name: str) -> None:
+    other = "threshold-c" if name == "planner" else "planner"
+    assert not build_policy(find_policy(name), TASK, 0).inherit(build_policy(find_policy(other), TASK, 0))
 
 
 def test_an_unknown_option_is_refused(name: str) -> None:

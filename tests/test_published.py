@@ -12,7 +12,7 @@ from scaler.model.errors import BadInput
 from sim.run import Run
 from sim.simulate import simulate
 from tuner.lab.policy_summary import HALF_DIGIT
-from tuner.lab.published.cells import EXACT, Cell, load_workload, read_cells, state
+from tuner.lab.published.cells import EXACT, PublishedCell, load_workload, make_cell_setting, read_cells
 from tuner.lab.published.compare import compare
 from tuner.lab.published.network_memory import count_deployments, encoding_lengths, weigh
 from tuner.lab.published.tables import CellJob, run_cell, trace_in
@@ -23,7 +23,7 @@ CELLS = [cell for table in (2, 3, 4, 5) for cell in read_cells(table)]
 UNSTABLE = "QL+PDS+"  # one draw of the model's errors was published
 
 
-def name(cell: Cell) -> str:
+def name(cell: PublishedCell) -> str:
     return f"{cell.policy} {cell.where}"
 
 
@@ -34,7 +34,7 @@ def test_every_published_cell_is_there() -> None:
 
 @needs_traces
 @pytest.mark.parametrize("cell", [c for c in CELLS if c.policy in EXACT and c.n_res == 3], ids=name)
-def test_cells_without_chance_come_out_to_the_printed_digit(cell: Cell) -> None:
+def test_cells_without_chance_come_out_to_the_printed_digit(cell: PublishedCell) -> None:
     (run,) = run_cell(CellJob(cell, TRACES, (0,)))
     assert abs(run.cost - cell.cost) <= HALF_DIGIT * 1.01
     assert abs(run.resources - cell.resources) <= 0.00501
@@ -43,14 +43,14 @@ def test_cells_without_chance_come_out_to_the_printed_digit(cell: Cell) -> None:
 @needs_traces
 @pytest.mark.slow
 @pytest.mark.parametrize("cell", [c for c in CELLS if c.policy in EXACT and c.n_res > 3], ids=name)
-def test_larger_cells_without_chance_too(cell: Cell) -> None:
+def test_larger_cells_without_chance_too(cell: PublishedCell) -> None:
     test_cells_without_chance_come_out_to_the_printed_digit(cell)
 
 
 @needs_traces
 @pytest.mark.slow
 @pytest.mark.parametrize("cell", [c for c in CELLS if c.policy == "QL"], ids=name)
-def test_q_learning_agrees(cell: Cell) -> None:
+def test_q_learning_agrees(cell: PublishedCell) -> None:
     comparison = compare(cell, run_cell(CellJob(cell, TRACES, tuple(range(10)))))
     assert comparison.agrees, comparison
 
@@ -71,7 +71,7 @@ def test_pds_plus_agrees_where_its_figure_is_one_draw_among_ours() -> None:
 def test_the_last_digit_of_the_trace_matters() -> None:
     """The comparison can fail: one slot of the rate thrown away in a hundred moves the cost beyond the digit."""
     cell = next(c for c in CELLS if c.policy == "QL+PDS" and c.where == "taxi K10 A N3")
-    setting = state(cell, trace_in(TRACES, "taxi"))
+    setting = make_cell_setting(cell, trace_in(TRACES, "taxi"))
     changed = type(setting.trace)(np.delete(setting.trace.rates, slice(None, None, 100)))
     run = simulate(replace(setting, trace=changed))
     assert abs(run.cost - cell.cost) > HALF_DIGIT

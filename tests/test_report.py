@@ -1,11 +1,10 @@
-"""Runs in; columns of pixels, charts and a page out: nothing lost in between, nothing let through unescaped."""
+"""Reports of simulated runs: columns, charts and pages lose nothing and let nothing through unescaped."""
 
 from __future__ import annotations
 
 import json
 import math
 import re
-from datetime import UTC, datetime
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -20,14 +19,16 @@ from sim.setting import Setting
 from sim.simulate import simulate
 from tuner.scenario.scenario import read_scenario
 from tuner.simulation.columns import centres, cut, gather, means, settle
-from tuner.simulation.comparison import Comparison, compare, find_floor
+from tuner.simulation.comparison import PolicyComparison, compare, find_floor
 from tuner.simulation.course import follow
 from tuner.simulation.runner import list_jobs, run_jobs
-from tuner.views.comparison_table import format_bytes, format_pace, list_columns
-from tuner.views.html_page import choose_columns, write_page
-from tuner.views.plain import describe
-from tuner.views.scale import DAY, Scale, fit, fit_factors, time_ticks
-from tuner.views.svg import draw_band, draw_line, draw_rug, trace_path
+from tuner.views.chart import Axis, Chart, Series, level
+from tuner.views.comparison_json import describe
+from tuner.views.comparison_page import choose_columns, write_page
+from tuner.views.comparison_table import list_columns
+from tuner.views.course_charts import Frame, chart_response
+from tuner.views.html_document import read_scripts
+from tuner.views.scale import Scale
 
 HOSTILE = "<script>alert(1)</script>"
 VOID = {"meta", "line", "path"}
@@ -43,7 +44,7 @@ def ignore(done: int) -> None:
     """Progress that nobody watches."""
 
 
-def draw(flags: Flags, path: Path | None = None) -> tuple[Comparison, str]:
+def draw(flags: Flags, path: Path | None = None) -> tuple[PolicyComparison, str]:
     scenario = read_scenario(path, flags)
     replays = run_jobs(list_jobs(scenario, choose_columns(scenario)), ignore)
     comparison = compare(scenario, [replay.run for replay in replays])
@@ -51,7 +52,7 @@ def draw(flags: Flags, path: Path | None = None) -> tuple[Comparison, str]:
 
 
 class Page(HTMLParser):
-    """What a browser would find: elements that are closed in order, text, and what it would fetch."""
+    """What a browser would find: elements that are closed in order, text, charts, scripts, and what it would fetch."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -59,6 +60,8 @@ class Page(HTMLParser):
         self.seen: list[str] = []
         self.links: list[str] = []
         self.words: list[str] = []
+        self.scripts: list[str] = []
+        self.charts: list[dict[str, Any]] = []
         self.feed(text)
         self.close()
         assert self.open == []
@@ -66,6 +69,7 @@ class Page(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.seen.append(tag)
         self.links += [value or "" for name, value in attrs if name in ("src", "href", "srcset", "data", "action")]
+        self.charts += [json.loads(value or "") for name, value in attrs if name == "data-chart"]
         assert not any(name.startswith("on") for name, _ in attrs)
         if tag not in VOID:
             self.open.append(tag)
@@ -77,16 +81,23 @@ class Page(HTMLParser):
         assert self.open.pop() == tag
 
     def handle_data(self, data: str) -> None:
-        self.words.append(data)
+        (self.scripts if self.open and self.open[-1] == "script" else self.words).append(data)
+
+
+def check_alone(text: str) -> Page:
+    """A page that asks for nothing and runs no script but those that draw its charts."""
+    page = Page(text)
+    assert page.links == []
+    assert not re.search(r"https?:|//[a-z]|url\(|@import", text.replace(read_scripts(), ""))
+    assert page.scripts == ([read_scripts()] if page.charts else [])
+    assert page.seen.count("script") == len(page.scripts)
+    return page
 
 
 def test_a_page_is_whole_asks_for_nothing_and_shows_every_policy() -> None:
     comparison, text = draw(stage())
-    page = Page(text)
-    assert page.links == []
-    assert not re.search(r"https?:|//[a-z]|url\(|@import", text)
-    assert "script" not in page.seen
-    assert page.seen.count("figure") == 1 + 3 * 2
+    page = check_alone(text)
+    assert page.seen.count("figure") == len(page.charts) == 1 + 3 * 2
     words = " ".join(page.words)
     for row in comparison.rows:
         assert row.title in words
@@ -116,8 +127,7 @@ def test_a_hostile_name_stays_a_name(tmp_path: Path) -> None:
         price = 1
         """
     )
-    page = Page(draw(stage(60), path)[1])
-    assert "script" not in page.seen
+    page = check_alone(draw(stage(60), path)[1])
     assert "img" not in page.seen
     assert HOSTILE in "".join(page.words)
     assert page.seen.count("details") == 1 + 2 * 2
@@ -199,9 +209,9 @@ def test_columns_show_a_day_in_parts_or_whole_days(days: int, columns: int) -> N
 
 @given(st.floats(1e-6, 1e9))
 def test_ticks_are_few_and_in_the_plot(highest: float) -> None:
-    for scale in (fit(highest), fit_factors(highest / 1e4, highest)):
+    for scale in (Scale(0.0, highest), Scale(highest / 1e4, highest, True)):
         ticks = scale.ticks()
-        assert 2 <= len(ticks) <= 12
+        assert 2 <= len(ticks) <= 16
         assert all(-1e-9 <= y <= 1.0 + 1e-9 for y, _ in ticks)
         assert len({label for _, label in ticks}) == len(ticks)
 
@@ -212,30 +222,46 @@ def test_a_scale_by_factors_puts_equal_factors_equally_far_apart() -> None:
     assert math.isnan(shares[6])
 
 
-@pytest.mark.parametrize("days", [0.01, 0.5, 1, 3, 14, 90, 365, 4000])
-@pytest.mark.parametrize("start", [None, datetime(2026, 3, 5, 17, 23, tzinfo=UTC)])
-def test_time_ticks_are_few_and_in_the_plot(days: float, start: datetime | None) -> None:
-    ticks = time_ticks(start, days * DAY)
-    assert 1 <= len(ticks) <= 7
-    assert all(0.0 <= x <= 1.0 for x, _ in ticks)
-
-
-def test_time_ticks_fall_on_midnights() -> None:
-    ticks = time_ticks(datetime(2026, 3, 5, 18, tzinfo=UTC), 4 * DAY)
-    assert [label for _, label in ticks] == ["6 Mar", "7 Mar", "8 Mar", "9 Mar"]
-    assert ticks[0][0] == pytest.approx(0.25 / 4)
-
-
 def test_a_gap_breaks_a_line_and_an_area() -> None:
-    xs, ys = np.array([0.1, 0.3, 0.5, 0.7, 0.9]), np.array([0.0, 0.5, math.nan, 1.0, 2.0])
-    assert trace_path(xs, ys, 100) == "M100 100L300 50M700 0L900 0"
-    assert draw_line(xs, ys, 100, "c0").count("M") == 2
-    assert draw_band(xs, np.zeros(5), ys, 100, "c0").count("Z") == 2
+    xs, ys = np.array([0.1, 0.3, 0.5, 0.7, 0.95]), np.array([0.0, 0.5, math.nan, math.inf, 2.0])
+    series = [Series("line", ys), Series("band", ys, look="band", low=np.array([0.0, math.nan, 0.0, 0.0, 1.0]))]
+    drawn = Page(Chart("chart", xs, Axis(), Axis(), series).render()).charts[0]
+    assert drawn["x"] == xs.tolist()
+    assert [each["values"] for each in drawn["series"]] == [[0, 0.5, None, None, 2]] * 2
+    assert drawn["series"][1]["low"] == [0, None, 0, 0, 1]
 
 
-def test_neighbouring_columns_beyond_the_plot_make_one_strip() -> None:
-    strip = draw_rug(np.array([math.nan, 0.375, 0.625, math.nan]), "alarm")
-    assert re.findall(r"M([\d.]+) 0H([\d.]+)V", strip) == [("250.0", "750.0")]
+@given(
+    arrays(np.float64, st.integers(1, 50), elements=st.floats(-1e12, 1e12)), st.floats(-1e9, 2e9), st.floats(0.5, 1e5)
+)
+def test_chart_keeps_its_values_and_places(values: Any, first: float, step: float) -> None:
+    x = first + step * np.arange(len(values))
+    drawn = Page(Chart("c", x, Axis(), Axis(), [Series("s", values)]).render()).charts[0]
+    places = drawn["x"]
+    if isinstance(places, dict):
+        places = [places["first"] + i * places["step"] for i in range(places["count"])]
+    assert places == pytest.approx(x.tolist(), rel=1e-6, abs=1e-3 * step)
+    assert drawn["series"][0]["values"] == pytest.approx(values.tolist(), rel=1e-4)
+
+
+def test_overloaded_slots_are_marked_and_counted_beside_the_bound() -> None:
+    response = gather(np.array([0.01, math.inf, math.inf, 0.03]), 4)
+    frame = Frame(None, 240.0, ("A1",))
+    page = Page(chart_response(frame, centres(4, cut(4, 4)), response, 0.02, "<b>parse</b>").render())
+    (drawn,) = page.charts
+    by_label = {each["label"]: each for each in drawn["series"]}
+    assert by_label["overloaded in 2 slots"]["values"] == [None, 1, 1, None]
+    assert by_label["mean"]["values"] == [10, None, None, 30]
+    assert by_label["bound, 20 ms"]["values"] == [20]
+    assert drawn["x"] == {"first": 30.0, "step": 60.0, "count": 4}
+
+
+def test_a_chart_without_scripts_is_a_table_of_its_figures() -> None:
+    series = [Series("<i>mean</i>", np.array([1.0, math.nan, 3.0])), level("bound", 2.5, "alarm")]
+    page = Page(Chart("chart", np.arange(3.0), Axis(), Axis("ms"), series).render())
+    assert page.seen.count("table") == 1
+    assert [word for word in page.words if word] == ["ms", *("least", "mean", "greatest"), "<i>mean</i>", "1", "2", "3",
+                                                     "bound", "2.5", "2.5", "2.5"]  # fmt: skip
 
 
 def test_json_has_no_nan_and_agrees_with_the_table() -> None:
@@ -269,16 +295,3 @@ def test_no_policy_is_cheaper_than_the_floor_and_none_is_named_without_one() -> 
     assert all(single.bound.multiple(row.cost.mean) >= 1.0 for row in single.rows)
     for other in ({"application": {"builtin": "pipeline"}}, {"run": {"plant": "backlog"}}):
         assert find_floor(read_scenario(None, stage(50, **other)).settings[0]) is None
-
-
-@pytest.mark.parametrize(
-    ("size", "text"),
-    [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (319440, "319 kB"), (999600, "1.0 MB"), (3e9, "3.0 GB")],
-)
-def test_sizes_are_short(size: float, text: str) -> None:
-    assert format_bytes(size) == text
-
-
-@pytest.mark.parametrize(("pace", "text"), [(12.3, "12.3"), (4321.0, "4.32 k"), (15_400_000.0, "15.4 M")])
-def test_paces_are_short(pace: float, text: str) -> None:
-    assert format_pace(pace) == text

@@ -11,17 +11,24 @@ from hypothesis import strategies as st
 
 from scaler.model.units import (
     format_age,
+    format_bytes,
+    format_count,
     format_duration,
     format_fixed,
     format_moment,
     format_money,
     format_number,
+    format_rate,
     format_response,
     format_share,
 )
 
-FORMATTERS = (format_number, format_fixed, format_share, format_money, format_duration, format_response, format_moment)
-UNITS = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0, "%": 0.01}
+FORMATTERS = (
+    *(format_number, format_fixed, format_share, format_money, format_duration, format_response, format_moment),
+    *(format_bytes, format_rate),
+)
+UNITS = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0, "%": 0.01, "k": 1e3, "M": 1e6}
+SIZES = {"B": 1.0, "kB": 1e3, "MB": 1e6, "GB": 1e9}
 anything = st.none() | st.floats() | st.integers(-(10**18), 10**18)
 
 
@@ -30,7 +37,7 @@ def read(text: str) -> float:
     if text in ("infinite", "overloaded", "unlimited"):
         return math.inf
     number, _, unit = text.removeprefix("more than ").partition(" ")
-    return float(number.replace(",", "")) * UNITS.get(unit, 1.0)
+    return float(number.replace(",", "")) * {**UNITS, **SIZES}.get(unit, 1.0)
 
 
 @pytest.mark.parametrize("format_value", FORMATTERS)
@@ -44,7 +51,10 @@ def test_formatters_are_total_and_short(format_value: object, value: float | Non
     assert not re.search(r"\b(nan|inf|None)\b", text)
 
 
-@pytest.mark.parametrize("format_value", [format_number, format_share, format_money, format_duration, format_response])
+@pytest.mark.parametrize(
+    "format_value",
+    [format_number, format_share, format_money, format_duration, format_response, format_bytes, format_rate],
+)
 @given(values=st.tuples(*2 * [st.floats(0.0, allow_nan=False)]))
 def test_greater_values_never_read_as_smaller(format_value: object, values: tuple[float, float]) -> None:
     low, high = (read(format_value(value)) for value in sorted(values))  # type: ignore[operator]
@@ -92,6 +102,17 @@ def test_each_infinity_has_one_word() -> None:
         (format_age(0.0, 7200.0), "2 h ago"),
         (format_age(180.0, 0.0), "in 3 min"),
         (format_age(3.0, 0.0), "just now"),
+        (format_bytes(0), "0 B"),
+        (format_bytes(999), "999 B"),
+        (format_bytes(1000), "1.0 kB"),
+        (format_bytes(319440), "319 kB"),
+        (format_bytes(999600), "1.0 MB"),
+        (format_bytes(3e9), "3.0 GB"),
+        (format_rate(12.3), "12.3"),
+        (format_rate(4321.0), "4.32 k"),
+        (format_rate(15_400_000.0), "15.4 M"),
+        (format_count(1, "slot", "slots"), "1 slot"),
+        (format_count(1440, "slot", "slots"), "1,440 slots"),
     ],
 )
 def test_formatters_print_what_people_write(text: str, found: str) -> None:

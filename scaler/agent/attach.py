@@ -102,7 +102,7 @@ def attach(
     """
     settings = settings or AttachSettings()
     if (url is None) == (orders is None):
-        raise BadInput("attach needs either the address of a manager (url=) or the file of orders; give one of them")
+        raise BadInput("attach needs either the address of a manager or the file of orders; give one of them")
     nodes = name_nodes(pinned, settings.nodes)
     actuator = choose_actuator(spark, pinned, settings, enforce)
     folder = make_folder(app, settings)

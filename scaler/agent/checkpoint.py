@@ -45,7 +45,8 @@ def pack(memory: Memory, seats: Mapping[int, PolicyInstance], last: PolicyInstan
     if last is not None and all(last is not seat for seat in sitting):
         sitting.append(last)
     for number, seat in enumerate(sitting):
-        arrays |= lay_down(f"behind.{number}.", seat.behind, types)
+        arrays |= lay_down(f"behind.{number}.", seat.unlearned, types)
+        arrays |= lay_down(f"replays.{number}.", seat.replays, types)
         if seat.policy is not None and not seat.fault:
             arrays |= {f"seat.{number}.{name}": value for name, value in seat.policy.save().items()}
     rest = {
@@ -91,6 +92,8 @@ def read(
         own = {name[len(prefix) :]: value for name, value in arrays.items() if name.startswith(prefix)}
         objective = parse_objective(table["objective"])
         seat = build_policy_instance(objective, operator, nodes, k_max, seed, pick_up(f"behind.{number}.", arrays), own)
+        if f"replays.{number}.done" in arrays:
+            seat.replays.extend(pick_up(f"replays.{number}.", arrays))
         if table["fault"]:
             seat.fault = table["fault"]
         elif seat.fault:  # it could decide when it was saved

@@ -6,7 +6,7 @@ the driver does not have cannot be added, and what the objective does not know c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from scaler.model.errors import BadInput
@@ -56,6 +56,10 @@ class NodeView:
         if not (self.fits(transition.before.deployment) and self.fits(transition.after.deployment)):
             return None
         return Transition(self.show(transition.before), self.show_change(transition.done), self.show(transition.after))
+
+    def show_transitions(self, transitions: Iterable[Transition]) -> list[Transition]:
+        """Without those that lead through what the policy cannot be shown."""
+        return [shown for shown in map(self.show_transition, transitions) if shown is not None]
 
     def name_change(self, change: Reconfiguration) -> Reconfiguration:
         """A policy's change in the driver's node types."""

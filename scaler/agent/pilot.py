@@ -171,9 +171,21 @@ class Pilot:
         for version, objective in wanted.items():
             seat = self.seats.get(version)
             if seat is None or seat.objective != objective:  # a restored manager may use a version twice
-                seat = build_policy_instance(objective, self.operator, self.nodes, self.k_max, self.seed, self.kept)
+                seat = build_policy_instance(
+                    objective, self.operator, self.nodes, self.k_max, self.seed, self.kept,
+                    source=self.find_source(objective),
+                )  # fmt: skip
             seats[version] = seat
         self.seats = seats
+
+    def find_source(self, objective: Objective) -> PolicyInstance | None:
+        """The instance of the same policy that knows the operator best: the one that led last, if it can be."""
+        known = [self.last, *self.seats.values()]
+        fits = [
+            one for one in known
+            if one is not None and not one.fault and one.virtual is None and one.objective.policy == objective.policy
+        ]  # fmt: skip
+        return fits[0] if fits else None
 
     def make_context(self, orders: Orders | None) -> DecisionContext:
         return DecisionContext(self.operator, self.names, orders, self.history, self.guards)

@@ -31,7 +31,8 @@ class PolicyInstance:
     policy: Policy | None = None
     fault: str = ""
     virtual: Virtual | None = None  # while it is a candidate that does not lead
-    behind: deque[Transition] = field(default_factory=deque)  # that it has still to learn
+    unlearned: deque[Transition] = field(default_factory=deque)  # the oldest first
+    replays: deque[Transition] = field(default_factory=deque)  # known to it but for what depends on the objective
 
     def propose(self, seen: Observation) -> Reconfiguration | None:
         """What the policy wants, in the driver's node types; None where it failed."""
@@ -49,24 +50,27 @@ class PolicyInstance:
     def learn(self, transition: Transition | None) -> None:
         """Learn this after what is still to be learned: in one slot so much of it that the next is not held up."""
         if self.fault or self.view is None or self.policy is None:
-            self.behind.clear()
+            self.unlearned.clear()
+            self.replays.clear()
             return
-        self.behind.extend([] if transition is None else [transition])
+        self.unlearned.extend([] if transition is None else [transition])
+        lessons = min(LESSONS, len(self.unlearned))
+        repeats = min(LESSONS - lessons, len(self.replays))
         try:
-            for _ in range(min(LESSONS, len(self.behind))):
-                shown = self.view.show_transition(self.behind.popleft())
-                if shown is not None:
-                    self.policy.learn(shown)
+            for shown in self.view.show_transitions(self.unlearned.popleft() for _ in range(lessons)):
+                self.policy.learn(shown)
+            if repeats:
+                self.policy.replay(self.view.show_transitions(self.replays.popleft() for _ in range(repeats)))
         except Exception as error:
             self.break_down(error)
 
     def value(self, seen: Observation, names: Sequence[str]) -> dict[str, float]:
         """What each alternative is worth, by name; empty where the policy does not value them."""
-        worth = getattr(self.policy, "worth", None)
-        if worth is None or self.view is None or not self.view.fits(seen.deployment):
+        if self.policy is None or self.view is None or not self.view.fits(seen.deployment):
             return {}
         try:
-            values = {self.view.name_change(c): float(v) for c, v in worth(self.view.show(seen)).items()}
+            worth = self.policy.worth(self.view.show(seen))
+            values = {self.view.name_change(change): float(value) for change, value in worth.items()}
         except Exception as error:
             self.break_down(error)
             return {}
@@ -90,17 +94,34 @@ def build_policy_instance(
     seed: int,
     kept: Iterable[Transition] = (),
     arrays: Mapping[str, NDArray[Any]] | None = None,
+    source: PolicyInstance | None = None,
 ) -> PolicyInstance:
-    """Build the policy, or let it go on from a checkpoint; it is still to learn what was seen before it came."""
-    seat = PolicyInstance(objective)
+    """Build the policy of an objective for one operator.
+
+    Args:
+        objective: what it pursues.
+        operator: its name.
+        nodes: the driver's node types.
+        k_max: the driver's own limit of replicas.
+        seed: of whatever the policy draws at random.
+        kept: transitions from before it came, the oldest first; it learns them slot by slot.
+        arrays: its state in a checkpoint, from which it goes on.
+        source: an instance whose experience of the workload and the node types it takes over, if it can.
+    """
+    instance = PolicyInstance(objective)
+    transitions = list(kept)
     try:
-        seat.view = make_node_view(objective, operator, nodes, k_max)
+        instance.view = make_node_view(objective, operator, nodes, k_max)
         kind = find_policy(objective.policy)
-        seat.policy = build_policy(kind, seat.view.task, seed, objective.model.options)
+        instance.policy = build_policy(kind, instance.view.task, seed, objective.model.options)
         if arrays is not None:
-            seat.policy.load(arrays)
+            instance.policy.load(arrays)
+        if source is not None and source.policy is not None and instance.policy.inherit(source.policy):
+            known = max(0, len(transitions) - len(source.unlearned))
+            instance.replays.extend(transitions[:known])
+            transitions = transitions[known:]
     except Exception as error:
-        seat.break_down(error)
-        return seat
-    seat.behind.extend(kept)
-    return seat
+        instance.break_down(error)
+        return instance
+    instance.unlearned.extend(transitions)
+    return instance

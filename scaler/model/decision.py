@@ -50,6 +50,7 @@ CODES = (
     GUARDS_UNREADABLE, POLICY_FAILED, NO_LIMIT, NOT_ACTUATED,
 )  # fmt: skip
 
+MAX_TEXT = 2000  # characters of a sentence on the wire
 MAX_REPLICAS = 2**31  # of a node type in a document
 
 
@@ -66,7 +67,7 @@ class Objection:
         return f"{self.code}: {self.message}"
 
     def to_json(self) -> dict[str, Any]:
-        return {"source": self.source, "code": self.code, "message": self.message, "data": dict(self.data)}
+        return {"source": self.source, "code": self.code, "message": self.message[:MAX_TEXT], "data": dict(self.data)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +156,7 @@ class Decision:
         return {
             "time": self.time,
             "kind": self.kind,
-            "reason": self.reason,
+            "reason": self.reason[:MAX_TEXT],
             "code": self.code,
             "action": self.action,
             "proposed": dict(self.proposed),

@@ -7,7 +7,8 @@ cannot be compiled (neural networks) publishes a `Learner`, which builds a polic
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import copy
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -69,6 +70,18 @@ class Policy(Protocol):
 
     def absorb(self, k: Integers, before: KernelView, action: int, seen: KernelView) -> None: ...
 
+    def worth(self, observation: Observation) -> dict[Reconfiguration, float]:
+        """What each allowed alternative is worth (less is better); empty if the policy does not value them."""
+
+    def inherit(self, other: Policy) -> bool:
+        """Take over what another policy learned of the workload and the node types, whatever its objective.
+
+        False where that is not possible: then it is to be learned from transitions. Where it is, `replay` those.
+        """
+
+    def replay(self, transitions: Sequence[Transition]) -> None:
+        """Learn what depends on the objective from transitions whose workload was inherited."""
+
     def save(self) -> Arrays: ...
 
     def load(self, arrays: Mapping[str, NDArray[Any]]) -> None: ...
@@ -96,6 +109,9 @@ class Kernel:
     grow: Callable[[State, int], State] = keep
     measure: Callable[[State], int] = hold_nothing  # bytes held
     options: tuple[str, ...] = ()
+    # The state of a new task with the experience of an earlier one: (task, state, earlier task, its state) -> state.
+    inherit: Callable[[Task, State, Task, State], State] | None = None
+    experience: tuple[str, ...] = ()  # fields of the state that do not depend on the objective
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +157,7 @@ class KernelPolicy:
     """A kernel and its state, driven from outside slot by slot."""
 
     def __init__(self, kernel: Kernel, task: Task, model: Task, seed: int, options: Mapping[str, Any]) -> None:
+        self.kind, self.task = kernel, task
         worth = None if kernel.worth is None else fastest(kernel.worth)
         self.kernel = replace(kernel, decide=fastest(kernel.decide), learn=fastest(kernel.learn), worth=worth)
         self.problem = lay_out(task)
@@ -154,8 +171,21 @@ class KernelPolicy:
         k, after = self.read(transition.after)
         self.absorb(k, before, transition.done.code(len(self.problem.price)), after)
 
+    def inherit(self, other: Policy) -> bool:
+        """Only a policy of the same kernel has its experience in the same form."""
+        if self.kernel.inherit is None or not isinstance(other, KernelPolicy) or other.kind is not self.kind:
+            return False
+        self.state = self.kernel.inherit(self.task, self.state, other.task, other.state)
+        return True
+
+    def replay(self, transitions: Sequence[Transition]) -> None:
+        """Learn, and put the experience back as it was: these transitions are part of it."""
+        experience = {name: copy.deepcopy(getattr(self.state, name)) for name in self.kernel.experience}
+        for transition in transitions:
+            self.learn(transition)
+        self.state = self.state._replace(**experience)
+
     def worth(self, observation: Observation) -> dict[Reconfiguration, float]:
-        """What each allowed alternative is worth (less is better); empty if the policy does not value them."""
         if self.kernel.worth is None:
             return {}
         k, seen = self.read(observation)

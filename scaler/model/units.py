@@ -100,6 +100,38 @@ def format_age(seconds: float | None, now: float) -> str:
     return "just now" if abs(now - seconds) < 10.0 else f"{far} ago" if seconds < now else f"in {far}"
 
 
+def format_bytes(size: float | None) -> str:
+    """A size in the decimal unit that leaves the fewest digits: "319 kB"."""
+    odd = name_odd(size)
+    if odd or size is None:
+        return odd
+    for unit in ("B", "kB", "MB"):
+        if abs(size) < 999.5:
+            return f"{size:.0f} {unit}" if unit == "B" or abs(size) >= 99.5 else f"{size:.1f} {unit}"
+        size /= 1000.0
+    return f"{size:,.1f} GB" if abs(size) < VAST else f"{size:.3g} GB"
+
+
+def format_rate(per_second: float | None) -> str:
+    """A rate in three digits, thousands and millions as k and M: "15.4 M"."""
+    odd = name_odd(per_second)
+    if odd or per_second is None:
+        return odd
+    for unit, size in (("M", 1e6), ("k", 1e3)):
+        if abs(per_second) >= 0.9995 * size:
+            return f"{per_second / size:.3g} {unit}"
+    return f"{per_second:.3g}"
+
+
+def format_count(count: int, one: str, several: str) -> str:
+    """How many of what: "1 slot", "1,440 slots"."""
+    return f"{count:,} {one if count == 1 else several}"
+
+
+def format_flag(flag: bool | None) -> str:
+    return NONE if flag is None else "yes" if flag else "no"
+
+
 def name_odd(value: float | None, infinite: str = INFINITE) -> str:
     """The word for what is no finite number, "" for one."""
     if value is None:

@@ -56,7 +56,7 @@ def read_samples(spark: SparkSession, path: str) -> DataFrame:
     """All of it: the pass, the joins that say whose each task is, progress, replicas."""
     from tuner.pipeline import sources
 
-    return sources.read(spark, sources.detect(path))
+    return sources.examine(spark, sources.detect(path)).samples
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -19,9 +18,6 @@ from scaler.sensing.executor_usage import (
 from scaler.sensing.timed_records import TimedRecords, subscribe_timer
 from scaler.timing import ServiceTally, ServiceTimer
 from tests.live.streams import BEGAN
-
-if TYPE_CHECKING:
-    pass
 from tests.live.told import Context, executor, told_time
 
 

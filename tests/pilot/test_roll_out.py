@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from scaler.agent import Decision, Pilot
@@ -90,8 +91,27 @@ def test_a_new_objective_begins_with_what_was_seen_before() -> None:
         learned.append(int(pilot.seats[2].policy.save()["clock"][0]))  # type: ignore[union-attr]
         other = Pilot("parse", NODES)
         other.load(pilot.save())
-        assert other.seats[2].behind == pilot.seats[2].behind
+        assert other.seats[2].unlearned == pilot.seats[2].unlearned
     assert learned == [250, 301, 302]  # so much in a slot; 299 from before, and the slots themselves
+
+
+def test_a_push_hands_over_all_that_was_learned_of_the_workload() -> None:
+    """More slots than transitions are kept; the weights and the bound are others."""
+    pilot = Pilot("parse", NODES, kept=50)
+    _, deployment = drive(pilot, make_orders(make_objective(1, "planner")), 400)
+    before = pilot.seats[1].policy.save()  # type: ignore[union-attr]
+    pushed = {**make_objective(2, "planner"), "weights": {"perf": 0.2, "rcf": 0.2, "res": 0.6}}
+    drive(pilot, make_orders(pushed), range(400, 401), deployment=deployment)
+    after = pilot.seats[2].policy.save()  # type: ignore[union-attr]
+    assert int(before["clock"][0]) == 399
+    assert int(after["clock"][0]) == 400
+    assert int(after["workload.pool_visits"].sum()) > int(before["workload.pool_visits"].sum())
+    assert (after["capacity.sights"] >= before["capacity.sights"]).all()
+    assert not pilot.seats[2].unlearned
+    assert not pilot.seats[2].replays  # 50 in one slot
+    restored = Pilot("parse", NODES)
+    restored.load(pilot.save())
+    np.testing.assert_array_equal(restored.seats[2].policy.save()["workload.counts"], after["workload.counts"])  # type: ignore[union-attr]
 
 
 def test_a_version_that_is_used_twice_is_taken_anew() -> None:

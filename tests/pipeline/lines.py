@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from scaler.model.sample import Sample
 from tuner.pipeline.sources.found import InputFile
-from tuner.pipeline.sources.source_result import SourceResult, no_links
+from tuner.pipeline.sources.sample_schema import SourceResult, no_links
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

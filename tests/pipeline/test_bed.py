@@ -17,13 +17,13 @@ from scaler.model.sample import Sample
 from tests.bed.plan import LINES, SPEEDS, Plan, read_plan
 from tests.bed.run import run_bed
 from tests.bed.truth import Served, read_truth
+from tests.pipeline.moment_sums import estimate_moments_of
 from tuner.pipeline.fold import fold
-from tuner.pipeline.merge import merge_types_in_spark
-from tuner.pipeline.moments import estimate_moments, estimate_moments_of
+from tuner.pipeline.merge import merge_types
 from tuner.pipeline.sources import detect, examine
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # tasks run in this Python, whatever `python3` is
 
@@ -59,6 +59,10 @@ def hide_records(sample: Sample) -> Sample:
 
 def choose(truth: list[Served], operator: str, node_type: str) -> list[Served]:
     return [record for record in truth if (record.operator, record.speed) == (operator, SPEEDS[node_type])]
+
+
+def collect(samples: DataFrame) -> list[Sample]:
+    return [Sample(**row.asDict()) for row in samples.collect()]
 
 
 def measure(values: list[float]) -> tuple[float, float]:
@@ -109,7 +113,7 @@ def test_whole_batches_timed_give_the_known_mean(operator: str, node_type: str, 
 def test_event_logs_alone_give_the_known_mean_and_no_variance_to_trust(
     operator: str, node_type: str, bed: Path, truth: list[Served], spark: SparkSession
 ) -> None:
-    found = estimate_moments(examine(spark, detect(bed / "eventlog")).samples)
+    found = estimate_moments_of(collect(examine(spark, detect(bed / "eventlog")).samples))
     (one,) = [one for one in found if (one.operator, one.node_type) == (operator, node_type)]
     mean, _ = measure([record.cost for record in choose(truth, operator, node_type)])
     error = 0.0 if one.mean_trusted else 4.0 * (one.mean_error or 0.0)  # how long the run is decides which
@@ -123,14 +127,15 @@ def test_all_that_it_left_reads_together(bed: Path, truth: list[Served], spark: 
     assert [row.asDict() for row in reading.links.distinct().collect()] == [
         {"application": "bed", "upstream": "split", "downstream": "count"}
     ]
-    folded = fold(reading.samples, 10.0).persist()
-    sums = merge_types_in_spark(folded).groupBy("operator").sum("tuples_in").collect()
+    folded = collect(fold(reading.samples, 10.0))
+    sums = Counter[str]()
+    for sample in merge_types(folded):
+        sums[sample.operator] += sample.tuples_in or 0.0
     served = Counter(record.operator for record in truth)  # a batch that was stopped by the swap counts in full or part
-    assert dict(map(tuple, sums)) == pytest.approx(served, rel=0.05)
-    for one in estimate_moments(folded):
+    assert dict(sums) == pytest.approx(served, rel=0.05)
+    for one in estimate_moments_of(folded):
         if (one.operator, one.node_type) in FIRST:
             mean, variance = measure([record.cost for record in choose(truth, one.operator, str(one.node_type))])
             assert one.evidence == "records"
             assert one.mean == pytest.approx(mean, rel=0.03)
             assert one.variance == pytest.approx(variance, rel=0.15)
-    folded.unpersist()

@@ -163,7 +163,7 @@ def test_the_sources_are_those_of_the_application_as_it_is_described(db: Path, t
 
 
 def test_the_sources_are_those_that_nothing_is_seen_to_feed(db: Path, tmp_path: Path) -> None:
-    from tuner.pipeline.ledger import HISTORY, Ledger
+    from tuner.pipeline.read_marks import HISTORY, Ledger
 
     store = open_store(db)
     with store.begin() as session:

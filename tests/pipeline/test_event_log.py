@@ -143,7 +143,7 @@ def test_two_profiles_in_a_job_are_two_operators(spark: SparkSession, tmp_path: 
     found = {(row["operator"], row.get("node_type"), row["evidence"], row.get("tuples_in")) for row in samples}
     first = ("words/profile1", "profile 1", "tasks", 90.0)
     assert found == {first, ("words/profile2", "big", "tasks", 30.0), ("words/profile1", None, "progress", 90.0)}
-    links = sources.read_links(spark, sources.detect(path)).collect()
+    links = sources.examine(spark, sources.detect(path)).links.collect()
     assert [tuple(row) for row in links] == [("tiny", "words/profile1", "words/profile2")]
 
 
@@ -352,7 +352,7 @@ def test_a_log_that_says_nothing_gets_one_sentence(case: str, spark: SparkSessio
     said = str(refused.value)
     assert said.startswith(str(path))
     assert "\n" not in said
-    assert sources.read(spark, sources.detect(path), strict=False).count() == 0
+    assert sources.examine(spark, sources.detect(path), strict=False).samples.count() == 0
 
 
 def test_what_is_no_log_at_all_is_refused_before_spark(tmp_path: Path) -> None:

@@ -12,9 +12,8 @@ import pytest
 
 from scaler.model.errors import BadInput
 from scaler.model.sample import EVIDENCE, Sample
-from tuner.pipeline.merge import merge_types, merge_types_in_spark
-from tuner.pipeline.sources.column_rules import AT_THE_END, BLOCKS, LEVELS, MEASURED, SPREAD
-from tuner.pipeline.sources.sample_schema import make_frame
+from tuner.pipeline.merge import merge_types
+from tuner.pipeline.sources.sample_schema import AT_THE_END, BLOCKS, LEVELS, MEASURED, SPREAD, make_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -256,16 +255,6 @@ def test_totals_are_kept(spark: SparkSession) -> None:
     found = fold_all(spark, mess)
     total = math.fsum(row.arrived for row in found.values() if row.arrived is not None)
     assert total == pytest.approx(math.fsum(1.0 + i for i in range(len(mess))), rel=1e-12)
-
-
-def test_the_whole_operator_is_the_same_in_spark_and_in_python(spark: SparkSession) -> None:
-    from tuner.pipeline.fold import fold
-
-    folded = fold(make_frame(spark, make_mess(3)))
-    rows = [Sample(**row.asDict()) for row in folded.collect()]
-    merged = {(row.operator, row.node_type, row.start): row for row in merge_types(rows)}
-    assert len(merged) < len(rows)
-    assert_same(collect(merge_types_in_spark(folded)), merged)
 
 
 def test_rows_of_node_types_and_the_one_without_are_never_added() -> None:

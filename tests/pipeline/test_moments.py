@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 from scaler.model.sample import Sample
-from tuner.pipeline.moments import MomentEstimate, estimate_moments_of, fit_tasks
-from tuner.pipeline.sources.sample_schema import make_frame
+from tests.pipeline.moment_sums import estimate_moments_of
+from tuner.pipeline.moments import MomentEstimate, fit_tasks
 
 if TYPE_CHECKING:
     from numpy.random import Generator
-    from pyspark.sql import SparkSession
 
     from scaler.model.kernel import Floats
 
@@ -164,21 +162,3 @@ def test_what_few_records_cannot_tell_is_said(times: Floats, trusted: bool, said
 
 def test_nothing_known_gives_no_estimate() -> None:
     assert estimate_moments_of([window(0, tuples_in=5.0), window(1, **timed(np.zeros(0)))]) == []
-
-
-@pytest.mark.xdist_group("spark")
-def test_spark_finds_the_same_as_python(spark: SparkSession) -> None:
-    from tuner.pipeline.moments import estimate_moments
-
-    rng = np.random.default_rng(7)
-    rows = [window(i, **timed(rng.exponential(MEAN, 40))) for i in range(12)]
-    rows += [replace(window(i, **tasks(*draw_tasks(rng, 30))), node_type=None) for i in range(5)]
-    rows += [replace(window(i, **tasks(*draw_tasks(rng, 30))), operator="count") for i in range(5)]
-    found = estimate_moments(make_frame(spark, rows))
-    wanted = estimate_moments_of(rows)
-    assert [(one.operator, one.node_type) for one in found] == [("count", "fast"), ("parse", None), ("parse", "fast")]
-    for one, other in zip(found, wanted, strict=True):
-        assert one.sentence == other.sentence
-        for name in ("n", "windows", "mean", "mean_error", "variance", "variance_error", "overhead", "overhead_error"):
-            value, right = getattr(one, name), getattr(other, name)
-            assert value == (right if right is None else pytest.approx(right, rel=1e-6)), name

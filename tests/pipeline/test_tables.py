@@ -24,7 +24,7 @@ pytestmark = pytest.mark.xdist_group("spark")
 
 
 def read(spark: SparkSession, *paths: Path, application: str | None = "shop") -> list[Sample]:
-    rows = sources.read(spark, sources.detect(*paths), application).collect()
+    rows = sources.examine(spark, sources.detect(*paths), application).samples.collect()
     return sorted((Sample(**row.asDict()) for row in rows), key=lambda sample: (sample.start, sample.operator))
 
 

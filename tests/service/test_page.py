@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Iterator
@@ -76,6 +77,9 @@ def test_a_page_is_whole_and_usable_without_sight_mouse_or_scripts(site: Site, p
     own = re.sub(r"<table><thead>.*?</table>", "", page.text)  # those of the reports have heads of columns alone
     assert all(attrs.get("scope") in ("row", "col") for attrs in Seen(own).all("th"))
     assert all(attrs.get("aria-label") for attrs in page.all("svg") if attrs.get("role") == "img")
+    charts = [attrs for attrs in page.all("figure") if "data-chart" in attrs]
+    assert all(attrs.get("aria-label") and json.loads(attrs["data-chart"] or "")["series"] for attrs in charts)
+    assert len(charts) == len(re.findall(r'class="canvas"></div><table>', page.text))
     assert all(attrs.get("datetime") == attrs.get("title") for attrs in page.all("time"))
     for form in re.findall(r'<form method="post" action="/(?:act|logout).*?</form>', page.text):
         assert 'name="csrf"' in form
@@ -107,7 +111,8 @@ def test_the_page_of_an_application_says_what_happened_and_why(site: Site) -> No
     assert page.text.count('class="box"') == 2
     for name in ("validate", "book"):
         assert f"Operator {name}" in page.said
-        assert f"Replicas of {name} by node type, recommended and there, on the arrival rate" in page.text
+        assert f"Response time of {name}" in page.text
+        assert f"Replicas of {name} by node type, recommended and running, on the arrival rate" in page.text
     assert "the sink is being migrated" in site.see("/applications/clicks").said
 
 

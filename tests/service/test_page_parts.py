@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from scaler.model.errors import BadInput
 from tests.service.made_decisions import DAY, NOW
 from tuner.service.page.links import link_application
-from tuner.service.page.page_words import list_facts, say_ago, say_moment
+from tuner.service.page.page_words import mark_age, mark_moment
 from tuner.service.page.time_charts import keep_peaks, thin
 from tuner.service.page.time_range import read_window
+from tuner.views.words import list_facts
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1))
@@ -55,14 +56,14 @@ def test_the_busiest_slot_of_a_column_is_the_one_that_is_drawn() -> None:
 
 
 def test_times_are_utc_and_absurd_ones_do_not_fail() -> None:
-    assert str(say_moment(NOW)) == (
+    assert str(mark_moment(NOW)) == (
         '<time datetime="2026-03-12T14:20:00Z" title="2026-03-12T14:20:00Z">2026-03-12 14:20 UTC</time>'
     )
-    assert "2 h ago" in say_ago(NOW - 7200.0, NOW)
-    assert "in 3 d" in say_ago(NOW + 3 * DAY, NOW)
+    assert "2 h ago" in mark_age(NOW - 7200.0, NOW)
+    assert "in 3 d" in mark_age(NOW + 3 * DAY, NOW)
     for absurd in (1e300, -1e300, math.inf, math.nan):
-        assert say_moment(absurd)
-        assert say_ago(absurd, NOW)
+        assert mark_moment(absurd)
+        assert mark_age(absurd, NOW)
     window = read_window({"since": "2026-03-12T10:00+02:00", "until": "2026-03-12T09:00"}, NOW)
     assert window.query == {"since": "2026-03-12T08:00", "until": "2026-03-12T09:00"}
     with pytest.raises(BadInput, match="at most 92 days"):
@@ -71,4 +72,10 @@ def test_times_are_utc_and_absurd_ones_do_not_fail() -> None:
 
 def test_a_document_of_any_depth_is_told_flat() -> None:
     told = dict(list_facts({"a": {"b": [1, 2], "c": [{"d": math.inf}]}, "when": NOW, "no": None, "yes": True}))
-    assert told == {"a · b": "1, 2", "a · c · 1 · d": "inf", "when": "2026-03-12 14:20 UTC", "no": "-", "yes": "yes"}
+    assert told == {
+        "a · b": "1, 2",
+        "a · c · 1 · d": "infinite",
+        "when": "2026-03-12 14:20 UTC",
+        "no": "-",
+        "yes": "yes",
+    }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import sys
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,8 @@ import optuna
 import pytest
 from click.testing import CliRunner
 from optuna.distributions import FloatDistribution
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, TrialState
 
 from scaler.model.errors import BadInput
@@ -20,8 +21,7 @@ from tuner.cli import main
 from tuner.store import optuna_export
 from tuner.store.applications import add_application
 from tuner.store.connection import Store
-from tuner.store.optuna_export import ExportCounts, export_to_optuna, opened
-from tuner.store.optuna_trials import to_frozen
+from tuner.store.optuna_export import ExportCounts, export_to_optuna
 from tuner.store.records import Trial, TuningRun
 from tuner.store.runs import start_run
 from tuner.store.tallies import TrialCounts, count_trials_by_application
@@ -82,13 +82,17 @@ def runs(store: Store) -> dict[str, list[TuningRun]]:
     return made
 
 
+def open_storage(path: Path) -> JournalStorage:
+    return JournalStorage(JournalFileBackend(str(path)))
+
+
 def load(path: Path, name: str) -> optuna.Study:
-    return optuna.load_study(study_name=name, storage=f"sqlite:///{path}")
+    return optuna.load_study(study_name=name, storage=open_storage(path))
 
 
 @pytest.fixture
 def exported(store: Store, runs: dict[str, list[TuningRun]], tmp_path: Path) -> Path:
-    path = tmp_path / "studies.db"
+    path = tmp_path / "studies.log"
     assert export_to_optuna(store, None, path) == ExportCounts(3, 16)
     return path
 
@@ -143,22 +147,6 @@ def test_a_run_that_says_nothing_of_its_limits_has_no_constraints(
     assert load(exported, f"shop, run {runs['shop'][1].id}").trials == []
 
 
-def test_it_is_what_optuna_itself_would_have_written(
-    exported: Path, runs: dict[str, list[TuningRun]], tmp_path: Path
-) -> None:
-    run = runs["shop"][0]
-    ours = load(exported, f"shop, run {run.id}").trials
-    ids = [trial.user_attrs["trial"] for trial in ours]
-    made = [replace(trial, id=id_) for trial, id_ in zip(make_trials(run), ids, strict=True)]
-    with opened(tmp_path / "theirs.db") as storage:
-        study = optuna.create_study(storage=storage, study_name="theirs")
-        study.add_trials(to_frozen(made, run))
-    theirs = load(tmp_path / "theirs.db", "theirs").trials
-    for one, other in zip(ours, theirs, strict=True):
-        other._trial_id = one._trial_id
-        assert one == other
-
-
 def test_one_can_go_on_adding_to_it_with_optuna(exported: Path, runs: dict[str, list[TuningRun]]) -> None:
     study = load(exported, f"shop, run {runs['shop'][0].id}")
     study.add_trial(optuna.create_trial(value=1.0))
@@ -172,7 +160,7 @@ def test_more_trials_than_are_written_at_once_keep_their_order(
     monkeypatch.setattr(optuna_export, "BATCH", 3)
     told: list[int] = []
     assert export_to_optuna(store, "clicks", tmp_path / "c.db", told.append) == ExportCounts(1, 8)
-    assert told == [8]
+    assert told == [3, 6, 8]
     numbers = [
         trial.user_attrs["number"] for trial in load(tmp_path / "c.db", f"clicks, run {runs['clicks'][0].id}").trials
     ]
@@ -182,13 +170,13 @@ def test_more_trials_than_are_written_at_once_keep_their_order(
 def test_the_command_tells_what_it_wrote_and_how_to_look_at_it(
     store: Store, runs: dict[str, list[TuningRun]], tmp_path: Path
 ) -> None:
-    path = tmp_path / "studies.db"
+    path = tmp_path / "studies.log"
     address = store.engine.url.render_as_string(hide_password=False).replace("+psycopg", "").replace("+pysqlite", "")
     result = CliRunner().invoke(main, ["db", "optuna", str(path), "--app", "shop", "--store", address])
     assert result.exit_code == 0, (result.output, result.exception)
-    assert result.stdout == f"optuna-dashboard sqlite:///{path}\n"
+    assert result.stdout == f"optuna-dashboard {path}\n"
     assert result.stderr == f"{path} has 2 runs and 8 trials.\n"
-    assert [child.name for child in tmp_path.iterdir() if "studies" in child.name] == ["studies.db"]
+    assert [child.name for child in tmp_path.iterdir() if "studies" in child.name] == ["studies.log"]
 
 
 def test_what_cannot_be_written_is_refused_and_leaves_nothing(
@@ -200,10 +188,9 @@ def test_what_cannot_be_written_is_refused_and_leaves_nothing(
     for path, application, said in (
         (there, None, "is there already; name a new file"),
         (tmp_path / "no" / "x.db", None, "there is no folder"),
-        (tmp_path / "a?b.db", None, "which mean something in a URL"),
         (tmp_path / "x.db", "shap", "there is no application 'shap'; there are clicks, shop"),
     ):
-        with pytest.raises(BadInput, match=said.replace("?", r"\?")):
+        with pytest.raises(BadInput, match=said):
             export_to_optuna(store, application, path)
     monkeypatch.setattr(optuna, "__version__", "4.9.0")
     with pytest.raises(BadInput, match=r"optuna 4\.9\.0 is too old; install one with: pip install 'optuna>=5'"):

@@ -9,7 +9,7 @@ from scaler.model.errors import BadInput
 from scaler.model.sample import Sample
 from scaler.model.wire import read_json
 from tests.surrogate.worlds import WINDOW
-from tuner.pipeline.sources.column_rules import MEASURED
+from tuner.pipeline.sources.sample_schema import MEASURED
 from tuner.scenario.describe import format_application
 from tuner.store.json_text import write_json
 from tuner.surrogate.checks import CHECKS

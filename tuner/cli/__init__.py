@@ -92,7 +92,7 @@ COMMANDS: dict[str, Entry | LazyGroup] = {
         upgrade=Entry("tuner.cli.db_commands:upgrade", "Upgrade the tables to the schema of this program."),
         check=Entry("tuner.cli.db_commands:check", "Check the database and count its rows; exit code 1 on a fault."),
         export=Entry("tuner.cli.db_commands:export", "Export the database to FILE (.jsonl or .db)."),
-        optuna=Entry("tuner.cli.db_commands:optuna", "Export tuning runs and trials to FILE, an Optuna database."),
+        optuna=Entry("tuner.cli.db_commands:optuna", "Export tuning runs and trials to FILE, an Optuna journal."),
         prune=Entry("tuner.cli.db_commands:prune", "Delete rows that are older than AGE."),
     ),
     "completion": Entry("tuner.cli.completion:completion", "Print a script that makes a shell complete commands."),

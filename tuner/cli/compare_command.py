@@ -14,15 +14,15 @@ from tuner.cli.interruptible import run_interruptibly
 from tuner.cli.options import html_option, json_option
 from tuner.cli.progress_bar import show_progress
 from tuner.cli.simulate_command import parse_pairs
-from tuner.cli.summary_grid import print_standings
-from tuner.lab.plan import Plan
+from tuner.cli.summary_grid import print_benchmark
+from tuner.lab.plan import BenchmarkPlan
 from tuner.lab.plan_file import read_plan
-from tuner.lab.policy_benchmark import hold
-from tuner.lab.policy_summary import Standings
+from tuner.lab.policy_benchmark import run_benchmark
+from tuner.lab.policy_summary import BenchmarkResult
 from tuner.lab.published.published_plan import plan_published
 from tuner.lab.shifts import SHIFTS
-from tuner.lab.summary_page import write_standings
-from tuner.lab.summary_plain import describe_standings
+from tuner.lab.summary_page import write_benchmark
+from tuner.lab.summary_plain import describe_benchmark
 
 PARTS = 1000  # of the progress
 TRACES = Path("../shared/traces")
@@ -42,7 +42,7 @@ application = { service_rate = 180.0 }   # left out: every [[application]] of th
 """
 EPILOG = (
     "\b\nExamples:\n"
-    "  tuner compare --published --policy threshold-c --policy ql-pds-plus --seeds 10 --html standings.html\n"
+    "  tuner compare --published --policy threshold-c --policy ql-pds-plus --seeds 10 --html benchmark.html\n"
     "  tuner compare --published --n-res 3 --k-max 10 --shift rate-doubles --json\n"
     "  tuner compare plan.toml\n\n"
     "\b\nA plan crosses its lists; all but [[workload]] may be left out:\n"
@@ -104,11 +104,11 @@ def compare(
         raise BadInput(f"a plan and --published: {said} what to compare; give one of them")
     if traces is not None and not published:
         raise BadInput("--traces says where the traces of --published are; give it with that")
-    standings = hold_contest(make_plan(plan, traces or TRACES, list_flags(**flags), shift), html)
+    result = run_plan(make_plan(plan, traces or TRACES, list_flags(**flags), shift), html)
     if as_json:
-        click.echo(json.dumps(describe_standings(standings), indent=2, allow_nan=False))
+        click.echo(json.dumps(describe_benchmark(result), indent=2, allow_nan=False))
     else:
-        print_standings(standings)
+        print_benchmark(result)
 
 
 def list_flags(**flags: Any) -> dict[str, Any]:
@@ -123,17 +123,17 @@ def list_flags(**flags: Any) -> dict[str, Any]:
     return {key: value for key, value in table.items() if value is not None}
 
 
-def make_plan(path: Path | None, traces: Path, flags: dict[str, Any], shift: str | None) -> Plan:
+def make_plan(path: Path | None, traces: Path, flags: dict[str, Any], shift: str | None) -> BenchmarkPlan:
     return plan_published(traces, flags, shift) if path is None else read_plan(path, flags, shift)
 
 
-def hold_contest(plan: Plan, html: Path | None) -> Standings:
+def run_plan(plan: BenchmarkPlan, html: Path | None) -> BenchmarkResult:
     """Run it, with a bar while it does and a page if one is asked for."""
     if html is not None:
         check_place(html)
     with show_progress(PARTS) as tell:
-        standings = run_interruptibly(lambda: hold(plan, lambda share: tell(round(PARTS * share))))
+        result = run_interruptibly(lambda: run_benchmark(plan, lambda share: tell(round(PARTS * share))))
     if html is not None:
-        write_whole(html, write_standings(standings))
+        write_whole(html, write_benchmark(result))
         click.echo(f"The page is in {html}.", err=True)
-    return standings
+    return result

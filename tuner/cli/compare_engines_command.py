@@ -19,8 +19,8 @@ from tuner.cli.grid import print_grid
 from tuner.cli.interruptible import run_interruptibly
 from tuner.cli.options import eta_r_help, eta_v_help, file_type, json_option, r_max_help
 from tuner.cli.progress_bar import show_progress
-from tuner.lab.engine_benchmark import Match, Rules, hold_matches, list_cells, make_setting
-from tuner.lab.engine_summary import list_settings, sum_up
+from tuner.lab.engine_benchmark import EngineResults, Rules, list_cells, make_setting, run_engine_benchmark
+from tuner.lab.engine_summary import list_settings, summarise_engines
 from tuner.lab.published.cells import WORKLOADS, load_workload
 from tuner.scenario.qos import QoS
 from tuner.search.engines import find_engine
@@ -100,7 +100,7 @@ def compare_engines(as_json: bool, results: Path | None, traces: Path | None, **
     )
     check_cells(rules, cells)
     with show_progress(len(cells), "Searching") as tell:
-        matches = run_interruptibly(lambda: hold_matches(rules, cells, tell, results))
+        matches = run_interruptibly(lambda: run_engine_benchmark(rules, cells, tell, results))
     show(matches, as_json)
 
 
@@ -121,9 +121,9 @@ def check_cells(rules: Any, cells: Sequence[Any]) -> None:
         make_space(setting.application, setting.infrastructure, qos)
 
 
-def show(matches: Sequence[Match], as_json: bool) -> None:
+def show(matches: Sequence[EngineResults], as_json: bool) -> None:
 
-    lines, rows = sum_up(matches), list_settings(matches)
+    lines, rows = summarise_engines(matches), list_settings(matches)
     if as_json:
         document = {"engines": [asdict(line) for line in lines], "settings": rows, "matches": [*map(asdict, matches)]}
         click.echo(json.dumps(tame(document), indent=2, allow_nan=False))

@@ -7,21 +7,22 @@ from rich.table import Table
 from rich.text import Text
 
 from tuner.cli.grid import GAP, open_console, spell
-from tuner.simulation.comparison import Comparison
-from tuner.views.comparison_table import Column, list_columns, say_errors
+from tuner.simulation.comparison import PolicyComparison
+from tuner.views.comparison_table import explain_errors, list_columns
+from tuner.views.html_document import Column
 
 
-def print_table(comparison: Comparison) -> None:
+def print_table(comparison: PolicyComparison) -> None:
     """The rows in the order asked for; the cheapest stands out."""
     console = open_console()
     names = Column("policy", comparison.scenario.policies, "")
     for i, columns in enumerate(pack(names, list_columns(comparison), console.width)):
         console.print("\n" * (i > 0), end="")
         console.print(draw_table(comparison, [names, *columns], ascii_only=console.options.ascii_only))
-    console.print(spell(say_errors(comparison), console.options.ascii_only))
+    console.print(spell(explain_errors(comparison), console.options.ascii_only))
 
 
-def print_readings(comparison: Comparison) -> None:
+def print_readings(comparison: PolicyComparison) -> None:
     """One line per column on how to read it."""
     columns = list_columns(comparison)
     width = max(len(column.head) for column in columns)
@@ -47,7 +48,7 @@ def measure(column: Column) -> int:
     return GAP + max(map(len, (column.head, *column.cells)))
 
 
-def draw_table(comparison: Comparison, columns: list[Column], ascii_only: bool) -> Table:
+def draw_table(comparison: PolicyComparison, columns: list[Column], ascii_only: bool) -> Table:
     table = Table(box=SIMPLE_HEAD, padding=(0, GAP - 1, 0, 0), pad_edge=False, show_edge=False)
     for i, column in enumerate(columns):
         table.add_column(Text(column.head), justify="right" if i else "left", no_wrap=True)

@@ -81,16 +81,16 @@ def export(file: Path, address: str | None) -> None:
 
 
 @click.command(
-    epilog="\b\nExamples:\n  tuner db optuna studies.db\n"
-    "  tuner db optuna shop.db --app shop && optuna-dashboard sqlite:///shop.db"
+    epilog="\b\nExamples:\n  tuner db optuna studies.log\n"
+    "  tuner db optuna shop.log --app shop && optuna-dashboard shop.log"
 )
 @click.argument("file", type=file_type)
 @click.option("--app", metavar="NAME", help="Name of the application (default: all).")
 @store_option
 def optuna(file: Path, app: str | None, address: str | None) -> None:
-    """Export tuning runs and trials to FILE, an Optuna database.
+    """Export tuning runs and trials to FILE, an Optuna journal.
 
-    FILE is a new SQLite file for optuna-dashboard; a run is a study. Others may write meanwhile: the file shows one
+    FILE is a new file for optuna-dashboard; a run is a study. Others may write meanwhile: the file shows one
     moment, and is there when it is whole.
     """
     check_studies(file)
@@ -101,7 +101,7 @@ def optuna(file: Path, app: str | None, address: str | None) -> None:
             written = export_to_optuna(store, app, file, tell)
     counts = {"runs": written.studies, "trials": written.trials}
     click.echo(f"{file} has {describe_counts(counts, 'no study, for nothing was tuned yet')}.", err=True)
-    click.echo(f"optuna-dashboard sqlite:///{file}")
+    click.echo(f"optuna-dashboard {file}")
 
 
 @click.command(epilog="\b\nExamples:\n  tuner db prune --older-than 90d --dry-run\n  tuner db prune --older-than 26w")

@@ -22,9 +22,9 @@ from tuner.store.records import ObjectiveRecord, Trial, TuningRun
 from tuner.store.runs import list_runs, load_run
 from tuner.store.trials import load_history
 from tuner.views.tuning import Tuning, gather_tuning
+from tuner.views.tuning_json import describe_tuning
 from tuner.views.tuning_page import write_tuning
-from tuner.views.tuning_plain import describe_tuning
-from tuner.views.tuning_words import list_facts, list_measures, say_found, say_title
+from tuner.views.tuning_summary import describe_run, list_measures, summarise, write_title
 
 
 @click.command(
@@ -94,8 +94,8 @@ def print_tuning(tuning: Tuning) -> None:
     """The sentences, what was asked, and the table of baseline beside tuned."""
     console = open_console()
     plain = console.options.ascii_only
-    lines = [f"{say_title(tuning)}", *say_found(tuning), ""]
-    facts = list_facts(tuning)
+    lines = [f"{write_title(tuning)}", *summarise(tuning), ""]
+    facts = describe_run(tuning)
     width = max(map(len, facts))
     lines += [f"  {key:<{width}}  {value}" for key, value in facts.items()]
     for line in lines:

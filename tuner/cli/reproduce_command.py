@@ -16,9 +16,9 @@ from tuner.cli.interruptible import run_interruptibly
 from tuner.cli.options import json_option
 from tuner.cli.progress_bar import show_progress
 from tuner.lab.published.cells import DEEP, POLICY_NAMES
-from tuner.lab.published.compare import Comparison
+from tuner.lab.published.compare import CellComparison
 from tuner.lab.published.figures import FIGURES, Study
-from tuner.lab.published.tables import choose, reproduce_table
+from tuner.lab.published.tables import choose_cells, reproduce_table
 
 PARTS = 1000  # of a figure's progress
 TABLES = {"table2": 2, "table3": 3, "table4": 4, "table5": 5}
@@ -52,7 +52,7 @@ def reproduce(what: str, traces: Path, seeds: int, policies: tuple[str, ...], de
     Printed are the published figure, ours and the difference, cell by cell.
     """
     if what in TABLES:
-        total = len(choose(TABLES[what], policies, deep))
+        total = len(choose_cells(TABLES[what], policies, deep))
         with show_progress(total, what) as tell:
             counter = count()
             cells = run_interruptibly(
@@ -74,7 +74,7 @@ def reproduce(what: str, traces: Path, seeds: int, policies: tuple[str, ...], de
         open_console().print(part)
 
 
-def draw_cells(what: str, cells: list[Comparison]) -> Table:
+def draw_cells(what: str, cells: list[CellComparison]) -> Table:
     """Published and ours side by side."""
     table = Table(title=f"{what}: average cost, published and ours", box=SIMPLE_HEAD, title_justify="left")
     for name in ("cell", "policy"):
@@ -112,14 +112,14 @@ def draw_study(study: Study) -> Table:
     return table
 
 
-def sum_up(cells: list[Comparison], all_asked: bool) -> str:
+def sum_up(cells: list[CellComparison], all_asked: bool) -> str:
     """How many cells agree, and which were not run."""
     agreeing = sum(c.agrees for c in cells)
     text = f"{agreeing} of {len(cells)} cells within 2 %, two standard errors or the last printed digit."
     return text if all_asked else f"{text} Not run: {', '.join(DEEP)} (minutes a cell; --deep runs them)."
 
 
-def describe_cells(cells: list[Comparison]) -> list[dict[str, Any]]:
+def describe_cells(cells: list[CellComparison]) -> list[dict[str, Any]]:
     return [
         {
             "table": c.cell.table,

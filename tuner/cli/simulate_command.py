@@ -17,10 +17,10 @@ from tuner.cli.interruptible import run_interruptibly
 from tuner.cli.options import file_type, html_option, json_option, r_max_help
 from tuner.cli.progress_bar import show_progress
 from tuner.scenario.scenario import Scenario, read_scenario
-from tuner.simulation.comparison import Comparison, compare
+from tuner.simulation.comparison import PolicyComparison, compare
 from tuner.simulation.runner import list_jobs, run_jobs
-from tuner.views.html_page import choose_columns, write_page
-from tuner.views.plain import describe
+from tuner.views.comparison_json import describe
+from tuner.views.comparison_page import choose_columns, write_page
 
 Tables = dict[str, dict[str, Any]]
 
@@ -190,7 +190,7 @@ def list_flags(**flags: Any) -> Tables:
     return {name: table for name, table in given.items() if table}
 
 
-def replay_scenario(scenario: Scenario, html: Path | None, floor: bool | None = None) -> Comparison:
+def replay_scenario(scenario: Scenario, html: Path | None, floor: bool | None = None) -> PolicyComparison:
     """Every policy with every seed, and the floor if asked for."""
     if html is not None:
         check_place(html)

@@ -11,24 +11,24 @@ from rich.text import Text
 
 from tuner.cli.comparison_grid import measure, pack
 from tuner.cli.grid import GAP, open_console, spell
-from tuner.lab.policy_summary import Standings
+from tuner.lab.policy_summary import BenchmarkResult
 from tuner.lab.summary_table import list_rows, list_summaries, say_errors
-from tuner.views.comparison_table import Column
+from tuner.views.html_document import Column
 
 LEFT = ("workload", "setting", "policy", "floor")
 
 
-def print_standings(standings: Standings) -> None:
+def print_benchmark(result: BenchmarkResult) -> None:
     """A line per setting and policy, then a line per policy."""
     console = open_console()
-    rows = standings.rows
+    rows = result.rows
     workload = Column("workload", tuple(row.cell.group for row in rows), "")
-    setting, policy, *figures = list_rows(standings, rows)
+    setting, policy, *figures = list_rows(result, rows)
     print_parts(console, [workload, setting, policy], figures)
     console.print()
-    first, *others = list_summaries(standings)
+    first, *others = list_summaries(result)
     print_parts(console, [first], others)
-    console.print(spell(say_errors(standings), console.options.ascii_only), markup=False)
+    console.print(spell(say_errors(result), console.options.ascii_only), markup=False)
 
 
 def print_parts(console: Console, named: list[Column], rest: list[Column]) -> None:

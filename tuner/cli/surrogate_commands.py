@@ -47,9 +47,9 @@ from tuner.surrogate.fitted_application import build_application
 from tuner.surrogate.surrogate import Surrogate, is_fit_for_tuning, to_document
 from tuner.surrogate.surrogate_records import from_record, to_record
 from tuner.views.plain import tame
-from tuner.views.surrogate_page import say_summary, write_page
+from tuner.views.surrogate_page import summarise, write_page
 from tuner.views.surrogate_plot import draw_text
-from tuner.views.surrogate_rows import list_columns, say_parameters
+from tuner.views.surrogate_rows import format_model, list_columns
 
 UNFIT = 1  # the exit code where a check failed
 COLOURS = {"pass": "green", "warn": "yellow", "fail": "red"}
@@ -175,10 +175,10 @@ def show_all(fitted: Surrogate, number: int | None, html: Path | None, as_json: 
 def print_surrogate(fitted: Surrogate, number: int | None) -> None:
     """The table, then each operator's checks and plot."""
     console = open_console()
-    print_lines(console, f"Surrogate {number} of {fitted.application}: {say_summary(fitted)}")
+    print_lines(console, f"Surrogate {number} of {fitted.application}: {summarise(fitted)}")
     print_table(console, fitted)
     for operator in fitted.operators:
-        print_lines(console, "", f"{operator.operator}, {say_parameters(operator)}")
+        print_lines(console, "", f"{operator.operator}, {format_model(operator)}")
         print_checks(console, fitted, operator.operator)
         print_lines(console, draw_text(operator.points, console.options.ascii_only))
 

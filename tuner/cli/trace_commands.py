@@ -15,7 +15,7 @@ from scaler.model.sample import Sample
 from sim.trace_file import write_trace
 from tuner.cli.options import app_argument, file_type, since_option, store_option, until_option
 from tuner.pipeline.arrival_trace import Arrivals, build_arrivals, fill, find_gaps, find_sources, format_time
-from tuner.pipeline.ledger import load_links
+from tuner.pipeline.read_marks import load_links
 from tuner.scenario.description import shape_of
 from tuner.store.applications import list_applications
 from tuner.store.connection import Session, open_store

@@ -1,10 +1,9 @@
-"""A scene flows in; one self-contained HTML page about it flows out."""
+"""Write a run of the live demo as one self-contained HTML page."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from html import escape
 from typing import Any
 
@@ -14,21 +13,16 @@ from scaler.model.decision import SCALED, Decision
 from scaler.model.kernel import Floats
 from tuner.history.scene import Moment, Scene
 from tuner.simulation.columns import Columns
-from tuner.views.charts import Frame, draw_replicas, draw_response
-from tuner.views.html_page import write_style
-from tuner.views.scale import time_ticks
+from tuner.views.course_charts import Frame, chart_replicas, chart_response
+from tuner.views.html_document import write_document
 
 
 def write_page(scene: Scene, totals: Mapping[str, Any], static: Mapping[str, int], price: float) -> str:
     """`static`: replicas of each operator that cost `price` each, to hold the cost against."""
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>Scalers at work</title><style>{write_style()}.why td{{text-align:left;white-space:normal}}</style>"
-        "</head><body>\n<h1>Scalers at work on a real cluster</h1>\n"
+    return write_document(
+        "Scalers at work on a real cluster",
         f"{write_summary(scene, totals, static, price)}{write_costs(scene, static, price)}\n"
-        f"{''.join(write_operator(scene, operator) for operator in scene.operators)}"
-        f"{write_decisions(scene)}</body></html>\n"
+        f"{''.join(write_operator(scene, operator) for operator in scene.operators)}{write_decisions(scene)}",
     )
 
 
@@ -67,16 +61,16 @@ def write_operator(scene: Scene, operator: str) -> str:
     if not decisions:
         return f"<h2>{escape(operator)}</h2><p>It decided nothing.</p>"
     at: Floats = (np.arange(len(decisions)) + 0.5) / len(decisions)
-    frame = Frame(time_ticks(None, len(decisions) * scene.slot_s), scene.node_types)
+    frame = Frame(None, len(decisions) * scene.slot_s, scene.node_types)
     bound = next((d.bound for d in reversed(decisions) if d.bound is not None), None)
-    response = lay_out([d.response for d in decisions])
-    shown = draw_response(frame, at, response, bound, operator) if bound is not None and known(response) else ""
-    replicas = np.array([[held.get(name, 0) for name in scene.node_types] for held in carry_on(decisions)], float)
-    rates = bound_all(lay_out([d.rate for d in decisions]))
-    return (
-        f"<h2>{escape(operator)}</h2>{shown}"
-        f"{draw_replicas(frame, at, replicas, rates, operator) if known(rates) else ''}"
-    )
+    response, rates = lay_out([d.response for d in decisions]), lay_out([d.rate for d in decisions])
+    charts = []
+    if bound is not None and np.isfinite(response.mean).any():
+        charts.append(chart_response(frame, at, response, bound, operator))
+    if np.isfinite(rates.mean).any():
+        replicas = np.array([[held.get(name, 0) for name in scene.node_types] for held in carry_on(decisions)], float)
+        charts.append(chart_replicas(frame, at, replicas, rates, operator))
+    return f"<h2>{escape(operator)}</h2>{''.join(chart.render() for chart in charts)}"
 
 
 def lay_out(values: Sequence[float | None]) -> Columns:
@@ -86,12 +80,6 @@ def lay_out(values: Sequence[float | None]) -> Columns:
     return Columns(finite, finite, finite, infinite)
 
 
-def bound_all(columns: Columns) -> Columns:
-    """A line breaks where nothing is known; its band, which has no height here, makes the scale and must not."""
-    edges = np.nan_to_num(columns.mean)
-    return replace(columns, low=edges, high=edges)
-
-
 def carry_on(decisions: Sequence[Decision]) -> Iterator[Mapping[str, int]]:
     """Replicas of each; where they are not known, those that were last, or first."""
     deployments = [decision.seen.deployment for decision in decisions]
@@ -99,10 +87,6 @@ def carry_on(decisions: Sequence[Decision]) -> Iterator[Mapping[str, int]]:
     for deployment in deployments:
         held = deployment or held
         yield held
-
-
-def known(columns: Columns) -> bool:
-    return bool(np.isfinite(columns.mean).any())
 
 
 def write_decisions(scene: Scene) -> str:

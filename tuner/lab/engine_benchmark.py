@@ -32,15 +32,15 @@ from tuner.search.space.parameters import Parameters
 from tuner.search.space.space import make_space
 from tuner.simulation.parallel import run_all
 
-YARDSTICK = "skopt"
+BASELINE = "skopt"
 PAPER_SLOTS = 50_000
-MOST = 600  # evaluations of the yardstick, which ends by itself long before
-JUDGING_SEEDS = 4
-FIRST_JUDGING_SEED = 50_000  # the same for all engines, and no search's
+MAX_EVALUATIONS = 600  # of the baseline, which ends by itself long before
+FINAL_SEEDS = 4  # of the replay that compares recommendations
+FIRST_FINAL_SEED = 50_000  # the same for all engines, and no search's
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class EngineCell:
     """One setting and one seed of the searches."""
 
     application: str
@@ -69,7 +69,7 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class EngineResult:
     """What an engine recommended in a cell, as the judge saw it; NaN where it recommended nothing."""
 
     engine: str
@@ -84,39 +84,41 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
+class EngineResults:
     """A cell and what every engine found there."""
 
-    cell: Cell
-    found: tuple[Found, ...]
+    cell: EngineCell
+    found: tuple[EngineResult, ...]
 
 
 def list_cells(
     applications: Sequence[str], n_res: Sequence[int], r_max: Sequence[float], eta_v: Sequence[float],
     eta_r: Sequence[float], seeds: int,
-) -> list[Cell]:  # fmt: skip
+) -> list[EngineCell]:  # fmt: skip
     """Every combination, seed by seed, so that what is there when one stops early covers all settings."""
     return [
-        Cell(*setting, seed) for seed in range(seeds) for setting in product(applications, n_res, r_max, eta_v, eta_r)
+        EngineCell(*setting, seed)
+        for seed in range(seeds)
+        for setting in product(applications, n_res, r_max, eta_v, eta_r)
     ]
 
 
-def hold_matches(
-    rules: Rules, cells: Sequence[Cell], on_done: Callable[[int], None], kept: Path | None = None
-) -> list[Match]:
+def run_engine_benchmark(
+    rules: Rules, cells: Sequence[EngineCell], on_done: Callable[[int], None], kept: Path | None = None
+) -> list[EngineResults]:
     """All cells, on all cores; those in the file `kept` are not held again, and new ones are added to it at once."""
-    known = {} if kept is None else read_kept(kept, rules)
+    known = {} if kept is None else load_results(kept, rules)
     missing = [cell for cell in cells if cell not in known]
     on_done(len(cells) - len(missing))
 
-    def keep(i: int, match: Match) -> None:
+    def keep(i: int, match: EngineResults) -> None:
         known[match.cell] = match
         if kept is not None:
             with kept.open("a", encoding="utf-8") as file:
                 file.write(json.dumps({"rules": describe(rules), **asdict(match)}) + "\n")
         on_done(len(cells) - sum(1 for cell in missing if cell not in known))
 
-    run_all(hold_match, [(rules, cell) for cell in missing], keep)
+    run_all(run_cell, [(rules, cell) for cell in missing], keep)
     return [known[cell] for cell in cells]
 
 
@@ -125,9 +127,9 @@ def describe(rules: Rules) -> dict[str, Any]:
     return {**rest, "engines": list(rules.engines), "trace": rules.trace.name, "slots": rules.trace.rates.size}
 
 
-def read_kept(path: Path, rules: Rules) -> dict[Cell, Match]:
+def load_results(path: Path, rules: Rules) -> dict[EngineCell, EngineResults]:
     """Matches of these very rules; a last line that was cut off is left out."""
-    matches: dict[Cell, Match] = {}
+    matches: dict[EngineCell, EngineResults] = {}
     if not path.exists():
         return matches
     for line in path.read_text(encoding="utf-8").splitlines():
@@ -136,34 +138,34 @@ def read_kept(path: Path, rules: Rules) -> dict[Cell, Match]:
         except ValueError:
             continue
         if row.pop("rules", None) == describe(rules):
-            cell = Cell(**row["cell"])
-            matches[cell] = Match(cell, tuple(Found(**one) for one in row["found"]))
+            cell = EngineCell(**row["cell"])
+            matches[cell] = EngineResults(cell, tuple(EngineResult(**one) for one in row["found"]))
     return matches
 
 
-def hold_match(job: tuple[Rules, Cell]) -> Match:
+def run_cell(job: tuple[Rules, EngineCell]) -> EngineResults:
     rules, cell = job
-    found: list[Found] = []
+    found: list[EngineResult] = []
     budget = rules.budget
-    for engine in sorted(rules.engines, key=lambda name: name != YARDSTICK):  # the others' budget depends on it
+    for engine in sorted(rules.engines, key=lambda name: name != BASELINE):  # the others' budget depends on it
         found.append(run_engine(rules, cell, engine, budget or 60))
-        if engine == YARDSTICK and budget is None:
+        if engine == BASELINE and budget is None:
             budget = math.ceil(found[-1].evaluations / 2)
-    return Match(cell, tuple(found))
+    return EngineResults(cell, tuple(found))
 
 
-def run_engine(rules: Rules, cell: Cell, engine: str, budget: int) -> Found:
+def run_engine(rules: Rules, cell: EngineCell, engine: str, budget: int) -> EngineResult:
     """One search, and the judge's replay of what it recommends."""
     began = time.perf_counter()
     setting, qos = make_setting(rules, cell), QoS(cell.r_max, cell.eta_v, cell.eta_r)
     space = make_space(setting.application, setting.infrastructure, qos)
-    paper = engine == YARDSTICK
+    paper = engine == BASELINE
     spec = (
-        make_paper_exam(setting, qos, cell.seed)
+        make_paper_evaluation(setting, qos, cell.seed)
         if paper and not rules.same_slots
-        else make_exam(setting, qos, cell.seed)
+        else make_evaluation(setting, qos, cell.seed)
     )
-    problem = SearchProblem(space, qos, MOST if paper else budget)
+    problem = SearchProblem(space, qos, MAX_EVALUATIONS if paper else budget)
     asking, history, slots = 0.0, [], 0
     ask = find_engine(engine)
 
@@ -184,9 +186,9 @@ def run_engine(rules: Rules, cell: Cell, engine: str, budget: int) -> Found:
         slots += proved
     seconds = time.perf_counter() - began
     if best is None:
-        return Found(engine, len(history), slots, asking, seconds, math.nan, math.nan, math.nan, False)
-    seen = judge(setting, qos, best)
-    return Found(
+        return EngineResult(engine, len(history), slots, asking, seconds, math.nan, math.nan, math.nan, False)
+    seen = replay_recommendation(setting, qos, best)
+    return EngineResult(
         engine,
         len(history),
         slots,
@@ -199,7 +201,7 @@ def run_engine(rules: Rules, cell: Cell, engine: str, budget: int) -> Found:
     )
 
 
-def make_setting(rules: Rules, cell: Cell) -> Setting:
+def make_setting(rules: Rules, cell: EngineCell) -> Setting:
     return Setting(
         application=find_application(cell.application, k_max=rules.k_max),
         infrastructure=find_infrastructure("A", cell.n_res),
@@ -211,12 +213,12 @@ def make_setting(rules: Rules, cell: Cell) -> Setting:
     )
 
 
-def make_paper_exam(setting: Setting, qos: QoS, seed: int) -> EvaluationSpec:
+def make_paper_evaluation(setting: Setting, qos: QoS, seed: int) -> EvaluationSpec:
     slots = min(PAPER_SLOTS, setting.trace.rates.size)
     return EvaluationSpec(replace(setting, trace=window(setting.trace, 0, slots)), qos, (seed,))
 
 
-def make_exam(setting: Setting, qos: QoS, seed: int) -> EvaluationSpec:
+def make_evaluation(setting: Setting, qos: QoS, seed: int) -> EvaluationSpec:
     slots = count_searched(setting)
     searched = replace(setting, trace=window(setting.trace, 0, slots))
     return EvaluationSpec(searched, qos, tuple(SEEDS * seed + i for i in range(SEEDS)), slots // SHORT_PART)
@@ -251,8 +253,8 @@ def recommend(
     return None if chosen is None else proofs[chosen].whole.parameters, taken
 
 
-def judge(setting: Setting, qos: QoS, parameters: Parameters) -> EvaluationOutcome:
+def replay_recommendation(setting: Setting, qos: QoS, parameters: Parameters) -> EvaluationOutcome:
     """A long replay with seeds that no search uses."""
-    seeds = range(FIRST_JUDGING_SEED, FIRST_JUDGING_SEED + JUDGING_SEEDS)
+    seeds = range(FIRST_FINAL_SEED, FIRST_FINAL_SEED + FINAL_SEEDS)
     spec = EvaluationSpec(setting, qos, tuple(seeds))
     return average(parameters, replay_seeds(apply_parameters(spec, parameters), list(seeds)), whole=True)

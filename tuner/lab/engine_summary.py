@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from tuner.lab.engine_benchmark import YARDSTICK, Found, Match
+from tuner.lab.engine_benchmark import BASELINE, EngineResult, EngineResults
 
 ALIKE = 1e-3  # costs so near to each other count as no higher
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class EngineSummary:
     """One engine over all settings that are feasible: those in which anybody kept the constraints with any seed."""
 
     engine: str
@@ -33,23 +33,23 @@ class Line:
     compared: int  # settings in which both kept the constraints with some seed
 
 
-def sum_up(matches: Sequence[Match]) -> list[Line]:
+def summarise_engines(matches: Sequence[EngineResults]) -> list[EngineSummary]:
     """A line for each engine, in the order in which they were asked for."""
     feasible = [part for part in split_settings(matches) if any(f.met for m in part for f in m.found)]
     names = dict.fromkeys(found.engine for match in matches for found in match.found)
     return [make_line(name, feasible) for name in names] if feasible else []
 
 
-def split_settings(matches: Sequence[Match]) -> list[list[Match]]:
+def split_settings(matches: Sequence[EngineResults]) -> list[list[EngineResults]]:
     ordered = sorted(matches, key=lambda match: (match.cell.setting, match.cell.seed))
     return [list(part) for _, part in groupby(ordered, key=lambda match: match.cell.setting)]
 
 
-def make_line(engine: str, settings: Sequence[Sequence[Match]]) -> Line:
+def make_line(engine: str, settings: Sequence[Sequence[EngineResults]]) -> EngineSummary:
     found = [pick(match, engine) for part in settings for match in part]
     ratios = [ratio for part in settings if not math.isnan(ratio := compare(part, engine))]
     asked = sum(one.evaluations for one in found)
-    return Line(
+    return EngineSummary(
         engine=engine,
         searches=len(found),
         kept=float(np.mean([one.met for one in found])),
@@ -65,26 +65,26 @@ def make_line(engine: str, settings: Sequence[Sequence[Match]]) -> Line:
     )
 
 
-def pick(match: Match, engine: str) -> Found:
+def pick(match: EngineResults, engine: str) -> EngineResult:
     return next(found for found in match.found if found.engine == engine)
 
 
-def compare(part: Sequence[Match], engine: str) -> float:
+def compare(part: Sequence[EngineResults], engine: str) -> float:
     """The engine's cost in a setting over the yardstick's: geometric means over the seeds with which each kept the
     constraints; NaN where one never did."""
     names = {found.engine for match in part for found in match.found}
-    if YARDSTICK not in names:
+    if BASELINE not in names:
         return math.nan
-    means = [average_cost(part, name) for name in (engine, YARDSTICK)]
+    means = [average_cost(part, name) for name in (engine, BASELINE)]
     return means[0] / means[1]
 
 
-def average_cost(part: Sequence[Match], engine: str) -> float:
+def average_cost(part: Sequence[EngineResults], engine: str) -> float:
     costs = [found.cost for match in part if (found := pick(match, engine)).met]
     return float(np.exp(np.mean(np.log(costs)))) if costs else math.nan
 
 
-def list_settings(matches: Sequence[Match]) -> list[dict[str, Any]]:
+def list_settings(matches: Sequence[EngineResults]) -> list[dict[str, Any]]:
     """A row for each setting: what each engine costs there, and how often it kept the constraints."""
     rows = []
     for part in split_settings(matches):

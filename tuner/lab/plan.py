@@ -8,13 +8,13 @@ from typing import Any
 
 from scaler.model.kernel import lay_out
 from sim.setting import Setting, tasks
-from tuner.lab.shifts import World, apply_shift
+from tuner.lab.shifts import ShiftedWorld, apply_shift
 
 Options = Mapping[str, Mapping[str, Any]]  # of each policy
 
 
 @dataclass(frozen=True, slots=True)
-class Best:
+class PublishedBest:
     """The cheapest row that was published for a cell."""
 
     policy: str
@@ -22,7 +22,7 @@ class Best:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class BenchmarkCell:
     """One world in which every policy is replayed."""
 
     workload: str
@@ -30,8 +30,8 @@ class Cell:
     infrastructure: str
     n_res: int
     k_max: str  # a range where operators differ
-    world: World
-    published: Best | None = None
+    world: ShiftedWorld
+    published: PublishedBest | None = None
 
     @property
     def group(self) -> str:
@@ -48,29 +48,29 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class BenchmarkPlan:
     """Every cell with every policy and every seed."""
 
     name: str
-    cells: tuple[Cell, ...]
+    cells: tuple[BenchmarkCell, ...]
     policies: Options
     seeds: tuple[int, ...]
     shift: str | None = None
 
 
 def make_cell(
-    workload: str, infrastructure: str, setting: Setting, shift: str | None, published: Best | None = None
-) -> Cell:
+    workload: str, infrastructure: str, setting: Setting, shift: str | None, published: PublishedBest | None = None
+) -> BenchmarkCell:
     """A setting, changed half-way if asked for, as a cell; refused here if it cannot be laid out for kernels."""
     for task in tasks(setting):
         lay_out(task)
     most = sorted({operator.k_max for operator in setting.application.operators})
-    return Cell(
+    return BenchmarkCell(
         workload=workload,
         application=setting.application.name,
         infrastructure=infrastructure,
         n_res=len(setting.infrastructure.types),
         k_max="-".join(map(str, dict.fromkeys((most[0], most[-1])))),
-        world=World(setting) if shift is None else apply_shift(shift, setting),
+        world=ShiftedWorld(setting) if shift is None else apply_shift(shift, setting),
         published=published,
     )

@@ -20,7 +20,7 @@ from sim.infrastructure import Infrastructure
 from sim.plant import Inertia
 from sim.setting import Setting
 from sim.trace import Trace
-from tuner.lab.plan import Options, Plan, make_cell
+from tuner.lab.plan import BenchmarkPlan, Options, make_cell
 from tuner.lab.plan_layout import FLAGS, LISTS, PLAN, PLAN_DEFAULTS, WORKLOAD
 from tuner.scenario.layout import DEFAULTS, SOURCES, kinds_of
 from tuner.scenario.scenario import (
@@ -39,7 +39,7 @@ from tuner.scenario.toml_table import Table, check_table
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class PlanSource:
     """Where a plan comes from: the file's folder, and how to say where a key stands."""
 
     path: Path
@@ -82,13 +82,13 @@ class Common:
         )
 
 
-def read_plan(path: Path, flags: Table | None = None, shift: str | None = None) -> Plan:
+def read_plan(path: Path, flags: Table | None = None, shift: str | None = None) -> BenchmarkPlan:
     """The plan of a file, with flags over it and defaults under it."""
     flags = flags or {}
     document = read_toml(path)
     check_table(document, PLAN, lambda key: f"{path}, {key}")
     table = {**PLAN_DEFAULTS, **document, **flags}
-    source = Source(path, lambda key: FLAGS[key] if key in flags else f"{path}, {key}")
+    source = PlanSource(path, lambda key: FLAGS[key] if key in flags else f"{path}, {key}")
     for key in ("policies", *LISTS):
         check_differ(as_list(table[key]), source.place(key))
     with blame(name_policy_flags(flags) or source.place("policies")):
@@ -107,7 +107,7 @@ def read_plan(path: Path, flags: Table | None = None, shift: str | None = None) 
             with blame(str(path)):
                 cells.append(make_cell(load.name, label(name), common.state(load, application, nodes), shift))
     check_differ([cell.name for cell in cells], str(path))
-    return Plan(document.get("name", path.stem), tuple(cells), policies, seeds, shift)
+    return BenchmarkPlan(document.get("name", path.stem), tuple(cells), policies, seeds, shift)
 
 
 def name_policy_flags(flags: Table) -> str:
@@ -178,7 +178,7 @@ def complete(name: str, table: Table, path: Path, place: str) -> Table:
     return lay_over({name: DEFAULTS[name]}, anchor({name: table}, path.parent))[name]
 
 
-def take_nodes(name: str, n_res: int | None, source: Source) -> Infrastructure:
+def take_nodes(name: str, n_res: int | None, source: PlanSource) -> Infrastructure:
     """The first so many types of an infrastructure: a built-in one, or a file beside the plan."""
     table = {"file": str(source.path.parent / name)} if is_file(name) else {"name": name}
     sized = table if n_res is None else {**table, "n_res": n_res}

@@ -10,13 +10,13 @@ import numpy as np
 
 from sim.floors.clairvoyant import Bound
 from sim.run import MEASURES, Run
-from tuner.lab.plan import Cell, Plan
+from tuner.lab.plan import BenchmarkCell, BenchmarkPlan
 from tuner.simulation.comparison import Figure, average
 from tuner.simulation.floor_cache import Floor
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ReplayOutcome:
     """The same, done; the mean cost of the last part where there is one."""
 
     run: Run
@@ -24,10 +24,10 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class PolicyRow:
     """One policy in one cell: means over seeds, and the floor under them where one is known."""
 
-    cell: Cell
+    cell: BenchmarkCell
     policy: str  # as it is named on the command line
     title: str  # as the literature names it
     cost: Figure
@@ -69,7 +69,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Extent:
+class FloorMultiples:
     """A policy's multiples of the floor over the cells that have one."""
 
     geometric_mean: float
@@ -78,14 +78,14 @@ class Extent:
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class PolicySummary:
     """One policy over all cells."""
 
     policy: str
     title: str
     cells: int  # that have a floor
-    whole: Extent | None
-    tail: Extent | None
+    whole: FloorMultiples | None
+    tail: FloorMultiples | None
     worst_violations: float
     worst_reconfigurations: float
     microseconds: float  # mean over cells
@@ -93,15 +93,17 @@ class Summary:
 
 
 @dataclass(frozen=True, slots=True)
-class Standings:
+class BenchmarkResult:
     """What a contest comes to."""
 
-    plan: Plan
-    rows: tuple[Row, ...]  # cell by cell, policies in the order asked for
-    summaries: tuple[Summary, ...]
+    plan: BenchmarkPlan
+    rows: tuple[PolicyRow, ...]  # cell by cell, policies in the order asked for
+    summaries: tuple[PolicySummary, ...]
 
 
-def stand(plan: Plan, answers: Sequence[Floor | None], outcomes: Sequence[Outcome]) -> Standings:
+def summarise_benchmark(
+    plan: BenchmarkPlan, answers: Sequence[Floor | None], outcomes: Sequence[ReplayOutcome]
+) -> BenchmarkResult:
     """The outcomes in the order of the jobs: cell by cell, seed by seed, policy by policy."""
     seeds, policies = len(plan.seeds), len(plan.policies)
     rows = []
@@ -109,15 +111,15 @@ def stand(plan: Plan, answers: Sequence[Floor | None], outcomes: Sequence[Outcom
         for j, policy in enumerate(plan.policies):
             first = i * seeds * policies + j
             rows.append(make_row(cell, policy, answers[i], outcomes[first : first + seeds * policies : policies]))
-    summaries = tuple(summarise([row for row in rows if row.policy == policy]) for policy in plan.policies)
-    return Standings(plan, tuple(rows), summaries)
+    summaries = tuple(summarise_policy([row for row in rows if row.policy == policy]) for policy in plan.policies)
+    return BenchmarkResult(plan, tuple(rows), summaries)
 
 
-def make_row(cell: Cell, policy: str, answer: Floor | None, outcomes: Sequence[Outcome]) -> Row:
+def make_row(cell: BenchmarkCell, policy: str, answer: Floor | None, outcomes: Sequence[ReplayOutcome]) -> PolicyRow:
     runs = tuple(outcome.run for outcome in outcomes)
     operators = len(cell.world.setting.application.operators)
     late = [outcome.tail_cost for outcome in outcomes if outcome.tail_cost is not None]
-    return Row(
+    return PolicyRow(
         cell=cell,
         policy=policy,
         title=runs[0].policy,
@@ -138,14 +140,14 @@ def scale(figure: Figure, multiple: Callable[[float], float]) -> Figure:
     return Figure(multiple(figure.mean), multiple(figure.error))
 
 
-def summarise(rows: Sequence[Row]) -> Summary:
+def summarise_policy(rows: Sequence[PolicyRow]) -> PolicySummary:
     """One policy's rows."""
-    return Summary(
+    return PolicySummary(
         policy=rows[0].policy,
         title=rows[0].title,
         cells=sum(row.floor is not None for row in rows),
-        whole=measure([(row.multiple, row.cell.name) for row in rows]),
-        tail=measure([(row.tail_multiple, row.cell.name) for row in rows]),
+        whole=measure_multiples([(row.multiple, row.cell.name) for row in rows]),
+        tail=measure_multiples([(row.tail_multiple, row.cell.name) for row in rows]),
         worst_violations=max(row.violations.mean for row in rows),
         worst_reconfigurations=max(row.reconfigurations.mean for row in rows),
         microseconds=float(np.mean([row.microseconds.mean for row in rows])),
@@ -153,13 +155,13 @@ def summarise(rows: Sequence[Row]) -> Summary:
     )
 
 
-def measure(multiples: Sequence[tuple[Figure | None, str]]) -> Extent | None:
+def measure_multiples(multiples: Sequence[tuple[Figure | None, str]]) -> FloorMultiples | None:
     """Geometric mean and worst, of what is known."""
     known = [(figure.mean, where) for figure, where in multiples if figure is not None]
     if not known:
         return None
     worst, where = max(known)
-    return Extent(math.exp(math.fsum(math.log(value) for value, _ in known) / len(known)), worst, where)
+    return FloorMultiples(math.exp(math.fsum(math.log(value) for value, _ in known) / len(known)), worst, where)
 
 
 HALF_DIGIT = 0.00005  # published costs are rounded to four decimals

@@ -25,7 +25,7 @@ SIX_HOURS_S = 21_600.0
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class ShiftedWorld:
     """What is replayed under every policy; where it changes, `tail` is the first slot of the last part."""
 
     setting: Setting
@@ -39,11 +39,11 @@ class World:
 
 
 @dataclass(frozen=True, slots=True)
-class Scenario:
+class NamedShift:
     """A change by name: what it does to a world, and how to say so."""
 
     says: str
-    apply: Callable[[Setting], World]
+    apply: Callable[[Setting], ShiftedWorld]
 
 
 def half(setting: Setting) -> int:
@@ -56,40 +56,40 @@ def with_rates(setting: Setting, later: np.ndarray) -> Setting:
     return replace(setting, trace=replace(setting.trace, rates=rates))
 
 
-def double_rate(setting: Setting) -> World:
+def double_rate(setting: Setting) -> ShiftedWorld:
     doubled = with_rates(setting, 2.0 * setting.trace.rates[half(setting) :])
     highest = None if setting.highest_rate is None else 2.0 * setting.highest_rate
-    return World(replace(doubled, highest_rate=highest))
+    return ShiftedWorld(replace(doubled, highest_rate=highest))
 
 
-def shift_day(setting: Setting) -> World:
+def shift_day(setting: Setting) -> ShiftedWorld:
     """The last six hours before the middle come again, and what follows comes six hours late."""
     late = round(SIX_HOURS_S / setting.trace.step_s)
     middle, rates = half(setting), setting.trace.rates
     if not 0 < late <= middle:
         name, step = setting.trace.name, setting.trace.step_s
         raise BadInput(f"trace {name!r} has {rates.size} slots of {step:g} s, and a day shifts only with 12 hours")
-    return World(with_rates(setting, rates[middle - late : rates.size - late]))
+    return ShiftedWorld(with_rates(setting, rates[middle - late : rates.size - late]))
 
 
-def raise_prices(setting: Setting) -> World:
+def raise_prices(setting: Setting) -> ShiftedWorld:
     spared = cheapest_able(setting)
     return reprice(setting, DEARER, lambda i: i != spared)
 
 
-def remove_type(setting: Setting) -> World:
+def remove_type(setting: Setting) -> ShiftedWorld:
     gone = cheapest_able(setting)
     return reprice(setting, GONE, lambda i: i == gone)
 
 
-def reprice(setting: Setting, factor: float, hit: Callable[[int], bool]) -> World:
+def reprice(setting: Setting, factor: float, hit: Callable[[int], bool]) -> ShiftedWorld:
     """C_max stays what it was, and policies are told: price lists are public."""
     infrastructure = setting.infrastructure
     if len(infrastructure.types) < 2:
         raise BadInput(f"infrastructure {infrastructure.name} has one node type here, and must have two to choose from")
     types = tuple(replace(t, price=t.price * factor) if hit(i) else t for i, t in enumerate(infrastructure.types))
     dearer = Infrastructure(infrastructure.name, types, infrastructure.normaliser_price)
-    return World(setting, Shift(half(setting), replace(setting, infrastructure=dearer)))
+    return ShiftedWorld(setting, Shift(half(setting), replace(setting, infrastructure=dearer)))
 
 
 def cheapest_able(setting: Setting) -> int:
@@ -100,33 +100,33 @@ def cheapest_able(setting: Setting) -> int:
     return min(able, key=lambda i: types[i].price)
 
 
-def double_service(setting: Setting) -> World:
+def double_service(setting: Setting) -> ShiftedWorld:
     """Nobody tells the policies."""
     slow = tuple(
         replace(o, moments=Moments(2.0 * o.moments.mean, 4.0 * o.moments.variance, o.moments.tuples))
         for o in setting.application.operators
     )
     other = replace(setting, application=replace(setting.application, operators=slow))
-    return World(setting, Shift(half(setting), other, announced=False))
+    return ShiftedWorld(setting, Shift(half(setting), other, announced=False))
 
 
-SHIFTS: dict[str, Scenario] = {
-    "rate-doubles": Scenario("half-way, the arrival rate doubles", double_rate),
-    "prices-rise": Scenario(
+SHIFTS: dict[str, NamedShift] = {
+    "rate-doubles": NamedShift("half-way, the arrival rate doubles", double_rate),
+    "prices-rise": NamedShift(
         "half-way, every price rises a hundredfold but that of the cheapest type that can keep the bound; C_max stays",
         raise_prices,
     ),
-    "type-disappears": Scenario(
+    "type-disappears": NamedShift(
         "half-way, the cheapest type that can keep the bound costs a thousand times as much: the replay cannot take a "
         "type away, so that replicas left on it are paid for instead of lost",
         remove_type,
     ),
-    "service-doubles": Scenario("half-way, and untold, the service time doubles", double_service),
-    "day-shifts": Scenario("half-way, the daily pattern comes six hours later", shift_day),
+    "service-doubles": NamedShift("half-way, and untold, the service time doubles", double_service),
+    "day-shifts": NamedShift("half-way, the daily pattern comes six hours later", shift_day),
 }
 
 
-def apply_shift(name: str, setting: Setting) -> World:
+def apply_shift(name: str, setting: Setting) -> ShiftedWorld:
     """The world changed half-way, its last part from `SETTLING` slots after that."""
     slots = setting.trace.rates.size
     if slots <= 2 * SETTLING + 1:

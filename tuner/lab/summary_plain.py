@@ -7,31 +7,32 @@ from typing import Any
 
 from sim.floors.clairvoyant import Bound
 from sim.run import MEASURES
-from tuner.lab.plan import Cell
-from tuner.lab.policy_summary import Extent, Row, Standings, Summary
+from tuner.lab.plan import BenchmarkCell
+from tuner.lab.policy_summary import BenchmarkResult, FloorMultiples, PolicyRow, PolicySummary
 from tuner.lab.shifts import SHIFTS
 from tuner.simulation.comparison import Figure
-from tuner.views.plain import describe_floor, tame
+from tuner.views.comparison_json import describe_floor
+from tuner.views.plain import tame
 
 
-def describe_standings(standings: Standings) -> dict[str, Any]:
+def describe_benchmark(result: BenchmarkResult) -> dict[str, Any]:
     """Cells with a row per policy, and a summary per policy."""
-    plan, many = standings.plan, len(standings.plan.policies)
-    parts = [standings.rows[i : i + many] for i in range(0, len(standings.rows), many)]
+    plan, many = result.plan, len(result.plan.policies)
+    parts = [result.rows[i : i + many] for i in range(0, len(result.rows), many)]
     described: dict[str, Any] = tame(
         {
             "plan": plan.name,
             "seeds": plan.seeds,
             "shift": plan.shift,
             "shift_says": None if plan.shift is None else SHIFTS[plan.shift].says,
-            "policies": [describe_summary(summary) for summary in standings.summaries],
+            "policies": [describe_summary(summary) for summary in result.summaries],
             "cells": [describe_cell(cell, rows) for cell, rows in zip(plan.cells, parts, strict=True)],
         }
     )
     return described
 
 
-def describe_summary(summary: Summary) -> dict[str, Any]:
+def describe_summary(summary: PolicySummary) -> dict[str, Any]:
     return {
         "policy": summary.policy,
         "title": summary.title,
@@ -45,11 +46,11 @@ def describe_summary(summary: Summary) -> dict[str, Any]:
     }
 
 
-def describe_extent(extent: Extent | None) -> dict[str, Any] | None:
+def describe_extent(extent: FloorMultiples | None) -> dict[str, Any] | None:
     return None if extent is None else asdict(extent)
 
 
-def describe_cell(cell: Cell, rows: tuple[Row, ...]) -> dict[str, Any]:
+def describe_cell(cell: BenchmarkCell, rows: tuple[PolicyRow, ...]) -> dict[str, Any]:
     return {
         "workload": cell.workload,
         "application": cell.application,
@@ -68,7 +69,7 @@ def describe_bound(bound: Bound | None) -> dict[str, Any] | None:
     return None if bound is None else describe_floor(bound)
 
 
-def describe_row(row: Row) -> dict[str, Any]:
+def describe_row(row: PolicyRow) -> dict[str, Any]:
     return {
         "policy": row.policy,
         "title": row.title,

@@ -6,23 +6,25 @@ import math
 from collections.abc import Callable, Sequence
 
 from sim.floors.clairvoyant import Bound
-from tuner.lab.policy_summary import Extent, Row, Standings, Summary
+from tuner.lab.policy_summary import BenchmarkResult, FloorMultiples, PolicyRow, PolicySummary
 from tuner.lab.shifts import SETTLING, SHIFTS
 from tuner.simulation.comparison import Figure
-from tuner.views.comparison_table import Column
+from tuner.views.html_document import Column
 
 NONE = "-"
 FLOOR_READING = "least cost with the trace known beforehand; exact, or a bound that is no more than that"
 
 
-def list_rows(standings: Standings, rows: Sequence[Row]) -> list[Column]:
+def list_rows(result: BenchmarkResult, rows: Sequence[PolicyRow]) -> list[Column]:
     """The columns of one row per cell and policy, from the cell's size on."""
-    several = len(standings.plan.seeds) > 1
+    several = len(result.plan.seeds) > 1
 
-    def column(head: str, cell: Callable[[Row], str], reading: str) -> Column:
+    def column(head: str, cell: Callable[[PolicyRow], str], reading: str) -> Column:
         return Column(head, tuple(map(cell, rows)), reading)
 
-    def figures(head: str, digits: int, pick: Callable[[Row], Figure | None], reading: str, always: bool) -> Column:
+    def figures(
+        head: str, digits: int, pick: Callable[[PolicyRow], Figure | None], reading: str, always: bool
+    ) -> Column:
         return column(head, lambda row: format_figure(pick(row), digits, several or always), reading)
 
     columns = [
@@ -40,7 +42,7 @@ def list_rows(standings: Standings, rows: Sequence[Row]) -> list[Column]:
         columns.append(
             column("x published", lambda row: format_share(row.of_published), "cost over the best published for it")
         )
-    if standings.plan.shift is not None:
+    if result.plan.shift is not None:
         since = f"from {SETTLING:,} slots after the change on"
         columns += [
             figures("cost after", 4, lambda row: row.tail_cost, f"cost {since}", True),
@@ -54,15 +56,15 @@ def list_rows(standings: Standings, rows: Sequence[Row]) -> list[Column]:
     return columns
 
 
-def list_summaries(standings: Standings) -> list[Column]:
+def list_summaries(result: BenchmarkResult) -> list[Column]:
     """The columns of one row per policy."""
-    rows = standings.summaries
-    cells = len(standings.plan.cells)
+    rows = result.summaries
+    cells = len(result.plan.cells)
 
-    def column(head: str, cell: Callable[[Summary], str], reading: str) -> Column:
+    def column(head: str, cell: Callable[[PolicySummary], str], reading: str) -> Column:
         return Column(head, tuple(map(cell, rows)), reading)
 
-    def extents(after: str, pick: Callable[[Summary], Extent | None]) -> list[Column]:
+    def extents(after: str, pick: Callable[[PolicySummary], FloorMultiples | None]) -> list[Column]:
         return [
             column(f"mean x{after}", lambda row: format_extent(pick(row), 3), "geometric mean of the multiples"),
             column(f"worst x{after}", lambda row: format_worst(pick(row)), "greatest multiple, and where"),
@@ -72,12 +74,12 @@ def list_summaries(standings: Standings) -> list[Column]:
         column("policy", lambda row: row.policy, "as --policy names it"),
         column("cells", lambda row: f"{row.cells} of {cells}", "how many have a floor"),
         *extents("", lambda row: row.whole),
-        *(extents(" after", lambda row: row.tail) if standings.plan.shift is not None else []),
+        *(extents(" after", lambda row: row.tail) if result.plan.shift is not None else []),
         column("worst violated %", lambda row: f"{100 * row.worst_violations:.2f}", "greatest of any cell"),
         column("worst reconf. %", lambda row: f"{100 * row.worst_reconfigurations:.2f}", "greatest of any cell"),
         column("us/decision", lambda row: f"{row.microseconds:.2f}", "mean over cells"),
     ]
-    if any(cell.published is not None for cell in standings.plan.cells):
+    if any(cell.published is not None for cell in result.plan.cells):
         reading = "in how many it costs no more than the best published policy, to the printed digit"
         columns.append(column("as published", lambda row: f"{row.as_published} of {cells}", reading))
     return columns
@@ -103,27 +105,27 @@ def format_share(share: float | None) -> str:
     return NONE if share is None else f"{share:.2f}"
 
 
-def format_extent(extent: Extent | None, digits: int) -> str:
+def format_extent(extent: FloorMultiples | None, digits: int) -> str:
     return NONE if extent is None else f"{extent.geometric_mean:.{digits}f}"
 
 
-def format_worst(extent: Extent | None) -> str:
+def format_worst(extent: FloorMultiples | None) -> str:
     return NONE if extent is None else f"{extent.worst:.3f} ({extent.where})"
 
 
-def say_errors(standings: Standings) -> str:
+def say_errors(result: BenchmarkResult) -> str:
     """What stands after the ±, and what changes half-way."""
-    seeds = standings.plan.seeds
+    seeds = result.plan.seeds
     said = (
         f"± is one standard error, from the means of blocks of slots; seed {seeds[0]}."
         if len(seeds) == 1
         else f"Means over {len(seeds)} seeds; ± is one standard error over them (0: nothing is left to chance)."
     )
-    bare = sum(row.floor is None for row in standings.rows) // len(standings.plan.policies)
+    bare = sum(row.floor is None for row in result.rows) // len(result.plan.policies)
     if bare:
-        said += f" {bare} of {len(standings.plan.cells)} settings have no floor: several operators, or a backlog."
-    if any(row.floor is not None and not row.floor.whole.exact for row in standings.rows):
+        said += f" {bare} of {len(result.plan.cells)} settings have no floor: several operators, or a backlog."
+    if any(row.floor is not None and not row.floor.whole.exact for row in result.rows):
         said += " Over a floor that is a bound, a multiple is no less than over the exact one."
-    if standings.plan.shift is not None:
-        said += f" {standings.plan.shift}: {SHIFTS[standings.plan.shift].says}."
+    if result.plan.shift is not None:
+        said += f" {result.plan.shift}: {SHIFTS[result.plan.shift].says}."
     return said

@@ -1,1 +1,1 @@
-"""What a stream's own monitoring says flows in; samples, moments and arrival traces flow out."""
+"""Pipeline: monitoring files of streams become samples by window, moments and arrival traces."""

@@ -1,4 +1,4 @@
-"""Folded samples flow in; the arrival rate of an application on its grid of windows, NaN where nobody knows, flows out.
+"""Arrival rate of an application on its grid of windows, NaN where it is not known, and traces without holes.
 
 What a simulator replays may have no holes, so filling them is a step of its own, `fill`: short ones are bridged by a
 straight line, long ones refused.
@@ -7,10 +7,9 @@ straight line, long ones refused.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,9 +18,6 @@ from scaler.model.kernel import Floats
 from scaler.model.sample import Sample
 from sim.trace import EPOCH, Trace
 from tuner.pipeline.merge import merge_types
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 LEAST_COVER = 0.5  # of a window; its rate is that of the part that was seen
 MOST_WINDOWS = 5_000_000  # nine years of minutes
@@ -109,30 +105,6 @@ def grid_rates(
     rates = np.full(int(slots[-1]) + 1, np.nan)
     rates[slots] = [rate / divisor for _, rate in known]
     return Arrivals(application, first, step_s, rates, shares or {}, counted)
-
-
-def stream_arrivals(folded: DataFrame, sources: Mapping[str, Sequence[str]]) -> Iterator[Arrivals]:
-    """The arrivals of many applications, one row of each coming back from Spark."""
-    from pyspark.sql import functions as F  # noqa: N812
-
-    from tuner.pipeline.merge import merge_types_in_spark
-
-    named = [(application, name, len(names)) for application, names in sources.items() for name in names]
-    wanted = folded.sparkSession.createDataFrame(named, "application string, operator string, sources long")
-    tuples, length = F.coalesce("arrived", "tuples_in"), F.col("end") - F.col("start")
-    chosen = folded.join(F.broadcast(wanted.drop("sources")), ["application", "operator"], "left_semi")
-    rates = merge_types_in_spark(chosen).where(tuples.isNotNull() & (F.col("completeness") >= LEAST_COVER))
-    rates = rates.withColumn("rate", tuples / (length * F.col("completeness")))
-    counts = wanted.select("application", "sources").distinct()
-    windows = rates.groupBy("application", "start").agg(
-        F.sum("rate").alias("rate"), F.count("rate").alias("known"), F.max(length).alias("step")
-    )
-    complete = windows.join(F.broadcast(counts), "application").where("known = sources")
-    rows = complete.groupBy("application").agg(
-        F.max("step").alias("step"), F.sort_array(F.collect_list(F.struct("start", "rate"))).alias("known")
-    )
-    for row in rows.toLocalIterator():
-        yield grid_rates(row["application"], [(start, rate) for start, rate in row["known"]], row["step"])
 
 
 def find_gaps(rates: Floats) -> list[tuple[int, int]]:

@@ -1,10 +1,10 @@
-"""Fine samples flow in, a part of the history for each reading; the samples of a stretch of time flow out.
+"""History of fine samples on disk, a part for each ingest; read by days.
 
     ROOT/application=NAME/part=ID/day=YYYY-MM-DD/*.parquet
 
-A part counts once the database names it (`Part` in the application's mark), which is the last thing that an ingest
-does: a part that was begun and never named is swept away by the next one. Each row keeps the reading that it came from
-in `ingest`, because of two versions of a sample the later read one holds.
+A part counts once the database names it (`HistoryPart` in the application's mark), which is the last thing that an
+ingest does: a part that was begun and never named is swept away by the next one. Each row has the ingest that it came
+from in `ingest`, because of two versions of a sample the later read one holds.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from urllib.parse import quote
 
 from scaler.model.errors import BadInput, Retry
 from tuner.pipeline.fold import INGEST, drop_repeated, identify
-from tuner.pipeline.ledger import HistoryPart
+from tuner.pipeline.read_marks import HistoryPart
 from tuner.pipeline.sample_checks import FAULTS, select_sound
 from tuner.pipeline.sources.sample_schema import COLUMNS, schema
 

@@ -1,11 +1,11 @@
-"""Fine samples of any length flow in; one sample per operator, node type and window of an equal grid flows out.
+"""Fold fine samples of any length into one sample per operator, node type and window of an equal grid.
 
 A window in which nothing was seen has no row: missing is not zero. Zeros come from sources that say zero. Sources that
 saw the same window are never added up: each block of columns comes whole from one kind of evidence, the most exact; for
 what counts everything that happened, from one that saw (in tenths) as much of the window as any.
 
-The rows of node types and the one without a type (of sources that cannot tell) stay apart, and overlap: `whole` in
-`merge` makes one of them.
+The rows of node types and the one without a type (of sources that do not know it) stay apart, and overlap:
+`merge_types` makes one of them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from scaler.model.errors import BadInput
 from scaler.model.sample import EVIDENCE
-from tuner.pipeline.sources.column_rules import AT_THE_END, BLOCKS, MEASURED, SPREAD, SUMS, ColumnBlock
+from tuner.pipeline.sources.sample_schema import AT_THE_END, BLOCKS, MEASURED, SPREAD, SUMS, ColumnBlock
 
 WINDOW_S = 60.0
 INGEST = "ingest"  # a column of the history: which reading a row came from; a later one knows better

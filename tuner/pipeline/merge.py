@@ -1,8 +1,7 @@
-"""Folded samples of single node types and of whole operators flow in; one sample per operator and window flows out.
+"""Merge folded samples of single node types into one sample per operator and window.
 
-A row without a node type and those with one may tell of the same tuples, so they are never added up: each block comes
-either from the row without a type or from the sum over the types. `whole` does it in Spark, `merge_types` in Python for
-what was read from the database; a test holds them equal.
+A row without a node type and those with one may hold the same tuples, so they are never added up: each block of columns
+comes either from the row without a type or from the sum over the types.
 """
 
 from __future__ import annotations
@@ -11,41 +10,14 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from scaler.model.sample import EVIDENCE, Sample
-from tuner.pipeline.sources.column_rules import BLOCKS, MEASURED, ColumnBlock
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-
-def merge_types_in_spark(folded: DataFrame) -> DataFrame:
-    """The same windows with one row each."""
-    from pyspark.sql import functions as F  # noqa: N812
-
-    from tuner.pipeline.fold import pick_blocks, rank_evidence
-
-    rank = rank_evidence()
-    typed = F.col("node_type").isNotNull()
-    window = ("application", "operator", "start", "end")
-    sides = folded.groupBy(*window, typed.alias("typed")).agg(
-        *(F.sum(column).alias(column) for column in MEASURED),
-        F.min_by("evidence", rank).alias("evidence"),
-        F.max("completeness").alias("completeness"),
-    )
-    order = rank * 2 + F.col("typed").cast("int")
-    merged = sides.groupBy(*window).agg(
-        *pick_blocks(lambda _: order, F.col("completeness")),
-        F.min_by("evidence", order).alias("evidence"),
-        F.max("completeness").alias("completeness"),
-    )
-    nothing = F.lit(None).cast("string")
-    return merged.withColumns({"key": nothing, "node_type": nothing}).select(*folded.columns)
+from tuner.pipeline.sources.sample_schema import BLOCKS, MEASURED, ColumnBlock
 
 
 def merge_types(samples: Iterable[Sample]) -> list[Sample]:
-    """The same in Python, in order of operator and time."""
+    """One sample per operator and window, in their order."""
     groups: dict[tuple[str, str, float, float], list[Sample]] = defaultdict(list)
     for sample in samples:
         groups[sample.application, sample.operator, sample.start, sample.end].append(sample)

@@ -1,4 +1,4 @@
-"""Folded samples flow in; each operator's service-time moments on each node type, with their errors, flow out.
+"""Estimate an operator's service-time moments on a node type, with their errors, from sums over windows.
 
 Where records were timed one by one, n of them with sum S and sum of squares Q, mean and variance are theirs.
 
@@ -16,14 +16,9 @@ D is 0 when all n_i are alike (Cauchy-Schwarz): then overhead and mean cannot be
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
-
-from scaler.model.sample import Sample
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+from typing import NamedTuple
 
 LEAST_RECORDS = 100
 LEAST_TASKS = 30
@@ -67,48 +62,6 @@ class MomentSums(NamedTuple):
 
 
 Place = tuple[str, str, str | None]
-
-
-def estimate_moments(folded: DataFrame) -> list[MomentEstimate]:
-    """Of every operator and node type: sums in Spark, one row each comes back."""
-    from pyspark.sql import functions as F  # noqa: N812
-
-    rows = folded.groupBy("application", "operator", "node_type").agg(
-        F.count("service_n").alias("timed_windows"),
-        F.count("task_n").alias("task_windows"),
-        *(F.coalesce(F.sum(column), F.lit(0.0)).alias(column) for column in (*TIMED, *TASKS)),
-        *(F.coalesce(F.sum(F.col(a) * F.col(b)), F.lit(0.0)).alias(f"{a} {b}") for a, b in PRODUCTS),
-    )
-    found = []
-    for row in rows.orderBy("application", "operator", "node_type").toLocalIterator():
-        products = [row[f"{a} {b}"] for a, b in PRODUCTS]
-        timed, tasks = [row[c] for c in TIMED], [row[c] for c in TASKS]
-        windows = row["timed_windows"] if timed[0] > 0.0 else row["task_windows"]
-        place = (row["application"], row["operator"], row["node_type"])
-        found.append(estimate_moments_from_sums(place, MomentSums(windows, timed, products, tasks)))
-    return [one for one in found if one is not None]
-
-
-def estimate_moments_of(samples: Iterable[Sample]) -> list[MomentEstimate]:
-    """The same of samples at hand, as the database gives them."""
-    groups: dict[Place, list[Sample]] = {}
-    for sample in samples:
-        groups.setdefault((sample.application, sample.operator, sample.node_type), []).append(sample)
-    ordered = sorted(groups, key=lambda place: (place[0], place[1], place[2] or ""))
-    found = [estimate_moments_from_sums(place, sum_up(groups[place])) for place in ordered]
-    return [one for one in found if one is not None]
-
-
-def sum_up(samples: Sequence[Sample]) -> MomentSums:
-    timed = [sample for sample in samples if sample.service_n is not None]
-    tasks = [sample for sample in samples if sample.task_n is not None]
-    sums = [math.fsum(getattr(sample, column) or 0.0 for sample in timed) for column in TIMED]
-    return MomentSums(
-        windows=len(timed) if sums[0] > 0.0 else len(tasks),
-        timed=sums,
-        products=[math.fsum((getattr(s, a) or 0.0) * (getattr(s, b) or 0.0) for s in timed) for a, b in PRODUCTS],
-        tasks=[math.fsum(getattr(sample, column) or 0.0 for sample in tasks) for column in TASKS],
-    )
 
 
 def estimate_moments_from_sums(place: Place, sums: MomentSums) -> MomentEstimate | None:

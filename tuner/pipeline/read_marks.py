@@ -1,4 +1,4 @@
-"""Files and how far each was read before flow in; those with something new, and a mark for each, flow out.
+"""Marks of how far each file was read, and of which parts an application's history has.
 
 A file is as it was when its size and the digests of its first and last bytes are; what is only longer has grown; what
 is shorter or begins otherwise is another file under an old name. The size is taken before the file is read, so that
@@ -15,6 +15,8 @@ from typing import Any
 
 from scaler.model.errors import BadInput
 from tuner.pipeline.sources.found import InputFile
+from tuner.store.connection import Session
+from tuner.store.marks import load_marks
 from tuner.store.records import SourceMark
 
 HEAD = 65_536  # bytes
@@ -80,3 +82,43 @@ def digest(data: bytes) -> str:
 def mark_file(application: str, state: FileState, now: float, first: float | None) -> SourceMark:
     detail = {"head": state.head, "tail": state.tail, "modified_ns": state.modified_ns, "first": first}
     return SourceMark(application, state.path, state.size, now, detail)
+
+
+HISTORY = "history"  # the source under which an application's own mark stands
+
+
+Edge = tuple[str, str]  # upstream, downstream
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryPart:
+    """What one reading added."""
+
+    id: str
+    rows: int
+    first: float  # the earliest start
+    last: float  # the latest end
+    longest: float  # seconds from start to end of one sample
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """What the database knows of an application's history."""
+
+    window_s: float
+    parts: tuple[HistoryPart, ...] = ()
+    begun: tuple[str, ...] = ()  # named before they were written, and not counted on yet
+    links: tuple[Edge, ...] = ()  # between operators, of all that was read
+
+
+def read_ledger(mark: SourceMark) -> Ledger:
+    detail: Any = mark.detail
+    parts = tuple(HistoryPart(**part) for part in detail["parts"])
+    links = tuple((upstream, downstream) for upstream, downstream in detail["links"])
+    return Ledger(detail["window_s"], parts, tuple(detail["begun"]), links)
+
+
+def load_links(session: Session, application: str) -> tuple[Edge, ...]:
+    """The streams between an application's operators, as far as its monitoring tells."""
+    mark = load_marks(session, application).get(HISTORY)
+    return read_ledger(mark).links if mark is not None else ()

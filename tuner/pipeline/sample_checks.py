@@ -1,4 +1,4 @@
-"""Fine samples flow in; those that can be placed in time, and what is wrong with each of the others, flow out.
+"""Check fine samples: which can be placed in time, and what is wrong with each of the others.
 
 A row with a `fault` in REFUSED is left out; one that ends before it begins (a clock was set back under it) is kept as a
 point at its earlier end, because what it counted did happen.
@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from scaler.model.sample import EVIDENCE
-from tuner.pipeline.sources.column_rules import MEASURED
+from tuner.pipeline.sources.sample_schema import MEASURED
 
 AHEAD_S = 3600.0  # a clock may be wrong by so much before what it stamps is refused
 LONGEST_S = 31 * 86_400.0

@@ -1,5 +1,4 @@
-"""Folded samples flow in; how many tuples an operator puts out for each that it takes in, and how many of those arrive
-at the next one, flow out with their errors.
+"""Selectivity of every edge between operators, with its error: arrivals at the next per tuple put out.
 
 A ratio r = sum y / sum x over windows has the standard error sqrt(W / (W - 1) sum (y - r x)^2) / sum x, windows being
 independent: only sums of x, y and their products are needed.
@@ -10,16 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from scaler.model.kernel import Floats
 from scaler.model.sample import Sample
 from tuner.pipeline.merge import merge_types
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 Edge = tuple[str, str]
 
@@ -53,42 +49,6 @@ def divide(sums: RatioSums) -> tuple[float, float | None]:
         return value, None
     rest = max(0.0, sums.yy - 2.0 * value * sums.xy + value * value * sums.xx)
     return value, math.sqrt(rest * sums.windows / (sums.windows - 1.0)) / sums.x
-
-
-def estimate_selectivities(folded: DataFrame) -> list[Selectivity]:
-    """Of every operator: sums in Spark, one row each comes back."""
-    from pyspark.sql import functions as F  # noqa: N812
-
-    from tuner.pipeline.merge import merge_types_in_spark
-
-    x, y = F.col("tuples_in"), F.col("tuples_out")
-    both = merge_types_in_spark(folded).where(x.isNotNull() & y.isNotNull())
-    rows = both.groupBy("application", "operator").agg(
-        F.count(x).alias("windows"),
-        F.sum(x).alias("x"),
-        F.sum(y).alias("y"),
-        F.sum(x * x).alias("xx"),
-        F.sum(x * y).alias("xy"),
-        F.sum(y * y).alias("yy"),
-    )
-    found = []
-    for row in rows.where("x > 0").orderBy("application", "operator").toLocalIterator():
-        sums = RatioSums(*(row[name] for name in RatioSums._fields))
-        found.append(Selectivity(row["application"], row["operator"], None, *divide(sums), sums.windows))
-    return found
-
-
-def estimate_selectivities_of(samples: Iterable[Sample]) -> list[Selectivity]:
-    """The same of one application's samples at hand."""
-    pairs: dict[tuple[str, str], list[tuple[float, float]]] = {}
-    for sample in merge_types(samples):
-        if sample.tuples_in is not None and sample.tuples_out is not None:
-            pairs.setdefault((sample.application, sample.operator), []).append((sample.tuples_in, sample.tuples_out))
-    return [
-        Selectivity(*place, None, *divide(sums), sums.windows)
-        for place, of in sorted(pairs.items())
-        if (sums := add_pairs(of)).x > 0.0
-    ]
 
 
 def add_pairs(pairs: Sequence[tuple[float, float]]) -> RatioSums:

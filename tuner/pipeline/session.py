@@ -1,4 +1,4 @@
-"""A master's address and settings flow in; a Spark session, on loopback alone where it is local, flows out."""
+"""Start a Spark session; a local one listens on loopback alone."""
 
 from __future__ import annotations
 

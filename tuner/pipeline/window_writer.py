@@ -1,4 +1,4 @@
-"""Folded windows flow in from Spark; the same windows of the database, replaced pass by pass, flow out.
+"""Replace folded windows in the database, pass by pass.
 
 Spark writes them to a scratch folder first, so that no transaction stays open while it works. In there, a window that
 was touched and holds nothing any more is a row without evidence.
@@ -12,16 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scaler.model.sample import Sample
-from tuner.store.connection import Store
-from tuner.store.models import SampleRow
-from tuner.store.samples import save_samples
+from tuner.store.connection import Session, Store
+from tuner.store.samples import Window, delete_windows, save_samples
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 WINDOWS_A_PASS = 50_000
 ROWS_A_BATCH = 10_000
-Window = tuple[str, float, float]  # operator, start, end
 
 
 def write_windows(folded: DataFrame, touched: DataFrame | None, window_s: float, scratch: Path) -> None:
@@ -67,15 +65,6 @@ def save_windows(store: Store, application: str, scratch: Path) -> None:
         store.write(lambda session, chosen=chosen: replace_windows(session, application, chosen))  # type: ignore[misc]
 
 
-def replace_windows(session: Any, application: str, windows: list[tuple[Window, list[Sample]]]) -> None:
-    from sqlalchemy import bindparam, delete
-
-    statement = delete(SampleRow).where(
-        SampleRow.application == application,
-        SampleRow.operator == bindparam("of"),
-        SampleRow.start == bindparam("since"),
-        SampleRow.end == bindparam("until"),
-    )
-    places = [{"of": operator, "since": start, "until": end} for (operator, start, end), _ in windows]
-    session.connection().execute(statement, places)
+def replace_windows(session: Session, application: str, windows: list[tuple[Window, list[Sample]]]) -> None:
+    delete_windows(session, application, (window for window, _ in windows))
     save_samples(session, (sample for _, samples in windows for sample in samples))

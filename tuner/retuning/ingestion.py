@@ -9,7 +9,7 @@ from tuner.pipeline.ingest import IngestTarget, ingest
 from tuner.pipeline.session import start_session
 from tuner.pipeline.sources import detect, examine
 from tuner.pipeline.sources.found import InputFile
-from tuner.pipeline.sources.source_result import SourceResult
+from tuner.pipeline.sources.sample_schema import SourceResult
 from tuner.retuning.context import DaemonContext
 from tuner.store.address import find_history_folder
 

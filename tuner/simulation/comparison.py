@@ -13,7 +13,7 @@ from sim.floors.clairvoyant import Bound
 from sim.run import MEASURES, Run
 from sim.setting import Setting
 from tuner.scenario.scenario import Scenario
-from tuner.simulation.floor_cache import Question, find_out, lone_task
+from tuner.simulation.floor_cache import FloorQuery, load_or_compute, lone_task
 
 QUICK_FLOOR = 100_000  # slots
 
@@ -43,7 +43,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class PolicyComparison:
     """The rows, and the floor under their costs where one is known."""
 
     scenario: Scenario
@@ -55,14 +55,14 @@ class Comparison:
         return min(self.rows, key=lambda row: row.cost.mean)
 
 
-def compare(scenario: Scenario, runs: Sequence[Run], with_floor: bool | None = None) -> Comparison:
+def compare(scenario: Scenario, runs: Sequence[Run], with_floor: bool | None = None) -> PolicyComparison:
     """The runs in the order of the jobs: policy by policy, seed by seed; None: with a floor that takes no time."""
     seeds = len(scenario.seeds)
     parts = [tuple(runs[i : i + seeds]) for i in range(0, len(runs), seeds)]
     rows = tuple(make_row(policy, part) for policy, part in zip(scenario.policies, parts, strict=True))
     setting = scenario.settings[0]
     wanted = setting.trace.rates.size <= QUICK_FLOOR if with_floor is None else with_floor
-    return Comparison(scenario, rows, find_floor(setting) if wanted else None)
+    return PolicyComparison(scenario, rows, find_floor(setting) if wanted else None)
 
 
 def make_row(policy: str, runs: tuple[Run, ...]) -> Row:
@@ -90,4 +90,4 @@ def average(name: str, runs: tuple[Run, ...]) -> Figure:
 def find_floor(setting: Setting) -> Bound | None:
     """What no policy can beat: known for one operator that starts on the first type of a memoryless plant."""
     task = lone_task(setting)
-    return None if task is None else find_out(Question(task, setting.trace.rates)).whole
+    return None if task is None else load_or_compute(FloorQuery(task, setting.trace.rates)).whole

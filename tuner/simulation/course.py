@@ -33,7 +33,7 @@ class OperatorCourse:
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class ReplayCourse:
     """The whole application; its response time is that of its slowest path."""
 
     at: Floats  # [C] share of the width
@@ -46,14 +46,14 @@ class Course:
     operators: tuple[OperatorCourse, ...]
 
 
-class Slots(NamedTuple):
+class SlotCosts(NamedTuple):
     """The application slot by slot."""
 
     response: Floats  # [T] of the slowest path
     cost: Floats  # [T]
 
 
-def follow(setting: Setting, run: Run, columns: int) -> Course:
+def follow(setting: Setting, run: Run, columns: int) -> ReplayCourse:
     """The course of a recorded run."""
     line = run.timeline
     assert line is not None, "only a recorded run has a course"
@@ -63,7 +63,7 @@ def follow(setting: Setting, run: Run, columns: int) -> Course:
     starts = cut(n, columns)
     period, long = choose_period(n, setting.trace.step_s)
     periods = np.arange(0, n, long, dtype=np.int64)
-    return Course(
+    return ReplayCourse(
         at=centres(n, starts),
         cost=means(slots.cost, periods),
         cost_at=np.append(periods, n) / n,
@@ -84,7 +84,7 @@ def choose_period(slots: int, step_s: float) -> tuple[str, int]:
     return "slot", 1
 
 
-def replay_costs(setting: Setting, line: Timeline) -> Slots:
+def replay_costs(setting: Setting, line: Timeline) -> SlotCosts:
     """What each slot cost, put together from the time line as the replay does it."""
     w = setting.weights
     response = np.max([line.responses[list(path)].sum(axis=0) for path in paths(setting.application)], axis=0)
@@ -93,7 +93,7 @@ def replay_costs(setting: Setting, line: Timeline) -> Slots:
     moved: NDArray[np.bool_] = (line.actions != 0).any(axis=0)
     dearest = sum(task.dearest for task in tasks(setting))
     cost = w.performance * (response > setting.r_max) + w.reconfiguration * moved + w.resources * resources / dearest
-    return Slots(response, cost)
+    return SlotCosts(response, cost)
 
 
 def follow_operator(setting: Setting, line: Timeline, i: int, columns: int) -> OperatorCourse:

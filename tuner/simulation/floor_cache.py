@@ -31,7 +31,7 @@ COMPUTED_BY = (clairvoyant, shifted, task, queueing, nodes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Question:
+class FloorQuery:
     """One operator's task and its rates; from slot `at` on another task holds, and from `tail` on is the last part."""
 
     task: Task
@@ -49,7 +49,7 @@ class Floor:
     tail: Bound | None = None
 
 
-Solve = Callable[[Question], Floor]
+Solve = Callable[[FloorQuery], Floor]
 
 
 def lone_task(setting: Setting) -> Task | None:
@@ -61,7 +61,7 @@ def lone_task(setting: Setting) -> Task | None:
     return stated[0] if stated[0].bound == setting.r_max else None
 
 
-def solve(question: Question) -> Floor:
+def compute_floor(question: FloorQuery) -> Floor:
     """The floor, computed; the rates are never written to, and told so, lest the pass be compiled twice."""
     rates = question.rates[:]
     rates.flags.writeable = False
@@ -85,7 +85,7 @@ def enclose(lower: float, exact: bool) -> Bound:
     return Bound(lower, exact, lower if exact else math.nan)
 
 
-def name_question(question: Question) -> str:
+def name_query(question: FloorQuery) -> str:
     """A digest of everything that the answer depends on but the sources."""
     said = (question.task, question.changed, question.at, question.tail, question.rates.size)
     digest = hashlib.sha256(repr(said).encode())
@@ -102,7 +102,7 @@ def find_folder() -> Path:
     return find_cache() / "floors" / digest.hexdigest()[:16]
 
 
-def recall(folder: Path, name: str) -> Floor | None:
+def load_floor(folder: Path, name: str) -> Floor | None:
     """The answer kept under this name; what cannot be read is no answer."""
     try:
         kept = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
@@ -112,7 +112,7 @@ def recall(folder: Path, name: str) -> Floor | None:
     return None if whole is None else Floor(whole, tail)
 
 
-def keep(folder: Path, name: str, answer: Floor) -> None:
+def save_floor(folder: Path, name: str, answer: Floor) -> None:
     """Keep an answer, if there is room for it: without it the next run computes it again."""
     parts = [None if part is None else (part.lower, part.exact) for part in (answer.whole, answer.tail)]
     with suppress(OSError, BadInput):
@@ -120,12 +120,12 @@ def keep(folder: Path, name: str, answer: Floor) -> None:
         write_whole(folder / f"{name}.json", json.dumps(parts))
 
 
-def find_out(question: Question, folder: Path | None = None) -> Floor:
+def load_or_compute(question: FloorQuery, folder: Path | None = None) -> Floor:
     """The answer kept, or computed and kept."""
     folder = folder if folder is not None else find_folder()
-    name = name_question(question)
-    answer = recall(folder, name)
+    name = name_query(question)
+    answer = load_floor(folder, name)
     if answer is None:
-        answer = solve(question)
-        keep(folder, name, answer)
+        answer = compute_floor(question)
+        save_floor(folder, name, answer)
     return answer

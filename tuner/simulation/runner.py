@@ -13,7 +13,7 @@ from sim.setting import Setting
 from sim.simulate import simulate
 from tuner.scenario.policy_check import warm_up
 from tuner.scenario.scenario import Scenario
-from tuner.simulation.course import Course, follow
+from tuner.simulation.course import ReplayCourse, follow
 from tuner.simulation.parallel import run_all
 
 PATIENCE_S = 2.0  # starting workers costs about a second
@@ -36,7 +36,7 @@ class Replay:
     """What a job yields."""
 
     run: Run
-    course: Course | None = None
+    course: ReplayCourse | None = None
 
 
 def list_jobs(scenario: Scenario, columns: int = 0) -> list[Job]:

@@ -1,78 +1,66 @@
-"""An application's arrivals in; one self-contained HTML page with their chart and what is missing from them out."""
+"""Write an application's arrival rates as one self-contained HTML page: their chart, and the gaps in them."""
 
 from __future__ import annotations
 
-from datetime import timedelta
 from html import escape
 
 import numpy as np
 
-from sim.trace import EPOCH
-from tuner.pipeline.arrival_trace import Arrivals, find_gaps, format_time
+from scaler.model.units import format_count, format_moment, format_number, format_share
+from tuner.pipeline.arrival_trace import Arrivals, find_gaps
 from tuner.simulation.columns import centres, cut, gather
-from tuner.views.charts import HIGH, wrap
-from tuner.views.html_page import WIDE, count, write_style
-from tuner.views.scale import fit, time_ticks
-from tuner.views.svg import draw_band, draw_bottom_axis, draw_left_axis, draw_line, draw_plot, draw_rug
+from tuner.views.chart import Axis, Chart, Series
+from tuner.views.course_charts import MAX_COLUMNS, Frame
+from tuner.views.html_document import Column, write_columns, write_document
 
-MOST_GAPS = 50  # listed, the longest of them
+MAX_GAPS = 50  # listed, the longest of them
 
 
 def write_arrivals(arrivals: Arrivals) -> str:
     """The whole page."""
-    name = escape(arrivals.application)
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{name}: arrivals</title><style>{write_style()}</style></head><body>\n"
-        f"<h1>{name}: arrivals</h1>\n{write_summary(arrivals)}{draw_arrivals(arrivals)}\n{write_gaps(arrivals)}"
-        "</body></html>\n"
-    )
+    body = f"{write_summary(arrivals)}{chart_arrivals(arrivals).render()}\n{write_gaps(arrivals)}"
+    return write_document(f"{arrivals.application}: arrivals", body)
 
 
 def write_summary(arrivals: Arrivals) -> str:
     rates = arrivals.rates
     known = rates[~np.isnan(rates)]
-    end = arrivals.start + arrivals.step_s * rates.size
-    shares = ", ".join(f"{escape(name)} {share:.1%}" for name, share in arrivals.shares.items())
-    door = "" if arrivals.counted else " Only what was taken in is known, not what came to the door."
+    start, end = (format_moment(t) for t in (arrivals.start, arrivals.start + arrivals.step_s * rates.size))
+    shares = ", ".join(f"{escape(name)} {format_share(share)}" for name, share in arrivals.shares.items())
+    counted = "" if arrivals.counted else " Only the processed input is known, not the offered."
     return (
-        f"<p>{format_time(arrivals.start)} to {format_time(end)}, {count(rates.size, 'window', 'windows')} of "
-        f"{arrivals.step_s:g} s, {known.size / rates.size:.1%} of them known. Mean <b>{known.mean():.4g}</b>, least "
-        f"{known.min():.4g}, greatest {known.max():.4g} tuples per second. Sources: {shares or 'silent'}.{door}</p>"
+        f"<p>{start} to {end}, {format_count(rates.size, 'window', 'windows')} of {arrivals.step_s:g} s, "
+        f"{format_share(known.size / rates.size)} of them known. Mean <b>{format_number(known.mean())}</b>, least "
+        f"{format_number(known.min())}, greatest {format_number(known.max())} tuples per second. Sources: "
+        f"{shares or 'silent'}.{counted}</p>"
     )
 
 
-def draw_arrivals(arrivals: Arrivals) -> str:
-    """The rate column by column, with strokes along the top where nothing is known."""
-    columns = gather(arrivals.rates, WIDE)
-    slots = arrivals.rates.size
-    at = centres(slots, cut(slots, WIDE))
-    scale = fit(float(np.nanmax(columns.high)))
-    low, mean, high = (scale.share(line) for line in (columns.low, columns.mean, columns.high))
-    marks = [draw_band(at, low, high, HIGH, "soft c0"), draw_line(at, mean, HIGH, "c0")]
-    legend = [("area soft c0", "least to greatest"), ("c0", "mean")]
+def chart_arrivals(arrivals: Arrivals) -> Chart:
+    """The rate column by column; windows without a rate are marked along the upper edge."""
+    columns, slots = gather(arrivals.rates, MAX_COLUMNS), arrivals.rates.size
+    series = [
+        Series("least to greatest", columns.high, "c0", "band", columns.low),
+        Series("mean", columns.mean, "c0"),
+    ]
     if columns.infinite.any():
-        marks.append(draw_rug(np.where(columns.infinite > 0, at, np.nan), "alarm"))
-        legend.append(("area alarm", "not known"))
-    times = time_ticks(EPOCH + timedelta(seconds=arrivals.start), slots * arrivals.step_s)
-    around = [draw_left_axis(scale.ticks(), "tuples per second"), draw_bottom_axis(times)]
-    return wrap(draw_plot(HIGH, marks, around, "Arrivals over time"), legend)
+        gaps = np.where(columns.infinite > 0, columns.infinite.astype(float), np.nan)
+        series.append(Series("windows without a rate", gaps, "alarm", "strip"))
+    frame = Frame(arrivals.start, slots * arrivals.step_s, ())
+    return frame.chart("Arrivals over time", centres(slots, cut(slots, MAX_COLUMNS)), Axis("tuples per second"), series)
 
 
 def write_gaps(arrivals: Arrivals) -> str:
-    """What is missing, the longest stretches of it, in order of time."""
+    """The longest gaps, in order of time."""
     gaps = find_gaps(arrivals.rates)
     if not gaps:
         return "<p>Nothing is missing.</p>"
-    longest = sorted(sorted(gaps, key=lambda gap: gap[0] - gap[1])[:MOST_GAPS])
-    rows = "".join(
-        f"<tr><td>{format_time(arrivals.start + first * arrivals.step_s)}</td>"
-        f"<td>{format_time(arrivals.start + last * arrivals.step_s)}</td><td>{last - first:,}</td></tr>"
-        for first, last in longest
-    )
+    longest = sorted(sorted(gaps, key=lambda gap: gap[0] - gap[1])[:MAX_GAPS])
+    begins, ends = (tuple(format_moment(arrivals.start + gap[i] * arrivals.step_s) for gap in longest) for i in (0, 1))
+    columns = [
+        Column("from", begins, "first window without a rate"),
+        Column("to", ends, "first window with a rate again"),
+        Column("windows", tuple(f"{last - first:,}" for first, last in longest), "how many have no rate"),
+    ]
     left = f"<p class=faint>The {len(longest)} longest of {len(gaps):,}.</p>" if len(longest) < len(gaps) else ""
-    return (
-        "<h2>What is missing</h2><table><thead><tr><th>from</th><th>to</th><th>windows</th></tr></thead>"
-        f"<tbody>{rows}</tbody></table>{left}"
-    )
+    return f"<h2>What is missing</h2>{write_columns(columns)}{left}"

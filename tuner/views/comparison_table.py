@@ -1,24 +1,17 @@
-"""A comparison in, the columns of its table as text out, each with the sentence that says how to read it."""
+"""List the columns of a comparison of policies as text, each with how to read it."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
 
-from tuner.simulation.comparison import Comparison, Figure, Row
-
-
-class Column(NamedTuple):
-    """A head, one cell per policy, and how to read them."""
-
-    head: str
-    cells: tuple[str, ...]
-    reading: str
+from scaler.model.units import format_bytes, format_rate
+from tuner.simulation.comparison import Figure, PolicyComparison, Row
+from tuner.views.html_document import Column
 
 
-def list_columns(comparison: Comparison) -> list[Column]:
+def list_columns(comparison: PolicyComparison) -> list[Column]:
     """All columns of the table but the policies' names."""
     bound = comparison.bound
     types = [node.name for node in comparison.scenario.settings[0].infrastructure.types]
@@ -45,7 +38,7 @@ def list_columns(comparison: Comparison) -> list[Column]:
         column("resources", lambda row: f"{row.resources.mean:.2f}", "mean price per hour of the replicas that run"),
         *(column(name, partial(format_replicas, i), f"mean replicas on {name}") for i, name in enumerate(types)),
         column("memory", lambda row: format_bytes(row.policy_bytes), "what the policy holds in its tables at the end"),
-        column("slots/s", lambda row: format_pace(row.slots_per_second), "slots simulated per second, all operators"),
+        column("slots/s", lambda row: format_rate(row.slots_per_second), "slots simulated per second, all operators"),
     ]
     if bound is not None:
         multiples = column(
@@ -69,27 +62,8 @@ def format_figure(figure: Figure) -> str:
     return f"{figure.mean:.4f} ± {error}"
 
 
-def format_bytes(size: float) -> str:
-    """A size in the unit that leaves the fewest digits."""
-    if size < 999.5:
-        return f"{size:.0f} B"
-    for unit in ("kB", "MB"):
-        size /= 1000.0
-        if size < 999.5:
-            return f"{size:.0f} {unit}" if size >= 99.5 else f"{size:.1f} {unit}"
-    return f"{size / 1000.0:.1f} GB"
-
-
-def format_pace(slots_per_second: float) -> str:
-    """Slots per second in three digits."""
-    for unit, size in (("M", 1e6), ("k", 1e3)):
-        if slots_per_second >= 0.9995 * size:
-            return f"{slots_per_second / size:.3g} {unit}"
-    return f"{slots_per_second:.3g}"
-
-
-def say_errors(comparison: Comparison) -> str:
-    """What stands after the ±."""
+def explain_errors(comparison: PolicyComparison) -> str:
+    """What the figure after the ± is."""
     seeds = comparison.scenario.seeds
     if len(seeds) == 1:
         return f"± is one standard error, from the means of blocks of slots; seed {seeds[0]}."

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from scaler.model.decision import (
     ACTUATION_FAILED,
@@ -22,10 +21,9 @@ from tuner.history.blocks import Block, Standing
 from tuner.history.explanation import Account, Explanation
 from tuner.history.objective_origin import Pursued, Source, Stage
 from tuner.history.plain_values import clean, join_words, quote
+from tuner.views.words import format_deployment, join_facts
 
 LABEL = 12
-MOST_FACTS = 12
-SHARES = ("violations", "reconfigurations", "limit", "allowed", "doubt", "late", "share")  # figures of this kind
 Part = tuple[str, str]  # label and text
 
 
@@ -115,7 +113,7 @@ def say_seen(decision: Decision) -> str:
         told.append(f"response {format_response(decision.response)}{allowed}")
     if seen.deployment:
         price = "" if decision.price is None else f" at {format_number(decision.price)}/h"
-        told.append(say_deployment(seen.deployment) + price)
+        told.append(format_deployment(seen.deployment) + price)
     elif decision.price is not None:
         told.append(f"{format_number(decision.price)}/h")
     if seen.completeness is not None:
@@ -123,7 +121,7 @@ def say_seen(decision: Decision) -> str:
     if seen.backlog:
         told.append(f"backlog {format_number(seen.backlog)} tuples")
     if seen.target and seen.target != seen.deployment:
-        told.append(f"asked for {say_deployment(seen.target)}")
+        told.append(f"asked for {format_deployment(seen.target)}")
     return ", ".join(told)
 
 
@@ -246,7 +244,7 @@ def say_stage(stage: Stage) -> str:
     first = stage.figures.get("operators")
     if isinstance(first, list) and first:
         told.append(f"for {join_words([quote(str(one)) for one in first[:5]])}")
-    figures = say_facts(stage.figures)
+    figures = join_facts(stage.figures)
     said = ", ".join([" ".join(told), figures] if told and figures else [" ".join(told) or figures])
     return f"{said}: {clean(stage.why)}" if stage.why else said or "nothing more is kept of it"
 
@@ -258,7 +256,7 @@ def say_reverted(pursued: Pursued) -> str:
     told = ([] if when is None else [format_moment(when)]) + ([f"by {clean(who, 60)}"] if isinstance(who, str) else [])
     why = table.get("why")
     says = f"{' '.join(told)}: {clean(why, 600)}" if isinstance(why, str) else " ".join(told)
-    figures = say_facts(read_table(table.get("figures")))
+    figures = join_facts(read_table(table.get("figures")))
     return f"{says} ({figures})" if figures else says or "nothing more is kept of it"
 
 
@@ -267,7 +265,7 @@ def say_candidate(candidate: ShadowDecision) -> str:
     did = "made no change" if candidate.action in (None, NOTHING) else f"done {clean(candidate.action or '')}"
     told = [f"{which} would have {did}"]
     if candidate.deployment:
-        told.append(f"with {say_deployment(candidate.deployment)} by now")
+        told.append(f"with {format_deployment(candidate.deployment)} by now")
     if candidate.price is not None:
         told.append(f"at {format_number(candidate.price)}/h")
     if candidate.response is not None:
@@ -275,30 +273,3 @@ def say_candidate(candidate: ShadowDecision) -> str:
         told.append(f"predicted response {format_response(candidate.response)}{allowed}")
     reason = f": {clean(candidate.reason)}" if candidate.reason else ""
     return ", ".join(told) + reason
-
-
-def say_deployment(deployment: Mapping[str, float]) -> str:
-    """ "2 small + 1 large", without what there is none of."""
-    parts = [f"{count:g} {clean(kind, 40)}" for kind, count in deployment.items() if count]
-    return " + ".join(parts[:12]) if parts else "no replica"
-
-
-def say_facts(table: Mapping[str, Any], left_out: Iterable[str] = ()) -> str:
-    """The figures of a document that others have made, each by its name."""
-    hidden, stated = set(left_out), []
-    for key, value in table.items():
-        number = read_number(value)
-        if key in hidden or (number is None and not isinstance(value, bool)):
-            continue
-        stated.append(f"{clean(key.replace('_', ' '), 40)} {say_fact(key, value, number)}")
-    return ", ".join(stated[:MOST_FACTS])
-
-
-def say_fact(key: str, value: Any, number: float | None) -> str:
-    if isinstance(value, bool) or number is None:
-        return "yes" if value else "no"
-    if key.partition("_")[0] in SHARES:
-        return format_share(number)
-    if 1e8 < number < 4.1e9:  # a moment, whatever it is called
-        return format_moment(number)
-    return format_number(number)

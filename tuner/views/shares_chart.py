@@ -1,4 +1,4 @@
-"""A tuning run in; the application's graph out, an operator's bound as tuned and with equal shares in each box."""
+"""Draw the application's graph with each operator's bound, as tuned and with equal shares."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from html import escape
 from math import ceil
 from typing import NamedTuple
 
-from tuner.views.charts import wrap
+from scaler.model.units import format_duration
 from tuner.views.graph import Layout, lay_out
-from tuner.views.trial_dots import list_named
+from tuner.views.html_document import frame_drawing
+from tuner.views.trial_dots import COLOURS, list_named
 from tuner.views.tuning import Tuning
-from tuner.views.tuning_words import milliseconds, shorten
+from tuner.views.words import shorten
 
 PAGE = 1198  # pixels that a graph may fill
 NARROW, ROOMY, WIDE, HEAD = 136, 160, 210, 28  # pixels of a box, and down to its first bar
@@ -21,15 +22,6 @@ EDGE, BAR, GAP = 8, 18, 6  # pixels within a box, of a bar's height and below it
 GUTTER, LANE = 16, 6  # pixels between bands, and from an edge to the next where they turn
 LETTER = 8.6  # pixels
 Course = tuple[tuple[int, float], ...]
-STYLE = """
-.graph text { font-size: 12px; fill: var(--ink); font-variant-numeric: tabular-nums; }
-.graph .name { font-size: 13px; font-weight: 600; }
-.graph .box { fill: var(--raised); stroke: var(--rule); } .graph .track { fill: var(--rule); opacity: .5; }
-.graph .c2 { fill: var(--c2); opacity: .5; } .graph .c3 { fill: var(--c3); opacity: .32; }
-.graph .c1 { fill: var(--c1); opacity: .5; }
-.graph .edge { fill: none; stroke: var(--faint); stroke-width: 1.5; } .graph .tip { fill: var(--faint); }
-.graph { display: block; } .drawn figure { margin: 10px 0 24px; } .drawn .legend { margin: 12px 0 0; }
-"""
 
 
 class Bands(NamedTuple):
@@ -51,7 +43,7 @@ class Side(NamedTuple):
 
     shares: Mapping[str, float]
     colour: str
-    says: str
+    label: str
 
 
 def draw_shares(tuning: Tuning) -> str:
@@ -60,20 +52,20 @@ def draw_shares(tuning: Tuning) -> str:
         return ""
     sides = list_sides(tuning)
     layout = lay_out(tuning.operators, tuning.edges)
-    most = max((share for side in sides for share in side.shares.values()), default=1.0) or 1.0
+    greatest = max((share for side in sides for share in side.shares.values()), default=1.0) or 1.0
     bands = fold(layout, (BAR + GAP) * len(sides))
     width, height = bands.wide + 2, round(bands.tops[-1]) + 2
     marks = [draw_edge(course, bands) for course in layout.courses]
-    marks += [draw_box(tuning, layout, name, sides, most, bands) for name in tuning.operators]
+    marks += [draw_box(tuning, layout, name, sides, greatest, bands) for name in tuning.operators]
     said = 'role="img" aria-label="Latency bounds on the application graph"'
     drawing = (
         f'<svg class="graph" width="{width}" height="{height}" viewBox="-1 -1 {width} {height}" {said}>'
         f"{''.join(marks)}</svg>"
     )
-    legend = [(f"area {side.colour}", side.says) for side in sides]
-    whole = f" A full bar is {100.0 * most:.1f} % of R_max." if sides else ""
+    legend = [(f"area {side.colour}", side.label) for side in sides]
+    whole = f" A full bar is {100.0 * greatest:.1f} % of R_max." if sides else ""
     note = f'<p class="faint">Each operator\'s bound, and its share of R_max.{whole}</p>' if sides else ""
-    return f'{note}<div class="wide drawn">{wrap(drawing, legend)}</div>'
+    return f'{note}<div class="wide drawn">{frame_drawing(drawing, legend)}</div>'
 
 
 def fold(layout: Layout, bars: int) -> Bands:
@@ -117,12 +109,11 @@ def stand(bands: Bands, column: int, row: float) -> tuple[int, float]:
 
 def list_sides(tuning: Tuning) -> list[Side]:
     """What was chosen or came nearest, above equal shares."""
-    colours = {"chosen": "c2", "nearest": "c1", "naive": "c3"}
-    named = [Side(point.shares, colours[style], says) for point, style, says in list_named(tuning)]
+    named = [Side(point.shares, COLOURS[style], label) for point, style, label in list_named(tuning)]
     return [side for side in reversed(named) if side.shares]
 
 
-def draw_box(tuning: Tuning, layout: Layout, name: str, sides: Sequence[Side], most: float, bands: Bands) -> str:
+def draw_box(tuning: Tuning, layout: Layout, name: str, sides: Sequence[Side], greatest: float, bands: Bands) -> str:
     x, y = stand(bands, *layout.boxes[name])
     lines = break_name(name, int((bands.box - 2 * EDGE) / LETTER))
     parts = [f'<rect class="box" width="{bands.box}" height="{bands.high}" rx="6"/>']
@@ -132,7 +123,7 @@ def draw_box(tuning: Tuning, layout: Layout, name: str, sides: Sequence[Side], m
     for i, side in enumerate(sides):
         if name in side.shares:
             parts.append(
-                draw_share(tuning, side.shares[name] / most, side, name, bands.box, bands.head + (BAR + GAP) * i)
+                draw_share(tuning, side.shares[name] / greatest, side, name, bands.box, bands.head + (BAR + GAP) * i)
             )
     return f'<g transform="translate({x} {y - bands.high / 2:.1f})"><title>{escape(name)}</title>{"".join(parts)}</g>'
 
@@ -149,7 +140,7 @@ def break_name(name: str, letters: int) -> list[str]:
 def draw_share(tuning: Tuning, filled: float, side: Side, name: str, width: int, top: int) -> str:
     """A bar, and on it the bound and the share."""
     room, share, r_max = width - 2 * EDGE, side.shares[name], tuning.limits.r_max
-    bound = "" if r_max is None else milliseconds(float(f"{r_max * share:.3g}"))
+    bound = "" if r_max is None else format_duration(r_max * share)
     low = top + BAR - 5
     return (
         f'<rect class="track" x="{EDGE}" y="{top}" width="{room}" height="{BAR}" rx="3"/>'

@@ -1,4 +1,4 @@
-"""A surrogate in, the columns of its table as text out, each with the sentence that says how to read it."""
+"""List the columns of a surrogate's table as text, each with how to read it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from tuner.surrogate.estimate import Estimate, format_estimate
 from tuner.surrogate.surrogate import Calibration, OperatorSurrogate, Speedup, Surrogate
-from tuner.views.comparison_table import Column
+from tuner.views.html_document import Column
 
 Show = Callable[[OperatorSurrogate], str]
 COLUMNS: dict[str, tuple[Show, str]] = {
@@ -14,15 +14,15 @@ COLUMNS: dict[str, tuple[Show, str]] = {
         lambda o: format_estimate(o.mean, 1000.0, 4),
         "service time of one tuple at speed 1, with the interval that holds it at 95 % confidence",
     ),
-    "variance ms²": (lambda o: say_some(o.variance, 1e6), "of that time, with its interval"),
+    "variance ms²": (lambda o: format_unless_unknown(o.variance, 1e6), "of that time, with its interval"),
     "tuples": (lambda o: f"{o.tuples:,.0f}", "that the moments were seen on"),
     "from": (lambda o: o.evidence, "records timed one by one, whole tasks, or replicas' working time (busy)"),
-    "selectivity": (lambda o: say_some(o.selectivity), "tuples out per tuple in"),
+    "selectivity": (lambda o: format_unless_unknown(o.selectivity), "tuples out per tuple in"),
     "model": (lambda o: o.response.model if o.response else "none", "of response times, chosen on other windows"),
-    "error": (lambda o: say_error(o.response), "mean relative error on held-out windows of about the same load"),
-    "replayed": (lambda o: say_error(o.replayed), "the same error of what the simulator replays"),
+    "error": (lambda o: format_error(o.response), "mean relative error on held-out windows of about the same load"),
+    "replayed": (lambda o: format_error(o.replayed), "the same error of what the simulator replays"),
     "speed": (
-        lambda o: "; ".join(map(say_speed, o.speedups)),
+        lambda o: "; ".join(map(format_speed, o.speedups)),
         "of each node type, with its interval; declared where it was not seen at work",
     ),
 }
@@ -35,25 +35,25 @@ def list_columns(surrogate: Surrogate) -> list[Column]:
     return [names, *shown]
 
 
-def say_some(figure: Estimate | None, factor: float = 1.0) -> str:
+def format_unless_unknown(figure: Estimate | None, factor: float = 1.0) -> str:
     return "unknown" if figure is None else format_estimate(figure, factor)
 
 
-def say_speed(speedup: Speedup) -> str:
+def format_speed(speedup: Speedup) -> str:
     name = speedup.node_type or "any"
     if speedup.assumed:
         return f"{name} {speedup.speed.value:.3g} (declared)"
     return f"{name} {format_estimate(speedup.speed)}" if speedup.speed.error else f"{name} {speedup.speed.value:.3g}"
 
 
-def say_error(calibration: Calibration | None) -> str:
+def format_error(calibration: Calibration | None) -> str:
     if calibration is None or calibration.accuracy is None:
         return "unknown"
     e = calibration.accuracy.error
-    return f"{e.value:.1%} [{e.low:.1%}, {e.high:.1%}]"
+    return f"{100.0 * e.value:.1f} % [{100.0 * e.low:.1f}, {100.0 * e.high:.1f}]"
 
 
-def say_parameters(operator: OperatorSurrogate) -> str:
+def format_model(operator: OperatorSurrogate) -> str:
     """The model with its parameters, times in ms."""
     if operator.response is None:
         return "no model of response times"

@@ -1,61 +1,46 @@
-"""Trials in; their marks on a chart out: dots, squares and strokes by how they ended, on top what one speaks of."""
+"""Show trials as marks of a chart: by how they ended, and on top those that the report names."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from html import escape
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
+from scaler.model.kernel import Floats
+from tuner.views.chart import Axis, Series
 from tuner.views.scale import Scale
-from tuner.views.svg import WIDE, place
 from tuner.views.tuning import KINDS, Point, Tuning, rank
-from tuner.views.tuning_words import money, percent
 
-COMMON, BEYOND = 0.8, 1.6  # quantile of the costs, and how far beyond it from the least on a cost is drawn in place
-STROKES = {"feasible": "h.01", "infeasible": "h.01", "pruned": "m0 -4v8", "failed": "v8"}
-SAYS = {"feasible": "feasible", "infeasible": "breaks a limit", "pruned": "given up early", "failed": "failed"}
-Legend = list[tuple[str, str]]
-STYLE = """
-.marks { overflow: visible; }
-.dot { fill: none; stroke-width: 7; stroke-linecap: round; vector-effect: non-scaling-stroke; }
-.dot.feasible { stroke: var(--c0); opacity: .8; } .dot.infeasible { stroke: var(--c1); stroke-width: 5; opacity: .65; }
-.dot.infeasible, .dot.pruned, .dot.failed { stroke-linecap: square; }
-.dot.pruned { stroke: var(--c8); stroke-width: 1; } .dot.failed { stroke: var(--alarm); stroke-width: 2; }
-.dot.rim { stroke: var(--ink); stroke-width: 12; } .dot.gap { stroke: var(--paper); stroke-width: 9; }
-.dot.halo { stroke: var(--paper); stroke-width: 15; } .dot.verify { stroke: var(--c2); stroke-width: 6; }
-.dot.chosen { stroke: var(--c2); stroke-width: 12; } .dot.naive { stroke: var(--c3); stroke-width: 12; }
-.dot.nearest { stroke: var(--c1); stroke-width: 12; }
-.legend i.key { width: 10px; height: 10px; border: 0; border-radius: 50%; }
-.legend i.key.feasible { background: var(--c0); } .legend i.key.infeasible { background: var(--c1); border-radius: 0; }
-.legend i.key.pruned { width: 0; border-left: 2px solid var(--c8); border-radius: 0; margin-left: 5px; }
-.legend i.key.failed { width: 0; border-left: 2px solid var(--alarm); border-radius: 0; margin-left: 5px; }
-.legend i.key.verify {
-  width: 8px; height: 8px; margin-left: 2px; background: var(--c2);
-  border: 2px solid var(--paper); box-shadow: 0 0 0 2px var(--ink);
+COMMON_QUANTILE, MAX_OUTLIER = 0.8, 1.6  # of the costs, and how far beyond it from the least a cost is drawn in place
+LABELS = {"feasible": "feasible", "infeasible": "breaks a limit", "pruned": "given up early", "failed": "failed"}
+MARKS = {
+    "feasible": ("c0", "dot", 7.0),
+    "infeasible": ("c1", "square", 5.0),
+    "pruned": ("c8", "tick", 5.0),
+    "failed": ("alarm", "tick", 7.0),
 }
-.legend i.key.chosen, .legend i.key.naive, .legend i.key.nearest { width: 12px; height: 12px; }
-.legend i.key.chosen { background: var(--c2); } .legend i.key.naive { background: var(--c3); }
-.legend i.key.nearest { background: var(--c1); }
-"""
+COLOURS = {"chosen": "c2", "nearest": "c1", "naive": "c3"}
+NAMED_SIZE, VERIFIED_SIZE = 12.0, 8.0  # pixels
+Pick = Callable[[Point], float]
 
 
 class Named(NamedTuple):
-    """A trial that the report speaks of, how it is drawn and called."""
+    """A trial that the report names, how it is drawn and called."""
 
     point: Point
     style: str
-    says: str
+    label: str
 
 
 def list_named(tuning: Tuning) -> list[Named]:
-    """Equal shares, then what was chosen, or what came nearest where nothing was."""
+    """Equal shares, then the recommended trial, or the one that came nearest where nothing was recommended."""
     named = []
     if tuning.chosen is not None:
-        says = "recommended" if tuning.objective is not None else "best so far"
-        named.append(Named(tuning.chosen, "chosen", says))
+        label = "recommended" if tuning.objective is not None else "best so far"
+        named.append(Named(tuning.chosen, "chosen", label))
     elif nearest := next(iter(rank(tuning.points)), None):
         named.append(Named(nearest, "nearest", "came nearest"))
     if tuning.naive is not None and all(tuning.naive is not each.point for each in named):
@@ -63,95 +48,59 @@ def list_named(tuning: Tuning) -> list[Named]:
     return [each for each in named if each.point.kind != "failed"]
 
 
-def draw_each(
-    points: Sequence[Point],
-    pick: Callable[[Point], float],
-    across: Scale,
-    costs: Scale,
-    height: int,
-    titled: bool,
-) -> list[str]:
-    """Dots by kind: the pruned below, the feasible on top; one stroke of many dots where none has a title."""
-    marks = []
-    for kind in reversed(KINDS):
-        spots = [
-            (p, f"M{WIDE * within(across, pick(p)):.1f} {where(p, costs, height)}{STROKES[kind]}")
-            for p in points
-            if p.kind == kind and math.isfinite(pick(p))
-        ]
-        if titled:
-            marks += [f'<g><title>{title(p)}</title><path class="dot {kind}" d="{d}"/></g>' for p, d in spots]
-        elif spots:
-            marks.append(f'<path class="dot {kind}" d="{"".join(d for _, d in spots)}"/>')
-    return marks
+def mark_trials(
+    tuning: Tuning, points: Sequence[Point], across: Pick, costs: Scale
+) -> tuple[list[Point], list[Series]]:
+    """The points in the order of `across`, and a series of marks for each kind and for those that are named."""
+    named = list_named(tuning)
+    verified = [p for p in tuning.points if p.verifies is not None and p.kind != "failed"]
+    extra = [p for p in (*verified, *(each.point for each in named)) if p not in points]
+    placed = sorted((p for p in (*points, *extra) if math.isfinite(across(p))), key=across)
+    heights = np.array([height_of(p, costs) for p in placed])
 
+    def select(among: Callable[[Point], bool], label: str, colour: str, look: str, size: float) -> Series:
+        there = np.array([among(p) for p in placed], dtype=bool)
+        return Series(label, np.where(there, heights, np.nan), colour, look, width=size)
 
-def draw_special(
-    tuning: Tuning,
-    pick: Callable[[Point], float],
-    across: Scale,
-    costs: Scale,
-    height: int,
-    verified: bool = True,
-) -> list[str]:
-    """Those that the report speaks of, on top of the others."""
-    special: list[tuple[Point, tuple[str, ...]]] = [
-        (p, ("rim", "gap", "verify")) for p in tuning.points if verified and p.verifies is not None
+    series = [select(lambda p, kind=kind: p.kind == kind, LABELS[kind], *MARKS[kind]) for kind in reversed(KINDS)]  # type: ignore[misc]
+    series.append(select(lambda p: p.verifies is not None, "repeated on fresh seeds", "c2", "dot", VERIFIED_SIZE))
+    series += [
+        select(lambda p, each=each: p is each.point, each.label, COLOURS[each.style], "dot", NAMED_SIZE)  # type: ignore[misc]
+        for each in named
     ]
-    special += [(each.point, ("halo", each.style)) for each in list_named(tuning)]
-    marks = []
-    for point, styles in special:
-        if point.kind != "failed" and math.isfinite(pick(point)):
-            spot = f"M{WIDE * within(across, pick(point)):.1f} {where(point, costs, height)}h.01"
-            strokes = "".join(f'<path class="dot {style}" d="{spot}"/>' for style in styles)
-            marks.append(f"<g><title>{title(point)}</title>{strokes}</g>")
-    return marks
+    return placed, [each for each in series if np.isfinite(each.values).any()]
 
 
-def list_keys(tuning: Tuning, points: Sequence[Point], verified: bool = True) -> Legend:
-    """What the marks of these points stand for."""
-    there = {p.kind for p in points}
-    keys = [(f"key {kind}", SAYS[kind]) for kind in KINDS if kind in there]
-    if verified and any(p.verifies is not None for p in tuning.points):
-        keys.append(("key verify", "repeated on fresh seeds"))
-    return [*keys, *((f"key {style}", says) for _, style, says in list_named(tuning))]
+def height_of(point: Point, costs: Scale) -> float:
+    """Its cost, at the edge where it is beyond it; a failed trial lies at the lower edge."""
+    return costs.low if point.kind == "failed" else min(max(price_of(point), costs.low), costs.high)
 
 
-def title(point: Point) -> str:
-    trial = point.trial
-    if point.kind == "failed":
-        return escape(f"trial {trial.number} failed: {trial.failure or 'no reason was kept'}")
-    parts = [f"trial {trial.number}, {SAYS[point.kind]}: {money(cost_of(point))} per hour"]
-    parts += [] if trial.violations is None else [f"violations {percent(trial.violations)}"]
-    parts += [] if trial.reconfigurations is None else [f"reconfigurations {percent(trial.reconfigurations)}"]
-    parts += [] if point.verifies is None else [f"repeats trial {point.verifies}"]
-    return escape(", ".join(parts))
+def make_axis(label: str, scale: Scale) -> Axis:
+    return Axis(label, low=scale.low, high=scale.high)
 
 
-def thin(tuning: Tuning, most: int) -> list[Point]:
+def thin(points: Sequence[Point], most: int) -> list[Point]:
     """All points, or so many of them evenly."""
-    points = tuning.points
-    if len(points) <= most:
-        return list(points)
-    return [points[i * len(points) // most] for i in range(most)]
+    return list(points) if len(points) <= most else [points[i * len(points) // most] for i in range(most)]
 
 
 def scale_costs(tuning: Tuning) -> Scale:
     """From a little below the least cost to a little above the greatest that is no outlier.
 
-    Where the good ones lie is what one looks for, so trials that were given up for being dear have no say.
+    What matters lies where the good ones are, so trials that were given up for their cost do not count.
     """
     there = [p for p in tuning.points if p.kind != "failed"]
-    whole = np.array([cost_of(p) for p in there if p.kind != "pruned"] or [cost_of(p) for p in there] or [0.0])
-    named = [cost_of(p) for p in (tuning.chosen, tuning.naive) if p is not None and p.kind != "failed"]
+    whole = np.array([price_of(p) for p in there if p.kind != "pruned"] or [price_of(p) for p in there] or [0.0])
+    named = [price_of(p) for p in (tuning.chosen, tuning.naive) if p is not None and p.kind != "failed"]
     low = float(whole.min())
-    common = low + BEYOND * (float(np.quantile(whole, COMMON)) - low)
+    common = low + MAX_OUTLIER * (float(np.quantile(whole, COMMON_QUANTILE)) - low)
     high = max([min(float(whole.max()), common), *named])
     room = 0.08 * (high - low) or 0.05 * abs(high) or 1.0
     return Scale(max(0.0, low - room), high + room)
 
 
-def cost_of(point: Point) -> float:
+def price_of(point: Point) -> float:
     return math.nan if point.trial.cost is None else point.trial.cost
 
 
@@ -159,12 +108,14 @@ def violations_of(point: Point) -> float:
     return math.nan if point.trial.violations is None else point.trial.violations
 
 
-def where(point: Point, costs: Scale, height: int) -> str:
-    """How far down; what failed stands at the bottom."""
-    if point.kind == "failed":
-        return f"{height - 9}"
-    return place(float(costs.share(np.array(cost_of(point)))), height)
+def reconfigurations_of(point: Point) -> float:
+    return math.nan if point.trial.reconfigurations is None else point.trial.reconfigurations
 
 
-def within(scale: Scale, value: float) -> float:
-    return min(1.0, max(0.0, float(scale.share(np.array(value)))))
+def pick_values(points: Sequence[Point], pick: Pick) -> Floats:
+    return np.array([pick(point) for point in points], dtype=float)
+
+
+def hide_legend(series: Sequence[Series]) -> list[Series]:
+    """For small charts that share one legend: smaller marks."""
+    return [replace(each, width=max(4.0, 0.75 * each.width)) for each in series]

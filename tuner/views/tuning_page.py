@@ -1,75 +1,35 @@
-"""A tuning run in, one self-contained HTML page out: what was asked, what was found, and the way there."""
+"""Write a tuning run as one self-contained HTML page: what it searched for, what it found, and all its trials."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
 
+from scaler.model.units import NONE, format_duration, format_fixed, format_money, format_share
 from tuner.scenario.toml_table import format_document
-from tuner.views.comparison_table import Column
-from tuner.views.dots import STYLE as ROOMY
-from tuner.views.html_page import write_columns, write_style
-from tuner.views.search_charts import STYLE as SLICES
+from tuner.views.html_document import Column, write_columns, write_document, write_facts
 from tuner.views.search_charts import draw_front, draw_search, draw_slices
-from tuner.views.shares_chart import STYLE as GRAPH
 from tuner.views.shares_chart import draw_shares
-from tuner.views.strands import STYLE as STRANDS
 from tuner.views.strands import draw_strands
-from tuner.views.trial_dots import STYLE as DOTS
 from tuner.views.tuning import Figures, Point, Tuning, number, rank
-from tuner.views.tuning_words import (
-    NONE,
-    list_facts,
-    list_measures,
-    measure,
-    milliseconds,
-    money,
-    percent,
-    say_found,
-    say_title,
-)
+from tuner.views.tuning_summary import describe_run, list_measures, measure, summarise, write_title
 
 BEST = 20  # trials listed
-LOOKS = """
-body { max-width: 1240px; }
-.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(185px, 1fr)); gap: 12px; margin: 18px 0 20px; }
-.top { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 440px), 1fr)); }
-.top { gap: 10px 44px; align-items: start; } .top td:first-child { padding-left: 0; }
-.top table { width: 100%; } .top td { padding: 3px 10px; font-size: 14px; } .top p { margin: 2px 0 10px; }
-.tile { background: var(--raised); border: 1px solid var(--rule); border-radius: 8px; padding: 10px 16px 12px; }
-.tile { display: flex; flex-direction: column; } .tile .track { margin-top: auto; } .tile small { margin-bottom: 6px; }
-.tile b { display: block; font-size: 1.55rem; line-height: 1.3; font-weight: 650; font-variant-numeric: tabular-nums; }
-.tile small { color: var(--faint); font-size: 13px; }
-.tile i, .bar i { display: block; height: 6px; border-radius: 3px; background: var(--c2); }
-.tile .track { background: var(--rule); border-radius: 3px; }
-.wide th, .wide td { padding: 4px 10px; font-size: 13px; }
-.wide th:first-child, .wide td:first-child { padding-left: 0; }
-.bar { min-width: 220px; } .bar i { height: 9px; margin: 3px 0; } .bar .equal { background: var(--c3); opacity: .75; }
-.split { border-left: 1px solid var(--rule); } th.group { text-align: center; border-left: 1px solid var(--rule); }
-tbody .now { font-weight: 600; }
-"""
 
 
 def write_tuning(tuning: Tuning) -> str:
-    """The whole page; a part that nothing is known for is left out."""
-    title = escape(say_title(tuning))
-    style = "".join((write_style(), ROOMY, DOTS, SLICES, STRANDS, GRAPH, LOOKS))
+    """The whole page; a part without figures is left out."""
     parts = (
         *draw_parts(tuning),
         (f"The best {min(BEST, len(rank(tuning.points)))} trials", write_best(tuning)),
-        ("What was tuned", write_document(tuning)),
+        ("What was tuned", describe_document(tuning)),
     )
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{title}</title><style>{style}</style></head><body>\n"
-        f"<h1>{title}</h1>\n{write_headline(tuning)}"
-        f"{''.join(f'<h2>{head}</h2>{part}' for head, part in parts if part)}</body></html>\n"
-    )
+    body = "".join(f"<h2>{head}</h2>{part}" for head, part in parts if part)
+    return write_document(write_title(tuning), f"{write_headline(tuning)}{body}")
 
 
 def draw_parts(tuning: Tuning) -> list[tuple[str, str]]:
-    """What is to be looked at, with its heading; the service's page of a run has it too."""
+    """The tables and charts, each with its heading; the service's page of a run has them too."""
     return [
         ("Tuned beside equal shares", write_comparison(tuning)),
         ("Bounds on the graph", draw_shares(tuning)),
@@ -82,54 +42,54 @@ def draw_parts(tuning: Tuning) -> list[tuple[str, str]]:
 
 
 def write_headline(tuning: Tuning) -> str:
-    """The figures that count, the sentences, and what was asked."""
-    said = "".join(f"<p>{escape(sentence)}</p>" for sentence in say_found(tuning))
-    facts = "".join(f"<tr><td>{key}</td><td>{escape(value)}</td></tr>" for key, value in list_facts(tuning).items())
-    table = f'<table class="facts"><tbody>{facts}</tbody></table>'
-    return f'{write_tiles(tuning)}<div class="top"><div>{said}</div>{table}</div>'
+    """The figures that count, the sentences, and the facts of the run."""
+    sentences = "".join(f"<p>{escape(sentence)}</p>" for sentence in summarise(tuning))
+    return f'{write_tiles(tuning)}<div class="top"><div>{sentences}</div>{write_facts(describe_run(tuning))}</div>'
 
 
 def write_tiles(tuning: Tuning) -> str:
     tuned, before = tuning.tuned, tuning.baseline
     if tuned is None or tuned.cost is None:
         return ""
-    error = f", ± {money(tuned.cost_error)}" if tuned.cost_error else ""
-    tiles = [write_tile(money(tuned.cost), f"per hour{error}")]
+    error = f", ± {format_money(tuned.cost_error)}" if tuned.cost_error else ""
+    tiles = [write_tile(format_money(tuned.cost), f"per hour{error}")]
     if before is not None and before.cost:
         saved = before.cost - tuned.cost
         less = "less" if saved >= 0.0 else "more"
-        share = percent(abs(saved) / before.cost)
-        tiles.append(write_tile(money(abs(saved)), f"per hour {less} than equal shares, {share}"))
+        share = format_share(abs(saved) / before.cost)
+        tiles.append(write_tile(format_money(abs(saved)), f"per hour {less} than equal shares, {share}"))
     for what, value, limit in (
         ("late", tuned.violations, tuning.limits.eta_v),
         ("reconfigured", tuned.reconfigurations, tuning.limits.eta_r),
     ):
         if value is not None:
-            tiles.append(write_tile(percent(value), f"of slots {what}{say_slack(value, limit)}", fill(value, limit)))
+            tiles.append(
+                write_tile(format_share(value), f"of slots {what}{describe_slack(value, limit)}", fill(value, limit))
+            )
     confidence = None if tuning.objective is None else number(tuning.objective.evidence, "confidence")
     if confidence is not None:
-        tiles.append(write_tile(percent(confidence), "confidence that both limits are kept"))
+        tiles.append(write_tile(format_share(confidence), "confidence that both limits are kept"))
     return f'<div class="tiles">{"".join(tiles)}</div>'
 
 
-def say_slack(value: float, limit: float | None) -> str:
+def describe_slack(value: float, limit: float | None) -> str:
     if limit is None:
         return ""
     side = "below" if value <= limit else "above"
-    return f", {percent(abs(1.0 - value / limit))} {side} the {percent(limit)} allowed"
+    return f", {format_share(abs(1.0 - value / limit))} {side} the {format_share(limit)} allowed"
 
 
 def fill(value: float, limit: float | None) -> float | None:
     return value / limit if limit else None
 
 
-def write_tile(figure: str, says: str, filled: float | None = None) -> str:
+def write_tile(figure: str, label: str, filled: float | None = None) -> str:
     bar = ""
     if filled is not None:
         colour = "var(--alarm)" if filled > 1.0 else "var(--c2)"
         width = f"width:{100.0 * min(1.0, filled):.1f}%;background:{colour}"
         bar = f'<div class="track"><i style="{width}"></i></div>'
-    return f'<div class="tile"><b>{escape(figure)}</b><small>{escape(says)}</small>{bar}</div>'
+    return f'<div class="tile"><b>{escape(figure)}</b><small>{escape(label)}</small>{bar}</div>'
 
 
 def write_comparison(tuning: Tuning) -> str:
@@ -172,11 +132,13 @@ def write_operators(tuning: Tuning) -> str:
     heads = ["equal" if f is tuning.baseline else "tuned" for f in sides]
     splits = [' class="split"' * (i == 0) for i in range(len(sides))]
     second = "".join(f"<th{split}>{head}</th>" for _ in groups for split, head in zip(splits, heads, strict=True))
-    looks = [f' class="{"split" * (i == 0)}{" now" * (f is tuning.tuned)}"' for i, f in enumerate(sides)]
+    styles = [f' class="{"split" * (i == 0)}{" now" * (f is tuning.tuned)}"' for i, f in enumerate(sides)]
     rows = []
     for name in tuning.operators:
         cells = "".join(
-            f"<td{looks[i]}>{say_cell(f, name, kind, r_max)}</td>" for _, kind in groups for i, f in enumerate(sides)
+            f"<td{styles[i]}>{format_cell(f, name, kind, r_max)}</td>"
+            for _, kind in groups
+            for i, f in enumerate(sides)
         )
         rows.append(f"<tr><td>{escape(name)}</td>{cells}</tr>")
     return (
@@ -185,12 +147,11 @@ def write_operators(tuning: Tuning) -> str:
     )
 
 
-def say_cell(figures: Figures, operator: str, node_type: str | None, r_max: float | None) -> str:
+def format_cell(figures: Figures, operator: str, node_type: str | None, r_max: float | None) -> str:
     if node_type is None:
         share = (figures.shares or {}).get(operator)
-        return NONE if share is None or r_max is None else milliseconds(float(f"{r_max * share:.3g}"))
-    used = (figures.replicas or {}).get(operator, {}).get(node_type)
-    return NONE if used is None else f"{used:.2f}"
+        return NONE if share is None or r_max is None else format_duration(r_max * share)
+    return format_fixed((figures.replicas or {}).get(operator, {}).get(node_type), 2)
 
 
 def write_best(tuning: Tuning) -> str:
@@ -205,7 +166,7 @@ def list_best(tuning: Tuning, best: Sequence[Point]) -> list[Column]:
     """A column per figure, weight and share."""
 
     def figures(head: str, values: Sequence[float | None], digits: int, reading: str) -> Column:
-        return Column(head, tuple(NONE if v is None else f"{v:.{digits}f}" for v in values), reading)
+        return Column(head, tuple(format_fixed(v, digits) for v in values), reading)
 
     def shares(values: Sequence[float | None]) -> list[float | None]:
         return [None if v is None else 100.0 * v for v in values]
@@ -232,7 +193,7 @@ def list_best(tuning: Tuning, best: Sequence[Point]) -> list[Column]:
     return [column for column in columns if any(cell != NONE for cell in column.cells)]
 
 
-def write_document(tuning: Tuning) -> str:
+def describe_document(tuning: Tuning) -> str:
     if not tuning.document:
         return ""
     text = escape(format_document(tuning.document))

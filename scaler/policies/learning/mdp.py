@@ -45,7 +45,7 @@ class Space(NamedTuple):
     cost: Floats  # [D] r(d)
 
 
-class Plan(NamedTuple):
+class MdpPlan(NamedTuple):
     """A space and what its post-decision states are worth."""
 
     space: Space
@@ -95,7 +95,7 @@ def deployments(types: int, k_max: int) -> Integers:
     return rows[1:]  # the first is the empty one
 
 
-def plan(task: Task, transitions: Floats, violation: Floats, theta: float = THETA) -> Plan:
+def plan(task: Task, transitions: Floats, violation: Floats, theta: float = THETA) -> MdpPlan:
     """Value iteration until no value is further than `theta` from the optimum.
 
     `transitions` [L, L] is P, `violation` [K + 1, N, L] the cost of a violation by parallelism and rank of the slowest
@@ -117,7 +117,7 @@ def plan(task: Task, transitions: Floats, violation: Floats, theta: float = THET
         past = [*past[-MEMORY:], (change, swept)]
         values = mix(past)
         last = worst
-    return Plan(space, swept)
+    return MdpPlan(space, swept)
 
 
 def mix(past: list[Sweep]) -> Floats:
@@ -150,7 +150,7 @@ def back_up(task: Task, space: Space, transitions: Floats, violated: Floats, val
     return future
 
 
-def plan_for(task: Task, model: Task, options: Mapping[str, Any]) -> Plan:
+def plan_for(task: Task, model: Task, options: Mapping[str, Any]) -> MdpPlan:
     """The plan for a task on the service model of `model`, with levels that follow each other as in `history`."""
     return plan(task, transitions_from(task, options), violation_costs(task, model))
 

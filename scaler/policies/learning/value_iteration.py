@@ -14,21 +14,21 @@ from scaler.model.jit import jit
 from scaler.model.kernel import Integers, KernelView, Problem
 from scaler.model.policy import Kernel
 from scaler.model.task import Task
-from scaler.policies.learning.mdp import Plan, find_row, plan_for, planned_choice, planned_worth
+from scaler.policies.learning.mdp import MdpPlan, find_row, plan_for, planned_choice, planned_worth
 from scaler.policies.rules.static import learn_nothing
 
 
-def prepare(task: Task, model: Task, seed: int, options: Mapping[str, Any]) -> Plan:
+def prepare(task: Task, model: Task, seed: int, options: Mapping[str, Any]) -> MdpPlan:
     return plan_for(task, task, options)
 
 
 @jit
-def worth(p: Problem, s: Plan, k: Integers, seen: KernelView, action: int) -> float:
+def worth(p: Problem, s: MdpPlan, k: Integers, seen: KernelView, action: int) -> float:
     return planned_worth(p, s.space, s.values, find_row(s.space.keys, seen.key), seen.level, action)
 
 
 @jit
-def decide(p: Problem, s: Plan, k: Integers, seen: KernelView) -> int:
+def decide(p: Problem, s: MdpPlan, k: Integers, seen: KernelView) -> int:
     return planned_choice(p, s.space, s.values, seen.key, seen.level)
 
 

@@ -22,6 +22,7 @@ from scaler.model.kernel import Floats, Integers, KernelView, Problem, lay_out
 from scaler.model.policy import Kernel, flatten
 from scaler.model.task import Task
 from scaler.policies.planner.capacity import Capacity, expect_capacity, hoped, trusted, witness
+from scaler.policies.planner.handover import find_places, inherit_capacity, inherit_workload
 from scaler.policies.planner.replica_worth import Worth, appraise, appraise_ages, keep_account, make_worth, worth_now
 from scaler.policies.planner.workload import SMOOTHED, V, Workload, advance, begin, make_workload, observe
 
@@ -231,4 +232,34 @@ def measure(state: State) -> int:
     return sum(array.nbytes for array in flatten(state).values())
 
 
-PLANNER = Kernel(title="planner", prepare=prepare, decide=decide, learn=learn, worth=worth, measure=measure)
+def inherit(task: Task, state: State, earlier: Task, before: State) -> State:
+    """Hand over workload, capacities and the type in use; what was paid and what replicas are worth is learned anew."""
+    places = find_places(task, earlier)
+    p = lay_out(task)
+    capacity = inherit_capacity(p, state.capacity, before.capacity, places)
+    rates, rates_before = (
+        np.array([(j + 1) * hoped(c, i) for i in range(len(t.types)) for j in range(max(1, t.k_max - 1))])
+        for t, c in ((task, capacity), (earlier, before.capacity))
+    )
+    kinds = [places.index(kind) if kind in places else 0 for kind in before.kind.tolist()]
+    held = [int(before.shadow[i]) if i >= 0 else 1 for i in places]
+    return state._replace(
+        workload=inherit_workload(state.workload, before.workload, rates, rates_before),
+        capacity=capacity,
+        shadow=np.clip(np.array(held, np.int64), 1, task.k_max),
+        kind=np.array(kinds, np.int64),
+        peak=before.peak.copy(),
+        clock=np.array([before.clock[0], 0, 0], np.int64),
+    )
+
+
+PLANNER = Kernel(
+    title="planner",
+    prepare=prepare,
+    decide=decide,
+    learn=learn,
+    worth=worth,
+    measure=measure,
+    inherit=inherit,
+    experience=("workload", "capacity", "peak", "clock"),
+)

@@ -28,7 +28,7 @@ from scaler.policies.node_choice import by_node
 from scaler.policies.option import read_count, read_number
 from scaler.policies.rules.parallelism import head_for, whole
 from scaler.policies.rules.true_rate import is_saturated
-from scaler.policies.rules.window import Window, clear, is_full, make_window, mean, push
+from scaler.policies.rules.window import RateWindow, clear, is_full, make_window, mean, push
 
 WINDOW, BLACKLIST = 5, 120  # slots
 PENDING = 0.25  # tuples waiting at a replica below which its queue counts as idle
@@ -40,8 +40,8 @@ class State(NamedTuple):
     kind: int
     pending_least: float
     blacklist: int
-    held_back: Window  # share of each slot in which sources would be held back
-    pending: Window
+    held_back: RateWindow  # share of each slot in which sources would be held back
+    pending: RateWindow
     barred: Integers  # [2, K + 1] slots for which scale-in and scale-out from a parallelism stay on the black list
     course: Integers  # [1] parallelism headed for, or 0
     trial: Integers  # [2] direction and parallelism of the resolution to be judged; parallelism 0: none

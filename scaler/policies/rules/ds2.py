@@ -22,16 +22,16 @@ from scaler.policies.node_choice import by_node
 from scaler.policies.option import read_count
 from scaler.policies.rules.parallelism import head_for, whole
 from scaler.policies.rules.true_rate import TrueRate, gauge, make_true_rate, parallelism_for
-from scaler.policies.rules.window import Window, highest, is_full, make_window, mean, push
+from scaler.policies.rules.window import RateWindow, highest, is_full, make_window, mean, push
 
 WINDOW, ACTIVATION, WARM_UP = 1, 5, 1  # slots
 
 
 class State(NamedTuple):
     kind: int
-    rate: Window
+    rate: RateWindow
     true_rate: TrueRate
-    decisions: Window  # of the activation time
+    decisions: RateWindow  # of the activation time
 
 
 def prepare(task: Task, model: Task, seed: int, options: Mapping[str, Any], node_type: int) -> State:

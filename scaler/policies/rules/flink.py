@@ -33,7 +33,7 @@ from scaler.policies.node_choice import by_node
 from scaler.policies.option import read_count, read_number
 from scaler.policies.rules.parallelism import head_for, whole
 from scaler.policies.rules.true_rate import TrueRate, forget, gauge, make_true_rate, parallelism_for
-from scaler.policies.rules.window import Window, clear, highest, is_full, make_window, mean, push
+from scaler.policies.rules.window import RateWindow, clear, highest, is_full, make_window, mean, push
 
 TARGET, BOUNDARY = 0.7, 0.3
 WINDOW, STABILISATION, DELAY = 15, 5, 60  # slots
@@ -48,9 +48,9 @@ class State(NamedTuple):
     idlest: float  # and below which to scale in
     stabilisation: int
     catch_up: float
-    rate: Window
+    rate: RateWindow
     true_rate: TrueRate
-    fewer: Window  # parallelisms that called for a scale-in, since the first of them
+    fewer: RateWindow  # parallelisms that called for a scale-in, since the first of them
     course: Integers  # [2] parallelism headed for or 0, slots of stabilisation still to come
 
 

@@ -23,7 +23,7 @@ from scaler.model.task import Task
 from scaler.policies.node_choice import by_node
 from scaler.policies.option import read_count, read_number
 from scaler.policies.rules.parallelism import head_for
-from scaler.policies.rules.window import Window, clear, is_full, make_window, mean, push
+from scaler.policies.rules.window import RateWindow, clear, is_full, make_window, mean, push
 
 INTERVAL, UP, DOWN = 1, 0.9, 0.3
 
@@ -32,7 +32,7 @@ class State(NamedTuple):
     kind: int
     up: float
     down: float
-    ratio: Window  # of the scaling interval
+    ratio: RateWindow  # of the scaling interval
     wanted: Integers  # [1] parallelism last requested; 0 before the first interval is over
 
 

@@ -14,14 +14,14 @@ import numpy as np
 
 from scaler.model.jit import jit
 from scaler.model.kernel import Floats, Integers, KernelView
-from scaler.policies.rules.window import Window, clear, make_window, mean, push
+from scaler.policies.rules.window import RateWindow, clear, make_window, mean, push
 
 AT_THE_CAP = 1e-6  # rounding
 
 
 class TrueRate(NamedTuple):
-    share: Window  # arrivals per second and replica
-    busy: Window  # utilisation
+    share: RateWindow  # arrivals per second and replica
+    busy: RateWindow  # utilisation
     each: Floats  # [1] tuples per second of a replica that never idles; 0 while unknown
     rest: Integers  # [1] slots of warm-up still to come
     warm_up: int

@@ -10,17 +10,17 @@ from scaler.model.jit import jit
 from scaler.model.kernel import Floats, Integers
 
 
-class Window(NamedTuple):
+class RateWindow(NamedTuple):
     values: Floats  # [W]
     place: Integers  # [2] where the next goes, how many there are
 
 
-def make_window(slots: int) -> Window:
-    return Window(np.zeros(slots), np.zeros(2, np.int64))
+def make_window(slots: int) -> RateWindow:
+    return RateWindow(np.zeros(slots), np.zeros(2, np.int64))
 
 
 @jit
-def push(w: Window, value: float) -> None:
+def push(w: RateWindow, value: float) -> None:
     """Take a number in; the oldest goes once the window is full."""
     size = w.values.shape[0]
     w.values[w.place[0]] = value
@@ -29,18 +29,18 @@ def push(w: Window, value: float) -> None:
 
 
 @jit
-def clear(w: Window) -> None:
+def clear(w: RateWindow) -> None:
     w.place[0] = 0
     w.place[1] = 0
 
 
 @jit
-def is_full(w: Window) -> bool:
+def is_full(w: RateWindow) -> bool:
     return w.place[1] == w.values.shape[0]
 
 
 @jit
-def mean(w: Window) -> float:
+def mean(w: RateWindow) -> float:
     """The mean of what is there, summed anew so that no rounding gathers; 0 when nothing is."""
     total = 0.0
     for i in range(w.place[1]):
@@ -49,7 +49,7 @@ def mean(w: Window) -> float:
 
 
 @jit
-def highest(w: Window) -> float:
+def highest(w: RateWindow) -> float:
     """The largest of what is there; 0 when nothing is."""
     most = 0.0
     for i in range(w.place[1]):

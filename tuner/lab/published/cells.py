@@ -41,7 +41,7 @@ PICKS = {"TB-C": cheapest, "TB-S": fastest}
 
 
 @dataclass(frozen=True, slots=True)
-class Workload:
+class PublishedWorkload:
     """A trace of the paper: how many of its slots, the service rate it is met with, the top of the rate levels."""
 
     slots: int | None
@@ -49,12 +49,12 @@ class Workload:
     highest_rate: float
 
 
-WORKLOADS = {"taxi": Workload(400_001, 180.0, 650.0), "tweets": Workload(None, 1620.0, 9000.0)}
+WORKLOADS = {"taxi": PublishedWorkload(400_001, 180.0, 650.0), "tweets": PublishedWorkload(None, 1620.0, 9000.0)}
 R_MAX = 0.050
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class PublishedCell:
     """One published row."""
 
     table: int
@@ -73,11 +73,11 @@ class Cell:
         return f"{self.trace} K{self.k_max} {self.infrastructure} N{self.n_res}"
 
 
-def read_cells(table: int) -> list[Cell]:
+def read_cells(table: int) -> list[PublishedCell]:
     """The published rows of one table."""
     text = files("tuner.lab.published").joinpath("tables.csv").read_text(encoding="utf-8")
     return [
-        Cell(
+        PublishedCell(
             table=int(row["table"]),
             trace=row["trace"],
             k_max=int(row["k_max"]),
@@ -104,7 +104,7 @@ def load_workload(name: str, folder: Path) -> Trace:
     return trace if slots is None else window(trace, 0, slots)
 
 
-def state(cell: Cell, trace: Trace) -> Setting:
+def make_cell_setting(cell: PublishedCell, trace: Trace) -> Setting:
     """The setting that reproduces a cell."""
     workload = WORKLOADS[cell.trace]
     earlier = cell.infrastructure == "B" and cell.n_res == 10

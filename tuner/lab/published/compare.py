@@ -8,16 +8,16 @@ import numpy as np
 
 from sim.run import Run
 from tuner.lab.policy_summary import HALF_DIGIT
-from tuner.lab.published.cells import DEEP, Cell
+from tuner.lab.published.cells import DEEP, PublishedCell
 
 STEADY = 0.02  # a cell whose seeds scatter by less pins its figure down
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class CellComparison:
     """A cell, our averages over seeds and the verdict."""
 
-    cell: Cell
+    cell: PublishedCell
     seeds: int
     cost: float
     error: float  # standard error over seeds; 0 where nothing is random
@@ -34,14 +34,14 @@ class Comparison:
         return self.cost / self.cell.cost - 1.0
 
 
-def compare(cell: Cell, runs: list[Run]) -> Comparison:
+def compare(cell: PublishedCell, runs: list[Run]) -> CellComparison:
     """Agreement: within 2 %, two standard errors, or the rounding of the published figure, whichever is wider."""
     costs = np.array([run.cost for run in runs])
     cost = float(costs.mean())
     deviation = float(costs.std(ddof=1)) if len(costs) > 1 else 0.0
     error = deviation / len(costs) ** 0.5
     agrees = abs(cost - cell.cost) <= max(0.02 * cell.cost, 2.0 * error, HALF_DIGIT)
-    return Comparison(
+    return CellComparison(
         cell=cell,
         seeds=len(runs),
         cost=cost,
@@ -55,7 +55,7 @@ def compare(cell: Cell, runs: list[Run]) -> Comparison:
     )
 
 
-def explain(cell: Cell, cost: float, deviation: float, agrees: bool) -> str:
+def explain(cell: PublishedCell, cost: float, deviation: float, agrees: bool) -> str:
     """One sentence on a cell that differs, or on one that agrees only because it scatters."""
     if agrees and deviation <= STEADY * cost:
         return ""

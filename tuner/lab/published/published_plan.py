@@ -14,7 +14,7 @@ from sim.graphs import single
 from sim.infrastructure import find_infrastructure
 from sim.setting import Setting
 from sim.trace import Trace
-from tuner.lab.plan import Best, Options, Plan, make_cell
+from tuner.lab.plan import BenchmarkPlan, Options, PublishedBest, make_cell
 from tuner.lab.plan_file import name_policy_flags
 from tuner.lab.plan_layout import FLAGS
 from tuner.lab.published.cells import R_MAX, WORKLOADS, load_workload, read_cells
@@ -22,15 +22,15 @@ from tuner.scenario.scenario import blame, spread_options, take_seeds
 from tuner.scenario.toml_table import Table
 
 TABLES = (2, 3, 4, 5)
-CONTESTANTS = [name for name in ("threshold-c", "ql-pds-plus", "planner") if name in POLICIES]
+DEFAULT_POLICIES = [name for name in ("threshold-c", "ql-pds-plus", "planner") if name in POLICIES]
 Size = tuple[str, str, int, int]  # trace, infrastructure, N_res, K_max
 
 
-def plan_published(folder: Path, flags: Table | None = None, shift: str | None = None) -> Plan:
+def plan_published(folder: Path, flags: Table | None = None, shift: str | None = None) -> BenchmarkPlan:
     """All settings, or those of the sizes asked for."""
     flags = flags or {}
     with blame(name_policy_flags(flags)):
-        names, options = flags.get("policies", CONTESTANTS), flags.get("options", {})
+        names, options = flags.get("policies", DEFAULT_POLICIES), flags.get("options", {})
         policies = spread_options({"names": names, "options": options})
     with blame(FLAGS["seeds"]):
         seeds = take_seeds(flags.get("seeds", 1))
@@ -39,25 +39,25 @@ def plan_published(folder: Path, flags: Table | None = None, shift: str | None =
     for (trace, infrastructure, n_res, k_max), best in list_published().items():
         if n_res in flags.get("n_res", [n_res]) and k_max in flags.get("k_max", [k_max]):
             size = (trace, infrastructure, n_res, k_max)
-            setting = state_published(size, traces[trace], policies)
+            setting = make_published_setting(size, traces[trace], policies)
             cells.append(make_cell(trace, infrastructure, setting, shift, best if shift is None else None))
     if not cells:
         raise BadInput("--n-res and --k-max leave no published setting; there are 3, 6 and 10, and 10 and 20")
-    return Plan("the settings of Tables 2 to 5", tuple(cells), policies, seeds, shift)
+    return BenchmarkPlan("the settings of Tables 2 to 5", tuple(cells), policies, seeds, shift)
 
 
-def list_published() -> dict[Size, Best]:
+def list_published() -> dict[Size, PublishedBest]:
     """The settings, each with the cheapest row that was published for it."""
-    best: dict[Size, Best] = {}
+    best: dict[Size, PublishedBest] = {}
     for table in TABLES:
         for cell in read_cells(table):
             size = (cell.trace, cell.infrastructure, cell.n_res, cell.k_max)
             if size not in best or cell.cost < best[size].cost:
-                best[size] = Best(cell.policy, cell.cost)
+                best[size] = PublishedBest(cell.policy, cell.cost)
     return dict(sorted(best.items()))
 
 
-def state_published(size: Size, trace: Trace, policies: Options) -> Setting:
+def make_published_setting(size: Size, trace: Trace, policies: Options) -> Setting:
     workload, infrastructure, n_res, k_max = size
     earlier = (infrastructure, n_res) == ("B", 10)
     return Setting(

@@ -10,8 +10,8 @@ from pathlib import Path
 from sim.run import Run
 from sim.simulate import simulate
 from sim.trace import Trace
-from tuner.lab.published.cells import DEEP, EXACT, Cell, load_workload, read_cells, state
-from tuner.lab.published.compare import Comparison, compare
+from tuner.lab.published.cells import DEEP, EXACT, PublishedCell, load_workload, make_cell_setting, read_cells
+from tuner.lab.published.compare import CellComparison, compare
 from tuner.simulation.parallel import run_all
 
 
@@ -19,7 +19,7 @@ from tuner.simulation.parallel import run_all
 class CellJob:
     """One cell to run in a worker."""
 
-    cell: Cell
+    cell: PublishedCell
     folder: Path
     seeds: tuple[int, ...]
 
@@ -32,11 +32,11 @@ def trace_in(folder: Path, name: str) -> Trace:
 
 def run_cell(job: CellJob) -> list[Run]:
     """Every seed of a cell."""
-    setting = state(job.cell, trace_in(job.folder, job.cell.trace))
+    setting = make_cell_setting(job.cell, trace_in(job.folder, job.cell.trace))
     return [simulate(setting, seed) for seed in job.seeds]
 
 
-def choose(table: int, policies: Sequence[str], deep: bool) -> list[Cell]:
+def choose_cells(table: int, policies: Sequence[str], deep: bool) -> list[PublishedCell]:
     """The cells of a table that were asked for; deep ones, minutes each, only on demand."""
     cells = [cell for cell in read_cells(table) if not policies or cell.policy in policies]
     return [cell for cell in cells if deep or cell.policy not in DEEP or cell.policy in policies]
@@ -48,10 +48,10 @@ def reproduce_table(
     seeds: int,
     policies: Sequence[str] = (),
     deep: bool = False,
-    on_done: Callable[[Comparison], None] | None = None,
-) -> list[Comparison]:
+    on_done: Callable[[CellComparison], None] | None = None,
+) -> list[CellComparison]:
     """Published and ours, cell by cell, in the order of the table."""
-    cells = choose(table, policies, deep)
+    cells = choose_cells(table, policies, deep)
     jobs = [CellJob(cell, folder, tuple(range(1 if cell.policy in EXACT else seeds))) for cell in cells]
 
     def report(i: int, runs: list[Run]) -> None:

@@ -1,7 +1,7 @@
-"""What `detect` found at a path flows in; samples, links between operators and notes of what was amiss flow out.
+"""Read monitoring files of every kind into fine samples, links between operators and notes on damage.
 
-Each kind of source is one function, (spark, files, application, strict) -> Reading, found by its name in SOURCES.
-Samples are fine ones with a key: the same thing has the same key whenever it is read, and never changes.
+Each kind of source is one function, (spark, files, application, strict) -> SourceResult, found by its name in SOURCES.
+A fine sample has a key: the same thing has the same key whenever it is read, and never changes.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from tuner.pipeline.sources.found import InputFile, detect
-from tuner.pipeline.sources.source_result import SourceResult
+from tuner.pipeline.sources.sample_schema import SourceResult
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
-__all__ = ["SOURCES", "InputFile", "SourceResult", "detect", "examine", "read", "read_links"]
+__all__ = ["SOURCES", "InputFile", "SourceResult", "detect", "examine"]
 
 SOURCES = {
     "event-log": "tuner.pipeline.sources.event_log:read_event_log",
     "progress": "tuner.pipeline.sources.progress_files:read_progress",
-    "records": "tuner.pipeline.sources.timing_files:read_records",
-    "table": "tuner.pipeline.sources.table_files:read_table",
+    "records": "tuner.pipeline.sources.sample_files:read_records",
+    "table": "tuner.pipeline.sources.sample_files:read_table",
 }
 
 
@@ -46,15 +46,3 @@ def examine(
         reduce(lambda one, other: one.unionByName(other), [reading.links for reading in readings]),
         tuple(note for reading in readings for note in reading.notes),
     )
-
-
-def read(
-    spark: SparkSession, found: Sequence[InputFile], application: str | None = None, strict: bool = True
-) -> DataFrame:
-    """The samples alone."""
-    return examine(spark, found, application, strict).samples
-
-
-def read_links(spark: SparkSession, found: Sequence[InputFile], application: str | None = None) -> DataFrame:
-    """Edges between operators: application, upstream, downstream."""
-    return examine(spark, found, application).links

@@ -1,13 +1,13 @@
-"""Events of triggers flow in; two samples a trigger flow out: what it worked on, and what came since the one before.
+"""Two samples of every trigger: the batch's work, and the arrivals since the trigger before.
 
     work      [trigger, its end)            tuples in and out, the batch and its duration, the backlog it left
     arrivals  [trigger before, trigger)     tuples that arrived, the interval
 
-A restart is a new run: its first trigger tells nothing of what came while nobody looked. A trigger that found nothing
-to do ran no batch but tells that nothing came. Arrivals are the growth of the sources' latest offsets where these count
-tuples, and else the rows of the batch, which is all that came as long as no limit holds any back.
+A restart is a new run: its first trigger does not say what arrived before it. A trigger that found nothing to do ran no
+batch but says that nothing arrived. Arrivals are the growth of the sources' latest offsets where these count tuples,
+and else the rows of the batch, which is all that arrived as long as no limit holds any back.
 
-Of a query that is several operators, these samples are the first one's: what comes to the query comes there.
+Of a query that is several operators, these samples are the first one's: what arrives at the query arrives there.
 
 The mean response time is estimated where the batch left no backlog: a tuple waits half the interval before its batch
 begins, and for the whole of its duration.
@@ -18,6 +18,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tuner.pipeline.sources.context import name_part
+from tuner.pipeline.sources.sample_schema import shape_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -44,8 +45,6 @@ def order_triggers(events: DataFrame) -> DataFrame:
 
 def make_batch_samples(events: DataFrame, queries: DataFrame) -> DataFrame:
     from pyspark.sql import functions as f
-
-    from tuner.pipeline.sources.sample_schema import shape_frame
 
     named = order_triggers(events).join(f.broadcast(queries), ["log", "query"])
     triggers = named.withColumns({"evidence": f.lit("progress"), "operator": f.col("entry_operator")})

@@ -1,6 +1,6 @@
-"""A file and the way it is compressed flow in; its text flows out in chunks, as far as there is any.
+"""Read the compressed files of event logs in chunks of text, as far as they are whole.
 
-Spark has three ways of its own to compress an event log, none of which a common tool reads but zstd:
+Spark has three codecs of its own for an event log, of which common tools read zstd alone:
 
     zstd     plain Zstandard frames, one after the other; the last one lacks its end while the log is being written
     lz4      blocks of lz4-java: "LZ4Block", a token (16 stored, 32 compressed, plus the level), the sizes compressed
@@ -9,7 +9,7 @@ Spark has three ways of its own to compress an event log, none of which a common
     snappy   the stream of snappy-java: 16 bytes that begin with 0x82 "SNAPPY" 0, then raw blocks, each behind its size
              in 4 bytes, the highest first; the header may come again
 
-What ends in the middle yields what was whole before it, for so does a log that is still being written.
+A file that ends in the middle, as a log does that is still being written, yields what was whole before that.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Events of logs flow in; the three small tables that say whose work a task is flow out, made once and kept.
+"""Tables of a log's queries, stages and executors, by which a task's operator and node type are known.
 
 queries      a row a query of a log: the operator's name, the application's, what tells runs of the application apart
 stages       a row a stage: its operator, and where in it the stage stands
-executors    a row an executor: its node type, how many replicas it is, since when and until when
+executors    a row an executor: its node type, how many replicas it is, since and until when
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the sources' Python tasks hand to Spark: the few facts of one event, whatever file it came from.
+"""One event of a log or a progress file, as Python tasks hand it to Spark.
 
 One wide row with a `kind`, so that one pass over a log yields everything: "task", "stage", "query", "progress",
 "executor", "removed", "profile", "application", "end", "lost", and of what could not be read "corrupt", "cut",

@@ -1,4 +1,4 @@
-"""Spark's event logs flow in, in whatever form; samples of tasks, replicas and batches, and links, flow out."""
+"""Read Spark's event logs, of any codec, into samples of tasks, replicas and batches, and links."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING
 from scaler.model.errors import BadInput
 from tuner.pipeline.sources.batch_samples import make_batch_samples, make_links
 from tuner.pipeline.sources.context import find_context
-from tuner.pipeline.sources.event_frame import cut_pieces, read_events
+from tuner.pipeline.sources.event_frame import Counts, count_kinds, cut_pieces, note_damage, read_events
 from tuner.pipeline.sources.found import InputFile, find_gaps
 from tuner.pipeline.sources.log_file import read_piece
-from tuner.pipeline.sources.notes import Counts, count_kinds, note_damage
-from tuner.pipeline.sources.replica_samples import make_replica_samples
-from tuner.pipeline.sources.source_result import SourceResult
-from tuner.pipeline.sources.task_samples import make_task_samples
+from tuner.pipeline.sources.sample_schema import SourceResult
+from tuner.pipeline.sources.task_samples import make_replica_samples, make_task_samples
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

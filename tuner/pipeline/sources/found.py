@@ -1,4 +1,4 @@
-"""A path or an address flows in; the files there that say something of a stream, and what each is, flow out.
+"""Find the files at a path that hold a stream's monitoring, and of which kind each is.
 
 A file is known by what it begins with; only compressed logs and tables are known by their suffix.
 """

@@ -1,4 +1,4 @@
-"""A file of an event log, or a stretch of a large one, flows in; batches of its few interesting events flow out.
+"""Scan a file of an event log, or a stretch of a large one, for its few interesting events.
 
 Runs in Spark's Python tasks and holds one chunk at a time. Nothing that a file can contain raises: lines that are no
 events are counted, and a stream that breaks off ends there.
@@ -6,28 +6,23 @@ events are counted, and a stream that breaks off ends there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from scaler.model.spark_progress import read_time
 from tuner.pipeline.sources import task_lines
 from tuner.pipeline.sources.codec import TruncatedStream, read_chunks
 from tuner.pipeline.sources.event import BATCH, arrow_schema, pack
-from tuner.pipeline.sources.executor_lines import parse_executor, parse_profile, parse_removed
-from tuner.pipeline.sources.job_lines import parse_job
-from tuner.pipeline.sources.task_lines import DamagedLine, cut, load, pack_tasks, part, whole
-from tuner.pipeline.sources.trigger_lines import read_trigger
+from tuner.pipeline.sources.event_lines import EVENTS, Parse, parse_task
+from tuner.pipeline.sources.task_lines import DamagedLine, cut, load, pack_tasks
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 LONGEST = 256 << 20  # bytes without the end of a line: no event is so large
-STREAMING = b"org.apache.spark.sql.streaming.StreamingQueryListener$"
 OPENING = b'{"Event":"'
 CLOSING = ord("}")
 TASK = task_lines.PREFIX
-Parse = Callable[[bytes], Iterable[dict[str, Any]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,52 +133,3 @@ def parse_other(line: bytes) -> Iterable[dict[str, Any]]:
         return ()
     parse = EVENTS.get(str(load(line).get("Event")).encode())
     return () if parse is None else parse(line)
-
-
-def parse_task(line: bytes) -> Iterator[dict[str, Any]]:
-    yield task_lines.parse(line)
-
-
-def parse_start(line: bytes) -> Iterator[dict[str, Any]]:
-    event = load(line)
-    attempt = event.get("App Attempt ID")
-    identity = "_".join(str(value) for value in (event.get("App ID"), attempt) if value)
-    yield {
-        "kind": "application",
-        "time": whole(event.get("Timestamp")),
-        "name": str(event["App Name"]) if event.get("App Name") else None,
-        "run": identity or None,
-    }
-
-
-def parse_end(line: bytes) -> Iterator[dict[str, Any]]:
-    yield {"kind": "end", "time": whole(load(line).get("Timestamp"))}
-
-
-def parse_query(line: bytes) -> Iterator[dict[str, Any]]:
-    event = load(line)
-    name, time = event.get("name"), read_time(event.get("timestamp"))
-    yield {
-        "kind": "query",
-        "query": str(event.get("id")),
-        "run": str(event.get("runId")),
-        "time": None if time is None else round(time * 1000),
-        "name": name if isinstance(name, str) and name else None,
-    }
-
-
-def parse_progress(line: bytes) -> Iterator[dict[str, Any]]:
-    yield read_trigger(part(load(line), "progress"))
-
-
-EVENTS: dict[bytes, Parse] = {
-    b"SparkListenerTaskEnd": parse_task,
-    b"SparkListenerJobStart": parse_job,
-    b"SparkListenerExecutorAdded": parse_executor,
-    b"SparkListenerExecutorRemoved": parse_removed,
-    b"SparkListenerResourceProfileAdded": parse_profile,
-    b"SparkListenerApplicationStart": parse_start,
-    b"SparkListenerApplicationEnd": parse_end,
-    STREAMING + b"QueryStartedEvent": parse_query,
-    STREAMING + b"QueryProgressEvent": parse_progress,
-}

@@ -1,4 +1,4 @@
-"""StreamingQueryProgress documents flow in, from files or an address; samples of every batch flow out.
+"""Read StreamingQueryProgress documents, from files or an address, into samples of every batch.
 
 Documents may be lines, one array, printed over several lines, or a listener's events with the document as `progress`.
 """
@@ -20,13 +20,12 @@ from tuner.pipeline.sources.batch_samples import make_batch_samples, make_links
 from tuner.pipeline.sources.codec import TruncatedStream
 from tuner.pipeline.sources.context import find_queries
 from tuner.pipeline.sources.event import LogEvent, arrow_schema, ddl, pack
-from tuner.pipeline.sources.event_frame import cut_pieces, read_events
+from tuner.pipeline.sources.event_frame import count_kinds, cut_pieces, note_damage, read_events
+from tuner.pipeline.sources.event_lines import read_trigger
 from tuner.pipeline.sources.found import InputFile
 from tuner.pipeline.sources.log_file import LONGEST, FilePiece, read_blocks
-from tuner.pipeline.sources.notes import count_kinds, note_damage
-from tuner.pipeline.sources.source_result import SourceResult
+from tuner.pipeline.sources.sample_schema import SourceResult
 from tuner.pipeline.sources.task_lines import DamagedLine, part
-from tuner.pipeline.sources.trigger_lines import read_trigger
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -1,4 +1,4 @@
-"""Lines of ended tasks flow in; the dozen numbers that matter flow out, by one short way and one that is sure.
+"""Parse the lines of ended tasks to a dozen numbers, by a short way and one that is sure.
 
 A line has some 4 KB, of which accumulables take most. The short way reads the first half KB up to them and the last KB
 behind them, in the layout that Spark has kept since 2.1; where a line looks otherwise, and for every task that did not

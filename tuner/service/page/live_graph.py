@@ -8,11 +8,11 @@ from html import escape
 import numpy as np
 
 from scaler.model.kernel import Floats
+from scaler.model.units import format_duration, format_response, format_share
 from sim.application import Application
-from tuner.service.page.page_words import say_percent, say_seconds
 from tuner.service.page.slot_series import LATELY, Course
-from tuner.views.charts import wrap
 from tuner.views.graph import Layout, lay_out
+from tuner.views.html_document import frame_drawing
 from tuner.views.shares_chart import BAR, EDGE, GAP, LETTER, LINE, Bands, break_name, draw_edge, fold, stand
 
 
@@ -32,10 +32,10 @@ def draw_live(shape: Application, course: Course, r_max: float) -> str:
     legend = [("area c2", "response time, as part of R_max"), ("area c1", "the same, over its bound")]
     legend.append(("area c3", "utilisation"))
     note = (
-        f'<p class="faint">Means of the last {LATELY} slots. A full bar is R_max, {say_seconds(r_max)}; a full '
+        f'<p class="faint">Means of the last {LATELY} slots. A full bar is R_max, {format_duration(r_max)}; a full '
         "utilisation bar is 100 %.</p>"
     )
-    return f'{note}<div class="wide drawn" tabindex="0">{wrap(drawing, legend)}</div>'
+    return f'{note}<div class="wide drawn" tabindex="0">{frame_drawing(drawing, legend)}</div>'
 
 
 def lately(values: Floats) -> float | None:
@@ -50,8 +50,8 @@ def lately(values: Floats) -> float | None:
 
 def say_operator(course: Course, i: int, r_max: float) -> str:
     response, busy = lately(course.response[:, i]), course.busy[i]
-    took = "response time not known" if response is None else f"response time {say_seconds(response)}"
-    return f"{course.operators[i]}: {took}, utilisation {'not known' if busy is None else say_percent(busy)}"
+    took = "response time not known" if response is None else f"response time {format_response(response)}"
+    return f"{course.operators[i]}: {took}, utilisation {'not known' if busy is None else format_share(busy)}"
 
 
 def draw_box(course: Course, layout: Layout, i: int, r_max: float, bands: Bands) -> str:
@@ -66,11 +66,11 @@ def draw_box(course: Course, layout: Layout, i: int, r_max: float, bands: Bands)
     late = response is not None and bound is not None and response > bound
     took = None if response is None else response / r_max
     parts.append(
-        draw_bar(took, say_seconds(response), say_percent(took), "c1" if late else "c2", bands.box, bands.head)
+        draw_bar(took, format_response(response), format_share(took), "c1" if late else "c2", bands.box, bands.head)
     )
     busy = course.busy[i]
-    parts.append(draw_bar(busy, "busy", say_percent(busy), "c3", bands.box, bands.head + BAR + GAP))
-    held = "" if bound is None else f"; bound {say_seconds(bound)}"
+    parts.append(draw_bar(busy, "busy", format_share(busy), "c3", bands.box, bands.head + BAR + GAP))
+    held = "" if bound is None else f"; bound {format_duration(bound)}"
     said = escape(f"{say_operator(course, i, r_max)}{held}")
     return f'<g transform="translate({x} {y - bands.high / 2:.1f})"><title>{said}</title>{"".join(parts)}</g>'
 

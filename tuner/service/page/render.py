@@ -1,4 +1,4 @@
-"""A template's name and values in; an answer for the browser, or what its pages need besides, out."""
+"""Render the page's templates, and serve its style sheet and script."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ from collections.abc import Mapping
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fastapi import Response
 from fastapi.responses import HTMLResponse, RedirectResponse
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from scaler.model import units
+from scaler.model.units import NONE
 from tuner.service.page import links, page_words
-from tuner.views.tuning_words import NONE
-
-if TYPE_CHECKING:
-    from jinja2 import Environment
+from tuner.views import words
+from tuner.views.html_document import read_scripts, read_style
 
 STATIC = {"page.css": "text/css; charset=utf-8", "page.js": "text/javascript; charset=utf-8"}
 
@@ -31,8 +32,6 @@ def go_to(address: str) -> Response:
 
 @cache
 def environment() -> Environment:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
     made = Environment(
         loader=PackageLoader("tuner.service.page"),
         autoescape=True,
@@ -41,18 +40,20 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters |= {
-        "moment": page_words.say_moment,
-        "percent": page_words.say_percent,
-        "money": page_words.say_money,
-        "seconds": page_words.say_seconds,
-        "number": page_words.say_number,
-        "facts": page_words.list_facts,
-        "span": page_words.say_span,
+        "moment": page_words.mark_moment,
+        "percent": units.format_share,
+        "money": units.format_money,
+        "seconds": units.format_response,
+        "number": units.format_number,
+        "span": units.format_duration,
+        "facts": words.list_facts,
+        "state": words.format_state,
+        "kind": words.format_kind,
         "figure": page_words.find_figure,
     }
     made.globals |= {
-        "ago": page_words.say_ago,
-        "change": page_words.say_change,
+        "ago": page_words.mark_age,
+        "change": page_words.format_change,
         "to_application": links.link_application,
         "to_objective": links.link_objective,
         "to_explanation": links.link_explanation,
@@ -60,6 +61,8 @@ def environment() -> Environment:
         "to_trial": links.link_trial,
         "asset": link_asset,
         "NONE": NONE,
+        "HEALTH": words.HEALTH,
+        "TRIAL_STATES": words.TRIAL_STATES,
     }
     return made
 
@@ -71,16 +74,6 @@ def link_asset(name: str) -> str:
 
 @cache
 def read_asset(name: str) -> str:
-    """The page's own; the style sheet after those of the reports, whose charts it shows."""
+    """The page's own, after those of the reports, whose charts it shows."""
     text = files("tuner.service.page").joinpath("static", name).read_text(encoding="utf-8")
-    if name != "page.css":
-        return text
-    from tuner.views.dots import STYLE as ROOMY
-    from tuner.views.html_page import write_style
-    from tuner.views.search_charts import STYLE as SLICES
-    from tuner.views.shares_chart import STYLE as GRAPH
-    from tuner.views.strands import STYLE as STRANDS
-    from tuner.views.trial_dots import STYLE as DOTS
-    from tuner.views.tuning_page import LOOKS
-
-    return "".join((write_style(), ROOMY, DOTS, SLICES, STRANDS, GRAPH, LOOKS, text))
+    return f"{read_style() if name == 'page.css' else read_scripts()}\n{text}"

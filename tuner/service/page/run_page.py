@@ -117,9 +117,9 @@ def write_nothing(run: TuningRun) -> Written:
 def write(tuning: Tuning) -> Written:
     """The parts of the report that `tuner report --html` writes."""
     from tuner.views.tuning_page import draw_parts, write_tiles
-    from tuner.views.tuning_words import list_facts, say_found
+    from tuner.views.tuning_summary import describe_run, summarise
 
-    return write_tiles(tuning), say_found(tuning), list_facts(tuning), draw_parts(tuning)
+    return write_tiles(tuning), summarise(tuning), describe_run(tuning), draw_parts(tuning)
 
 
 def link_sorted(run_id: int, name: str, order: Order) -> str:

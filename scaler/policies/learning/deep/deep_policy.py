@@ -6,7 +6,7 @@ random numbers are a function of the seed, the clock and a generator that is par
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scaler.model.errors import BadInput
 from scaler.model.kernel import Floats, Integers, KernelView, Problem, lay_out, view_deployment
 from scaler.model.nodes import Reconfiguration, decode
-from scaler.model.policy import Arrays, Learner, Observation, Transition
+from scaler.model.policy import Arrays, Learner, Observation, Policy, Transition
 from scaler.model.task import Task
 from scaler.policies.learning.deep.encoding import Encoding, find_encoding
 from scaler.policies.learning.deep.network import copy_network, draw_network, evaluate, fit
@@ -55,7 +55,7 @@ class Variant:
 
 
 @dataclass(frozen=True, slots=True)
-class Tuning:
+class DeepOptions:
     """The options of a deep policy."""
 
     encoding: str = "reduced1"
@@ -70,16 +70,16 @@ class Tuning:
             raise BadInput(f"the option target_sync is {self.target_sync}, and must be 0 or a number of training steps")
 
 
-def tune(options: Mapping[str, Any]) -> Tuning:
+def tune(options: Mapping[str, Any]) -> DeepOptions:
     """The options as a person gave them, the others as in the paper."""
     kinds = {"encoding": str, "learning_rate": float, "target_sync": int, "as_published": bool}
-    return Tuning(**{name: kinds[name](value) for name, value in options.items()})
+    return DeepOptions(**{name: kinds[name](value) for name, value in options.items()})
 
 
 class DeepPolicy:
     """A network, a memory and a clock, driven from outside slot by slot."""
 
-    def __init__(self, variant: Variant, task: Task, model: Task, seed: int, tuning: Tuning) -> None:
+    def __init__(self, variant: Variant, task: Task, model: Task, seed: int, tuning: DeepOptions) -> None:
         self.variant, self.tuning, self.problem = variant, tuning, lay_out(task)
         self.ceiling = float("inf") if tuning.as_published else highest_value(self.problem)
         self.seed = np.array([seed], np.int64)
@@ -102,6 +102,14 @@ class DeepPolicy:
         _, before = self.read(transition.before)
         k, after = self.read(transition.after)
         self.absorb(k, before, transition.done.code(len(self.problem.price)), after)
+
+    def inherit(self, other: Policy) -> bool:  # noqa: ARG002
+        """Networks and memories are of the objective's costs: all is learned anew."""
+        return False
+
+    def replay(self, transitions: Sequence[Transition]) -> None:
+        for transition in transitions:
+            self.learn(transition)
 
     def worth(self, observation: Observation) -> dict[Reconfiguration, float]:
         """What each allowed alternative is worth (less is better)."""

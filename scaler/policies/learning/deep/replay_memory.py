@@ -31,7 +31,7 @@ class Lesson(NamedTuple):
     next_level: int
 
 
-class Memory(NamedTuple):
+class ReplayMemory(NamedTuple):
     """A ring of lessons: the facts that a checkpoint keeps, then what is encoded from them."""
 
     states: Integers  # [M, 5] key, level, column, next key, next level
@@ -42,10 +42,10 @@ class Memory(NamedTuple):
     next_known: Floats  # [M, A]
 
 
-def empty_memory(example: Prospect, capacity: int = CAPACITY) -> Memory:
+def empty_memory(example: Prospect, capacity: int = CAPACITY) -> ReplayMemory:
     """Room for lessons whose next states look like this one."""
     codes, known = example
-    return Memory(
+    return ReplayMemory(
         states=np.zeros((capacity, 5), np.int64),
         costs=np.zeros(capacity),
         written=np.zeros(1, np.int64),
@@ -55,12 +55,12 @@ def empty_memory(example: Prospect, capacity: int = CAPACITY) -> Memory:
     )
 
 
-def kept(memory: Memory) -> int:
+def kept(memory: ReplayMemory) -> int:
     """How many lessons there are."""
     return min(int(memory.written[0]), len(memory.costs))
 
 
-def remember(memory: Memory, lesson: Lesson, code: Codes, ahead: Prospect) -> None:
+def remember(memory: ReplayMemory, lesson: Lesson, code: Codes, ahead: Prospect) -> None:
     """Keep a lesson, in place of the oldest once the memory is full."""
     place = int(memory.written[0]) % len(memory.costs)
     memory.states[place] = lesson.key, lesson.level, lesson.column, lesson.next_key, lesson.next_level
@@ -71,7 +71,7 @@ def remember(memory: Memory, lesson: Lesson, code: Codes, ahead: Prospect) -> No
     memory.written[0] += 1
 
 
-def draw(memory: Memory, rng: np.random.Generator, batch: int) -> Integers:
+def draw(memory: ReplayMemory, rng: np.random.Generator, batch: int) -> Integers:
     """Places of so many different lessons.
 
     Repeats are drawn again: numpy's own choice without replacement takes ten times as long at these sizes.

@@ -1,8 +1,8 @@
-"""Tables in CSV or Parquet with columns named as the fields of a sample flow in; samples flow out.
+"""Read tables (CSV, Parquet) and timers' JSON lines, whose columns are named as the fields of a sample.
 
-Needed are `operator`, `start` and `end`, and one thing measured; `application` where it is not given otherwise. Also
-understood: `time` for start, `window_seconds` for the time from start to end, `rate` for what arrived in a second.
-Times are seconds since 1970 or ISO 8601 (UTC where it names no offset). Other columns are passed over.
+Of a table, needed are `operator`, `start` and `end`, and one thing measured; `application` where it is not given
+otherwise. Also understood: `time` for start, `window_seconds` for the time from start to end, `rate` for the arrivals
+of a second. Times are seconds since 1970 or ISO 8601 (UTC where it names no offset). Other columns are passed over.
 """
 
 from __future__ import annotations
@@ -15,10 +15,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlparse
 
 from scaler.model.errors import BadInput
-from tuner.pipeline.sources.column_rules import MEASURED
 from tuner.pipeline.sources.found import InputFile
-from tuner.pipeline.sources.sample_schema import shape_frame
-from tuner.pipeline.sources.source_result import SourceResult, no_links
+from tuner.pipeline.sources.sample_schema import MEASURED, SourceResult, ddl, no_links, shape_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -161,3 +159,31 @@ def refuse_wrong(
         said = repr(value[:SHOWN]) if value else "missing"
         form = ", in seconds since 1970 or ISO 8601" if name in TIMES else ""
         raise BadInput(f"{path}: in the column {name!r} a value is {said}, and must be {what}{form}")
+
+
+DAMAGED = "_damaged"
+
+
+def read_records(
+    spark: SparkSession, found: Sequence[InputFile], application: str | None, strict: bool
+) -> SourceResult:
+    from pyspark.sql import functions as f
+
+    reader = spark.read.schema(f"{ddl()}, {DAMAGED} string").option("columnNameOfCorruptRecord", DAMAGED)
+    lines = reader.json([file.path for file in found])
+    placed = f.col("operator").isNotNull() & f.col("start").isNotNull() & f.col("end").isNotNull()
+    named = f.lit(bool(application)) | f.col("application").isNotNull()
+    sound = placed & named & f.col(DAMAGED).isNull()
+    good, all_lines = lines.select(f.count_if(sound), f.count(f.lit(1))).first() or (0, 0)
+    where = found[0].path if len(found) == 1 else f"{found[0].path} and {len(found) - 1} more"
+    if not good and strict:
+        raise BadInput(f"{where}: no line says application, operator, start and end; give the lines that a timer wrote")
+    left_out = f"{where}: {all_lines - good} of {all_lines} lines are no samples of a timer and were left out"
+    columns = {
+        "application": f.lit(application) if application else f.col("application"),
+        "evidence": f.lit("records"),
+        "completeness": f.coalesce("completeness", f.lit(1.0)),
+    }
+    return SourceResult(
+        shape_frame(lines.where(sound), columns), no_links(spark), (left_out,) if good < all_lines else ()
+    )

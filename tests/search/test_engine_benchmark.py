@@ -15,40 +15,40 @@ from sim.arrivals import generate
 from sim.trace import window
 from tuner.cli import main
 from tuner.lab.engine_benchmark import (
-    FIRST_JUDGING_SEED,
+    FIRST_FINAL_SEED,
     PAPER_SLOTS,
-    Cell,
-    Found,
-    Match,
+    EngineCell,
+    EngineResult,
+    EngineResults,
     Rules,
-    hold_matches,
     list_cells,
-    make_exam,
-    make_paper_exam,
+    make_evaluation,
+    make_paper_evaluation,
     make_setting,
     run_engine,
+    run_engine_benchmark,
 )
-from tuner.lab.engine_summary import list_settings, sum_up
+from tuner.lab.engine_summary import list_settings, summarise_engines
 from tuner.scenario.qos import QoS
 from tuner.search.recommendation import PROVED
 from tuner.search.search_plan import FIRST_VERIFICATION_SEED, VERIFICATION_SEEDS
 
 TRACE = generate("diurnal", low=50.0, high=500.0, slots=60_000, seed=2)
 SHORT = replace(TRACE, rates=TRACE.rates[:4_000])
-CELL = Cell("pipeline", 1, 0.05, 0.2, 0.5, 0)
+CELL = EngineCell("pipeline", 1, 0.05, 0.2, 0.5, 0)
 
 
-def find(engine: str, cost: float, met: bool = True) -> Found:
-    return Found(engine, 10, 1000, 0.1, 1.0, cost, 0.0, 0.0, met)
+def find(engine: str, cost: float, met: bool = True) -> EngineResult:
+    return EngineResult(engine, 10, 1000, 0.1, 1.0, cost, 0.0, 0.0, met)
 
 
 def test_the_papers_exam_is_one_seed_over_50_000_slots_and_ours_leaves_the_end_out() -> None:
     setting, qos = make_setting(Rules(("gp",), TRACE), CELL), QoS(0.05)
-    paper, ours = make_paper_exam(setting, qos, 3), make_exam(setting, qos, 3)
+    paper, ours = make_paper_evaluation(setting, qos, 3), make_evaluation(setting, qos, 3)
     assert (paper.slots, paper.seeds, paper.short) == (PAPER_SLOTS, (3,), 0)
     assert ours.slots == 48_000
     assert np.array_equal(ours.setting.trace.rates, window(TRACE, 0, 48_000).rates)
-    assert max(*paper.seeds, *ours.seeds) < FIRST_VERIFICATION_SEED < FIRST_JUDGING_SEED
+    assert max(*paper.seeds, *ours.seeds) < FIRST_VERIFICATION_SEED < FIRST_FINAL_SEED
 
 
 def test_every_setting_comes_once_a_seed_and_seed_by_seed() -> None:
@@ -68,27 +68,27 @@ def test_an_engine_recommends_what_the_judge_finds_feasible() -> None:
 
 def test_matches_are_kept_and_not_held_again(tmp_path: Path) -> None:
     rules, kept = Rules(("naive", "random"), SHORT, budget=3), tmp_path / "matches.jsonl"
-    first = hold_matches(rules, [CELL], print, kept)
+    first = run_engine_benchmark(rules, [CELL], print, kept)
     line = kept.read_text()
     assert len(line.splitlines()) == 1
     changed = json.loads(line)
     changed["found"][0]["cost"] = 123.0
     kept.write_text(json.dumps(changed) + "\n" + line[:40])  # and one that was cut off
-    again = hold_matches(rules, [CELL], print, kept)
+    again = run_engine_benchmark(rules, [CELL], print, kept)
     assert again[0].found[0].cost == 123.0
     assert again[0].found[1] == first[0].found[1]
-    other = hold_matches(replace(rules, budget=2), [CELL], print, kept)
+    other = run_engine_benchmark(replace(rules, budget=2), [CELL], print, kept)
     assert other[0].found[1].evaluations == 2
 
 
 def test_a_ratio_is_of_geometric_means_over_what_kept_the_constraints() -> None:
     matches = [
-        Match(replace(CELL, seed=0), (find("skopt", 10.0), find("gp", 8.0))),
-        Match(replace(CELL, seed=1), (find("skopt", 40.0), find("gp", 2.0, met=False))),
-        Match(replace(CELL, n_res=3), (find("skopt", 10.0), find("gp", 10.0))),
-        Match(replace(CELL, n_res=4), (find("skopt", math.nan, met=False), find("gp", math.nan, met=False))),
+        EngineResults(replace(CELL, seed=0), (find("skopt", 10.0), find("gp", 8.0))),
+        EngineResults(replace(CELL, seed=1), (find("skopt", 40.0), find("gp", 2.0, met=False))),
+        EngineResults(replace(CELL, n_res=3), (find("skopt", 10.0), find("gp", 10.0))),
+        EngineResults(replace(CELL, n_res=4), (find("skopt", math.nan, met=False), find("gp", math.nan, met=False))),
     ]
-    yardstick, gp = sum_up(matches)
+    yardstick, gp = summarise_engines(matches)
     assert (yardstick.engine, gp.engine) == ("skopt", "gp")
     assert gp.searches == 3  # the setting in which nobody keeps the constraints does not count
     assert gp.kept == pytest.approx(2 / 3)

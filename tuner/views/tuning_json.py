@@ -1,4 +1,4 @@
-"""A tuning run in, plain values that JSON knows out: what is not finite becomes None."""
+"""Describe a tuning run as plain values for JSON; what is not finite is None."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from tuner.views.plain import tame
 from tuner.views.tuning import Figures, Tuning, rank
-from tuner.views.tuning_words import list_constraints, say_found
+from tuner.views.tuning_summary import list_constraints, summarise
 
 
 def describe_tuning(tuning: Tuning) -> dict[str, Any]:
@@ -24,7 +24,7 @@ def describe_tuning(tuning: Tuning) -> dict[str, Any]:
             "budget": run.budget,
             "trials": len(tuning.points),
             "qos": describe_limits(tuning),
-            "says": say_found(tuning),
+            "says": summarise(tuning),
             "feasible": chosen is not None,
             "recommended": objective is not None,
             "trial": None if chosen is None else chosen.trial.number,

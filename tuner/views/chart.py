@@ -1,0 +1,148 @@
+"""Describe charts as data that static/timelines.js draws with uPlot; without scripts a table stands in for them.
+
+Notation: X places along the horizontal axis.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from scaler.model.kernel import Floats
+from scaler.model.units import format_number
+
+TIMES = ("utc", "elapsed")
+TOLERANCE, EXACT = 5e-4, 1e-9  # of the width: half a pixel, for columns of nearly even length, and none
+DIGITS = 5  # significant, of the values that a chart holds
+TALL, MIDDLE, SMALL = 240, 180, 150  # pixels
+FAR_APART = 30.0  # from the least to the greatest value; beyond it, a logarithmic axis
+COLOURS = 10  # c0 to c9 of static/style.css
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """What an axis shows; `low` and `high` fix it, else it reaches from 0 to the greatest value in sight."""
+
+    label: str = ""
+    kind: str = "number"  # of the horizontal one also "utc" (seconds since 1970) or "elapsed" (seconds)
+    logarithmic: bool = False
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One value for each place, or one for all; NaN where it is not known."""
+
+    label: str
+    values: Floats  # [X], or [] of a level
+    colour: str = "c0"  # a CSS variable of static/style.css
+    look: str = "line"  # line, steps, area, band, strip (along the upper edge), dot, square or tick
+    low: Floats | None = None  # [X] lower edge of a band
+    stack: str = ""  # series of the same name stand upon each other
+    right: bool = False  # on the axis at the right
+    width: float = 1.5  # pixels of a line, or across a dot
+    dashed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A figure; charts of one `group` share their cursor and their zoom."""
+
+    title: str  # for screen readers
+    x: Floats  # [X] in ascending order
+    across: Axis
+    left: Axis
+    series: Sequence[Series]
+    right: Axis | None = None
+    height: int = MIDDLE
+    group: str = ""
+    uprights: Sequence[tuple[float, str]] = ()  # vertical lines: where, and what they mean
+    legend: bool = True
+    note: str = field(default="", kw_only=True)
+
+    def render(self) -> str:
+        """The HTML of the figure, whole without scripts."""
+        document = json.dumps(self.describe(), separators=(",", ":"), allow_nan=False)
+        data = document.replace("&", "&amp;").replace("'", "&#39;").replace("<", "&lt;")
+        right = f"<span>{escape(self.right.label)}</span>" if self.right else ""
+        note = f'<p class="note">{escape(self.note)}</p>' if self.note else ""
+        return (
+            f'<figure class="chart" role="group" aria-label="{escape(self.title)}" data-chart=\'{data}\'>'
+            f'<div class="axes"><span>{escape(self.left.label)}</span>{right}</div><div class="canvas"></div>'
+            f"{self.tabulate()}</figure>{note}"
+        )
+
+    def describe(self) -> dict[str, Any]:
+        """The plain values that the script reads."""
+        tolerance = TOLERANCE if self.across.kind in TIMES else EXACT
+        described = {
+            "x": compress(self.x, tolerance), "across": describe_axis(self.across), "left": describe_axis(self.left),
+            "right": describe_axis(self.right), "series": [describe_series(each) for each in self.series],
+            "height": self.height, "group": self.group, "uprights": [[x, label] for x, label in self.uprights],
+            "legend": self.legend,
+        }  # fmt: skip
+        return {key: value for key, value in described.items() if value not in (None, "", [])}
+
+    def tabulate(self) -> str:
+        """Least, mean and greatest value of every series."""
+        rows = []
+        for each in self.series:
+            lows = each.values if each.low is None else each.low
+            known, below = each.values[np.isfinite(each.values)], lows[np.isfinite(lows)]
+            if known.size and below.size:
+                figures = (below.min(), known.mean(), known.max())
+                cells = "".join(f"<td>{format_number(float(value))}</td>" for value in figures)
+                rows.append(f'<tr><th scope="row">{escape(each.label)}</th>{cells}</tr>')
+        heads = "".join(f'<th scope="col">{name}</th>' for name in ("", "least", "mean", "greatest"))
+        return f"<table><thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+
+
+def describe_axis(axis: Axis | None) -> dict[str, Any] | None:
+    if axis is None:
+        return None
+    limits = None if axis.low is None or axis.high is None else [shorten_number(axis.low), shorten_number(axis.high)]
+    named = {"label": axis.label, "kind": axis.kind, "log": axis.logarithmic, "range": limits}
+    return {key: value for key, value in named.items() if value and value != "number"}
+
+
+def describe_series(series: Series) -> dict[str, Any]:
+    described = {
+        "label": series.label, "colour": series.colour, "look": series.look, "stack": series.stack,
+        "right": series.right, "width": series.width, "dashed": series.dashed, "values": list_values(series.values),
+        "low": None if series.low is None else list_values(series.low),
+    }  # fmt: skip
+    return {key: value for key, value in described.items() if value not in (None, "", False)}
+
+
+def compress(x: Floats, tolerance: float) -> Any:
+    """Places at even distances as the first, the distance and how many; `tolerance` is a share of the whole width."""
+    width = float(np.ptp(x))
+    if len(x) > 2 and np.abs(x - np.linspace(x[0], x[-1], len(x))).max() <= tolerance * width:
+        return {"first": float(x[0]), "step": width / (len(x) - 1), "count": len(x)}
+    return [float(f"{value:.12g}") for value in x]
+
+
+def list_values(values: Floats) -> list[float | int | None]:
+    return [shorten_number(value) if np.isfinite(value) else None for value in values.tolist()]
+
+
+def shorten_number(value: float) -> float | int:
+    """As many digits as a chart can show; whole numbers without a point."""
+    rounded = float(f"{value:.{DIGITS}g}")
+    return int(rounded) if rounded.is_integer() and abs(rounded) < 1e15 else rounded
+
+
+def level(label: str, value: float, colour: str) -> Series:
+    """A dashed horizontal line."""
+    return Series(label, np.array([value]), colour, dashed=True)
+
+
+def is_far_apart(least: float, greatest: float) -> bool:
+    """Whether a logarithmic axis shows both better."""
+    return least > 0.0 and greatest > FAR_APART * least

@@ -1,0 +1,86 @@
+"""Words that pages, reports and commands share: states, kinds, deployments, facts of documents, shortened names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from scaler.model.units import NONE, format_flag, format_moment, format_number, format_share
+from scaler.model.wire import read_number
+from tuner.history.plain_values import clean
+
+STATES = {"reverted": "rolled back", "none": "nothing yet", "full": "full use"}  # of objectives, where words differ
+HEALTH = {"pass": "sound", "warn": "doubtful", "fail": "failed"}  # of surrogates
+TRIAL_STATES = {"complete": "Complete", "pruned": "Given up early", "failed": "Failed"}
+SHARES = (
+    *("violations", "reconfigurations", "confidence", "utilisation", "held", "completeness"),
+    *("limit", "allowed", "doubt", "late", "share"),
+)  # names of figures, up to the first underscore, that are shares
+EARLIEST, LATEST = 1e8, 4.1e9  # seconds since 1970 that a document may mean
+MAX_FACTS = 12
+MAX_TYPES = 12  # of a deployment
+MAX_LETTERS = 300  # of a value shown
+
+
+def format_state(state: str) -> str:
+    """An objective's state: "full use"."""
+    return STATES.get(state, state)
+
+
+def format_kind(kind: str) -> str:
+    """A decision's kind: "no change"."""
+    return kind.replace("_", " ").lower()
+
+
+def format_deployment(deployment: Mapping[str, float]) -> str:
+    """Replicas by node type: "2 small + 1 large"."""
+    parts = [f"{count:g} {clean(kind, 40)}" for kind, count in deployment.items() if count]
+    return " + ".join(parts[:MAX_TYPES]) if parts else "no replica"
+
+
+def format_value(name: str, value: Any) -> str:
+    """A value of a document, by its own name within it: a share, a moment, a number, a list or a text."""
+    if isinstance(value, bool):
+        return format_flag(value)
+    number = read_number(value)
+    if number is not None:
+        if name.partition("_")[0] in SHARES and 0.0 <= number <= 1.0:
+            return format_share(number)
+        if EARLIEST < number < LATEST:
+            return format_moment(number, "minutes")
+        return f"{value:,}" if isinstance(value, int) else format_number(number, 5)
+    if value is None:
+        return NONE
+    text = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+    return text if len(text) <= MAX_LETTERS else f"{text[:MAX_LETTERS]}…"
+
+
+def list_facts(document: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    """Every value of a document with the path to it: "canary · slots", "720"."""
+    if isinstance(document, Mapping) and document:
+        for key, value in document.items():
+            yield from list_facts(value, f"{path} · {key}" if path else str(key))
+    elif isinstance(document, list | tuple) and any(isinstance(each, Mapping | list | tuple) for each in document):
+        for i, value in enumerate(document):
+            yield from list_facts(value, f"{path} · {i + 1}")
+    else:
+        yield path, format_value(path.rpartition(" · ")[2], document)
+
+
+def join_facts(document: Mapping[str, Any], left_out: Iterable[str] = ()) -> str:
+    """The figures at the top of a document in one line: "slots 720, violations 2.9 %"."""
+    hidden = set(left_out)
+    stated = [
+        f"{clean(key.replace('_', ' '), 40)} {format_value(key, value)}"
+        for key, value in document.items()
+        if key not in hidden and (isinstance(value, bool) or read_number(value) is not None)
+    ]
+    return ", ".join(stated[:MAX_FACTS])
+
+
+def shorten(name: str, letters: int) -> str:
+    """A name in so many letters: its beginning and its end, which tell names apart."""
+    if len(name) <= letters:
+        return name
+    end = (letters - 1) // 2
+    return f"{name[: letters - 1 - end]}…{name[len(name) - end :]}"

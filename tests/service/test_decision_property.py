@@ -40,11 +40,11 @@ from tests.service.browsed import Site, browsing
 from tests.service.made_decisions import NOW
 from tuner.history.explanation import explain
 from tuner.service.metrics.counting import DecisionCounts
-from tuner.service.metrics.newest import load_newest
 from tuner.service.page.links import link_application, link_explanation
 from tuner.store.applications import add_application
 from tuner.store.connection import Store
 from tuner.store.decisions import list_decisions
+from tuner.store.monitoring import list_operator_states
 from tuner.views.explanation_lines import to_lines
 
 START = NOW - 20 * SLOT
@@ -87,12 +87,12 @@ def check_everywhere(site: Site, app: str, made: list[Decision]) -> None:
     counts = DecisionCounts()
     with site.store.begin() as session:
         add_application(session, app, SHOP, START)
-        counts.count(session, load_newest(session))
+        counts.count(session, list_operator_states(session))
     send(site, app, made)
     expected = [parse_decision(read_json(write_line(one.to_json()))) for one in made]
     with site.store.read() as session:
         stored = [record.decision for record in reversed(list_decisions(session, app))]
-        counted = counts.count(session, load_newest(session))
+        counted = counts.count(session, list_operator_states(session))
     assert stored == expected
     assert {key: n for key, n in counted.items() if n and key[0] == app} == {
         (app, "parse", kind, code): n for (kind, code), n in Counter((d.kind, d.code) for d in made).items()

@@ -25,11 +25,11 @@ from tuner.service.exchange.service_settings import Settings
 from tuner.service.metrics.application_metrics import EVENTS
 from tuner.service.metrics.families import COUNTERS, GAUGES
 from tuner.service.metrics.meter import FRESH_S, Meter
-from tuner.service.metrics.newest import load_newest
 from tuner.service.metrics.qos_shares import join_neighbours
 from tuner.store.connection import Store, open_store
 from tuner.store.decisions import save_decisions
 from tuner.store.events import add_event
+from tuner.store.monitoring import list_operator_states
 from tuner.store.prune import prune
 from tuner.store.records import DecisionRecord, EventRecord, Scaler
 from tuner.store.retunings import add_request
@@ -181,7 +181,7 @@ def test_names_of_any_kind_are_told_and_reasons_stay_few(store: Store, scrape: S
         labels = {"application": name, "operator": name, "kind": "HELD", "reason": "other"}
         assert value(samples, "tuner_decisions_total", **labels) == 40.0
     with store.read() as session:
-        assert len(load_newest(session, most=2)) == 2
+        assert len(list_operator_states(session, limit=2)) == 2
 
 
 def test_an_event_of_another_name_is_counted_with_the_others(store: Store, scrape: Scrape) -> None:

@@ -1,17 +1,19 @@
-"""The version of an objective in; what it states, which trial it came from, and why it was let into each stage, out."""
+"""Trace an objective to its trial, surrogate and search, and through the stages of its roll-out."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from scaler.model.errors import BadInput
 from scaler.model.wire import read_number, read_table, read_text
-
-if TYPE_CHECKING:
-    from tuner.store.connection import Session
-    from tuner.store.records import ObjectiveRecord, Trial
+from tuner.store.connection import Session
+from tuner.store.objectives import load_objective
+from tuner.store.records import ObjectiveRecord, Trial
+from tuner.store.runs import load_run
+from tuner.store.surrogates import find_surrogate
+from tuner.store.trials import load_trial
 
 STAGES = ("shadow", "canary", "full")
 FIGURES = ("cost", "cost_error", "violations", "reconfigurations")
@@ -19,7 +21,7 @@ MOST_DOUBTS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class StageHistory:
     """How an objective came into a stage, and by what it ended."""
 
     name: str
@@ -31,7 +33,7 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ObjectiveSource:
     """The search that found it and the model that this believed."""
 
     trial: int | None  # its id
@@ -56,17 +58,15 @@ class Pursued:
     weights: Mapping[str, float] | None = None
     bound: float | None = None  # of this operator, seconds, on the queueing part
     provenance: str = ""
-    source: Source | None = None
+    source: ObjectiveSource | None = None
     before: Mapping[str, float | None] | None = None  # cost and violations without it
     after: Mapping[str, float | None] | None = None
     confidence: float | None = None
-    stages: tuple[Stage, ...] = ()
+    stages: tuple[StageHistory, ...] = ()
     reverted: Mapping[str, Any] | None = None
 
 
 def find_pursued(session: Session, app: str, operator: str, version: int) -> Pursued:
-    from tuner.store.objectives import load_objective
-
     try:
         objective = load_objective(session, app, version)
     except BadInput:
@@ -95,21 +95,20 @@ def pick_figures(table: Mapping[str, Any]) -> dict[str, float | None] | None:
     return None if all(value is None for value in found.values()) else found
 
 
-def list_stages(evidence: Mapping[str, Any]) -> tuple[Stage, ...]:
+def list_stages(evidence: Mapping[str, Any]) -> tuple[StageHistory, ...]:
     stages = []
     for name in STAGES:
         told = read_table(evidence.get(name))
         if told:
             known = {key: told[key] for key in told if key not in ("since", "ended", "who", "why")}
             since, ended = read_number(told.get("since")), read_number(told.get("ended"))
-            stages.append(Stage(name, since, ended, read_text(told.get("who")), read_text(told.get("why")), known))
+            stages.append(
+                StageHistory(name, since, ended, read_text(told.get("who")), read_text(told.get("why")), known)
+            )
     return tuple(stages)
 
 
-def find_source(session: Session, objective: ObjectiveRecord) -> Source | None:
-    from tuner.store.runs import load_run
-    from tuner.store.trials import load_trial
-
+def find_source(session: Session, objective: ObjectiveRecord) -> ObjectiveSource | None:
     trial: Trial | None = None
     engine = seed = None
     if objective.trial_id is not None:
@@ -122,7 +121,7 @@ def find_source(session: Session, objective: ObjectiveRecord) -> Source | None:
     surrogate = objective.surrogate_id or (None if trial is None else trial.surrogate_id)
     if trial is None and surrogate is None:
         return None
-    return Source(
+    return ObjectiveSource(
         trial=objective.trial_id,
         number=None if trial is None else trial.number,
         run=None if trial is None else trial.run_id,
@@ -133,16 +132,11 @@ def find_source(session: Session, objective: ObjectiveRecord) -> Source | None:
 
 
 def describe_surrogate(session: Session, surrogate_id: int | None) -> dict[str, Any]:
-    from sqlalchemy import select
-
-    from tuner.store.models import SurrogateRow as Row
-
-    columns = (Row.number, Row.health, Row.error, Row.document)
-    row = session.execute(select(*columns).where(Row.id == surrogate_id)).first() if surrogate_id else None
-    if row is None:
+    found = None if surrogate_id is None else find_surrogate(session, surrogate_id)
+    if found is None:
         return {"surrogate": None, "health": None, "error": None}
-    number, health, error, document = row
-    return {"surrogate": number, "health": health, "error": error, "doubts": list_doubts(document)}
+    doubts = list_doubts(found.document)
+    return {"surrogate": found.number, "health": found.health, "error": found.error, "doubts": doubts}
 
 
 def list_doubts(document: Any) -> tuple[str, ...]:

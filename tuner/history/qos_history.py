@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +19,8 @@ from numpy.typing import NDArray
 from scaler.model.kernel import Floats, Integers
 from sim.application import Application, name_path, paths
 from tuner.scenario.qos import QoS
-
-if TYPE_CHECKING:
-    from tuner.store.connection import Session
+from tuner.store.connection import Session
+from tuner.store.decisions import SlotRow, list_slot_figures
 
 KEPT, BROKEN, UNKNOWN = 0, 1, -1
 SLOT_S = 60.0
@@ -64,22 +62,11 @@ def load_slots(
     slot_s: float = SLOT_S,
 ) -> Slots:
     """The slots that start in [since, until); of two decisions of one operator in one slot the later."""
-    from sqlalchemy import select
-
-    from tuner.store.models import DecisionRow as Row
-
-    columns = (Row.time, Row.operator, Row.rate, Row.response, Row.bound, Row.price, Row.kind, Row.objective_version)
-    query = select(*columns).where(Row.application == app, Row.operator.in_(operators))
-    if since > -math.inf:
-        query = query.where(Row.time >= since)
-    if until < math.inf:
-        query = query.where(Row.time < until)
-    return lay_out(session.connection().execute(query.order_by(Row.time)).all(), operators, slot_s)  # type: ignore[arg-type]
+    return lay_out(list_slot_figures(session, app, operators, since, until), operators, slot_s)
 
 
-def lay_out(rows: list[tuple[float, str, float, float, float, float, str, int | None]], operators: tuple[str, ...],
-            slot_s: float) -> Slots:  # fmt: skip
-    """Rows of (time, operator, rate, response, bound, price, kind, version) on a grid of slots by operators."""
+def lay_out(rows: Sequence[SlotRow], operators: tuple[str, ...], slot_s: float) -> Slots:
+    """Put decisions on a grid of slots by operators."""
     times, names, *figures, kinds, versions = zip(*rows, strict=True) if rows else ([],) * 8
     number = np.floor(np.array(times, dtype=np.float64) / slot_s + 1e-9).astype(np.int64)
     slots, t = np.unique(number, return_inverse=True)

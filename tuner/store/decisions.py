@@ -1,7 +1,8 @@
-"""Scalers' decisions in, one per operator and slot; the page of them that answers "why did it not scale?" out."""
+"""Decisions of agents, one per operator and slot: written, listed page by page, and read as figures of slots."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from itertools import islice
 
@@ -14,6 +15,7 @@ from tuner.store.records import DecisionRecord, check_one_of
 from tuner.store.rows import BATCH, columns_of, to_columns, upsert_into
 
 COLUMNS = columns_of(DecisionRow, DecisionRecord)
+SlotRow = tuple[float, str, float | None, float | None, float | None, float | None, str, int | None]
 Place = tuple[float, str]  # time and operator of the last decision on a page
 
 
@@ -86,3 +88,17 @@ def find_decision_time(session: Session, application: str, operator: str, after:
     """Start of the operator's first slot after this time that has a decision."""
     mine = (DecisionRow.application == application, DecisionRow.operator == operator, DecisionRow.time > after)
     return session.scalar(select(func.min(DecisionRow.time)).where(*mine))
+
+
+def list_slot_figures(
+    session: Session, application: str, operators: Sequence[str], since: float = -math.inf, until: float = math.inf
+) -> Sequence[SlotRow]:
+    """(time, operator, rate, response, bound, price, kind, objective version) of decisions in [since, until)."""
+    row = DecisionRow
+    columns = (row.time, row.operator, row.rate, row.response, row.bound, row.price, row.kind, row.objective_version)
+    query = select(*columns).where(row.application == application, row.operator.in_(operators))
+    if since > -math.inf:
+        query = query.where(row.time >= since)
+    if until < math.inf:
+        query = query.where(row.time < until)
+    return session.connection().execute(query.order_by(row.time)).all()

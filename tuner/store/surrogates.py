@@ -41,6 +41,12 @@ def load_surrogate_by_id(session: Session, surrogate_id: int) -> SurrogateRecord
     return SurrogateRecord(*session.execute(select(*COLUMNS).where(SurrogateRow.id == surrogate_id)).one())
 
 
+def find_surrogate(session: Session, surrogate_id: int) -> SurrogateRecord | None:
+    """The one of this id, None where it was deleted."""
+    row = session.execute(select(*COLUMNS).where(SurrogateRow.id == surrogate_id)).one_or_none()
+    return None if row is None else SurrogateRecord(*row)
+
+
 def find_sound_surrogate(session: Session, application: str) -> int | None:
     """Return the id of the newest surrogate whose checks did not fail, None where there is none."""
     sound = (SurrogateRow.application == application, SurrogateRow.health != "fail")

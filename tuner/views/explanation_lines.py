@@ -19,7 +19,7 @@ from scaler.model.wire import read_number, read_table
 from tuner.history.alternatives import NOTHING, Alternative
 from tuner.history.blocks import Block, Standing
 from tuner.history.explanation import Account, Explanation
-from tuner.history.objective_origin import Pursued, Source, Stage
+from tuner.history.objective_origin import ObjectiveSource, Pursued, StageHistory
 from tuner.history.plain_values import clean, join_words, quote
 from tuner.views.words import format_deployment, join_facts
 
@@ -203,13 +203,13 @@ def say_origin(pursued: Pursued) -> str:
     return told if source is None else f"{told}{say_search(source)}; {say_surrogate(source)}"
 
 
-def say_search(source: Source) -> str:
+def say_search(source: ObjectiveSource) -> str:
     if source.trial is None or source.engine is None:
         return ""
     return f" ({clean(source.engine, 40)}, seed {source.seed}; tuner trial {source.trial})"
 
 
-def say_surrogate(source: Source) -> str:
+def say_surrogate(source: ObjectiveSource) -> str:
     if source.surrogate is None:
         return "on the described service times, without a surrogate"
     error = "" if source.error is None else f", {format_share(source.error)} off"
@@ -235,7 +235,7 @@ def say_belief(pursued: Pursued) -> str:
     return ", ".join(told)
 
 
-def say_stage(stage: Stage) -> str:
+def say_stage(stage: StageHistory) -> str:
     told = [] if stage.since is None else [f"since {format_moment(stage.since)}"]
     if stage.ended is not None:
         told.append(f"until {format_moment(stage.ended)}")

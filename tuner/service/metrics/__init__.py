@@ -1,1 +1,1 @@
-"""What Prometheus is told of the service, made from the database when it asks."""
+"""Prometheus metrics of the service, made from the database at each scrape."""

@@ -1,10 +1,9 @@
-"""Decisions and events in the database in; counts of them that never go back while this process lives out.
+"""Counts of decisions and events that never fall while this process lives, as Prometheus expects of counters.
 
-`tuner db prune` takes old decisions out, so their number in the database is no counter. Each process counts those that
-are newer than the last one of the same operator that it counted, from zero at its first look, as Prometheus expects of
-a counter whose process was started anew. A scaler that was cut off for days tells its decisions in their order, so
-they are counted then; only one that comes after a later one of the same operator is not. Events are not pruned: they
-are counted whole, and should they be all the same, only what is added counts.
+`tuner db prune` removes old decisions, so their number in the database is no counter. Each process counts those newer
+than the last one of the same operator that it counted, from zero at its first scrape. Decisions of a scaler that was
+cut off for days arrive in their order and are counted then; one that arrives after a later one of the same operator is
+not. Events are not pruned: they are counted whole, and should some vanish all the same, only additions count.
 """
 
 from __future__ import annotations
@@ -12,19 +11,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from typing import TYPE_CHECKING
 
 from scaler.guards import GUARDS
 from scaler.guards.dry_run import GUARD_NAME as DRY_RUN_GUARD
 from scaler.model import decision
 from scaler.model.decision import ACTUATION_FAILED, BLOCKED, DRY_RUN, HELD, NO_CHANGE, SCALED
-
-if TYPE_CHECKING:
-    from sqlalchemy import Select
-
-    from tuner.service.metrics.newest import Newest
-    from tuner.store.connection import Session
+from tuner.store.connection import Session
+from tuner.store.monitoring import OperatorState, count_decisions_since
 
 Place = tuple[str, str]  # application and operator
 Counted = tuple[str, str, str, str]  # application, operator, kind, reason code
@@ -42,7 +35,7 @@ class DecisionCounts:
     until: dict[Place, float] = field(default_factory=dict)  # the last decision counted
     counts: Counter[Counted] = field(default_factory=Counter)
 
-    def count(self, session: Session, newest: Sequence[Newest]) -> Mapping[Counted, int]:
+    def count(self, session: Session, newest: Sequence[OperatorState]) -> Mapping[Counted, int]:
         """All so far; an operator that is seen for the first time has all its kinds at zero, so that they can grow."""
         for one in newest:
             place = (one.application, one.operator)
@@ -58,25 +51,15 @@ class DecisionCounts:
 
 
 def count_since(session: Session, place: Place, since: float) -> Counter[Counted]:
-    of = {"application": place[0], "operator": place[1], "since": max(since, -1e300)}
-    found = session.execute(ask_since(), of, execution_options={"yield_per": 5_000})
-    return Counter((*place, kind, name_code(code)) for kind, code in found)
+    counts: Counter[Counted] = Counter()
+    for (kind, code), count in count_decisions_since(session, *place, since).items():
+        counts[(*place, kind, name_code(code))] += count
+    return counts
 
 
 def name_code(code: str | None) -> str:
     """A decision's reason code, as far as it is known here."""
     return code if code in CODES else OTHER
-
-
-@cache
-def ask_since() -> Select[str, str | None]:
-    """Made once, for it is asked about every operator."""
-    from sqlalchemy import bindparam, select
-
-    from tuner.store.models import DecisionRow as Row
-
-    mine = (Row.application == bindparam("application"), Row.operator == bindparam("operator"))
-    return select(Row.kind, Row.code).where(*mine, Row.time > bindparam("since"))
 
 
 @dataclass(slots=True)

@@ -1,12 +1,11 @@
-"""What there is to be told, by name: each metric's meaning and labels in; families for Prometheus to be filled out."""
+"""Every metric by name, with its meaning and labels, and the families for Prometheus to be filled."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 COUNTERS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "tuner_decisions_total": (
@@ -69,18 +68,16 @@ GAUGES: Mapping[str, tuple[str, tuple[str, ...]]] = {
 
 
 class Families:
-    """Metrics as they fill up, in the order in which they stand above."""
+    """Metrics in the order in which they stand above."""
 
     def __init__(self) -> None:
-        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-
         self.made: dict[str, CounterMetricFamily | GaugeMetricFamily] = {}
         for name, (says, labels) in COUNTERS.items():
             self.made[name] = CounterMetricFamily(name, says, labels=labels)
         for name, (says, labels) in GAUGES.items():
             self.made[name] = GaugeMetricFamily(name, says, labels=labels)
 
-    def tell(self, name: str, value: float | None, *labels: Any) -> None:
+    def add(self, name: str, value: float | None, *labels: Any) -> None:
         """None is not known, and missing is not zero."""
         if value is not None and value == value:
             self.made[name].add_metric([str(label) for label in labels], float(value))

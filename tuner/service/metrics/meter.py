@@ -1,4 +1,4 @@
-"""A store and a clock in; the text that Prometheus reads, made anew at most every few seconds, out."""
+"""The text that Prometheus scrapes, made anew at most every few seconds."""
 
 from __future__ import annotations
 
@@ -6,21 +6,23 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
 
-from tuner.service.metrics.application_metrics import Gatherer, tell_time
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client.core import Metric
+
+from tuner.service.metrics.application_metrics import MetricsGatherer, add_scrape_time
+from tuner.service.metrics.families import Families
 from tuner.service.metrics.rollout_metrics import (
-    tell_controls,
-    tell_objectives,
-    tell_searches,
-    tell_surrogates,
-    tell_watches,
+    add_controls,
+    add_objectives,
+    add_retuning,
+    add_searches,
+    add_surrogates,
 )
-
-if TYPE_CHECKING:
-    from prometheus_client.core import Metric
-
-    from tuner.store.connection import Store
+from tuner.store.connection import Store
+from tuner.store.schema import HEAD
 
 FRESH_S = 5.0
 Backlog = Callable[[], tuple[int, int] | None]  # reports that wait, and how many may
@@ -28,13 +30,13 @@ Backlog = Callable[[], tuple[int, int] | None]  # reports that wait, and how man
 
 @dataclass(slots=True)
 class Meter:
-    """One look at a time; who comes meanwhile waits for it and is told the same."""
+    """One scrape at a time; whoever comes meanwhile waits for it and gets the same text."""
 
     store: Store
     clock: Callable[[], float]
     backlog: Backlog
     ticks: Callable[[], float] = time.monotonic
-    gatherer: Gatherer = field(default_factory=Gatherer)
+    gatherer: MetricsGatherer = field(default_factory=MetricsGatherer)
     turn: threading.Lock = field(default_factory=threading.Lock)
     text: bytes = b""
     until: float = float("-inf")
@@ -47,24 +49,21 @@ class Meter:
             return self.text
 
     def collect(self) -> Iterable[Metric]:
-        from tuner.service.metrics.families import Families
-        from tuner.store.schema import HEAD
-
-        begun, now, told = time.perf_counter(), self.clock(), Families()
-        told.tell("tuner_build_info", 1, find_version(), HEAD)
+        begun, now, families = time.perf_counter(), self.clock(), Families()
+        families.add("tuner_build_info", 1, find_version(), HEAD)
         with self.store.read() as session:
-            self.gatherer.gather(session, told, now)
-            tell_objectives(session, told, now)
-            tell_controls(session, told, now)
-            tell_surrogates(session, told, now)
-            tell_searches(session, told, now)
-            tell_watches(session, told, now, time.time())
+            self.gatherer.gather(session, families, now)
+            add_objectives(session, families, now)
+            add_controls(session, families, now)
+            add_surrogates(session, families, now)
+            add_searches(session, families, now)
+            add_retuning(session, families, now, time.time())
         waiting = self.backlog()
         if waiting is not None:
-            told.tell("tuner_intake_waiting", waiting[0])
-            told.tell("tuner_intake_room", waiting[1])
-        tell_time(told, begun)
-        return told.made.values()
+            families.add("tuner_intake_waiting", waiting[0])
+            families.add("tuner_intake_room", waiting[1])
+        add_scrape_time(families, begun)
+        return families.made.values()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +76,12 @@ class Collector:
         return self.gather()
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing, so that registering does not look into the database."""
+        """Nothing, so that registering does not read the database."""
         return ()
 
 
 def write_text(gather: Callable[[], Iterable[Metric]]) -> bytes:
     """With what the process itself has used: start, memory, time, open files."""
-    from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
-
     registry = CollectorRegistry(auto_describe=False)
     collector: Any = Collector(gather)
     registry.register(collector)
@@ -93,8 +90,6 @@ def write_text(gather: Callable[[], Iterable[Metric]]) -> bytes:
 
 
 def find_version() -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
     try:
         return version("stream-scaler")
     except PackageNotFoundError:

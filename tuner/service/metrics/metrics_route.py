@@ -1,4 +1,4 @@
-"""A request of Prometheus in; all that the service can tell of itself and of its applications, as text, out."""
+"""The route /metrics: all figures of the service and of its applications, as text for Prometheus."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import threading
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request, Response
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from tuner.service.access.caller import Caller
 from tuner.service.access.gate import require
@@ -17,14 +18,12 @@ MAKING = threading.Lock()
 
 @router.get("/metrics", include_in_schema=False)
 def metrics(request: Request, caller: Annotated[Caller, Depends(require("read"))]) -> Response:
-    """Tell Prometheus; the same for five seconds."""
-    from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
-
+    """Answer Prometheus; with the same text for five seconds."""
     return Response(meter_of(request.app).expose(), headers={"Content-Type": CONTENT_TYPE_PLAIN_0_0_4})
 
 
 def meter_of(app: Any) -> Meter:
-    """Kept with the application, for it counts from one look to the next."""
+    """Find the application's meter, which counts from one scrape to the next."""
     with MAKING:
         meter: Meter | None = getattr(app.state, "meter", None)
         if meter is None:

@@ -1,8 +1,8 @@
-"""Decisions of the last minutes, hour and day in; in which share of the slots QoS was missed or replicas changed, out.
+"""Shares of slots with violations and with reconfigurations over the last minutes, hour and day.
 
-A day of a large application's decisions is too much to read at each look. So they are read in stretches of some
-minutes, of which only sums are kept, and a stretch is read again only when it has another number of decisions: the
-newest ones, and those of which a scaler tells late.
+A day of a large application's decisions is too much to read at each scrape. So they are read in stretches of some
+minutes, of which only sums are kept, and a stretch is read again only when its number of decisions has changed: the
+newest ones, and those that a scaler reports late.
 """
 
 from __future__ import annotations
@@ -10,16 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sim.application import Application
 from tuner.history.qos_history import BROKEN, UNKNOWN, find_changes, judge_slots, load_slots
-
-if TYPE_CHECKING:
-    from sim.application import Application
-    from tuner.scenario.qos import QoS
-    from tuner.store.connection import Session
+from tuner.scenario.qos import QoS
+from tuner.store.connection import Session
+from tuner.store.monitoring import count_by_stretch
 
 STRETCH_S = 300.0
 SPANS = {"5m": 300.0, "1h": 3600.0, "1d": 86_400.0}
@@ -57,11 +55,11 @@ class Watched:
 class Shares:
     kept: dict[str, tuple[Watched, dict[int, Sums]]] = field(default_factory=dict)
 
-    def look(self, session: Session, applications: Sequence[Watched], now: float) -> dict[str, dict[str, Sums]]:
+    def update(self, session: Session, applications: Sequence[Watched], now: float) -> dict[str, dict[str, Sums]]:
         """By application and span; each span begins with the stretch in which it begins."""
         found = {}
         for size in {watched.stretch_s for watched in applications}:
-            counted = count_by_stretch(session, now, size)
+            counted = count_by_stretch(session, now - LONGEST_S, now, size)
             for watched in applications:
                 if watched.stretch_s == size:
                     found[watched.name] = self.sum_up(session, watched, counted.get(watched.name, {}), now)
@@ -81,24 +79,6 @@ class Shares:
             span: sum((one for i, one in sums.items() if i >= math.floor((now - length) / size)), Sums())
             for span, length in SPANS.items()
         }
-
-
-def count_by_stretch(session: Session, now: float, size: float) -> dict[str, dict[int, int]]:
-    """By application, since the longest span began, out of an index alone."""
-    from sqlalchemy import Integer, cast, func, select
-
-    from tuner.store.models import DecisionRow as Row
-    from tuner.store.rows import dialect
-
-    first, last = math.floor((now - LONGEST_S) / size), math.floor(now / size)
-    share = (Row.time - first * size) / size  # positive, so that cutting off is rounding down
-    number = func.floor(share) if dialect(session) == "postgresql" else cast(share, Integer)
-    within = (Row.time >= first * size, Row.time < (last + 1) * size)
-    query = select(Row.application, number.label("stretch"), func.count()).where(*within)
-    counts: dict[str, dict[int, int]] = {}
-    for application, i, count in session.execute(query.group_by(Row.application, "stretch")):
-        counts.setdefault(application, {})[first + int(i)] = count
-    return counts
 
 
 def join_neighbours(stretches: list[int]) -> Iterator[tuple[int, int]]:

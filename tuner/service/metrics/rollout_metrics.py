@@ -1,121 +1,80 @@
-"""A database and a moment in; figures on objectives, surrogates, searches and what waits for daemons out."""
+"""Metrics of objectives, controls, surrogates, tuning runs and the daemons' retuning."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from tuner.service.metrics.application_metrics import MOST_APPLICATIONS, one_of
+from tuner.service.metrics.application_metrics import MAX_APPLICATIONS, one_of
+from tuner.service.metrics.families import Families
+from tuner.store.connection import Session
+from tuner.store.monitoring import (
+    count_controls,
+    count_objectives,
+    count_runs,
+    count_trials_by_state,
+    list_objective_states,
+    list_pursued_applications,
+    list_run_states,
+    list_surrogate_states,
+)
 from tuner.store.records import HEALTH, RUN_STATES
-
-if TYPE_CHECKING:
-    from tuner.service.metrics.families import Families
-    from tuner.store.connection import Session
+from tuner.store.retunings import list_retunings
 
 STAGES = ("none", "shadow", "canary")
 
 
-def tell_objectives(session: Session, told: Families, now: float) -> None:
-    from sqlalchemy import func, select
-
-    from tuner.store.models import ObjectiveRow as Row
-
-    counted = select(Row.application, Row.state, func.count()).group_by(Row.application, Row.state)
-    for application, state, count in session.execute(counted.order_by(Row.application).limit(10 * MOST_APPLICATIONS)):
-        told.tell("tuner_objectives", count, application, state)
-    columns = (Row.application, Row.version, Row.state, Row.changed)
-    current = select(*columns).where(Row.state.in_(("full", "shadow", "canary"))).order_by(Row.version)
-    stages = dict.fromkeys(session.scalars(select(Row.application).distinct().limit(MOST_APPLICATIONS)), "none")
-    standing: dict[str, tuple[int, str, float]] = {}
-    candidates: dict[str, tuple[int, str, float]] = {}
-    for application, version, state, changed in session.execute(current):
-        (standing if state == "full" else candidates)[application] = (version, state, changed)
-    for application, (version, _, changed) in standing.items():
-        told.tell("tuner_objective_version", version, application)
-        told.tell("tuner_objective_age_seconds", max(0.0, now - changed), application)
-    for application, (version, state, changed) in candidates.items():
-        stages[application] = state
-        told.tell("tuner_candidate_version", version, application, state)
-        told.tell("tuner_candidate_age_seconds", max(0.0, now - changed), application, state)
+def add_objectives(session: Session, families: Families, now: float) -> None:
+    for application, state, count in count_objectives(session, 10 * MAX_APPLICATIONS):
+        families.add("tuner_objectives", count, application, state)
+    stages = dict.fromkeys(list_pursued_applications(session, MAX_APPLICATIONS), "none")
+    current = list_objective_states(session, ("full", "shadow", "canary"))
+    for one in {one.application: one for one in current if one.state == "full"}.values():
+        families.add("tuner_objective_version", one.version, one.application)
+        families.add("tuner_objective_age_seconds", max(0.0, now - one.changed), one.application)
+    for one in {one.application: one for one in current if one.state != "full"}.values():
+        stages[one.application] = one.state
+        families.add("tuner_candidate_version", one.version, one.application, one.state)
+        families.add("tuner_candidate_age_seconds", max(0.0, now - one.changed), one.application, one.state)
     for application, stage in stages.items():
         for name, value in one_of(STAGES, stage):
-            told.tell("tuner_rollout_stage", value, application, name)
+            families.add("tuner_rollout_stage", value, application, name)
 
 
-def tell_controls(session: Session, told: Families, now: float) -> None:
-    from sqlalchemy import func, select
-
-    from tuner.store.controls import is_active_at
-    from tuner.store.models import ControlRow as Row
-
-    standing = (
-        select(Row.application, Row.kind, func.count()).where(is_active_at(now)).group_by(Row.application, Row.kind)
-    )
-    for application, kind, count in session.execute(standing.limit(10 * MOST_APPLICATIONS)):
-        told.tell("tuner_controls", count, application, kind)
+def add_controls(session: Session, families: Families, now: float) -> None:
+    for application, kind, count in count_controls(session, now, 10 * MAX_APPLICATIONS):
+        families.add("tuner_controls", count, application, kind)
 
 
-def tell_surrogates(session: Session, told: Families, now: float) -> None:
-    from sqlalchemy import func, select
-
-    from tuner.store.models import SurrogateRow as Row
-
-    newest = select(func.max(Row.id)).group_by(Row.application)
-    columns = (Row.application, Row.health, Row.error, Row.created)
-    query = select(*columns).where(Row.id.in_(newest)).order_by(Row.application).limit(MOST_APPLICATIONS)
-    for application, health, error, created in session.execute(query):
-        told.tell("tuner_surrogate_error_ratio", error, application)
-        told.tell("tuner_surrogate_age_seconds", max(0.0, now - created), application)
-        for name, value in one_of(HEALTH, health):
-            told.tell("tuner_surrogate_health", value, application, name)
+def add_surrogates(session: Session, families: Families, now: float) -> None:
+    for one in list_surrogate_states(session, MAX_APPLICATIONS):
+        families.add("tuner_surrogate_error_ratio", one.error, one.application)
+        families.add("tuner_surrogate_age_seconds", max(0.0, now - one.created), one.application)
+        for name, value in one_of(HEALTH, one.health):
+            families.add("tuner_surrogate_health", value, one.application, name)
 
 
-def tell_searches(session: Session, told: Families, now: float) -> None:
-    from sqlalchemy import func, select
-
-    from tuner.store.models import ApplicationRow as App
-    from tuner.store.models import ApplicationVersionRow as Version
-    from tuner.store.models import RunRow, TrialRow
-
-    runs = (
-        select(App.name, RunRow.state, func.count())
-        .join_from(App, Version)
-        .join(RunRow)
-        .group_by(App.name, RunRow.state)
-    )
-    for application, state, count in session.execute(runs.limit(4 * MOST_APPLICATIONS)):
-        told.tell("tuner_tuning_runs", count, application, state)
-    trials = (
-        select(App.name, TrialRow.state, func.count())
-        .join_from(App, Version)
-        .join(RunRow)
-        .join(TrialRow, TrialRow.run_id == RunRow.id)
-        .group_by(App.name, TrialRow.state)
-    )
-    for application, state, count in session.execute(trials.limit(3 * MOST_APPLICATIONS)):
-        told.tell("tuner_trials", count, application, state)
-    newest = select(func.max(RunRow.id)).join(Version).group_by(Version.application_id)
-    columns = (App.name, RunRow.state, RunRow.created, RunRow.ended)
-    last = select(*columns).join_from(App, Version).join(RunRow).where(RunRow.id.in_(newest)).limit(MOST_APPLICATIONS)
-    for application, state, created, ended in session.execute(last):
-        told.tell("tuner_tuning_last_run_seconds", max(0.0, (now if ended is None else ended) - created), application)
-        for name, value in one_of(RUN_STATES, state):
-            told.tell("tuner_tuning_last_run_state", value, application, name)
+def add_searches(session: Session, families: Families, now: float) -> None:
+    for application, state, count in count_runs(session, 4 * MAX_APPLICATIONS):
+        families.add("tuner_tuning_runs", count, application, state)
+    for application, state, count in count_trials_by_state(session, 3 * MAX_APPLICATIONS):
+        families.add("tuner_trials", count, application, state)
+    for run in list_run_states(session, MAX_APPLICATIONS):
+        seconds = max(0.0, (now if run.ended is None else run.ended) - run.created)
+        families.add("tuner_tuning_last_run_seconds", seconds, run.application)
+        for name, value in one_of(RUN_STATES, run.state):
+            families.add("tuner_tuning_last_run_state", value, run.application, name)
 
 
-def tell_watches(session: Session, told: Families, now: float, wall: float) -> None:
+def add_retuning(session: Session, families: Families, now: float, wall: float) -> None:
     """Leases run by the machine's clock, all else by the service's."""
-    from tuner.store.retunings import list_retunings
-
     phases: dict[str, int] = {"idle": 0}
-    due, wishes, longest = 0, 0, 0.0
-    for watch in list_retunings(session):
-        phases[watch.phase] = phases.get(watch.phase, 0) + 1
-        wishes += len(watch.asked)
-        held = watch.owner is not None and watch.lease_until is not None and watch.lease_until >= wall
-        if watch.due <= now and not held:
-            due, longest = due + 1, max(longest, now - watch.due)
+    due, requests, longest = 0, 0, 0.0
+    for retuning in list_retunings(session):
+        phases[retuning.phase] = phases.get(retuning.phase, 0) + 1
+        requests += len(retuning.asked)
+        held = retuning.owner is not None and retuning.lease_until is not None and retuning.lease_until >= wall
+        if retuning.due <= now and not held:
+            due, longest = due + 1, max(longest, now - retuning.due)
     for phase, count in phases.items():
-        told.tell("tuner_watches", count, phase)
-    told.tell("tuner_watches_due", due)
-    told.tell("tuner_watch_overdue_seconds", longest)
-    told.tell("tuner_wishes_waiting", wishes)
+        families.add("tuner_watches", count, phase)
+    families.add("tuner_watches_due", due)
+    families.add("tuner_watch_overdue_seconds", longest)
+    families.add("tuner_wishes_waiting", requests)

@@ -26,9 +26,9 @@ from scaler.acting.gateway import Gateway
 from scaler.acting.profiles import Pinned
 from scaler.agent.attachment import SLOT_S, AgentSettings, Attachment, OnDecision
 from scaler.agent.checkpoint_mirror import CheckpointMirror
-from scaler.agent.operation import OrderSource
 from scaler.agent.order_source import OrdersFile
 from scaler.agent.pending import ArrivalTimeouts
+from scaler.agent.slot_loop import OrderSource
 from scaler.link import Link, LinkSettings
 from scaler.model.errors import BadInput
 from scaler.model.nodes import NodeType

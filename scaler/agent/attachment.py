@@ -16,11 +16,13 @@ from pathlib import Path
 from types import TracebackType
 
 from scaler.acting.actuator import Actuator
-from scaler.agent import Decision, Pilot
 from scaler.agent.checkpoint_file import name_file
 from scaler.agent.checkpoint_mirror import CheckpointCopy
-from scaler.agent.operation import Operation, OrderSource
+from scaler.agent.decider import Decider
 from scaler.agent.pending import ArrivalTimeouts
+from scaler.agent.slot_loop import Agent, OrderSource
+from scaler.guards.dry_run import GUARD_NAME as DRY_RUN_GUARD
+from scaler.model.decision import Decision
 from scaler.model.nodes import NodeType
 from scaler.sensing.operators import StreamOperator
 from scaler.sensing.reading import Reading, Sensor
@@ -68,7 +70,7 @@ class Attachment:
         self.find, self.clock = find, clock
         self.ended = threading.Event()
         self.threads: dict[str, threading.Thread] = {}
-        self.operations: dict[str, Operation] = {}
+        self.agents: dict[str, Agent] = {}
         self.over: dict[str, threading.Event] = {}  # by operator
         self.seen: dict[str, float] = {}  # when each was last found
         self.failures = Counter[str]()  # in a row, by what failed
@@ -92,8 +94,8 @@ class Attachment:
         until = time.monotonic() + timeout
         for thread in (self.overseer, *self.threads.values()):
             thread.join(max(0.0, until - time.monotonic()))
-        for operation in list(self.operations.values()):
-            operation.close(self.clock(), max(0.0, until - time.monotonic()))
+        for agent in list(self.agents.values()):
+            agent.close(self.clock(), max(0.0, until - time.monotonic()))
         self.attempt("the last reports could not be sent", self.source.stop)
         self.attempt("the sensor could not be closed", self.sensor.close)
         self.attempt("the actuator could not be closed", self.actuator.close)
@@ -131,7 +133,7 @@ class Attachment:
             LOG.info("operator %r is gone, and watched no longer", name)
             self.over.pop(name).set()
             self.threads.pop(name).join()
-            self.operations.pop(name).close(self.clock())
+            self.agents.pop(name).close(self.clock())
 
     def take_up(self, operator: StreamOperator) -> None:
         self.sensor.watch(operator)
@@ -141,24 +143,21 @@ class Attachment:
     def begin(self, name: str, query: str) -> None:
         settings = self.settings
         nodes = tuple(node for node in settings.nodes if node.name in settings.types.get(name, {node.name}))
-        pilot = Pilot(name, nodes, settings.k_max, settings.seed, settings.slot_s)
-        operation = Operation(
-            name,
-            nodes,
-            pilot,
+        guards = {} if settings.enforce else {DRY_RUN_GUARD: True}
+        agent = Agent(
+            Decider(name, nodes, settings.k_max, settings.seed, settings.slot_s, guards=guards),
             self.sensor,
             self.actuator,
             self.source,
-            settings.enforce,
-            settings.policy,
             settings.arrival,
+            settings.policy,
             name_file(settings.folder, name),
             settings.on_decision,
             None if settings.mirror is None else settings.mirror(query),
         )
         over = threading.Event()
-        thread = threading.Thread(target=self.run, args=(operation, over), name=f"scaler-{name}"[:60], daemon=True)
-        self.operations[name], self.threads[name], self.over[name] = operation, thread, over
+        thread = threading.Thread(target=self.run, args=(agent, over), name=f"scaler-{name}"[:60], daemon=True)
+        self.agents[name], self.threads[name], self.over[name] = agent, thread, over
         if self.ended.is_set():  # meanwhile
             over.set()
         thread.start()
@@ -171,7 +170,7 @@ class Attachment:
         orders = self.source.orders()
         return self.settings.slot_s if orders is None else orders.slot_s
 
-    def run(self, operation: Operation, over: threading.Event) -> None:
+    def run(self, agent: Agent, over: threading.Event) -> None:
         """Slot after slot on a grid that all operators share, so that what they tell lies side by side."""
         while not over.is_set():
             try:
@@ -179,7 +178,7 @@ class Attachment:
                 end = (self.clock() // length + 1.0) * length
                 if over.wait(max(0.0, end + min(SETTLE_S, 0.1 * length) - self.clock())):
                     return
-                operation.slot(end - length, end, self.clock())
+                agent.slot(end - length, end, self.clock())
             except Exception:  # the stream goes on, and so does the scaler
-                LOG.exception("operator %r: a slot could not be decided", operation.operator)
+                LOG.exception("operator %r: a slot could not be decided", agent.operator)
                 over.wait(min(PAUSE_S, 0.5 * self.settings.slot_s))

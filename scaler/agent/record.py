@@ -9,15 +9,21 @@ from dataclasses import replace
 from scaler.agent.decide import DecisionDraft, is_missing
 from scaler.agent.policy_instance import PolicyInstance
 from scaler.model.decision import (
+    ACTUATION,
+    ACTUATION_FAILED,
     HELD,
+    NOT_ACTUATED,
     Decision,
+    Objection,
     ShadowDecision,
     SlotFigures,
+    Step,
     count_by_name,
+    describe_change,
     list_changes,
     name_action,
 )
-from scaler.model.nodes import Deployment, NodeType
+from scaler.model.nodes import Deployment, NodeType, Reconfiguration
 from scaler.model.policy import Observation
 
 MAX_REASON = 1500  # characters
@@ -59,6 +65,17 @@ def write_decision(
         alternatives={} if lead is None or draft.kind == HELD else lead.value(draft.decided_on or seen, names),
         shadow=shadow,
     )
+
+
+def conclude(step: Step, done: Reconfiguration, why: str, names: Sequence[str]) -> Decision:
+    """The decision as it goes on record, now that it is known what was done and, where that is not all, why."""
+    if done == step.change:
+        return step.decision
+    decided, did = describe_change(step.change, names), describe_change(done, names)
+    because = f": {why[:400]}" if why else ""
+    reason = f"{decided.capitalize()} was decided, and {did} was done{because}; {step.decision.reason}"
+    objection = Objection(ACTUATION, NOT_ACTUATED, why[:400] or f"{did} was done")
+    return replace(step.decision, kind=ACTUATION_FAILED, reason=reason, code=NOT_ACTUATED, objections=(objection,))
 
 
 def price(nodes: Sequence[NodeType], deployment: Deployment, instance: PolicyInstance | None) -> float:

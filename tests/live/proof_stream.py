@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from scaler.acting.profiles import Pinned
-    from scaler.agent import Decision
     from scaler.agent.attachment import Attachment
+    from scaler.model.decision import Decision
     from scaler.model.kernel import Floats
     from scaler.sensing.reading import Reading
 

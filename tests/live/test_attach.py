@@ -94,7 +94,7 @@ def test_an_operator_is_scaled_on_the_node_types_that_it_was_pinned_to(tmp_path:
     both: Any = Both()
     with Attachment(terms, both, both, desk, lambda: [PARSE, COUNT]) as live:
         wait_for(lambda: all(plant.asked for plant in plants.values()))
-        assert [[node.name for node in live.operations[name].nodes] for name in plants] == [["small"], ["fast"]]
+        assert [[node.name for node in live.agents[name].nodes] for name in plants] == [["small"], ["fast"]]
     assert plants["parse"].asked[0] == {"small": 2}
     assert plants["count"].asked[0] == {"fast": 2}
 
@@ -212,7 +212,7 @@ def test_an_operator_that_is_gone_for_long_is_let_go_and_begun_again(
         wait_for(lambda: set(live.threads) == {"parse"})
         assert not gone.is_alive()
         assert (tmp_path / "count.npz").exists()
-        assert set(live.operations) == set(live.over) == set(live.seen) == {"parse"}
+        assert set(live.agents) == set(live.over) == set(live.seen) == {"parse"}
         found.append(COUNT)
         wait_for(lambda: set(live.threads) == {"parse", "count"})
 

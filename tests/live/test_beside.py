@@ -114,13 +114,13 @@ def test_a_driver_on_another_machine_goes_on_from_the_streams_checkpoint(
         plant, query = Plant(lambda t: 900.0), start()
         settings = scaler.AttachSettings(nodes=NODES, actuator=plant, slot_s=0.2)
         with scaler.attach(spark, "shop", orders=tmp_path / "o.json", settings=settings) as live:
-            await_true(lambda: "parse" in live.operations and live.operations["parse"].pilot.latest > 0.0)
+            await_true(lambda: "parse" in live.agents and live.agents["parse"].decider.latest > 0.0)
         query.stop()
-        return live.operations["parse"]
+        return live.agents["parse"]
 
     with caplog.at_level(logging.INFO, "scaler.agent"):
         first = run("one")
         assert "goes on from checkpoint" not in caplog.text
         second = run("another")
     assert "goes on from checkpoint" in caplog.text
-    assert second.pilot.latest >= first.pilot.latest > 0.0
+    assert second.decider.latest >= first.decider.latest > 0.0

@@ -16,9 +16,9 @@ import pytest
 from scaler.acting.calls import Calls, Order, read_replicas
 from scaler.acting.command import LARGEST, Command, run_bounded
 from scaler.acting.webhook import Webhook
-from scaler.agent import Pilot
-from scaler.agent.operation import Operation
+from scaler.agent.decider import Decider
 from scaler.agent.pending import ArrivalTimeouts
+from scaler.agent.slot_loop import Agent
 from scaler.model.errors import BadInput, Retry
 from tests.live.plant import NODES, SLOT_S, Desk, Plant
 from tests.live.wait import await_true
@@ -245,7 +245,7 @@ class Site:
         self.calls.close()
 
 
-def run_slots(operation: Operation, plant: Plant, slots: range) -> None:
+def run_slots(operation: Agent, plant: Plant, slots: range) -> None:
     for t in slots:
         plant.at((t + 1) * SLOT_S)
         operation.slot(t * SLOT_S, (t + 1) * SLOT_S, (t + 1) * SLOT_S)
@@ -255,7 +255,7 @@ def test_a_last_replica_that_dies_is_ordered_anew_and_no_order_is_sent_each_slot
     plant, desk = Plant(lambda t: 300.0), Desk()
     plant.target = {"small": 0}
     site, patience = Site(plant), ArrivalTimeouts(default=2 * SLOT_S, back_off=8 * SLOT_S)
-    operation = Operation("parse", NODES[:1], Pilot("parse", NODES[:1]), plant, site, desk, True, patience=patience)
+    operation = Agent(Decider("parse", NODES[:1]), plant, site, desk, patience)
     run_slots(operation, plant, range(6))
     assert (plant.asked, plant.serving) == ([{"small": 1}], {"small": 1})
     plant.target, plant.full = {"small": 0}, True  # it dies, and for a while no other can start
@@ -273,7 +273,7 @@ def test_an_order_to_go_that_had_no_effect_is_sent_again_in_the_end() -> None:
     plant.serving = plant.target = {"small": 2}
     plant.stays = True
     site, patience = Site(plant), ArrivalTimeouts(default=2 * SLOT_S)
-    operation = Operation("parse", NODES[:1], Pilot("parse", NODES[:1]), plant, site, desk, True, patience=patience)
+    operation = Agent(Decider("parse", NODES[:1]), plant, site, desk, patience)
     run_slots(operation, plant, range(2))
     assert plant.asked == [{"small": 1}]
     run_slots(operation, plant, range(2, 40))

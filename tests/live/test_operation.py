@@ -6,22 +6,22 @@ from pathlib import Path
 
 import pytest
 
-from scaler.agent import Decision, Pilot
-from scaler.agent.operation import Operation
+from scaler.agent.decider import Decider
 from scaler.agent.pending import ArrivalTimeouts
+from scaler.agent.slot_loop import Agent
+from scaler.model.decision import Decision
 from scaler.sensing.reading import UNTRUSTED, NoteCode, Reading, SlotNote
 from tests.live.plant import NODES, SLOT_S, Desk, Plant
 
 
-def make(
-    plant: Plant, desk: Desk, enforce: bool = True, checkpoint: Path | None = None, slots: float = 2.5
-) -> Operation:
+def make(plant: Plant, desk: Desk, enforce: bool = True, checkpoint: Path | None = None, slots: float = 2.5) -> Agent:
     """`slots`: after which a replica that has not come is given back."""
     patience = ArrivalTimeouts(default=slots * SLOT_S, back_off=5 * SLOT_S)
-    return Operation("parse", NODES, Pilot("parse", NODES), plant, plant, desk, enforce, None, patience, checkpoint)
+    decider = Decider("parse", NODES, guards={} if enforce else {"dry_run": True})
+    return Agent(decider, plant, plant, desk, patience, checkpoint=checkpoint)
 
 
-def run(operation: Operation, plant: Plant, slots: int, first: int = 0) -> list[Decision]:
+def run(operation: Agent, plant: Plant, slots: int, first: int = 0) -> list[Decision]:
     made = []
     for t in range(first, first + slots):
         plant.at((t + 1) * SLOT_S)
@@ -67,7 +67,7 @@ def test_nothing_is_given_back_on_a_rate_of_before() -> None:
     plant, desk = Plant(lambda t: 300.0), Desk("drs-c")
     plant.serving = plant.target = {"small": 3, "fast": 0}
     operation = make(plant, desk)
-    operation.known = plant.read("parse", 0.0, SLOT_S)
+    operation.readings.latest = plant.read("parse", 0.0, SLOT_S)
     plant.dark = True
     made = run(operation, plant, 1, 1)
     assert made[0].kind == "BLOCKED"
@@ -91,7 +91,7 @@ def test_a_stream_whose_every_batch_outlasts_its_slot_is_scaled_on_what_is_known
     assert [one.kind for one in made] == ["HELD", "SCALED", "SCALED"]
     assert "900 tuples/s" in made[1].reason
     plant.notes = (SlotNote(NoteCode.RESTARTED),)
-    operation.known = None
+    operation.readings.latest = None
     assert run(operation, plant, 1, 3)[0].kind == "HELD"
 
 
@@ -222,7 +222,7 @@ def test_what_spark_brings_by_itself_to_a_driver_that_starts_again_is_made_up_to
     assert begun.asked[0] == had
     begun = Plant(lambda t: 2500.0)
     operation = make(begun, desk, checkpoint=file)
-    operation.pilot.k_max = 2
+    operation.decider.k_max = 2
     run(operation, begun, 1, 10)
     assert begun.asked[0] == {"small": 2, "fast": 0}
 
@@ -283,7 +283,7 @@ def test_without_enforce_nothing_is_asked_for_even_when_nobody_has_said_anything
     plant, desk = Plant(lambda t: 2500.0), Desk()
     desk.orders_now = None
     operation = make(plant, desk, enforce=False)
-    operation.pilot.k_max, operation.pilot.away_s = 8, 3 * SLOT_S
+    operation.decider.k_max, operation.decider.away_s = 8, 3 * SLOT_S
     made = run(operation, plant, 8)
     assert made[0].kind == "HELD"
     assert "DRY_RUN" in {one.kind for one in made}
@@ -295,7 +295,7 @@ def test_what_did_not_come_is_blocked_and_told_once() -> None:
     plant, desk = Plant(lambda t: 2500.0), Desk()
     plant.full = True
     operation = make(plant, desk)
-    operation.pilot.again_s = 0.0
+    operation.decider.again_s = 0.0
     made = run(operation, plant, 9)
     after = next(i for i, one in enumerate(made) if one.code == "node_type_unavailable")
     assert {one.kind for one in made[after : after + 4]} == {"BLOCKED"}

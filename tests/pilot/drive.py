@@ -7,7 +7,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from scaler.agent import Decision, Pilot, Step
+from scaler.agent.decider import Decider
+from scaler.agent.record import conclude
+from scaler.model.decision import Decision, Step
 from scaler.model.nodes import Deployment, NodeType, Reconfiguration
 from scaler.model.orders import Orders, parse_orders
 from scaler.model.policy import Observation
@@ -63,7 +65,7 @@ def obey(step: Step) -> Reconfiguration:
 
 
 def drive(
-    pilot: Pilot,
+    pilot: Decider,
     orders: Callable[[int], Orders | None] | Orders | None,
     slots: range | int,
     act: Act = obey,
@@ -78,7 +80,8 @@ def drive(
         told = orders(t) if callable(orders) else orders
         step = pilot.step(observe(deployment, rates[t], SLOT * t), told, SLOT * t)
         done = act(step)
-        decision = pilot.acted(step, done)
+        pilot.actuated(step, done)
+        decision = conclude(step, done, "", pilot.names)
         assert decision.time == SLOT * t
         assert decision.reason
         json.dumps(decision.to_json())

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from scaler.agent import Pilot
 from scaler.agent.awaited import foresee
+from scaler.agent.decider import Decider
+from scaler.agent.record import conclude
 from scaler.model.nodes import NOTHING, Deployment
 from tests.pilot.drive import (
     NODES,
@@ -19,12 +20,14 @@ from tests.pilot.drive import (
 
 
 def test_a_failed_actuation_is_recorded_and_not_repeated_at_once() -> None:
-    pilot = Pilot("parse", NODES, again_s=300.0)
+    pilot = Decider("parse", NODES, again_s=300.0)
     orders = make_orders(make_objective())
     kinds = []
     for t in range(8):
         step = pilot.step(observe(Deployment((1, 0, 0)), 600.0, SLOT * t), orders, SLOT * t)
-        kinds.append((decision := pilot.acted(step, NOTHING, "the quota is used up")).kind)
+        pilot.actuated(step, NOTHING)
+        decision = conclude(step, NOTHING, "the quota is used up", pilot.names)
+        kinds.append(decision.kind)
         if kinds[-1] == "ACTUATION_FAILED":
             assert decision.action is not None
             assert "no change was done: the quota is used up" in decision.reason
@@ -33,17 +36,19 @@ def test_a_failed_actuation_is_recorded_and_not_repeated_at_once() -> None:
 
 
 def test_a_replica_that_never_arrived_is_told_later() -> None:
-    pilot = Pilot("parse", NODES)
+    pilot = Decider("parse", NODES)
     orders = make_orders(make_objective())
     seen = observe(Deployment((1, 0, 0)), 200.0, 0.0)
     step = pilot.step(seen, orders, 0.0)
-    assert pilot.acted(step, step.change).kind == "SCALED"
+    pilot.actuated(step, step.change)
+    assert conclude(step, step.change, "", pilot.names).kind == "SCALED"
     later = pilot.step(replace(seen, time=60.0), orders, 60.0, asked=seen.deployment.after(step.change))
     assert later.decision.kind == "NO_CHANGE"  # what is on its way will do
     assert "is on its way" in later.decision.reason
     assert later.decision.seen.target != later.decision.seen.deployment
-    pilot.acted(later, NOTHING)
-    assert pilot.acted(step, NOTHING, "it never came").kind == "ACTUATION_FAILED"
+    pilot.actuated(later, NOTHING)
+    pilot.actuated(step, NOTHING)
+    assert conclude(step, NOTHING, "it never came", pilot.names).kind == "ACTUATION_FAILED"
     assert pilot.step(replace(seen, time=120.0), orders, 120.0).decision.kind == "BLOCKED"
 
 
@@ -70,8 +75,8 @@ def test_the_work_seen_is_shared_with_those_to_come(
 def test_speeds_are_the_objectives_and_not_what_the_driver_believes() -> None:
     """A driver that was told no speeds takes each node type for as fast as the others."""
     flat = tuple(replace(node, speedup=1.0) for node in NODES)
-    pilot = Pilot("parse", flat)
+    pilot = Decider("parse", flat)
     seen = observe(Deployment((2, 0, 0)), 200.0, 0.0)
     step = pilot.step(seen, make_orders(make_objective()), 0.0, asked=Deployment((2, 1, 0)))
     assert "on its way (1 on A2, now 0)" in step.decision.reason
-    assert pilot.seats[1].know_speeds(flat) == NODES
+    assert pilot.instances[1].know_speeds(flat) == NODES

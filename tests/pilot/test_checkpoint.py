@@ -8,7 +8,7 @@ import json
 import numpy as np
 import pytest
 
-from scaler.agent import Pilot
+from scaler.agent.decider import Decider
 from scaler.model.errors import BadInput
 from scaler.model.nodes import Deployment
 from scaler.model.orders import parse_orders
@@ -26,13 +26,13 @@ from tests.pilot.drive import (
 def test_every_policy_goes_on_from_a_checkpoint(policy: str) -> None:
     candidate = {"objective": make_objective(2, policy), "stage": "shadow"}
     orders = make_orders(make_objective(1, policy), candidate, cooldown={"in_s": 300, "out_s": 120})
-    whole, _ = drive(Pilot("parse", NODES, seed=3), orders, 80)
-    first = Pilot("parse", NODES, seed=3)
+    whole, _ = drive(Decider("parse", NODES, seed=3), orders, 80)
+    first = Decider("parse", NODES, seed=3)
     begun, deployment = drive(first, orders, 50)
     file = io.BytesIO()
     np.savez(file, **first.save())  # type: ignore[arg-type]
     file.seek(0)
-    second = Pilot("parse", NODES, seed=3)
+    second = Decider("parse", NODES, seed=3)
     second.load(dict(np.load(file)))
     ended, _ = drive(second, orders, range(50, 80), deployment=deployment)
     assert begun + ended == whole
@@ -40,26 +40,28 @@ def test_every_policy_goes_on_from_a_checkpoint(policy: str) -> None:
 
 def test_a_checkpoint_in_the_middle_of_a_step_goes_on(tmp_path: object) -> None:
     orders = make_orders(make_objective())
-    first = Pilot("parse", NODES)
+    first = Decider("parse", NODES)
     step = first.step(observe(Deployment((1, 0, 0)), 600.0, 0.0), orders, 0.0)
-    second = Pilot("parse", NODES)
+    second = Decider("parse", NODES)
     second.load(first.save())
-    assert second.acted(step, step.change) == first.acted(step, step.change)
+    first.actuated(step, step.change)
+    second.actuated(step, step.change)
+    assert second.failed == first.failed
     assert second.history == first.history
 
 
 def test_checkpoints_of_others_are_refused_and_change_nothing() -> None:
-    pilot = Pilot("parse", NODES)
+    pilot = Decider("parse", NODES)
     drive(pilot, make_orders(make_objective(policy="ql")), 30)
     saved = pilot.save()
     with pytest.raises(BadInput, match="node types"):
-        Pilot("parse", NODES[:2]).load(saved)
+        Decider("parse", NODES[:2]).load(saved)
     for damaged in (
         {},
         {k: v for k, v in saved.items() if not k.startswith("seat.0")},
         {**saved, "pilot": np.array("[")},
     ):
-        other = Pilot("parse", NODES)
+        other = Decider("parse", NODES)
         with pytest.raises(BadInput, match="checkpoint"):
             other.load(damaged)
         assert not other.kept

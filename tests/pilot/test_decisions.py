@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scaler.agent import Pilot
+from scaler.agent.decider import Decider
 from scaler.model.decision import METRICS, METRICS_HELD, Objection
 from scaler.model.nodes import NOTHING, Deployment, Reconfiguration
 from scaler.model.orders import Orders
@@ -33,7 +33,7 @@ from tests.pilot.drive import (
 @pytest.mark.parametrize("policy", POLICIES)
 def test_every_policy_decides_within_bounds_and_the_same_again(policy: str) -> None:
     orders = make_orders(make_objective(policy=policy))
-    runs = [drive(Pilot("parse", NODES, seed=3), orders, 80)[0] for _ in range(2)]
+    runs = [drive(Decider("parse", NODES, seed=3), orders, 80)[0] for _ in range(2)]
     assert runs[0] == runs[1]
     assert {d.kind for d in runs[0]} <= {"SCALED", "NO_CHANGE"}
     assert all(d.objective_version == 1 and d.bound == BOUND + CONSTANT for d in runs[0])
@@ -54,7 +54,9 @@ def test_every_policy_decides_within_bounds_and_the_same_again(policy: str) -> N
     ],
 )
 def test_what_is_missing_is_not_zero(seen: Observation, why: str) -> None:
-    decision = (pilot := Pilot("parse", NODES)).step(seen, make_orders(make_objective(policy="planner")), 0.0).decision
+    decision = (
+        (pilot := Decider("parse", NODES)).step(seen, make_orders(make_objective(policy="planner")), 0.0).decision
+    )
     assert (decision.kind, decision.action) == ("HELD", None)
     assert why in decision.reason
     assert pilot.before is None
@@ -64,7 +66,7 @@ def test_what_is_missing_is_not_zero(seen: Observation, why: str) -> None:
 
 def test_node_types_that_the_objective_does_not_know_hold() -> None:
     two = make_objective(nodes=make_objective()["nodes"][:2])
-    pilot = Pilot("parse", NODES)
+    pilot = Decider("parse", NODES)
     decision = pilot.step(observe(Deployment((1, 0, 1)), 600.0, 0.0), make_orders(two), 0.0).decision
     assert decision.kind == "HELD"
     assert "replicas run on A3, which objective 1 does not know" in decision.reason
@@ -75,24 +77,25 @@ def test_lists_in_another_order_are_read_by_name() -> None:
     nodes = make_objective()["nodes"]
     strange = {"name": "huge", "speedup": 0.01, "price": 0.01}  # the cheapest, and not to be had here
     mixed = make_objective(policy="threshold-c", nodes=[strange, nodes[2], nodes[0], nodes[1]])
-    step = Pilot("parse", NODES).step(SEEN, make_orders(mixed, bounds={"types": {"huge": {"max": 1}}}), 0.0)
+    step = Decider("parse", NODES).step(SEEN, make_orders(mixed, bounds={"types": {"huge": {"max": 1}}}), 0.0)
     assert step.decision.action == "+1 A2"
     assert step.change == Reconfiguration(1, 1)
 
 
 def test_more_replicas_than_allowed_go_one_by_one() -> None:
-    pilot = Pilot("parse", NODES, k_max=2)
+    pilot = Decider("parse", NODES, k_max=2)
     deployment = Deployment((2, 1, 1))
     for t in range(2):
         step = pilot.step(observe(deployment, 600.0, SLOT * t), make_orders(make_objective(policy="planner")), SLOT * t)
         assert step.decision.kind == "SCALED"
         assert "the limit of 2 replicas" in step.decision.reason
-        deployment = deployment.after(pilot.acted(step, step.change) and step.change)
+        pilot.actuated(step, step.change)
+        deployment = deployment.after(step.change)
     assert deployment == Deployment((1, 0, 1))
 
 
 def test_guards_that_cannot_be_read_hold() -> None:
-    decision = Pilot("parse", NODES).step(SEEN, make_orders(make_objective(), levitate={}), 0.0).decision
+    decision = Decider("parse", NODES).step(SEEN, make_orders(make_objective(), levitate={}), 0.0).decision
     assert decision.kind == "HELD"
     assert "levitate" in decision.reason
 
@@ -100,7 +103,7 @@ def test_guards_that_cannot_be_read_hold() -> None:
 @pytest.mark.parametrize("orders", [None, make_orders(None), make_orders(make_objective(operators={})),
                                     make_orders(make_objective(policy="magic"))])  # fmt: skip
 def test_without_an_objective_it_holds_and_then_falls_back(orders: Orders | None) -> None:
-    pilot = Pilot("parse", NODES, k_max=K_MAX, away_s=3600.0)
+    pilot = Decider("parse", NODES, k_max=K_MAX, away_s=3600.0)
     decisions, deployment = drive(pilot, orders, 130)
     assert {d.kind for d in decisions[:60]} == {"HELD"}
     assert "after 1 h without an objective the threshold policy takes over" in decisions[0].reason
@@ -113,23 +116,23 @@ def test_without_an_objective_it_holds_and_then_falls_back(orders: Orders | None
 
 
 def test_without_any_limit_it_holds_for_ever() -> None:
-    decisions, _ = drive(Pilot("parse", NODES, away_s=60.0), None, 50)
+    decisions, _ = drive(Decider("parse", NODES, away_s=60.0), None, 50)
     assert {d.kind for d in decisions} == {"HELD"}
     assert "no limit" in decisions[-1].reason
 
 
 def test_a_policy_that_fails_holds(monkeypatch: pytest.MonkeyPatch) -> None:
-    pilot = Pilot("parse", NODES)
+    pilot = Decider("parse", NODES)
     orders = make_orders(make_objective(policy="planner"))
     _, deployment = drive(pilot, orders, 20)
-    monkeypatch.setattr(pilot.seats[1].policy, "decide", lambda _: 1 / 0)
+    monkeypatch.setattr(pilot.instances[1].policy, "decide", lambda _: 1 / 0)
     decisions, _ = drive(pilot, orders, range(20, 25), deployment=deployment)
     assert {d.kind for d in decisions} == {"HELD"}
     assert "'planner' of objective 1 failed (ZeroDivisionError" in decisions[-1].reason
 
 
 def test_alternatives_are_named() -> None:
-    decisions, _ = drive(Pilot("parse", NODES), make_orders(make_objective(policy="planner")), 30)
+    decisions, _ = drive(Decider("parse", NODES), make_orders(make_objective(policy="planner")), 30)
     names = {name for d in decisions for name in d.alternatives}
     assert {"no change", "+1 A1", "+1 A2", "+1 A3", "-1 A1"} <= names
 
@@ -162,11 +165,12 @@ def test_whatever_is_seen_and_awaited_there_is_a_decision(
     """Within bounds once all that was asked for has come; and nothing is taken away before, nor on a guess."""
     candidate = {"objective": make_objective(2, policy), "stage": "canary" if leads else "shadow", "share": 0.5,
                  "period_s": 4 * SLOT}  # fmt: skip
-    pilot = Pilot("parse", NODES)
+    pilot = Decider("parse", NODES)
     for sight, asked, no_scale_in in story:
         orders = make_orders(make_objective(), candidate, cooldown={})
         step = pilot.step(sight, orders, sight.time, asked, None, no_scale_in)
-        decision = pilot.acted(step, step.change)
+        pilot.actuated(step, step.change)
+        decision = step.decision
         assert decision.reason
         assert decision.kind in ("SCALED", "NO_CHANGE", "BLOCKED", "HELD")
         whole = sight.deployment if asked is None else asked

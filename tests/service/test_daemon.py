@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scaler.agent import Pilot
+from scaler.agent.decider import Decider
 from scaler.model.errors import BadInput
 from scaler.model.nodes import Deployment
 from scaler.model.policy import KernelPolicy, Observation
@@ -418,9 +418,9 @@ def test_planner_starts_from_the_surrogates_figures(store: Store, world: World) 
         fitted = from_record(list_surrogates(session, APP)[0])
     full(store, 0.05, 0.05, world.now)
     orders = orders_of(store, APP)
-    pilot = Pilot("parse", NODES)
+    pilot = Decider("parse", NODES)
     pilot.step(Observation(world.now, 100.0, 0.5, 0.02, Deployment((4,))), orders, world.now)
-    (instance,) = pilot.seats.values()
+    (instance,) = pilot.instances.values()
     assert isinstance(instance.policy, KernelPolicy)
     capacity, parse = instance.policy.state.capacity, find_operator(fitted, "parse")
     assert parse.variance is not None

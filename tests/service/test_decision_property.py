@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scaler.agent import Decision, Pilot
+from scaler.agent.decider import Decider
 from scaler.guards import GUARDS
 from scaler.model.decision import (
     BACKLOG,
@@ -25,6 +25,7 @@ from scaler.model.decision import (
     METRICS_HELD,
     SOURCES,
     UNAVAILABLE,
+    Decision,
     Objection,
     RecordedNote,
     SlotFigures,
@@ -139,7 +140,7 @@ def test_everyday_blocks_are_explained(site: Site, given: dict[str, Any], code: 
     seen = observe(Deployment((3, 0, 0) if low else (1, 0, 0)), 20.0 if low else 600.0, 0)
     made = []
     for slot, more in enumerate(({}, {"pin": True})):
-        pilot = Pilot("parse", NODES, k_max=2 if low else None)  # a proposal to remove, or to add
+        pilot = Decider("parse", NODES, k_max=2 if low else None)  # a proposal to remove, or to add
         pilot.history = replace(pilot.history, changes=(START - 1.0,))
         orders = make_orders(make_objective(policy="threshold-o"), **given.get("guards", {}), **more)
         others = {key: value for key, value in given.items() if key != "guards"}
@@ -151,7 +152,7 @@ def test_everyday_blocks_are_explained(site: Site, given: dict[str, Any], code: 
 
 def test_a_dry_run_is_counted_apart_from_blocks(site: Site) -> None:
     seen = observe(Deployment((1, 0, 0)), 600.0, 0)
-    made = [Pilot("parse", NODES).step(seen, make_orders(make_objective(), dry_run=True), START).decision]
+    made = [Decider("parse", NODES).step(seen, make_orders(make_objective(), dry_run=True), START).decision]
     check_everywhere(site, f"dry{next(APPS)}", made)
     assert (made[0].kind, made[0].code, made[0].action) == ("DRY_RUN", "dry_run", None)
     assert made[0].proposed
@@ -224,7 +225,7 @@ def test_every_decision_of_an_agent_is_found_everywhere(
     site: Site, story: list[dict[str, Any]], policy: str, names: tuple[str, ...], away_s: float
 ) -> None:
     nodes = [NodeType(name, n.speedup, n.price) for name, n in zip(names, NODES, strict=True)]
-    pilot = Pilot("parse", nodes, k_max=K_MAX, away_s=away_s)
+    pilot = Decider("parse", nodes, k_max=K_MAX, away_s=away_s)
     made = []
     for slot, told in enumerate(story):
         time = START + SLOT * slot

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import httpx
 
-from scaler.agent import Pilot
+from scaler.agent.decider import Decider
 from scaler.link import Link, LinkSettings
 from scaler.model.nodes import Deployment, NodeType
 from scaler.model.policy import Observation
@@ -38,10 +38,11 @@ def test_a_pilot_is_told_decides_and_is_heard(shop: httpx.Client, store: Store, 
         pushed = shop.post("/v1/applications/shop/objectives/1/push", json={"stage": "full", "why": "to begin"})
         assert pushed.status_code == 200, pushed.text
         wait_for(lambda: link.orders() is not None)
-        pilot = Pilot("parse", [NodeType("small", 1.0, 1.0)])
+        pilot = Decider("parse", [NodeType("small", 1.0, 1.0)])
         seen = Observation(60.0, 190.0, 0.95, math.inf, Deployment((1,)))
         step = pilot.step(seen, link.orders(), 120.0)
-        decision = pilot.acted(step, step.change)
+        pilot.actuated(step, step.change)
+        decision = step.decision
         sample = {"start": 60.0, "end": 120.0, "evidence": "progress", "arrived": 11_400.0, "completeness": 1.0}
         link.report("parse", [decision.to_json()], [sample], {"spark": "4.3.0"})
         wait_for(lambda: link.status().sent == 2)

@@ -15,8 +15,8 @@ from typing import Any
 import httpx
 import numpy as np
 
-from scaler.agent import Pilot
-from scaler.model.nodes import Deployment, NodeType, Reconfiguration
+from scaler.agent.decider import Decider
+from scaler.model.nodes import Deployment, NodeType
 from scaler.model.orders import Orders, parse_orders
 from scaler.model.policy import Observation
 from scaler.model.queueing import mg1_response
@@ -73,12 +73,12 @@ class World:
     start: tuple[int, ...] = (4,)
     seed: int = 0
     slot: int = 0
-    pilots: dict[str, Pilot] = field(init=False)
+    pilots: dict[str, Decider] = field(init=False)
     deployments: dict[str, Deployment] = field(init=False)
 
     def __post_init__(self) -> None:
         self.chance = np.random.default_rng(self.seed)
-        self.pilots = {name: Pilot(name, NODES, seed=self.seed) for name in self.truth}
+        self.pilots = {name: Decider(name, NODES, seed=self.seed) for name in self.truth}
         self.deployments = {name: Deployment(self.start) for name in self.truth}
 
     @property
@@ -110,7 +110,8 @@ class World:
             seen = Observation(time, rate, utilisation, response, before)
             step = pilot.step(seen, orders, time)
             self.deployments[name] = before.after(step.change) if step.change.delta else before
-            decision = pilot.acted(step, step.change if step.change.delta else Reconfiguration())
+            pilot.actuated(step, step.change)
+            decision = step.decision
             decisions.append(DecisionRecord(self.app, name, **decision.to_json()))
             samples.append(self.sample(name, rate, response, before.parallelism, moments))
         self.slot += 1

@@ -1,7 +1,7 @@
-"""One operator's decisions, slot by slot: an observation and the orders in; a decision and a change out.
+"""Decide for one operator, slot by slot, under the orders of the moment.
 
 Guards remember what was done to the operator, whatever the objective; policies learn what deployments really were, so
-that a replica which came late, or never, is learned as it was. With no objective to pursue the pilot holds, and after
+that a replica which came late, or never, is learned as it was. Without an objective the operator is held, and after
 `away_s` the threshold policy takes over; the last good orders, however old, are an objective.
 """
 
@@ -24,8 +24,6 @@ from scaler.agent.record import write_decision
 from scaler.agent.shadow_decision import decide_in_shadow
 from scaler.guards.change_history import History, enter
 from scaler.model.decision import (
-    ACTUATION,
-    ACTUATION_FAILED,
     DEPLOYMENT_UNKNOWN,
     FALLBACK,
     HELD,
@@ -35,17 +33,14 @@ from scaler.model.decision import (
     NO_OBJECTIVE,
     NO_ORDERS,
     NODE_TYPE_UNKNOWN,
-    NOT_ACTUATED,
     ORDERS,
     PENDING,
     POLICY,
     POLICY_FAILED,
-    Decision,
     Objection,
     ShadowDecision,
     SlotFigures,
     Step,
-    describe_change,
 )
 from scaler.model.errors import BadInput
 from scaler.model.nodes import NOTHING, Deployment, NodeType, Reconfiguration
@@ -58,7 +53,7 @@ KEPT = 2000  # transitions, for policies to come
 GAP = 1.5  # slots between two observations, beyond which the one did not lead to the other
 
 
-class Pilot:
+class Decider:
     """Decides for one operator under the orders of the moment; it has no thread, no clock, no connection.
 
     `nodes` are the driver's node types in the order of `Observation.deployment`; `k_max` is the driver's own limit, and
@@ -84,7 +79,7 @@ class Pilot:
             raise BadInput(f"operator {operator!r} needs node types with a name each, and a k_max of at least 1")
         self.slot_s, self.away_s, self.complete, self.again_s = slot_s, away_s, complete, again_s
         self.guards = dict(guards or {})
-        self.seats: dict[int, PolicyInstance] = {}
+        self.instances: dict[int, PolicyInstance] = {}
         self.last: PolicyInstance | None = None  # that led last, for its limits
         self.kept: deque[Transition] = deque(maxlen=kept)
         self.history = History()
@@ -112,7 +107,7 @@ class Pilot:
         the record.
         """
         if self.pending is not None:
-            self.acted(self.pending, NOTHING, "nobody reported on it")
+            self.actuated(self.pending, NOTHING)
         self.latest = observation.time
         self.follow(orders)
         gap = find_gap(observation, len(self.names), self.complete)
@@ -135,11 +130,11 @@ class Pilot:
         self.pending = Step(decision, draft.change, draft.proposed)
         return self.pending
 
-    def acted(self, step: Step, done: Reconfiguration, why: str = "") -> Decision:
-        """The slot's decision for the record, now that it is known what was done and, where it failed, why.
+    def actuated(self, step: Step, done: Reconfiguration) -> None:
+        """Note what was done about a step: before the next `step`, which else takes it that nothing was done.
 
-        To be called before the next `step`, which else takes it that nothing was done; and once more, at any time, if
-        what was done turns out not to last (a replica that never arrived): `done` is then what remained of it.
+        And once more, at any time, if what was done turns out not to last (a replica that never arrived): `done` is
+        then what remained of it.
         """
         decision, change = step.decision, step.change
         if self.pending == step:
@@ -148,14 +143,8 @@ class Pilot:
                 self.history = enter(self.history, decision.time, step.proposed, done)
         if done == change:
             self.failed.pop(change, None)
-            return decision
-        if change.delta != 0:
+        elif change.delta != 0:
             self.failed[change] = max(decision.time, self.latest)
-        decided, did = describe_change(change, self.names), describe_change(done, self.names)
-        because = f": {why[:400]}" if why else ""
-        reason = f"{decided.capitalize()} was decided, and {did} was done{because}; {decision.reason}"
-        objection = Objection(ACTUATION, NOT_ACTUATED, why[:400] or f"{did} was done")
-        return replace(decision, kind=ACTUATION_FAILED, reason=reason, code=NOT_ACTUATED, objections=(objection,))
 
     def follow(self, orders: Orders | None) -> None:
         """Have a seat for each objective of the orders, and for no other; without orders, those that there are."""
@@ -169,18 +158,18 @@ class Pilot:
             wanted[orders.objective.version] = orders.objective
         seats = {}
         for version, objective in wanted.items():
-            seat = self.seats.get(version)
+            seat = self.instances.get(version)
             if seat is None or seat.objective != objective:  # a restored manager may use a version twice
                 seat = build_policy_instance(
                     objective, self.operator, self.nodes, self.k_max, self.seed, self.kept,
                     source=self.find_source(objective),
                 )  # fmt: skip
             seats[version] = seat
-        self.seats = seats
+        self.instances = seats
 
     def find_source(self, objective: Objective) -> PolicyInstance | None:
         """The instance of the same policy that knows the operator best: the one that led last, if it can be."""
-        known = [self.last, *self.seats.values()]
+        known = [self.last, *self.instances.values()]
         fits = [
             one for one in known
             if one is not None and not one.fault and one.virtual is None and one.objective.policy == objective.policy
@@ -201,7 +190,7 @@ class Pilot:
             found.append(orders.objective)
         why: Objection | None = Objection(ORDERS, NO_OBJECTIVE, "the manager has set no objective")
         for objective in found:
-            seat = self.seats[objective.version]
+            seat = self.instances[objective.version]
             why = self.find_fault(seat, seen)
             if why is None:
                 return seat, None
@@ -222,7 +211,7 @@ class Pilot:
     def forget(self) -> None:
         """What comes after a slot that was not seen did not follow from what was before it."""
         self.before = None
-        for seat in self.seats.values():
+        for seat in self.instances.values():
             seat.virtual = None if seat.virtual is None else replace(seat.virtual, before=None)
 
     def teach(self, seen: Observation, orders: Orders | None, lead: PolicyInstance | None) -> ShadowDecision | None:
@@ -232,7 +221,7 @@ class Pilot:
             self.kept.append(transition)
         self.before = seen
         beside = self.find_candidate(orders, lead)
-        for seat in self.seats.values():
+        for seat in self.instances.values():
             if seat is not beside:
                 seat.virtual = None
             if seat.virtual is None:
@@ -245,7 +234,7 @@ class Pilot:
         """The candidate whose shadow decisions are to be computed."""
         if orders is None or orders.candidate is None:
             return None
-        seat = self.seats[orders.candidate.objective.version]
+        seat = self.instances[orders.candidate.objective.version]
         full = None if orders.objective is None else orders.objective.version
         return None if seat is lead or seat.objective.version == full else seat
 
@@ -315,9 +304,9 @@ class Pilot:
         return apply_guards(context, seen, Proposal(proposed, who, FALLBACK, None, min(limits)))
 
     def save(self) -> Arrays:
-        """All that the pilot knows, as arrays by dotted name (fit for numpy.savez)."""
+        """All that is known, as arrays by dotted name (fit for numpy.savez)."""
         own = (self.history, self.failed, self.kept, self.before, self.pending, self.since, self.latest)
-        return pack(Memory(self.names, *own), self.seats, self.last)
+        return pack(Memory(self.names, *own), self.instances, self.last)
 
     def load(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Go on from a checkpoint, or refuse it with BadInput and stay as it was."""
@@ -325,4 +314,4 @@ class Pilot:
         self.history, self.failed, self.since = memory.history, dict(memory.failed), memory.since
         self.kept = deque(memory.kept, maxlen=self.kept.maxlen)
         self.before, self.pending, self.latest = memory.before, memory.pending, memory.latest
-        self.seats, self.last = seats, last
+        self.instances, self.last = seats, last

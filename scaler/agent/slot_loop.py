@@ -1,0 +1,309 @@
+"""Run one operator slot by slot: read everything, decide purely, apply the targets, record.
+
+    sensor, actuator, orders -> SlotInput -> SlotPlan -> actuator -> decisions -> reports, checkpoint
+
+Ordered replicas that have not arrived are pending (see pending.py), and the policy decides about the deployment that
+they will make. One that misses its deadline is cancelled, and the decision that ordered it is reported again, as
+ACTUATION_FAILED.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from scaler.acting.actuator import Actuator
+from scaler.agent.bootstrap import choose_first, find_most, raise_to
+from scaler.agent.checkpoint_file import put_target, read_checkpoint, read_target, write_checkpoint
+from scaler.agent.checkpoint_mirror import CheckpointCopy
+from scaler.agent.decider import Decider
+from scaler.agent.pending import REACHED, ArrivalTimeouts, PendingOutcome, PendingReplicas, ask, compare, refuse
+from scaler.agent.record import conclude
+from scaler.agent.slot_readings import SlotReadings
+from scaler.guards import is_dry_run
+from scaler.model.decision import LIMIT, UNAVAILABLE, Decision, Objection, Step
+from scaler.model.errors import BadInput, Retry
+from scaler.model.nodes import NOTHING, Deployment, Reconfiguration
+from scaler.model.orders import Orders
+from scaler.sensing.observation import find_scale_in_objection, list_figures, make_samples, observe
+from scaler.sensing.reading import NoteCode, Reading, Sensor
+
+LOG = logging.getLogger("scaler.agent")
+CHECKPOINT_S = 60.0  # between two checkpoints: nothing learned is lost that is older
+
+
+class OrderSource(Protocol):
+    """Where orders come from and reports go: a `scaler.link.Link`, or a file."""
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def orders(self) -> Orders | None: ...
+
+    def report(
+        self,
+        operator: str,
+        decisions: Sequence[Mapping[str, Any]] = (),
+        samples: Sequence[Mapping[str, Any]] = (),
+        detail: Mapping[str, Any] | None = None,
+    ) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class SlotInput:
+    """All that is known when a slot is decided about."""
+
+    reading: Reading
+    shown: Reading  # what is decided about: the reading, or what stands for it
+    deployed: Mapping[str, int] | None  # replicas that serve now by node type
+    orders: Orders | None
+    first: Mapping[str, int] | None  # the first replicas to order, of an operator for which nothing was ordered yet
+    now: float
+
+
+@dataclass(frozen=True, slots=True)
+class SlotPlan:
+    """What is to be done about a slot."""
+
+    step: Step
+    outcome: PendingOutcome  # of the replicas ordered before
+    pending: PendingReplicas  # once all but the step's change is applied
+    failed: tuple[Step, ...]  # that ordered what never arrived
+    awaited: tuple[Step, ...]  # whose replicas are still to arrive
+    base: Mapping[str, int] | None  # the target to apply whatever the step says; None: there is none
+
+
+class Agent:
+    """One operator's manager; not to be used by two threads at a time."""
+
+    def __init__(
+        self,
+        decider: Decider,
+        sensor: Sensor,
+        actuator: Actuator,
+        source: OrderSource,
+        arrival: ArrivalTimeouts | None = None,
+        policy: str | None = None,  # instead of the objective's
+        checkpoint: Path | None = None,
+        on_decision: Callable[[str, Decision, Reading], None] | None = None,
+        mirror: CheckpointCopy | None = None,  # of the checkpoint
+    ) -> None:
+        self.operator, self.nodes = decider.operator, decider.nodes
+        self.decider, self.actuator, self.source = decider, actuator, source
+        self.arrival, self.policy, self.checkpoint = arrival, policy, checkpoint
+        self.on_decision, self.mirror = on_decision, mirror
+        self.readings = SlotReadings(self.operator, sensor, decider.complete)
+        self.pending = PendingReplicas()
+        self.awaited: tuple[Step, ...] = ()  # that ordered what has not arrived yet
+        self.saved_at = float("-inf")
+        self.had: Mapping[str, int] = {}  # replicas that served last
+        self.restored: Mapping[str, int] = {}  # that the driver before this one wanted, until they are ordered
+        if checkpoint is not None:
+            self.restore(checkpoint)
+
+    def restore(self, path: Path) -> None:
+        """Go on where the driver was before."""
+        if self.mirror is not None:
+            self.mirror.fetch(path)
+        arrays = read_checkpoint(path)
+        if arrays is None:
+            return
+        try:
+            self.decider.load(arrays)
+            self.restored = read_target(arrays)
+            LOG.info("operator %r goes on from checkpoint %s", self.operator, path)
+        except BadInput as error:
+            LOG.warning("operator %r: checkpoint %s does not fit (%s); it starts anew", self.operator, path, error)
+
+    def slot(self, start: float, end: float, now: float) -> Decision:
+        """Decide one slot, apply the decision and record it."""
+        slot = self.collect(start, end, now)
+        plan = self.plan(slot)
+        done, why, applied = self.apply(plan, slot)
+        self.decider.actuated(plan.step, done)
+        decision = conclude(plan.step, done, why, self.decider.names)
+        failed = [conclude(step, NOTHING, plan.outcome.says, self.decider.names) for step in plan.failed if applied]
+        self.record(slot, (*failed, decision))
+        self.save(now)
+        return decision
+
+    def collect(self, start: float, end: float, now: float) -> SlotInput:
+        reading, shown = self.readings.read(start, end)
+        orders = self.read_orders()
+        deployed = self.count_deployed(reading, orders)
+        if deployed is not None and any(deployed.values()):
+            self.had = dict(deployed)
+        return SlotInput(reading, shown, deployed, orders, self.choose_bootstrap(reading, deployed, orders), now)
+
+    def read_orders(self) -> Orders | None:
+        """As they came, but for the policy that this driver was started with."""
+        orders = self.source.orders()
+        if orders is None or self.policy is None or orders.objective is None:
+            return orders
+        model = orders.objective.model
+        model = replace(model, policy=self.policy, options=model.options if model.policy == self.policy else {})
+        return replace(orders, objective=replace(orders.objective, model=model))
+
+    def count_deployed(self, reading: Reading, orders: Orders | None) -> Mapping[str, int] | None:
+        """By the actuator; in a dry run whose actuator cannot count, as the sensor has seen them."""
+        try:
+            found = self.actuator.deployed(self.operator)
+        except Exception as error:
+            self.warn("the actuator cannot count replicas", error)
+            return None
+        if found is not None or reading.replicas is None or not self.is_dry_run(orders):
+            return found
+        return {name: round(n) for name, n in reading.replicas.items()}
+
+    def is_dry_run(self, orders: Orders | None) -> bool:
+        """Whether this driver or the orders of now say that nothing is to be changed."""
+        stated = [] if orders is None else [orders.guards.get(whose, {}) for whose in ("", self.operator)]
+        return any(map(is_dry_run, (self.decider.guards, *stated)))
+
+    def plan(self, slot: SlotInput) -> SlotPlan:
+        """Settle what was ordered before, choose first replicas, and let the policy decide; nothing is applied."""
+        outcome = compare(self.pending, slot.deployed, slot.now, self.arrival)
+        failed = tuple(step for name, count in outcome.failed.items() for step in self.find_steps(name, count))
+        for step in failed:
+            self.decider.actuated(step, NOTHING)
+        over = set(outcome.failed) if outcome.state != REACHED else {node.name for node in self.nodes}
+        awaited = tuple(step for step in self.awaited if self.name_type(step) not in over)
+        pending, base = outcome.ledger, outcome.give_back
+        if slot.first is not None:
+            pending, base = ask(pending, slot.first, slot.now), slot.first
+        step = self.decider.step(
+            observe(slot.shown, slot.deployed, self.nodes),
+            slot.orders,
+            slot.now,
+            None if slot.deployed is None else self.expect(pending, awaited),
+            list_figures(slot.shown),
+            find_scale_in_objection(slot.shown),
+            self.find_barred(pending, slot.now),
+        )
+        return SlotPlan(step, outcome, pending, failed, awaited, base)
+
+    def choose_bootstrap(
+        self, reading: Reading, deployed: Mapping[str, int] | None, orders: Orders | None
+    ) -> Mapping[str, int] | None:
+        """The target of an operator for which nothing was ordered yet, as far as there is room (see bootstrap.py)."""
+        if deployed is None or any(self.pending.target().values()) or reading.has(NoteCode.STOPPED):
+            return None
+        if self.is_dry_run(orders):
+            return None
+        there = {node.name: deployed.get(node.name, 0) for node in self.nodes}
+        wanted = choose_first(there, self.had, self.restored)
+        free = {name: n for name, n in wanted.items() if n <= there.get(name, 0) or self.is_free(name)}
+        target = raise_to(there, free, find_most(orders, self.operator, self.decider.k_max))
+        return None if target == there else target
+
+    def is_free(self, node_type: str) -> bool:
+        """Whether there is room for replicas, as far as the actuator knows."""
+        try:
+            why = self.actuator.room(self.operator, node_type)
+        except Exception as error:
+            self.warn("the actuator cannot tell whether there is room", error)
+            return True
+        if why is not None:
+            LOG.warning("operator %r: no first replica on %s is ordered: %s", self.operator, node_type, why)
+        return why is None
+
+    def find_steps(self, node_type: str, count: int) -> list[Step]:
+        """The latest that ordered so many replicas of a type more, or less than 0: fewer."""
+        same = [one for one in self.awaited if self.name_type(one) == node_type and one.change.delta * count > 0]
+        return same[-abs(count) :]
+
+    def name_type(self, step: Step) -> str:
+        return self.nodes[step.change.node_type].name
+
+    def find_barred(self, pending: PendingReplicas, now: float) -> dict[str, Objection]:
+        """Node types of which none arrived lately, and why they are not ordered."""
+        said = ((node.name, refuse(pending, node.name, now)) for node in self.nodes)
+        return {name: Objection(LIMIT, UNAVAILABLE, why, {"node_type": name}) for name, why in said if why is not None}
+
+    def expect(self, pending: PendingReplicas, awaited: Sequence[Step]) -> Deployment | None:
+        """The deployment once all that was ordered has arrived; None where nothing is awaited."""
+        if not (awaited or pending.short):
+            return None
+        return Deployment(tuple(pending.target().get(node.name, 0) for node in self.nodes))
+
+    def apply(self, plan: SlotPlan, slot: SlotInput) -> tuple[Reconfiguration, str, bool]:
+        """Send targets to the actuator: what earlier orders and first replicas call for, then the decided change.
+
+        Returns what was done of the change, why where that is not all of it, and whether earlier orders are settled;
+        where they are not, the next slot finds the same and tries again.
+        """
+        if plan.base is not None:
+            try:
+                self.actuator.ask(self.operator, plan.base)
+            except Exception as error:
+                self.warn("the target of earlier orders or first replicas was not accepted", error)
+                return NOTHING, str(error), False
+            if slot.first is not None:
+                self.restored = {}
+        if plan.outcome.failed:
+            LOG.warning("operator %r: %s", self.operator, plan.outcome.says)
+        self.pending, self.awaited = plan.pending, plan.awaited
+        done, why = self.apply_change(plan.step, slot)
+        return done, why, True
+
+    def apply_change(self, step: Step, slot: SlotInput) -> tuple[Reconfiguration, str]:
+        """What was done of the decided change, and why where that is not all of it."""
+        change = step.change
+        if change.delta == 0:
+            return NOTHING, ""
+        if slot.deployed is None:
+            return NOTHING, "how many replicas serve cannot be told"
+        node_type = self.nodes[change.node_type].name
+        base = slot.deployed if self.expect(self.pending, self.awaited) is None else self.pending.target()
+        target = {node.name: base.get(node.name, 0) for node in self.nodes}
+        target[node_type] += change.delta
+        try:
+            why = self.actuator.room(self.operator, node_type) if change.delta > 0 else None
+            if why is not None:
+                return NOTHING, why
+            self.actuator.ask(self.operator, target)
+        except (BadInput, Retry) as error:
+            return NOTHING, str(error)
+        except Exception as error:
+            self.warn("the actuator failed", error)
+            return NOTHING, f"the actuator failed ({type(error).__name__}: {error})"
+        self.pending = ask(self.pending, target, slot.now)
+        self.awaited = (*self.awaited, step)
+        return change, ""
+
+    def record(self, slot: SlotInput, decisions: Sequence[Decision]) -> None:
+        """Report the slot's decision, and before it those that came to nothing."""
+        self.source.report(self.operator, [one.to_json() for one in decisions], make_samples(slot.reading))
+        try:
+            if self.on_decision is not None:
+                self.on_decision(self.operator, decisions[-1], slot.reading)
+        except Exception as error:  # the user's own
+            self.warn("on_decision failed", error)
+
+    def save(self, now: float) -> None:
+        if self.checkpoint is None or now - self.saved_at < CHECKPOINT_S:
+            return
+        try:
+            wanted = self.pending.target() or self.restored or self.had
+            write_checkpoint(self.checkpoint, put_target(self.decider.save(), wanted))
+            self.saved_at = now
+            if self.mirror is not None:
+                self.mirror.put(self.checkpoint)
+        except Exception as error:
+            self.warn("the checkpoint could not be written", error)
+
+    def close(self, now: float, patience: float = 10.0) -> None:
+        """Write the last checkpoint, and have it copied."""
+        if self.mirror is not None:
+            self.mirror.close(0.5 * patience)  # so that no copy under way is in the way of the last
+        self.saved_at = float("-inf")
+        self.save(now)
+        if self.mirror is not None:
+            self.mirror.close(0.5 * patience)
+
+    def warn(self, what: str, error: Exception) -> None:
+        LOG.warning("operator %r: %s (%s: %s)", self.operator, what, type(error).__name__, error, exc_info=error)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from itertools import islice
 
-from sqlalchemy import func, or_, select
+from sqlalchemy import Text, cast, func, or_, select
 from sqlalchemy.orm import Session
 
 from scaler.model.decision import KINDS, ShadowDecision, parse_shadow
@@ -38,6 +38,7 @@ def list_decisions(
     until: float | None = None,
     limit: int | None = 100,
     after: Place | None = None,
+    version: int | None = None,
 ) -> list[DecisionRecord]:
     """The newest first; the next page is the one `after` the last decision's (time, operator) of this one."""
     query = select(*COLUMNS).where(DecisionRow.application == application)
@@ -51,6 +52,8 @@ def list_decisions(
         query = query.where(DecisionRow.time >= since)
     if until is not None:
         query = query.where(DecisionRow.time < until)
+    if version is not None:
+        query = query.where(DecisionRow.objective_version == version)
     if after is not None:
         time, operator = after
         later = (DecisionRow.time == time) & (DecisionRow.operator > operator)
@@ -84,10 +87,46 @@ def list_decided_operators(session: Session, application: str, limit: int) -> li
     return found
 
 
-def find_decision_time(session: Session, application: str, operator: str, after: float) -> float | None:
-    """Start of the operator's first slot after this time that has a decision."""
-    mine = (DecisionRow.application == application, DecisionRow.operator == operator, DecisionRow.time > after)
-    return session.scalar(select(func.min(DecisionRow.time)).where(*mine))
+def find_decision_time(
+    session: Session, application: str, operator: str, after: float | None = None, before: float | None = None
+) -> float | None:
+    """Start of the operator's first slot after a time, or of its last one before a time, that has a decision."""
+    bound = func.min(DecisionRow.time) if before is None else func.max(DecisionRow.time)
+    query = select(bound).where(DecisionRow.application == application, DecisionRow.operator == operator)
+    if after is not None:
+        query = query.where(DecisionRow.time > after)
+    return session.scalar(query if before is None else query.where(DecisionRow.time < before))
+
+
+def list_changes(
+    session: Session, application: str, operators: Sequence[str], since: float, until: float
+) -> list[tuple[float, str, str | None, str | None]]:
+    """Time, operator, proposed change and deployment of every decision; both documents as JSON text."""
+    columns = (DecisionRow.time, DecisionRow.operator, cast(DecisionRow.proposed, Text))
+    query = select(*columns, cast(DecisionRow.seen["deployment"], Text)).where(DecisionRow.application == application)
+    query = query.where(DecisionRow.operator.in_(operators), DecisionRow.time >= since, DecisionRow.time < until)
+    return [(time, name, change, held) for time, name, change, held in session.connection().execute(query)]
+
+
+def find_utilisations(
+    session: Session, application: str, operators: Sequence[str], since: float, until: float
+) -> dict[str, float]:
+    """The mean utilisation of each operator that reported one."""
+    query = select(DecisionRow.operator, DecisionRow.seen["utilisation"]).where(DecisionRow.application == application)
+    query = query.where(DecisionRow.operator.in_(operators), DecisionRow.time >= since, DecisionRow.time < until)
+    reported: dict[str, list[float]] = {}
+    for operator, value in session.execute(query):
+        if isinstance(value, int | float) and math.isfinite(value):
+            reported.setdefault(operator, []).append(float(value))
+    return {operator: sum(values) / len(values) for operator, values in reported.items()}
+
+
+def find_mean_price(session: Session, application: str, since: float, until: float) -> float | None:
+    """Price per hour of the whole application: the sum of its operators' means."""
+    query = select(func.avg(DecisionRow.price)).where(DecisionRow.application == application)
+    query = query.where(DecisionRow.time >= since, DecisionRow.time < until).group_by(DecisionRow.operator)
+    prices = [price for price in session.scalars(query) if price is not None]
+    return sum(prices) if prices else None
 
 
 def list_slot_figures(

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from markupsafe import Markup
 
 from scaler.model.errors import BadInput
-from tuner.service.page.decision_page import Filters, Listed, find_decisions
+from tuner.service.page.decision_page import DecisionList, Filters, find_decisions
 from tuner.service.page.links import link_application
+from tuner.service.page.live_graph import draw_live
 from tuner.service.page.overview_page import Line, describe, gather_line
-from tuner.service.page.slot_series import Course, load_course
+from tuner.service.page.slot_series import SlotGrid, load_grid
+from tuner.service.page.time_charts import draw_course
 from tuner.service.page.time_range import SPANS, USUAL, Window
+from tuner.store.applications import load_application
+from tuner.store.connection import Session
+from tuner.store.controls import list_controls
+from tuner.store.events import list_events
+from tuner.store.objectives import list_objectives
 from tuner.store.records import Control, EventRecord, ObjectiveRecord, RetuningRecord, Scaler, TuningRun
-
-if TYPE_CHECKING:
-    from tuner.store.connection import Session
+from tuner.store.retunings import find_retuning
+from tuner.store.runs import list_runs
+from tuner.store.scalers import list_scalers
 
 EVENTS, RUNS, OBJECTIVES = 20, 10, 10
 STAGES = ("proposed", "shadow", "canary", "full")
@@ -49,10 +56,10 @@ class View:
     line: Line
     window: Window
     spans: Mapping[str, str]  # links to other stretches
-    course: Course | None
+    course: SlotGrid | None
     graph: Markup
     charts: Markup
-    listed: Listed
+    listed: DecisionList
     objectives: Sequence[ObjectiveRecord]
     rollouts: Sequence[Rollout]
     controls: Sequence[Control]
@@ -83,22 +90,13 @@ class View:
 def gather_view(
     session: Session, app: str, now: float, window: Window, filters: Filters, before: int | None = None
 ) -> View:
-    from tuner.service.page.live_graph import draw_live
-    from tuner.service.page.time_charts import draw_course
-    from tuner.store.applications import load_application
-    from tuner.store.controls import list_controls
-    from tuner.store.events import list_events
-    from tuner.store.objectives import list_objectives
-    from tuner.store.retunings import find_retuning
-    from tuner.store.runs import list_runs
-    from tuner.store.scalers import list_scalers
 
     version = load_application(session, app)
     described = describe(version.document)
     shape, qos = described.shape, described.qos
     course, graph, charts = None, "", ""
     if shape is not None and qos is not None:
-        course = load_course(session, app, shape, qos, window, described.slot_s)
+        course = load_grid(session, app, shape, qos, window, described.slot_s)
         graph = draw_live(shape, course, qos.r_max)
         charts = draw_course(course, qos.r_max) if course.known else ""
     whole_day = course is not None and window.last == USUAL and course.start <= window.since

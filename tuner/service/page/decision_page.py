@@ -1,19 +1,17 @@
-"""Filters from a query string in; a page of an application's decisions, and the links to filter them and go on, out."""
+"""List an application's decisions page by page, filtered by the query string."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from scaler.model.decision import KINDS
 from scaler.model.errors import BadInput
 from tuner.service.page.links import link_application
 from tuner.service.page.time_range import Window
+from tuner.store.connection import Session
+from tuner.store.decisions import list_decisions
 from tuner.store.records import DecisionRecord
-
-if TYPE_CHECKING:
-    from tuner.store.connection import Session
 
 PAGE = 50
 PART = "decisions"
@@ -38,7 +36,7 @@ class Filters:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class DecisionList:
     filters: Filters
     rows: Sequence[DecisionRecord]
     newest: str | None  # link to the first page, where this is another one
@@ -65,34 +63,16 @@ def read_cursor(text: str) -> tuple[float, str]:
         raise BadInput(f"after is {text[:40]!r}, which no link of this page says") from None
 
 
-def find_decisions(session: Session, app: str, window: Window, filters: Filters) -> Listed:
-    """One more is asked for than shown, to know whether there are older ones."""
-    rows = query_decisions(session, app, window, filters)
+def find_decisions(session: Session, app: str, window: Window, filters: Filters) -> DecisionList:
+    """One page; one decision more is read than shown, to find out whether there are older ones."""
+    rows = list_decisions(
+        session, app, [filters.operator] if filters.operator else None, filters.kinds or None, window.since,
+        window.until, PAGE + 1, filters.after, filters.version,
+    )  # fmt: skip
     shown, same = rows[:PAGE], {**window.query, **filters.query}
     older = None
     if len(rows) > PAGE:
         last = shown[-1]
         older = link_application(app, {**same, "after": f"{last.time!r}~{last.operator}"}, PART)
     newest = None if filters.after is None else link_application(app, same, PART)
-    return Listed(filters, shown, newest, older)
-
-
-def query_decisions(session: Session, app: str, window: Window, filters: Filters) -> list[DecisionRecord]:
-    from sqlalchemy import or_, select
-
-    from tuner.store.decisions import COLUMNS
-    from tuner.store.models import DecisionRow as Row
-
-    query = select(*COLUMNS).where(Row.application == app, Row.time >= window.since, Row.time < window.until)
-    if filters.kinds:
-        query = query.where(Row.kind.in_(filters.kinds))
-    if filters.operator:
-        query = query.where(Row.operator == filters.operator)
-    if filters.version is not None:
-        query = query.where(Row.objective_version == filters.version)
-    if filters.after is not None:
-        time, operator = filters.after
-        later = (Row.time == time) & (Row.operator > operator)
-        query = query.where(Row.time <= time, or_(Row.time < time, later))
-    found = session.execute(query.order_by(Row.time.desc(), Row.operator).limit(PAGE + 1))
-    return [DecisionRecord(*row) for row in found]
+    return DecisionList(filters, shown, newest, older)

@@ -1,25 +1,24 @@
-"""An application, a moment and perhaps an operator in; why each scaler did what it did then, ready to be shown, out."""
+"""Explain what each operator's scaler decided in a slot, for the page."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from scaler.model.errors import BadInput
+from tuner.history.explanation import Account, Explanation, explain
 from tuner.service.page.links import link_explanation
+from tuner.store.connection import Session
+from tuner.store.decisions import find_decision_time
 from tuner.store.faults import NotFound
-
-if TYPE_CHECKING:
-    from tuner.history.explanation import Account, Explanation
-    from tuner.store.connection import Session
+from tuner.views.explanation_lines import head, list_parts
 
 TABLED = ("worth",)  # of the parts, what has a table of its own
 LATEST = 4_102_444_800.0
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class OperatorSection:
     """One operator: the head of its answer, its parts, and links to the slots beside."""
 
     account: Account
@@ -30,47 +29,39 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
-class ExplainedView:
+class ExplanationView:
     explanation: Explanation
-    operators: Sequence[Told]
+    operators: Sequence[OperatorSection]
 
 
-def gather_explained(session: Session, app: str, at: float | None, operator: str, now: float) -> ExplainedView:
-    from tuner.history.explanation import explain
-    from tuner.views.explanation_lines import head, list_parts
-
+def gather_explanation(session: Session, app: str, at: float | None, operator: str, now: float) -> ExplanationView:
+    """The explanation of the slot at this time, or of the newest ones."""
     if at is not None and not 0.0 <= at <= LATEST:
         raise BadInput(f"at is {at:g}, and must be a time like 2026-03-12T14:20")
     found = explain(session, app, at, operator or None, now)
     if not found.operators:
         raise NotFound(f"{found.says} {found.do}")
-    told: set[int] = set()
-    return ExplainedView(
-        found,
-        [
-            Told(
-                one,
-                head(found, one),
-                [(label, text) for label, text in list_parts(one, told) if label not in TABLED],
-                link_beside(session, app, one, -1),
-                link_beside(session, app, one, 1),
-            )
-            for one in found.operators
-        ],
-    )
+    described: set[int] = set()
+    sections = []
+    for account in found.operators:
+        parts = [(label, text) for label, text in list_parts(account, described) if label not in TABLED]
+        earlier, later = find_slots_beside(session, app, account)
+        links = (link_beside(app, account.operator, earlier), link_beside(app, account.operator, later))
+        sections.append(OperatorSection(account, head(found, account), parts, *links))
+    return ExplanationView(found, sections)
 
 
-def link_beside(session: Session, app: str, account: Account, way: int) -> str | None:
-    """To the operator's slot before or after this one."""
-    from sqlalchemy import func, select
-
-    from tuner.store.models import DecisionRow as Row
-
+def find_slots_beside(session: Session, app: str, account: Account) -> tuple[float | None, float | None]:
+    """The operator's slots before and after this one."""
     if account.decision is None:
-        return None
+        return None, None
     start = account.decision.time
-    mine = select(func.max(Row.time) if way < 0 else func.min(Row.time)).where(
-        Row.application == app, Row.operator == account.operator
+    return (
+        find_decision_time(session, app, account.operator, before=start),
+        find_decision_time(session, app, account.operator, after=start),
     )
-    time = session.scalar(mine.where(Row.time < start if way < 0 else Row.time > start))
-    return None if time is None else link_explanation(app, account.operator, time)
+
+
+def link_beside(app: str, operator: str, time: float | None) -> str | None:
+    """To the operator's slot at this time."""
+    return None if time is None else link_explanation(app, operator, time)

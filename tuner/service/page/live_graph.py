@@ -10,13 +10,13 @@ import numpy as np
 from scaler.model.kernel import Floats
 from scaler.model.units import format_duration, format_response, format_share
 from sim.application import Application
-from tuner.service.page.slot_series import LATELY, Course
+from tuner.service.page.slot_series import LATELY, SlotGrid
 from tuner.views.graph import Layout, lay_out
 from tuner.views.html_document import frame_drawing
 from tuner.views.shares_chart import BAR, EDGE, GAP, LETTER, LINE, Bands, break_name, draw_edge, fold, stand
 
 
-def draw_live(shape: Application, course: Course, r_max: float) -> str:
+def draw_live(shape: Application, course: SlotGrid, r_max: float) -> str:
     """Boxes from the sources on the left to the sinks on the right."""
     names = list(course.operators)
     layout = lay_out(names, [(e.upstream, e.downstream) for e in shape.edges])
@@ -48,13 +48,13 @@ def lately(values: Floats) -> float | None:
     return math.inf if 2 * finite.size < last.size else float(finite.mean())
 
 
-def say_operator(course: Course, i: int, r_max: float) -> str:
+def say_operator(course: SlotGrid, i: int, r_max: float) -> str:
     response, busy = lately(course.response[:, i]), course.busy[i]
     took = "response time not known" if response is None else f"response time {format_response(response)}"
     return f"{course.operators[i]}: {took}, utilisation {'not known' if busy is None else format_share(busy)}"
 
 
-def draw_box(course: Course, layout: Layout, i: int, r_max: float, bands: Bands) -> str:
+def draw_box(course: SlotGrid, layout: Layout, i: int, r_max: float, bands: Bands) -> str:
     name = course.operators[i]
     x, y = stand(bands, *layout.boxes[name])
     lines = break_name(name, int((bands.box - 2 * EDGE) / LETTER))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from tuner.service.page.application_page import Rollout, make_rollout
+from tuner.store.connection import Session
+from tuner.store.events import list_events
+from tuner.store.objectives import list_objectives, load_objective
 from tuner.store.records import EventRecord, ObjectiveRecord
-
-if TYPE_CHECKING:
-    from tuner.store.connection import Session
+from tuner.store.trials import load_trial
 
 EVENTS = 500  # of the application, looked through for those of the objective
 SHOWN = ("reverted", "model", "proposed", "shadow", "canary", "full")  # keys of the evidence with a place of their own
@@ -35,9 +35,6 @@ class ObjectiveView:
 
 
 def gather_objective(session: Session, app: str, version: int) -> ObjectiveView:
-    from tuner.store.events import list_events
-    from tuner.store.objectives import list_objectives, load_objective
-    from tuner.store.trials import load_trial
 
     found = load_objective(session, app, version)
     earlier = (o for o in list_objectives(session, app) if o.version is not None and o.version < version)

@@ -1,20 +1,27 @@
-"""The database in; every application in a line, and all of them in a few figures, out."""
+"""Gather every application in a line, with its QoS, cost, roll-out, surrogate and scalers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from scaler.model.errors import BadInput
 from sim.application import Application
-from tuner.history.qos_history import Observed, load_slots, observe
+from tuner.history.qos_history import SLOT_S, Observed, load_slots, observe
+from tuner.rollout.issue_orders import find_slot
+from tuner.scenario.description import shape_of, tables_of
 from tuner.scenario.qos import QoS
+from tuner.search.search_plan import read_qos
 from tuner.service.page.time_range import SPANS, USUAL
+from tuner.store.applications import list_applications
+from tuner.store.connection import Session
+from tuner.store.decisions import find_mean_price
+from tuner.store.events import list_events
+from tuner.store.objectives import list_objectives
 from tuner.store.records import ApplicationVersion, EventRecord, ObjectiveRecord, SurrogateRecord
-
-if TYPE_CHECKING:
-    from tuner.store.connection import Session
+from tuner.store.scalers import list_scalers
+from tuner.store.surrogates import list_surrogates
 
 PAGE = 20  # applications
 NOW_S = SPANS[USUAL]  # a whole day, for load comes in days
@@ -89,7 +96,6 @@ class Overview:
 
 
 def gather_overview(session: Session, now: float, after: str = "") -> Overview:
-    from tuner.store.applications import list_applications
 
     found = [each for each in list_applications(session) if each.application > after or not after]
     lines = tuple(gather_line(session, each, now) for each in found[:PAGE])
@@ -98,9 +104,6 @@ def gather_overview(session: Session, now: float, after: str = "") -> Overview:
 
 def gather_line(session: Session, version: ApplicationVersion, now: float, observed: Observed | None = None) -> Line:
     """`observed` is of the last day, where it is known already."""
-    from tuner.store.events import list_events
-    from tuner.store.objectives import list_objectives
-    from tuner.store.surrogates import list_surrogates
 
     app, described = version.application, describe(version.document)
     objectives = list_objectives(session, app)
@@ -122,10 +125,6 @@ def gather_line(session: Session, version: ApplicationVersion, now: float, obser
 
 def describe(document: Mapping[str, Any]) -> Described:
     """Nothing of what is not written as it should be: the page shows the rest."""
-    from tuner.history.qos_history import SLOT_S
-    from tuner.rollout.issue_orders import find_slot
-    from tuner.scenario.description import shape_of, tables_of
-    from tuner.search.search_plan import read_qos
 
     shape, qos, slot_s = None, None, SLOT_S
     try:
@@ -138,17 +137,8 @@ def describe(document: Mapping[str, Any]) -> Described:
 
 def find_price_before(session: Session, app: str, objectives: list[ObjectiveRecord]) -> float | None:
     """The mean price per hour in the week before the first objective from a search that came to full use."""
-    from sqlalchemy import func, select
-
-    from tuner.store.models import DecisionRow as Row
-
     tuned = [o.created for o in objectives if o.trial_id is not None and o.state in ("full", "retired")]
-    if not tuned:
-        return None
-    began = min(tuned)
-    query = select(func.avg(Row.price)).where(Row.application == app, Row.time >= began - BEFORE_S, Row.time < began)
-    prices = [price for price in session.scalars(query.group_by(Row.operator)) if price is not None]
-    return sum(prices) if prices else None
+    return find_mean_price(session, app, min(tuned) - BEFORE_S, min(tuned)) if tuned else None
 
 
 def find_stage(objectives: list[ObjectiveRecord], now: float) -> Stage:
@@ -165,7 +155,6 @@ def find_stage(objectives: list[ObjectiveRecord], now: float) -> Stage:
 
 
 def count_alive(session: Session, app: str, operators: tuple[str, ...], since: float) -> Heard:
-    from tuner.store.scalers import list_scalers
 
     living = {scaler.operator for scaler in list_scalers(session, app, since=since)}
     return Heard(len(living & set(operators)), len(operators))

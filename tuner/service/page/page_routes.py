@@ -17,7 +17,7 @@ from tuner.service.exchange.order_board import look
 from tuner.service.page import actions, login_page
 from tuner.service.page.application_page import gather_view, read_before
 from tuner.service.page.decision_page import read_filters
-from tuner.service.page.explain_page import gather_explained
+from tuner.service.page.explain_page import gather_explanation
 from tuner.service.page.links import link_application
 from tuner.service.page.objective_page import gather_objective
 from tuner.service.page.overview_page import gather_overview
@@ -100,7 +100,7 @@ def show_explanation(request: Request, session: Reader) -> Response:
         app, operator = read_text(request, "app"), read_text(request, "operator")
         at = read_seconds(request.query_params.get("at", ""))
         with request.app.state.store.read() as database:
-            return {"view": gather_explained(database, app, at, operator, now), "app": app}
+            return {"view": gather_explanation(database, app, at, operator, now), "app": app}
 
     return answer(request, session, "explain.html", gather)
 

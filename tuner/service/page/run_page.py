@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
 from scaler.model.errors import BadInput
 from tuner.service.page.links import link_run
+from tuner.store.applications import load_version
+from tuner.store.connection import Session
+from tuner.store.objectives import list_objectives
 from tuner.store.records import ObjectiveRecord, Trial, TuningRun
-
-if TYPE_CHECKING:
-    from tuner.store.connection import Session
-    from tuner.views.tuning import Tuning
+from tuner.store.runs import load_run
+from tuner.store.trials import TrialFilter, count_trials, list_trials
+from tuner.views.tuning import Tuning, gather_tuning
+from tuner.views.tuning_page import draw_parts, write_tiles
+from tuner.views.tuning_summary import describe_run, summarise
 
 PAGE = 50
 MOST = 20_000  # trials that charts are drawn of
@@ -64,9 +67,6 @@ def read_order(query: Mapping[str, str]) -> Order:
 
 
 def gather_run(session: Session, run_id: int, order: Order) -> RunView:
-    from tuner.store.applications import load_version
-    from tuner.store.runs import load_run
-    from tuner.store.trials import TrialFilter, count_trials, list_trials
 
     run = load_run(session, run_id)
     version = load_version(session, run.application_version_id)
@@ -97,14 +97,12 @@ def gather_run(session: Session, run_id: int, order: Order) -> RunView:
 def gather(
     session: Session, app: str, run: TuningRun, document: Mapping[str, object], trials: Sequence[Trial]
 ) -> Tuning:
-    from tuner.views.tuning import gather_tuning
 
     return gather_tuning(app, run, document, trials, find_objective(session, app, trials))
 
 
 def find_objective(session: Session, app: str, trials: Sequence[Trial]) -> ObjectiveRecord | None:
     """What the run led to."""
-    from tuner.store.objectives import list_objectives
 
     made = {trial.id for trial in trials}
     return next((o for o in list_objectives(session, app) if o.trial_id is not None and o.trial_id in made), None)
@@ -116,8 +114,6 @@ def write_nothing(run: TuningRun) -> Written:
 
 def write(tuning: Tuning) -> Written:
     """The parts of the report that `tuner report --html` writes."""
-    from tuner.views.tuning_page import draw_parts, write_tiles
-    from tuner.views.tuning_summary import describe_run, summarise
 
     return write_tiles(tuning), summarise(tuning), describe_run(tuning), draw_parts(tuning)
 

@@ -1,6 +1,6 @@
-"""An application's decisions in a stretch of time in; what its charts and its graph are drawn from out.
+"""Lay an application's decisions out on a grid of slots, for its charts and its graph.
 
-Notation: T slots of the stretch, whether or not anybody reported in them; M operators; N node types.
+Notation: T slots of the time range, whether or not any operator reported in them; M operators; N node types.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,18 +18,17 @@ from sim.application import Application, paths
 from tuner.history.qos_history import Observed, load_slots, observe
 from tuner.scenario.qos import QoS
 from tuner.service.page.time_range import Window
-
-if TYPE_CHECKING:
-    from tuner.store.connection import Session
+from tuner.store.connection import Session
+from tuner.store.decisions import find_utilisations, list_changes
 
 LATELY = 60  # slots that "now" means
-MOST_REPLICAS = 1_000_000  # of a node type: more is no count
-MOST = 100_000  # decisions that are read for charts; of a longer stretch the newest
+MAX_REPLICAS = 1_000_000  # of a node type: more is no count
+MAX_DECISIONS = 100_000  # decisions that are read for charts; of a longer stretch the newest
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Course:
-    """What was seen on a grid of all slots; NaN where nothing was."""
+class SlotGrid:
+    """Observations on a grid of all slots; NaN where there is none."""
 
     start: float
     slot_s: float
@@ -39,8 +38,8 @@ class Course:
     response: Floats  # [T, M]
     bound: Floats  # [T, M]
     slowest: Floats  # [T] of the slowest path
-    actual: Floats  # [T, M, N] replicas
-    wanted: Floats  # [T, M, N] replicas that there would be, had every recommendation been followed at once
+    actual: Floats  # [T, M, N] replicas that ran
+    wanted: Floats  # [T, M, N] replicas that every recommendation would have led to at once
     busy: tuple[float | None, ...]  # [M] mean utilisation in the last slots
     observed: Observed
     entries: tuple[int, ...]  # the operators that nothing feeds
@@ -50,17 +49,19 @@ class Course:
         return bool(np.isfinite(self.rate).any() or np.isfinite(self.actual).any())
 
 
-def load_course(session: Session, app: str, shape: Application, qos: QoS, window: Window, slot_s: float) -> Course:
+def load_grid(session: Session, app: str, shape: Application, qos: QoS, window: Window, slot_s: float) -> SlotGrid:
     operators = tuple(operator.name for operator in shape.operators)
-    since = max(window.since, window.until - slot_s * (MOST // max(1, len(operators))))
+    since = max(window.since, window.until - slot_s * (MAX_DECISIONS // max(1, len(operators))))
     window = Window(since, window.until)
     start = math.floor(since / slot_s) * slot_s
     count = max(1, math.ceil((window.until - start) / slot_s))
     slots = load_slots(session, app, operators, window.since, window.until, slot_s)
     place = np.clip(np.rint((slots.time - start) / slot_s).astype(np.int64), 0, count - 1)
     rate, response, bound = (spread(grid, place, count) for grid in (slots.rate, slots.response, slots.bound))
+    lately = max(window.since, window.until - LATELY * slot_s)
+    busy = find_utilisations(session, app, operators, lately, window.until)
     types, actual, wanted = load_replicas(session, app, operators, window, start, slot_s, count)
-    return Course(
+    return SlotGrid(
         start,
         slot_s,
         operators,
@@ -71,7 +72,7 @@ def load_course(session: Session, app: str, shape: Application, qos: QoS, window
         find_slowest(response, shape),
         actual,
         wanted,
-        load_busy(session, app, operators, window, slot_s),
+        tuple(map(busy.get, operators)),
         observe(slots, shape, qos),
         tuple(i for i, name in enumerate(operators) if all(edge.downstream != name for edge in shape.edges)),
     )
@@ -93,15 +94,8 @@ def find_slowest(response: Floats, shape: Application) -> Floats:
 def load_replicas(
     session: Session, app: str, operators: tuple[str, ...], window: Window, start: float, slot_s: float, count: int
 ) -> tuple[tuple[str, ...], Floats, Floats]:
-    """Node types, and what each operator had of them and was to have; each different document is read once."""
-    from sqlalchemy import Text, cast, select
-
-    from tuner.store.models import DecisionRow as Row
-
-    columns = (Row.time, Row.operator, cast(Row.proposed, Text), cast(Row.seen["deployment"], Text))
-    query = select(*columns).where(Row.application == app, Row.operator.in_(operators))
-    between = query.where(Row.time >= window.since, Row.time < window.until)
-    rows = session.connection().execute(between).all()
+    """Node types, and the running and recommended replicas of each operator; each different document is read once."""
+    rows = list_changes(session, app, operators, window.since, window.until)
     if not rows:
         nothing = np.full((count, len(operators), 0), math.nan)
         return (), nothing, nothing
@@ -120,7 +114,7 @@ def load_replicas(
 
 
 def lay_out(text: str | None, change: str | None, types: dict[str, int]) -> tuple[Floats, Floats]:
-    """Replicas by type [N] that there were, and that were to be; NaN where the decision does not say."""
+    """Running and recommended replicas by type [N]; NaN where the decision does not hold them."""
     stated = read_deployment(text)
     row = np.full(len(types), 0.0 if stated else math.nan)
     for name, replicas in stated:
@@ -134,7 +128,7 @@ def lay_out(text: str | None, change: str | None, types: dict[str, int]) -> tupl
 
 def read_deployment(text: str | None) -> tuple[tuple[str, float], ...]:
     """Replicas by node type, as far as they are counts."""
-    return tuple((name, float(n)) for name, n in read_counts(read_document(text)).items() if 0 <= n < MOST_REPLICAS)
+    return tuple((name, float(n)) for name, n in read_counts(read_document(text)).items() if 0 <= n < MAX_REPLICAS)
 
 
 def read_document(text: str | None) -> Any:
@@ -142,20 +136,3 @@ def read_document(text: str | None) -> Any:
         return json.loads(text) if text else None
     except ValueError:
         return None
-
-
-def load_busy(
-    session: Session, app: str, operators: tuple[str, ...], window: Window, slot_s: float
-) -> tuple[float | None, ...]:
-    """Each operator's mean utilisation over the last slots of the stretch."""
-    from sqlalchemy import select
-
-    from tuner.store.models import DecisionRow as Row
-
-    since = max(window.since, window.until - LATELY * slot_s)
-    query = select(Row.operator, Row.seen["utilisation"]).where(Row.application == app, Row.operator.in_(operators))
-    told: dict[str, list[float]] = {name: [] for name in operators}
-    for operator, value in session.execute(query.where(Row.time >= since, Row.time < window.until)):
-        if isinstance(value, int | float) and math.isfinite(value):
-            told[operator].append(float(value))
-    return tuple(sum(told[name]) / len(told[name]) if told[name] else None for name in operators)

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from scaler.model.kernel import Floats, Integers
-from tuner.service.page.slot_series import Course
+from tuner.service.page.slot_series import SlotGrid
 from tuner.simulation.columns import Columns, centres, cut, gather
 from tuner.views.course_charts import (
     MIN_COLUMNS,
@@ -23,7 +23,7 @@ from tuner.views.course_charts import (
 )
 
 
-def draw_course(course: Course, r_max: float) -> str:
+def draw_course(course: SlotGrid, r_max: float) -> str:
     """The whole application, then each operator, folded away."""
     operators = len(course.operators)
     charts = operators + 1 if operators > 1 else 1
@@ -39,7 +39,7 @@ def draw_course(course: Course, r_max: float) -> str:
     return figures
 
 
-def draw_operator(frame: Frame, course: Course, i: int, columns: int) -> str:
+def draw_operator(frame: Frame, course: SlotGrid, i: int, columns: int) -> str:
     bounds = course.bound[:, i][np.isfinite(course.bound[:, i])]
     replicas = draw_replicas(frame, course, i, columns)
     if not bounds.size:
@@ -58,7 +58,7 @@ def thin(values: Floats, columns: int) -> Columns:
     return replace(found, infinite=np.add.reduceat(np.isinf(values), cut(len(values), columns), dtype=np.int64))
 
 
-def draw_replicas(frame: Frame, course: Course, operator: int | None, columns: int) -> str:
+def draw_replicas(frame: Frame, course: SlotGrid, operator: int | None, columns: int) -> str:
     """Replicas by node type and the arrival rate, of one operator or of the whole application."""
     name = "the application" if operator is None else course.operators[operator]
     actual, wanted, rate = choose(course, operator)
@@ -70,7 +70,7 @@ def draw_replicas(frame: Frame, course: Course, operator: int | None, columns: i
     return chart_replicas(frame, at, running, thin(rate, columns), name, recommended).render()
 
 
-def choose(course: Course, operator: int | None) -> tuple[Floats, Floats, Floats]:
+def choose(course: SlotGrid, operator: int | None) -> tuple[Floats, Floats, Floats]:
     """Replicas [T, N] running and recommended, and the rate [T]; of the application, the rate of its sources."""
     if operator is not None:
         return course.actual[:, operator], course.wanted[:, operator], course.rate[:, operator]

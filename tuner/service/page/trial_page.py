@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from tuner.store.applications import load_version
+from tuner.store.connection import Session
+from tuner.store.objectives import list_objectives
 from tuner.store.records import ObjectiveRecord, Trial, TuningRun
-
-if TYPE_CHECKING:
-    from tuner.store.connection import Session
+from tuner.store.runs import load_run
+from tuner.store.trials import load_trial
+from tuner.views.tuning import numbers, table
 
 MEASURES = ("cost", "violations", "reconfigurations", "resources")
 
@@ -28,11 +31,6 @@ class TrialView:
 
 
 def gather_trial(session: Session, trial_id: int) -> TrialView:
-    from tuner.store.applications import load_version
-    from tuner.store.objectives import list_objectives
-    from tuner.store.runs import load_run
-    from tuner.store.trials import load_trial
-    from tuner.views.tuning import numbers, table
 
     trial = load_trial(session, trial_id)
     run = load_run(session, trial.run_id)

@@ -60,11 +60,12 @@
   function style(line, tint) { // a series as uPlot has it
     const paint = tint(line.colour), soft = `${paint}48`, dots = ["dot", "square", "tick"].includes(line.look);
     const shown = { label: line.label, stroke: paint, scale: line.right ? "right" : "left", points: { show: false },
-      width: line.width ?? 1.5, value: (u, value, i, at) => at == null ? NONE : formatNumber(line.raw[at]) };
+      width: line.width ?? 1.5, value: (u, value, i, at) => at == null ? NONE
+        : line.look === "band" && line.raw[at] != null ? `${formatNumber(line.low[at])} to ${formatNumber(line.raw[at])}` : formatNumber(line.raw[at]) };
     if (line.dashed) shown.dash = [6, 4];
     if (line.look === "steps" || line.look === "area") shown.paths = uPlot.paths.stepped({ align: 1 });
     if (line.look === "area" || line.look === "band") Object.assign(shown, { fill: line.look === "area" ? soft : undefined, width: line.look === "area" ? 1 : 0 });
-    if (line.look === "band") shown.legendFill = soft;
+    if (line.look === "band" || line.look === "area") shown.legendFill = soft;
     if (line.look === "edge") Object.assign(shown, { width: 0, class: "edge" });
     if (line.look === "strip") Object.assign(shown, { scale: "strip", paths: () => null, legendFill: paint });
     if (dots) Object.assign(shown, { paths: () => null, width: 0, legendFill: paint,
@@ -132,7 +133,7 @@
       series: [{ label: chart.across.label || "at", value: (u, value, i, at) => at == null ? NONE : place(value) },
         ...lines.map((line) => style(line, tint))],
       bands: bands.map((band) => ({ series: band.series, fill: `${tint(band.tint)}48` })),
-      legend: { show: chart.legend, markers: { fill: (u, i) => u.series[i].legendFill ?? u.series[i]._fill ?? null } },
+      legend: { show: chart.legend, markers: { fill: (u, i) => u.series[i].legendFill ?? null } },
       cursor: { sync: chart.group ? { key: chart.group, scales: ["x", null] } : undefined, points: { size: 6 }, y: false,
         drag: { x: true, y: false }, focus: { prox: -1 } },
       hooks: { draw: [drawStrips(lines, tint), drawUprights(chart.uprights ?? [], tint)],

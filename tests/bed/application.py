@@ -21,10 +21,10 @@ from pyspark.resource import ExecutorResourceRequests, ResourceProfile, Resource
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from scaler.timing import NODE_RESOURCE, ServiceTimer
-from tests.bed.cluster import SPEED
 from tests.bed.plan import SPEEDS, Cost, Plan, first_word, read_plan
 from tests.bed.source import Replay
 from tests.bed.truth import count_answered
+from tuner.demo.cluster import SPEED
 from tuner.pipeline.session import start_session
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""A folder and loads flow in; a whole run of the test bed, from cluster to truth, is left in the folder.
+"""Run the test bed, from cluster to truth, into a folder.
 
 python -m tests.bed.run FOLDER --loads .2 .35 .5 .65 .8 --seconds 40
 """
@@ -6,14 +6,21 @@ python -m tests.bed.run FOLDER --loads .2 .35 .5 .65 .8 --seconds 40
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
-from tests.bed.cluster import ROOT, make_environment, start_cluster, stop
-from tests.bed.plan import Plan, write_plan
+from tests.bed.plan import SPEEDS, Plan, write_plan
 from tests.bed.truth import write_truth
+from tuner.demo.cluster import ROOT, Worker, make_environment, start_cluster
+
+WORKERS = (
+    Worker("127.0.0.2", "small", SPEEDS["small"]),
+    Worker("127.0.0.3", "large", SPEEDS["large"]),
+)
 
 
 def run_bed(folder: Path, plan: Plan, patience: float = 300.0) -> None:
@@ -21,7 +28,7 @@ def run_bed(folder: Path, plan: Plan, patience: float = 300.0) -> None:
     folder = folder.absolute()
     folder.mkdir(parents=True, exist_ok=True)
     write_plan(plan, folder / "plan.json")
-    with start_cluster(folder / "cluster") as master:
+    with start_cluster(folder / "cluster", WORKERS) as master:
         run_driver(master, folder, plan.levels()[-1][1] + patience)
 
 
@@ -39,6 +46,16 @@ def run_driver(master: str, folder: Path, seconds: float) -> None:
             raise RuntimeError(f"the driver of the bed failed:\n{log.read_text(errors='replace')[-4000:]}")
     finally:
         stop(driver)
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """End a process that leads a group: SIGTERM first, so that it can end its children, and then the whole group."""
+    process.terminate()
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(10)
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 def main() -> None:

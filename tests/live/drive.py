@@ -27,8 +27,8 @@ from scaler.acting.gateway import Gateway
 from scaler.acting.profiles import Pinned, join, pin
 from scaler.model.errors import Retry
 from tests.bed.application import profile_of
-from tests.bed.cluster import SPEED
 from tests.bed.plan import SPEEDS, TEXT
+from tuner.demo.cluster import SPEED
 from tuner.pipeline.session import start_session
 
 if TYPE_CHECKING:

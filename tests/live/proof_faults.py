@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from tests.bed.cluster import stop
+from tests.bed.run import stop
 from tuner.demo.cluster import ROOT, Worker, make_environment, wait_for, write_worker
 from tuner.demo.manager_process import make_tokens
 

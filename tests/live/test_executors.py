@@ -18,10 +18,11 @@ from scaler.acting.gateway import Executor, Gateway, Stage
 from scaler.acting.loans import OFTEN, UNUSED_S, Loans
 from scaler.acting.profiles import Pinned
 from scaler.model.errors import BadInput, Retry
-from tests.bed.cluster import ROOT, Worker, find_page, make_environment, start_cluster, stop
 from tests.bed.plan import SPEEDS
+from tests.bed.run import stop
 from tests.live.test_quota import describe, serve
 from tests.live.wait import await_true
+from tuner.demo.cluster import ROOT, Worker, find_page, make_environment, start_cluster
 
 WORKERS = (
     Worker("127.0.0.2", "small", SPEEDS["small"], cores=3, memory="1600m"),

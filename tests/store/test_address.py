@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from scaler.model.errors import BadInput
+from tuner.cli.settings import read_settings
 from tuner.store.address import parse_address
 from tuner.store.connection import Store, open_store
 
@@ -27,14 +28,12 @@ def test_addresses_that_are_none(text_: str, sentence: str) -> None:
     assert "hunter2" not in str(refused.value)
 
 
-def test_the_default_is_in_the_users_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    open_store().close()
+def test_the_default_is_in_the_users_folder(tmp_path: Path) -> None:
+    open_store(read_settings({"XDG_DATA_HOME": str(tmp_path)}).find_database(None)).close()
     assert (tmp_path / "stream-scaler" / "tuner.db").exists()
     (tmp_path / "file").touch()
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "file"))
     with pytest.raises(BadInput, match=r"there can be no folder .*; name another file: --store"):
-        open_store()
+        open_store(read_settings({"XDG_DATA_HOME": str(tmp_path / "file")}).find_database(None))
 
 
 def test_no_secret_is_shown() -> None:

@@ -33,6 +33,7 @@ from tuner.rollout.registration import register_application
 from tuner.scenario.describe import describe_application
 from tuner.scenario.description import format_description, read_description, shape_of, tables_of
 from tuner.scenario.scenario import make_infrastructure, make_qos
+from tuner.store.address import DatabaseAddress
 from tuner.store.applications import list_applications, list_versions, load_application
 from tuner.store.connection import Session, open_store
 from tuner.store.objectives import find_full_objective, list_objectives
@@ -51,7 +52,7 @@ from tuner.views.plain import tame
 @click.option("--eta-r", type=float, help=f"{eta_r_help} (default: the one in FILE, else 0.1).")
 @store_option
 def add(
-    app: str, file: Path, r_max: float | None, eta_v: float | None, eta_r: float | None, address: str | None
+    app: str, file: Path, r_max: float | None, eta_v: float | None, eta_r: float | None, address: DatabaseAddress
 ) -> None:
     """Store FILE as the newest description of APP.
 
@@ -96,7 +97,7 @@ def describe_change(before: ApplicationVersion | None, kept: ApplicationVersion)
 )
 @json_option
 @store_option
-def show(app: str, number: int | None, toml: Path | None, as_json: bool, address: str | None) -> None:
+def show(app: str, number: int | None, toml: Path | None, as_json: bool, address: DatabaseAddress) -> None:
     """Show the description of APP, its tuning runs and its objectives."""
     with closing(open_store(address)) as store, store.read() as session:
         version = load_application(session, app, number)
@@ -166,7 +167,7 @@ def describe_objective(objective: Any) -> dict[str, Any] | None:
 @click.command("list", epilog="\b\nExamples:\n  tuner app list\n  tuner app list --json | jq '.[].name'")
 @json_option
 @store_option
-def list_all(as_json: bool, address: str | None) -> None:
+def list_all(as_json: bool, address: DatabaseAddress) -> None:
     """List the applications and their tuning runs."""
     with closing(open_store(address)) as store, store.read() as session:
         tallies = count_trials_by_application(session)

@@ -1,4 +1,4 @@
-"""`tuner compare`: a plan, or the published settings, in; every policy in every setting as table, JSON, page out."""
+"""`tuner compare`: benchmark policies over a plan or the published settings; a table, JSON or a page."""
 
 from __future__ import annotations
 

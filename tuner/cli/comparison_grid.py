@@ -1,4 +1,4 @@
-"""A comparison in, its table on the terminal out: in several parts where one would be too wide."""
+"""Print a comparison of policies as a table, in several parts where one would be too wide."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ import click
 from scaler.model.errors import BadInput
 from tuner.cli.options import file_type, parse_span, store_option
 from tuner.cli.progress_bar import show_progress
+from tuner.store.address import DatabaseAddress
 from tuner.store.checkup import check_store
 from tuner.store.connection import Store, connect_unprepared, open_store, upgrade_store
 from tuner.store.export import check_target, count_rows, export_store
@@ -24,7 +25,7 @@ WRONG = 1
 
 @click.command(epilog="\b\nExample:\n  tuner db upgrade --store postgresql://tuner@localhost/tuner")
 @store_option
-def upgrade(address: str | None) -> None:
+def upgrade(address: DatabaseAddress) -> None:
     """Upgrade the tables to the schema of this program.
 
     Any command upgrades a SQLite file when it opens it. A PostgreSQL database is upgraded by this command alone, since
@@ -44,7 +45,7 @@ def upgrade(address: str | None) -> None:
 @click.command(epilog="\b\nExample:\n  tuner db check && echo all well")
 @store_option
 @click.pass_context
-def check(ctx: click.Context, address: str | None) -> None:
+def check(ctx: click.Context, address: DatabaseAddress) -> None:
     """Check the database and count its rows; exit code 1 on a fault."""
     with closing(connect_unprepared(address)) as store:
         path = store.address.path
@@ -65,7 +66,7 @@ def check(ctx: click.Context, address: str | None) -> None:
 @click.command(epilog="\b\nExamples:\n  tuner db export everything.jsonl\n  tuner db export backup.db")
 @click.argument("file", type=file_type)
 @store_option
-def export(file: Path, address: str | None) -> None:
+def export(file: Path, address: DatabaseAddress) -> None:
     """Export the database to FILE (.jsonl or .db).
 
     .jsonl has a line of JSON per row, .db is a SQLite database. Others may write meanwhile: the file shows one moment.
@@ -87,7 +88,7 @@ def export(file: Path, address: str | None) -> None:
 @click.argument("file", type=file_type)
 @click.option("--app", metavar="NAME", help="Name of the application (default: all).")
 @store_option
-def optuna(file: Path, app: str | None, address: str | None) -> None:
+def optuna(file: Path, app: str | None, address: DatabaseAddress) -> None:
     """Export tuning runs and trials to FILE, an Optuna journal.
 
     FILE is a new file for optuna-dashboard; a run is a study. Others may write meanwhile: the file shows one
@@ -110,7 +111,7 @@ def optuna(file: Path, app: str | None, address: str | None) -> None:
 )
 @click.option("--dry-run", is_flag=True, help="Count what would go, and delete nothing.")
 @store_option
-def prune(age: str, dry_run: bool, address: str | None) -> None:
+def prune(age: str, dry_run: bool, address: DatabaseAddress) -> None:
     """Delete rows that are older than AGE.
 
     Samples, decisions, ended tuning runs with their trials, and surrogates go. Kept whatever their age: objectives,

@@ -9,6 +9,7 @@ import click
 from tuner.cli.grid import open_console, spell
 from tuner.cli.options import TIME_FORMS, app_argument, json_option, parse_moment, store_option
 from tuner.history.explanation import explain as explain_slot
+from tuner.store.address import DatabaseAddress
 from tuner.store.connection import open_store
 from tuner.views.explanation_lines import to_lines
 from tuner.views.plain import to_json
@@ -27,7 +28,7 @@ from tuner.views.plain import to_json
 @click.option("--operator", metavar="NAME", help="Name of the operator (default: all).")
 @json_option
 @store_option
-def explain(app: str, at: float | None, operator: str | None, as_json: bool, address: str | None) -> None:
+def explain(app: str, at: float | None, operator: str | None, as_json: bool, address: DatabaseAddress) -> None:
     """Explain the decisions of APP's agents in one slot.
 
     For each operator: the observation, the estimated cost of each alternative (less is better), the guard that blocked

@@ -22,7 +22,7 @@ from tuner.pipeline.ingest import forget as forget_all
 from tuner.pipeline.ingest import ingest as take_in
 from tuner.pipeline.sample_checks import FAULTS
 from tuner.pipeline.sources import InputFile, SourceResult, detect, examine
-from tuner.store.address import find_history_folder
+from tuner.store.address import DatabaseAddress
 from tuner.store.connection import open_store
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def ingest(
     forget: bool,
     master: str,
     history: Path | None,
-    address: str | None,
+    address: DatabaseAddress,
 ) -> None:
     """Read the monitoring of a stream into samples by operator and window.
 
@@ -86,7 +86,7 @@ def ingest(
     if not watch:
         detect(*paths)  # refused before Spark is started
     with closing(open_store(address)) as store:
-        place = IngestTarget(store, app, (history or find_history_folder(store.address)).absolute(), window_s)
+        place = IngestTarget(store, app, (history or store.address.history).absolute(), window_s)
         if forget:
             forget_all(place)
         if watch:

@@ -16,6 +16,7 @@ from tuner.cli.options import app_argument, file_type, json_option, store_option
 from tuner.demo.manager_process import read_token_file
 from tuner.history.live_status import ask_status, read_status
 from tuner.history.manager_client import Manager
+from tuner.store.address import DatabaseAddress
 from tuner.store.connection import open_store
 
 
@@ -39,7 +40,7 @@ def status(
     token_file: Path | None,
     authority: Path | None,
     as_json: bool,
-    address: str | None,
+    address: DatabaseAddress,
 ) -> None:
     """Show the agents of APP: orders, replicas, decisions.
 
@@ -59,7 +60,7 @@ def status(
 
 
 def find_status(
-    app: str, manager: str | None, token_file: Path | None, authority: Path | None, address: str | None
+    app: str, manager: str | None, token_file: Path | None, authority: Path | None, address: DatabaseAddress
 ) -> dict[str, Any]:
 
     if manager is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import os
 import re
 import time
 from collections.abc import Callable
@@ -16,7 +17,8 @@ from click.shell_completion import CompletionItem
 
 from scaler.model.errors import BadInput
 from scaler.model.files import check_place
-from tuner.store.address import default_path
+from tuner.cli.settings import read_settings
+from tuner.store.address import DatabaseAddress
 from tuner.store.applications import list_names
 from tuner.store.connection import connect_unprepared
 
@@ -31,11 +33,11 @@ file_type = click.Path(path_type=Path)
 def complete_application(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Names of applications in the database as it is; none where it cannot be read at once."""
     try:
-        with closing(connect_unprepared(ctx.params.get("address") or default_path(), COMPLETION_S)) as store:
-            if store.address.path is not None and not store.address.path.exists():
-                return []
-            with store.read() as session:
-                names = list_names(session)
+        address: DatabaseAddress = ctx.params["address"]
+        if address.path is not None and not address.path.exists():
+            return []
+        with closing(connect_unprepared(address, COMPLETION_S)) as store, store.read() as session:
+            names = list_names(session)
     except Exception:  # a person who is typing is not to be shown an error
         return []
     return [CompletionItem(name) for name in names if name.startswith(incomplete)]
@@ -62,6 +64,11 @@ def parse_span(option: str, text: str) -> float:
     return float(found[1]) * UNIT_S[found[2]]
 
 
+def find_database(ctx: click.Context, parameter: click.Parameter, text: str | None) -> DatabaseAddress:
+    """The one place that reads the environment for commands."""
+    return read_settings(os.environ).find_database(text)
+
+
 def check_places(*files: Path | None) -> None:
     """Refuse files that cannot be written before the work for them is done."""
     for file in files:
@@ -82,7 +89,7 @@ def app_argument(command: F) -> F:
 
 
 store_option = click.option(
-    "--store", "address", metavar="PATH|URL", envvar="TUNER_STORE", show_envvar=True,
+    "--store", "address", metavar="PATH|URL", envvar="TUNER_STORE", show_envvar=True, callback=find_database,
     help="Database: a SQLite file or postgresql://USER@HOST/DATABASE (default ~/.local/share/stream-scaler/tuner.db).",
 )  # fmt: skip
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")

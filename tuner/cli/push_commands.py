@@ -13,6 +13,7 @@ from tuner.cli.options import app_argument, name_user, store_option
 from tuner.rollout.issue_orders import write_orders
 from tuner.rollout.push import push as push_to
 from tuner.rollout.push import roll_back as take_back
+from tuner.store.address import DatabaseAddress
 from tuner.store.applications import load_application
 from tuner.store.connection import Session, open_store
 from tuner.store.objectives import find_full_objective, list_objectives, load_objective
@@ -37,7 +38,7 @@ why_option = click.option(
 )
 @why_option
 @store_option
-def push(app: str, version: int | None, stage: str, why: str, address: str | None) -> None:
+def push(app: str, version: int | None, stage: str, why: str, address: DatabaseAddress) -> None:
     """Push objective VERSION of APP to a stage of its roll-out.
 
     VERSION is the newest proposed objective unless it is stated.
@@ -59,7 +60,7 @@ def push(app: str, version: int | None, stage: str, why: str, address: str | Non
 @app_argument
 @why_option
 @store_option
-def roll_back(app: str, why: str, address: str | None) -> None:
+def roll_back(app: str, why: str, address: DatabaseAddress) -> None:
     """Roll back the newest pushed objective of APP.
 
     That is its candidate; without one, the objective in full use, which the one before it replaces.
@@ -78,7 +79,7 @@ def roll_back(app: str, why: str, address: str | None) -> None:
 )
 @app_argument
 @store_option
-def orders(app: str, address: str | None) -> None:
+def orders(app: str, address: DatabaseAddress) -> None:
     """Print the orders of APP's agents as JSON.
 
     Orders are objective, candidate, guards and controls.

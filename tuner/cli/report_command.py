@@ -15,6 +15,7 @@ from scaler.model.errors import BadInput
 from scaler.model.files import check_place, write_whole
 from tuner.cli.grid import open_console, spell
 from tuner.cli.options import app_argument, html_option, json_option, store_option
+from tuner.store.address import DatabaseAddress
 from tuner.store.applications import load_application, load_version
 from tuner.store.connection import Session, open_store
 from tuner.store.objectives import list_objectives
@@ -38,7 +39,7 @@ from tuner.views.tuning_summary import describe_run, list_measures, summarise, w
 @click.pass_context
 @store_option
 def report(
-    ctx: click.Context, app: str, number: int | None, html: Path | None, as_json: bool, address: str | None
+    ctx: click.Context, app: str, number: int | None, html: Path | None, as_json: bool, address: DatabaseAddress
 ) -> None:
     """Report a tuning run of APP: settings, recommendation, gain.
 

@@ -1,4 +1,4 @@
-"""`tuner reproduce`: the name of a published table or figure in, ours beside it out."""
+"""`tuner reproduce`: compute a published table or figure again, beside the published one."""
 
 from __future__ import annotations
 

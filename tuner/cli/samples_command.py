@@ -20,6 +20,7 @@ from scaler.model.errors import BadInput
 from scaler.model.sample import Sample
 from tuner.cli.grid import open_console
 from tuner.cli.options import app_argument, csv_option, json_option, since_option, store_option, until_option
+from tuner.store.address import DatabaseAddress
 from tuner.store.connection import open_store
 from tuner.store.samples import count_samples, stream_samples
 
@@ -54,7 +55,7 @@ def samples(
     limit: int,
     as_json: bool,
     as_csv: bool,
-    address: str | None,
+    address: DatabaseAddress,
 ) -> None:
     """List the samples of an application, window by window.
 
@@ -72,7 +73,7 @@ def samples(
 
 
 def find_samples(
-    app: str, operators: Sequence[str], since: float | None, until: float | None, limit: int, address: str | None
+    app: str, operators: Sequence[str], since: float | None, until: float | None, limit: int, address: DatabaseAddress
 ) -> list[Sample]:
     """The newest so many, the oldest of them first; none at all is bad input."""
     with closing(open_store(address)) as store, store.read() as session:

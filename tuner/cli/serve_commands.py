@@ -35,6 +35,7 @@ from tuner.service.app import make_app, release
 from tuner.service.exchange.service_settings import Settings
 from tuner.service.serving import Listening, bind, check_listening, describe_address, make_server, names_of
 from tuner.service.serving import serve as serve_until_stopped
+from tuner.store.address import DatabaseAddress
 from tuner.store.connection import Store, open_store
 from tuner.store.records import RetuningRecord
 from tuner.store.tokens import list_tokens
@@ -90,7 +91,7 @@ HOW = "make one with: tuner token make NAME --scope report --scope read"
 @store_option
 def serve(
     host: str, port: int, tls_cert: Path | None, tls_key: Path | None, proxy: str | None, host_names: tuple[str, ...],
-    no_daemon: bool, rate: float, max_body: int, verbose: bool, address: str | None,
+    no_daemon: bool, rate: float, max_body: int, verbose: bool, address: DatabaseAddress,
 ) -> None:  # fmt: skip
     """Run the service: API, page, and retuning in the background.
 
@@ -193,7 +194,7 @@ def run(app: FastAPI, wrapped: Application, sock: socket.socket, listening: List
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else; goes with --once.")
 @store_option
-def daemon(once: bool, every: float, as_json: bool, address: str | None) -> None:
+def daemon(once: bool, every: float, as_json: bool, address: DatabaseAddress) -> None:
     """Retune the applications that are due, without the service.
 
     An application is due by its period, or when its arrival rates, service times or response times differ from those

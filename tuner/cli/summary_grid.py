@@ -1,4 +1,4 @@
-"""Standings in, their tables on the terminal out: in several parts where one would be too wide."""
+"""Print the summary of a policy benchmark as tables, in several parts where one would be too wide."""
 
 from __future__ import annotations
 

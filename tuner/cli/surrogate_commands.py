@@ -37,6 +37,7 @@ from tuner.cli.options import (
 from tuner.pipeline.selectivity import estimate_edges
 from tuner.scenario.describe import format_application
 from tuner.scenario.description import shape_of
+from tuner.store.address import DatabaseAddress
 from tuner.store.applications import load_application
 from tuner.store.connection import open_store
 from tuner.store.samples import load_samples
@@ -91,7 +92,7 @@ def fit(
     infrastructure: str | None,
     html: Path | None,
     as_json: bool,
-    address: str | None,
+    address: DatabaseAddress,
 ) -> None:
     """Fit the surrogate of APP to its samples, store it and show it."""
     check_places(html)
@@ -128,7 +129,7 @@ def show(
     toml: Path | None,
     html: Path | None,
     as_json: bool,
-    address: str | None,
+    address: DatabaseAddress,
 ) -> None:
     """Show a surrogate of APP: figures, checks, and drift since."""
     check_places(html, toml)

@@ -14,6 +14,7 @@ from tuner.cli.grid import print_grid, show_moment
 from tuner.cli.options import json_option, name_user, parse_span, store_option
 from tuner.service.access.scopes import SCOPES
 from tuner.service.access.token import make_token
+from tuner.store.address import DatabaseAddress
 from tuner.store.connection import open_store
 from tuner.store.records import Token
 from tuner.store.tokens import list_tokens, revoke_token
@@ -34,7 +35,7 @@ from tuner.store.tokens import list_tokens, revoke_token
 )
 @click.option("--expires", metavar="AGE", help="Age at which it expires: 12h, 30d, 26w (default: never).")
 @store_option
-def make(name: str, scopes: tuple[str, ...], expires: str | None, address: str | None) -> None:
+def make(name: str, scopes: tuple[str, ...], expires: str | None, address: DatabaseAddress) -> None:
     """Make a token NAME and print its secret once.
 
     The database has a digest of the secret alone.
@@ -52,7 +53,7 @@ def make(name: str, scopes: tuple[str, ...], expires: str | None, address: str |
 @click.command("list", epilog="\b\nExamples:\n  tuner token list\n  tuner token list --json | jq '.[].name'")
 @json_option
 @store_option
-def list_all(as_json: bool, address: str | None) -> None:
+def list_all(as_json: bool, address: DatabaseAddress) -> None:
     """List all tokens, revoked and expired ones too."""
     with closing(open_store(address)) as store, store.read() as session:
         rows = [describe_token(one, time.time()) for one in list_tokens(session)]
@@ -67,7 +68,7 @@ def list_all(as_json: bool, address: str | None) -> None:
 @click.command(epilog="\b\nExample:\n  tuner token revoke anna")
 @click.argument("name")
 @store_option
-def revoke(name: str, address: str | None) -> None:
+def revoke(name: str, address: DatabaseAddress) -> None:
     """Revoke the token NAME and its page sessions.
 
     They are refused within a second. The token stays on record.

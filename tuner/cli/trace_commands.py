@@ -17,6 +17,7 @@ from tuner.cli.options import app_argument, file_type, since_option, store_optio
 from tuner.pipeline.arrival_trace import Arrivals, build_arrivals, fill, find_gaps, find_sources, format_time
 from tuner.pipeline.read_marks import load_links
 from tuner.scenario.description import shape_of
+from tuner.store.address import DatabaseAddress
 from tuner.store.applications import list_applications
 from tuner.store.connection import Session, open_store
 from tuner.store.samples import load_samples
@@ -56,7 +57,7 @@ def export(
     since: float | None,
     until: float | None,
     gap: int,
-    address: str | None,
+    address: DatabaseAddress,
 ) -> None:
     """Write the arrival rates of APP to FILE.
 
@@ -83,7 +84,7 @@ def export(
 @until_option
 @store_option
 def plot(
-    app: str, html: Path, operator: tuple[str, ...], since: float | None, until: float | None, address: str | None
+    app: str, html: Path, operator: tuple[str, ...], since: float | None, until: float | None, address: DatabaseAddress
 ) -> None:
     """Plot the arrival rates of APP over time, gaps marked."""
     check_place(html)
@@ -98,7 +99,7 @@ def say_doubt(arrivals: Arrivals) -> str:
 
 
 def find_arrivals(
-    app: str, operators: Sequence[str], since: float | None, until: float | None, address: str | None
+    app: str, operators: Sequence[str], since: float | None, until: float | None, address: DatabaseAddress
 ) -> Arrivals:
     """The arrivals at the named operators, or at the sources of the application as it was described."""
     with closing(open_store(address)) as store, store.read() as session:

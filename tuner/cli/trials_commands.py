@@ -29,6 +29,7 @@ from tuner.cli.options import (
 from tuner.cli.trial_table import print_trial
 from tuner.scenario.toml_table import format_document
 from tuner.search.trial_replay import restate
+from tuner.store.address import DatabaseAddress
 from tuner.store.applications import load_application, load_version
 from tuner.store.connection import open_store
 from tuner.store.records import Trial
@@ -80,7 +81,7 @@ def trials(
     limit: int,
     as_json: bool,
     as_csv: bool,
-    address: str | None,
+    address: DatabaseAddress,
 ) -> None:
     """List the trials of APP's tuning runs.
 
@@ -104,7 +105,7 @@ def trials(
 
 
 def find_trials(
-    chosen: TrialFilter, sort: str | None, descending: bool, limit: int, address: str | None
+    chosen: TrialFilter, sort: str | None, descending: bool, limit: int, address: DatabaseAddress
 ) -> tuple[list[Trial], int]:
     """So many of the chosen trials, and how many there are."""
     with closing(open_store(address)) as store, store.read() as session:
@@ -190,7 +191,7 @@ def list_cells(trial: Trial) -> list[str]:
 @click.option("--toml", type=file_type, help="Write the scenario that replays it to this file.")
 @json_option
 @store_option
-def trial(number: int, toml: Path | None, as_json: bool, address: str | None) -> None:
+def trial(number: int, toml: Path | None, as_json: bool, address: DatabaseAddress) -> None:
     """Show one trial in full.
 
     NUMBER is the id that `tuner trials` lists. Shown are parameters, figures, and how to replay it.

@@ -38,6 +38,7 @@ from tuner.search.space.parameters import Parameters
 from tuner.search.spark_pool import open_spark_pool
 from tuner.search.tuning_run import TuningResult, resume_tuning, start_tuning
 from tuner.search.tuning_run import tune as run_tuning
+from tuner.store.address import DatabaseAddress
 from tuner.store.connection import Store, open_store
 from tuner.store.records import Trial, TuningRun
 from tuner.views.tuning_json import describe_tuning
@@ -94,7 +95,7 @@ WIDTH = 46  # of what stands before the bar
 @click.pass_context
 def tune(
     ctx: click.Context, /, app: str, resume: bool, seconds: float | None, master: str | None, html: Path | None,
-    as_json: bool, address: str | None, **asked: Any,
+    as_json: bool, address: DatabaseAddress, **asked: Any,
 ) -> None:  # fmt: skip
     """Search the latency bounds of APP's operators and its weights.
 

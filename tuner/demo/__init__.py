@@ -1,1 +1,1 @@
-"""A real cluster on this machine and a stream on it, for people to watch scalers at work: `tuner live`."""
+"""The bundled example, and a real Spark cluster on this machine with an auto-scaled stream."""

@@ -1,6 +1,6 @@
-"""Node types and a folder flow in; a running standalone Spark cluster on loopback flows out, a worker a node type.
+"""A standalone Spark cluster on loopback, with a worker of each node type.
 
-Every daemon runs under a guard (guard.py): however this process ends, they end too, and their executors with them.
+Every daemon runs under a guard (process_guard.py): however this process ends, so do they and their executors.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Worker:
 
 @contextmanager
 def start_cluster(folder: Path, workers: Sequence[Worker]) -> Iterator[str]:
-    """The address of the master of a cluster whose workers have all registered; stopped, executors too, on leaving."""
+    """Run a cluster until the block ends; its master's address, once all workers have registered."""
     folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         environment = make_environment(MASTER)
@@ -55,13 +55,13 @@ def start_cluster(folder: Path, workers: Sequence[Worker]) -> Iterator[str]:
 
 
 def find_page(folder: Path) -> str:
-    """The URL of the master's page, of a cluster that runs in this folder."""
+    """The URL of the master's page of the cluster in this folder."""
     port = wait_for(folder / f"master-{MASTER}.log", r"'MasterUI' on port ([0-9]+)")
     return f"http://{MASTER}:{port}"
 
 
 def make_environment(host: str) -> dict[str, str]:
-    """What every process of the cluster runs with: loopback alone, this Python, this tree."""
+    """The environment of every process of the cluster: loopback alone, this Python, this tree."""
     import pyspark
 
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("SPARK_", "PYSPARK_"))}
@@ -78,13 +78,13 @@ def make_environment(host: str) -> dict[str, str]:
 
 
 def start_worker(folder: Path, worker: Worker, master: str) -> AbstractContextManager[Path]:
-    """A worker that offers one resource named after its node type, for the profiles of operators to ask for."""
+    """Start a worker that offers one resource named after its node type, which operators' profiles request."""
     command, environment = write_worker(folder, worker, master)
     return start_daemon(folder, "worker", command, environment)
 
 
 def write_worker(folder: Path, worker: Worker, master: str) -> tuple[list[str], dict[str, str]]:
-    """How a worker is started, command and environment; what it reads is left in the folder."""
+    """Write the files of a worker; its command and environment."""
     name = f"{worker.node_type}-{worker.host}"
     resources = folder / f"{name}.resources.json"
     resources.write_text(json.dumps(offer(worker)))
@@ -97,7 +97,7 @@ def write_worker(folder: Path, worker: Worker, master: str) -> tuple[list[str], 
 
 
 def offer(worker: Worker) -> list[dict[str, object]]:
-    """What Spark's resources file says of it: one a core."""
+    """The entry of Spark's resources file, one address a core."""
     name = NODE_RESOURCE + worker.node_type
     addresses = [str(core) for core in range(worker.cores)]
     return [{"id": {"componentName": "spark.worker", "resourceName": name}, "addresses": addresses}]
@@ -110,7 +110,7 @@ def make_command(kind: str, options: Sequence[str], environment: Mapping[str, st
 
 @contextmanager
 def start_daemon(folder: Path, kind: str, command: Sequence[str], environment: Mapping[str, str]) -> Iterator[Path]:
-    """The log of a running daemon, which leads a process group of its own; the group is gone on leaving."""
+    """Run a daemon in a process group of its own until the block ends; its log."""
     log = folder / f"{kind}-{environment['SPARK_LOCAL_IP']}.log"
     with guarded(command, environment, log):
         yield log
@@ -119,7 +119,7 @@ def start_daemon(folder: Path, kind: str, command: Sequence[str], environment: M
 def wait_for(
     log: Path, pattern: str, seconds: float = PATIENCE_S, process: subprocess.Popen[bytes] | None = None
 ) -> str:
-    """What the pattern finds in the log, as soon as it is there; `Retry` where the process that writes it ended."""
+    """Wait until the log matches; the pattern's first group. `Retry` where the writing process ended."""
     limit = time.monotonic() + seconds
     while time.monotonic() < limit:
         over = process is not None and process.poll() is not None

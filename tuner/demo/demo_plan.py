@@ -1,10 +1,10 @@
-"""A length in minutes flows in; the demo flows out: its made trace, what a record costs, its node types, its objective.
+"""The plan of the live demo: its trace, service times, node types and objective.
 
-    operator  takes           does                                      a record costs, on a node of speedup 1
+    operator  input           work                                      service time on a node of speedup 1
     parse     lines of text   splits them into words                   125 ms
     count     words           keeps how often each came (with state)    75 ms
 
-Costs are slept, so that they are known and two cores suffice; the larger node type works faster by its environment.
+Service times are slept, so that they are known and two cores suffice; a worker's environment sets its speed.
 The rate of lines triples a quarter of the way in, and falls back a good third before the end.
 """
 
@@ -12,20 +12,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from scaler.model.kernel import Floats
 from scaler.model.nodes import NodeType
-
-if TYPE_CHECKING:
-    from scaler.model.kernel import Floats
+from scaler.model.queueing import mg1_rate_within
 
 APP = "demo"
 PARSE, COUNT = OPERATORS = ("parse", "count")
 SMALL, LARGE = NODES = (NodeType("small", 1.0, 1.0), NodeType("large", 1.8, 2.1))
 MEANS = {PARSE: 0.125, COUNT: 0.075}  # seconds
-SCV = 0.5  # squared coefficient of variation of what a record costs
+SCV = 0.5  # squared coefficient of variation of the service time
 BOUNDS = {PARSE: 4.0, COUNT: 4.0}  # seconds, on the whole response time of each
 WEIGHTS = {"perf": 0.6, "rcf": 0.03, "res": 0.37}
 K_MAX = 4
@@ -54,7 +53,7 @@ class Plan:
     on: Mapping[str, str] = field(default_factory=dict)  # operators that are kept on one node type, and on which
 
     def node_types(self, operator: str) -> list[str]:
-        """Those that it may be on."""
+        """The node types that it may use."""
         return [self.on[operator]] if operator in self.on else [node.name for node in NODES]
 
     @property
@@ -68,7 +67,7 @@ class Plan:
         return float(np.interp(second, marks, [CALM, high, high, CALM]))
 
     def pieces(self) -> list[int]:
-        """Lines of each file, one after the other."""
+        """Number of lines of each file."""
         starts = np.arange(0.0, self.seconds, PIECE_S)
         generator = np.random.default_rng(self.seed)
         return [int(generator.poisson(PIECE_S * self.rate(start + 0.5 * PIECE_S))) for start in starts]
@@ -87,7 +86,7 @@ def list_costs(operator: str) -> Floats:
 
 
 def describe(plan: Plan) -> dict[str, Any]:
-    """The application as the manager is told it: a scenario's tables."""
+    """The description of the application for the manager: a scenario's tables."""
     operators = [
         {"name": PARSE, "service_time": MEANS[PARSE], "scv": SCV, "k_max": K_MAX, "selectivity": WORDS_A_LINE},
         {"name": COUNT, "service_time": MEANS[COUNT], "scv": SCV, "k_max": K_MAX, "stateful": True},
@@ -107,7 +106,6 @@ def describe(plan: Plan) -> dict[str, Any]:
 
 def count_static() -> dict[str, int]:
     """Large replicas of each operator that serve the highest rate within its bound, were they there all the time."""
-    from scaler.model.queueing import mg1_rate_within
 
     needed = {}
     for operator, gain in ((PARSE, 1.0), (COUNT, WORDS_A_LINE)):

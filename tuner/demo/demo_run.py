@@ -1,5 +1,7 @@
-"""A length and a folder flow in; cluster, manager and stream run to the end of the replay, and what came of it flows
-out. However it ends, nothing that it started goes on."""
+"""Run cluster, manager and stream of the live demo to the end of its replay.
+
+However it ends, so does everything that it started.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ AFTER_S = 300.0  # that the driver may take beyond the replay
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What the demo is at, and what its manager knows by now."""
+    """The stage of the demo, and the decisions that its manager has."""
 
     at: str
     began: float | None = None  # when the replay did, seconds since 1970
@@ -74,7 +76,7 @@ def start_driver(
 def follow(
     driver: subprocess.Popen[bytes], manager: Manager, folder: Path, plan: Plan, show: Callable[[Progress], None]
 ) -> Progress:
-    """Until the driver says that it is done."""
+    """Poll driver and manager until the stream is done."""
     limit = time.monotonic() + plan.seconds + AFTER_S
     since: dict[str, float] = {}
     decisions: tuple[dict[str, Any], ...] = ()
@@ -96,7 +98,7 @@ def follow(
 
 
 def list_decisions(manager: Manager, known: tuple[dict[str, Any], ...]) -> tuple[dict[str, Any], ...]:
-    """The oldest first; those known before while the manager is away, for the stream goes on."""
+    """All decisions, the oldest first; those known before while the manager does not answer."""
     try:
         rows = manager.list_all("decisions")
     except (BadInput, Retry):

@@ -1,4 +1,4 @@
-"""What the demo is at flows in; a picture for a terminal flows out, or a plain line a slot where there is none."""
+"""Draw the live demo on a terminal, or print a plain line a slot where there is none."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
 
 from scaler.model.decision import ACTUATION_FAILED, BLOCKED, DRY_RUN, HELD, SCALED, Decision
 from tuner.demo.demo_plan import APP, LARGE, OPERATORS, SLOT_S, count_static
 from tuner.demo.demo_run import Progress
 from tuner.history.scene import Moment, Scene, set_scene
-
-if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
 
 LAST = 8  # decisions that are shown
 BARS = "▁▂▃▄▅▆▇█"
@@ -24,18 +26,17 @@ COLOURS = {SCALED: "green", BLOCKED: "yellow", HELD: "dim", ACTUATION_FAILED: "r
 
 @contextmanager
 def showing(console: Console) -> Iterator[Callable[[Progress], None]]:
-    """What is to be called with each progress."""
+    """The function to call with each progress."""
     if not console.is_terminal:
         yield Lines(console).show
         return
-    from rich.live import Live
 
     with Live(console=console, refresh_per_second=4, transient=True) as live:
         yield lambda progress: live.update(draw(progress, time.time()), refresh=True)
 
 
 class Lines:
-    """Each thing once, a line each."""
+    """Print each stage and decision once, a line each."""
 
     def __init__(self, console: Console) -> None:
         self.console, self.at, self.told = console, "", set[tuple[float, str]]()
@@ -90,10 +91,7 @@ def say_replicas(decision: Decision) -> str:
 
 
 def draw(progress: Progress, now: float) -> RenderableType:
-    """The whole picture."""
-    from rich.console import Group
-    from rich.panel import Panel
-    from rich.text import Text
+    """The picture of the whole demo."""
 
     scene = read_scene(progress)
     if scene is None or progress.began is None:
@@ -105,8 +103,6 @@ def draw(progress: Progress, now: float) -> RenderableType:
 
 
 def draw_operators(scene: Scene) -> RenderableType:
-    from rich.table import Table
-    from rich.text import Text
 
     table = Table(box=None, padding=(0, 2), pad_edge=False)
     for head in ("operator", "rate", "", "response", "", "replicas"):
@@ -135,15 +131,12 @@ def spark(values: list[float | None]) -> str:
 
 
 def draw_cost(scene: Scene) -> RenderableType:
-    from rich.text import Text
 
     static = scene.static_cost(count_static(), LARGE.price)
     return Text(f"\ncost so far {scene.cost:.4f}, of as many large nodes as the peak needs {static:.4f}\n")
 
 
 def draw_decisions(scene: Scene) -> RenderableType:
-    from rich.table import Table
-    from rich.text import Text
 
     table = Table(box=None, padding=(0, 2), pad_edge=False, show_header=False)
     for moment in scene.moments[-LAST:]:

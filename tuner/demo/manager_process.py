@@ -1,4 +1,4 @@
-"""An address and a token flow in; what the manager of an application answers, as documents, flows out."""
+"""Start a manager of the demo's own, with its tokens, and have it push an objective."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ from scaler.model.errors import BadInput
 from tuner.demo.cluster import ROOT, wait_for
 from tuner.demo.process_guard import guarded
 from tuner.history.manager_client import Manager
+from tuner.service.access.scopes import SCOPES
+from tuner.service.access.token import make_token
+from tuner.store.connection import open_store
 
 SCALERS, PEOPLE = "scalers", "people"  # tokens of the demo's own manager
 
 
 def pursue(manager: Manager, document: Mapping[str, Any], weights: Mapping[str, float], bounds: Mapping[str, float],
            why: str) -> None:  # fmt: skip
-    """Describe the application, and have its scalers pursue an objective made by hand."""
+    """Describe the application, and push an objective made by hand to its agents."""
     manager.ask("PUT", "", {"document": document})
     made = manager.ask("POST", "/objectives", {"weights": weights, "bounds": bounds, "why": why})
     manager.ask("POST", f"/objectives/{made['version']}/push", {"stage": "full", "why": why})
@@ -28,20 +31,17 @@ def pursue(manager: Manager, document: Mapping[str, Any], weights: Mapping[str, 
 
 @contextmanager
 def serve(folder: Path, environment: Mapping[str, str]) -> Iterator[str]:
-    """The address of a `tuner serve` of its own, on a new database; its tokens are in files of the user's alone."""
+    """Run a `tuner serve` on a new database until the block ends; its URL. Its tokens are in files of mode 0600."""
     store = folder / "manager.db"
     make_tokens(store, folder)
-    command = [sys.executable, "-c", "from tuner.cli import main; main()", "serve", "--port", "0", "--no-daemon"]
+    command = [sys.executable, "-m", "tuner", "serve", "--port", "0", "--no-daemon"]
     log = folder / "manager.log"
     with guarded([*command, "--store", str(store)], environment, log, ROOT) as process:
         yield wait_for(log, r'"url": ?"(http[^"]+)"', process=process)
 
 
 def make_tokens(address: Path, folder: Path) -> None:
-    """One for the scalers, which may report alone, and one for us."""
-    from tuner.service.access.scopes import SCOPES
-    from tuner.service.access.token import make_token
-    from tuner.store.connection import open_store
+    """Make one token for the agents, of scope report alone, and one for the demo."""
 
     with closing(open_store(address)) as store:
         for name, scopes in ((SCALERS, ("report",)), (PEOPLE, tuple(SCOPES))):

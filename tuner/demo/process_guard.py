@@ -1,4 +1,4 @@
-"""A command flows in; it runs for as long as whoever started it lives, and its exit code flows out.
+"""Run a command for as long as the process that started it lives.
 
 Run as a process of its own between the two, by its path: whoever starts it holds the other end of its input, so that
 the end of that process, by SIGKILL too, ends the command and all that it started in its group.

@@ -1,10 +1,10 @@
-"""A plan flows in; a stream of two operators runs it on a cluster with scalers attached, and its totals flow out.
+"""The driver of the live demo: a stream of two operators with agents attached.
 
-The driver of the demo, a process of its own:
+A process of its own:
 
     python -m tuner.demo.stream MASTER PAGE MANAGER TOKEN_FILE FOLDER PLAN
 
-PLAN is a `Plan` as JSON. What it is at stands in FOLDER/at.json, and its totals at the end.
+PLAN is a `Plan` as JSON. FOLDER/at.json has its stage, and its totals at the end.
 """
 
 from __future__ import annotations

@@ -11,7 +11,6 @@ from tuner.pipeline.sources import detect, examine
 from tuner.pipeline.sources.found import InputFile
 from tuner.pipeline.sources.sample_schema import SourceResult
 from tuner.retuning.context import DaemonContext
-from tuner.store.address import find_history_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,10 +21,9 @@ MASTER = "local[1]"
 
 def read_sources(context: DaemonContext, app: str, sources: Sequence[str], window_s: float) -> None:
     """Ingest what is new; Spark starts only if anything is, and stays for the next time."""
-    history = find_history_folder(context.store.address)
 
     def read(spark: SparkSession, fresh: Sequence[InputFile]) -> SourceResult:
         return examine(spark, fresh, app, False)
 
-    place = IngestTarget(context.store, app, history.absolute(), window_s)
+    place = IngestTarget(context.store, app, context.store.address.history.absolute(), window_s)
     ingest(lambda: start_session(MASTER), place, detect(*sources), read)

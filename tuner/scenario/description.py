@@ -1,5 +1,4 @@
-"""An application as a person describes it, in a TOML file, in; the document that the database keeps of it, and out of
-such a document its graph and a scenario, out.
+"""Convert application descriptions (TOML) to the JSON document in the database, and back.
 
 A document is a scenario's tables, those that were stated, in values that JSON knows: the application as operators and
 edges, node types of a file as `node` tables, dates as ISO 8601 texts. Older ones are an application alone.
@@ -36,7 +35,7 @@ Stored = Mapping[str, Any]  # of an ApplicationVersion, or under "document" of a
 
 
 def read_description(path: Path, name: str, flags: Document) -> dict[str, Any]:
-    """What to keep of the file, with flags over it; refused unless it can be simulated as it stands."""
+    """The document of a file with flags over it; refused unless it can be simulated."""
     stated = read_tables(path)
     application = build_scenario(path.stem, stated, flags, str(path)).settings[0].application
     laid = lay_over(stated, flags)
@@ -107,7 +106,7 @@ def tables_of(document: Stored, flags: Document | None = None) -> Document:
 
 
 def scenario_of(document: Stored, flags: Document | None = None, name: str = "application") -> Scenario:
-    """What a document says to simulate, with flags over it and defaults under both."""
+    """The scenario of a document, with flags over it and defaults under both."""
     shape_of(document)
     place = f"the description of {name!r}"
     stated = thaw(document)
@@ -117,5 +116,5 @@ def scenario_of(document: Stored, flags: Document | None = None, name: str = "ap
 
 
 def format_description(document: Stored) -> str:
-    """As TOML that `tuner app add` and `tuner simulate` read."""
+    """The TOML text that `tuner app add` and `tuner simulate` read."""
     return format_document(thaw(document))

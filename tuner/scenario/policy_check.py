@@ -1,4 +1,4 @@
-"""A policy and its options in; a refusal, or its compiled loop ready to run, out: both found out on a toy problem."""
+"""Check a policy's options, and compile its loop, on a toy problem."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is demanded of a stream: figures in, the same checked out."""
+"""QoS of an application: the latency bound R_max and the limits eta_V and eta_R."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What to simulate, stated in a TOML file, by flags or not at all: settings, one per policy, and seeds out.
+"""Scenarios: read what to simulate from a TOML file, flags and defaults; settings, one per policy, and seeds.
 
 Three layers of the same shape lie over each other: the defaults, the file, the flags. A layer that names another
 application, trace, infrastructure or policy replaces that table; otherwise it replaces single keys.

@@ -1,4 +1,7 @@
-"""A table of a TOML document and what may stand in it in; the one sentence that refuses it, or its text again, out."""
+"""Check tables of a TOML document against kinds of values, and format a document as TOML text.
+
+The text is for people: lists stand on one line, and tables in the order of the document (tomli-w breaks lists up).
+"""
 
 from __future__ import annotations
 

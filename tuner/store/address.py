@@ -1,9 +1,8 @@
-"""What a person names a database by in; the address that SQLAlchemy opens, and a name that hides its secrets, out."""
+"""Parse the path or URL of a database to an address that SQLAlchemy opens, and a name that hides its secrets."""
 
 from __future__ import annotations
 
-import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -22,27 +21,22 @@ class DatabaseAddress:
 
     url: URL
     shown: str
+    history: Path  # folder of the fine samples, where none is named
     path: Path | None = None  # of a SQLite file
+    own_folder: bool = False  # is made where it is missing
 
     def __repr__(self) -> str:
-        return f"Address({self.shown!r})"
+        return f"DatabaseAddress({self.shown!r})"
 
 
-def default_path() -> Path:
-    home = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
-    return home / "stream-scaler" / "tuner.db"
+def default_address(data: Path) -> DatabaseAddress:
+    """The user's own database in the folder of this program's data, which is made when the database is opened."""
+    path = data / "tuner.db"
+    return replace(describe_file(path), own_folder=True)
 
 
-def find_history_folder(address: DatabaseAddress) -> Path:
-    """The folder of the fine samples, where none is named: beside the database."""
-    path = address.path
-    return default_path().parent / "history" if path is None else path.with_name(f"{path.stem}-history")
-
-
-def parse_address(text: str | Path | None) -> DatabaseAddress:
-    """None: the default file, whose folder is made; a text without "://" is a path."""
-    if text is None:
-        return at_path(make_folder(default_path()))
+def parse_address(text: str | Path, data: Path | None = None) -> DatabaseAddress:
+    """A text without "://" is a path. A server's fine samples go into a folder of this program's data."""
     if isinstance(text, Path) or "://" not in text:
         return at_path(Path(text))
     scheme = text.partition("://")[0]
@@ -56,18 +50,17 @@ def parse_address(text: str | Path | None) -> DatabaseAddress:
             raise BadInput("the sqlite:// URL names no file; what is in memory alone is lost, so write sqlite:///PATH")
         return at_path(Path(url.database))
     if backend in ("postgresql", "postgres"):
-        return at_server(url)
+        return at_server(url, data or Path.home() / ".local" / "share" / "stream-scaler")
     raise BadInput(f"{scheme}:// is no database that this works with; it must be {FORMS}")
 
 
-def make_folder(path: Path) -> Path:
+def make_folder(path: Path) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise BadInput(
             f"there can be no folder {path.parent} ({error.strerror}); name another file: --store"
         ) from error
-    return path
 
 
 def at_path(path: Path) -> DatabaseAddress:
@@ -76,13 +69,19 @@ def at_path(path: Path) -> DatabaseAddress:
         raise BadInput(f"the database {str(path)!r} is a folder; name a file")
     if not path.absolute().parent.is_dir():
         raise BadInput(f"the database {path} cannot be made, for there is no folder {path.parent}; make it first")
-    return DatabaseAddress(URL.create("sqlite+pysqlite", database=str(path)), str(path), path)
+    return describe_file(path)
 
 
-def at_server(url: URL) -> DatabaseAddress:
+def describe_file(path: Path) -> DatabaseAddress:
+    """The fine samples go beside the database."""
+    url = URL.create("sqlite+pysqlite", database=str(path))
+    return DatabaseAddress(url, str(path), path.with_name(f"{path.stem}-history"), path)
+
+
+def at_server(url: URL, data: Path) -> DatabaseAddress:
     if find_spec("psycopg") is None:
         raise BadInput("PostgreSQL needs the package psycopg; install it with: pip install 'psycopg[binary]>=3.2'")
-    return DatabaseAddress(url.set(drivername="postgresql+psycopg"), show(url))
+    return DatabaseAddress(url.set(drivername="postgresql+psycopg"), show(url), data / "history")
 
 
 def show(url: URL) -> str:

@@ -22,7 +22,7 @@ from sqlalchemy.orm import Session as Session  # the type of transactions, for m
 
 from scaler.model.errors import BadInput, Retry
 from scaler.model.wire import read_json
-from tuner.store.address import DatabaseAddress, parse_address
+from tuner.store.address import DatabaseAddress, make_folder, parse_address
 from tuner.store.faults import TransientFault, translate_errors
 from tuner.store.json_text import write_json
 from tuner.store.schema import HEAD, read_revision, upgrade
@@ -78,14 +78,14 @@ class Store:
         self.engine.dispose()
 
 
-def open_store(text: str | Path | None = None, patience: float = PATIENCE) -> Store:
-    """The database at a path or URL (None: the user's default file), made or brought up to date where that is safe.
+def open_store(place: str | Path | DatabaseAddress, patience: float = PATIENCE) -> Store:
+    """The database at a path, a URL or an address, made or brought up to date where that is safe.
 
     A SQLite file is upgraded where it is. A PostgreSQL database that others may be using with an older program is not:
     an empty one gets its tables, an older one is refused with what to do.
     """
-    address = parse_address(text)
-    store = Store(make_engine(address, patience), address)
+    store = connect_unprepared(place, patience)
+    address = store.address
     try:
         prepare(store)
     except BaseException:
@@ -126,9 +126,11 @@ def upgrade_store(store: Store) -> tuple[str | None, str]:
             return upgrade(connection, store.address.shown)
 
 
-def connect_unprepared(text: str | Path | None = None, patience: float = PATIENCE) -> Store:
+def connect_unprepared(place: str | Path | DatabaseAddress, patience: float = PATIENCE) -> Store:
     """The database as it is, for looking at its schema or upgrading it."""
-    address = parse_address(text)
+    address = place if isinstance(place, DatabaseAddress) else parse_address(place)
+    if address.own_folder and address.path is not None:
+        make_folder(address.path)
     return Store(make_engine(address, patience), address)
 
 

@@ -31,6 +31,7 @@ from scaler.model.spark_progress import IDLE, Trigger
 from scaler.sensing.batch_history import QueryPast
 from scaler.sensing.evidence import Evidence
 from scaler.sensing.executor_usage import (
+    count_final_replicas,
     count_replicas,
     estimate_running_by_type,
     find_lost_replicas,
@@ -105,9 +106,7 @@ def evaluate(evidence: Evidence) -> Reading:
         service_sum=timed.service_sum if timed.service_n else None,
         service_squares=timed.service_squares if timed.service_n else None,
         replicas=None if executors is None else count_replicas(executors, slot.start, end),
-        final_replicas=None
-        if executors is None
-        else float(sum(e.slots for e in executors if e.since < end <= e.until)),
+        final_replicas=None if executors is None else count_final_replicas(executors, end),
         batches=len(done) if reported else None,
         batch_time=sum(t.duration or 0.0 for t in done) if reported else None,
         running_time=slot.running_time,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Protocol
 
 from scaler.sensing.operators import StreamOperator
 
@@ -47,9 +47,6 @@ class SlotNote:
     @property
     def message(self) -> str:
         return MESSAGES[self.code].format_map(self.data)
-
-    def to_json(self) -> dict[str, Any]:
-        return {"code": self.code.value, "message": self.message, "data": dict(self.data)}
 
 
 @dataclass(frozen=True, slots=True)

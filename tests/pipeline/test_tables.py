@@ -14,8 +14,9 @@ import pytest
 
 from scaler.model.errors import BadInput
 from scaler.model.sample import Sample
+from tests.pipeline.frames import make_frame
 from tuner.pipeline import sources
-from tuner.pipeline.sources.sample_schema import COLUMNS, make_frame
+from tuner.pipeline.sources.sample_schema import COLUMNS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,18 +16,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
+
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import StructType
 
 from scaler.model.errors import BadInput, Retry
 from tuner.pipeline.fold import INGEST, drop_repeated, identify
 from tuner.pipeline.read_marks import HistoryPart
 from tuner.pipeline.sample_checks import FAULTS, select_sound
 from tuner.pipeline.sources.sample_schema import COLUMNS, schema
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Observation, SparkSession
-    from pyspark.sql.types import StructType
 
 DAY_S = 86_400.0
 MANY_PARTS = 32
@@ -70,8 +71,6 @@ def locked(folder: Path) -> Iterator[None]:
 
 def leave_out(samples: DataFrame, known: DataFrame) -> DataFrame:
     """Without those that are known just so; a sample that is known otherwise stays, being a later version."""
-    from pyspark.sql import functions as F  # noqa: N812
-
     digest = F.xxhash64(*COLUMNS)
     place = {"same": identify(), "digest": digest}
     told = known.withColumns(place).select("operator", "evidence", "same", "digest")
@@ -81,9 +80,6 @@ def leave_out(samples: DataFrame, known: DataFrame) -> DataFrame:
 
 def write_part(judged: DataFrame, folder: Path, id: str) -> WrittenPart:
     """Write what is sound of judged samples as a part, in one pass that counts the faults too."""
-    from pyspark.sql import Observation
-    from pyspark.sql import functions as F  # noqa: N812
-
     sound = F.col("fault").isNull() | (F.col("fault") == "turned")
     start = F.when(sound, F.least("start", "end"))
     seen = Observation()
@@ -106,8 +102,6 @@ def write_part(judged: DataFrame, folder: Path, id: str) -> WrittenPart:
 
 def get_counts(seen: Observation) -> dict[str, Any]:
     """What was observed; of no row at all Spark plans the observation away, and then fails to say so."""
-    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
-
     try:
         return dict(seen.get)
     except Py4JJavaError:
@@ -126,8 +120,6 @@ def read_parts(
     until: float | None = None,
 ) -> DataFrame:
     """All samples of these parts that lie in the days from `since` to `until`, with all versions of each."""
-    from pyspark.sql import functions as F  # noqa: N812
-
     paths = [str(folder / f"part={part.id}") for part in parts]
     missing = [path for path in paths if not Path(path).is_dir()]
     if missing:
@@ -163,8 +155,6 @@ def choose_small(parts: Sequence[HistoryPart]) -> list[HistoryPart]:
 
 def join_parts(spark: SparkSession, folder: Path, parts: Sequence[HistoryPart], id: str) -> HistoryPart:
     """The same samples as one part, without the versions that no longer hold."""
-    from pyspark.sql import functions as F  # noqa: N812
-
     kept = drop_repeated(read_parts(spark, folder, parts), keep_ingest=True)
     days = kept.withColumn("day", F.date_format(F.timestamp_seconds("start"), "yyyy-MM-dd"))
     write(days.hint("rebalance", "day"), folder / f"part={id}")

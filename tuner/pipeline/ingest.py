@@ -12,7 +12,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+
+from pyspark.sql import DataFrame, SparkSession
 
 from scaler.model.errors import Retry
 from tuner.pipeline.fine_history import (
@@ -48,10 +50,7 @@ from tuner.store.marks import delete_marks, load_marks, save_marks
 from tuner.store.records import SourceMark
 from tuner.store.samples import delete_samples
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-Read = Callable[["SparkSession", Sequence[InputFile]], SourceResult]
+Read = Callable[[SparkSession, Sequence[InputFile]], SourceResult]
 Report = Callable[[str, int], None]  # what is being done, and how many of STEPS are done
 STEPS = 5
 

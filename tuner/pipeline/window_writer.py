@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
 
 from scaler.model.sample import Sample
 from tuner.store.connection import Session, Store
 from tuner.store.samples import Window, delete_windows, save_samples
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 WINDOWS_A_PASS = 50_000
 ROWS_A_BATCH = 10_000
@@ -24,8 +25,6 @@ ROWS_A_BATCH = 10_000
 
 def write_windows(folded: DataFrame, touched: DataFrame | None, window_s: float, scratch: Path) -> None:
     """The rows of a window lie together in one file."""
-    from pyspark.sql import functions as F  # noqa: N812
-
     rows = folded
     if touched is not None:
         width = F.lit(window_s)
@@ -51,8 +50,6 @@ def read_windows(scratch: Path) -> Iterator[tuple[Window, list[Sample]]]:
 
 
 def read_rows(scratch: Path) -> Iterator[dict[str, Any]]:
-    import pyarrow.parquet as pq
-
     for path in sorted(scratch.glob("*.parquet")):
         for batch in pq.ParquetFile(path).iter_batches(ROWS_A_BATCH):
             yield from batch.to_pylist()

@@ -15,20 +15,15 @@ begins, and for the whole of its duration.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as f
 
 from tuner.pipeline.sources.context import name_part
 from tuner.pipeline.sources.sample_schema import shape_frame
 
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-
 
 def order_triggers(events: DataFrame) -> DataFrame:
     """Every trigger once, with the one before it in its run, and the batch before it."""
-    from pyspark.sql import Window
-    from pyspark.sql import functions as f
-
     columns = ("query", "run", "batch", "time", "run_ms", "records", "written", "executed", "latest", "backlog")
     rows = events.where(events.kind == "progress").select("log", *columns).repartition("query", "run")
     rows = rows.dropDuplicates(["query", "run", "batch", "time"])  # where they are: partitioned by the first two
@@ -44,8 +39,6 @@ def order_triggers(events: DataFrame) -> DataFrame:
 
 
 def make_batch_samples(events: DataFrame, queries: DataFrame) -> DataFrame:
-    from pyspark.sql import functions as f
-
     named = order_triggers(events).join(f.broadcast(queries), ["log", "query"])
     triggers = named.withColumns({"evidence": f.lit("progress"), "operator": f.col("entry_operator")})
     works = f.col("executed") & f.col("run_ms").isNotNull()
@@ -88,8 +81,6 @@ def make_links(events: DataFrame, queries: DataFrame) -> DataFrame:
 
     Inside a query that is several operators, by the stages.
     """
-    from pyspark.sql import functions as f
-
     ends = events.where(events.kind == "progress").select("log", "query", "reads", "writes").distinct()
     named = ends.join(f.broadcast(queries), ["log", "query"])
     writers = named.select("application", f.col("leaving_operator").alias("upstream"), f.col("writes").alias("place"))

@@ -8,10 +8,9 @@ executors    a row an executor: its node type, how many replicas it is, since an
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +31,6 @@ def of_kind(events: DataFrame, kind: str, *columns: str) -> DataFrame:
 
 def find_queries(events: DataFrame, application: str | None) -> DataFrame:
     """Names are the first found of those told when the query started, with its progress, and with its jobs."""
-    from pyspark.sql import functions as f
 
     def name(kind: str) -> Column:
         return f.max(f.when(f.col("kind") == kind, f.col("name")))
@@ -63,8 +61,6 @@ def find_queries(events: DataFrame, application: str | None) -> DataFrame:
 
 def find_stages(events: DataFrame, queries: DataFrame) -> DataFrame:
     """As the first job has it that names the stage."""
-    from pyspark.sql import functions as f
-
     facts = f.struct("time", "query", "profile", "entry", "leaving")
     rows = of_kind(events, "stage", "stage", "time", "query", "profile", "entry", "leaving")
     stages = rows.groupBy("log", "stage").agg(f.min(facts).alias("facts")).select("log", "stage", "facts.*")
@@ -75,14 +71,10 @@ def find_stages(events: DataFrame, queries: DataFrame) -> DataFrame:
 
 def name_part(profile: str) -> Column:
     """The operator that the stages of one profile are, of a query that is several."""
-    from pyspark.sql import functions as f
-
     return f.concat("operator", f.lit("/profile"), profile)
 
 
 def find_executors(events: DataFrame) -> DataFrame:
-    from pyspark.sql import functions as f
-
     gone = f.when(f.col("kind") == "removed", f.col("time"))
     added = f.when(f.col("kind") == "executor", f.col("time"))
     rows = events.where(events.kind.isin("executor", "removed"))

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+import pyarrow as pa
 
 BATCH = 20_000
 
@@ -57,16 +56,12 @@ def ddl() -> str:
 
 
 def arrow_schema() -> pa.Schema:
-    import pyarrow as pa
-
     kinds = {"str": pa.string(), "int": pa.int64(), "bool": pa.bool_(), "list[str]": pa.list_(pa.string())}
     return pa.schema([(field.name, kinds[str(field.type).removesuffix(" | None")]) for field in fields(LogEvent)])
 
 
 def pack(events: Iterable[dict[str, Any]], shape: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Rare events, a dict each, as batches; what a dict lacks is None."""
-    import pyarrow as pa
-
     events = iter(events)
     while rows := list(islice(events, BATCH)):
         try:

@@ -7,20 +7,19 @@ these are kept on the executors, so that samples, links and notes come from the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
 
 from tuner.pipeline.sources.event import ddl
 from tuner.pipeline.sources.found import InputFile
 from tuner.pipeline.sources.log_file import FilePiece
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
-
 LEAST, MOST = 16 << 20, 128 << 20  # bytes of a plain log that a task reads: starting one costs as much as some MB
 EXPANDS = 12  # times, about, that Spark's compressed logs grow; decides only how files are shared out
 
-Reader = Callable[[FilePiece], Iterator["pa.RecordBatch"]]
+Reader = Callable[[FilePiece], Iterator[pa.RecordBatch]]
 
 
 def cut_pieces(found: Sequence[InputFile], slots: int, split: bool = True) -> list[list[FilePiece]]:
@@ -77,8 +76,6 @@ Counts = Mapping[str, Mapping[str, int]]
 
 def count_kinds(events: DataFrame) -> Counts:
     """By log and kind, how many events; of damaged lines, how many lines. A few numbers a log reach the driver."""
-    from pyspark.sql import functions as f
-
     lines = f.when(f.col("kind") == "corrupt", f.col("number")).otherwise(1)
     counts: dict[str, dict[str, int]] = {}
     for row in events.groupBy("log", "kind").agg(f.sum(lines).alias("n")).collect():

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+
+from pyspark.sql import SparkSession
 
 from scaler.model.errors import BadInput
 from tuner.pipeline.sources.batch_samples import make_batch_samples, make_links
@@ -13,9 +14,6 @@ from tuner.pipeline.sources.found import InputFile, find_gaps
 from tuner.pipeline.sources.log_file import read_piece
 from tuner.pipeline.sources.sample_schema import SourceResult
 from tuner.pipeline.sources.task_samples import make_replica_samples, make_task_samples
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 STREAMING = {"stage", "progress", "query"}
 

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
 
 from tuner.pipeline.sources import task_lines
 from tuner.pipeline.sources.codec import TruncatedStream, read_chunks
 from tuner.pipeline.sources.event import BATCH, arrow_schema, pack
 from tuner.pipeline.sources.event_lines import EVENTS, Parse, parse_task
 from tuner.pipeline.sources.task_lines import DamagedLine, cut, load, pack_tasks
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 LONGEST = 256 << 20  # bytes without the end of a line: no event is so large
 OPENING = b'{"Event":"'

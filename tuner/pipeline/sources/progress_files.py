@@ -11,9 +11,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from functools import reduce
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.error import URLError
 from urllib.request import urlopen
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
 
 from scaler.model.errors import BadInput
 from tuner.pipeline.sources.batch_samples import make_batch_samples, make_links
@@ -26,10 +29,6 @@ from tuner.pipeline.sources.found import InputFile
 from tuner.pipeline.sources.log_file import LONGEST, FilePiece, read_blocks
 from tuner.pipeline.sources.sample_schema import SourceResult
 from tuner.pipeline.sources.task_lines import DamagedLine, part
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import SparkSession
 
 TIMEOUT = 30.0  # s
 BETWEEN = re.compile(r"[\s,\[\]]*")

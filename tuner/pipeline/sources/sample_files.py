@@ -11,15 +11,16 @@ import csv
 import gzip
 from collections.abc import Mapping, Sequence
 from functools import reduce
-from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlparse
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
 
 from scaler.model.errors import BadInput
 from tuner.pipeline.sources.found import InputFile
 from tuner.pipeline.sources.sample_schema import MEASURED, SourceResult, ddl, no_links, shape_frame
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
 
 TEXTS = ("application", "operator", "key", "node_type")
 TIMES = ("start", "end", "time")
@@ -58,9 +59,6 @@ def read_header(path: str) -> tuple[str, ...]:
 
 def read_parquet_names(path: str) -> tuple[str, ...]:
     """The columns, each of a type that can hold what it must."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     try:
         schema = pq.read_schema(path)
     except (pa.ArrowException, OSError) as error:
@@ -92,8 +90,6 @@ def check_names(given: Sequence[str], path: str, application: str | None) -> Non
 
 
 def make_samples(rows: DataFrame, header: Header, application: str | None) -> DataFrame:
-    from pyspark.sql import functions as f
-
     def given(name: str) -> Column:
         return f.col(f"`{header[name].replace('`', '``')}`")
 
@@ -124,8 +120,6 @@ def read_number(text: Column) -> Column:
 
 
 def read_moment(column: Column, kind: str) -> Column:
-    from pyspark.sql import functions as f
-
     text = f.trim(column.cast("string"))
     written = (
         f.unix_micros(column.cast("timestamp") if kind.startswith("timestamp") else text.try_cast("timestamp")) / 1e6
@@ -137,8 +131,6 @@ def refuse_wrong(
     rows: DataFrame, texts: Mapping[str, Column], values: Mapping[str, Column], needed: Sequence[str]
 ) -> None:
     """The first cell that cannot be read, or is missing where it must not be, in a sentence."""
-    from pyspark.sql import functions as f
-
     wrong = f.lit(None).cast("string")
     for name, value in values.items():
         missing = texts[name].isNull() if name in needed else f.lit(False)
@@ -167,8 +159,6 @@ DAMAGED = "_damaged"
 def read_records(
     spark: SparkSession, found: Sequence[InputFile], application: str | None, strict: bool
 ) -> SourceResult:
-    from pyspark.sql import functions as f
-
     reader = spark.read.schema(f"{ddl()}, {DAMAGED} string").option("columnNameOfCorruptRecord", DAMAGED)
     lines = reader.json([file.path for file in found])
     placed = f.col("operator").isNotNull() & f.col("start").isNotNull() & f.col("end").isNotNull()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from scaler.model.sample import Sample
 
@@ -46,12 +46,6 @@ def shape_frame(frame: DataFrame, columns: dict[str, Column] | None = None) -> D
     return frame.select(*chosen)
 
 
-def make_frame(spark: SparkSession, samples: list[Sample] | None = None) -> DataFrame:
-    """A frame of these few samples; without any, the empty one."""
-    rows: list[tuple[Any, ...]] = [tuple(getattr(sample, name) for name in COLUMNS) for sample in samples or []]
-    return spark.createDataFrame(rows, schema())
-
-
 LINKS = "application string, upstream string, downstream string"
 
 
@@ -64,9 +58,6 @@ class SourceResult:
 
 def no_links(spark: SparkSession) -> DataFrame:
     return spark.createDataFrame([], LINKS)
-
-
-PLACE = ("application", "operator", "node_type")
 
 
 class ColumnBlock(NamedTuple):

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+import pyarrow as pa
 
 PREFIX = b'{"Event":"SparkListenerTaskEnd"'
 HEAD = re.compile(
@@ -123,8 +122,6 @@ def whole(value: object) -> int | None:
 
 def pack_tasks(rows: list[tuple[bytes, ...]], log: str, shape: pa.Schema) -> pa.RecordBatch:
     """Successful tasks as one batch of events; the digits become numbers here, all at once."""
-    import pyarrow as pa
-
     columns: dict[str, Any] = {
         name: pa.array(values, pa.binary()).cast(pa.string())
         for name, values in zip(COLUMNS, zip(*rows, strict=True), strict=True)

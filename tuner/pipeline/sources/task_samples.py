@@ -12,18 +12,14 @@ there. Where queries share a profile, each has all of its executors: they are wh
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
 
 from tuner.pipeline.sources.context import LogContext, of_kind
 from tuner.pipeline.sources.sample_schema import shape_frame
 
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-
 
 def make_task_samples(events: DataFrame, context: LogContext) -> DataFrame:
-    from pyspark.sql import functions as f
-
     columns = ("stage", "attempt", "task", "executor", "success", "time", "end", "run_ms")
     rows = of_kind(events, "task", *columns, "records", "shuffled", "written", "shuffle_written")
     of = f.broadcast(context.executors.select("log", "executor", "node_type"))
@@ -54,8 +50,6 @@ def make_task_samples(events: DataFrame, context: LogContext) -> DataFrame:
 
 def more(first: Column, second: Column) -> Column:
     """The first count unless it is zero or unknown."""
-    from pyspark.sql import functions as f
-
     return f.when(first > 0, first).otherwise(f.coalesce(second, first))
 
 
@@ -63,8 +57,6 @@ MINUTE = 60_000  # ms
 
 
 def make_replica_samples(events: DataFrame, context: LogContext) -> DataFrame:
-    from pyspark.sql import functions as f
-
     minutes = f.sequence(f.floor(f.col("from") / MINUTE), f.floor(f.col("to") / MINUTE))
     rows = find_stretches(events, context).where(f.col("from") < f.col("to")).withColumn("minute", f.explode(minutes))
     start = f.greatest("from", f.col("minute") * MINUTE)
@@ -84,8 +76,6 @@ def make_replica_samples(events: DataFrame, context: LogContext) -> DataFrame:
 
 def find_stretches(events: DataFrame, context: LogContext) -> DataFrame:
     """From when to when each executor works for each operator."""
-    from pyspark.sql import functions as f
-
     over = f.when(f.col("kind") == "end", f.col("time"))
     logs = events.groupBy("log").agg(f.greatest(f.max("end"), f.max("time")).alias("last"), f.max(over).alias("ended"))
     jobs = context.stages.groupBy("log", "operator", "profile", "application", "app")

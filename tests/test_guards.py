@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from scaler.agent.decide import DecisionContext, DecisionDraft, Proposal, apply_guards
 from scaler.guards import GUARDS, is_dry_run, parse_guards
-from scaler.guards.change_history import History, enter
+from scaler.guards.change_history import ChangeHistory, record_slot
 from scaler.model.decision import BLOCKED, DRY_RUN, GUARD
 from scaler.model.errors import BadInput
 from scaler.model.kernel import Floats
@@ -56,14 +56,14 @@ class Guarded:
     """A policy behind guards, with the history that an agent keeps of its changes."""
 
     def __init__(self, inner: Any, **configuration: Any) -> None:
-        self.inner, self.configuration, self.history = inner, configuration, History()
+        self.inner, self.configuration, self.history = inner, configuration, ChangeHistory()
 
     def draft(self, seen: Observation) -> DecisionDraft:
         context = DecisionContext("parse", TYPES, None, self.history, self.configuration)
         return apply_guards(context, seen, Proposal(self.inner.decide(seen), "the policy", "policy", None, TASK.k_max))
 
     def finish(self, seen: Observation, draft: DecisionDraft, done: Reconfiguration) -> None:
-        self.history = enter(self.history, seen.time, draft.proposed, done)
+        self.history = record_slot(self.history, seen.time, draft.proposed, done)
 
 
 def drive(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from scaler.agent.policy_instance import PolicyInstance, build_policy_instance
 from scaler.agent.shadow_run import Virtual
-from scaler.guards.change_history import History
+from scaler.guards.change_history import ChangeHistory
 from scaler.model.decision import Step, parse_decision
 from scaler.model.errors import BadInput
 from scaler.model.nodes import Deployment, NodeType, Reconfiguration
@@ -28,7 +28,7 @@ class Memory:
     """What belongs to the operator, whatever the objective."""
 
     names: tuple[str, ...]
-    history: History
+    history: ChangeHistory
     failed: Mapping[Reconfiguration, float]
     kept: Iterable[Transition]
     before: Observation | None
@@ -146,8 +146,8 @@ def pair_of(change: Reconfiguration) -> list[int]:
     return [change.delta, change.node_type]
 
 
-def read_history(table: Mapping[str, Any]) -> History:
-    return History(tuple(map(float, table["changes"])), int(table["wish"]), float(table["wished_since"]))
+def read_history(table: Mapping[str, Any]) -> ChangeHistory:
+    return ChangeHistory(tuple(map(float, table["changes"])), int(table["wish"]), float(table["wished_since"]))
 
 
 def write_step(step: Step) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from scaler.agent.policy_instance import PolicyInstance
 from scaler.guards import parse_guards
-from scaler.guards.change_history import History
+from scaler.guards.change_history import ChangeHistory
 from scaler.guards.dry_run import GUARD_NAME as DRY_RUN_GUARD
 from scaler.guards.guard import Guard
 from scaler.model.decision import (
@@ -60,7 +60,7 @@ class DecisionContext:
     operator: str
     names: tuple[str, ...]  # of the driver's node types
     orders: Orders | None
-    history: History
+    history: ChangeHistory
     guards: Mapping[str, Any] = field(default_factory=dict)  # the driver's own
     failed: Mapping[Reconfiguration, float] = field(default_factory=dict)  # when each change failed last
     retry_s: float = 0.0  # before a change that failed is made again

@@ -22,7 +22,7 @@ from scaler.agent.fallback import fall_back
 from scaler.agent.policy_instance import PolicyInstance, build_policy_instance
 from scaler.agent.record import write_decision
 from scaler.agent.shadow_decision import decide_in_shadow
-from scaler.guards.change_history import History, enter
+from scaler.guards.change_history import ChangeHistory, record_slot
 from scaler.model.decision import (
     DEPLOYMENT_UNKNOWN,
     FALLBACK,
@@ -82,7 +82,7 @@ class Decider:
         self.instances: dict[int, PolicyInstance] = {}
         self.last: PolicyInstance | None = None  # that led last, for its limits
         self.kept: deque[Transition] = deque(maxlen=kept)
-        self.history = History()
+        self.history = ChangeHistory()
         self.failed: dict[Reconfiguration, float] = {}  # when each change failed last
         self.latest = -math.inf  # start of the slot that was seen last
         self.before: Observation | None = None  # in the slot before, if it was seen whole
@@ -140,7 +140,7 @@ class Decider:
         if self.pending == step:
             self.pending = None
             if decision.kind != HELD or done.delta != 0:
-                self.history = enter(self.history, decision.time, step.proposed, done)
+                self.history = record_slot(self.history, decision.time, step.proposed, done)
         if done == change:
             self.failed.pop(change, None)
         elif change.delta != 0:

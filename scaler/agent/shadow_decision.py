@@ -9,7 +9,7 @@ from scaler.agent.decide import DecisionContext, decide
 from scaler.agent.policy_instance import PolicyInstance
 from scaler.agent.record import price
 from scaler.agent.shadow_run import Virtual, imagine
-from scaler.guards.change_history import enter
+from scaler.guards.change_history import record_slot
 from scaler.model.decision import ShadowDecision, count_by_name, list_changes, name_action
 from scaler.model.nodes import NodeType
 from scaler.model.policy import Observation, Transition
@@ -38,7 +38,7 @@ def decide_in_shadow(
     draft = None if seat.fault else decide(replace(context, history=virtual.history), seat, imagined)
     if draft is None:
         return None
-    history = enter(virtual.history, seen.time, draft.proposed, draft.change)
+    history = record_slot(virtual.history, seen.time, draft.proposed, draft.change)
     seat.virtual = Virtual(virtual.deployment.after(draft.change), history, imagined, draft.change)
     return ShadowDecision(
         version=seat.objective.version,

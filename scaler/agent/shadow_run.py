@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from scaler.agent.node_view import NodeView
-from scaler.guards.change_history import History
+from scaler.guards.change_history import ChangeHistory
 from scaler.model.nodes import NOTHING, Deployment, Reconfiguration
 from scaler.model.policy import Observation
 from scaler.model.queueing import mg1_response
@@ -16,7 +16,7 @@ class Virtual:
     """Where a candidate's deployment would stand by now."""
 
     deployment: Deployment
-    history: History
+    history: ChangeHistory
     before: Observation | None = None  # in this world, in the slot before; None after a gap
     done: Reconfiguration = NOTHING
 

@@ -43,7 +43,7 @@ def parse_guards(configuration: Mapping[str, Any], types: Sequence[str]) -> tupl
         for settings in list_tables(name, value):
             table = GuardOptions(name, settings, types)
             guards.append(GUARDS[name](table))
-            table.refuse_the_rest()
+            table.refuse_unknown()
     return tuple(guards)
 
 

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from scaler.guards.change_history import History
+from scaler.guards.change_history import ChangeHistory
 from scaler.guards.guard import Guard, object_to
 from scaler.guards.options import GuardOptions
 from scaler.model.decision import Objection
@@ -32,7 +32,7 @@ class BlockedHours:
 
 
 def block_hours(
-    hours: BlockedHours, proposed: Reconfiguration, seen: Observation, history: History
+    hours: BlockedHours, proposed: Reconfiguration, seen: Observation, history: ChangeHistory
 ) -> Objection | None:
     local = datetime.fromtimestamp(seen.time, hours.zone)
     if not covers(hours, local):
@@ -61,7 +61,7 @@ def read_blocked_hours(table: GuardOptions) -> Guard:
 
 def read_clock(table: GuardOptions, name: str) -> int:
     """A time of day, "00:00" to "24:00", in minutes after midnight."""
-    value = table.take(name)
+    value = table.read(name)
     hours, colon, minutes = str(value).partition(":")
     fits = colon and len(hours) == len(minutes) == 2 and (hours + minutes).isascii() and (hours + minutes).isdigit()
     if not fits or int(minutes) > 59 or int(hours) * 60 + int(minutes) > DAY_MIN:
@@ -74,14 +74,14 @@ def write_clock(minutes: int) -> str:
 
 
 def read_days(table: GuardOptions) -> frozenset[int]:
-    value: Any = table.take("days", list(DAYS))
+    value: Any = table.read("days", list(DAYS))
     if not isinstance(value, list | tuple) or not value or any(day not in DAYS for day in value):
         raise table.wrong("days", value, f"a list of {', '.join(DAYS)}")
     return frozenset(DAYS.index(day) for day in value)
 
 
 def read_zone(table: GuardOptions) -> ZoneInfo:
-    value = table.take("zone", "UTC")
+    value = table.read("zone", "UTC")
     try:
         return ZoneInfo(str(value))
     except (ValueError, OSError, LookupError) as error:  # ZoneInfoNotFoundError is a LookupError

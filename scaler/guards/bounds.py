@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from scaler.guards.change_history import History
+from scaler.guards.change_history import ChangeHistory
 from scaler.guards.guard import Guard, object_to
 from scaler.guards.options import GuardOptions
 from scaler.model.decision import Objection
@@ -37,7 +37,9 @@ class Bounds:
     by_type: tuple[tuple[str, Span], ...]  # name and span of every node type
 
 
-def stay_within(bounds: Bounds, proposed: Reconfiguration, seen: Observation, history: History) -> Objection | None:
+def stay_within(
+    bounds: Bounds, proposed: Reconfiguration, seen: Observation, history: ChangeHistory
+) -> Objection | None:
     after = seen.deployment.after(proposed)
     name, span = bounds.by_type[proposed.node_type]
     count = after.replicas[proposed.node_type]
@@ -63,7 +65,7 @@ def read_span(table: GuardOptions, part: object) -> Span:
         raise table.wrong("types", part, "a table with min and max by node type")
     inner = GuardOptions(table.guard, part, table.types)
     span = Span(inner.count("min", 0), inner.count("max", UNLIMITED))
-    inner.refuse_the_rest()
+    inner.refuse_unknown()
     check(table, span, " of a node type")
     return span
 

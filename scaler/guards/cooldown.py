@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from scaler.guards.change_history import History
+from scaler.guards.change_history import ChangeHistory
 from scaler.guards.guard import Guard, direction, object_to
 from scaler.guards.options import GuardOptions
 from scaler.model.decision import Objection
@@ -19,7 +19,9 @@ class Cooldown:
     in_s: float
 
 
-def cool_down(cooldown: Cooldown, proposed: Reconfiguration, seen: Observation, history: History) -> Objection | None:
+def cool_down(
+    cooldown: Cooldown, proposed: Reconfiguration, seen: Observation, history: ChangeHistory
+) -> Objection | None:
     wait = cooldown.out_s if proposed.delta > 0 else cooldown.in_s
     if not history.changes or seen.time - history.changes[-1] >= wait:
         return None

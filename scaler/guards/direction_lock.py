@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from scaler.guards.change_history import History
+from scaler.guards.change_history import ChangeHistory
 from scaler.guards.guard import Guard, direction, object_to
 from scaler.guards.options import GuardOptions
 from scaler.model.decision import Objection
@@ -18,7 +18,9 @@ class DirectionLock:
     only: str  # "out" or "in"
 
 
-def lock(locked: DirectionLock, proposed: Reconfiguration, seen: Observation, history: History) -> Objection | None:
+def lock(
+    locked: DirectionLock, proposed: Reconfiguration, seen: Observation, history: ChangeHistory
+) -> Objection | None:
     way = direction(proposed)
     if way == locked.only:
         return None

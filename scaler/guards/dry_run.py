@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from scaler.guards.change_history import History
+from scaler.guards.change_history import ChangeHistory
 from scaler.guards.guard import Guard, object_to
 from scaler.guards.options import GuardOptions
 from scaler.model.decision import Objection
@@ -18,7 +18,9 @@ from scaler.model.policy import Observation
 GUARD_NAME = "dry_run"
 
 
-def block_all(types: tuple[str, ...], proposed: Reconfiguration, seen: Observation, history: History) -> Objection:
+def block_all(
+    types: tuple[str, ...], proposed: Reconfiguration, seen: Observation, history: ChangeHistory
+) -> Objection:
     verb = "added" if proposed.delta > 0 else "removed"
     return object_to(GUARD_NAME, f"a replica on {types[proposed.node_type]} would have been {verb}")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from scaler.guards.change_history import MOST_CHANGES, History
+from scaler.guards.change_history import MAX_CHANGES, ChangeHistory
 from scaler.guards.guard import Guard, object_to
 from scaler.guards.options import GuardOptions
 from scaler.model.decision import Objection
@@ -19,7 +19,7 @@ class FlapBudget:
     hours: float
 
 
-def spend(budget: FlapBudget, proposed: Reconfiguration, seen: Observation, history: History) -> Objection | None:
+def spend(budget: FlapBudget, proposed: Reconfiguration, seen: Observation, history: ChangeHistory) -> Objection | None:
     spent = sum(seen.time - when < budget.hours * 3600.0 for when in history.changes)
     if spent < budget.changes:
         return None
@@ -29,5 +29,5 @@ def spend(budget: FlapBudget, proposed: Reconfiguration, seen: Observation, hist
 
 def read_flap_budget(table: GuardOptions) -> Guard:
     return partial(
-        spend, FlapBudget(table.count("changes", low=0, high=MOST_CHANGES), table.number("hours", 24.0, low=1e-3))
+        spend, FlapBudget(table.count("changes", low=0, high=MAX_CHANGES), table.number("hours", 24.0, low=1e-3))
     )

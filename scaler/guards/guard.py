@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from scaler.guards.change_history import History
+from scaler.guards.change_history import ChangeHistory
 from scaler.guards.options import GuardOptions
 from scaler.model.decision import GUARD, Objection
 from scaler.model.nodes import Reconfiguration
@@ -20,7 +20,7 @@ from scaler.model.policy import Observation
 class Guard(Protocol):
     """A check with its settings bound; it is never called for a proposal of no change."""
 
-    def __call__(self, proposed: Reconfiguration, seen: Observation, history: History, /) -> Objection | None: ...
+    def __call__(self, proposed: Reconfiguration, seen: Observation, history: ChangeHistory, /) -> Objection | None: ...
 
 
 GuardReader = Callable[[GuardOptions], Guard]

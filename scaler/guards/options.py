@@ -1,4 +1,4 @@
-"""The settings of one guard as a person wrote them (TOML, JSON): a mapping in; checked values, or one sentence, out."""
+"""Options of one guard as a person wrote them (TOML, JSON), checked one by one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MISSING: Any = object()
 
 
 class GuardOptions:
-    """Reads settings one by one and knows which were asked for."""
+    """Reads options one by one and tracks which are known, so that others can be refused."""
 
     def __init__(self, guard: str, settings: Mapping[str, Any], types: Sequence[str]) -> None:
         self.guard = guard
@@ -20,7 +20,7 @@ class GuardOptions:
         self.types = tuple(types)
         self.known: list[str] = []
 
-    def take(self, name: str, default: Any = MISSING) -> Any:
+    def read(self, name: str, default: Any = MISSING) -> Any:
         """A setting as it was written."""
         self.known.append(name)
         value = self.settings.get(name, default)
@@ -30,7 +30,7 @@ class GuardOptions:
 
     def number(self, name: str, default: Any = MISSING, low: float = 0.0, high: float = math.inf) -> float:
         """A setting that is a number in [low, high]."""
-        value = self.take(name, default)
+        value = self.read(name, default)
         if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
             upto = f" to {high:g}" if math.isfinite(high) else " upwards"
             raise self.wrong(name, value, f"a number from {low:g}{upto}")
@@ -45,14 +45,14 @@ class GuardOptions:
 
     def choice(self, name: str, choices: Sequence[str], default: Any = MISSING) -> str:
         """A setting that is one of some words."""
-        value = self.take(name, default)
+        value = self.read(name, default)
         if value not in choices:
             raise self.wrong(name, value, f"one of {', '.join(choices)}")
         return str(value)
 
     def by_type(self, name: str) -> dict[int, Any]:
         """A setting that is a table by node type, its keys turned into their numbers; empty if it is missing."""
-        value = self.take(name, {})
+        value = self.read(name, {})
         if not isinstance(value, Mapping):
             raise self.wrong(name, value, "a table by node type")
         for key in value:
@@ -63,8 +63,8 @@ class GuardOptions:
     def wrong(self, name: str, value: Any, right: str) -> BadInput:
         return BadInput(f"guard {self.guard!r}: {name!r} is {value!r}, and must be {right}")
 
-    def refuse_the_rest(self) -> None:
-        """Refuse settings that nothing asked for."""
+    def refuse_unknown(self) -> None:
+        """Refuse options that no reader knows."""
         for name in self.settings:
             if name not in self.known:
                 takes = f"it takes {', '.join(self.known)}" if self.known else "it takes none"

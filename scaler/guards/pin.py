@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from scaler.guards.change_history import History
+from scaler.guards.change_history import ChangeHistory
 from scaler.guards.guard import Guard, object_to
 from scaler.guards.options import GuardOptions
 from scaler.model.decision import Objection
@@ -19,7 +19,7 @@ class Pin:
     types: tuple[str, ...]
 
 
-def hold(pin: Pin, proposed: Reconfiguration, seen: Observation, history: History) -> Objection | None:
+def hold(pin: Pin, proposed: Reconfiguration, seen: Observation, history: ChangeHistory) -> Objection | None:
     if pin.at is None:
         return object_to("pin", "no change is allowed while it is set")
     i = proposed.node_type

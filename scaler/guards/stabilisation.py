@@ -1,11 +1,11 @@
-"""Stabilisation: a change is made once the policy has wanted it so long without a break; out quickly, in slowly."""
+"""Stabilisation: a change waits until the policy has wanted it for some time; briefly out, longer in."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
 
-from scaler.guards.change_history import History, lasting
+from scaler.guards.change_history import ChangeHistory, measure_wish
 from scaler.guards.guard import Guard, direction, object_to
 from scaler.guards.options import GuardOptions
 from scaler.model.decision import Objection
@@ -20,10 +20,10 @@ class Stabilisation:
 
 
 def stabilise(
-    settings: Stabilisation, proposed: Reconfiguration, seen: Observation, history: History
+    settings: Stabilisation, proposed: Reconfiguration, seen: Observation, history: ChangeHistory
 ) -> Objection | None:
     wait = settings.out_s if proposed.delta > 0 else settings.in_s
-    lasted = lasting(history, proposed, seen.time)
+    lasted = measure_wish(history, proposed, seen.time)
     if lasted >= wait:
         return None
     way = direction(proposed)

@@ -1,4 +1,4 @@
-"""What a policy is: a pure decision, a lesson from what was really done, a state of plain arrays.
+"""Policies: pure decisions, learning from what was really done, state as plain arrays.
 
 A policy file publishes a `Kernel`: how to prepare its state for a task, and its hot functions over that state. The
 simulator compiles the hot functions into its loop; `KernelPolicy` runs the very same ones in a Spark driver. What

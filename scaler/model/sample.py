@@ -1,4 +1,4 @@
-"""The one shape in which every source says what an operator did between two moments.
+"""Sample: what an operator did between two moments, in the one shape that every source emits.
 
 A source emits samples as fine as it knows: one a task, a micro-batch, a flush of a timer, a line of a table. `fold`
 puts them on a grid of equal windows; everything that can be added up is a sum, so that windows add up too. None means

@@ -15,7 +15,7 @@ from tests.service.heard import running
 from tests.service.made_decisions import DAY, HOUR, NOW, PAYMENTS, SLOT
 from tests.service.served import add_secret
 from tests.service.showcase import furnish
-from tuner.history.qos_history import load_slots, observe
+from tuner.history.qos_history import load_slots, measure_qos
 from tuner.scenario.description import shape_of, tables_of
 from tuner.scenario.scenario import make_qos
 from tuner.service.access.gate import make_gate
@@ -118,7 +118,7 @@ def test_shares_are_those_of_all_slots_at_once(store: Store, scrape: Scrape) -> 
     with store.read() as session:
         first = math.floor((NOW + FRESH_S - DAY) / 300.0) * 300.0
         slots = load_slots(session, "payments", tuple(PAYMENTS.rates), first)
-    seen = observe(slots, shape, make_qos(tables_of(document)["qos"]))
+    seen = measure_qos(slots, shape, make_qos(tables_of(document)["qos"]))
     for _ in range(2):  # the second time out of what is kept
         samples = scrape.look()
         assert value(samples, "tuner_violated_slots_ratio", application="payments", span="1d") == seen.violations

@@ -15,7 +15,7 @@ from scaler.model.task import Weights
 from tests.service.browsed import Seen, Site, browsing
 from tests.service.made_decisions import CLICKS, DAY, NOW
 from tests.service.showcase import WHY, furnish
-from tuner.history.qos_history import load_slots, observe
+from tuner.history.qos_history import load_slots, measure_qos
 from tuner.service.page.decision_page import PAGE
 from tuner.service.page.links import link_explanation
 from tuner.service.page.overview_page import describe
@@ -94,7 +94,7 @@ def test_the_overview_says_how_each_application_stands(site: Site) -> None:
         assert described.shape is not None
         assert described.qos is not None
         slots = load_slots(session, "fraud scores", ("features", "score"), NOW - DAY, NOW)
-        seen = observe(slots, described.shape, described.qos)
+        seen = measure_qos(slots, described.shape, described.qos)
     assert seen.violations is not None
     assert f"{100 * seen.violations:.3g} % 5 % allowed" in page.said
     for told in ("canary objective 3", "2 in full use", "rolled back objective 2", "1 of 2", "62 % off", WHY):

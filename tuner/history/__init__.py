@@ -1,1 +1,1 @@
-"""Why a scaler did what it did: what is kept of a slot in; what was seen, weighed, blocked and pursued out."""
+"""History of decisions and QoS, and explanations of them as data."""

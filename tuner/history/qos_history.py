@@ -1,4 +1,4 @@
-"""Decisions that scalers reported in; how well an application kept to its QoS, and at what price, slot by slot, out.
+"""Measure how far an application met its QoS, and at what price, slot by slot, from reported decisions.
 
 An answer along a path takes as long as the operators on it together. A slot is known to be violated as soon as the
 known part of a path exceeds the path's bound, and known to be kept only when all operators on every path are known:
@@ -22,7 +22,7 @@ from tuner.scenario.qos import QoS
 from tuner.store.connection import Session
 from tuner.store.decisions import SlotRow, list_slot_figures
 
-KEPT, BROKEN, UNKNOWN = 0, 1, -1
+WITHIN, VIOLATED, UNKNOWN = 0, 1, -1
 SLOT_S = 60.0
 
 
@@ -42,7 +42,7 @@ class Slots:
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
+class QosFigures:
     """Shares of the slots of which it is known; None where it is known of none."""
 
     slots: int  # in which any operator reported
@@ -88,9 +88,9 @@ def put_in(column: Sequence[float | None], shape: tuple[int, int], t: Integers, 
     return grid
 
 
-def judge_slots(slots: Slots, application: Application, qos: QoS) -> Integers:
+def find_violations(slots: Slots, application: Application, qos: QoS) -> Integers:
     """Whether each slot [T] kept every path within its bound: KEPT, BROKEN or UNKNOWN."""
-    verdict = np.full(slots.time.size, KEPT, dtype=np.int64)
+    verdict = np.full(slots.time.size, WITHIN, dtype=np.int64)
     column = {name: i for i, name in enumerate(slots.operators)}
     names = [operator.name for operator in application.operators]
     for path in paths(application):
@@ -98,8 +98,8 @@ def judge_slots(slots: Slots, application: Application, qos: QoS) -> Integers:
         parts = slots.response[:, [column[names[i]] for i in path]]
         broken = np.nansum(parts, axis=1) > limit
         unknown = np.isnan(parts).any(axis=1) & ~broken
-        verdict[unknown & (verdict == KEPT)] = UNKNOWN
-        verdict[broken] = BROKEN
+        verdict[unknown & (verdict == WITHIN)] = UNKNOWN
+        verdict[broken] = VIOLATED
     return verdict
 
 
@@ -113,15 +113,15 @@ def sum_prices(slots: Slots) -> Floats:
     return np.asarray(slots.price.sum(axis=1))
 
 
-def observe(slots: Slots, application: Application, qos: QoS) -> Observed:
+def measure_qos(slots: Slots, application: Application, qos: QoS) -> QosFigures:
     """All of these slots in a few figures."""
-    verdict, price = judge_slots(slots, application, qos), sum_prices(slots)
+    verdict, price = find_violations(slots, application, qos), sum_prices(slots)
     known = verdict != UNKNOWN
     told = slots.kind != ""
     priced = price[~np.isnan(price)]
-    return Observed(
+    return QosFigures(
         slots=int(slots.time.size),
-        violations=float((verdict[known] == BROKEN).mean()) if known.any() else None,
+        violations=float((verdict[known] == VIOLATED).mean()) if known.any() else None,
         reconfigurations=float(find_changes(slots).mean()) if slots.time.size else None,
         price=float(priced.mean()) if priced.size else None,
         held=float((slots.kind[told] == "HELD").mean()) if told.any() else None,

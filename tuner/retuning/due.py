@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from scaler.model.queueing import mg1_response
-from tuner.history.qos_history import BROKEN, UNKNOWN, find_changes, judge_slots, load_slots
+from tuner.history.qos_history import UNKNOWN, VIOLATED, find_changes, find_violations, load_slots
 from tuner.retuning.state import Cause, RetuningState
 from tuner.rollout.betting import exceeds, share_of
 from tuner.rollout.issue_orders import find_slot
@@ -109,8 +109,8 @@ def find_missed_qos(session: Session, app: str, since: float, alpha: float) -> C
     document = load_application(session, app).document
     shape, qos = shape_of(document), read_qos(tables_of(document))
     slots = load_slots(session, app, tuple(o.name for o in shape.operators), since, math.inf, find_slot(document))
-    verdict = judge_slots(slots, shape, qos)
-    broken, moved = verdict[verdict != UNKNOWN] == BROKEN, find_changes(slots)
+    verdict = find_violations(slots, shape, qos)
+    broken, moved = verdict[verdict != UNKNOWN] == VIOLATED, find_changes(slots)
     if exceeds(broken, qos.eta_v, alpha / 2.0):
         return Cause("qos", f"R_max was broken in {share_of(broken):.1%} of {broken.size} slots since it was tuned, "
                       f"where {qos.eta_v:.1%} is allowed")  # fmt: skip

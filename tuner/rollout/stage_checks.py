@@ -21,8 +21,16 @@ from numpy.typing import NDArray
 from scaler.model.decision import HELD
 from scaler.model.kernel import Floats
 from sim.application import Application
-from tuner.history.qos_history import BROKEN as SLOT_BROKEN
-from tuner.history.qos_history import UNKNOWN, Slots, find_changes, judge_slots, load_slots, observe, sum_prices
+from tuner.history.qos_history import (
+    UNKNOWN,
+    VIOLATED,
+    Slots,
+    find_changes,
+    find_violations,
+    load_slots,
+    measure_qos,
+    sum_prices,
+)
 from tuner.rollout.betting import exceeds, measure_doubt, share_of
 from tuner.rollout.issue_orders import find_slot
 from tuner.rollout.retuning_settings import RetuningSettings
@@ -127,7 +135,7 @@ def find_limits(
     begun = [one.since for name, one in evidence.stages.items() if name != "proposed" and one.since is not None]
     first = float(min(begun, default=objective.changed or 0.0))
     slots = load(session, objective, scope, first - max(count, 2 * MIN_SLOTS_BEFORE) * scope.slot_s, first)
-    before, qos = observe(slots, scope.application, scope.qos), scope.qos
+    before, qos = measure_qos(slots, scope.application, scope.qos), scope.qos
     if before.known < MIN_SLOTS_BEFORE or before.violations is None or before.reconfigurations is None:
         return StageLimits(qos.eta_v, qos.eta_r)
     return StageLimits(max(qos.eta_v, before.violations), max(qos.eta_r, before.reconfigurations))
@@ -143,11 +151,11 @@ def measure_stage(
     acted = slots.version[:, columns]
     known = acted != UNKNOWN
     led = ((acted == objective.version) | ~known).all(axis=1) & known.any(axis=1)
-    verdict, price = judge_slots(slots, scope.application, scope.qos)[led], sum_prices(slots)[led]
+    verdict, price = find_violations(slots, scope.application, scope.qos)[led], sum_prices(slots)[led]
     return StageSlots(
         reported=int(slots.time.size),
         led=int(led.sum()),
-        broken=verdict[verdict != UNKNOWN] == SLOT_BROKEN,
+        broken=verdict[verdict != UNKNOWN] == VIOLATED,
         moved=find_changes(slots)[led],
         price=mean(price),
         share=1.0 if canary is None else canary.share,
@@ -175,11 +183,11 @@ def measure_shadow(
     whole = computed.all(axis=1)
     able = (slots.kind != "").all(axis=1) & (slots.kind != HELD).all(axis=1)
     virtual = replace(slots, response=response, price=price)
-    verdict = judge_slots(virtual, scope.application, scope.qos)[whole]
+    verdict = find_violations(virtual, scope.application, scope.qos)[whole]
     return StageSlots(
         reported=int((able | whole).sum()),
         led=int(whole.sum()),
-        broken=verdict[verdict != UNKNOWN] == SLOT_BROKEN,
+        broken=verdict[verdict != UNKNOWN] == VIOLATED,
         moved=np.logical_or.reduce(moved, axis=1)[whole],
         price=mean(sum_prices(virtual)[whole]),
         real=mean(sum_prices(slots)[whole]),

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sim.application import Application
-from tuner.history.qos_history import BROKEN, UNKNOWN, find_changes, judge_slots, load_slots
+from tuner.history.qos_history import UNKNOWN, VIOLATED, find_changes, find_violations, load_slots
 from tuner.scenario.qos import QoS
 from tuner.store.connection import Session
 from tuner.store.monitoring import count_by_stretch
@@ -98,12 +98,12 @@ def add_up(session: Session, watched: Watched, begin: int, end: int, counts: Map
     size = watched.stretch_s
     names = tuple(operator.name for operator in watched.application.operators)
     slots = load_slots(session, watched.name, names, begin * size, end * size, watched.slot_s)
-    verdict, changed = judge_slots(slots, watched.application, watched.qos), find_changes(slots)
+    verdict, changed = find_violations(slots, watched.application, watched.qos), find_changes(slots)
     stretch = np.floor(slots.time / size + 1e-9).astype(np.int64)
     found = {}
     for i in range(begin, end):
         mine = stretch == i
         known = verdict[mine] != UNKNOWN
-        broken = int((verdict[mine] == BROKEN).sum())
+        broken = int((verdict[mine] == VIOLATED).sum())
         found[i] = Sums(counts.get(i, 0), int(mine.sum()), int(known.sum()), broken, int(changed[mine].sum()))
     return found

@@ -8,7 +8,7 @@ from typing import Any
 
 from scaler.model.errors import BadInput
 from sim.application import Application
-from tuner.history.qos_history import SLOT_S, Observed, load_slots, observe
+from tuner.history.qos_history import SLOT_S, QosFigures, load_slots, measure_qos
 from tuner.rollout.issue_orders import find_slot
 from tuner.scenario.description import shape_of, tables_of
 from tuner.scenario.qos import QoS
@@ -67,7 +67,7 @@ class Heard:
 class Line:
     application: str
     described: Described
-    observed: Observed | None
+    observed: QosFigures | None
     before: float | None  # price per hour, before the first objective that was tuned
     stage: Stage
     surrogate: SurrogateRecord | None
@@ -102,7 +102,7 @@ def gather_overview(session: Session, now: float, after: str = "") -> Overview:
     return Overview(lines, lines[-1].application if len(found) > PAGE else None)
 
 
-def gather_line(session: Session, version: ApplicationVersion, now: float, observed: Observed | None = None) -> Line:
+def gather_line(session: Session, version: ApplicationVersion, now: float, observed: QosFigures | None = None) -> Line:
     """`observed` is of the last day, where it is known already."""
 
     app, described = version.application, describe(version.document)
@@ -110,7 +110,7 @@ def gather_line(session: Session, version: ApplicationVersion, now: float, obser
     operators = () if described.shape is None else tuple(o.name for o in described.shape.operators)
     if observed is None and described.shape is not None and described.qos is not None:
         slots = load_slots(session, app, operators, now - NOW_S, now, described.slot_s)
-        observed = observe(slots, described.shape, described.qos)
+        observed = measure_qos(slots, described.shape, described.qos)
     return Line(
         app,
         described,

@@ -15,7 +15,7 @@ import numpy as np
 from scaler.model.decision import read_counts
 from scaler.model.kernel import Floats
 from sim.application import Application, paths
-from tuner.history.qos_history import Observed, load_slots, observe
+from tuner.history.qos_history import QosFigures, load_slots, measure_qos
 from tuner.scenario.qos import QoS
 from tuner.service.page.time_range import Window
 from tuner.store.connection import Session
@@ -41,7 +41,7 @@ class SlotGrid:
     actual: Floats  # [T, M, N] replicas that ran
     wanted: Floats  # [T, M, N] replicas that every recommendation would have led to at once
     busy: tuple[float | None, ...]  # [M] mean utilisation in the last slots
-    observed: Observed
+    observed: QosFigures
     entries: tuple[int, ...]  # the operators that nothing feeds
 
     @property
@@ -73,7 +73,7 @@ def load_grid(session: Session, app: str, shape: Application, qos: QoS, window: 
         actual,
         wanted,
         tuple(map(busy.get, operators)),
-        observe(slots, shape, qos),
+        measure_qos(slots, shape, qos),
         tuple(i for i, name in enumerate(operators) if all(edge.downstream != name for edge in shape.edges)),
     )
 

@@ -49,6 +49,7 @@ class Stage:
     left: int  # tasks that are not done
     running: int  # of these
     since: float  # submitted, seconds since 1970
+    id: int = 0
 
 
 class Gateway:
@@ -213,7 +214,7 @@ def read_stage(one: Any) -> Stage:
     return Stage(
         name=str(one.name()), profile=int(one.resourceProfileId()),
         left=int(one.numTasks()) - int(one.numCompletedIndices()), running=int(one.numActiveTasks()),
-        since=submitted.get().getTime() / 1000.0 if submitted.isDefined() else 0.0,
+        since=submitted.get().getTime() / 1000.0 if submitted.isDefined() else 0.0, id=int(one.stageId()),
     )  # fmt: skip
 
 

@@ -30,6 +30,7 @@ from scaler.model.decision import (
     PROPOSED,
     REPLICA_LIMIT,
     SCALED,
+    STAGE_WAITS,
     Objection,
     describe_change,
 )
@@ -82,6 +83,14 @@ class Proposal:
 def hold(objection: Objection, reason: str = "") -> DecisionDraft:
     """Change nothing, for nothing can be decided."""
     return DecisionDraft(HELD, f"Held: {reason or objection.message}", objection.code, (objection,))
+
+
+def hold_unseen(gap: Objection, no_scale_in: Objection | None) -> DecisionDraft:
+    """Hold a slot of which too little is known, and say so where a stage that nobody runs is the cause."""
+    if no_scale_in is None or no_scale_in.code != STAGE_WAITS:
+        return hold(gap)
+    held = hold(gap, f"{gap.message}; {no_scale_in.message}")
+    return replace(held, code=STAGE_WAITS, objections=(no_scale_in, gap))
 
 
 def decide(context: DecisionContext, instance: PolicyInstance, seen: Observation) -> DecisionDraft | None:

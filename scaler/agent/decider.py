@@ -17,7 +17,16 @@ from numpy.typing import NDArray
 
 from scaler.agent.awaited import foresee, tell_awaited
 from scaler.agent.checkpoint import Memory, pack, unpack
-from scaler.agent.decide import DecisionContext, DecisionDraft, Proposal, apply_guards, decide, find_gap, hold
+from scaler.agent.decide import (
+    DecisionContext,
+    DecisionDraft,
+    Proposal,
+    apply_guards,
+    decide,
+    find_gap,
+    hold,
+    hold_unseen,
+)
 from scaler.agent.fallback import fall_back
 from scaler.agent.policy_instance import PolicyInstance, build_policy_instance
 from scaler.agent.record import write_decision
@@ -123,7 +132,11 @@ class Decider:
             self.make_context(orders), failed=self.failed, retry_s=self.again_s, no_scale_in=no_scale_in,
             barred=barred or {},
         )  # fmt: skip
-        draft = hold(gap) if gap is not None else self.draft(context, observation, now, lead, why, awaited)
+        draft = (
+            hold_unseen(gap, no_scale_in)
+            if gap is not None
+            else self.draft(context, observation, now, lead, why, awaited)
+        )
         if lead is not None and lead.fault:
             lead = None
         decision = write_decision(observation, draft, lead, shadow, self.nodes, asked, figures or SlotFigures())

@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from scaler.acting.gateway import Stage, iterate, read_stage
+from scaler.acting.loans import find_waiting
 from scaler.model.errors import BadInput
 from scaler.model.spark_progress import ENDED, IDLE, STARTED, QueryEvent, Trigger, read_progress, read_query_event
 
@@ -88,6 +90,13 @@ class Driver:
         running = self.jvm.java.util.Collections.singletonList(self.jvm.org.apache.spark.JobExecutionStatus.RUNNING)
         found = self.write(self.context.statusStore().jobsList(running))
         return found if isinstance(found, list) else []
+
+    def list_waiting_stages(self, now: float) -> list[Stage]:
+        """Stages that have waited for a while for a resource profile that no executor serves."""
+        backend = self.context.schedulerBackend()
+        ids = [name for name in iterate(backend.getExecutorIds()) if backend.isExecutorActive(name)]
+        served = {int(backend.getExecutorResourceProfileId(name)) for name in ids}
+        return find_waiting(map(read_stage, iterate(self.context.statusStore().activeStages())), served, now)
 
     def list_queries(self) -> list[Any]:
         """The JVM's active streaming queries."""

@@ -317,12 +317,14 @@ def find_completeness(
 
 
 def find_notes(slot: SlotFacts) -> tuple[SlotNote, ...]:
-    """States of the query in the slot, and each replica that was lost in it."""
+    """States of the query in the slot, each replica that was lost, and each profile that a stage waits for."""
     states = find_states(slot.past, slot.spans, slot.batches, slot.start, slot.end)
     if NoteCode.STALLED in states and is_worked_on(slot):
         states = [state for state in states if state != NoteCode.STALLED]
     lost = find_lost_replicas(slot.evidence.executors or (), slot.start, slot.end)
-    return (*map(SlotNote, states), *lost)
+    waits = {stage.profile: SlotNote(NoteCode.STAGE_WAITS, {"stage": stage.name, "profile": str(stage.profile)})
+             for stage in slot.evidence.waiting}  # fmt: skip
+    return (*map(SlotNote, states), *lost, *waits.values())
 
 
 def is_worked_on(slot: SlotFacts) -> bool:

@@ -7,7 +7,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from scaler.model.decision import BACKLOG, LIMIT, METRICS, METRICS_HELD, Objection, RecordedNote, SlotFigures
+from scaler.model.decision import (
+    BACKLOG,
+    LIMIT,
+    METRICS,
+    METRICS_HELD,
+    STAGE_WAITS,
+    Objection,
+    RecordedNote,
+    SlotFigures,
+)
 from scaler.model.nodes import Deployment, NodeType
 from scaler.model.policy import Observation
 from scaler.model.queueing import catch_up_rate
@@ -71,6 +80,9 @@ def is_whole(reading: Reading, complete: float) -> bool:
 
 def find_scale_in_objection(reading: Reading) -> Objection | None:
     """Why no replica is to be removed on what is known of the slot."""
+    for note in reading.notes:
+        if note.code == NoteCode.STAGE_WAITS:
+            return Objection(METRICS, STAGE_WAITS, note.message, dict(note.data))
     if reading.has(NoteCode.BATCH_OUTLASTS_SLOT):
         return Objection(METRICS, METRICS_HELD, "a batch outlasts the slot: what was known before is held")
     if reading.backlog is None and is_back_to_back(reading) and (reading.utilisation or 0.0) >= WORKING_UTILISATION:

@@ -19,6 +19,7 @@ class NoteCode(StrEnum):
     BATCHES_FULL = "batches_full"
     STALLED = "stalled"
     REPLICA_LOST = "replica_lost"
+    STAGE_WAITS = "stage_waits"
     BATCH_OUTLASTS_SLOT = "batch_outlasts_slot"
     REPORTED_LATE = "reported_late"
 
@@ -30,6 +31,7 @@ MESSAGES = {
     NoteCode.BATCHES_FULL: "batches took as much as they may, and left a backlog",
     NoteCode.STALLED: "the query stalled",
     NoteCode.REPLICA_LOST: "lost a replica on {node_type} ({cause})",
+    NoteCode.STAGE_WAITS: "stage {stage!r} waits for resource profile {profile}, which no executor serves",
     NoteCode.BATCH_OUTLASTS_SLOT: "a batch outlasts the slot: the reading before is held",
     NoteCode.REPORTED_LATE: "reports come after the slot: the slot before is decided about",
 }

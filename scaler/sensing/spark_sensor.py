@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from scaler.acting.gateway import Stage
 from scaler.model.spark_progress import IDLE, STARTED, QueryEvent, Trigger, read_time
 from scaler.sensing.batch_history import (
     MAX_TRIGGERS,
@@ -133,6 +134,7 @@ class SparkSensor:
             folder=folder,
             executors=executors,
             task_times=task_times,
+            waiting=self.list_waiting_stages(activity, end),
             timed=None if records is None else records.copy(start, end),
         )
 
@@ -170,6 +172,16 @@ class SparkSensor:
             return add_planned_batch(past, planned), activity
         found = attempt(lambda: find_activity(status, self.driver.list_running_jobs)) if present else None
         return past, found or QueryActivity()
+
+    def list_waiting_stages(self, activity: QueryActivity, end: float) -> tuple[Stage, ...]:
+        """Of the query's running jobs, those that no executor can run; none of a slot long over."""
+        now = self.now()
+        if activity.run is None or now - end > MAX_DELAY_S:
+            return ()
+        waiting = attempt(lambda: self.driver.list_waiting_stages(now))
+        jobs = (attempt(self.driver.list_running_jobs) or []) if waiting else []
+        own = {stage for job in jobs if job.get("jobGroup") == activity.run for stage in job.get("stageIds", ())}
+        return tuple(stage for stage in waiting or () if stage.id in own)
 
     def request_idleness(self, query: str, past: QueryPast) -> QueryPast:
         """With what the last trigger of an idle query found, which is kept like the events that Spark sends of it."""

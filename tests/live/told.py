@@ -7,6 +7,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+from scaler.acting.gateway import Stage
 from scaler.sensing.driver import IdleTrigger, PlannedBatch, QueryStatus
 from scaler.sensing.operators import StreamOperator
 from scaler.sensing.spark_sensor import SparkSensor
@@ -30,6 +31,7 @@ class Told:
     def __init__(self) -> None:
         self.executors: list[Event] = []
         self.jobs: list[Event] = []
+        self.waiting: list[Stage] = []
         self.status: QueryStatus | None = None
         self.flight: PlannedBatch | None = None
         self.look: IdleTrigger | None = None
@@ -41,6 +43,9 @@ class Told:
 
     def list_running_jobs(self) -> list[Event]:
         return self.jobs
+
+    def list_waiting_stages(self, now: float) -> list[Stage]:
+        return self.waiting
 
     def request_status(self, query: str) -> QueryStatus | None:
         return self.status

@@ -1,4 +1,4 @@
-"""`tuner reproduce` on the command line."""
+"""`tuner lab reproduce` on the command line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ needs_traces = pytest.mark.skipif(not TRACES.exists(), reason=f"the traces folde
 
 
 def run(*arguments: str):
-    return CliRunner().invoke(main, ["reproduce", *arguments])
+    return CliRunner().invoke(main, ["lab", "reproduce", *arguments])
 
 
 @needs_traces

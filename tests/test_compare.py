@@ -33,10 +33,10 @@ from tuner.cli.compare_command import EXAMPLE
 from tuner.cli.summary_grid import print_benchmark
 from tuner.lab.plan import BenchmarkPlan
 from tuner.lab.plan_file import read_plan
-from tuner.lab.policy_benchmark import ReplayJob, replay, run_benchmark
+from tuner.lab.policy_benchmark import run_benchmark
 from tuner.lab.policy_summary import BenchmarkResult, measure_multiples
 from tuner.lab.published.published_plan import list_published, plan_published
-from tuner.lab.shifts import SETTLING, SHIFTS, ShiftedWorld, apply_shift
+from tuner.lab.shifts import SETTLING, SHIFTS, apply_shift
 from tuner.lab.summary_page import write_benchmark
 from tuner.lab.summary_plain import describe_benchmark
 from tuner.scenario.scenario import read_scenario
@@ -51,6 +51,7 @@ from tuner.simulation.floor_cache import (
     name_query,
     save_floor,
 )
+from tuner.simulation.runner import ReplayJob, replay
 from tuner.views.dots import DotRow, draw_dots
 
 TRACES = Path(__file__).parents[2] / "shared" / "traces"
@@ -96,7 +97,7 @@ def write(folder: Path, text: str = SMALL) -> Path:
 
 
 def run(*arguments: str) -> Result:
-    return CliRunner().invoke(main, ["compare", *arguments])
+    return CliRunner().invoke(main, ["lab", "compare", *arguments])
 
 
 def ignore(share: float) -> None:
@@ -351,12 +352,13 @@ def price_factors(shift: str, setting: Setting) -> list[float]:
 
 def test_the_last_part_is_charged_at_its_own_prices() -> None:
     setting = state(infrastructure={"n_res": 2}, trace={"slots": 5000, "low": 1.0, "high": 2.0})
-    outcome = replay(ReplayJob(apply_shift("prices-rise", setting), 0))
+    world = apply_shift("prices-rise", setting)
+    outcome = replay(ReplayJob(world.setting, 0, shift=world.shift, tail=world.tail))
     one_replica = 0.2 * 1.0 / (10 * 2.0)  # weight, price, C_max of infrastructure A
     assert outcome.tail_cost == pytest.approx(100.0 * one_replica)
     assert outcome.run.cost == pytest.approx((1.0 + 100.0) / 2.0 * one_replica)
     assert outcome.run.timeline is None
-    assert replay(ReplayJob(ShiftedWorld(setting), 0)).tail_cost is None
+    assert replay(ReplayJob(setting, 0)).tail_cost is None
 
 
 @pytest.mark.parametrize(
@@ -511,7 +513,7 @@ def test_the_published_threshold_is_reached_where_it_starts_as_ours_does() -> No
 def test_workers_find_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plan: BenchmarkPlan = read_plan(write(tmp_path))
     here = run_benchmark(plan, ignore, tmp_path / "a")
-    monkeypatch.setattr("tuner.lab.policy_benchmark.PATIENCE_S", 0.0)
+    monkeypatch.setattr("tuner.simulation.runner.PATIENCE_S", 0.0)
     shares: list[float] = []
     there = run_benchmark(plan, shares.append, tmp_path / "b")
     assert shares == sorted(shares)
@@ -525,7 +527,7 @@ def test_ctrl_c_is_one_line_and_leaves_no_page(tmp_path: Path) -> None:
     """The trace is a pipe: once it can be written to, the process is past its imports."""
     os.mkfifo(tmp_path / "rates.txt")
     write(tmp_path, "policies = ['ql']\n[[workload]]\nname = 'w'\ntrace = { file = 'rates.txt' }\n")
-    process = piped("compare", "plan.toml", "--html", "page.html", folder=tmp_path)
+    process = piped("lab", "compare", "plan.toml", "--html", "page.html", folder=tmp_path)
     descriptor = open_once_read(tmp_path / "rates.txt", process)
     os.set_blocking(descriptor, True)
     with os.fdopen(descriptor, "w") as pipe:

@@ -21,7 +21,7 @@ from tuner.scenario.scenario import read_scenario
 from tuner.simulation.columns import centres, cut, gather, means, settle
 from tuner.simulation.comparison import PolicyComparison, compare, find_floor
 from tuner.simulation.course import follow
-from tuner.simulation.runner import list_jobs, run_jobs
+from tuner.simulation.runner import list_jobs, run_replays
 from tuner.views.chart import Axis, Chart, Series, level
 from tuner.views.comparison_json import describe
 from tuner.views.comparison_page import choose_columns, write_page
@@ -46,7 +46,7 @@ def ignore(done: int) -> None:
 
 def draw(flags: Flags, path: Path | None = None) -> tuple[PolicyComparison, str]:
     scenario = read_scenario(path, flags)
-    replays = run_jobs(list_jobs(scenario, choose_columns(scenario)), ignore)
+    replays = run_replays(list_jobs(scenario, choose_columns(scenario)), ignore)
     comparison = compare(scenario, [replay.run for replay in replays])
     return comparison, write_page(comparison, [replay.course for replay in replays if replay.course is not None])
 
@@ -266,7 +266,7 @@ def test_a_chart_without_scripts_is_a_table_of_its_figures() -> None:
 
 def test_json_has_no_nan_and_agrees_with_the_table() -> None:
     scenario = read_scenario(None, stage(1, run={"seeds": 2}))
-    comparison = compare(scenario, [replay.run for replay in run_jobs(list_jobs(scenario), ignore)])
+    comparison = compare(scenario, [replay.run for replay in run_replays(list_jobs(scenario), ignore)])
     document = json.loads(json.dumps(describe(comparison), allow_nan=False))
     assert document["policies"][0]["runs"][0]["errors"]["cost"] is None
     assert [row["policy"] for row in document["policies"]] == ["static", "threshold-c"]
@@ -279,7 +279,7 @@ def test_json_has_no_nan_and_agrees_with_the_table() -> None:
 
 def test_several_seeds_give_the_mean_and_its_standard_error() -> None:
     scenario = read_scenario(None, stage(500, ("ql",), run={"seeds": [0, 1, 2]}))
-    runs = [replay.run for replay in run_jobs(list_jobs(scenario), ignore)]
+    runs = [replay.run for replay in run_replays(list_jobs(scenario), ignore)]
     (row,) = compare(scenario, runs).rows
     costs = [run.cost for run in runs]
     assert len(set(costs)) == 3

@@ -103,10 +103,10 @@ def test_a_ratio_is_of_geometric_means_over_what_kept_the_constraints() -> None:
 def test_the_command_prints_a_table_and_the_same_as_json() -> None:
     flags = ["--engine", "random", "--engine", "naive", "--application", "pipeline", "--n-res", "1", "--r-max", "0.05"]
     flags += ["--eta-v", "0.2", "--eta-r", "0.5", "--budget", "2"]
-    shown = CliRunner().invoke(main, ["compare-engines", *flags])
+    shown = CliRunner().invoke(main, ["lab", "compare-engines", *flags])
     assert shown.exit_code == 0, shown.output
     assert "random" in shown.output
-    document = json.loads(CliRunner().invoke(main, ["compare-engines", *flags, "--json"]).stdout)
+    document = json.loads(CliRunner().invoke(main, ["lab", "compare-engines", *flags, "--json"]).stdout)
     assert {line["engine"] for line in document["engines"]} == {"random", "naive"}
     assert document["matches"][0]["cell"]["eta_v"] == 0.2
 
@@ -120,6 +120,6 @@ def test_the_command_prints_a_table_and_the_same_as_json() -> None:
     ],
 )
 def test_what_cannot_be_searched_is_refused_at_once(flags: list[str], told: str) -> None:
-    result = CliRunner().invoke(main, ["compare-engines", *flags])
+    result = CliRunner().invoke(main, ["lab", "compare-engines", *flags])
     assert result.exit_code == 2
     assert told in result.output

@@ -20,11 +20,6 @@ COMMANDS: dict[str, Entry | LazyGroup] = {
     "simulate": Entry(
         "tuner.cli.simulate_command:simulate", "Replay a trace under one or more policies and compare them."
     ),
-    "compare": Entry("tuner.cli.compare_command:compare", "Compare policies over many settings, against the floor."),
-    "reproduce": Entry("tuner.cli.reproduce_command:reproduce", "Compute the published tables again."),
-    "compare-engines": Entry(
-        "tuner.cli.compare_engines_command:compare_engines", "Compare search engines over the same settings."
-    ),
     "ingest": Entry(
         "tuner.cli.ingest_command:ingest", "Read the monitoring of a stream into samples by operator and window."
     ),
@@ -94,6 +89,20 @@ COMMANDS: dict[str, Entry | LazyGroup] = {
         export=Entry("tuner.cli.db_commands:export", "Export the database to FILE (.jsonl or .db)."),
         optuna=Entry("tuner.cli.db_commands:optuna", "Export tuning runs and trials to FILE, an Optuna journal."),
         prune=Entry("tuner.cli.db_commands:prune", "Delete rows that are older than AGE."),
+    ),
+    "lab": make_group(
+        "lab",
+        "Benchmark policies and engines, and compute the published tables again (research).",
+        "  tuner lab reproduce table2 --traces ../shared/traces\n"
+        "  tuner lab compare --published --policy threshold-c --policy planner\n"
+        "  tuner lab compare-engines --app pipeline --n-res 1",
+        reproduce=Entry("tuner.cli.reproduce_command:reproduce", "Compute a published table or figure again."),
+        compare=Entry("tuner.cli.compare_command:compare", "Compare policies over many settings, against the floor."),
+        **{
+            "compare-engines": Entry(
+                "tuner.cli.compare_engines_command:compare_engines", "Compare search engines on the same settings."
+            )
+        },
     ),
     "completion": Entry("tuner.cli.completion:completion", "Print a script that makes a shell complete commands."),
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""`tuner compare`: benchmark policies over a plan or the published settings; a table, JSON or a page."""
+"""`tuner lab compare`: benchmark policies over a plan or the published settings; a table, JSON or a page."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scaler.model.errors import BadInput
 from scaler.model.files import check_place, write_whole
 from tuner.cli.interruptible import run_interruptibly
 from tuner.cli.options import html_option, json_option
-from tuner.cli.progress_bar import show_progress
+from tuner.cli.progress_bar import show_share
 from tuner.cli.simulate_command import parse_pairs
 from tuner.cli.summary_grid import print_benchmark
 from tuner.lab.plan import BenchmarkPlan
@@ -24,7 +24,6 @@ from tuner.lab.shifts import SHIFTS
 from tuner.lab.summary_page import write_benchmark
 from tuner.lab.summary_plain import describe_benchmark
 
-PARTS = 1000  # of the progress
 TRACES = Path("../shared/traces")
 EXAMPLE = """\
 policies = ["threshold-c", "ql-pds-plus"]
@@ -42,9 +41,9 @@ application = { service_rate = 180.0 }   # left out: every [[application]] of th
 """
 EPILOG = (
     "\b\nExamples:\n"
-    "  tuner compare --published --policy threshold-c --policy ql-pds-plus --seeds 10 --html benchmark.html\n"
-    "  tuner compare --published --n-res 3 --k-max 10 --shift rate-doubles --json\n"
-    "  tuner compare plan.toml\n\n"
+    "  tuner lab compare --published --policy threshold-c --policy ql-pds-plus --seeds 10 --html benchmark.html\n"
+    "  tuner lab compare --published --n-res 3 --k-max 10 --shift rate-doubles --json\n"
+    "  tuner lab compare plan.toml\n\n"
     "\b\nA plan crosses its lists; all but [[workload]] may be left out:\n"
     + "".join(f"  {line}\n" for line in EXAMPLE.splitlines() if line)
 )
@@ -95,9 +94,10 @@ def compare(
 ) -> None:
     """Compare policies over many settings, against the floor.
 
-    Give a PLAN file or --published. The floor is what a slot costs at the least with the whole trace known beforehand:
-    exact, or a bound below the optimum where node types are many, as the table says. It takes up to minutes and is
-    kept on disk. Several operators, or a backlog, have no floor; their cost then stands alone.
+    Give a PLAN file or --published. The floor is the least cost of a slot with the whole trace known beforehand: exact,
+    or a lower bound of it where node types are many, as the table says. Computing it takes up to minutes; it is cached
+    on disk. Several operators, or a backlog, have no floor. With --published, policies start from a service model
+    that is perturbed on purpose, as in the paper.
     """
     if published == (plan is not None):
         said = "both say" if published else "neither says"
@@ -131,8 +131,8 @@ def run_plan(plan: BenchmarkPlan, html: Path | None) -> BenchmarkResult:
     """Run it, with a bar while it does and a page if one is asked for."""
     if html is not None:
         check_place(html)
-    with show_progress(PARTS) as tell:
-        result = run_interruptibly(lambda: run_benchmark(plan, lambda share: tell(round(PARTS * share))))
+    with show_share() as on_share:
+        result = run_interruptibly(lambda: run_benchmark(plan, on_share))
     if html is not None:
         write_whole(html, write_benchmark(result))
         click.echo(f"The page is in {html}.", err=True)

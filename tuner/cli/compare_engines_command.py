@@ -1,4 +1,4 @@
-"""`tuner compare-engines`: benchmark search engines over settings; fresh replays judge their recommendations."""
+"""`tuner lab compare-engines`: benchmark search engines over settings; fresh replays judge their recommendations."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ MADE_SLOTS = 200_000
 @click.command(
     "compare-engines",
     epilog="\b\nExamples:\n"
-    "  tuner compare-engines --application pipeline --n-res 1 --seeds 1\n"
-    "  tuner compare-engines --traces ../shared/traces --seeds 10 --results results.jsonl\n"
-    "  tuner compare-engines --engine gp --engine random --budget 60 --json",
+    "  tuner lab compare-engines --application pipeline --n-res 1 --seeds 1\n"
+    "  tuner lab compare-engines --traces ../shared/traces --seeds 10 --results results.jsonl\n"
+    "  tuner lab compare-engines --engine gp --engine random --budget 60 --json",
 )
 @click.option(
     "--engine",

@@ -36,6 +36,14 @@ def show_progress(total: int, doing: str = "Replaying") -> Iterator[Callable[[in
             progress.stop()
 
 
+@contextmanager
+def show_share(doing: str = "Replaying") -> Iterator[Callable[[float], None]]:
+    """A progress bar to be called with the share that is done."""
+    with show_progress(PARTS, doing) as show:
+        yield lambda share: show(round(PARTS * share))
+
+
+PARTS = 1000
 EVERY_S = 0.5
 
 

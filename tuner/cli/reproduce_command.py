@@ -1,4 +1,4 @@
-"""`tuner reproduce`: compute a published table or figure again, beside the published one."""
+"""`tuner lab reproduce`: compute a published table or figure again, beside the published one."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ from rich.table import Table
 from tuner.cli.grid import open_console
 from tuner.cli.interruptible import run_interruptibly
 from tuner.cli.options import json_option
-from tuner.cli.progress_bar import show_progress
+from tuner.cli.progress_bar import show_progress, show_share
 from tuner.lab.published.cells import DEEP, POLICY_NAMES
 from tuner.lab.published.compare import CellComparison
 from tuner.lab.published.figures import FIGURES, Study
 from tuner.lab.published.tables import choose_cells, reproduce_table
 
-PARTS = 1000  # of a figure's progress
 TABLES = {"table2": 2, "table3": 3, "table4": 4, "table5": 5}
-EPILOG = "\b\nExample:\n  tuner reproduce table2 --traces ../shared/traces\n  tuner reproduce fig18 --json"
+EPILOG = "\b\nExample:\n  tuner lab reproduce table2 --traces ../shared/traces\n  tuner lab reproduce fig18 --json"
 
 
 @click.command(epilog=EPILOG)
@@ -61,10 +60,8 @@ def reproduce(what: str, traces: Path, seeds: int, policies: tuple[str, ...], de
         document: Any = describe_cells(cells)
         parts = [draw_cells(what, cells), sum_up(cells, deep or bool(policies))]
     else:
-        with show_progress(PARTS, what) as tell:
-            study = run_interruptibly(
-                lambda: FIGURES[what](traces, seeds, lambda done, total: tell(PARTS * done // total))
-            )
+        with show_share(what) as on_share:
+            study = run_interruptibly(lambda: FIGURES[what](traces, seeds, lambda done, total: on_share(done / total)))
         document = describe_study(study)
         parts = [draw_study(study)]
     if as_json:

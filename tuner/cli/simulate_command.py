@@ -15,10 +15,10 @@ from scaler.model.task import WEIGHTS
 from tuner.cli.comparison_grid import print_table
 from tuner.cli.interruptible import run_interruptibly
 from tuner.cli.options import file_type, html_option, json_option, r_max_help
-from tuner.cli.progress_bar import show_progress
+from tuner.cli.progress_bar import show_share
 from tuner.scenario.scenario import Scenario, read_scenario
 from tuner.simulation.comparison import PolicyComparison, compare
-from tuner.simulation.runner import list_jobs, run_jobs
+from tuner.simulation.runner import list_jobs, run_replays
 from tuner.views.comparison_json import describe
 from tuner.views.comparison_page import choose_columns, write_page
 
@@ -113,8 +113,7 @@ def parse_weights(ctx: click.Context, parameter: click.Parameter, text: str | No
     "--policy",
     metavar="NAME",
     multiple=True,
-    help="Name of a policy; repeat it to compare several (default threshold-c, ql and ql-pds-plus; a "
-    "wrong name lists all).",
+    help="Name of a policy; repeat it to compare several (default threshold-c and planner; a wrong name lists all).",
 )
 @click.option(
     "--option",
@@ -195,8 +194,8 @@ def replay_scenario(scenario: Scenario, html: Path | None, floor: bool | None = 
     if html is not None:
         check_place(html)
     jobs = list_jobs(scenario, 0 if html is None else choose_columns(scenario))
-    with show_progress(sum(job.setting.trace.rates.size for job in jobs)) as on_slots:
-        replays = run_interruptibly(lambda: run_jobs(jobs, on_slots))
+    with show_share() as on_share:
+        replays = run_interruptibly(lambda: run_replays(jobs, on_share))
         comparison = run_interruptibly(lambda: compare(scenario, [replay.run for replay in replays], floor))
     if html is not None:
         write_whole(html, write_page(comparison, [replay.course for replay in replays if replay.course is not None]))

@@ -9,18 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from sim.floors.clairvoyant import Bound
-from sim.run import MEASURES, Run
+from sim.run import MEASURES
 from tuner.lab.plan import BenchmarkCell, BenchmarkPlan
 from tuner.simulation.comparison import Figure, average
 from tuner.simulation.floor_cache import Floor
-
-
-@dataclass(frozen=True, slots=True)
-class ReplayOutcome:
-    """The same, done; the mean cost of the last part where there is one."""
-
-    run: Run
-    tail_cost: float | None = None
+from tuner.simulation.runner import Replay
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,23 +95,23 @@ class BenchmarkResult:
 
 
 def summarise_benchmark(
-    plan: BenchmarkPlan, answers: Sequence[Floor | None], outcomes: Sequence[ReplayOutcome]
+    plan: BenchmarkPlan, answers: Sequence[Floor | None], replays: Sequence[Replay]
 ) -> BenchmarkResult:
-    """The outcomes in the order of the jobs: cell by cell, seed by seed, policy by policy."""
+    """The replays in the order of the jobs: cell by cell, seed by seed, policy by policy."""
     seeds, policies = len(plan.seeds), len(plan.policies)
     rows = []
     for i, cell in enumerate(plan.cells):
         for j, policy in enumerate(plan.policies):
             first = i * seeds * policies + j
-            rows.append(make_row(cell, policy, answers[i], outcomes[first : first + seeds * policies : policies]))
+            rows.append(make_row(cell, policy, answers[i], replays[first : first + seeds * policies : policies]))
     summaries = tuple(summarise_policy([row for row in rows if row.policy == policy]) for policy in plan.policies)
     return BenchmarkResult(plan, tuple(rows), summaries)
 
 
-def make_row(cell: BenchmarkCell, policy: str, answer: Floor | None, outcomes: Sequence[ReplayOutcome]) -> PolicyRow:
-    runs = tuple(outcome.run for outcome in outcomes)
+def make_row(cell: BenchmarkCell, policy: str, answer: Floor | None, replays: Sequence[Replay]) -> PolicyRow:
+    runs = tuple(replay.run for replay in replays)
     operators = len(cell.world.setting.application.operators)
-    late = [outcome.tail_cost for outcome in outcomes if outcome.tail_cost is not None]
+    late = [replay.tail_cost for replay in replays if replay.tail_cost is not None]
     return PolicyRow(
         cell=cell,
         policy=policy,

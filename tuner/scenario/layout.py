@@ -29,7 +29,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "infrastructure": {"name": "A"},
     "qos": {"r_max": 0.05, "eta_v": 0.05, "eta_r": 0.10},
     "weights": {"perf": 0.6, "rcf": 0.2, "res": 0.2},
-    "policy": {"names": ["threshold-c", "ql", "ql-pds-plus"]},
+    "policy": {"names": ["threshold-c", "planner"]},
     "run": {"seeds": [0], "plant": "memoryless", "levels": 30, "gamma": 0.99},
 }
 KINDS: dict[str, dict[str, Kind]] = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,6 @@ from scaler.model.policy import Kernel, Kind, build_policy
 from sim.graphs import single
 from sim.infrastructure import find_infrastructure
 from sim.setting import Setting, tasks
-from sim.simulate import simulate
 from sim.trace import Trace
 
 
@@ -38,9 +36,3 @@ def check_policy(kind: Kind, options: Mapping[str, Any]) -> None:
     except (TypeError, ValueError) as error:
         given = ", ".join(f"{name} = {value!r}" for name, value in options.items())
         raise BadInput(f"{kind.title} cannot be made with {given}: {error}") from error
-
-
-@cache
-def warm_up(policy: str, plant: str, record: bool) -> None:
-    """Compile a policy's loop or load it, so that the time it takes is not taken for the replay's."""
-    simulate(make_toy(policy, plant), record=record)

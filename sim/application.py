@@ -1,4 +1,4 @@
-"""Applications as directed acyclic graphs: a name, a TOML file or a table in, an `Application` and its paths out."""
+"""Applications as directed acyclic graphs of operators: parsing from TOML, topological order, paths."""
 
 from __future__ import annotations
 

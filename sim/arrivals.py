@@ -1,4 +1,4 @@
-"""Made-up arrivals: the parameters of a pattern and a seed in, a `Trace` out, the same for the same."""
+"""Generate arrival traces from a pattern, its parameters and a seed; the same arguments give the same trace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The folder of what can be computed again: compiled kernels and floors. The one place that reads XDG_CACHE_HOME."""
+"""Folder of cached results: compiled kernels and floors. The only place that reads XDG_CACHE_HOME."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A TOML document as a person wrote it: tables in, their values or the one sentence that refuses them out."""
+"""Read and check tables of TOML documents; what is wrong is refused in one sentence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The application graphs that the paper's experiments run, and the way to any other: a name or a file in."""
+"""Application graphs of the paper's experiments, by name; any other is read from a file."""
 
 from __future__ import annotations
 

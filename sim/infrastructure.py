@@ -1,4 +1,4 @@
-"""Which node types there are and what they cost: a name or a TOML file in, an `Infrastructure` out."""
+"""Node types and their prices: the published tables by name, others from a TOML file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The plain loop: the replay of sim/replay.py in a driver's terms, for policies that do not compile.
+"""Interpreted replay loop, for policies that do not compile; the twin of sim/replay.py.
 
 It follows the same slot order with the same plants, one Python step at a time.
 """

@@ -1,4 +1,4 @@
-"""How an operator really answers a slot's arrivals: deployment and rate in, utilisation, response time and output out.
+"""Model an operator's response to a slot's arrivals: utilisation, response time and output.
 
 `memoryless` is the paper's plant: each slot stands alone and an overloaded operator is infinitely slow in it. `backlog`
 keeps what was not served: tuples queue, and policies see the rate at which these have to be worked off beside that of

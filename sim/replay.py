@@ -1,4 +1,4 @@
-"""The compiled loop: one operator, its policy and a stretch of arrival rates in; sums by block and a record out.
+"""Compiled replay loop: one operator under one policy over a stretch of arrival rates.
 
 Slot t: the new rate arrives; the current deployment answers it, may violate the bound and is charged; the policy learns
 from the slot before, sees the rate (with what waits, where the plant keeps it) and decides; the change holds from slot

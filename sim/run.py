@@ -1,4 +1,4 @@
-"""What a replay yields: sums by block of slots in; averages with their standard errors, and a time line, out."""
+"""Result of a replay: averages with their standard errors from block sums, and a time line."""
 
 from __future__ import annotations
 

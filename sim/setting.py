@@ -1,4 +1,4 @@
-"""One thing to simulate, stated once: an application, node types, a trace, a policy and what matters how much."""
+"""Setting of a replay: application, node types, trace, policy, bounds and weights."""
 
 from __future__ import annotations
 

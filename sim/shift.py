@@ -1,4 +1,4 @@
-"""A world that changes in the middle of a trace: from a slot on, another setting holds."""
+"""Changes of a setting in the middle of a trace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replay a setting: its operators in topological order, stretch by stretch of the trace, into one Run.
+"""Replay a setting: all operators in topological order, stretch by stretch of the trace, into one Run.
 
 Operators touch each other only through rates, so that each is replayed over a whole stretch before the next one: what
 one puts out, times selectivities, is what the next takes in.

@@ -1,4 +1,4 @@
-"""Arrival rates over time: a `Trace`, and other windows and steps of it."""
+"""Traces of arrival rates at a fixed step, their windows and their resampling."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of arrival rates: text, CSV or Parquet in, a `Trace` out, and back.
+"""Read and write traces as text, CSV or Parquet.
 
 Text holds one rate a line; CSV and Parquet hold a column `rate` and, where the start and the step are to be known from
 the file, a column `time` (ISO 8601, taken as UTC where it names no offset, or seconds since 1970).

@@ -1,4 +1,4 @@
-"""Which node type a homogeneous policy adds and removes: a rule in, its -C, -S and -O variants out."""
+"""Choose the node type of a homogeneous policy: its -C (cheapest), -S (fastest) and -O (optimal) variants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A policy's options: what a person wrote in; numbers within their range, or one clear sentence, out."""
+"""Read numeric options of policies, and refuse what is out of range."""
 
 from __future__ import annotations
 

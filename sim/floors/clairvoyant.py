@@ -1,4 +1,4 @@
-"""The floor under every policy: a task and all its arrival rates, future ones too, in; the least cost per slot out.
+"""Clairvoyant floor: the least cost per slot of any policy, from all arrival rates known beforehand.
 
 Backward dynamic programming over deployments on the memoryless plant, one change a slot, with the replay's own slot
 order. Where there are few deployments each is a state and the optimum is exact. Where there are many, two smaller

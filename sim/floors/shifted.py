@@ -1,4 +1,4 @@
-"""The floor of a world that changes: stretches of rates, each with the task it is met under, in; a bound for each out.
+"""Clairvoyant floor of a setting that changes on the way: one bound from each change to the end.
 
 The clairvoyant's own backward pass, carried from the last stretch to the first. A state of its graph stands for the
 same deployments under every task here, because it names types by their rank in speed: prices and service times may

@@ -1,4 +1,4 @@
-"""Engines and settings in; each engine's search of each, judged by replays that none of them has seen, out.
+"""Benchmark search engines: search every setting with each, and replay what it recommends with fresh seeds.
 
 The yardstick searches as its paper does: 25 evaluations a phase, each of the first 50,000 slots with one seed, and
 recommends the cheapest that was seen to be feasible. The others search as `tuner tune` does, with half as many

@@ -1,4 +1,4 @@
-"""Matches of engines in; how often each kept the constraints, and what each costs against the yardstick, out."""
+"""Summarise an engine benchmark: how often recommendations meet the constraints, and their cost over the baseline."""
 
 from __future__ import annotations
 

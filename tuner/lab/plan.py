@@ -1,4 +1,4 @@
-"""What a contest is made of: worlds by name, what competes in them, and seeds."""
+"""Plan of a policy benchmark: cells by name, policies with options, seeds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plan file and flags in; the plan, or the one sentence that refuses it, out.
+"""Read the plan of a benchmark from a TOML file and flags.
 
 A plan crosses its lists: every workload with every infrastructure, number of node types, K_max and application. The
 tables of a trace and of an application have the same keys as a scenario's.

@@ -1,4 +1,4 @@
-"""What a plan may state: its keys, their kinds and their defaults."""
+"""Keys of a plan, their kinds, defaults and flags."""
 
 from __future__ import annotations
 

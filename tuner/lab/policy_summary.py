@@ -1,4 +1,4 @@
-"""What replays and floors came to in; one row per cell and policy, and one per policy over all cells, out."""
+"""Summarise a policy benchmark: one row per cell and policy, and one per policy over all cells."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A world that stays as it is in; the same world changed half-way, by one of the named scenarios, out.
+"""Named changes half-way through a replay: of rates, prices, service times, node types.
 
 What a trace can say (the rate doubles, the day shifts) is an edit of it, and has the same floor as any trace. What it
 cannot say is a change of the operators' constants. A node type cannot be taken out of a running replay: it

@@ -1,4 +1,4 @@
-"""Standings in, plain values that JSON knows out: what is not finite becomes None."""
+"""Convert a benchmark result to plain values for JSON; what is not finite becomes None."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Standings in, the columns of their tables as text out, each with the sentence that says how to read it."""
+"""Columns of a benchmark result as text, each with a sentence that explains it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A year of slots in, one lowest, mean and highest value per column of pixels out."""
+"""Reduce a series of slots to the lowest, mean and highest value per chart column."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs of several policies and seeds in; one row per policy, each figure with its standard error, out."""
+"""Compare policies over the runs of a scenario: one row per policy, each figure with its standard error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A replay with its time line in; its course over time, reduced to what charts can show, out.
+"""Reduce the time line of a replay to what charts can show.
 
 Notation: T slots, C columns, D periods, N node types.
 """

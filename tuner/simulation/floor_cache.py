@@ -1,4 +1,4 @@
-"""What a floor depends on in; the floor out, computed once and kept on disk as long as what computes it stays the same.
+"""Floors cached on disk as long as the code that computes them stays the same.
 
 One operator that starts on the first type of a memoryless plant has a floor; several, or a backlog, have none.
 """

@@ -1,4 +1,4 @@
-"""Independent jobs on all cores: a function and its arguments in, results in the order of the arguments out."""
+"""Run independent jobs on all cores; results come in the order of the jobs."""
 
 from __future__ import annotations
 

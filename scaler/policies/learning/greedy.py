@@ -1,4 +1,4 @@
-"""What tabular learners share: the cost of a slot, the schedule of step sizes, the choice of an action."""
+"""Shared by the tabular learners: slot cost, schedule of step sizes, epsilon-greedy choice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Planning with a known model: a task, how rate levels follow each other and what violates in; values and choices out.
+"""Plan by value iteration with a known transition model of rate levels and known violation costs.
 
 Notation: D deployments of 1 to K replicas, L levels, A = 2 N + 1 actions; P[l, l'] the chance that level l' follows l;
 g the discount; r(d) the resource cost of a slot, c the cost of a reconfiguration, v(d, l) that of a violation. A

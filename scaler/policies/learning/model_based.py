@@ -1,4 +1,4 @@
-"""Full backup model-based reinforcement learning: the model is learned on-line, and planned with again and again.
+"""Full-backup model-based reinforcement learning: learn the model on-line and plan with it again and again.
 
 Starts from a plan on an approximate service model. From then on counts how rate levels follow each other (starting as
 if each had followed itself once) and averages violations by parallelism, slowest type present and level (the belief

@@ -1,4 +1,4 @@
-"""Q-learning on post-decision states: what a decision costs for sure is known, only what follows it is learned.
+"""Q-learning on post-decision states: known costs of a decision are computed, only the rest is learned.
 
 `QL+PDS` knows prices and the cost of a reconfiguration. `QL+PDS+` also estimates the violation cost with an
 approximate service model and learns the difference. `QL+PDS+ planned` is the latter started from a plan on that model

@@ -1,4 +1,4 @@
-"""Q-learning with an epsilon-greedy choice (QL): nothing about the operator is known beforehand."""
+"""Q-learning with an epsilon-greedy choice (QL), without a model of the operator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Value iteration (VI): the operator is known, so everything is decided beforehand and nothing is learned.
+"""Value iteration (VI): plan all decisions beforehand from a known operator; learn nothing.
 
 The service model is the task's own; how rate levels follow each other is counted in a training trace, the option
 `history`, and without one taken for a slow walk between neighbouring levels. As published, a level violates the bound

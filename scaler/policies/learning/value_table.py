@@ -1,4 +1,4 @@
-"""Values by state: an array over all states where that is small, and over the visited ones only where it is not.
+"""Values by state: a dense array where it is small, else a hash table of the visited states.
 
 A row is addressed by the number of its state (a deployment's key and a rate level). Dense tables use the number itself;
 sparse ones look it up by open addressing in `keys`. Rows never written read as the fill value. A sparse table grows

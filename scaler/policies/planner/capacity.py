@@ -1,4 +1,4 @@
-"""How much a replica of each node type can take: responses of the current deployment in, rates within the bound out.
+"""Estimate the capacity of a replica of each node type from observed utilisation and response times.
 
 It starts from a believed model. A deployment shows its slowest type: its utilisation gives that type's service time,
 its response time the variability of service, which all types share.

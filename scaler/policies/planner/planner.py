@@ -1,4 +1,4 @@
-"""Replica by replica (planner): each is held while what it is expected to avert is worth more than what it costs.
+"""Planner: keep each replica while the violations it is expected to avert cost more than it does.
 
 For every node type and every number of its replicas, replica_worth.py says from the rates seen so far whether one more
 is worth having; nothing is explored for that, because actions do not change arrivals. Planning is spread: a few

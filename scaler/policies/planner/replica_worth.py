@@ -1,4 +1,4 @@
-"""What one more replica is worth: what a load does around a threshold in, the worth of the replica beyond it out.
+"""Value one more replica from how the load behaves around the capacity of those before it.
 
 With replicas of one node type, the (j + 1)-th is needed in the slots whose rate is above what j can answer. Whether to
 have it is a choice between on and off, and in situation f (see scaler/policies/planner/workload.py) its worth is

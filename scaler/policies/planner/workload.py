@@ -1,4 +1,4 @@
-"""What a load does around a threshold: arrival rates in; how often, from each situation, it goes where, out.
+"""Transition counts of the load around each threshold, and the priors where evidence is thin.
 
 Actions do not change arrivals, so every slot teaches about every threshold, whatever is deployed. Thresholds are the
 rates that so many replicas of a node type just answer. A situation says, relative to the threshold, how long ago the

@@ -1,4 +1,4 @@
-"""The recent past that still resembles the present (ADWIN, Bifet and Gavalda, SDM 2007): rates in, a window out.
+"""Adaptive window (ADWIN, Bifet and Gavalda, SDM 2007): the recent rates that still resemble the present.
 
 The window grows until the mean of its newer part differs from that of its older part, which is then dropped.
 

@@ -1,4 +1,4 @@
-"""Dhalion (Floratou et al., VLDB 2017): symptoms, a diagnosis, a resolution, and whether it helped.
+"""Dhalion (Floratou et al., VLDB 2017): symptoms, a diagnosis, a resolution, and a check of its effect.
 
 Symptoms over a window: *backpressure*, the share of time in which sources were held back; *idle queues*, hardly a tuple
 pending at a replica. Diagnoses and resolutions: with backpressure the operator is under-provisioned, and grows by the

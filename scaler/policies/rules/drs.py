@@ -1,4 +1,4 @@
-"""DRS (Fu et al. 2015, "DRS: dynamic resource scheduling for real-time analytics over fast streams"): enough, no more.
+"""DRS (Fu et al. 2015, "DRS: dynamic resource scheduling"): the least parallelism that meets the bound.
 
 The application is an open Jackson network, an operator in it an M/M/k queue, with Allen and Cunneen's factor where
 service times are not exponential. DRS wants the fewest replicas whose mean response time meets the bound. The paper

@@ -1,4 +1,4 @@
-"""DS2 (Kalavri et al., Three steps is all you need, OSDI 2018): as many replicas as the true processing rate calls for.
+"""DS2 (Kalavri et al., "Three steps is all you need", OSDI 2018): parallelism from the true processing rate.
 
 Optimal parallelism = ceil(rate / true rate of a replica), the true rate measured over an observation window (see
 true_rate.py), the first slots after a change left out (warm-up). The decision is the highest of the

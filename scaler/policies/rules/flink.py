@@ -1,4 +1,4 @@
-"""The autoscaler of Flink's Kubernetes operator: a target utilisation, patience after a change, delay before scale-in.
+"""Autoscaler of Flink's Kubernetes operator: target utilisation, stabilisation after a change, delayed scale-in.
 
 Each slot, from metrics averaged over a window, with T the true processing rate of a replica (true_rate.py):
 

@@ -1,4 +1,4 @@
-"""From the parallelism that a rule wants, to the one replica that a slot may change.
+"""Turn the parallelism that a rule wants into the one replica that a slot may change.
 
 The rules of the literature set a parallelism at once; a Reconfiguration moves one replica, so they are followed one
 replica a slot. Only replicas of the rule's own node type come and go: a first replica of another type stays.

@@ -1,4 +1,4 @@
-"""Never change anything: the deployment that a stream starts with is the one it keeps."""
+"""Static policy: never change the deployment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scale on utilisation (TB): out above a threshold, in when one replica fewer would stay well below it.
+"""Threshold policy (TB): scale out above a utilisation, in when one replica fewer would stay well below it.
 
 The node choice is fixed beforehand: -C the cheapest type, -S the fastest, -O the one that meets the bound at the least
 price when the operator runs on that type alone at the highest rate. The published rows use .75 (the text says .7).

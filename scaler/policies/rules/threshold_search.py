@@ -1,4 +1,4 @@
-"""Thresholds that tune themselves (Heinze et al., Online parameter optimization for elastic stream processing, 2015).
+"""Self-tuning thresholds (Heinze et al., "Online parameter optimization for elastic stream processing", 2015).
 
 The rule is that of threshold.py with a duration: out above an upper threshold, in when the load of one replica fewer
 has stayed under `slack` times it for so many slots. Its three parameters are searched for what they would have cost on

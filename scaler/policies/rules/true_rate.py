@@ -1,4 +1,4 @@
-"""The true processing rate of a replica (DS2, Kalavri et al., OSDI 2018): what it would get through were it never idle.
+"""True processing rate of a replica (DS2, Kalavri et al., OSDI 2018): its throughput were it never idle.
 
 It is the observed rate over the share of time that was useful. Kernels see arrivals and utilisation, not tuples
 processed, and these agree only where nothing waits. So three kinds of slot teach nothing about it, and the last known

@@ -1,4 +1,4 @@
-"""The last so many numbers of a series, and their mean; allocated once, written in place."""
+"""Sliding window of the last numbers of a series, and their mean; allocated once, written in place."""
 
 from __future__ import annotations
 

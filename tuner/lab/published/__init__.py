@@ -1,1 +1,1 @@
-"""The published results: what they say, how to run the same here, and how the two compare."""
+"""The published results: their figures, settings that reproduce them, and the comparison."""

@@ -1,4 +1,4 @@
-"""The cells of Tables 2 to 5: the published figures in, the setting that produces ours out.
+"""Cells of the published Tables 2 to 5, and the setting that reproduces each.
 
 Found by running: on infrastructure B the published threshold rows at N_res 3 and 6 start with one replica of the type
 that they pick (the others start on type 1), and the whole N_res 10 column of B came from an earlier list of speeds.

@@ -1,4 +1,4 @@
-"""Published against ours: the runs of a cell in, the difference and what to make of it out."""
+"""Compare a published cell with our runs, and say what explains a difference."""
 
 from __future__ import annotations
 

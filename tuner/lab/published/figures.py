@@ -1,4 +1,4 @@
-"""The published figures as tables: a figure's name in, its rows, published where a number is known, out.
+"""Compute the published figures as tables, published values beside ours where a number is known.
 
 The reference folder holds the numbers of Tables 2 to 5 alone. For a figure it holds no number, a row therefore shows
 ours, and "-" where the published curve would stand; the one exception is the naive baseline (42 % of the settings meet

@@ -1,4 +1,4 @@
-"""Figure 18: how much memory each representation of the value function takes, by number of node types.
+"""Figure 18: memory of each representation of the value function, by number of node types.
 
 A table holds one float64 for every (deployment, rate level, action) or, on post-decision states, for every (deployment,
 rate level); a network its weights and biases. Ours, beside it, is what a run over the trace really held, since states

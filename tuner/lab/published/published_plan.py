@@ -1,4 +1,4 @@
-"""The 24 settings of Tables 2 to 5 as a plan: the traces' folder and flags in, cells for any policies out.
+"""Plan of a benchmark over the 24 settings of Tables 2 to 5.
 
 Unlike in the tables every policy starts on the first type, because the floor does. The N_res 10 column of B ran on an
 earlier list of speeds, and so it does here.

@@ -1,4 +1,4 @@
-"""Run the cells of a published table: which ones and how often in, one comparison a cell out, as they end."""
+"""Run the cells of a published table on all cores and compare each with the published figures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A deep policy: what was seen in, an action out; what came of it in, one more lesson and now and then a training step.
+"""Deep policies: choose actions by a network, store lessons, and train on batches of them every few slots.
 
 It is one class over a `Variant`, the few functions in which deep Q-learning and its post-decision forms differ. Its
 random numbers are a function of the seed, the clock and a generator that is part of the checkpoint.

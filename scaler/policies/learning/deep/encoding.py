@@ -1,4 +1,4 @@
-"""The paper's four encodings of a state: replica counts and a rate level in, what a network reads out.
+"""The paper's four encodings of a state (replica counts and rate level) as network inputs.
 
 Where inputs are bits, a code holds the places of the ones and not the vector, so that a network's first layer is a sum
 of a few rows of weights. A bit that is not there is the place just past the last, whose weights stay zero.

@@ -1,4 +1,4 @@
-"""The network of the deep policies: codes of states in, values out; a batch of targets in, one step of descent done.
+"""Network of the deep policies: values of encoded states, and one gradient step towards a batch of targets.
 
 Three hidden layers, each three quarters as wide as what it reads, with ReLU; a linear output; mean squared error; plain
 stochastic gradient descent (paper). The squared error is averaged over the batch and over all outputs, of which only

@@ -1,4 +1,4 @@
-"""Deep Q-learning on post-decision states (DQL+PDS, DQL+PDS+): a post-decision state in, its value out; greedy.
+"""Deep Q-learning on post-decision states (DQL+PDS, DQL+PDS+), with a greedy policy.
 
 As in pds.py, what a decision costs for sure is added to the network's value and not learned, and the
 `+` form also adds the violation cost that a believed model expects and learns the difference. Equation (paper):

@@ -1,4 +1,4 @@
-"""What each action leads to: deployments and rate levels in, what the network reads and what is known beforehand out.
+"""What each action leads to: the network inputs, and the part of its cost that is known beforehand.
 
 The value of an action is what is known plus what the network says: `known + V(codes)`. All of it is computed for many
 states at once, leading dimensions first.

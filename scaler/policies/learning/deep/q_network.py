@@ -1,4 +1,4 @@
-"""Deep Q-learning (DQL): a state in, the value of every action out; epsilon-greedy, on the schedule of Q-learning.
+"""Deep Q-learning (DQL): values of all actions from one state, epsilon-greedy on the schedule of Q-learning.
 
 Equation (paper): Q(s, a) -> c + g min_a' Q(s', a'), over the actions allowed in s'. The published code takes the least
 over all outputs, so that actions which can never be taken keep their untrained values in every target; `as_published`

@@ -1,4 +1,4 @@
-"""Experience replay: lessons go in one by one, batches drawn without replacement come out.
+"""Experience replay: a ring of lessons from which batches are drawn without replacement.
 
 A lesson says which output of the network, for which state, cost how much and led to where. What the network will read
 of it is encoded once, when it is remembered, and kept beside the facts.

@@ -1,16 +1,17 @@
-"""Spark's limits and a standalone master's page flow in; why one more executor could not come flows out, if so."""
+"""Why one more executor could not come: Spark's own limits, and the room on a standalone master's workers."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from typing import Any
-from urllib.request import ProxyHandler, build_opener
 
 from scaler.acting.profiles import Pinned
+from scaler.link.http import ManagerConnection, read_address
+from scaler.model.errors import BadInput, Retry
 from scaler.timing import NODE_RESOURCE
 
-LARGEST = 4 << 20  # bytes of the page
+TIMEOUT_S = 3.0
 
 
 def find_limit(setting: Callable[[str, str], str], executors: int, cores: int, more: int) -> str | None:
@@ -32,8 +33,8 @@ def find_worker(page: str, pinned: Pinned, node_type: str, coming: int = 0, ther
     page does not tell whose places are taken; what others have on the type is held to be launched, in doubt.
     """
     try:
-        with build_opener(ProxyHandler({})).open(page.rstrip("/") + "/json/", timeout=3.0) as answer:
-            workers = json.loads(answer.read(LARGEST))["workers"]
+        with closing(ManagerConnection(read_address(page), None)) as connection:
+            workers = connection.request("GET", "/json/", timeout=TIMEOUT_S).document()["workers"]
         alive = [worker for worker in workers if worker["state"] == "ALIVE"]
         offering = [worker for worker in alive if NODE_RESOURCE + node_type in worker["resources"]]
         if not offering:
@@ -44,7 +45,7 @@ def find_worker(page: str, pinned: Pinned, node_type: str, coming: int = 0, ther
             for_those = f" beside the {waiting} to come" if waiting else ""
             need = f"{pinned.cores} core and {pinned.memory_mib} MiB free"
             return f"no worker of node type {node_type!r} has {need}{for_those}"
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (BadInput, Retry, KeyError, TypeError, AttributeError):
         pass
     return None
 

@@ -79,8 +79,9 @@ def read_token(token: str | None) -> str | None:
 class ManagerConnection:
     """One connection to the manager, kept open between requests; for one thread, but `abort` may come from another."""
 
-    def __init__(self, address: ManagerAddress, token: str | None, ca_file: Path | None = None) -> None:
-        self.address = address
+    def __init__(self, address: ManagerAddress, token: str | None, ca_file: Path | None = None, peer: str = "") -> None:
+        """`peer`: as messages name it; "" is the manager."""
+        self.address, self.peer = address, peer or f"the manager at {address}"
         self._token = read_token(token)
         self.context = make_context(ca_file) if address.secure else None
         self.connection: http.client.HTTPConnection | None = None
@@ -151,7 +152,7 @@ class ManagerConnection:
             what = f"cannot be reached ({error.strerror or type(error).__name__})"
         else:
             what = f"answers something that is not HTTP ({type(error).__name__})"
-        return Retry(f"the manager at {self.address} {what}")
+        return Retry(f"{self.peer} {what}")
 
     def describe(self, answer: ManagerResponse) -> str:
         """A refusal in the manager's own words."""

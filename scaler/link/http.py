@@ -48,7 +48,7 @@ class ManagerResponse:
     body: bytes
 
     def document(self) -> Any:
-        """What the body says in JSON; None where it is none."""
+        """The body parsed as JSON; None where it is none."""
         try:
             return json.loads(self.body)
         except (ValueError, RecursionError):
@@ -56,7 +56,7 @@ class ManagerResponse:
 
 
 def read_address(url: str) -> ManagerAddress:
-    """Where the manager is, by its URL."""
+    """Parse the URL of a manager."""
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -143,7 +143,7 @@ class ManagerConnection:
         return self.connection
 
     def explain(self, error: Exception) -> Retry:
-        """A sentence without what was sent."""
+        """Describe a failure in a sentence that holds nothing of what was sent."""
         if isinstance(error, TimeoutError):
             what = "did not answer in time"
         elif isinstance(error, ssl.SSLError):
@@ -186,7 +186,7 @@ def make_context(ca_file: Path | None) -> ssl.SSLContext:
 
 
 def read_body(response: http.client.HTTPResponse, deadline: float) -> bytes:
-    """All of it, unless it is too long or too slow."""
+    """Read the whole body, unless it is too long or too slow."""
     pieces, size = [], 0
     while piece := response.read1(1 << 16):
         pieces.append(piece)

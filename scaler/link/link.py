@@ -40,7 +40,7 @@ class LinkStatus:
 
 @dataclass(frozen=True, slots=True)
 class LinkSettings:
-    """What few users change."""
+    """Settings that few users change."""
 
     clock: Callable[[], float] = time.time
     seed: int = 0  # of the jitter

@@ -33,7 +33,7 @@ class Pacer:
 
 @dataclass(slots=True)
 class LinkState:
-    """What both threads share. Each field is replaced whole, so that readers need no lock."""
+    """State that both threads share; each field is replaced whole, so that readers need no lock."""
 
     app: str
     instance: str
@@ -75,7 +75,7 @@ class LinkState:
 
 
 def describe_refusal(connection: ManagerConnection, answer: ManagerResponse, what: str) -> str:
-    """The sentence on an answer that is not what was asked for."""
+    """Describe a response other than the requested one in a sentence."""
     said = connection.describe(answer)
     if answer.status in NOT_ALLOWED:
         return f"the manager at {connection.address} does not let this token have {what} ({said})"

@@ -62,7 +62,7 @@ class OrderPoll:
         self.connection.close()
 
     def poll(self) -> float:
-        """Ask once; seconds until the next question."""
+        """Request once; seconds until the next request."""
         began = self.state.pacer.now()
         asked = self.etag
         headers = {"If-None-Match": asked} if asked else {}
@@ -101,7 +101,7 @@ class OrderPoll:
         return 0.0
 
     def adopt(self, orders: Orders, document: Any) -> bool:
-        """Whether they are news."""
+        """Adopt orders; whether they are new."""
         before = self.state.saved
         if before is not None and before.document == document:
             return False
@@ -134,7 +134,7 @@ class OrderPoll:
         self.state.set_fault(ORDERS, "")
 
     def pause(self, began: float) -> float:
-        """None after a question that was waited for; a second after one that was answered at once with nothing new."""
+        """Zero after a request that waited; a second after one that was answered at once with nothing new."""
         return 0.0 if self.state.pacer.now() - began >= min(POLL_PAUSE_S, self.wait_s / 2.0) else POLL_PAUSE_S
 
     def handle_refusal(self, answer: ManagerResponse, began: float) -> float:
@@ -150,7 +150,7 @@ class OrderPoll:
         return self.backoff.fail(answer.retry_after or 0.0 if answer.status in BUSY else 0.0)
 
     def acknowledge(self) -> None:
-        """Say of each operator that it acts under these orders; what fails is tried after the next question."""
+        """Acknowledge the orders for each operator; what fails is tried after the next request."""
         revision = self.state.revision
         if revision is None or not self.etag:
             return

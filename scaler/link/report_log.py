@@ -33,7 +33,7 @@ class ReportRecord:
 
 @dataclass(frozen=True, slots=True)
 class ReportBatch:
-    """What is to be sent next; `positions` and `buffered` say to `settle` how far it goes."""
+    """Records to send next; `positions` and `buffered` are what `acknowledge` removes."""
 
     records: tuple[tuple[str, str, Any], ...]  # kind, operator, body
     positions: Mapping[str, LogPosition]
@@ -59,7 +59,7 @@ class ReportLog:
         return len(self.buffered) + sum(log.waiting for log in self.logs.values())
 
     def open(self) -> bool:
-        """Take the folder, if it can be had."""
+        """Lock and open the folder, if possible."""
         if self.logs:
             return True
         try:
@@ -79,7 +79,7 @@ class ReportLog:
         return True
 
     def add(self, records: Sequence[ReportRecord]) -> None:
-        """Take them in; they are on disk when this returns, unless `fault` says otherwise."""
+        """Add records; they are on disk when this returns, unless `fault` says otherwise."""
         self.buffered.extend(records)
         self.buffered_bytes += sum(len(record.line) for record in records)
         if self.logs and self.buffered:
@@ -101,7 +101,7 @@ class ReportLog:
             self.fault = self.describe_fault(error)
 
     def trim(self) -> None:
-        """Keep within the limit."""
+        """Drop the oldest segments beyond the limit."""
         samples, decisions = self.logs[SAMPLES], self.logs[DECISIONS]
         while samples.size + decisions.size > self.limit_bytes:
             name = SAMPLES if samples.segments else DECISIONS
@@ -138,7 +138,7 @@ class ReportLog:
         return ReportBatch(records, positions, buffered, tuple(line for _, line in found))
 
     def acknowledge(self, batch: ReportBatch, refused: bool = False) -> None:
-        """Forget a batch: the manager has it, or will not have it (then it is put aside, as far as there is room)."""
+        """Remove a batch: the manager has it, or refused it (then it is saved apart, as far as there is room)."""
         if refused:
             self.refused += len(batch.records)
             self.save_refused(batch)
@@ -180,7 +180,7 @@ class ReportLog:
 
 
 def lock_file(path: Path) -> IO[bytes] | None:
-    """The lock, which the system gives back when the process ends, however that happens; None if another has it."""
+    """Lock a file until the process ends, however that happens; None if another process has it."""
     file = path.open("ab")
     try:
         if os.name == "nt":

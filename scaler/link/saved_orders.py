@@ -22,14 +22,14 @@ class SavedOrders:
 
 
 def save_orders(folder: Path, saved: SavedOrders) -> None:
-    """Write them so that a crash at any moment leaves these orders or those before."""
+    """Save orders so that a crash at any moment leaves these or those before."""
     text = json.dumps(saved.document, sort_keys=True)
     content = {"digest": digest(text), "heard": saved.received_at, "orders": text}
     write_durably(folder / ORDERS_FILE, json.dumps(content).encode())
 
 
 def load_orders(folder: Path, app: str) -> SavedOrders | None:
-    """The orders of this application, or None where there are none that can be trusted."""
+    """Load the orders of this application; None where there are none that can be trusted."""
     try:
         outer = json.loads((folder / ORDERS_FILE).read_bytes())
         text, received_at = outer["orders"], float(outer["heard"])

@@ -26,7 +26,7 @@ class Segment:
 
 
 class SegmentLog:
-    """One kind of records; for one thread of one process."""
+    """Log of one kind of records; for one thread of one process."""
 
     def __init__(self, folder: Path, name: str, position: LogPosition, segment_bytes: int) -> None:
         self.folder, self.name, self.segment_bytes = folder, name, segment_bytes
@@ -50,7 +50,7 @@ class SegmentLog:
         return sum(segment.lines for segment in self.segments.values()) - self.acknowledged_lines
 
     def append(self, lines: Iterable[bytes]) -> None:
-        """All of them, or OSError: then how many were written is not known, and the next call begins another file."""
+        """Append all lines; after an OSError it is unknown how many were written, and the next call begins a file."""
         content = b"".join(line + b"\n" for line in lines)
         try:
             number = self.open()
@@ -68,7 +68,7 @@ class SegmentLog:
             self.close_segment()
 
     def open(self) -> int:
-        """The number of the file that is written to."""
+        """Open a file to write to; its number."""
         if self.file is None:
             number = max([self.position[0], *self.segments], default=0) + 1
             path = self.folder / f"{self.name}-{number:012d}.jsonl"
@@ -110,7 +110,7 @@ class SegmentLog:
         return found, (number, offset)
 
     def acknowledge(self, position: LogPosition) -> None:
-        """Forget what lies before this position."""
+        """Delete what lies before this position."""
         position = max(position, self.position)
         for number in [n for n in self.segments if n < position[0]]:
             self.delete(number)

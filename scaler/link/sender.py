@@ -50,7 +50,7 @@ class Sender:
         self.open_at = 0.0
 
     def put(self, record: ReportRecord) -> None:
-        """Called by the driver's threads."""
+        """Queue a record; for the driver's threads."""
         while len(self.inbox) >= MAX_INBOX:
             try:
                 self.lost[self.inbox.popleft().kind] += 1
@@ -76,7 +76,7 @@ class Sender:
         self.end()
 
     def end(self) -> None:
-        """What is in memory goes to disk; then to the manager, if it answered when it was last asked."""
+        """Write what is in memory to disk; then send it, if the manager answered last time."""
         try:
             self.store()
             while self.has_work() and self.backoff.failures == 0 and self.send() == 0.0 and self.backoff.failures == 0:
@@ -96,7 +96,7 @@ class Sender:
         return bool(self.changed) or self.waiting > 0
 
     def store(self) -> None:
-        """Put on disk what the driver has handed over."""
+        """Write the queued records to disk."""
         now = self.state.pacer.now()
         if not self.reports.logs and now >= self.open_at:
             self.open_at = now + LOCK_RETRY_S
@@ -110,7 +110,7 @@ class Sender:
         self.state.set_fault(STORAGE, self.reports.fault)
 
     def send(self) -> float:
-        """One round; seconds until the next."""
+        """Send one batch; seconds until the next."""
         batch = self.reports.next_batch(self.batch_size, MAX_REPORT_BYTES)
         if batch.lines and not batch.records:  # damaged, all of them
             self.reports.acknowledge(batch)

@@ -27,7 +27,7 @@ by_time = attrgetter("time")
 
 @dataclass(frozen=True, slots=True)
 class QueryPast:
-    """What is known of one query, each in order of time."""
+    """Reports of one query, each kind in order of time."""
 
     triggers: tuple[Trigger, ...] = ()
     started: tuple[QueryEvent, ...] = ()
@@ -35,7 +35,7 @@ class QueryPast:
     ended: tuple[QueryEvent, ...] = ()
 
     def events(self) -> Iterator[tuple[str, Trigger | QueryEvent]]:
-        """All that says what came, in order of time: a run's start before its triggers, idleness after them."""
+        """All reports of arrivals in order of time: a run's start before its triggers, idleness after them."""
         kinds: tuple[tuple[str, Sequence[Trigger | QueryEvent]], ...]
         kinds = (STARTED, self.started), (TRIGGER, self.triggers), (IDLE, self.idle)
         each = [(kind, event) for kind, events in kinds for event in events]
@@ -43,14 +43,14 @@ class QueryPast:
 
 
 class QueryHistory:
-    """Not to be used by two threads at a time."""
+    """Bounded reports of one query; for one thread at a time."""
 
     def __init__(self, max_triggers: int = MAX_TRIGGERS) -> None:
         self.triggers: deque[Trigger] = deque(maxlen=max_triggers)
         self.events: dict[str, deque[QueryEvent]] = {kind: deque(maxlen=MAX_EVENTS) for kind in (STARTED, IDLE, ENDED)}
 
     def add_trigger(self, trigger: Trigger) -> None:
-        """One that is there already is not added, one that comes late goes where it belongs."""
+        """Add a trigger in order of time, unless it is there already."""
         last = self.triggers[-1] if self.triggers else None
         if last is None or trigger.time > last.time:
             self.triggers.append(trigger)
@@ -61,12 +61,12 @@ class QueryHistory:
             self.triggers.extend(whole)
 
     def add_event(self, kind: str, event: QueryEvent) -> None:
-        """One that is there already is not added."""
+        """Add an event, unless it is there already."""
         if event not in self.events[kind]:
             self.events[kind].append(event)
 
     def copy(self, start: float = -math.inf) -> QueryPast:
-        """All from this moment on, and enough before it to know what is usual and since when tuples wait."""
+        """Reports from this moment on, and enough before it to know what is usual and since when tuples wait."""
         triggers = tuple(self.triggers)
         first = max(0, bisect_left(triggers, start, key=by_time) - EARLIER_TRIGGERS)
         started, idle, ended = (tuple(sorted(self.events[kind], key=by_time)) for kind in (STARTED, IDLE, ENDED))
@@ -74,7 +74,7 @@ class QueryHistory:
 
 
 def find_idle_event(past: QueryPast, query: str, last: IdleTrigger) -> QueryEvent | None:
-    """None where a batch ran of which no report has come yet."""
+    """The idleness that an idle query's last trigger means; None where a batch ran that is not reported yet."""
     batches = [trigger.batch for trigger in past.triggers if trigger.run == last.run]
     if batches and last.batch > batches[-1] + 1:
         return None
@@ -82,13 +82,13 @@ def find_idle_event(past: QueryPast, query: str, last: IdleTrigger) -> QueryEven
 
 
 def follows_last(past: QueryPast, run: str, planned: PlannedBatch) -> bool:
-    """Whether it is the one after the last that was reported."""
+    """Whether the planned batch is the one after the last that was reported."""
     last = past.triggers[-1] if past.triggers else None
     return last is not None and last.run == run and last.batch + 1 == planned.batch and last.time < planned.time
 
 
 def add_planned_batch(past: QueryPast, planned: PlannedBatch) -> QueryPast:
-    """As a trigger whose batch counts nowhere yet; only where the query's offsets count tuples."""
+    """Add a planned batch as a trigger without a batch; only where the query's offsets count tuples."""
     last = past.triggers[-1]
     if last.latest is None or last.ended is None:
         return past

@@ -82,7 +82,7 @@ class Driver:
         return json.loads(self.mapper.writeValueAsString(value))
 
     def list_executors(self) -> list[Any]:
-        """Those that are gone, too, as long as Spark remembers them (spark.ui.retainedDeadExecutors)."""
+        """Executors as JSON; removed ones, too, as long as Spark remembers them (spark.ui.retainedDeadExecutors)."""
         found = self.write(self.context.statusStore().executorList(False))
         return found if isinstance(found, list) else []
 
@@ -103,7 +103,7 @@ class Driver:
         return list(self.session.streams().active())
 
     def request_status(self, query: str) -> QueryStatus | None:
-        """None where no such query runs."""
+        """Status of a query; None where no such query runs."""
         found = self.session.streams().get(query)
         if found is None:
             return None
@@ -113,7 +113,7 @@ class Driver:
         return QueryStatus(found.runId().toString(), active, idle)
 
     def request_idle_trigger(self, query: str) -> IdleTrigger | None:
-        """None where it is not idle."""
+        """The last trigger of an idle query; None where it is not idle."""
         found = self.session.streams().get(query)
         if found is None:
             return None

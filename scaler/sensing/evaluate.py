@@ -59,7 +59,7 @@ STEADY_S = 1.5 * IDLE_S
 
 @dataclass(frozen=True, slots=True)
 class SlotFacts:
-    """What several quantities of a slot are computed from."""
+    """Intermediate results that several quantities of a slot share."""
 
     evidence: Evidence
     start: float
@@ -80,7 +80,7 @@ class SlotFacts:
 
 
 def evaluate(evidence: Evidence) -> Reading:
-    """The reading of a slot; what the evidence does not say is None."""
+    """Assemble the reading of a slot; what the evidence does not say is None."""
     slot = derive_facts(evidence)
     entry, executors, end = evidence.entry, evidence.executors, evidence.end
     done = [trigger for trigger in slot.triggers if slot.start <= trigger.done < end]
@@ -141,7 +141,7 @@ def derive_facts(evidence: Evidence) -> SlotFacts:
 
 
 def select_counted(spans: Sequence[ArrivalSpan], start: float, end: float) -> list[ArrivalSpan]:
-    """Of the slot, and with their arrivals known."""
+    """Spans that lie in the slot and whose arrivals are known."""
     return [span for span in spans if span.arrived is not None and span.end > start and span.start < end]
 
 
@@ -164,14 +164,14 @@ def find_tuples_in(slot: SlotFacts) -> float | None:
 
 
 def add_up(amounts: Sequence[tuple[Trigger, int | None]], start: float, end: float) -> float | None:
-    """Of batches, each by its share in the slot; None where none is known."""
+    """Sum over batches, each by its share in the slot; None where none is known."""
     parts = [(share_within(t.time, t.done, start, end), amount) for t, amount in amounts if amount is not None]
     within = [part * amount for part, amount in parts if part > 0.0]
     return sum(within) if within else None
 
 
 def find_batch_throughput(slot: SlotFacts) -> float | None:
-    """Of batches that took anything, and at most that of one that is still not done; None without any."""
+    """Of batches with tuples, and at most that of the batch that is not done; None without any."""
     known = [(overlap(t.time, t.done, slot.start, slot.end), t) for t in slot.triggers if t.executed and t.rows]
     seconds = sum(ran for ran, _ in known)
     rows = sum(share_within(t.time, t.done, slot.start, slot.end) * (t.rows or 0) for _, t in known)
@@ -183,7 +183,7 @@ def find_batch_throughput(slot: SlotFacts) -> float | None:
 
 
 def find_planned_rows(past: QueryPast, running_since: float | None) -> int | None:
-    """Of the batch that is not done, where it is known by the offsets that were planned."""
+    """Tuples of the batch that is not done, by its planned offsets; None where these are not known."""
     before, last = past.triggers[-2:] if len(past.triggers) > 1 else (None, None)
     if before is None or last is None or last.executed or last.time != running_since:
         return None
@@ -203,7 +203,7 @@ def find_waiting(slot: SlotFacts, folder: SourceFolder) -> tuple[float, float | 
 
 
 def find_response(slot: SlotFacts, timed: TimedSums, waited: float | None) -> float | None:
-    """`waited`: seconds that the oldest file has waited."""
+    """By timers where they know arrivals, else by batches; `waited`: seconds that the oldest file has waited."""
     if timed.response_n:
         return max(timed.response_sum / timed.response_n, slot.running_time or 0.0)
     response = raise_response(find_mean_response(slot), slot)
@@ -221,7 +221,7 @@ def find_mean_response(slot: SlotFacts) -> float | None:
 
 
 def raise_response(response: float | None, slot: SlotFacts) -> float | None:
-    """A batch that still runs and outlasts what is known has tuples that wait at least as long."""
+    """At least the time of a batch that still runs and outlasts what is known: its tuples wait as long."""
     if slot.running_time is None:
         return response
     usual = max((t.duration or 0.0 for t in slot.triggers[-USUAL_BATCHES:]), default=0.0)
@@ -229,7 +229,7 @@ def raise_response(response: float | None, slot: SlotFacts) -> float | None:
 
 
 def find_backlog(slot: SlotFacts) -> float | None:
-    """None where the last report is too old to be of the slot's end."""
+    """Backlog at the slot's end; None where the last report is too old to be of it."""
     past, end, patience = slot.past, slot.end, usual_wait(slot.spans, slot.triggers, slot.end)
     if found_nothing(past, end):
         return 0.0

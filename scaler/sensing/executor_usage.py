@@ -41,7 +41,7 @@ class ObservedExecutor:
 
 
 def read_executors(documents: Iterable[object]) -> list[ObservedExecutor]:
-    """Those that can run tasks."""
+    """Parse Spark's list of executors; those without task slots are left out."""
     read = (read_executor(document) for document in documents if isinstance(document, Mapping))
     return [executor for executor in read if executor is not None and executor.slots > 0]
 
@@ -68,7 +68,7 @@ def read_executor(document: Mapping[str, Any]) -> ObservedExecutor | None:
 
 
 def fix_zone(value: object) -> object:
-    """Spark's JSON writes "2026-11-18T21:21:01.665GMT"."""
+    """Convert the zone of Spark's JSON ("2026-11-18T21:21:01.665GMT") to one of ISO 8601."""
     return value.replace("GMT", "+00:00") if isinstance(value, str) else value
 
 
@@ -81,12 +81,12 @@ def find_node_type(document: Mapping[str, Any]) -> str:
 
 
 def select_profiles(executors: Iterable[ObservedExecutor], profiles: Collection[int]) -> list[ObservedExecutor]:
-    """Those of these profiles; of none that is known, all."""
+    """Executors of these profiles; all where no profile is known."""
     return [executor for executor in executors if not profiles or executor.profile in profiles]
 
 
 def count_replicas(executors: Iterable[ObservedExecutor], start: float, end: float) -> dict[str, float]:
-    """Mean over the slot by node type; types that had none are left out."""
+    """Mean replicas over the slot by node type; types that had none are left out."""
     counts: dict[str, float] = {}
     for executor in executors:
         part_of_slot = overlap(executor.since, executor.until, start, end) / (end - start)
@@ -96,7 +96,7 @@ def count_replicas(executors: Iterable[ObservedExecutor], start: float, end: flo
 
 
 def count_final_replicas(executors: Iterable[ObservedExecutor], end: float) -> float:
-    """Of all types, at the slot's end."""
+    """Replicas of all types at the slot's end."""
     return float(sum(executor.slots for executor in executors if executor.since < end <= executor.until))
 
 
@@ -117,7 +117,7 @@ def find_lost_replicas(executors: Iterable[ObservedExecutor], start: float, end:
 
 @dataclass(frozen=True, slots=True)
 class TaskWork:
-    """Of one executor, as one look finds it. Spark counts a task when it ends, and then its whole life."""
+    """Work of one executor at one moment. Spark counts a task when it ends, and then its whole life."""
 
     ended: float = 0.0  # seconds of tasks that have ended
     going: float = 0.0  # seconds that tasks which are not done are known to have run
@@ -125,7 +125,7 @@ class TaskWork:
 
 
 def update_work(executor: ObservedExecutor, before: TaskWork | None, passed: float) -> TaskWork:
-    """Tasks run on where none has ended since the look before, or less than ran then; else they are new ones."""
+    """Tasks run on where none has ended since the moment before, or less than ran then; else they are new ones."""
     ended = executor.busy or 0.0
     if before is None or not executor.active:
         return TaskWork(ended, 0.0, executor.active)
@@ -142,7 +142,7 @@ class TaskTimes:
     looks: tuple[tuple[float, Mapping[str, TaskWork]], ...] = ()
 
     def add(self, now: float, executors: Iterable[ObservedExecutor]) -> TaskTimes:
-        """These, and what Spark counts now."""
+        """A copy with what Spark counts now."""
         at, before = self.looks[-1] if self.looks else (-math.inf, {})
         if now <= at:
             return self
@@ -198,7 +198,7 @@ class TaskTimes:
         return max(0.0, after.ended - before.ended - before.going - executor.slots * ran)
 
     def find_work(self, executor: ObservedExecutor, moment: float) -> TaskWork | None:
-        """By then; between two looks as if it had grown evenly."""
+        """Work by a moment; between two known ones as if it had grown evenly."""
         if moment <= executor.since:
             return TaskWork()
         known = [(at, seen[executor.name]) for at, seen in self.looks if executor.name in seen]
@@ -244,7 +244,7 @@ def interpolate(points: Sequence[tuple[float, TaskWork]], moment: float) -> Task
 def find_utilisation(
     busy: Mapping[str, float], replicas: Mapping[str, float], length: float, running: Mapping[str, float] | None = None
 ) -> float | None:
-    """Of the busiest node type; of all together where the names of both do not match.
+    """Utilisation of the busiest node type; of all together where the names of both do not match.
 
     `running` holds the seconds that tasks have run that are not done, by node type, where `busy` does not count them.
     """

@@ -37,7 +37,7 @@ class StreamOperator:
 
 
 def find_operators(spark: Any, queries: Iterable[Any] | None = None) -> tuple[StreamOperator, ...]:
-    """Of these queries (pyspark's, or their names or ids), or of all that are active; in their order."""
+    """Operators of these queries (pyspark's, or their names or ids), or of all that are active; in their order."""
     driver = Driver(spark)
     active = driver.list_queries() if queries is None else [pick_query(driver, query) for query in queries]
     return tuple(operator for query in active for operator in read_query(query))
@@ -52,7 +52,7 @@ class PinnedOperators:
         self.seen: set[str] = set()
 
     def find(self, running: Sequence[StreamOperator]) -> list[StreamOperator]:
-        """Those that are pinned, under the names that they were pinned by and with the executors of all their types."""
+        """Pinned operators under the names that they were pinned by, with the profiles of all their types."""
         found = []
         for one in self.pinned:
             operator = match_pinned(one, running)
@@ -76,7 +76,7 @@ class PinnedOperators:
 
 
 def match_pinned(one: Pinned, running: Iterable[StreamOperator]) -> StreamOperator | None:
-    """By the profile of its stage, whatever the query is called; by name where a query's profiles are not known."""
+    """Match by the profile of the stage, whatever the query's name; by name where profiles are not known."""
     fits = [o for o in running if one.stage in o.profiles or (not o.profiles and o.name == one.operator)]
     return min(fits, key=lambda operator: (not operator.profiles, operator.name != one.operator), default=None)
 
@@ -100,7 +100,7 @@ def read_query(query: Any) -> tuple[StreamOperator, ...]:
 
 
 def name_operators(name: str, query: str, run: str, profiles: Sequence[int]) -> tuple[StreamOperator, ...]:
-    """`profiles`: those of its own stages, in the order in which they work."""
+    """Operators of a query; `profiles`: those of its own stages, in the order in which they work."""
     if len(profiles) < 2:
         return (StreamOperator(name, query, run, tuple(profiles)),)
     last = len(profiles) - 1
@@ -111,7 +111,7 @@ def name_operators(name: str, query: str, run: str, profiles: Sequence[int]) -> 
 
 
 def find_profiles(query: Any) -> list[int]:
-    """In the order in which tuples meet them; none where the plan cannot be read."""
+    """Profiles in the order in which tuples meet them; none where the plan cannot be read."""
     try:
         found = [read_profile(node) for node in walk_plan(query.streamingQuery().analyzedPlan())]
     except Exception as error:  # it is internal to Spark, and other versions may have it elsewhere
@@ -121,7 +121,7 @@ def find_profiles(query: Any) -> list[int]:
 
 
 def read_profile(node: Any) -> int:
-    """0 where it has none."""
+    """Resource profile of a node of a plan; 0 where it has none."""
     if node.getClass().getSimpleName() not in PROFILE_NODES:
         return 0
     profile = node.profile()

@@ -11,7 +11,7 @@ from scaler.sensing.operators import StreamOperator
 
 
 class NoteCode(StrEnum):
-    """What can be out of the ordinary in a slot."""
+    """Codes of what can be out of the ordinary in a slot."""
 
     RESTARTED = "restarted"
     STOPPED = "stopped"
@@ -90,7 +90,7 @@ class Reading:
 
 
 class Sensor(Protocol):
-    """What an agent reads its operator's slots by."""
+    """Source of readings for agents."""
 
     def read(self, operator: str, start: float, end: float) -> Reading: ...
 

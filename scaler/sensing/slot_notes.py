@@ -33,7 +33,7 @@ MIN_BATCHES = 3
 def find_states(
     past: QueryPast, spans: Sequence[ArrivalSpan], batches: Sequence[ServedBatch], start: float, end: float
 ) -> list[NoteCode]:
-    """In the order in which they are listed above."""
+    """Codes in the order in which they are listed above."""
     known = [batch.trigger for batch in batches if batch.trigger.time < end]
     found = {
         NoteCode.RESTARTED: has_restarted(past, known, start, end),
@@ -67,7 +67,7 @@ def has_stopped(past: QueryPast, end: float) -> bool:
 
 
 def catches_up(now: Sequence[Trigger], earlier: Sequence[Trigger]) -> bool:
-    """Batches done in the slot, and the last before them, held against what was usual until then."""
+    """Whether batches done in the slot, and the last before them, shrink from more than was usual until then."""
     sizes = [trigger.rows for trigger in earlier[-USUAL_BATCHES:] if trigger.rows]
     if not now or len(sizes) < MIN_BATCHES:
         return False
@@ -81,7 +81,7 @@ def catches_up(now: Sequence[Trigger], earlier: Sequence[Trigger]) -> bool:
 
 
 def are_full(now: Sequence[Trigger]) -> bool:
-    """Each batch done in the slot, where the query's offsets count tuples."""
+    """Whether each batch done in the slot left a backlog, where the query's offsets count tuples."""
     left = [trigger.backlog or 0 for trigger in now if trigger.rows]
     return bool(left) and min(left) > 0
 
@@ -105,12 +105,12 @@ def first_heard(past: QueryPast) -> float | None:
 
 
 def last_heard(past: QueryPast, end: float) -> float | None:
-    """When the query last said anything that was known by then."""
+    """Time of the query's last report by then."""
     moments = [sign.time for sign in (*past.started, *past.idle)] + [trigger.done for trigger in past.triggers]
     return max((min(moment, end) for moment in moments), default=None)
 
 
 def usual_cycle(spans: Sequence[ArrivalSpan], known: Sequence[Trigger], end: float) -> float:
-    """The longest that it lately took from one report to the next; idleness is told every ten seconds."""
+    """The longest recent time from one report to the next; idleness is reported every ten seconds."""
     lengths = [span.end - span.start for span in spans if span.end <= end][-USUAL_BATCHES:]
     return max([*lengths, *(trigger.duration or 0.0 for trigger in known[-USUAL_BATCHES:])], default=0.0)

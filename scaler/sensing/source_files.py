@@ -49,35 +49,35 @@ class WaitingFiles:
 
 @dataclass(frozen=True, slots=True)
 class SourceFolder:
-    """`entries`: what batches took lately, by number of the log's entry; `there`: the files that are in the folder."""
+    """Files that recent batches took (`entries`, by number of the log's entry) and that are in the folder (`there`)."""
 
     entries: Mapping[int, Sequence[SourceFile]]
     there: Mapping[Path, SourceFile]
 
     def taken(self, upto: int | None = None) -> dict[Path, SourceFile]:
-        """By the entries read; only up to this one, if it is given."""
+        """Files taken by the entries read; only up to this one, if it is given."""
         some = [entry for number, entry in self.entries.items() if upto is None or number <= upto]
         return {file.path: file for entry in some for file in entry}
 
     def find_untaken(self) -> list[SourceFile]:
-        """Those that are there, are not taken, and are no older than the newest one taken."""
+        """Files that are there, are not taken, and are no older than the newest one taken."""
         taken = self.taken()
         newest = max(file.time for file in taken.values())
         return [file for file in self.there.values() if file.time >= newest and file.path not in taken]
 
     def count_arrived(self, first: float, last: float, upto: int) -> int:
-        """In (first, last], but for those that a batch took by this entry."""
+        """Files that arrived in (first, last], but for those that a batch took by this entry."""
         before, known = self.taken(upto), {**self.taken(), **self.there}
         return sum(first < file.arrived <= last and path not in before for path, file in known.items())
 
     def find_waiting(self, first: float, last: float) -> WaitingFiles:
-        """Those that came in (first, last] and are not taken."""
+        """Files that arrived in (first, last] and are not taken."""
         left = [file.arrived for file in self.find_untaken() if first < file.arrived <= last]
         return WaitingFiles(len(left), min(left, default=None))
 
 
 def read_source_folder(folder: str, checkpoint: str) -> SourceFolder | None:
-    """None where it cannot be told what is there, or nothing was ever taken."""
+    """Read a file source's folder and log; None where these do not say what waits, or nothing was ever taken."""
     source, log = to_local_path(folder), to_local_path(checkpoint)
     if source is None or log is None or any(mark in folder for mark in GLOB_CHARACTERS):
         return None
@@ -94,7 +94,7 @@ def read_source_folder(folder: str, checkpoint: str) -> SourceFolder | None:
 
 
 def skips_files(folder: SourceFolder, since: int) -> bool:
-    """Whether there are files that are older than some that were taken, and were not taken themselves."""
+    """Whether too many files are older than some that were taken, and were not taken themselves."""
     taken = folder.taken()
     newest = max(file.time for file in taken.values())
     over = sum(since < file.time < newest and path not in taken for path, file in folder.there.items())
@@ -102,14 +102,14 @@ def skips_files(folder: SourceFolder, since: int) -> bool:
 
 
 def to_local_path(place: str) -> Path | None:
-    """A path, or an address with the scheme "file"."""
+    """Convert a path, or an address with the scheme "file"; None for other addresses."""
     if place.startswith("file:"):
         return Path("/" + place.removeprefix("file:").lstrip("/"))
     return Path(place) if place.startswith("/") else None
 
 
 def read_path(address: object) -> Path:
-    """As logs write it."""
+    """Parse a path as logs write it."""
     found = to_local_path(unquote(str(address)))
     if found is None:
         raise ValueError(f"{address} is no local file")
@@ -117,7 +117,7 @@ def read_path(address: object) -> Path:
 
 
 def read_log(folder: Path) -> dict[int, list[SourceFile]]:
-    """What the last entries name; that a compacted one repeats of older ones is left out."""
+    """Files that the last entries name; those that a compacted one repeats of older ones are left out."""
     entries = {}
     for number, path in list_entries(folder)[:MAX_LOG_ENTRIES]:
         lines = [json.loads(line) for line in read_lines(path)]
@@ -128,7 +128,7 @@ def read_log(folder: Path) -> dict[int, list[SourceFile]]:
 
 
 def list_files(folder: Path, since: int) -> Iterator[SourceFile]:
-    """Those that are whole; of another query's, all from this time on."""
+    """Whole files of a folder; of another query's, all from this time on."""
     commits = folder / SINK_LOG
     if commits.is_dir():
         yield from list_committed(commits, since)
@@ -146,7 +146,7 @@ def list_files(folder: Path, since: int) -> Iterator[SourceFile]:
 
 
 def list_committed(commits: Path, since: int) -> Iterator[SourceFile]:
-    """From the last entry back to one in which all is older. A compacted one repeats those before it, and no times."""
+    """From the last entry back to one in which all is older; a compacted one repeats those before it, without times."""
     for _, path in list_entries(commits):
         files = [json.loads(line) for line in read_lines(path)]
         times = [(read_path(file["path"]), int(file["modificationTime"])) for file in files]
@@ -164,7 +164,7 @@ def list_entries(folder: Path) -> list[tuple[int, Path]]:
 
 
 def read_lines(path: Path) -> list[str]:
-    """Without the first, which tells the version."""
+    """Lines of a log without the first, which is the version."""
     if path.stat().st_size > MAX_LOG_BYTES:
         raise ValueError(f"{path} is too large to be read each slot")
     return [line for line in path.read_text(encoding="utf-8").splitlines()[1:] if line.strip()]

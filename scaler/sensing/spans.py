@@ -28,7 +28,7 @@ from scaler.sensing.batch_history import QueryPast
 
 @dataclass(frozen=True, slots=True)
 class ArrivalSpan:
-    """(start, end], in which nothing that was reported is missing."""
+    """Arrivals in (start, end], between two reports with none missing."""
 
     start: float
     end: float
@@ -43,7 +43,7 @@ class ServedBatch:
 
 @dataclass(slots=True)
 class ArrivalCurve:
-    """How many had come by when; `times` and `offsets` grow together."""
+    """Cumulated arrivals over time; `times` and `offsets` grow together."""
 
     times: list[float] = field(default_factory=list)
     offsets: list[int] = field(default_factory=list)
@@ -56,7 +56,7 @@ class ArrivalCurve:
         self.offsets.append(offset)
 
     def mean_arrival(self, first: int, last: int) -> float | None:
-        """Of tuples (first, last]; None where nobody knows. Those before the line came by its beginning."""
+        """Mean arrival of tuples (first, last]; None where unknown. Those before the line arrived by its beginning."""
         times, offsets = self.times, self.offsets
         if len(offsets) < 2 or last > offsets[-1] or last <= first:
             return None
@@ -73,7 +73,7 @@ class ArrivalCurve:
 
 
 def find_spans(past: QueryPast) -> tuple[list[ArrivalSpan], list[ServedBatch]]:
-    """Both in order of time."""
+    """Arrival spans and served batches, both in order of time."""
     spans: list[ArrivalSpan] = []
     batches: list[ServedBatch] = []
     curve = ArrivalCurve()
@@ -113,7 +113,7 @@ def count_arrivals(before: Trigger | None, trigger: Trigger) -> float | None:
 
 
 def find_response(trigger: Trigger, served: float | None, curve: ArrivalCurve) -> float | None:
-    """`served`: the moment after which its tuples came, if none had been left to wait."""
+    """Mean response of a batch; `served`: the moment after which its tuples arrived, if none had been left to wait."""
     if trigger.duration is None or not trigger.rows:
         return None
     if trigger.latest is not None and trigger.ended is not None:
@@ -130,7 +130,7 @@ def overlap(first: float, last: float, start: float, end: float) -> float:
 
 
 def share_within(first: float, last: float, start: float, end: float) -> float:
-    """Of [first, last), how much lies within [start, end); a moment lies within or not."""
+    """Share of [first, last) that lies within [start, end); a moment lies within or not."""
     if last <= first:
         return float(start <= first < end)
     return overlap(first, last, start, end) / (last - first)

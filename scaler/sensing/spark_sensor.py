@@ -107,13 +107,13 @@ class SparkSensor:
         return history
 
     def read(self, operator: str, start: float, end: float) -> Reading:
-        """What is known by now; nothing is raised but for a slot that is none."""
+        """The reading of a slot by what is known now; nothing is raised but for a slot without length."""
         if not end > start:
             raise ValueError(f"a slot from {start} to {end} has no length")
         return evaluate(self.collect(operator, start, end))
 
     def collect(self, operator: str, start: float, end: float) -> Evidence:
-        """All that is known of a slot, as it is now."""
+        """Collect all that is known of a slot now."""
         with self.lock:
             known, records = self.operators.get(operator), self.records.get(operator)
             query = self.find_query(operator, known)
@@ -139,13 +139,13 @@ class SparkSensor:
         )
 
     def find_query(self, operator: str, known: StreamOperator | None) -> str | None:
-        """By the id of the operator's query; by its name where a query of this id never reported."""
+        """Id of the operator's query, by its name where a query of this id never reported."""
         name = operator.rpartition("/profile")[0] or operator
         query = self.ids.get(name) if known is None else known.query
         return query if query in self.histories else self.ids.get(name, query)
 
     def list_executors(self) -> tuple[list[ObservedExecutor] | None, TaskTimes]:
-        """As Spark has them now, None where it does not answer; and what all have worked."""
+        """Executors as Spark has them now, None where it does not answer; and the work of all."""
         with self.requesting:
             now = self.now()
             if not 0.0 <= now - self.requested_at < MAX_ANSWER_AGE_S:
@@ -156,7 +156,7 @@ class SparkSensor:
             return self.executors, self.task_times
 
     def request_activity(self, query: str | None, past: QueryPast, end: float) -> tuple[QueryPast, QueryActivity]:
-        """What came before the batch that runs, and what the query does; the latter not of slots long over."""
+        """Add the arrivals before the running batch, and find what the query does at the end of a recent slot."""
         if query is None:
             return past, QueryActivity()
         present = self.now() - end <= MAX_DELAY_S
@@ -184,7 +184,7 @@ class SparkSensor:
         return tuple(stage for stage in waiting or () if stage.id in own)
 
     def request_idleness(self, query: str, past: QueryPast) -> QueryPast:
-        """With what the last trigger of an idle query found, which is kept like the events that Spark sends of it."""
+        """Add the last trigger of an idle query, stored like the idle events that Spark sends."""
         last = attempt(lambda: self.driver.request_idle_trigger(query))
         event = None if last is None else find_idle_event(past, query, last)
         if event is None:
@@ -205,7 +205,7 @@ class SparkSensor:
             return known[1]
 
     def find_checkpoint(self, query: str | None, past: QueryPast) -> str | None:
-        """Of a query that reads files; requested once."""
+        """Checkpoint of a query that reads files; requested once."""
         if query is None or not past.triggers or past.triggers[-1].folder is None:
             return None
         if query not in self.checkpoints:
@@ -222,7 +222,7 @@ class SparkSensor:
 
 
 def attempt(question: Callable[[], Answer]) -> Answer | None:
-    """Spark's answer; None where it has none."""
+    """Call Spark; None where it does not answer."""
     try:
         return question()
     except Exception as error:
@@ -231,7 +231,7 @@ def attempt(question: Callable[[], Answer]) -> Answer | None:
 
 
 def find_activity(status: QueryStatus | None, jobs: Callable[[], Iterable[object]]) -> QueryActivity:
-    """Jobs are requested only where the query says that it works; they know their query by its run."""
+    """Activity by the running jobs, which name their query's run; requested only while the query is active."""
     if status is None:
         return QueryActivity()
     if not status.active:

@@ -24,7 +24,7 @@ SUM_NAMES = ("service_n", "service_sum", "service_squares", "task_records", "tas
 
 @dataclass(frozen=True, slots=True)
 class TimedSums:
-    """Sums of what was timed; zero where nothing was."""
+    """Timed sums; zero where nothing was timed."""
 
     service_n: float = 0.0
     service_sum: float = 0.0
@@ -46,12 +46,12 @@ class TimedSums:
 
 @dataclass(frozen=True, slots=True)
 class TimedSeconds:
-    """What was timed in some seconds, by node type in the order of `SUM_NAMES`."""
+    """Timed sums of some seconds, by node type in the order of `SUM_NAMES`."""
 
     seconds: Mapping[int, Mapping[str, Sequence[float]]] = field(default_factory=dict)
 
     def read(self, start: float, end: float) -> dict[str, TimedSums]:
-        """By node type; empty where nothing was timed."""
+        """Sums over [start, end) by node type; empty where nothing was timed."""
         totals: dict[str, list[float]] = {}
         for second in range(math.floor(start), math.ceil(end)):
             part = min(end, second + 1.0) - max(start, float(second))
@@ -108,9 +108,9 @@ def sum_timed(parts: Mapping[str, TimedSums]) -> TimedSums:
 def subscribe_timer(timer: ServiceTimer, records: TimedRecords) -> Callable[[], None]:
     """Add the timer's sums to `records`, too, until what is returned is called."""
     inbox: Any = timer.inbox
-    before = inbox.take
+    before = inbox.add
 
-    def take(tally: ServiceTally) -> None:
+    def add(tally: ServiceTally) -> None:
         before(tally)
         try:
             if isinstance(tally, ServiceTally):
@@ -118,10 +118,10 @@ def subscribe_timer(timer: ServiceTimer, records: TimedRecords) -> Callable[[], 
         except Exception:  # it runs on Spark's thread, and must not stop what Spark does there
             LOG.debug("a timer's sums could not be read", exc_info=True)
 
-    inbox.take = take
+    inbox.add = add
 
     def leave() -> None:
-        if inbox.take is take:
-            inbox.take = before
+        if inbox.add is add:
+            inbox.add = before
 
     return leave

@@ -1,4 +1,4 @@
-"""Work on records flows in, timed where it is done; JSON lines in the shape of the tuner's samples flow out.
+"""Time the service of records inside Spark's tasks, and write the sums as JSON lines by the fields of a sample.
 
     timer = ServiceTimer(spark, app="orders", operator="count", folder="timings")  # in the driver
 

@@ -1,4 +1,4 @@
-"""The user's loop or function flows in; the same, timed, flows out, and its sums go to the accumulator of the task.
+"""Time the user's loop or function in a task, and add the sums to the task's accumulator.
 
 This is the part of a timer that travels to the executors. It adds to the accumulator once a loop or call, not once a
 record, so that a record costs two readings of the clock and little else.
@@ -26,13 +26,13 @@ Clock = Callable[[], float]
 
 
 class TallyAccumulator(Protocol):
-    """What we need of Spark's accumulator."""
+    """The part of Spark's accumulator that a stopwatch uses."""
 
     def add(self, term: ServiceTally, /) -> None: ...
 
 
 class Stopwatch:
-    """Times what runs in a task."""
+    """Timer of what runs in a task."""
 
     def __init__(self, sums: TallyAccumulator, clock: Clock = time.perf_counter, now: Clock = time.time) -> None:
         self.sums = sums
@@ -40,9 +40,9 @@ class Stopwatch:
         self.now = now  # for moments
 
     def each(self, rows: Iterable[Row], arrived: Callable[[Row], float | None] | None = None) -> Iterator[Row]:
-        """The rows, each timed from its handing out to the asking for the next; getting them is not timed.
+        """Yield the rows, each timed until the next is requested; getting them is not timed.
 
-        `arrived` tells a row's arrival, in seconds since 1970, where its response time is to be known too. A row at
+        `arrived` returns a row's arrival, in seconds since 1970, where its response time is to be known too. A row at
         which the loop is left is not counted.
         """
         clock, tally, begun = self.clock, new_tally(), self.now()
@@ -67,7 +67,7 @@ class Stopwatch:
     def whole(
         self, function: Callable[[Iterator[Batch]], Iterable[Result]]
     ) -> Callable[[Iterator[Batch]], Iterator[Result]]:
-        """A function for mapInPandas or mapInArrow with every batch that it takes in timed as a whole.
+        """Wrap a function for mapInPandas or mapInArrow so that each of its input batches is timed as a whole.
 
         Waiting for input and what happens to its output downstream are not timed. What it does before its first batch
         counts to the first, what it does after the last to the last.
@@ -88,7 +88,7 @@ class Stopwatch:
                         lap.pause()
                     yield result
             finally:
-                lap.settle()
+                lap.finish_batch()
                 if lap.tally.task_n:
                     lap.tally.cover(begun, self.now())
                     self.sums.add(lap.tally)
@@ -98,7 +98,7 @@ class Stopwatch:
     def each_batch(
         self, function: Callable[[Any, int], Any], records: Callable[[Any], int] | None = None
     ) -> Callable[[Any, int], None]:
-        """A function for foreachBatch, timed call by call; it runs in the driver, so the node type stays unknown.
+        """Wrap a function for foreachBatch so that each call is timed; it runs in the driver: the node type is unknown.
 
         How many records there were is what `records` says of the frame, asked after the function and not timed, or
         what the function itself returns if that is an integer. Else the number of calls and their time alone are kept.
@@ -120,7 +120,7 @@ class Stopwatch:
 
 
 class BatchClock:
-    """A clock that runs only while the user's function does, read off at every batch."""
+    """Clock that runs only while the user's function does, read at every batch."""
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
@@ -137,8 +137,8 @@ class BatchClock:
             self.spent += self.clock() - self.since
             self.since = None
 
-    def settle(self) -> None:
-        """The batch handed out last is done; time before the first one is kept for it."""
+    def finish_batch(self) -> None:
+        """Add the batch that was handed out last; time before the first one counts to it."""
         if self.records:
             self.tally.add_batch(self.records, self.spent)
             self.spent, self.records = 0.0, 0
@@ -146,7 +146,7 @@ class BatchClock:
     def feed(self, batches: Iterable[Batch]) -> Iterator[Batch]:
         self.pause()
         for batch in batches:
-            self.settle()
+            self.finish_batch()
             self.records = len(batch)
             self.resume()
             yield batch
@@ -159,18 +159,18 @@ def new_tally() -> ServiceTally:
 
 
 def find_host(environ: Mapping[str, str]) -> str:
-    """The name Spark knows the node by, where it was told one; one machine may be several nodes."""
+    """Name of the node as Spark knows it; one machine may be several nodes."""
     return environ.get("SPARK_LOCAL_HOSTNAME") or environ.get("SPARK_LOCAL_IP") or socket.gethostname()
 
 
 def find_node_type(environ: Mapping[str, str], resources: Iterable[str]) -> str | None:
-    """What the resources of the task say, else what the environment does; None where neither tells."""
+    """By the resources of the task, else by the environment; None where neither names a type."""
     named = sorted(name.removeprefix(NODE_RESOURCE) for name in resources if name.startswith(NODE_RESOURCE))
     return next(filter(None, named), None) or environ.get(NODE_TYPE) or None
 
 
 def list_resources() -> list[str]:
-    """The custom resources of the task that runs here, none outside of one; in a task Spark has loaded the module."""
+    """Custom resources of the task that runs here, none outside of one; in a task Spark has loaded the module."""
     module = sys.modules.get("pyspark.taskcontext")
     context = module.TaskContext.get() if module else None
     return list(context.resources()) if context else []

@@ -1,4 +1,4 @@
-"""Single times flow in; sums that add up with other sums flow out.
+"""Sums of service times that add up over tasks, batches and nodes.
 
 Notation, as in the tuner's samples: n_i records of a batch took t_i seconds.
 """
@@ -16,7 +16,7 @@ RESPONSES = ("response_n", "response_sum")
 
 @dataclass(slots=True)
 class ServiceTally:
-    """What was timed on one node between two moments of its own clock; groups of sums that stayed empty are unknown."""
+    """Sums timed on one node between two moments of its own clock; a group of sums that stayed empty is unknown."""
 
     node_type: str | None = None
     host: str | None = None
@@ -55,8 +55,8 @@ class ServiceTally:
             self.task_rates += spent / records
             self.task_squares += spent * spent / records
 
-    def take(self, other: ServiceTally) -> None:
-        """Add another's sums; both ran on the same node, or nobody asks which."""
+    def add(self, other: ServiceTally) -> None:
+        """Add another's sums; both ran on the same node, or it does not matter which."""
         self.node_type, self.host = other.node_type, other.host
         self.cover(other.start, other.end)
         for name in (*RECORDS, *BATCHES, *DRIVEN, *RESPONSES):

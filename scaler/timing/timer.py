@@ -1,4 +1,4 @@
-"""A session, names and a folder flow in; a timer flows out, whose sums a thread of its own appends to a file there.
+"""Timer of one operator: a thread appends the sums of its tasks to a file as JSON lines.
 
 Spark delivers a task's sums when the task has succeeded, once for each task of a stage: a failed attempt, or the slower
 of two speculative ones, adds nothing. What was done twice to the end is counted twice, and really was served twice: a
@@ -34,7 +34,7 @@ class TallyInbox:
     def __init__(self) -> None:
         self.tallies: deque[ServiceTally] = deque()
 
-    def take(self, tally: ServiceTally) -> None:
+    def add(self, tally: ServiceTally) -> None:
         if isinstance(tally, ServiceTally) and tally.end >= tally.start:  # a task that timed nothing sends an empty one
             self.tallies.append(tally)
 
@@ -50,12 +50,12 @@ class TallyParam:
         return ServiceTally()
 
     def addInPlace(self, value: Any, term: ServiceTally) -> Any:  # noqa: N802
-        value.take(term)
+        value.add(term)
         return value
 
 
 class ServiceTimer:
-    """Times one operator of one application; give it, or what it wraps, to the functions that Spark runs."""
+    """Timer of one operator of an application; give it, or what it wraps, to the functions that Spark runs."""
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ class ServiceTimer:
         """Append what has come in; true when all of it is in the file. What fails is tried again at the next flush."""
         with self.writing:
             for tally in self.inbox.drain():
-                self.pending.setdefault((tally.node_type, tally.host), ServiceTally()).take(tally)
+                self.pending.setdefault((tally.node_type, tally.host), ServiceTally()).add(tally)
             if not self.unwritten:  # while the file cannot be written, sums add up and memory does not grow
                 self.unwritten.extend(self.form_line(tally) for tally in self.pending.values())
                 self.pending.clear()

@@ -241,8 +241,8 @@ def test_a_scaler_is_alive_for_three_of_its_slots() -> None:
     scaler = {"operator": PARSE, "instance": "a", "last_seen": NOW, "revision": None}
     rows = [decide(0, PARSE), {**decide(0, PARSE), "time": FIRST - 60.0}]
     for later, alive in ((170.0, True), (190.0, False)):
-        (one,) = describe_status(APP, [scaler], rows, None, NOW + later)["operators"]
-        assert one["alive"] is alive
+        (one,) = describe_status(APP, [scaler], rows, None, NOW + later).operators
+        assert one.alive is alive
 
 
 def test_status_refuses_in_one_sentence(store: Path, tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from tuner.cli.explain_command import explain as command
 from tuner.history.alternatives import compare, rank_alternatives
 from tuner.history.blocks import find_blocks
 from tuner.history.explanation import Account, Explanation, explain
+from tuner.history.objective_origin import ExpectedFigures
 from tuner.store.applications import add_application
 from tuner.store.connection import Store, open_store
 from tuner.store.controls import set_control
@@ -164,7 +165,7 @@ def test_an_objective_is_followed_to_its_trial_and_its_stages(store: Store) -> N
     assert (pursued.version, pursued.state) == (2, "reverted")
     assert pursued.source is not None
     assert (pursued.source.engine, pursued.source.surrogate) == ("gp", None)
-    assert pursued.before == {"cost": 4.4, "cost_error": None, "violations": 0.021, "reconfigurations": None}
+    assert pursued.before == ExpectedFigures(4.4, None, 0.021, None)
     said = text(Explanation("payments", slot.time, True, operators=(account,)))
     assert "cost 3.1 ± 0.02/h instead of 4.4, violations 4 % instead of 2.1 %" in said
     assert "Violations rose from 2.1 % to 11.4 % of 180 slots" in said

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import click
 
 from scaler.model.errors import BadInput
+from scaler.model.wire import spell, to_plain
 from tuner.cli.options import app_argument, file_type, json_option, store_option
 from tuner.demo.manager_process import read_token_file
-from tuner.history.live_status import ask_status, read_status
+from tuner.history.live_status import AgentStatus, ApplicationStatus, ask_status, read_status
 from tuner.history.manager_client import Manager
 from tuner.store.address import DatabaseAddress
 from tuner.store.connection import open_store
@@ -51,18 +50,17 @@ def status(
         raise BadInput("a manager has a database of its own; leave out --store, or else --manager")
     found = find_status(app, manager, token_file, authority, address)
     if as_json:
-        click.echo(json.dumps(found, indent=2, allow_nan=False))
+        click.echo(json.dumps(spell(to_plain(found)), indent=2, allow_nan=False))
         return
-    newest = "not known" if found["revision"] is None else f"revision {found['revision']}"
-    click.echo(f"{found['application']}: the newest orders are {newest}.")
-    for one in found["operators"]:
+    newest = "not known" if found.revision is None else f"revision {found.revision}"
+    click.echo(f"{found.application}: the newest orders are {newest}.")
+    for one in found.operators:
         print_operator(one)
 
 
 def find_status(
     app: str, manager: str | None, token_file: Path | None, authority: Path | None, address: DatabaseAddress
-) -> dict[str, Any]:
-
+) -> ApplicationStatus:
     if manager is None:
         if token_file is not None or authority is not None:
             raise BadInput("--token-file and --authority are of a manager; name it with --manager")
@@ -74,11 +72,11 @@ def find_status(
         return ask_status(caller, time.time())
 
 
-def print_operator(one: Mapping[str, Any]) -> None:
-    state = "alive" if one["alive"] else "silent"
-    replicas = ", ".join(f"{n} {name}" for name, n in (one["replicas"] or {}).items() if n) or "not known"
-    orders = "no orders" if one["revision"] is None else f"orders of revision {one['revision']}"
-    click.echo(f"\n{one['operator']}: {state}, heard {one['silent_s']:.0f} s ago, under {orders}; replicas: {replicas}")
-    if one["last"] is not None:
-        action = f" {one['last']['action']}" if one["last"]["action"] else ""
-        click.echo(f"  {one['last']['kind']}{action}: {one['last']['reason']}")
+def print_operator(one: AgentStatus) -> None:
+    state = "alive" if one.alive else "silent"
+    replicas = ", ".join(f"{n} {name}" for name, n in (one.replicas or {}).items() if n) or "not known"
+    orders = "no orders" if one.revision is None else f"orders of revision {one.revision}"
+    click.echo(f"\n{one.operator}: {state}, heard {one.silent_s:.0f} s ago, under {orders}; replicas: {replicas}")
+    if one.last is not None:
+        action = f" {one.last.action}" if one.last.action else ""
+        click.echo(f"  {one.last.kind}{action}: {one.last.reason}")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from scaler.model.units import find_moment, format_duration, format_moment
-from scaler.model.wire import read_number, read_table
 from tuner.history.plain_values import join_words, quote
 from tuner.store.connection import Session
 from tuner.store.decisions import find_decision_time
+from tuner.store.objective_evidence import ObjectiveEvidence
 from tuner.store.objectives import list_objectives
 from tuner.store.records import DecisionRecord, Scaler
 from tuner.store.scalers import list_scalers
@@ -108,8 +108,8 @@ def say_idle(session: Session, app: str, operator: str, scalers: list[Scaler], a
 def was_pursued(session: Session, app: str, at: float) -> bool:
     """Whether any objective had been let in by then."""
     for objective in list_objectives(session, app):
-        told = [read_table(read_table(objective.evidence).get(stage)) for stage in ("shadow", "canary", "full")]
-        begun = [since for since in (read_number(stage.get("since")) for stage in told) if since is not None]
+        stages = ObjectiveEvidence.from_json(objective.evidence).stages
+        begun = [one.since for name, one in stages.items() if name != "proposed" and one.since is not None]
         if objective.state != "proposed" and min(begun, default=objective.created) <= at:
             return True
     return False

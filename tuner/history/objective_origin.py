@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from scaler.model.errors import BadInput
-from scaler.model.wire import read_number, read_table, read_text
+from scaler.model.wire import read_number, read_table
 from tuner.store.connection import Session
+from tuner.store.json_fields import read_fields
+from tuner.store.objective_evidence import ObjectiveEvidence, Reversion, StageEvidence
 from tuner.store.objectives import load_objective
 from tuner.store.records import ObjectiveRecord, Trial
 from tuner.store.runs import load_run
@@ -16,20 +18,17 @@ from tuner.store.surrogates import find_surrogate
 from tuner.store.trials import load_trial
 
 STAGES = ("shadow", "canary", "full")
-FIGURES = ("cost", "cost_error", "violations", "reconfigurations")
 MOST_DOUBTS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class StageHistory:
-    """How an objective came into a stage, and by what it ended."""
+class ExpectedFigures:
+    """What the verification of an objective predicts: price per hour, shares of slots."""
 
-    name: str
-    since: float | None
-    ended: float | None
-    who: str | None
-    why: str | None
-    figures: Mapping[str, Any]
+    cost: float | None = None
+    cost_error: float | None = None
+    violations: float | None = None
+    reconfigurations: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +58,11 @@ class Pursued:
     bound: float | None = None  # of this operator, seconds, on the queueing part
     provenance: str = ""
     source: ObjectiveSource | None = None
-    before: Mapping[str, float | None] | None = None  # cost and violations without it
-    after: Mapping[str, float | None] | None = None
+    before: ExpectedFigures = ExpectedFigures()  # without it
+    after: ExpectedFigures = ExpectedFigures()
     confidence: float | None = None
-    stages: tuple[StageHistory, ...] = ()
-    reverted: Mapping[str, Any] | None = None
+    stages: Mapping[str, StageEvidence] = field(default_factory=dict)
+    reverted: Reversion | None = None
 
 
 def find_pursued(session: Session, app: str, operator: str, version: int) -> Pursued:
@@ -71,8 +70,8 @@ def find_pursued(session: Session, app: str, operator: str, version: int) -> Pur
         objective = load_objective(session, app, version)
     except BadInput:
         return Pursued(version, kept=False)
-    evidence, weights = read_table(objective.evidence), objective.weights
-    baseline = read_table(evidence.get("baseline"))
+    document, weights = read_table(objective.evidence), objective.weights
+    evidence = ObjectiveEvidence.from_json(document)
     return Pursued(
         version=version,
         kept=True,
@@ -82,30 +81,12 @@ def find_pursued(session: Session, app: str, operator: str, version: int) -> Pur
         bound=read_number(read_table(objective.bounds).get(operator)),
         provenance=objective.provenance,
         source=find_source(session, objective),
-        before=pick_figures(baseline),
-        after=pick_figures(evidence),
-        confidence=read_number(evidence.get("confidence")),
-        stages=list_stages(evidence),
-        reverted=read_table(evidence.get("reverted")) or None,
+        before=read_fields(ExpectedFigures, document.get("baseline")),
+        after=read_fields(ExpectedFigures, document),
+        confidence=read_number(document.get("confidence")),
+        stages={name: evidence.stages[name] for name in STAGES if name in evidence.stages},
+        reverted=evidence.reverted,
     )
-
-
-def pick_figures(table: Mapping[str, Any]) -> dict[str, float | None] | None:
-    found = {key: read_number(table.get(key)) for key in FIGURES}
-    return None if all(value is None for value in found.values()) else found
-
-
-def list_stages(evidence: Mapping[str, Any]) -> tuple[StageHistory, ...]:
-    stages = []
-    for name in STAGES:
-        told = read_table(evidence.get(name))
-        if told:
-            known = {key: told[key] for key in told if key not in ("since", "ended", "who", "why")}
-            since, ended = read_number(told.get("since")), read_number(told.get("ended"))
-            stages.append(
-                StageHistory(name, since, ended, read_text(told.get("who")), read_text(told.get("why")), known)
-            )
-    return tuple(stages)
 
 
 def find_source(session: Session, objective: ObjectiveRecord) -> ObjectiveSource | None:

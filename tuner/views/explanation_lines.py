@@ -15,12 +15,13 @@ from scaler.model.decision import (
     ShadowDecision,
 )
 from scaler.model.units import format_duration, format_moment, format_number, format_response, format_share
-from scaler.model.wire import read_number, read_table
 from tuner.history.alternatives import NOTHING, Alternative
 from tuner.history.blocks import Block, Standing
 from tuner.history.explanation import Account, Explanation
-from tuner.history.objective_origin import ObjectiveSource, Pursued, StageHistory
+from tuner.history.objective_origin import ObjectiveSource, Pursued
 from tuner.history.plain_values import clean, join_words, quote
+from tuner.store.json_fields import write_fields
+from tuner.store.objective_evidence import Reversion, StageEvidence
 from tuner.views.words import format_deployment, join_facts
 
 LABEL = 12
@@ -185,10 +186,10 @@ def list_objective(pursued: Pursued | None, told: set[int]) -> Iterator[Part]:
     believed = say_belief(pursued)
     if believed:
         yield "believed", believed
-    for stage in pursued.stages:
-        yield stage.name, say_stage(stage)
-    if pursued.reverted:
-        yield "rolled back", say_reverted(pursued)
+    for stage, evidence in pursued.stages.items():
+        yield stage, say_stage(evidence)
+    if pursued.reverted is not None:
+        yield "rolled back", say_reverted(pursued.reverted)
 
 
 def say_bound(pursued: Pursued) -> str:
@@ -219,44 +220,41 @@ def say_surrogate(source: ObjectiveSource) -> str:
 
 def say_belief(pursued: Pursued) -> str:
     """What it was expected to cost and to break, against what there was before."""
-    after, before = pursued.after or {}, pursued.before or {}
-    told = []
-    if after.get("cost") is not None:
-        error = after.get("cost_error")
-        doubt = "" if error is None else f" ± {format_number(error)}"
-        instead = "" if before.get("cost") is None else f" instead of {format_number(before['cost'])}"
-        told.append(f"cost {format_number(after['cost'])}{doubt}/h{instead}")
-    for key in ("violations", "reconfigurations"):
-        if after.get(key) is not None:
-            instead = "" if before.get(key) is None else f" instead of {format_share(before[key])}"
-            told.append(f"{key} {format_share(after[key])}{instead}")
+    after, before, told = pursued.after, pursued.before, []
+    if after.cost is not None:
+        doubt = "" if after.cost_error is None else f" ± {format_number(after.cost_error)}"
+        instead = "" if before.cost is None else f" instead of {format_number(before.cost)}"
+        told.append(f"cost {format_number(after.cost)}{doubt}/h{instead}")
+    shares = (("violations", after.violations, before.violations),
+              ("reconfigurations", after.reconfigurations, before.reconfigurations))  # fmt: skip
+    for what, share, other in shares:
+        if share is not None:
+            told.append(
+                f"{what} {format_share(share)}" + ("" if other is None else f" instead of {format_share(other)}")
+            )
     if pursued.confidence is not None:
         told.append(f"limits kept with a confidence of {format_share(pursued.confidence)}")
     return ", ".join(told)
 
 
-def say_stage(stage: StageHistory) -> str:
+def say_stage(stage: StageEvidence) -> str:
     told = [] if stage.since is None else [f"since {format_moment(stage.since)}"]
     if stage.ended is not None:
         told.append(f"until {format_moment(stage.ended)}")
     if stage.who:
         told.append(f"by {clean(stage.who, 60)}")
-    first = stage.figures.get("operators")
-    if isinstance(first, list) and first:
-        told.append(f"for {join_words([quote(str(one)) for one in first[:5]])}")
-    figures = join_facts(stage.figures)
+    if stage.operators:
+        told.append(f"for {join_words([quote(one) for one in stage.operators[:5]])}")
+    figures = join_facts(write_fields(stage.figures))
     said = ", ".join([" ".join(told), figures] if told and figures else [" ".join(told) or figures])
     return f"{said}: {clean(stage.why)}" if stage.why else said or "nothing more is kept of it"
 
 
-def say_reverted(pursued: Pursued) -> str:
-    table = pursued.reverted or {}
-    when = read_number(table.get("when"))
-    who = table.get("who")
-    told = ([] if when is None else [format_moment(when)]) + ([f"by {clean(who, 60)}"] if isinstance(who, str) else [])
-    why = table.get("why")
-    says = f"{' '.join(told)}: {clean(why, 600)}" if isinstance(why, str) else " ".join(told)
-    figures = join_facts(read_table(table.get("figures")))
+def say_reverted(reverted: Reversion) -> str:
+    told = [] if reverted.when is None else [format_moment(reverted.when)]
+    told += [f"by {clean(reverted.who, 60)}"] if reverted.who else []
+    says = f"{' '.join(told)}: {clean(reverted.why, 600)}" if reverted.why else " ".join(told)
+    figures = join_facts(write_fields(reverted.figures))
     return f"{says} ({figures})" if figures else says or "nothing more is kept of it"
 
 

@@ -303,7 +303,7 @@ def test_the_demo_plays_and_says_how_to_read_it_and_where_to_go() -> None:
 
 def test_the_example_is_sound_and_travels_with_the_package() -> None:
     patterns = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]["*"]
-    for package, name in (("tuner.demo", "demo.toml"), ("tuner.views", "style.css")):
+    for package, name in (("tuner.demo", "demo.toml"), ("tuner.views", "static/style.css")):
         assert files(package).joinpath(name).is_file()
         assert any(fnmatch(name, pattern) for pattern in patterns)
     scenario = read_scenario(ROOT / "tuner/demo/demo.toml")

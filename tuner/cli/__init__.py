@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import click
@@ -111,9 +110,11 @@ COMMANDS: dict[str, Entry | LazyGroup] = {
 def show_version(ctx: click.Context, parameter: click.Parameter, wanted: bool) -> None:
     if not wanted or ctx.resilient_parsing:
         return
+    from importlib import metadata  # a twentieth of a second that no command else takes
+
     try:
-        number = version("stream-scaler")
-    except PackageNotFoundError:
+        number = metadata.version("stream-scaler")
+    except metadata.PackageNotFoundError:
         number = "(run from its sources, not installed)"
     click.echo(f"tuner {number}")
     ctx.exit()

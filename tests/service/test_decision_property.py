@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from scaler.agent.decider import Decider
+from scaler.agent.record import conclude
 from scaler.guards import GUARDS
 from scaler.model.decision import (
     BACKLOG,
@@ -140,11 +141,11 @@ def test_everyday_blocks_are_explained(site: Site, given: dict[str, Any], code: 
     seen = observe(Deployment((3, 0, 0) if low else (1, 0, 0)), 20.0 if low else 600.0, 0)
     made = []
     for slot, more in enumerate(({}, {"pin": True})):
-        pilot = Decider("parse", NODES, k_max=2 if low else None)  # a proposal to remove, or to add
-        pilot.history = replace(pilot.history, changes=(START - 1.0,))
+        decider = Decider("parse", NODES, k_max=2 if low else None)  # a proposal to remove, or to add
+        decider.history = replace(decider.history, changes=(START - 1.0,))
         orders = make_orders(make_objective(policy="threshold-o"), **given.get("guards", {}), **more)
         others = {key: value for key, value in given.items() if key != "guards"}
-        made.append(pilot.step(replace(seen, time=START + SLOT * slot), orders, START, **others).decision)
+        made.append(decider.step(replace(seen, time=START + SLOT * slot), orders, START, **others).decision)
     check_everywhere(site, f"everyday{next(APPS)}", made)
     assert [one.kind for one in made] == ["BLOCKED", "BLOCKED"]
     assert [[objection.code for objection in one.objections] for one in made] == [[code], [code, "pin"]]
@@ -225,17 +226,19 @@ def test_every_decision_of_an_agent_is_found_everywhere(
     site: Site, story: list[dict[str, Any]], policy: str, names: tuple[str, ...], away_s: float
 ) -> None:
     nodes = [NodeType(name, n.speedup, n.price) for name, n in zip(names, NODES, strict=True)]
-    pilot = Decider("parse", nodes, k_max=K_MAX, away_s=away_s)
+    decider = Decider("parse", nodes, k_max=K_MAX, away_s=away_s)
     made = []
     for slot, told in enumerate(story):
         time = START + SLOT * slot
         barred = {name: Objection(LIMIT, UNAVAILABLE, "none came", {"node_type": name}) for name in names}
-        step = pilot.step(
+        step = decider.step(
             replace(told["seen"], time=time), give_orders(told["orders"], names, policy, told["guards"]), time,
             told["asked"], told["figures"], told["no_scale_in"], barred if told["barred"] else None,
         )  # fmt: skip
         refused = step.change.delta and told["done"] != "done"
-        made.append(pilot.acted(step, NOTHING if refused else step.change, "why not; pin: " * 40 if refused else ""))
+        done, why = (NOTHING, "why not; pin: " * 40) if refused else (step.change, "")
+        decider.actuated(step, done)
+        made.append(conclude(step, done, why, names))
     assert {one.kind for one in made} <= set(KINDS)
     assert all(one.code in {*CODES, *GUARDS} for one in made)
     assert all(objection.source in SOURCES for one in made for objection in one.objections)

@@ -48,7 +48,7 @@ class Trigger:
 
 @dataclass(frozen=True, slots=True)
 class QueryEvent:
-    """A query's run began, had nothing to do since its last batch, or ended."""
+    """Start, idleness or end of a query's run."""
 
     query: str
     run: str
@@ -58,7 +58,7 @@ class QueryEvent:
 
 
 def read_progress(document: object) -> Trigger | None:
-    """None where the document is none of progress."""
+    """Parse a progress document; None where it is none."""
     if not isinstance(document, Mapping):
         return None
     query, run, batch = document.get("id"), document.get("runId"), read_count(document.get("batchId"))
@@ -98,7 +98,7 @@ def read_progress(document: object) -> Trigger | None:
 
 
 def read_query_event(document: object, now: float) -> QueryEvent | None:
-    """What a started, idle or terminated event says, by its JSON; `now` where it tells no time."""
+    """Parse a started, idle or terminated event; `now` is its time where it has none."""
     if not isinstance(document, Mapping):
         return None
     query, run, name = document.get("id"), document.get("runId"), document.get("name")
@@ -116,7 +116,7 @@ def find_folder(description: str) -> str | None:
 
 
 def find_entry(source: Mapping[str, Any]) -> int | None:
-    """None where the batch took no file."""
+    """Entry of a file source's log that names the batch's files; None where it took none."""
     before, after = (read_offsets(source.get(name)) for name in ("startOffset", "endOffset"))
     return None if before == after or not isinstance(after, Mapping) else read_count(after.get("logOffset"))
 
@@ -134,13 +134,13 @@ def read_integer(value: object) -> int | None:
 
 
 def read_count(value: object) -> int | None:
-    """Spark's -1 is "not known"."""
+    """An integer of 0 or more; Spark's -1 is "not known"."""
     number = read_integer(value)
     return None if number is None or number < 0 else number
 
 
 def sum_known(values: Iterable[int | None]) -> int | None:
-    """Their sum; None where there is none or one is not known."""
+    """Sum of values; None where there is none or one is not known."""
     total, some = 0, False
     for value in values:
         if value is None:
@@ -158,7 +158,7 @@ def read_time(value: object) -> float | None:
 
 
 def read_offsets(value: object) -> object:
-    """Documents hold them as they are, or as text."""
+    """Parse offsets, which documents hold as they are or as text."""
     if not isinstance(value, str):
         return value
     try:
@@ -198,7 +198,7 @@ def counts_tuples(source: Mapping[str, Any]) -> bool:
 
 
 def find_backlog(sources: Iterable[Mapping[str, Any]]) -> int | None:
-    """From what sources measure of themselves: Kafka's mean lag a partition, or the largest as the least it can be."""
+    """Backlog by the sources' own metrics: Kafka's mean lag a partition, or the largest as the least it can be."""
     return sum_known(map(find_lag, sources))
 
 
@@ -214,7 +214,7 @@ def find_lag(source: Mapping[str, Any]) -> int | None:
 
 
 def read_number(value: object) -> float | None:
-    """Connectors write their metrics as text."""
+    """A number of 0 or more; connectors write their metrics as text."""
     try:
         found = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):

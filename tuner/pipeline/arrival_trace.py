@@ -26,7 +26,7 @@ LONGEST_GAP = 5  # windows bridged unless told otherwise
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Arrivals:
-    """Tuples per second that came to an application from outside; NaN where nothing is known."""
+    """Arrival rate of an application from outside, in tuples per second; NaN where nothing is known."""
 
     application: str
     start: float  # seconds since 1970
@@ -37,7 +37,7 @@ class Arrivals:
 
 
 def find_sources(sources: Mapping[str, float] | None, samples: Sequence[Sample], application: str) -> dict[str, float]:
-    """The operators that arrivals come to, with their shares of the external rate; unstated, the only one."""
+    """Source operators with their shares of the external rate; unstated, the only operator."""
     seen = sorted({sample.operator for sample in samples})
     if not seen:
         raise BadInput(
@@ -94,7 +94,7 @@ def grid_rates(
     shares: Mapping[str, float] | None = None,
     counted: bool = True,
 ) -> Arrivals:
-    """Rates by start onto a grid from the first to the last."""
+    """Put rates by start on a grid from the first to the last."""
     first = known[0][0]
     slots = np.rint((np.array([start for start, _ in known]) - first) / step_s).astype(np.int64)
     if slots[-1] >= MOST_WINDOWS:
@@ -115,7 +115,7 @@ def find_gaps(rates: Floats) -> list[tuple[int, int]]:
 
 
 def fill(arrivals: Arrivals, longest_gap: int = LONGEST_GAP) -> Trace:
-    """A trace without holes: those of up to so many windows bridged by a straight line, longer ones refused."""
+    """Fill holes: those of up to so many windows are bridged by a straight line, longer ones refused."""
     gaps = find_gaps(arrivals.rates)
     first, last = max(gaps, key=lambda gap: gap[1] - gap[0], default=(0, 0))
     if last - first > longest_gap:

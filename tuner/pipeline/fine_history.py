@@ -70,7 +70,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def leave_out(samples: DataFrame, known: DataFrame) -> DataFrame:
-    """Without those that are known just so; a sample that is known otherwise stays, being a later version."""
+    """Drop samples that are known unchanged; one that is known otherwise stays, being a later version."""
     digest = F.xxhash64(*COLUMNS)
     place = {"same": identify(), "digest": digest}
     told = known.withColumns(place).select("operator", "evidence", "same", "digest")
@@ -101,7 +101,7 @@ def write_part(judged: DataFrame, folder: Path, id: str) -> WrittenPart:
 
 
 def get_counts(seen: Observation) -> dict[str, Any]:
-    """What was observed; of no row at all Spark plans the observation away, and then fails to say so."""
+    """Observed counts; empty without any row, for then Spark plans the observation away and fails."""
     try:
         return dict(seen.get)
     except Py4JJavaError:
@@ -142,19 +142,19 @@ def history_schema() -> StructType:
 
 
 def sweep(folder: Path, ids: Iterable[str]) -> None:
-    """Take away parts that nobody counts on."""
+    """Delete parts that are not named."""
     for id in ids:
         shutil.rmtree(folder / f"part={id}", ignore_errors=True)
 
 
 def choose_small(parts: Sequence[HistoryPart]) -> list[HistoryPart]:
-    """Parts to be written anew as one, when there are many."""
+    """Small parts to be joined, when there are many."""
     small = [part for part in parts if part.rows < LARGE_PART]
     return small if len(small) >= MANY_PARTS else []
 
 
 def join_parts(spark: SparkSession, folder: Path, parts: Sequence[HistoryPart], id: str) -> HistoryPart:
-    """The same samples as one part, without the versions that no longer hold."""
+    """Write the samples of these parts as one, without the versions that no longer hold."""
     kept = drop_repeated(read_parts(spark, folder, parts), keep_ingest=True)
     days = kept.withColumn("day", F.date_format(F.timestamp_seconds("start"), "yyyy-MM-dd"))
     write(days.hint("rebalance", "day"), folder / f"part={id}")

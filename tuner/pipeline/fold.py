@@ -48,7 +48,7 @@ def fold(samples: DataFrame, window_s: float = WINDOW_S, touched: DataFrame | No
 
 
 def drop_repeated(samples: DataFrame, keep_ingest: bool = False) -> DataFrame:
-    """One row per key: the most complete, of these the last read, and then by value, so that order never matters."""
+    """Keep one row per key: the most complete, of these the last read, and then by value: order never matters."""
     order = ["completeness", *([INGEST] if INGEST in samples.columns else []), "end", "start", "node_type", *MEASURED]
     same = Window.partitionBy("application", "operator", "evidence", "same").orderBy(
         *(F.col(column).desc_nulls_last() for column in order)
@@ -71,12 +71,12 @@ def find_touched(samples: DataFrame, ingest: str, window_s: float) -> DataFrame:
 
 
 def identify() -> Column:
-    """The key, or where there is none what tells samples of one kind of evidence apart."""
+    """Identity of a sample within its kind of evidence: the key, else node type, start and end."""
     return F.coalesce("key", F.concat_ws(" ", F.coalesce("node_type", F.lit("")), F.col("start"), F.col("end")))
 
 
 def cut(samples: DataFrame, window_s: float) -> DataFrame:
-    """Each sample's part in each window that it touches: sums in proportion to time, levels whole."""
+    """Cut samples at the edges of windows: sums in proportion to time, levels whole."""
     start, end, width = F.col("start"), F.col("end"), F.lit(window_s)
     first = F.floor(start / width).cast("long")
     last = F.greatest(first, F.ceil(end / width).cast("long") - 1)
@@ -140,7 +140,7 @@ def merge_evidence(rows: DataFrame) -> DataFrame:
 
 
 def rank_evidence() -> Column:
-    """0 for the most exact kind."""
+    """Rank of a row's kind of evidence, 0 for the most exact."""
     rank = F.lit(len(EVIDENCE))
     for i, name in enumerate(EVIDENCE):
         rank = F.when(F.col("evidence") == name, i).otherwise(rank)

@@ -57,7 +57,7 @@ STEPS = 5
 
 @dataclass(frozen=True, slots=True)
 class IngestSummary:
-    """What one ingest came to."""
+    """Result of one ingest."""
 
     files: tuple[FileState, ...]  # all that were looked at
     read: tuple[InputFile, ...]
@@ -72,7 +72,7 @@ class IngestSummary:
 
 @dataclass(frozen=True, slots=True)
 class IngestTarget:
-    """Where an application's samples go."""
+    """Store and history that an application's samples go to."""
 
     store: Store
     application: str
@@ -81,7 +81,7 @@ class IngestTarget:
 
 
 def report_nothing(doing: str, done: int) -> None:
-    """A report to nobody."""
+    """Ignore a report."""
 
 
 def ingest(
@@ -133,7 +133,7 @@ def ingest(
 
 
 class WrittenSamples(NamedTuple):
-    """What a reading added."""
+    """Parts, links and faults that one ingest added."""
 
     parts: tuple[HistoryPart, ...] = ()
     links: tuple[Edge, ...] = ()
@@ -144,7 +144,7 @@ class WrittenSamples(NamedTuple):
 def read_known_samples(
     spark: SparkSession, folder: Path, ledger: Ledger, marks: Mapping[str, SourceMark], fresh: Sequence[InputFile]
 ) -> DataFrame | None:
-    """What the history has of files that are read a second time, as far back as they reach; None if nothing."""
+    """Samples that the history has of files that are read again, as far back as they reach; None if there are none."""
     firsts = [marks[file.path].detail.get("first") for file in fresh if file.path in marks]
     reach = [float(first) for first in firsts if first is not None]
     return drop_repeated(read_parts(spark, folder, ledger.parts, min(reach))) if reach and ledger.parts else None
@@ -170,7 +170,7 @@ def mark_files(
     added: Sequence[HistoryPart],
     now: float,
 ) -> list[SourceMark]:
-    """A mark for each file that was read; it keeps when the earliest sample began of the readings that had the file."""
+    """A mark for each file that was read, with the earliest start of the samples of its ingests."""
     read = {file.path for file in fresh}
     made = []
     for state in states:
@@ -207,7 +207,7 @@ def fold_windows(
 
 
 def open_ledger(place: IngestTarget, folder: Path, again: bool) -> tuple[Ledger, dict[str, SourceMark]]:
-    """The ledger and the marks, after what a killed ingest left has been swept away."""
+    """Load the ledger and the marks, and delete what a killed ingest left."""
     with place.store.read() as session:
         marks = load_marks(session, place.application)
     mark = marks.pop(HISTORY, None)
@@ -233,7 +233,7 @@ def forget(place: IngestTarget) -> None:
 
 
 def commit(place: IngestTarget, before: Ledger, after: Ledger, marks: Sequence[SourceMark]) -> None:
-    """Put the ledger in the place of the one that was read, if that is still there."""
+    """Replace the ledger that was read, if that is still there."""
 
     def write(session: Session) -> None:
         mark = load_marks(session, place.application).get(HISTORY)
@@ -247,7 +247,7 @@ def commit(place: IngestTarget, before: Ledger, after: Ledger, marks: Sequence[S
 
 
 def tidy(spark: SparkSession, place: IngestTarget, folder: Path, ledger: Ledger) -> None:
-    """Where there are many small parts, write them anew as one."""
+    """Join small parts where there are many."""
     small = choose_small(ledger.parts)
     if not small:
         return

@@ -96,7 +96,7 @@ def can_run_spark(java: Path, environ: Mapping[str, str]) -> bool:
 
 
 def locate_cache(environ: Mapping[str, str]) -> Path:
-    """Where this project may keep what it can make again."""
+    """Cache folder of this project."""
     cache = environ.get("XDG_CACHE_HOME") or Path(environ.get("HOME") or Path.home(), ".cache")
     return Path(cache, "stream-scaler").absolute()
 

@@ -53,7 +53,7 @@ class MomentEstimate:
 
 
 class MomentSums(NamedTuple):
-    """All that an estimate needs, of one operator on one node type."""
+    """Sums that an estimate needs, of one operator on one node type."""
 
     windows: int  # with timed records
     timed: Sequence[float]  # as TIMED
@@ -65,14 +65,14 @@ Place = tuple[str, str, str | None]
 
 
 def estimate_moments_from_sums(place: Place, sums: MomentSums) -> MomentEstimate | None:
-    """From timed records where there are any, else from tasks; None where there is neither."""
+    """Estimate from timed records where there are any, else from tasks; None where there is neither."""
     if sums.timed[0] > 0.0:
         return estimate_from_records(place, sums)
     return estimate_from_tasks(place, sums) if sums.tasks[1] > 0.0 else None
 
 
 def estimate_from_records(place: Place, sums: MomentSums) -> MomentEstimate:
-    """Errors from the windows' own spread, which knows of dependence, and at least those of independent records."""
+    """Mean and variance of timed records; errors by the spread of windows, at least those of independent records."""
     n, total, squares = sums.timed
     mean = total / n
     variance = max(0.0, squares - total * mean) / (n - 1.0) if n > 1.0 else None
@@ -108,7 +108,7 @@ def spread_over_windows(sums: MomentSums, factors: Sequence[float]) -> float:
 
 
 class TaskFit(NamedTuple):
-    """What least squares make of tasks."""
+    """Result of the least squares over tasks."""
 
     mean: float
     mean_error: float | None
@@ -129,7 +129,7 @@ def estimate_from_tasks(place: Place, sums: MomentSums) -> MomentEstimate:
 
 
 def fit_tasks(tasks: Sequence[float]) -> TaskFit:
-    """The fit of the notation above; without overhead where it would come out negative or cannot be told."""
+    """Fit by the notation above; without overhead where it would be negative or is not identifiable."""
     n, records, time, inverse, rates, squares = tasks
     determinant = inverse * records - n * n
     plain = fit_without_overhead(tasks)

@@ -36,7 +36,7 @@ class FileState:
 
 
 def compare_files(found: Iterable[InputFile], marks: Mapping[str, SourceMark]) -> list[FileState]:
-    """Every file, compared with its mark; an address on the network is new every time."""
+    """Compare every file with its mark; an address on the network is new every time."""
     paths = sorted(file.path for file in found)
     return [
         FileState(path, 0, 0, "", "", "new") if "://" in path else compare_file(path, marks.get(path)) for path in paths
@@ -57,14 +57,14 @@ def compare_file(path: str, mark: SourceMark | None) -> FileState:
 
 
 def choose_fresh(found: Sequence[InputFile], states: Sequence[FileState]) -> list[InputFile]:
-    """What is new, and with a piece of an event log its other pieces, for none can be understood alone."""
+    """New files, and with a piece of an event log its other pieces, for none can be understood alone."""
     changed = {state.path for state in states if state.known != "same"}
     logs = {file.log for file in found if file.kind == "event-log" and file.path in changed}
     return [file for file in found if file.path in changed or (file.kind == "event-log" and file.log in logs)]
 
 
 def compare(file: Any, size: int, tail: str, mark: SourceMark) -> str:
-    """How the open file stands to what was read of it."""
+    """Compare an open file with its mark: same, grown or replaced."""
     if size < mark.position:
         return "replaced"
     file.seek(0)
@@ -92,7 +92,7 @@ Edge = tuple[str, str]  # upstream, downstream
 
 @dataclass(frozen=True, slots=True)
 class HistoryPart:
-    """What one reading added."""
+    """Samples that one ingest added to the history."""
 
     id: str
     rows: int
@@ -103,7 +103,7 @@ class HistoryPart:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """What the database knows of an application's history."""
+    """Parts of an application's history, as the database has them."""
 
     window_s: float
     parts: tuple[HistoryPart, ...] = ()

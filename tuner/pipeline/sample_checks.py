@@ -28,7 +28,7 @@ FAULTS = {**REFUSED, "turned": TURNED}
 
 
 def check_samples(samples: DataFrame, now: float) -> DataFrame:
-    """The same samples with a column `fault`, null where there is none; `now` is in seconds since 1970."""
+    """Add a column `fault`, null where there is none; `now` is in seconds since 1970."""
     start, end = F.col("start"), F.col("end")
     wrong: dict[str, Column] = {
         "unnamed": F.coalesce(F.col("application"), F.lit("")).eqNullSafe("")
@@ -48,7 +48,7 @@ def check_samples(samples: DataFrame, now: float) -> DataFrame:
 
 
 def select_sound(judged: DataFrame) -> DataFrame:
-    """What can be used, in its place in time."""
+    """Drop samples that cannot be used, and place the others in time."""
     usable = judged.where(F.col("fault").isNull() | (F.col("fault") == "turned"))
     return usable.drop("fault").withColumn("start", F.least("start", "end"))
 

@@ -22,11 +22,11 @@ Edge = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Selectivity:
-    """Of an operator where `downstream` is None: tuples out per tuple in; else of the edge: arrivals per tuple out."""
+    """Arrivals downstream per tuple that the operator puts out."""
 
     application: str
     operator: str
-    downstream: str | None
+    downstream: str
     value: float
     error: float | None  # standard error; None where one window alone speaks
     windows: int
@@ -63,7 +63,7 @@ def add_pairs(pairs: Sequence[tuple[float, float]]) -> RatioSums:
 
 
 def estimate_edges(samples: Iterable[Sample], edges: Sequence[Edge]) -> list[Selectivity]:
-    """Of every edge of one application; where several streams meet, least squares tell what each contributes."""
+    """Selectivity of every edge of an application; where streams meet, least squares estimate each one's part."""
     by_operator: dict[str, dict[float, Sample]] = {}
     for sample in merge_types(samples):
         by_operator.setdefault(sample.operator, {})[sample.start] = sample
@@ -94,7 +94,7 @@ def part_arrivals(
 
 
 def get_output(sample: Sample | None) -> float | None:
-    """What it put out, or what it took in where that is not known: then the edge's selectivity is that of both."""
+    """Tuples out, or in where that is unknown: then the edge's selectivity includes the operator's."""
     if sample is None:
         return None
     return sample.tuples_in if sample.tuples_out is None else sample.tuples_out

@@ -21,7 +21,7 @@ DEFAULTS = {
 
 
 def start_session(master: str = "local[*]", settings: Mapping[str, str] | None = None) -> SparkSession:
-    """A session on `master`; a local one listens on loopback alone."""
+    """Start a session on `master`; a local one listens on loopback alone."""
     from pyspark.sql import SparkSession
 
     provide_java(os.environ)

@@ -24,7 +24,7 @@ ROWS_A_BATCH = 10_000
 
 
 def write_windows(folded: DataFrame, touched: DataFrame | None, window_s: float, scratch: Path) -> None:
-    """The rows of a window lie together in one file."""
+    """Write windows to a scratch folder, the rows of each together in one file."""
     rows = folded
     if touched is not None:
         width = F.lit(window_s)
@@ -56,7 +56,7 @@ def read_rows(scratch: Path) -> Iterator[dict[str, Any]]:
 
 
 def save_windows(store: Store, application: str, scratch: Path) -> None:
-    """Each pass takes out its windows and puts them in again in one transaction."""
+    """Replace windows pass by pass, each in one transaction."""
     windows = read_windows(scratch)
     while chosen := list(islice(windows, WINDOWS_A_PASS)):
         store.write(lambda session, chosen=chosen: replace_windows(session, application, chosen))  # type: ignore[misc]

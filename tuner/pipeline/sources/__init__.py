@@ -30,7 +30,7 @@ SOURCES = {
 def examine(
     spark: SparkSession, found: Sequence[InputFile], application: str | None = None, strict: bool = True
 ) -> SourceResult:
-    """All that the files say, and notes of what they lack.
+    """Read files of any kind into samples, links and notes.
 
     `application` is the name that the samples get; None is each log's own. Files that say nothing of a stream are
     refused if `strict`, and else noted: of a folder that is watched a new file may not say anything yet.

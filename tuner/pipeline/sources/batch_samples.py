@@ -77,7 +77,7 @@ def make_batch_samples(events: DataFrame, queries: DataFrame) -> DataFrame:
 
 
 def make_links(events: DataFrame, queries: DataFrame) -> DataFrame:
-    """Which operator's output is which one's input: by the path or topic that a sink and a source have in common.
+    """Links between operators, by the path or topic that a sink and a source have in common.
 
     Inside a query that is several operators, by the stages.
     """

@@ -31,7 +31,7 @@ class TruncatedStream(Exception):
 
 
 def read_chunks(path: str, codec: str, start: int = 0) -> Iterator[bytes]:
-    """The text of a file, from byte `start` where it is not compressed; `Torn` where it breaks off."""
+    """Yield the text of a file, from byte `start` where it is not compressed; `TruncatedStream` where it breaks off."""
     with open(path, "rb") as file:
         file.seek(start)
         yield from CODECS[codec](file)
@@ -107,7 +107,7 @@ CODECS: dict[str, Callable[[BinaryIO], Iterator[bytes]]] = {
 
 
 def find_codec(name: str) -> str:
-    """The way a log of this name is compressed."""
+    """Codec of a log by its name."""
     stem = name.removesuffix(".compact").removesuffix(".inprogress")
     suffix = stem.rsplit(".", 1)[-1] if "." in stem else ""
     if suffix == "lzf":

@@ -30,7 +30,7 @@ def of_kind(events: DataFrame, kind: str, *columns: str) -> DataFrame:
 
 
 def find_queries(events: DataFrame, application: str | None) -> DataFrame:
-    """Names are the first found of those told when the query started, with its progress, and with its jobs."""
+    """Queries of each log; a name is that of the query's start, else of its progress, else of its jobs."""
 
     def name(kind: str) -> Column:
         return f.max(f.when(f.col("kind") == kind, f.col("name")))
@@ -60,7 +60,7 @@ def find_queries(events: DataFrame, application: str | None) -> DataFrame:
 
 
 def find_stages(events: DataFrame, queries: DataFrame) -> DataFrame:
-    """As the first job has it that names the stage."""
+    """Stages, each as the first job has it that names it."""
     facts = f.struct("time", "query", "profile", "entry", "leaving")
     rows = of_kind(events, "stage", "stage", "time", "query", "profile", "entry", "leaving")
     stages = rows.groupBy("log", "stage").agg(f.min(facts).alias("facts")).select("log", "stage", "facts.*")

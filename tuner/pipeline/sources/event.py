@@ -19,7 +19,7 @@ BATCH = 20_000
 
 @dataclass(frozen=True, slots=True)
 class LogEvent:
-    """Field by field None where the kind does not have it."""
+    """One event; a field that its kind does not have is None."""
 
     log: str  # which application's log, or which file of progress
     kind: str
@@ -61,7 +61,7 @@ def arrow_schema() -> pa.Schema:
 
 
 def pack(events: Iterable[dict[str, Any]], shape: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Rare events, a dict each, as batches; what a dict lacks is None."""
+    """Pack events, a dict each, into batches; what a dict lacks is None."""
     events = iter(events)
     while rows := list(islice(events, BATCH)):
         try:
@@ -72,7 +72,7 @@ def pack(events: Iterable[dict[str, Any]], shape: pa.Schema) -> Iterator[pa.Reco
 
 
 def fit_arrow(value: Any) -> Any:
-    """What JSON can hold and Arrow cannot: half a character, and numbers beyond 64 bits."""
+    """Convert what JSON can hold and Arrow cannot: half a character, and numbers beyond 64 bits."""
     if isinstance(value, list):
         return [fit_arrow(inner) for inner in value]
     if isinstance(value, str):

@@ -51,12 +51,12 @@ def weigh(file: InputFile) -> int:
 
 
 def read_events(spark: SparkSession, bundles: list[list[FilePiece]], read: Reader) -> DataFrame:
-    """The events of all pieces, read now and kept until the frame is no longer used."""
+    """Read the events of all pieces now, and keep them while the frame is used."""
     return map_pieces(spark, bundles, read).localCheckpoint(eager=True)
 
 
 def map_pieces(spark: SparkSession, bundles: list[list[FilePiece]], read: Reader) -> DataFrame:
-    """The same, read each time that it is asked for."""
+    """A frame of the events of all pieces, read each time that it is used."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -75,7 +75,7 @@ Counts = Mapping[str, Mapping[str, int]]
 
 
 def count_kinds(events: DataFrame) -> Counts:
-    """By log and kind, how many events; of damaged lines, how many lines. A few numbers a log reach the driver."""
+    """Count events by log and kind, of damaged lines the lines; a few numbers a log reach the driver."""
     lines = f.when(f.col("kind") == "corrupt", f.col("number")).otherwise(1)
     counts: dict[str, dict[str, int]] = {}
     for row in events.groupBy("log", "kind").agg(f.sum(lines).alias("n")).collect():

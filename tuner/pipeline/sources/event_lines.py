@@ -74,7 +74,7 @@ def read_stage(info: dict[str, Any]) -> tuple[int | None, tuple[int, ...], int]:
 
 
 def mark_stages(stages: list[Stage]) -> Iterator[dict[str, Any]]:
-    """The stages that are the operator's, or the operators'; see above."""
+    """The stages that are the operator's, or the operators', as stated above."""
     own = {profile for _, _, profile in stages if profile}
     for number, parents, profile in stages:
         if len(own) == 1 and not profile:
@@ -136,7 +136,7 @@ BRACKETS = re.compile(r"^\w*(?P<kind>File|Delta|Kafka|Iceberg)\w*\[(?:Subscribe\
 
 
 def read_trigger(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of an `Event`; times in ms since 1970."""
+    """Convert a progress document to the fields of a `LogEvent`; times in ms since 1970."""
     trigger = read_progress(document)
     if trigger is None:
         raise DamagedLine("no progress of a query")

@@ -21,7 +21,7 @@ STREAMING = {"stage", "progress", "query"}
 def read_event_log(
     spark: SparkSession, found: Sequence[InputFile], application: str | None, strict: bool
 ) -> SourceResult:
-    """Of a rolling log all files are needed, for one explains the next."""
+    """Read event logs; of a rolling log all files are needed, for one explains the next."""
     events = read_events(spark, cut_pieces(found, spark.sparkContext.defaultParallelism), read_piece)
     counts = count_kinds(events)
     logs = {file.log for file in found}

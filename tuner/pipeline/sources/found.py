@@ -70,7 +70,7 @@ def list_files(place: Path) -> Iterator[Path]:
 
 
 def classify_file(path: Path, empty: list[str]) -> InputFile | None:
-    """What a file is; None where it is nothing of ours."""
+    """Classify a file; None where it holds no monitoring."""
     try:
         size = path.stat().st_size
         with path.open("rb") as file:
@@ -95,7 +95,7 @@ def strip(name: str, codec: str) -> str:
 
 
 def recognise(name: str, head: bytes) -> str | None:
-    """The kind of a file that begins so."""
+    """Kind of a file by its beginning."""
     if name.lower().endswith(TABLES) or head.startswith(b"PAR1"):
         return "table"
     text = head.decode("utf-8-sig", errors="replace").lstrip()
@@ -115,7 +115,7 @@ def recognise(name: str, head: bytes) -> str | None:
 
 
 def drop_twins(found: list[InputFile]) -> list[InputFile]:
-    """Without logs in progress of which the finished one is there too."""
+    """Drop logs in progress of which the finished one is there, too."""
     finished = {file.log for file in found if not file.path.endswith(".inprogress")}
     return [file for file in found if not (file.path.endswith(".inprogress") and file.log in finished)]
 

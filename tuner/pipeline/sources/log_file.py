@@ -26,7 +26,7 @@ TASK = task_lines.PREFIX
 
 @dataclass(frozen=True, slots=True)
 class FilePiece:
-    """What one Python task reads at a time."""
+    """Stretch of a file that a Python task reads at a time."""
 
     log: str
     path: str
@@ -37,7 +37,7 @@ class FilePiece:
 
 @dataclass(slots=True)
 class ParsedEvents:
-    """What has been seen of a piece and not yet handed on."""
+    """Events of a piece that are not yet handed on."""
 
     tasks: list[tuple[bytes, ...]] = field(default_factory=list)
     rare: list[dict[str, Any]] = field(default_factory=list)
@@ -70,7 +70,7 @@ def drain_events(found: ParsedEvents, log: str, shape: pa.Schema) -> Iterator[pa
 
 
 def scan(block: bytes, found: ParsedEvents) -> None:
-    """The events of a block of lines. No line is copied that need not be: most say nothing of interest."""
+    """Parse the events of a block of lines; no line is copied that need not be, for few are of interest."""
     start, size, keep = 0, len(block), found.tasks.append
     while start < size:
         end = block.find(b"\n", start)

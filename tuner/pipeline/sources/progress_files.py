@@ -72,7 +72,7 @@ def read_file(piece: FilePiece) -> Iterator[pa.RecordBatch]:
 
 
 def read_documents(piece: FilePiece) -> Iterator[dict[str, Any]]:
-    """Line by line where the first line is a document, or several; else the text as a whole."""
+    """Parse line by line where the first line is a document, or several; else the text as a whole."""
     damaged = 0
     lines = read_lines(piece)
     try:
@@ -113,7 +113,7 @@ def take(document: object) -> dict[str, Any]:
 
 
 def parse_text(text: str, log: str) -> Iterator[dict[str, Any]]:
-    """Document after document, wherever one begins and ends."""
+    """Parse document after document, wherever one begins and ends."""
     decoder = json.JSONDecoder()
     damaged = 0
     place = skip(text, 0)

@@ -31,7 +31,7 @@ Header = Mapping[str, str]  # our name -> the file's
 
 
 def read_table(spark: SparkSession, found: Sequence[InputFile], application: str | None, strict: bool) -> SourceResult:
-    """Files with the same columns are read together."""
+    """Read tables; files with the same columns are read together."""
     groups: dict[tuple[bool, tuple[str, ...]], list[str]] = {}
     for file in found:
         parquet = file.path.lower().endswith(".parquet") or not file.path.lower().endswith((".csv", ".csv.gz"))

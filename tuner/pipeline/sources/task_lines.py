@@ -57,7 +57,7 @@ def cut(text: bytes, start: int, end: int) -> tuple[bytes, ...] | None:
 
 
 def parse(line: bytes) -> dict[str, Any]:
-    """The same from any line that is a task's end in JSON."""
+    """Parse any line that is a task's end in JSON."""
     event = load(line)
     info, metrics = part(event, "Task Info"), part(event, "Task Metrics")
     reads = (part(metrics, "Input Metrics").get("Records Read"), part(metrics, "Shuffle Read Metrics"))
@@ -104,7 +104,7 @@ def load_lenient(line: bytes) -> object:
 
 
 def part(of: dict[str, Any], name: str) -> dict[str, Any]:
-    """An object inside; an empty one where there is none."""
+    """Get an object inside; an empty one where there is none."""
     inner = of.get(name)
     return inner if isinstance(inner, dict) else {}
 

@@ -1,8 +1,8 @@
-"""Targets by operator flow in; one call at a time for each operator, always for its newest target, flows out.
+"""Send an operator's newest target by slow calls: one at a time for each operator, repeated until accepted or refused.
 
-What takes the calls may be slow, gone or wrong: a call that failed is made again with the same key, after a pause that
-doubles, until it is taken, refused, or overtaken by another target. Whoever took an order may lose what came of it: the
-same target put again then is a new order, with a key of its own.
+The receiver may be slow, gone or wrong: a call that failed is made again with the same key, after a pause that doubles,
+until it is accepted, refused, or overtaken by another target. Whoever accepted an order may lose its result: the same
+target sent again then is a new order, with a key of its own.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LOG = logging.getLogger("scaler.agent")
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class TargetOrder:
     """What is to be; the key is the same whenever this very order is sent again, so that it can be known by it."""
 
     app: str
@@ -35,7 +35,7 @@ class Order:
         return told if verb == "deployed" else {**told, "target": dict(self.target), "key": self.key}
 
 
-class Later(Retry):
+class RetryAfter(Retry):
     """A passing fault, and for how many seconds whoever takes calls asked to be left alone."""
 
     def __init__(self, message: str, seconds: float = 0.0) -> None:
@@ -44,10 +44,10 @@ class Later(Retry):
 
 
 @dataclass(slots=True)
-class Line:
+class OrderQueue:
     """One operator's: its newest order, and what is known of it."""
 
-    order: Order
+    order: TargetOrder
     thread: threading.Thread | None = None
     number: int = 0  # of the order
     taken: int = 0  # number of the last order that was taken or refused
@@ -58,12 +58,12 @@ class Calls:
     """Hands orders to `send`, on a thread for each operator; `Retry` means again, `BadInput` not again."""
 
     def __init__(
-        self, app: str, send: Callable[[Order], None], pause: float = 1.0, longest: float = 60.0,
+        self, app: str, send: Callable[[TargetOrder], None], pause: float = 1.0, longest: float = 60.0,
         run: str | None = None,
     ) -> None:  # fmt: skip
         self.app, self.send, self.pause, self.longest = app, send, pause, longest
         self.run = run or uuid.uuid4().hex  # so that keys of an earlier driver are not taken for ours
-        self.lines: dict[str, Line] = {}
+        self.lines: dict[str, OrderQueue] = {}
         self.changed = threading.Condition()
         self.over = False
 
@@ -76,9 +76,9 @@ class Calls:
             if line is not None and line.taken < line.number and dict(line.order.target) == dict(target):
                 return
             number = 1 if line is None else line.number + 1
-            order = Order(self.app, operator, dict(target), self.make_key(operator, number))
+            order = TargetOrder(self.app, operator, dict(target), self.make_key(operator, number))
             if line is None:
-                line = self.lines[operator] = Line(order)
+                line = self.lines[operator] = OrderQueue(order)
                 name = f"scaler-calls-{operator}"
                 line.thread = threading.Thread(target=self.run_line, args=(line,), name=name, daemon=True)
                 line.thread.start()
@@ -107,7 +107,7 @@ class Calls:
             line = self.lines.get(operator)
             return line is None or line.taken == line.number
 
-    def run_line(self, line: Line) -> None:
+    def run_line(self, line: OrderQueue) -> None:
         while True:
             with self.changed:
                 self.changed.wait_for(lambda: self.over or line.number > line.taken)
@@ -116,7 +116,7 @@ class Calls:
                 order, number = line.order, line.number
             self.see_through(line, order, number)
 
-    def see_through(self, line: Line, order: Order, number: int) -> None:
+    def see_through(self, line: OrderQueue, order: TargetOrder, number: int) -> None:
         """Until it is taken, refused, overtaken, or we are closed."""
         failures = 0
         while True:
@@ -129,12 +129,12 @@ class Calls:
                         return
                 failures += 1
                 pause = find_pause(failures, self.pause, self.longest)
-                wait = max(pause, failure.seconds if isinstance(failure, Later) else 0.0)
+                wait = max(pause, failure.seconds if isinstance(failure, RetryAfter) else 0.0)
                 self.changed.wait_for(lambda: self.over or line.number > number, wait)
                 if self.over or line.number > number:
                     return
 
-    def try_once(self, order: Order) -> BadInput | Retry | None:
+    def try_once(self, order: TargetOrder) -> BadInput | Retry | None:
         """Nothing may end the thread."""
         try:
             self.send(order)

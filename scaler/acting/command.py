@@ -1,4 +1,4 @@
-"""Targets flow in; a program of the user's is run for each, and what it says is deployed flows out.
+"""Run a program of the user's for each target, and another (or the same) to count replicas.
 
     argv = ["kubectl-scale", "{verb}", "{operator}-{node_type}", "{replicas}", "{key}"]
 
@@ -29,7 +29,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from scaler.acting.calls import Calls, Order, read_replicas
+from scaler.acting.calls import Calls, TargetOrder, read_replicas
 from scaler.model.errors import BadInput, Retry
 
 LOG = logging.getLogger("scaler.agent")
@@ -72,7 +72,7 @@ class Command:
     def deployed(self, operator: str) -> Mapping[str, int] | None:
         if self.query is None:
             return None
-        order = Order(self.app, operator, {}, "")
+        order = TargetOrder(self.app, operator, {}, "")
         try:
             replicas = self.run(self.query, order, "deployed", {})
         except (BadInput, Retry) as error:
@@ -90,14 +90,14 @@ class Command:
     def ask(self, operator: str, target: Mapping[str, int]) -> None:
         self.calls.put(operator, target)
 
-    def send(self, order: Order) -> None:
+    def send(self, order: TargetOrder) -> None:
         if any(mark in word for word in self.argv for mark in EACH_TYPE):
             for node_type, replicas in order.target.items():
                 self.run(self.argv, order, "scale", {"node_type": node_type, "replicas": str(replicas)})
         else:
             self.run(self.argv, order, "scale", {})
 
-    def run(self, argv: Sequence[str], order: Order, verb: str, more: Mapping[str, str]) -> bytes:
+    def run(self, argv: Sequence[str], order: TargetOrder, verb: str, more: Mapping[str, str]) -> bytes:
         """What the program wrote, if it exited with 0."""
         told = {"verb": verb, "application": order.app, "operator": order.operator, "key": order.key, **more}
         words = [PLACEHOLDER.sub(lambda found: told.get(found[1], found[0]), word) for word in argv]

@@ -1,4 +1,4 @@
-"""Targets by operator and node type flow in; executors that Spark starts, hands over and decommissions flow out.
+"""Bring an application's executors to their targets: set totals by resource profile, decommission those to go.
 
 Totals are set absolutely and for all profiles at once, so Spark replaces an executor that was lost. Those to go are
 decommissioned: they end the tasks they run, move their blocks, and exit. State is in the stream's checkpoint.

@@ -1,4 +1,4 @@
-"""A session flows in; its executors, and orders about them, flow out: all that is internal to Spark, pinned to 4.3.
+"""Executors, stages and totals of a Spark session by py4j: all that is internal to Spark, pinned to 4.3.
 
 What it reaches through py4j, none of which is API (see with `javap -p -cp spark-core_2.13-4.3.0.jar CLASS`):
 
@@ -41,7 +41,7 @@ class Executor:
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class SparkStage:
     """A stage that was submitted and is not done."""
 
     name: str  # as Spark's page has it
@@ -120,7 +120,7 @@ class Gateway:
             listed = iterate(self.spark.statusStore().executorList(True))
             return [read_executor(one, backend) for one in listed if one.id() in active]
 
-    def stages(self) -> list[Stage]:
+    def stages(self) -> list[SparkStage]:
         """Those that are not done; Spark's store lags behind by a tenth of a second."""
         with self.guarded("list stages (AppStatusStore.activeStages)"):
             return [read_stage(one) for one in iterate(self.spark.statusStore().activeStages())]
@@ -209,9 +209,9 @@ def read_executor(one: Any, backend: Any) -> Executor:
     )  # fmt: skip
 
 
-def read_stage(one: Any) -> Stage:
+def read_stage(one: Any) -> SparkStage:
     submitted = one.submissionTime()
-    return Stage(
+    return SparkStage(
         name=str(one.name()), profile=int(one.resourceProfileId()),
         left=int(one.numTasks()) - int(one.numCompletedIndices()), running=int(one.numActiveTasks()),
         since=submitted.get().getTime() / 1000.0 if submitted.isDefined() else 0.0, id=int(one.stageId()),

@@ -13,7 +13,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from scaler.acting.gateway import Executor, Stage
+from scaler.acting.gateway import Executor, SparkStage
 
 OFTEN, OFTEN_S = 5, 300.0  # loans to a profile within so many seconds, from which on it gets an executor of its own
 UNUSED_S = 120.0  # without a stage of the profile, after which that executor goes
@@ -37,7 +37,7 @@ class Loans:
     extra: dict[int, float] = field(default_factory=dict)  # profiles with an executor of their own, and their last use
     recent: dict[int, deque[float]] = field(default_factory=dict)  # times of the last loans by profile
 
-    def plan(self, stages: Iterable[Stage], executors: Sequence[Executor], now: float) -> LoanPlan:
+    def plan(self, stages: Iterable[SparkStage], executors: Sequence[Executor], now: float) -> LoanPlan:
         """Decide on loans and on executors of their own; the caller carries the loans out."""
         needed = {stage.profile for stage in stages if stage.left > 0} - set(self.operators.values())
         self.lent = {one.id: self.lent[one.id] for one in executors if one.id in self.lent}
@@ -77,7 +77,7 @@ def choose_lender(executors: Sequence[Executor], taken: Iterable[str], operators
     return spare[0].id if spare else None
 
 
-def find_waiting(stages: Iterable[Stage], served: Iterable[int], now: float) -> list[Stage]:
+def find_waiting(stages: Iterable[SparkStage], served: Iterable[int], now: float) -> list[SparkStage]:
     """Stages that have waited for a while for a profile that no executor serves."""
     able = set(served)
     return [s for s in stages if s.left > 0 and s.running == 0 and s.profile not in able and now - s.since > MIN_WAIT_S]

@@ -1,4 +1,4 @@
-"""An operator and its node types flow in; the resource profiles that its stage and its executors have flow out.
+"""Resource profiles that pin an operator's stage to its executors, one profile for each node type.
 
     count = pin(spark, "count", ["small", "large"])
     frame.mapInPandas(work, schema, profile=count.profile)      # the stage of this operator, whatever it runs on

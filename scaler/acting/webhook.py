@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from scaler.acting.calls import Calls, Later, Order, read_replicas
+from scaler.acting.calls import Calls, RetryAfter, TargetOrder, read_replicas
 from scaler.link.http import ManagerAddress, ManagerConnection, ManagerResponse
 from scaler.model.errors import BadInput, Retry
 
@@ -52,7 +52,9 @@ class Webhook:
 
     def deployed(self, operator: str) -> Mapping[str, int] | None:
         try:
-            replicas = read_replicas(self.post(Order(self.app, operator, {}, "").document("deployed"), {}).document())
+            replicas = read_replicas(
+                self.post(TargetOrder(self.app, operator, {}, "").document("deployed"), {}).document()
+            )
         except (BadInput, Retry) as error:
             LOG.warning("%s", error)
             return None
@@ -67,7 +69,7 @@ class Webhook:
     def ask(self, operator: str, target: Mapping[str, int]) -> None:
         self.calls.put(operator, target)
 
-    def send(self, order: Order) -> None:
+    def send(self, order: TargetOrder) -> None:
         self.post(order.document(), {"Idempotency-Key": order.key})
 
     def post(self, document: Mapping[str, Any], headers: Mapping[str, str]) -> ManagerResponse:
@@ -77,7 +79,7 @@ class Webhook:
             return answer
         said = f"{self.url} answered {answer.status}"
         if answer.status in RETRY_STATUSES or answer.status >= 500:
-            raise Later(said, answer.retry_after or 0.0)
+            raise RetryAfter(said, answer.retry_after or 0.0)
         raise BadInput(f"{said}; the order is refused")
 
     def read_token(self) -> str:

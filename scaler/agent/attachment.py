@@ -28,12 +28,12 @@ from scaler.sensing.operators import StreamOperator
 from scaler.sensing.reading import Reading, Sensor
 
 LOG = logging.getLogger("scaler.agent")
-LOOK_S = 2.0  # between two looks for operators
-HEARD = 30  # of faults in a row, the first and then each so-many-th are warned of
+FIND_OPERATORS_S = 2.0  # between two looks for operators
+WARN_EVERY = 30  # of faults in a row, the first and then each so-many-th are warned of
 SLOT_S = 60.0
 PAUSE_S = 10.0  # at most, after a slot that failed, so that a fault that lasts does not spin
-SETTLE_S = 1.0  # after a slot's end, in which Spark still tells of it
-GONE_S = 600.0  # without its query, or ten slots where that is longer, after which an operator is let go
+REPORT_DELAY_S = 1.0  # after a slot's end, in which Spark still tells of it
+MAX_ABSENCE_S = 600.0  # without its query, or ten slots where that is longer, after which an operator is let go
 OnDecision = Callable[[str, Decision, Reading], None]
 
 
@@ -106,7 +106,7 @@ class Attachment:
             self.attempt("the actuator could not be prepared", self.actuator.prepare)
         while not self.ended.is_set():
             self.attempt("operators cannot be looked for", self.look)
-            self.ended.wait(LOOK_S)
+            self.ended.wait(FIND_OPERATORS_S)
 
     def attempt(self, fault: str, step: Callable[[], None]) -> None:
         """Spark may be stopping, or busy: the next look may find it well, and what lasts is heard of."""
@@ -115,7 +115,7 @@ class Attachment:
             del self.failures[fault]
         except Exception:
             self.failures[fault] += 1
-            loud = self.failures[fault] % HEARD == 1
+            loud = self.failures[fault] % WARN_EVERY == 1
             LOG.log(logging.WARNING if loud else logging.DEBUG, "%s", fault, exc_info=True)
 
     def look(self) -> None:
@@ -123,7 +123,7 @@ class Attachment:
             self.seen[operator.name] = self.clock()
             self.attempt(f"operator {operator.name!r} cannot be begun", partial(self.take_up, operator))
         for name, seen in list(self.seen.items()):
-            if self.clock() - seen > max(GONE_S, 10.0 * self.find_length()):
+            if self.clock() - seen > max(MAX_ABSENCE_S, 10.0 * self.find_length()):
                 self.let_go(name)
 
     def let_go(self, name: str) -> None:
@@ -176,7 +176,7 @@ class Attachment:
             try:
                 length = self.find_length()
                 end = (self.clock() // length + 1.0) * length
-                if over.wait(max(0.0, end + min(SETTLE_S, 0.1 * length) - self.clock())):
+                if over.wait(max(0.0, end + min(REPORT_DELAY_S, 0.1 * length) - self.clock())):
                     return
                 agent.slot(end - length, end, self.clock())
             except Exception:  # the stream goes on, and so does the scaler

@@ -1,8 +1,8 @@
-"""What was seen and what was asked for since in; the operator as it will be once that has come, out.
+"""Predict what an operator will look like once its pending replicas serve.
 
-A decision that waited for the one before it would add a replica each time that one arrives; one that reckons with what
-is on its way adds as many as are needed. The rate is the rate; the work that replicas were seen to do is shared with
-those to come, by the pace of the slowest. What answers then take is not known before they are there.
+A decision that waited for the one before it would add a replica each time that one arrives; one that counts pending
+replicas adds as many as are needed. The arrival rate is kept; the work that replicas were seen to do is shared with
+those to come, by the speed of the slowest. Their response time is not known before they serve.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from scaler.model.policy import Observation
 SATURATED = 1.0
 
 
-def foresee(seen: Observation, asked: Deployment, nodes: Sequence[NodeType]) -> Observation:
+def expect_arrivals(seen: Observation, asked: Deployment, nodes: Sequence[NodeType]) -> Observation:
     """As a policy is to see it; what serves more than was asked for is on its way out."""
-    now, then = find_pace(seen.deployment, nodes), find_pace(asked, nodes)
+    now, then = find_speed(seen.deployment, nodes), find_speed(asked, nodes)
     share = 1.0 if then <= 0.0 or (seen.utilisation == SATURATED and then > now) else now / then
     return replace(seen, deployment=asked, utilisation=share * seen.utilisation)
 
 
-def find_pace(deployment: Deployment, nodes: Sequence[NodeType]) -> float:
+def find_speed(deployment: Deployment, nodes: Sequence[NodeType]) -> float:
     """Replicas' worth of work under an even split."""
     speeds = [node.speedup for node, n in zip(nodes, deployment.replicas, strict=True) if n > 0]
     return deployment.parallelism * min(speeds, default=0.0)
 
 
-def tell_awaited(seen: Deployment, asked: Deployment, names: Sequence[str]) -> str:
+def describe_pending(seen: Deployment, asked: Deployment, names: Sequence[str]) -> str:
     """ "2 on small, now 1"."""
     pairs = zip(names, asked.replicas, seen.replicas, strict=True)
     return ", ".join(f"{wanted} on {name}, now {there}" for name, wanted, there in pairs if wanted != there)

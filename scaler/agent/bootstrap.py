@@ -1,7 +1,7 @@
-"""What serves, what served before and what may be flow in; what a stream is to have before anything is decided, out.
+"""Choose the initial replicas of an operator, before its policy has decided anything.
 
-A stream that has no replica at all serves nothing and tells nothing: it gets those that it had, or one. One whose
-driver was started again gets those that were wanted before, whatever Spark has brought by itself.
+An operator without a replica serves nothing and reports nothing: it gets those that it had, or one. One whose driver
+was started again gets those that were ordered before, whatever Spark has started by itself.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ from collections.abc import Mapping
 from scaler.model.orders import Orders
 
 
-def choose_first(there: Mapping[str, int], had: Mapping[str, int], restored: Mapping[str, int]) -> Mapping[str, int]:
+def choose_initial(there: Mapping[str, int], had: Mapping[str, int], restored: Mapping[str, int]) -> Mapping[str, int]:
     """`had`: replicas that served last; `restored`: that the driver before this one wanted."""
     if any((*restored.values(), *there.values())):
         return restored
     return had or {next(iter(there)): 1}
 
 
-def find_most(orders: Orders | None, operator: str, k_max: int | None) -> float:
+def find_replica_limit(orders: Orders | None, operator: str, k_max: int | None) -> float:
     """Replicas at most, by the driver and by the objective."""
     targets = {} if orders is None or orders.objective is None else orders.objective.model.operators
     limits = [k_max, targets[operator].k_max if operator in targets else None]
     return min((k for k in limits if k is not None), default=float("inf"))
 
 
-def raise_to(there: Mapping[str, int], wanted: Mapping[str, int], most: float) -> dict[str, int]:
+def raise_target(there: Mapping[str, int], wanted: Mapping[str, int], most: float) -> dict[str, int]:
     """As many more as are wanted, type by type, and no more in all than there may be."""
     target = dict(there)
     for name in target:

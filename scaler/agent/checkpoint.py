@@ -1,4 +1,4 @@
-"""What a pilot knows in; plain arrays by dotted name, and the same again from them, out."""
+"""Convert what a Decider knows to plain arrays by dotted name, and back."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FIGURES = ("time", "rate", "utilisation", "response", "completeness", "behind")
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class DeciderMemory:
     """What belongs to the operator, whatever the objective."""
 
     names: tuple[str, ...]
@@ -37,18 +37,18 @@ class Memory:
     latest: float
 
 
-def pack(memory: Memory, seats: Mapping[int, PolicyInstance], last: PolicyInstance | None) -> Arrays:
+def pack(memory: DeciderMemory, instances: Mapping[int, PolicyInstance], last: PolicyInstance | None) -> Arrays:
     """Objectives and single values as JSON, what is long as numbers."""
     types = len(memory.names)
-    arrays = lay_down("kept.", memory.kept, types)
-    sitting = [*seats.values()]
-    if last is not None and all(last is not seat for seat in sitting):
-        sitting.append(last)
-    for number, seat in enumerate(sitting):
-        arrays |= lay_down(f"behind.{number}.", seat.unlearned, types)
-        arrays |= lay_down(f"replays.{number}.", seat.replays, types)
-        if seat.policy is not None and not seat.fault:
-            arrays |= {f"seat.{number}.{name}": value for name, value in seat.policy.save().items()}
+    arrays = pack_transitions("kept.", memory.kept, types)
+    built = [*instances.values()]
+    if last is not None and all(last is not instance for instance in built):
+        built.append(last)
+    for number, instance in enumerate(built):
+        arrays |= pack_transitions(f"behind.{number}.", instance.unlearned, types)
+        arrays |= pack_transitions(f"replays.{number}.", instance.replays, types)
+        if instance.policy is not None and not instance.fault:
+            arrays |= {f"seat.{number}.{name}": value for name, value in instance.policy.save().items()}
     rest = {
         "format": FORMAT,
         "names": list(memory.names),
@@ -58,14 +58,17 @@ def pack(memory: Memory, seats: Mapping[int, PolicyInstance], last: PolicyInstan
         "pending": None if memory.pending is None else write_step(memory.pending),
         "since": memory.since,
         "latest": memory.latest,
-        "seats": [write_seat(seat, any(seat is s for s in seats.values()), seat is last) for seat in sitting],
+        "seats": [
+            write_instance(instance, any(instance is s for s in instances.values()), instance is last)
+            for instance in built
+        ],
     }
     return arrays | {"pilot": np.array(json.dumps(rest))}
 
 
 def unpack(
     arrays: Mapping[str, NDArray[Any]], operator: str, nodes: Sequence[NodeType], k_max: int | None, seed: int
-) -> tuple[Memory, dict[int, PolicyInstance], PolicyInstance | None]:
+) -> tuple[DeciderMemory, dict[int, PolicyInstance], PolicyInstance | None]:
     """The same from plain arrays; BadInput where they are no checkpoint of such a pilot."""
     try:
         return read(arrays, operator, nodes, k_max, seed)
@@ -79,44 +82,46 @@ def unpack(
 
 def read(
     arrays: Mapping[str, NDArray[Any]], operator: str, nodes: Sequence[NodeType], k_max: int | None, seed: int
-) -> tuple[Memory, dict[int, PolicyInstance], PolicyInstance | None]:
+) -> tuple[DeciderMemory, dict[int, PolicyInstance], PolicyInstance | None]:
     rest = json.loads(str(arrays["pilot"]))
     names = tuple(node.name for node in nodes)
     if rest["format"] != FORMAT or tuple(rest["names"]) != names:
         was = f"format {rest['format']}, node types {', '.join(rest['names'])}"
         raise BadInput(f"the checkpoint of operator {operator!r} is of another kind ({was}); begin without it")
-    seats: dict[int, PolicyInstance] = {}
+    instances: dict[int, PolicyInstance] = {}
     last = None
     for number, table in enumerate(rest["seats"]):
         prefix = f"seat.{number}."
         own = {name[len(prefix) :]: value for name, value in arrays.items() if name.startswith(prefix)}
         objective = parse_objective(table["objective"])
-        seat = build_policy_instance(objective, operator, nodes, k_max, seed, pick_up(f"behind.{number}.", arrays), own)
+        instance = build_policy_instance(
+            objective, operator, nodes, k_max, seed, unpack_transitions(f"behind.{number}.", arrays), own
+        )
         if f"replays.{number}.done" in arrays:
-            seat.replays.extend(pick_up(f"replays.{number}.", arrays))
+            instance.replays.extend(unpack_transitions(f"replays.{number}.", arrays))
         if table["fault"]:
-            seat.fault = table["fault"]
-        elif seat.fault:  # it could decide when it was saved
-            raise BadInput(f"the checkpoint of operator {operator!r} cannot be gone on with: {seat.fault}")
-        seat.virtual = None if table["virtual"] is None else read_virtual(table["virtual"])
+            instance.fault = table["fault"]
+        elif instance.fault:  # it could decide when it was saved
+            raise BadInput(f"the checkpoint of operator {operator!r} cannot be gone on with: {instance.fault}")
+        instance.virtual = None if table["virtual"] is None else read_virtual(table["virtual"])
         if table["sits"]:
-            seats[objective.version] = seat
+            instances[objective.version] = instance
         if table["last"]:
-            last = seat
-    memory = Memory(
+            last = instance
+    memory = DeciderMemory(
         names=names,
         history=read_history(rest["history"]),
         failed={Reconfiguration(int(delta), int(kind)): float(when) for delta, kind, when in rest["failed"]},
-        kept=pick_up("kept.", arrays),
+        kept=unpack_transitions("kept.", arrays),
         before=None if rest["before"] is None else seen_of(rest["before"]),
         pending=None if rest["pending"] is None else read_step(rest["pending"]),
         since=rest["since"],
         latest=float(rest["latest"]),
     )
-    return memory, seats, last
+    return memory, instances, last
 
 
-def lay_down(prefix: str, transitions: Iterable[Transition], types: int) -> Arrays:
+def pack_transitions(prefix: str, transitions: Iterable[Transition], types: int) -> Arrays:
     """Transitions as numbers, a row each."""
     rows = list(transitions)
     width = len(FIGURES) + types
@@ -127,7 +132,7 @@ def lay_down(prefix: str, transitions: Iterable[Transition], types: int) -> Arra
     }
 
 
-def pick_up(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> list[Transition]:
+def unpack_transitions(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> list[Transition]:
     columns = (arrays[prefix + name].tolist() for name in ("before", "done", "after"))
     rows = zip(*columns, strict=True)
     return [Transition(seen_of(before), Reconfiguration(*done), seen_of(after)) for before, done, after in rows]
@@ -159,11 +164,11 @@ def read_step(table: Mapping[str, Any]) -> Step:
     return Step(parse_decision(table["decision"]), *changes)
 
 
-def write_seat(seat: PolicyInstance, sits: bool, last: bool) -> dict[str, Any]:
-    virtual = seat.virtual
+def write_instance(instance: PolicyInstance, sits: bool, last: bool) -> dict[str, Any]:
+    virtual = instance.virtual
     return {
-        "objective": seat.objective.to_json(),
-        "fault": seat.fault,
+        "objective": instance.objective.to_json(),
+        "fault": instance.fault,
         "sits": sits,
         "last": last,
         "virtual": None

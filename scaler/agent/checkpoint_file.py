@@ -1,7 +1,4 @@
-"""Arrays that a pilot knows by in; a file that is whole or the one before, and the same arrays again, out.
-
-Beside them stand the replicas that were wanted, by node type.
-"""
+"""Write a checkpoint as one file, whole or the one before: arrays, and the ordered replicas by node type."""
 
 from __future__ import annotations
 

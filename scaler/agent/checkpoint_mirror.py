@@ -1,8 +1,8 @@
-"""A file and a streaming query flow in; a copy of it beside the query's own checkpoint, and back again, flows out.
+"""Copy an agent's checkpoint beside that of its streaming query, and fetch it from there.
 
 A driver that is started again on another machine has the checkpoint of its stream and nothing else. It may lie on any
 of Hadoop's file systems, whose API is public; Spark passes over what it does not know there. A file system that hangs
-keeps nobody waiting: copies are made on a thread of their own, one at a time.
+blocks nobody: copies are made on a thread of their own, one at a time.
 """
 
 from __future__ import annotations

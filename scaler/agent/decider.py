@@ -15,8 +15,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from scaler.agent.awaited import foresee, tell_awaited
-from scaler.agent.checkpoint import Memory, pack, unpack
+from scaler.agent.awaited import describe_pending, expect_arrivals
+from scaler.agent.checkpoint import DeciderMemory, pack, unpack
 from scaler.agent.decide import (
     DecisionContext,
     DecisionDraft,
@@ -160,7 +160,7 @@ class Decider:
             self.failed[change] = max(decision.time, self.latest)
 
     def follow(self, orders: Orders | None) -> None:
-        """Have a seat for each objective of the orders, and for no other; without orders, those that there are."""
+        """Have a instance for each objective of the orders, and for no other; without orders, those that there are."""
         if orders is None:
             return
         self.slot_s = orders.slot_s
@@ -169,16 +169,16 @@ class Decider:
             wanted[orders.candidate.objective.version] = orders.candidate.objective
         if orders.objective is not None:
             wanted[orders.objective.version] = orders.objective
-        seats = {}
+        instances = {}
         for version, objective in wanted.items():
-            seat = self.instances.get(version)
-            if seat is None or seat.objective != objective:  # a restored manager may use a version twice
-                seat = build_policy_instance(
+            instance = self.instances.get(version)
+            if instance is None or instance.objective != objective:  # a restored manager may use a version twice
+                instance = build_policy_instance(
                     objective, self.operator, self.nodes, self.k_max, self.seed, self.kept,
                     source=self.find_source(objective),
                 )  # fmt: skip
-            seats[version] = seat
-        self.instances = seats
+            instances[version] = instance
+        self.instances = instances
 
     def find_source(self, objective: Objective) -> PolicyInstance | None:
         """The instance of the same policy that knows the operator best: the one that led last, if it can be."""
@@ -203,29 +203,29 @@ class Decider:
             found.append(orders.objective)
         why: Objection | None = Objection(ORDERS, NO_OBJECTIVE, "the manager has set no objective")
         for objective in found:
-            seat = self.instances[objective.version]
-            why = self.find_fault(seat, seen)
+            instance = self.instances[objective.version]
+            why = self.find_fault(instance, seen)
             if why is None:
-                return seat, None
+                return instance, None
         return None, why
 
-    def find_fault(self, seat: PolicyInstance, seen: Observation) -> Objection | None:
-        """Why a seat cannot decide about this observation."""
-        if seat.fault:
-            return Objection(POLICY, POLICY_FAILED, seat.fault)
-        if seat.view is None or len(seen.deployment.replicas) != len(self.names):
+    def find_fault(self, instance: PolicyInstance, seen: Observation) -> Objection | None:
+        """Why a instance cannot decide about this observation."""
+        if instance.fault:
+            return Objection(POLICY, POLICY_FAILED, instance.fault)
+        if instance.view is None or len(seen.deployment.replicas) != len(self.names):
             return None
-        unknown = [self.names[i] for i in seat.view.unknown(seen.deployment)]
+        unknown = [self.names[i] for i in instance.view.unknown(seen.deployment)]
         if not unknown:
             return None
-        message = f"replicas run on {', '.join(unknown)}, which objective {seat.objective.version} does not know"
+        message = f"replicas run on {', '.join(unknown)}, which objective {instance.objective.version} does not know"
         return Objection(POLICY, NODE_TYPE_UNKNOWN, message, {"node_types": unknown})
 
     def forget(self) -> None:
         """What comes after a slot that was not seen did not follow from what was before it."""
         self.before = None
-        for seat in self.instances.values():
-            seat.virtual = None if seat.virtual is None else replace(seat.virtual, before=None)
+        for instance in self.instances.values():
+            instance.virtual = None if instance.virtual is None else replace(instance.virtual, before=None)
 
     def teach(self, seen: Observation, orders: Orders | None, lead: PolicyInstance | None) -> ShadowDecision | None:
         """Let every policy learn what came of the last slot; what a candidate beside the lead would do now."""
@@ -234,11 +234,11 @@ class Decider:
             self.kept.append(transition)
         self.before = seen
         beside = self.find_candidate(orders, lead)
-        for seat in self.instances.values():
-            if seat is not beside:
-                seat.virtual = None
-            if seat.virtual is None:
-                seat.learn(transition)
+        for instance in self.instances.values():
+            if instance is not beside:
+                instance.virtual = None
+            if instance.virtual is None:
+                instance.learn(transition)
         if beside is None:
             return None
         return decide_in_shadow(self.make_context(orders), beside, seen, self.nodes, GAP * self.slot_s)
@@ -247,9 +247,9 @@ class Decider:
         """The candidate whose shadow decisions are to be computed."""
         if orders is None or orders.candidate is None:
             return None
-        seat = self.instances[orders.candidate.objective.version]
+        instance = self.instances[orders.candidate.objective.version]
         full = None if orders.objective is None else orders.objective.version
-        return None if seat is lead or seat.objective.version == full else seat
+        return None if instance is lead or instance.objective.version == full else instance
 
     def connect(self, seen: Observation) -> Transition | None:
         """What led from the slot before to this one; None where that cannot be told."""
@@ -284,10 +284,10 @@ class Decider:
             if len(awaited.replicas) != len(self.names):
                 message = "what was asked for is on its way, and is not known by node type"
                 return hold(Objection(METRICS, DEPLOYMENT_UNKNOWN, message))
-            message = f"what was asked for is on its way ({tell_awaited(seen.deployment, awaited, self.names)})"
+            message = f"what was asked for is on its way ({describe_pending(seen.deployment, awaited, self.names)})"
             pending = Objection(LIMIT, PENDING, message)
             context = replace(context, no_scale_in=pending)
-            seen = foresee(seen, awaited, self.nodes if lead is None else lead.know_speeds(self.nodes))
+            seen = expect_arrivals(seen, awaited, self.nodes if lead is None else lead.know_speeds(self.nodes))
         draft = None if lead is None else decide(context, lead, seen)
         if draft is None:
             fault = why if lead is None else Objection(POLICY, POLICY_FAILED, lead.fault)
@@ -319,12 +319,12 @@ class Decider:
     def save(self) -> Arrays:
         """All that is known, as arrays by dotted name (fit for numpy.savez)."""
         own = (self.history, self.failed, self.kept, self.before, self.pending, self.since, self.latest)
-        return pack(Memory(self.names, *own), self.instances, self.last)
+        return pack(DeciderMemory(self.names, *own), self.instances, self.last)
 
     def load(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Go on from a checkpoint, or refuse it with BadInput and stay as it was."""
-        memory, seats, last = unpack(arrays, self.operator, self.nodes, self.k_max, self.seed)
+        memory, instances, last = unpack(arrays, self.operator, self.nodes, self.k_max, self.seed)
         self.history, self.failed, self.since = memory.history, dict(memory.failed), memory.since
         self.kept = deque(memory.kept, maxlen=self.kept.maxlen)
         self.before, self.pending, self.latest = memory.before, memory.pending, memory.latest
-        self.instances, self.last = seats, last
+        self.instances, self.last = instances, last

@@ -1,7 +1,7 @@
-"""What to do when nobody has said what to pursue for long: utilisation in; a replica more, less, or none, out.
+"""Propose a change without an objective: the threshold policy on utilisation, after the manager was silent for long.
 
-The threshold policy, on the node type that meets the last known bound at the least price; where none was ever known, on
-the type that the stream runs on most, for a cheaper one might be too slow to be of use.
+It uses the node type that meets the last known bound at the least price; where none was ever known, the type that the
+stream runs on most, for a cheaper one might be too slow to be of use.
 """
 
 from __future__ import annotations

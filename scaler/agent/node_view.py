@@ -1,4 +1,4 @@
-"""An objective and the driver's node types in; the operator's task as its policy sees it, and the way back, out.
+"""Translate between the driver's node types and those of an objective, for one operator's policy.
 
 The driver and the objective list node types each in their own order. A policy reckons with those that both know; what
 the driver does not have cannot be added, and what the objective does not know cannot be judged.

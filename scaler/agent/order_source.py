@@ -1,4 +1,4 @@
-"""A file with an objective, or with whole orders, in; orders for scalers that have no manager out.
+"""Orders from a file, for agents that have no manager: an objective, or whole orders.
 
 Decisions go to lines of JSON beside it, or to nobody. The file is read again when it changes; a damaged one leaves what
 was read before.

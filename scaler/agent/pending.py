@@ -1,4 +1,4 @@
-"""What was asked of an actuator and what came flow in; arrived, waiting, or failed and to be given back, flows out.
+"""Compare ordered replicas with those that serve: arrived, pending, timed out and cancelled.
 
 Values in, values out: a `Ledger` for each operator, the time from the caller's clock. A replica that does not arrive
 before the deadline of its node type is given back: the target falls to what is there, so that nothing comes and is paid
@@ -88,7 +88,7 @@ class PendingOutcome:
     failed: Mapping[str, int] = field(default_factory=dict)  # replicas that did not come (or go: less than 0), by type
 
 
-def ask(ledger: PendingReplicas, target: Mapping[str, int], now: float) -> PendingReplicas:
+def order(ledger: PendingReplicas, target: Mapping[str, int], now: float) -> PendingReplicas:
     """The ledger once an actuator took the target; what is still awaited keeps its deadline, though more be asked."""
     before = {} if ledger.asked is None else ledger.asked.target
     if before == target and ledger.asked is not None:
@@ -112,23 +112,23 @@ def compare(
     if came is None:
         return PendingOutcome(UNKNOWN, "how many replicas serve cannot be told now", ledger)
     target = ledger.asked.target
-    short = {name: look(ledger, name, count - came.get(name, 0), now) for name, count in target.items()}
+    short = {name: find_shortage(ledger, name, count - came.get(name, 0), now) for name, count in target.items()}
     short = {name: one for name, one in short.items() if one.missing > 0}
     late = {name: one for name, one in short.items() if now - one.since >= patience.until(name)}
     met = ledger.met | {name for name in target if name not in short}
     missed = {name: one for name, one in ledger.missed.items() if name in short or came.get(name, 0) <= one.had}
     seen = replace(ledger, short=short, met=met, missed=missed)
     if late:
-        return give_back(seen, came, late, now, patience)
+        return cancel_late(seen, came, late, now, patience)
     if short:
-        return PendingOutcome(WAITING, f"{tell_missing(seen, short)} to come", seen)
+        return PendingOutcome(WAITING, f"{describe_missing(seen, short)} to come", seen)
     extra = {name: came[name] - target.get(name, 0) for name in came if came[name] > target.get(name, 0)}
     if extra:
-        return let_stay(seen, came, extra, now - ledger.asked.since, patience)
+        return check_extra(seen, came, extra, now - ledger.asked.since, patience)
     return PendingOutcome(REACHED, "all replicas that were asked for serve, and no others", seen)
 
 
-def look(ledger: PendingReplicas, node_type: str, missing: int, now: float) -> Short:
+def find_shortage(ledger: PendingReplicas, node_type: str, missing: int, now: float) -> Short:
     """How short the type is; each replica that comes gives the others a deadline of their own."""
     assert ledger.asked is not None
     before = ledger.short.get(node_type)
@@ -137,7 +137,7 @@ def look(ledger: PendingReplicas, node_type: str, missing: int, now: float) -> S
     return Short(missing, now if node_type in ledger.met else ledger.asked.since)
 
 
-def let_stay(
+def check_extra(
     ledger: PendingReplicas, came: Mapping[str, int], extra: Mapping[str, int], passed: float, patience: ArrivalTimeouts
 ) -> PendingOutcome:
     """Those that are still to go; once it has taken too long, they are wanted."""
@@ -153,33 +153,33 @@ def let_stay(
     return PendingOutcome(STAYED, f"{who} did not go in {passed:.0f} s", after, failed=stayed)
 
 
-def give_back(
+def cancel_late(
     ledger: PendingReplicas, came: Mapping[str, int], late: Mapping[str, Short], now: float, patience: ArrivalTimeouts
 ) -> PendingOutcome:
     assert ledger.asked is not None
     target = ledger.asked.target
     lowered = lower(target, came, late)
     if lowered == target:
-        return ask_again(ledger, late, now, patience)
+        return order_again(ledger, late, now, patience)
     missed = dict(ledger.missed)
     for name in late:
         times = missed[name].times + 1 if name in missed else 1
         missed[name] = Missed(times, now + patience.pause(times), came.get(name, 0))
     waits = ", ".join(f"{name} for {missed[name].until - now:.0f} s" for name in late)
     longest = max(now - one.since for one in late.values())
-    says = f"{tell_missing(ledger, late)} did not come in {longest:.0f} s; given back, and no more {waits}"
+    says = f"{describe_missing(ledger, late)} did not come in {longest:.0f} s; given back, and no more {waits}"
     short = {name: one for name, one in ledger.short.items() if name not in late}
     met = (ledger.met | set(late)) - {name for name in lowered if lowered[name] > target.get(name, 0)}
     after = replace(ledger, asked=OrderedReplicas(lowered, now), short=short, met=met, missed=missed)
     return PendingOutcome(FAILED, says, after, lowered, {name: one.missing for name, one in late.items()})
 
 
-def ask_again(
+def order_again(
     ledger: PendingReplicas, late: Mapping[str, Short], now: float, patience: ArrivalTimeouts
 ) -> PendingOutcome:
     """One replica of the only type there is: whoever took the order for it may not look whether it lives."""
     ((name, one),) = late.items()
-    what = tell_missing(ledger, late)
+    what = describe_missing(ledger, late)
     before = ledger.missed.get(name)
     # What was missed while others served says nothing of the last one.
     times = 0 if before is None or before.had else before.times
@@ -205,13 +205,13 @@ def lower(target: Mapping[str, int], came: Mapping[str, int], late: Mapping[str,
     return lowered
 
 
-def tell_missing(ledger: PendingReplicas, short: Mapping[str, Short]) -> str:
+def describe_missing(ledger: PendingReplicas, short: Mapping[str, Short]) -> str:
     return ", ".join(
         f"{one.missing} {name}{' that was lost' if name in ledger.met else ''}" for name, one in short.items()
     )
 
 
-def refuse(ledger: PendingReplicas, node_type: str, now: float) -> str | None:
+def find_refusal(ledger: PendingReplicas, node_type: str, now: float) -> str | None:
     """Why one more of this type should not be asked for now, or None."""
     missed = ledger.missed.get(node_type)
     if missed is None or now >= missed.until:

@@ -1,4 +1,4 @@
-"""An objective in; its policy for one operator, taught by what was seen before, and fenced off from the driver, out."""
+"""Policy of one objective for one operator: it learns what was seen before, and its faults do not reach the driver."""
 
 from __future__ import annotations
 

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from scaler.acting.actuator import Actuator
-from scaler.agent.bootstrap import choose_first, find_most, raise_to
+from scaler.agent.bootstrap import choose_initial, find_replica_limit, raise_target
 from scaler.agent.checkpoint_file import put_target, read_checkpoint, read_target, write_checkpoint
 from scaler.agent.checkpoint_mirror import CheckpointCopy
 from scaler.agent.decider import Decider
-from scaler.agent.pending import REACHED, ArrivalTimeouts, PendingOutcome, PendingReplicas, ask, compare, refuse
+from scaler.agent.pending import REACHED, ArrivalTimeouts, PendingOutcome, PendingReplicas, compare, find_refusal, order
 from scaler.agent.record import conclude
 from scaler.agent.slot_readings import SlotReadings
 from scaler.guards import is_dry_run
@@ -174,7 +174,7 @@ class Agent:
         awaited = tuple(step for step in self.awaited if self.name_type(step) not in over)
         pending, base = outcome.ledger, outcome.give_back
         if slot.first is not None:
-            pending, base = ask(pending, slot.first, slot.now), slot.first
+            pending, base = order(pending, slot.first, slot.now), slot.first
         step = self.decider.step(
             observe(slot.shown, slot.deployed, self.nodes),
             slot.orders,
@@ -195,9 +195,9 @@ class Agent:
         if self.is_dry_run(orders):
             return None
         there = {node.name: deployed.get(node.name, 0) for node in self.nodes}
-        wanted = choose_first(there, self.had, self.restored)
+        wanted = choose_initial(there, self.had, self.restored)
         free = {name: n for name, n in wanted.items() if n <= there.get(name, 0) or self.is_free(name)}
-        target = raise_to(there, free, find_most(orders, self.operator, self.decider.k_max))
+        target = raise_target(there, free, find_replica_limit(orders, self.operator, self.decider.k_max))
         return None if target == there else target
 
     def is_free(self, node_type: str) -> bool:
@@ -221,7 +221,7 @@ class Agent:
 
     def find_barred(self, pending: PendingReplicas, now: float) -> dict[str, Objection]:
         """Node types of which none arrived lately, and why they are not ordered."""
-        said = ((node.name, refuse(pending, node.name, now)) for node in self.nodes)
+        said = ((node.name, find_refusal(pending, node.name, now)) for node in self.nodes)
         return {name: Objection(LIMIT, UNAVAILABLE, why, {"node_type": name}) for name, why in said if why is not None}
 
     def expect(self, pending: PendingReplicas, awaited: Sequence[Step]) -> Deployment | None:
@@ -271,7 +271,7 @@ class Agent:
         except Exception as error:
             self.warn("the actuator failed", error)
             return NOTHING, f"the actuator failed ({type(error).__name__}: {error})"
-        self.pending = ask(self.pending, target, slot.now)
+        self.pending = order(self.pending, target, slot.now)
         self.awaited = (*self.awaited, step)
         return change, ""
 

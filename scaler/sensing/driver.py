@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from scaler.acting.gateway import Stage, iterate, read_stage
+from scaler.acting.gateway import SparkStage, iterate, read_stage
 from scaler.acting.loans import find_waiting
 from scaler.model.errors import BadInput
 from scaler.model.spark_progress import ENDED, IDLE, STARTED, QueryEvent, Trigger, read_progress, read_query_event
@@ -91,7 +91,7 @@ class Driver:
         found = self.write(self.context.statusStore().jobsList(running))
         return found if isinstance(found, list) else []
 
-    def list_waiting_stages(self, now: float) -> list[Stage]:
+    def list_waiting_stages(self, now: float) -> list[SparkStage]:
         """Stages that have waited for a while for a resource profile that no executor serves."""
         backend = self.context.schedulerBackend()
         ids = [name for name in iterate(backend.getExecutorIds()) if backend.isExecutorActive(name)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scaler.acting.gateway import Stage
+from scaler.acting.gateway import SparkStage
 from scaler.sensing.batch_history import QueryPast
 from scaler.sensing.driver import QueryActivity
 from scaler.sensing.executor_usage import ObservedExecutor, TaskTimes
@@ -27,5 +27,5 @@ class Evidence:
     folder: SourceFolder | None = None  # that the query reads files from
     executors: Sequence[ObservedExecutor] | None = None  # of the operator's profiles
     task_times: TaskTimes = TaskTimes()  # noqa: RUF009  frozen; of all executors
-    waiting: tuple[Stage, ...] = ()  # stages of the query that no executor can run, at the slot's end
+    waiting: tuple[SparkStage, ...] = ()  # stages of the query that no executor can run, at the slot's end
     timed: TimedSeconds | None = None  # by the operator's timers

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from scaler.acting.gateway import Stage
+from scaler.acting.gateway import SparkStage
 from scaler.model.spark_progress import IDLE, STARTED, QueryEvent, Trigger, read_time
 from scaler.sensing.batch_history import (
     MAX_TRIGGERS,
@@ -173,7 +173,7 @@ class SparkSensor:
         found = attempt(lambda: find_activity(status, self.driver.list_running_jobs)) if present else None
         return past, found or QueryActivity()
 
-    def list_waiting_stages(self, activity: QueryActivity, end: float) -> tuple[Stage, ...]:
+    def list_waiting_stages(self, activity: QueryActivity, end: float) -> tuple[SparkStage, ...]:
         """Of the query's running jobs, those that no executor can run; none of a slot long over."""
         now = self.now()
         if activity.run is None or now - end > MAX_DELAY_S:

@@ -113,7 +113,7 @@ def test_a_fault_in_a_slot_ends_nothing(tmp_path: Path, caplog: pytest.LogCaptur
 
 
 def test_spark_that_does_not_answer_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scaler.agent.attachment.LOOK_S", 0.01)
+    monkeypatch.setattr("scaler.agent.attachment.FIND_OPERATORS_S", 0.01)
     plant, desk, asked = Plant(lambda t: 900.0), Quick(), []
 
     def find() -> list[StreamOperator]:
@@ -184,7 +184,7 @@ def test_nothing_is_prepared_where_nothing_is_enforced(tmp_path: Path) -> None:
 def test_a_fault_that_lasts_is_heard_now_and_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("scaler.agent.attachment.LOOK_S", 0.001)
+    monkeypatch.setattr("scaler.agent.attachment.FIND_OPERATORS_S", 0.001)
     plant, asked = Plant(lambda t: 900.0), []
 
     def find() -> list[StreamOperator]:
@@ -202,8 +202,8 @@ def test_a_fault_that_lasts_is_heard_now_and_again(
 def test_an_operator_that_is_gone_for_long_is_let_go_and_begun_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scaler.agent.attachment.LOOK_S", 0.01)
-    monkeypatch.setattr("scaler.agent.attachment.GONE_S", 0.1)
+    monkeypatch.setattr("scaler.agent.attachment.FIND_OPERATORS_S", 0.01)
+    monkeypatch.setattr("scaler.agent.attachment.MAX_ABSENCE_S", 0.1)
     plant, desk, found = Plant(lambda t: 900.0), Quick(), [PARSE, COUNT]
     with Attachment(make_terms(tmp_path), plant, plant, desk, lambda: found) as live:
         wait_for(lambda: set(live.threads) == {"parse", "count"} and len(desk.told) >= 2)
@@ -260,7 +260,7 @@ def test_an_operator_that_cannot_be_begun_keeps_no_other_from_it(
 
         bad = True
 
-    monkeypatch.setattr("scaler.agent.attachment.LOOK_S", 0.01)
+    monkeypatch.setattr("scaler.agent.attachment.FIND_OPERATORS_S", 0.01)
     plant = Picky(lambda t: 900.0)
     with Attachment(make_terms(tmp_path), plant, plant, Quick(), lambda: [PARSE, COUNT]) as live:
         wait_for(lambda: set(live.threads) == {"count"})

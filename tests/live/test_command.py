@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from scaler.acting.calls import Calls, Order, read_replicas
+from scaler.acting.calls import Calls, TargetOrder, read_replicas
 from scaler.acting.command import LARGEST, Command, run_bounded
 from scaler.acting.webhook import Webhook
 from scaler.agent.decider import Decider
@@ -191,7 +191,7 @@ def test_an_answer_that_is_none_is_unknown_and_not_zero(told: Any) -> None:
 
 
 def test_keys_differ_by_order_operator_and_run_and_not_by_attempt() -> None:
-    sent: list[Order] = []
+    sent: list[TargetOrder] = []
     calls = [Calls("shop", sent.append, run=run) for run in ("one", "one", "two")]
     keys = [one.make_key(operator, n) for one in calls for operator in ("a", "b") for n in (1, 2)]
     assert keys[:4] == keys[4:8]
@@ -199,10 +199,10 @@ def test_keys_differ_by_order_operator_and_run_and_not_by_attempt() -> None:
 
 
 def test_a_target_under_way_is_sent_once_and_one_that_was_taken_is_sent_anew() -> None:
-    sent: list[Order] = []
+    sent: list[TargetOrder] = []
     may = threading.Semaphore(0)
 
-    def send(order: Order) -> None:
+    def send(order: TargetOrder) -> None:
         sent.append(order)
         may.acquire()
 

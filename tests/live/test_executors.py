@@ -14,7 +14,7 @@ from typing import Any, cast
 import pytest
 
 from scaler.acting.executors import NEEDED, Executors, choose_going
-from scaler.acting.gateway import Executor, Gateway, Stage
+from scaler.acting.gateway import Executor, Gateway, SparkStage
 from scaler.acting.loans import OFTEN, UNUSED_S, Loans
 from scaler.acting.profiles import Pinned
 from scaler.model.errors import BadInput, Retry
@@ -107,7 +107,7 @@ class Spark:
         self.full = False  # nothing comes any more
         self.frozen = 0
         self.gone: list[str] = []
-        self.waiting: list[Stage] = []
+        self.waiting: list[SparkStage] = []
 
     def setting(self, name: str, default: str) -> str:
         return "true" if name in NEEDED else default
@@ -131,7 +131,7 @@ class Spark:
     def executors(self) -> list[Executor]:
         return list(self.there)
 
-    def stages(self) -> list[Stage]:
+    def stages(self) -> list[SparkStage]:
         return list(self.waiting)
 
     def decommission(self, names: list[str]) -> list[str]:
@@ -251,7 +251,7 @@ def test_an_order_that_was_given_up_is_not_carried_out_when_the_master_is_back()
         assert "2-0" not in spark.gone  # the large one was never sent away
 
 
-LISTING = Stage("listing files", 0, left=3, running=0, since=0.0)
+LISTING = SparkStage("listing files", 0, left=3, running=0, since=0.0)
 
 
 def test_idle_executor_serves_a_foreign_stage_while_it_lasts() -> None:

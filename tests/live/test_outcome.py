@@ -15,26 +15,26 @@ from scaler.agent.pending import (
     WAITING,
     ArrivalTimeouts,
     PendingReplicas,
-    ask,
     compare,
-    refuse,
+    find_refusal,
+    order,
 )
 
 PATIENCE = ArrivalTimeouts(arrival={"large": 30.0}, default=10.0, back_off=100.0, longest=250.0)
 
 
 def test_what_arrives_in_time_is_reached_and_costs_nothing() -> None:
-    ledger = ask(PendingReplicas(), {"small": 2}, 0.0)
+    ledger = order(PendingReplicas(), {"small": 2}, 0.0)
     waiting = compare(ledger, {"small": 1}, 9.0, PATIENCE)
     assert (waiting.state, waiting.says) == (WAITING, "1 small to come")
     reached = compare(waiting.ledger, {"small": 2}, 11.0, PATIENCE)
     assert reached.state == REACHED
-    assert refuse(reached.ledger, "small", 11.0) is None
+    assert find_refusal(reached.ledger, "small", 11.0) is None
 
 
 def test_what_never_arrives_is_given_back_at_the_deadline_of_its_type() -> None:
     ledger = compare(
-        ask(PendingReplicas(), {"small": 1, "large": 2}, 0.0), {"small": 1, "large": 1}, 1.0, PATIENCE
+        order(PendingReplicas(), {"small": 1, "large": 2}, 0.0), {"small": 1, "large": 1}, 1.0, PATIENCE
     ).ledger
     assert compare(ledger, {"small": 1, "large": 1}, 29.0, PATIENCE).state == WAITING
     failed = compare(ledger, {"small": 1, "large": 1}, 31.0, PATIENCE)
@@ -43,31 +43,31 @@ def test_what_never_arrives_is_given_back_at_the_deadline_of_its_type() -> None:
     assert failed.says == "1 large did not come in 31 s; given back, and no more large for 100 s"
     assert compare(failed.ledger, {"small": 1, "large": 1}, 32.0, PATIENCE).state == REACHED
     said = "a replica of large was asked for and did not come, once; not again for 99 s"
-    assert refuse(failed.ledger, "large", 32.0) == said
-    assert refuse(failed.ledger, "small", 32.0) is None
-    assert refuse(failed.ledger, "large", 131.0) is None
+    assert find_refusal(failed.ledger, "large", 32.0) == said
+    assert find_refusal(failed.ledger, "small", 32.0) is None
+    assert find_refusal(failed.ledger, "large", 131.0) is None
 
 
 def test_the_pause_doubles_up_to_its_longest_and_is_forgotten_once_one_arrives() -> None:
     ledger, now, pauses = PendingReplicas(), 0.0, []
     for _ in range(4):
-        failed = compare(ask(ledger, {"small": 2}, now), {"small": 1}, now + 10.0, PATIENCE)
+        failed = compare(order(ledger, {"small": 2}, now), {"small": 1}, now + 10.0, PATIENCE)
         pauses.append(failed.ledger.missed["small"].until - now - 10.0)
         ledger, now = failed.ledger, now + 1000.0
     assert pauses == [100.0, 200.0, 250.0, 250.0]
-    ledger = compare(ask(ledger, {"small": 2}, now), {"small": 2}, now + 1.0, PATIENCE).ledger
+    ledger = compare(order(ledger, {"small": 2}, now), {"small": 2}, now + 1.0, PATIENCE).ledger
     assert ledger.missed == {}
 
 
 def test_staying_small_does_not_forgive() -> None:
-    failed = compare(ask(PendingReplicas(), {"small": 2}, 0.0), {"small": 1}, 10.0, PATIENCE)
-    down = compare(ask(failed.ledger, {"small": 0}, 11.0), {"small": 0}, 12.0, PATIENCE)
+    failed = compare(order(PendingReplicas(), {"small": 2}, 0.0), {"small": 1}, 10.0, PATIENCE)
+    down = compare(order(failed.ledger, {"small": 0}, 11.0), {"small": 0}, 12.0, PATIENCE)
     assert down.state == REACHED
-    assert refuse(down.ledger, "small", 12.0) is not None
+    assert find_refusal(down.ledger, "small", 12.0) is not None
 
 
 def test_each_one_that_comes_gives_the_others_a_deadline_of_their_own() -> None:
-    ledger = ask(PendingReplicas(), {"small": 3}, 0.0)
+    ledger = order(PendingReplicas(), {"small": 3}, 0.0)
     for now, came in ((0.0, 0), (9.0, 1), (18.0, 2)):
         outcome = compare(ledger, {"small": came}, now, PATIENCE)
         assert outcome.state == WAITING
@@ -77,7 +77,7 @@ def test_each_one_that_comes_gives_the_others_a_deadline_of_their_own() -> None:
 
 
 def test_one_that_is_lost_has_the_deadline_from_when_it_was_missed() -> None:
-    ledger = compare(ask(PendingReplicas(), {"small": 2}, 0.0), {"small": 2}, 1.0, PATIENCE).ledger
+    ledger = compare(order(PendingReplicas(), {"small": 2}, 0.0), {"small": 2}, 1.0, PATIENCE).ledger
     lost = compare(ledger, {"small": 1}, 500.0, PATIENCE)
     assert (lost.state, lost.says) == (WAITING, "1 small that was lost to come")
     assert compare(lost.ledger, {"small": 2}, 505.0, PATIENCE).state == REACHED
@@ -85,15 +85,15 @@ def test_one_that_is_lost_has_the_deadline_from_when_it_was_missed() -> None:
 
 
 def test_asking_the_same_again_moves_no_deadline() -> None:
-    ledger = ask(PendingReplicas(), {"small": 2}, 0.0)
+    ledger = order(PendingReplicas(), {"small": 2}, 0.0)
     for now in (4.0, 8.0):
-        ledger = ask(ledger, {"small": 2}, now)
+        ledger = order(ledger, {"small": 2}, now)
     assert compare(ledger, {"small": 1}, 10.0, PATIENCE).state == FAILED
 
 
 def test_asking_for_more_leaves_the_deadline_of_those_before() -> None:
-    ledger = compare(ask(PendingReplicas(), {"small": 2}, 0.0), {"small": 1}, 1.0, PATIENCE).ledger
-    ledger = compare(ask(ledger, {"small": 3}, 6.0), {"small": 1}, 6.0, PATIENCE).ledger
+    ledger = compare(order(PendingReplicas(), {"small": 2}, 0.0), {"small": 1}, 1.0, PATIENCE).ledger
+    ledger = compare(order(ledger, {"small": 3}, 6.0), {"small": 1}, 6.0, PATIENCE).ledger
     failed = compare(ledger, {"small": 1}, 10.0, PATIENCE)
     assert (failed.give_back, failed.failed) == ({"small": 1}, {"small": 2})
 
@@ -106,16 +106,16 @@ def test_one_asked_for_and_one_come_in_each_slot_fails_never() -> None:
         came = 1 + sum(5.0 * other + 9.0 <= now for other in range(slot))
         outcome = compare(ledger, {"small": came}, now, PATIENCE)
         assert outcome.state != FAILED, (slot, outcome.says)
-        ledger = ask(outcome.ledger, {"small": 2 + slot}, now)
+        ledger = order(outcome.ledger, {"small": 2 + slot}, now)
 
 
 def test_an_operator_is_never_left_with_a_target_of_none() -> None:
     """Of each type in turn; where there is but one, of that one."""
-    lost = compare(ask(PendingReplicas(), {"small": 3, "large": 0}, 0.0), {"small": 0}, 20.0, PATIENCE)
+    lost = compare(order(PendingReplicas(), {"small": 3, "large": 0}, 0.0), {"small": 0}, 20.0, PATIENCE)
     assert lost.give_back == {"small": 0, "large": 1}
     again = compare(lost.ledger, {}, 60.0, PATIENCE)
     assert (again.state, again.give_back) == (FAILED, {"small": 1, "large": 0})
-    only = compare(ask(PendingReplicas(), {"small": 4}, 0.0), {}, 20.0, PATIENCE)
+    only = compare(order(PendingReplicas(), {"small": 4}, 0.0), {}, 20.0, PATIENCE)
     assert only.give_back == {"small": 1}
     later = compare(only.ledger, {}, 1000.0, PATIENCE)
     assert (later.state, later.give_back) == (WAITING, None)
@@ -125,7 +125,7 @@ def test_an_operator_is_never_left_with_a_target_of_none() -> None:
 
 def lose_the_last(ledger: PendingReplicas) -> PendingReplicas:
     """Asked for, served for long, and missed from 500 s on."""
-    served = compare(ask(ledger, {"small": 1}, 400.0), {"small": 1}, 401.0, PATIENCE).ledger
+    served = compare(order(ledger, {"small": 1}, 400.0), {"small": 1}, 401.0, PATIENCE).ledger
     return compare(served, {"small": 0}, 500.0, PATIENCE).ledger
 
 
@@ -155,20 +155,20 @@ def test_it_is_awaited_for_as_long_after_it_was_asked_for_again() -> None:
 
 def test_what_was_missed_beside_others_does_not_delay_the_last() -> None:
     patient = ArrivalTimeouts(default=10.0, back_off=1000.0)
-    beside = compare(ask(PendingReplicas(), {"small": 2}, 380.0), {"small": 1}, 395.0, patient).ledger
-    assert refuse(beside, "small", 510.0) is not None
+    beside = compare(order(PendingReplicas(), {"small": 2}, 380.0), {"small": 1}, 395.0, patient).ledger
+    assert find_refusal(beside, "small", 510.0) is not None
     outcome = compare(lose_the_last(beside), {"small": 0}, 510.0, PATIENCE)
     assert (outcome.give_back, outcome.ledger.missed["small"].until) == ({"small": 1}, 610.0)
 
 
 def test_what_cannot_be_told_is_held_against_nobody() -> None:
-    ledger = ask(PendingReplicas(), {"small": 1}, 0.0)
+    ledger = order(PendingReplicas(), {"small": 1}, 0.0)
     assert compare(ledger, None, 1000.0, PATIENCE).state == UNKNOWN
     assert compare(PendingReplicas(), None, 0.0, PATIENCE).state == NOTHING_ASKED
 
 
 def test_replicas_that_do_not_go_are_awaited_and_then_wanted() -> None:
-    ledger = ask(PendingReplicas(), {"small": 1}, 0.0)
+    ledger = order(PendingReplicas(), {"small": 1}, 0.0)
     outcome = compare(ledger, {"small": 2, "large": 1}, 29.0, PATIENCE)
     assert (outcome.state, outcome.says, outcome.give_back) == (WAITING, "1 small, 1 large still to go", None)
     stayed = compare(ledger, {"small": 2, "large": 1}, 30.0, PATIENCE)
@@ -185,7 +185,7 @@ def test_given_back_is_never_more_than_asked_and_is_what_is_there(
 ) -> None:
     ledger, now = PendingReplicas(), 0.0
     for target, came, pause in story:
-        ledger = ask(ledger, target, now)
+        ledger = order(ledger, target, now)
         now += pause
         outcome = compare(ledger, came, now, PATIENCE)
         if outcome.give_back is not None:

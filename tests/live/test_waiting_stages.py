@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scaler.acting.gateway import Stage
+from scaler.acting.gateway import SparkStage
 from scaler.acting.loans import MIN_WAIT_S, find_waiting
 from scaler.agent.decider import Decider
 from scaler.agent.slot_loop import Agent
@@ -13,7 +13,7 @@ from tests.live.plant import NODES, Desk, Plant
 from tests.live.streams import BEGAN
 from tests.live.told import WORDS, Told, executor, gather
 
-LISTING = Stage("Listing leaf files", 0, left=40, running=0, since=BEGAN, id=7)
+LISTING = SparkStage("Listing leaf files", 0, left=40, running=0, since=BEGAN, id=7)
 
 
 def make_driver(run: str) -> Told:
@@ -45,7 +45,7 @@ def test_stage_of_another_query_is_not_noted() -> None:
 
 
 def test_served_short_and_running_waits_are_none() -> None:
-    busy = Stage("work", 3, left=1, running=1, since=BEGAN)
+    busy = SparkStage("work", 3, left=1, running=1, since=BEGAN)
     now = BEGAN + MIN_WAIT_S + 1.0
     assert find_waiting([LISTING, busy], [3], now) == [LISTING]
     assert find_waiting([LISTING, busy], [0], now) == []

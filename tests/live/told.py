@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-from scaler.acting.gateway import Stage
+from scaler.acting.gateway import SparkStage
 from scaler.sensing.driver import IdleTrigger, PlannedBatch, QueryStatus
 from scaler.sensing.operators import StreamOperator
 from scaler.sensing.spark_sensor import SparkSensor
@@ -31,7 +31,7 @@ class Told:
     def __init__(self) -> None:
         self.executors: list[Event] = []
         self.jobs: list[Event] = []
-        self.waiting: list[Stage] = []
+        self.waiting: list[SparkStage] = []
         self.status: QueryStatus | None = None
         self.flight: PlannedBatch | None = None
         self.look: IdleTrigger | None = None
@@ -44,7 +44,7 @@ class Told:
     def list_running_jobs(self) -> list[Event]:
         return self.jobs
 
-    def list_waiting_stages(self, now: float) -> list[Stage]:
+    def list_waiting_stages(self, now: float) -> list[SparkStage]:
         return self.waiting
 
     def request_status(self, query: str) -> QueryStatus | None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from scaler.agent.awaited import foresee
+from scaler.agent.awaited import expect_arrivals
 from scaler.agent.decider import Decider
 from scaler.agent.record import conclude
 from scaler.model.nodes import NOTHING, Deployment
@@ -66,7 +66,7 @@ def test_the_work_seen_is_shared_with_those_to_come(
     there: tuple[int, ...], asked: tuple[int, ...], share: float
 ) -> None:
     seen = observe(Deployment(there), 100.0, 0.0)
-    later = foresee(seen, Deployment(asked), NODES)
+    later = expect_arrivals(seen, Deployment(asked), NODES)
     assert later.deployment.replicas == asked
     assert later.utilisation == pytest.approx(share * seen.utilisation)
     assert (later.rate, later.response) == (seen.rate, seen.response)

@@ -46,7 +46,7 @@ EPILOG = "\b\nExample:\n  tuner lab reproduce table2 --traces ../shared/traces\n
 @click.option("--deep", is_flag=True, help="Run the deep cells too, which take minutes each.")
 @json_option
 def reproduce(what: str, traces: Path, seeds: int, policies: tuple[str, ...], deep: bool, as_json: bool) -> None:
-    """Compute the published tables again.
+    """Compute a published table or figure again.
 
     Printed are the published figure, ours and the difference, cell by cell.
     """

@@ -138,6 +138,8 @@ class ManagerConnection:
                 else http.client.HTTPSConnection(host, port, timeout=TIMEOUT_S, context=self.context)
             )
             self.connection.connect()
+            if self.aborted:  # meanwhile, when there was no socket to shut down
+                raise ConnectionAbortedError("the link is stopping")
         if self.connection.sock is not None:
             self.connection.sock.settimeout(timeout)
         return self.connection

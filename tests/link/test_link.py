@@ -8,13 +8,15 @@ import math
 import subprocess
 import sys
 from collections.abc import Callable
+from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
 
 from scaler.link import Link
+from scaler.link.http import ManagerConnection, read_address
 from scaler.link.saved_orders import ORDERS_FILE
-from scaler.model.errors import BadInput
+from scaler.model.errors import BadInput, Retry
 from tests.link.conftest import Hurry
 from tests.link.manager import TOKEN, Manager, make_orders, serve, until
 
@@ -196,6 +198,18 @@ def test_a_wrong_etag_makes_no_storm(manager: Manager, join: Join, pace: Hurry) 
     manager.until(lambda: len(manager.asked) >= 10)
     assert len([wait for wait in pace.waits if wait >= 1.0]) >= len(manager.asked) - 4
     assert link.orders().revision == 1  # type: ignore[union-attr]
+
+
+def test_abort_while_connecting_ends_the_request(manager: Manager, monkeypatch: pytest.MonkeyPatch) -> None:
+    connection, connect = ManagerConnection(read_address(manager.url), TOKEN), HTTPConnection.connect
+
+    def connect_slowly(self: HTTPConnection) -> None:
+        connection.abort()
+        connect(self)
+
+    monkeypatch.setattr(HTTPConnection, "connect", connect_slowly)
+    with pytest.raises(Retry, match="cannot be reached"):
+        connection.request("GET", "/v1/applications/shop/orders?wait=0")
 
 
 def test_rows_that_nobody_can_write_are_counted(join: Join, manager: Manager) -> None:

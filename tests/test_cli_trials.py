@@ -106,8 +106,8 @@ def test_trials_are_a_table_that_lines_up(db: Path) -> None:
         end = head.index(name) + len(name)
         assert all(row[end - 1] != " " and row[end] == " " for row in rows)
     said = [" ".join(row.split()) for row in rows]
-    assert said[0] == "5 1 4 pruned search 16.000 0.250 3.00 2.00 yes 0.400 40,000 0.31 2026-05-01 12:04:30"
-    assert said[4] == "9 1 8 failed search - - - - - - - - 2026-05-01 12:08:30"
+    assert said[0] == "5 1 4 pruned search 16.000 0.250 3.00 2.00 yes 0.400 40,000 0.31 2026-05-01 12:04:30 UTC"
+    assert said[4] == "9 1 8 failed search - - - - - - - - 2026-05-01 12:08:30 UTC"
     assert result.stderr == "8 of 12; --limit 0 shows all.\n"
 
 

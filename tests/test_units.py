@@ -15,9 +15,11 @@ from scaler.model.units import (
     format_count,
     format_duration,
     format_fixed,
+    format_milliseconds,
     format_moment,
     format_money,
     format_number,
+    format_percentage,
     format_rate,
     format_response,
     format_share,
@@ -25,7 +27,7 @@ from scaler.model.units import (
 
 FORMATTERS = (
     *(format_number, format_fixed, format_share, format_money, format_duration, format_response, format_moment),
-    *(format_bytes, format_rate),
+    *(format_bytes, format_rate, format_percentage, format_milliseconds),
 )
 UNITS = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0, "%": 0.01, "k": 1e3, "M": 1e6}
 SIZES = {"B": 1.0, "kB": 1e3, "MB": 1e6, "GB": 1e9}

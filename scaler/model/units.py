@@ -34,6 +34,16 @@ def format_fixed(value: float | None, decimals: int = 3) -> str:
     return f"{value:,.{decimals}f}" if abs(value) < VAST else f"{value:.{decimals}g}"
 
 
+def format_percentage(share: float | None) -> str:
+    """Per cent to two decimals, without the sign, for columns."""
+    return format_fixed(None if share is None else 100.0 * share, 2)
+
+
+def format_milliseconds(seconds: float | None) -> str:
+    """Milliseconds in four digits, without the unit, for columns."""
+    return format_number(None if seconds is None else 1000.0 * seconds)
+
+
 def format_share(share: float | None) -> str:
     """Per cent in three digits; no "100 %" that is not whole: "3.1 %"."""
     odd = name_odd(share if share is None else 100.0 * share)

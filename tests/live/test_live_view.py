@@ -142,7 +142,7 @@ def test_the_terminal_shows_rates_responses_replicas_cost_and_reasons(progress: 
     for part in (
         "streaming, 20 of 50 s",
         "5.0/s",
-        "2.0 s of 5 s",
+        "2 s of 5 s",
         "1 small, 1 large",
         "SCALED +1 large",
         "cost so far",
@@ -161,7 +161,7 @@ def test_where_there_is_no_terminal_each_slot_is_a_plain_line_once(progress: Pro
     assert len(lines) == 1 + 6
     assert lines[0] == "streaming"
     assert any(line.endswith("SCALED +1 large: late") and "7.5 s of 5 s" in line for line in lines)
-    assert any("overload of 5 s" in line for line in lines)
+    assert any("overloaded of 5 s" in line for line in lines)
     assert Lines(Console(file=sink)).told == set()
 
 

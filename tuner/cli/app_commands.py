@@ -14,11 +14,11 @@ import click
 
 from scaler.model.errors import BadInput
 from scaler.model.files import check_place, write_whole
+from scaler.model.units import format_moment, format_number
 from sim.application import name_path, paths
 from sim.setting import gains
 from tuner.cli.app_table import print_application
-from tuner.cli.grid import print_grid, show_moment
-from tuner.cli.grid import show as show_figure
+from tuner.cli.grid import print_grid
 from tuner.cli.options import (
     app_argument,
     eta_r_help,
@@ -194,5 +194,5 @@ def print_rows(rows: list[dict[str, Any]]) -> None:
 
     heads = ("application", "version", "operators", "runs", "trials", "best cost", "last tuned (UTC)")
     figures = ("version", "operators", "runs", "trials", "best")
-    cells = [[row["name"], *(show_figure(row[key]) for key in figures), show_moment(row["tuned"])] for row in rows]
+    cells = [[row["name"], *(format_number(row[key]) for key in figures), format_moment(row["tuned"])] for row in rows]
     print_grid(heads, cells)

@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from tuner.cli.grid import print_grid, show, show_fixed, show_moment, show_ms
+from scaler.model.units import format_fixed, format_milliseconds, format_moment, format_number
+from tuner.cli.grid import print_grid
 
 Known = Mapping[str, Any]
 MOST_PATHS = 20  # that anybody reads
@@ -16,7 +17,7 @@ MOST_PATHS = 20  # that anybody reads
 def print_application(known: Known) -> None:
     newest = "the newest" if known["version"] == known["newest"] else f"the newest is {known['newest']}"
     click.echo(
-        f"{known['name']}, version {known['version']} ({newest}), described {show_moment(known['described'])} UTC\n"
+        f"{known['name']}, version {known['version']} ({newest}), described {format_moment(known['described'])}\n"
     )
     print_operators(known)
     print_paths(known)
@@ -44,7 +45,9 @@ def print_operators(known: Known) -> None:
         after = [f"{e['to']}{say_factor(e['selectivity'])}" for e in known["edges"] if e["from"] == name]
         figures = (mean * 1000.0, operator["variance"] / mean**2, operator["k_max"], operator["selectivity"])
         stateful = "yes" if operator["stateful"] else "no"
-        rows.append([name, ", ".join(after) or "-", *map(show, figures), show(operator["gain"]), stateful])
+        rows.append(
+            [name, ", ".join(after) or "-", *map(format_number, figures), format_number(operator["gain"]), stateful]
+        )
     print_grid(heads, rows, left=2)
 
 
@@ -53,7 +56,7 @@ def say_factor(selectivity: float) -> str:
 
 
 def print_paths(known: Known) -> None:
-    rows = [[title, show_ms(bound)] for title, bound in known["paths"].items()]
+    rows = [[title, format_milliseconds(bound)] for title, bound in known["paths"].items()]
     click.echo()
     print_grid(("path", "due in ms"), rows[:MOST_PATHS])
     if len(rows) > MOST_PATHS:
@@ -62,7 +65,9 @@ def print_paths(known: Known) -> None:
 
 def print_node_types(known: Known) -> None:
     click.echo()
-    rows = [[node["name"], show(node["speedup"]), show(node["price"])] for node in known["node_types"]]
+    rows = [
+        [node["name"], format_number(node["speedup"]), format_number(node["price"])] for node in known["node_types"]
+    ]
     print_grid((f"node type{say_assumed(known, 'infrastructure')}", "speedup", "price/h"), rows)
 
 
@@ -80,7 +85,7 @@ def describe_searches(known: Known) -> str:
     told = f"{runs} {'run' if runs == 1 else 'runs'} with {trials:,} {'trial' if trials == 1 else 'trials'}"
     if known["best"] is None:
         return f"Searched: {told}, none of them feasible."
-    return f"Searched: {told}; the best feasible one costs {show(known['best'])} an hour."
+    return f"Searched: {told}; the best feasible one costs {format_number(known['best'])} an hour."
 
 
 def print_objective(key: str, objective: Known | None) -> None:
@@ -89,11 +94,11 @@ def print_objective(key: str, objective: Known | None) -> None:
             click.echo("No objective is in full use.")
         return
     evidence, weights = objective["evidence"], objective["weights"]
-    what = f"Objective {objective['version']}, {objective['state']} since {show_moment(objective['changed'])} UTC"
+    what = f"Objective {objective['version']}, {objective['state']} since {format_moment(objective['changed'])}"
     cost, error = evidence.get("cost"), evidence.get("cost_error")
-    doubt = f" (standard error {show_fixed(error)})" if error else ""
-    told = "" if cost is None else f", costs {show_fixed(cost)} an hour{doubt}"
+    doubt = f" (standard error {format_fixed(error)})" if error else ""
+    told = "" if cost is None else f", costs {format_fixed(cost)} an hour{doubt}"
     click.echo(f"\n{what}{told}:")
-    bounds = ", ".join(f"{name} {show_ms(bound)} ms" for name, bound in objective["bounds"].items())
+    bounds = ", ".join(f"{name} {format_milliseconds(bound)} ms" for name, bound in objective["bounds"].items())
     click.echo(f"  bounds   {bounds}")
     click.echo("  weights  " + ", ".join(f"{name} {weight:.3g}" for name, weight in weights.items()))

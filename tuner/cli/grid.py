@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -50,29 +49,3 @@ def deal_out(widths: Sequence[int], left: int, room: int) -> list[list[int]]:
         parts[-1] = [*parts[-1], i]
         taken += widths[i] + GAP
     return parts
-
-
-def show(value: float | None, digits: int = 4) -> str:
-    return "-" if value is None else f"{value:.{digits}g}"
-
-
-def show_fixed(value: float | None, decimals: int = 3) -> str:
-    """With so many decimals, so that points stand below each other."""
-    return "-" if value is None else f"{value:.{decimals}f}"
-
-
-def show_percent(share: float | None) -> str:
-    return show_fixed(None if share is None else 100.0 * share, 2)
-
-
-def show_flag(value: bool | None) -> str:
-    return "-" if value is None else "yes" if value else "no"
-
-
-def show_ms(seconds: float) -> str:
-    return f"{1000.0 * seconds:.4g}"
-
-
-def show_moment(seconds: float | None) -> str:
-    """In UTC."""
-    return "-" if seconds is None else f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}"

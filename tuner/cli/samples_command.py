@@ -9,7 +9,6 @@ import math
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict
-from datetime import UTC, datetime
 
 import click
 from rich.box import SIMPLE_HEAD
@@ -18,6 +17,7 @@ from rich.text import Text
 
 from scaler.model.errors import BadInput
 from scaler.model.sample import Sample
+from scaler.model.units import format_moment, format_number
 from tuner.cli.grid import open_console
 from tuner.cli.options import app_argument, csv_option, json_option, since_option, store_option, until_option
 from tuner.store.address import DatabaseAddress
@@ -139,23 +139,19 @@ def list_cells(sample: Sample) -> list[str]:
     service = f"{1000.0 * mean:.4g}" if mean is not None else "-" if spare is None else f"<{1000.0 * spare:.4g}"
     busy = ratio(sample.busy, None if sample.replicas is None else sample.replicas * seen)
     return [
-        f"{datetime.fromtimestamp(sample.start, UTC):%Y-%m-%d %H:%M:%S}",
+        format_moment(sample.start),
         sample.operator,
         sample.node_type or "-",
         sample.evidence,
-        *(show(ratio(value, seen)) for value in (sample.arrived, sample.tuples_in, sample.tuples_out)),
-        show(sample.backlog),
+        *(format_number(ratio(value, seen)) for value in (sample.arrived, sample.tuples_in, sample.tuples_out)),
+        format_number(sample.backlog),
         service,
-        show(sample.replicas),
-        show(None if busy is None else 100.0 * busy, 3),
-        show(ratio(sample.response_sum, sample.response_n)),
+        format_number(sample.replicas),
+        format_number(None if busy is None else 100.0 * busy, 3),
+        format_number(ratio(sample.response_sum, sample.response_n)),
         f"{100.0 * sample.completeness:.0f}",
     ]
 
 
 def ratio(upper: float | None, lower: float | None) -> float | None:
     return None if upper is None or not lower else upper / lower
-
-
-def show(value: float | None, digits: int = 5) -> str:
-    return "-" if value is None else f"{value:.{digits}g}"

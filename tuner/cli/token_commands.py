@@ -10,7 +10,8 @@ from typing import Any
 import click
 
 from scaler.model.errors import BadInput
-from tuner.cli.grid import print_grid, show_moment
+from scaler.model.units import format_moment
+from tuner.cli.grid import print_grid
 from tuner.cli.options import json_option, name_user, parse_span, store_option
 from tuner.service.access.scopes import SCOPES
 from tuner.service.access.token import make_token
@@ -44,7 +45,7 @@ def make(name: str, scopes: tuple[str, ...], expires: str | None, address: Datab
     end = None if expires is None else now + parse_span("--expires", expires)
     with closing(open_store(address)) as store, store.begin() as session:
         made, secret = make_token(session, name, scopes, name_user(), now, end)
-    until = "until it is revoked" if end is None else f"until {show_moment(end)} UTC"
+    until = "until it is revoked" if end is None else f"until {format_moment(end)}"
     rights = made.scopes.replace(" ", ", ")
     click.echo(f"{name} may {rights} {until}. Keep the secret: it is not shown again.", err=True)
     click.echo(secret)
@@ -78,7 +79,7 @@ def revoke(name: str, address: DatabaseAddress) -> None:
         if all(one.name != name for one in list_tokens(session)):
             raise BadInput(f"there is no token {name!r}; see them with: tuner token list")
         revoked = revoke_token(session, name, now).revoked
-    when = "" if revoked == now else f" It was before, at {show_moment(revoked)} UTC."
+    when = "" if revoked == now else f" It was before, at {format_moment(revoked)}."
     click.echo(f"{name} is revoked.{when}")
 
 
@@ -103,7 +104,7 @@ def print_rows(rows: list[dict[str, Any]]) -> None:
     heads = ("token", "state", "scopes", "made by", "made (UTC)", "expires", "last used")
     cells = [
         [row["name"], row["state"], " ".join(row["scopes"]), row["made_by"]]
-        + [show_moment(row[key]) for key in ("created", "expires", "used")]
+        + [format_moment(row[key]) for key in ("created", "expires", "used")]
         for row in rows
     ]
     print_grid(heads, cells)

@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from tuner.cli.grid import print_grid, show, show_fixed, show_flag, show_moment, show_ms
+from scaler.model.units import format_fixed, format_flag, format_milliseconds, format_moment, format_number
+from tuner.cli.grid import print_grid
 from tuner.store.records import Trial, TuningRun
 
 
@@ -28,7 +29,7 @@ def describe_place(trial: Trial, run: TuningRun, known: Mapping[str, Any]) -> st
     purpose = trial.detail.get("purpose", "search")
     of = f" of number {trial.detail['of']}" if trial.detail.get("of") is not None else ""
     surrogate = "the described service times" if trial.surrogate_id is None else f"surrogate id {trial.surrogate_id}"
-    ended = f"ended {show_moment(trial.ended)} UTC after {show(trial.seconds, 3)} s of work"
+    ended = f"ended {format_moment(trial.ended)} after {format_number(trial.seconds, 3)} s of work"
     return (
         f"Trial {trial.id}: number {trial.number} of run {trial.run_id} ({run.engine}, seed {run.seed}) of "
         f"{known['application']}, version {known['version']}, on {surrogate}.\n"
@@ -43,20 +44,23 @@ def print_parameters(trial: Trial, r_max: float | None) -> None:
     if shares is None or weights is None:
         click.echo(f"Parameters: {dict(trial.parameters)}")
         return
-    rows = [[name, f"{share:.4f}", "-" if r_max is None else show_ms(share * r_max)] for name, share in shares.items()]
+    rows = [
+        [name, f"{share:.4f}", "-" if r_max is None else format_milliseconds(share * r_max)]
+        for name, share in shares.items()
+    ]
     print_grid(("operator", "share of R_max", "bound ms"), rows)
     click.echo("weights: " + ", ".join(f"{name} {weight:.4f}" for name, weight in weights.items()))
 
 
 def print_figures(trial: Trial, demanded: Mapping[str, Any]) -> None:
     """Each with its standard error, against what is allowed."""
-    rows = [["cost/h", show_fixed(trial.cost), show_fixed(trial.cost_error), "-"]]
+    rows = [["cost/h", format_fixed(trial.cost), format_fixed(trial.cost_error), "-"]]
     for name, limit in (("violations", demanded.get("eta_v")), ("reconfigurations", demanded.get("eta_r"))):
         figures = (getattr(trial, name), getattr(trial, f"{name}_error"), limit)
-        rows.append([f"{name} %", *(show_fixed(None if x is None else 100.0 * x) for x in figures)])
+        rows.append([f"{name} %", *(format_fixed(None if x is None else 100.0 * x) for x in figures)])
     click.echo()
     print_grid(("figure", "mean", "±", "at most"), rows)
-    click.echo(f"feasible: {show_flag(trial.feasible)}, slack {show_fixed(trial.slack)}")
+    click.echo(f"feasible: {format_flag(trial.feasible)}, slack {format_fixed(trial.slack)}")
 
 
 def print_replicas(trial: Trial) -> None:
@@ -65,7 +69,7 @@ def print_replicas(trial: Trial) -> None:
     if not replicas:
         return
     types = dict.fromkeys(name for held in replicas.values() for name in held)
-    rows = [[operator, *(show_fixed(held.get(name)) for name in types)] for operator, held in replicas.items()]
+    rows = [[operator, *(format_fixed(held.get(name)) for name in types)] for operator, held in replicas.items()]
     click.echo()
     print_grid(("mean replicas", *types), rows)
 
@@ -79,6 +83,8 @@ def describe_replay(trial: Trial, run: TuningRun) -> str:
     told += ", ".join(map(str, seeds)) + (f"; {saved:,} slots saved" if saved else "") + "."
     held_out = trial.detail.get("held_out")
     if held_out:
-        figures = ", ".join(f"{name} {show(value)}" for name, value in held_out.items() if isinstance(value, float))
+        figures = ", ".join(
+            f"{name} {format_number(value)}" for name, value in held_out.items() if isinstance(value, float)
+        )
         told += f"\nOn the part of the trace that was held out: {figures}."
     return told

@@ -15,7 +15,8 @@ import click
 
 from scaler.model.errors import BadInput
 from scaler.model.files import check_place, write_whole
-from tuner.cli.grid import print_grid, show_fixed, show_flag, show_moment, show_percent
+from scaler.model.units import format_fixed, format_flag, format_moment, format_percentage
+from tuner.cli.grid import print_grid
 from tuner.cli.options import (
     TIME_FORMS,
     app_argument,
@@ -159,7 +160,7 @@ HEADS_OF_NONE = ("id", "run_id", "number", "state", "cost", "violations", "recon
 LEFT = 1
 HEADS = (
     *("id", "run", "number", "state", "purpose", "cost/h", "±", "violations %", "reconfigurations %"),
-    *("feasible", "slack", "slots", "seconds", "ended (UTC)"),
+    *("feasible", "slack", "slots", "seconds", "ended"),
 )
 
 
@@ -169,15 +170,15 @@ def list_cells(trial: Trial) -> list[str]:
         *map(str, (trial.id, trial.run_id, trial.number)),
         trial.state,
         purpose_of(trial),
-        show_fixed(trial.cost),
-        show_fixed(trial.cost_error),
-        show_percent(trial.violations),
-        show_percent(trial.reconfigurations),
-        show_flag(trial.feasible),
-        show_fixed(trial.slack),
+        format_fixed(trial.cost),
+        format_fixed(trial.cost_error),
+        format_percentage(trial.violations),
+        format_percentage(trial.reconfigurations),
+        format_flag(trial.feasible),
+        format_fixed(trial.slack),
         "-" if trial.slots is None else f"{trial.slots:,}",
-        show_fixed(trial.seconds, 2),
-        show_moment(trial.ended),
+        format_fixed(trial.seconds, 2),
+        format_moment(trial.ended),
     ]
 
 

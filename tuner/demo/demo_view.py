@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from scaler.model.decision import ACTUATION_FAILED, BLOCKED, DRY_RUN, HELD, SCALED, Decision
+from scaler.model.units import format_response
 from tuner.demo.demo_plan import APP, LARGE, OPERATORS, SLOT_S, count_static
 from tuner.demo.demo_run import Progress
 from tuner.history.scene import Moment, Scene, set_scene
@@ -67,7 +68,7 @@ def write_line(moment: Moment, began: float) -> str:
     decision = moment.decision
     return (
         f"{decision.time - began:5.0f} s  {moment.operator:6} {say_rate(decision.rate):>8}  "
-        f"{say_response(decision):14} {say_replicas(decision):18} {name_did(decision)}: {decision.reason}"
+        f"{describe_response(decision):14} {say_replicas(decision):18} {name_did(decision)}: {decision.reason}"
     )
 
 
@@ -79,10 +80,10 @@ def say_rate(rate: float | None) -> str:
     return "?" if rate is None else f"{rate:.1f}/s"
 
 
-def say_response(decision: Decision) -> str:
+def describe_response(decision: Decision) -> str:
     response, bound = decision.response, decision.bound
-    took = "?" if response is None else "overload" if math.isinf(response) else f"{response:.1f} s"
-    return took if bound is None else f"{took} of {bound:g} s"
+    took = "?" if response is None else format_response(response)
+    return took if bound is None else f"{took} of {format_response(bound)}"
 
 
 def say_replicas(decision: Decision) -> str:
@@ -117,7 +118,7 @@ def draw_operators(scene: Scene) -> RenderableType:
         responses = [None if d.response is None else min(d.response, 3.0 * (d.bound or math.inf)) for d in decisions]
         rates = [d.rate for d in decisions]
         table.add_row(
-            operator, say_rate(last.rate), spark(rates), Text(say_response(last), style), spark(responses),
+            operator, say_rate(last.rate), spark(rates), Text(describe_response(last), style), spark(responses),
             say_replicas(last),
         )  # fmt: skip
     return table

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+from scaler.model.units import NONE, format_fixed, format_number, format_percentage
 from sim.floors.clairvoyant import Bound
 from tuner.lab.policy_summary import BenchmarkResult, FloorMultiples, PolicyRow, PolicySummary
 from tuner.lab.shifts import SETTLING, SHIFTS
 from tuner.simulation.comparison import Figure
 from tuner.views.html_document import Column
 
-NONE = "-"
 FLOOR_READING = "least cost with the trace known beforehand; exact, or a bound that is no more than that"
 
 
@@ -40,7 +40,7 @@ def list_rows(result: BenchmarkResult, rows: Sequence[PolicyRow]) -> list[Column
     ]
     if any(row.of_published is not None for row in rows):
         columns.append(
-            column("x published", lambda row: format_share(row.of_published), "cost over the best published for it")
+            column("x published", lambda row: format_fixed(row.of_published, 2), "cost over the best published for it")
         )
     if result.plan.shift is not None:
         since = f"from {SETTLING:,} slots after the change on"
@@ -75,8 +75,8 @@ def list_summaries(result: BenchmarkResult) -> list[Column]:
         column("cells", lambda row: f"{row.cells} of {cells}", "how many have a floor"),
         *extents("", lambda row: row.whole),
         *(extents(" after", lambda row: row.tail) if result.plan.shift is not None else []),
-        column("worst violated %", lambda row: f"{100 * row.worst_violations:.2f}", "greatest of any cell"),
-        column("worst reconf. %", lambda row: f"{100 * row.worst_reconfigurations:.2f}", "greatest of any cell"),
+        column("worst violated %", lambda row: format_percentage(row.worst_violations), "greatest of any cell"),
+        column("worst reconf. %", lambda row: format_percentage(row.worst_reconfigurations), "greatest of any cell"),
         column("us/decision", lambda row: f"{row.microseconds:.2f}", "mean over cells"),
     ]
     if any(cell.published is not None for cell in result.plan.cells):
@@ -98,15 +98,11 @@ def format_figure(figure: Figure | None, digits: int, with_error: bool) -> str:
 
 
 def format_bound(bound: Bound | None) -> str:
-    return NONE if bound is None else f"{bound.lower:.4g} {'exact' if bound.exact else 'bound'}"
-
-
-def format_share(share: float | None) -> str:
-    return NONE if share is None else f"{share:.2f}"
+    return NONE if bound is None else f"{format_number(bound.lower)} {'exact' if bound.exact else 'bound'}"
 
 
 def format_extent(extent: FloorMultiples | None, digits: int) -> str:
-    return NONE if extent is None else f"{extent.geometric_mean:.{digits}f}"
+    return format_fixed(None if extent is None else extent.geometric_mean, digits)
 
 
 def format_worst(extent: FloorMultiples | None) -> str:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from functools import partial
 
-from scaler.model.units import format_bytes, format_rate
+from scaler.model.units import format_bytes, format_percentage, format_rate
 from tuner.simulation.comparison import Figure, PolicyComparison, Row
 from tuner.views.html_document import Column
 
@@ -27,12 +27,12 @@ def list_columns(comparison: PolicyComparison) -> list[Column]:
         ),
         column(
             "violated %",
-            lambda row: f"{100 * row.violations.mean:.2f}",
+            lambda row: format_percentage(row.violations.mean),
             "share of the slots that answer later than R_max",
         ),
         column(
             "reconf. %",
-            lambda row: f"{100 * row.reconfigurations.mean:.2f}",
+            lambda row: format_percentage(row.reconfigurations.mean),
             "share of the slots in which a replica is added or removed",
         ),
         column("resources", lambda row: f"{row.resources.mean:.2f}", "mean price per hour of the replicas that run"),

@@ -13,6 +13,7 @@ from scaler.model.units import (
     format_fixed,
     format_moment,
     format_money,
+    format_percentage,
     format_share,
 )
 from tuner.views.html_document import Column
@@ -211,8 +212,8 @@ def list_measures(tuning: Tuning) -> list[Column]:
         rows.append(
             (
                 f"{name}, % of slots",
-                format_percentage(before, name),
-                format_percentage(after, name),
+                format_measured_share(before, name),
+                format_measured_share(after, name),
                 differ(tuning, name),
             )
         )
@@ -229,9 +230,8 @@ def cell(figures: Figures | None, format_figure: Callable[[Figures], str]) -> st
     return NONE if figures is None else format_figure(figures)
 
 
-def format_percentage(figures: Figures | None, name: str) -> str:
-    value = measure(figures, name)
-    return format_fixed(None if value is None else 100.0 * value, 2)
+def format_measured_share(figures: Figures | None, name: str) -> str:
+    return format_percentage(measure(figures, name))
 
 
 def format_replicas(figures: Figures | None) -> str:

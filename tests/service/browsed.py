@@ -1,4 +1,4 @@
-"""The showcase in; its service on loopback, and who looks at it, out."""
+"""Serve a database on loopback to a person who has logged in, and parse the pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A story for the page's tests and pictures: a database in; three applications with a past in it.
+"""Fill a database with three applications and their past, for the page's tests and pictures.
 
 `clicks` was tuned, and its third objective is a canary; `payments` had a tuned objective that made it answer late and
 was rolled back by itself; `fraud scores` misses its QoS, and one of its scalers is silent.

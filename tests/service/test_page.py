@@ -1,4 +1,4 @@
-"""The showcase in the database; pages that say what is in it, whatever it is called, and forms that change it, out."""
+"""Pages of the service show what the database holds, whatever its names are."""
 
 from __future__ import annotations
 

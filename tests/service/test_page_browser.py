@@ -1,8 +1,9 @@
-"""The page in a real browser, without a screen: what a person clicks in; what they see, and what is refused, out."""
+"""The service's pages in a real, headless browser: clicks, charts, keyboard, refusals."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import threading
 from collections.abc import Iterator
@@ -246,3 +247,36 @@ def test_after_the_log_out_even_the_old_cookie_opens_nothing(browser: Browser, s
         context.add_cookies(kept)
         page.goto("/applications/payments")
         assert urlsplit(page.url).path == "/login"
+
+
+def test_charts_show_values_under_linked_cursors_and_zoom_together(browser: Browser, site: Site) -> None:
+    with looking(browser, site, viewport={"width": 1280, "height": 1200}) as context:
+        page = context.new_page()
+        page.goto("/applications/clicks#seen")
+        charts = page.locator("figure.chart.drawn")
+        charts.nth(1).wait_for()
+        first, second = (charts.nth(i).locator(".u-legend .u-value") for i in (0, 1))
+        assert set(first.all_inner_texts()) <= {"-", "--"}
+        charts.nth(0).locator(".u-over").hover(position={"x": 600, "y": 60})
+        page.wait_for_function("document.querySelector('.u-legend .u-value').textContent.endsWith('UTC')")
+        moments = [values.first.inner_text() for values in (first, second)]
+        assert moments[0] == moments[1]
+        assert re.fullmatch(r"2026-03-\d\d \d\d:\d\d UTC", moments[0])
+        assert float(second.nth(1).inner_text()) > 0.0  # replicas
+        box = charts.nth(0).locator(".u-over").bounding_box()
+        assert box is not None
+        page.mouse.move(box["x"] + 300.0, box["y"] + 50.0)
+        page.mouse.down()
+        page.mouse.move(box["x"] + 400.0, box["y"] + 50.0, steps=5)
+        page.mouse.up()
+        charts.nth(1).locator(".u-over").hover(position={"x": 5, "y": 60})
+        assert first.first.inner_text() == second.first.inner_text() > "2026-03-11 18:00 UTC"
+
+
+def test_without_scripts_charts_are_tables(browser: Browser, site: Site) -> None:
+    with looking(browser, site, java_script_enabled=False) as context:
+        page = context.new_page()
+        page.goto("/applications/clicks")
+        table = page.locator("figure.chart > table").first
+        assert table.is_visible()
+        assert "mean" in table.inner_text()

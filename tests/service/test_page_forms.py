@@ -1,4 +1,4 @@
-"""Forms that people send in; what is changed and on record, or refused and why, out."""
+"""Forms of the service's pages change what they say, with an event, or are refused with a reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What pages are made of in: links, times, thinned values; that they keep what they are given out."""
+"""Parts of the service's pages: links, moments, time ranges, thinned values, facts."""
 
 from __future__ import annotations
 

@@ -192,7 +192,7 @@ def describe_row(version: ApplicationVersion, tally: Any) -> dict[str, Any]:
 
 def print_rows(rows: list[dict[str, Any]]) -> None:
 
-    heads = ("application", "version", "operators", "runs", "trials", "best cost", "last tuned (UTC)")
+    heads = ("application", "version", "operators", "runs", "trials", "best cost", "last tuned")
     figures = ("version", "operators", "runs", "trials", "best")
     cells = [[row["name"], *(format_number(row[key]) for key in figures), format_moment(row["tuned"])] for row in rows]
     print_grid(heads, cells)

@@ -127,7 +127,7 @@ def print_samples(found: Sequence[Sample]) -> None:
 
 LEFT = 4
 HEADS = (
-    *("window (UTC)", "operator", "node", "evidence"),
+    *("window", "operator", "node", "evidence"),
     *("arrived/s", "in/s", "out/s", "waiting", "service ms", "replicas", "busy %", "response s", "seen %"),
 )
 

@@ -101,7 +101,7 @@ def describe_token(one: Token, now: float) -> dict[str, Any]:
 
 def print_rows(rows: list[dict[str, Any]]) -> None:
 
-    heads = ("token", "state", "scopes", "made by", "made (UTC)", "expires", "last used")
+    heads = ("token", "state", "scopes", "made by", "made", "expires", "last used")
     cells = [
         [row["name"], row["state"], " ".join(row["scopes"]), row["made_by"]]
         + [format_moment(row[key]) for key in ("created", "expires", "used")]

@@ -1,4 +1,4 @@
-"""Operators and edges in; where each box and each bend of an edge stands, in layers from the sources on, out.
+"""Lay an application's graph out in layers from its sources: a place for each box and for each bend of an edge.
 
 Sugiyama's way: a layer is the longest way from a source; an edge that skips layers gets a bend in each; what is in a
 layer is ordered by the mean place of its neighbours, back and forth, and the order with the fewest crossings is kept.

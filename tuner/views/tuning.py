@@ -1,4 +1,4 @@
-"""A tuning run's rows in; what a report says of it, with None wherever old rows are silent, out."""
+"""Gather a tuning run with its trials for reports; None where old rows hold nothing."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The database in; pages for people out, made on the server, that need neither a network nor scripts to be read."""
+"""The service's pages for people, rendered on the server, readable without a network or scripts."""

@@ -1,4 +1,4 @@
-"""An application's name and a stretch of time in; everything that its page shows out."""
+"""Gather all that an application's page shows of a time range."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a page shows in; the link to it, whatever the names hold, out."""
+"""Build links between pages, whatever characters the names hold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An application's course in; its graph out, in each box its operator's part of R_max and utilisation."""
+"""Draw an application's graph with each operator's share of R_max and its utilisation."""
 
 from __future__ import annotations
 

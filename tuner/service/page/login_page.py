@@ -1,4 +1,4 @@
-"""A token that a person typed in; a session in a cookie, or the form again with what was wrong, out."""
+"""Log a person in by token, with a session in a cookie, and out again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An application's name and a version in; the objective, how it differs from the one before, and its evidence out."""
+"""Gather an objective with its roll-out, its evidence and its difference from the one before."""
 
 from __future__ import annotations
 

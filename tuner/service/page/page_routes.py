@@ -1,4 +1,4 @@
-"""Requests of browsers in; pages out. Who has no session logs in first; a fault is a page with one sentence."""
+"""Route browsers' requests to pages. Without a session they lead to the login; an error is a page with one sentence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A tuning run's id, and how its trials are to be sorted, in; what its page shows out."""
+"""Gather a tuning run's report and its trials, sorted and page by page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A query string's `last`, or `since` and `until`, in; the stretch of time that a page shows out. All times are UTC."""
+"""Parse the time range that a page shows: `last`, or `since` and `until`. All times are UTC."""
 
 from __future__ import annotations
 

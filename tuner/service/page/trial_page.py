@@ -1,4 +1,4 @@
-"""A trial's id in; the trial, whose it is and what became of it out."""
+"""Gather a trial with its run and the objectives made of it."""
 
 from __future__ import annotations
 

@@ -133,16 +133,16 @@ def test_no_policy_costs_less_than_the_floor(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("shift", [None, "prices-rise"])
 def test_table_document_and_page_agree(tmp_path: Path, capsys: pytest.CaptureFixture[str], shift: str | None) -> None:
-    standings = stand(tmp_path, SMALL if shift is None else LONG, shift=shift)
-    document = json.loads(json.dumps(describe_benchmark(standings), allow_nan=False))
-    print_benchmark(standings)
+    result = stand(tmp_path, SMALL if shift is None else LONG, shift=shift)
+    document = json.loads(json.dumps(describe_benchmark(result), allow_nan=False))
+    print_benchmark(result)
     lines = capsys.readouterr().out.splitlines()[2:]
-    page = Page(write_benchmark(standings))
+    page = Page(write_benchmark(result))
     assert page.links == []
-    assert not re.search(r"https?:|//[a-z]|url\(|@import", write_benchmark(standings))
+    assert not re.search(r"https?:|//[a-z]|url\(|@import", write_benchmark(result))
     cells = [word.strip() for word in page.words]
     pairs = [(cell, row) for cell in document["cells"] for row in cell["policies"]]
-    assert len(pairs) == len(standings.rows) > 0
+    assert len(pairs) == len(result.rows) > 0
     for line, (cell, row) in zip(lines, pairs, strict=False):
         said = [row["policy"], show(row["cost"], 4), show(percent(row["violations"]), 2), show(row["resources"], 2)]
         if cell["floor"] is not None:
@@ -197,10 +197,10 @@ def test_the_geometric_mean_is_the_root_of_the_product(tmp_path: Path) -> None:
     assert extent.geometric_mean == pytest.approx((2.0 * 8.0 * 4.0) ** (1 / 3))
     assert (extent.worst, extent.where) == (8.0, "c")
     assert measure_multiples([(None, "b")]) is None
-    standings = stand(tmp_path)
-    for summary in standings.summaries:
+    result = stand(tmp_path)
+    for summary in result.summaries:
         assert summary.whole is not None
-        multiples = [row.multiple.mean for row in standings.rows if row.policy == summary.policy and row.multiple]
+        multiples = [row.multiple.mean for row in result.rows if row.policy == summary.policy and row.multiple]
         assert len(multiples) == 2
         assert summary.whole.geometric_mean == pytest.approx((multiples[0] * multiples[1]) ** 0.5)
 
@@ -316,8 +316,8 @@ def state(slots: int = 5000, n_res: int = 3, **tables: Any) -> Setting:
 
 @pytest.mark.parametrize("shift", SHIFTS)
 def test_after_a_change_no_policy_costs_less_than_the_floor_either(tmp_path: Path, shift: str) -> None:
-    standings = stand(tmp_path, LONG, shift=shift)
-    for row in standings.rows:
+    result = stand(tmp_path, LONG, shift=shift)
+    for row in result.rows:
         assert row.multiple is not None
         assert row.tail_multiple is not None
         assert row.multiple.mean >= 1.0

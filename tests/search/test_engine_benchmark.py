@@ -1,4 +1,4 @@
-"""Engines held against each other: the yardstick's way is the paper's, the judge's seeds nobody's, figures add up."""
+"""Engines held against each other: the baseline's way is the paper's, the judge's seeds nobody's, figures add up."""
 
 from __future__ import annotations
 
@@ -88,15 +88,15 @@ def test_a_ratio_is_of_geometric_means_over_what_kept_the_constraints() -> None:
         EngineResults(replace(CELL, n_res=3), (find("skopt", 10.0), find("gp", 10.0))),
         EngineResults(replace(CELL, n_res=4), (find("skopt", math.nan, met=False), find("gp", math.nan, met=False))),
     ]
-    yardstick, gp = summarise_engines(matches)
-    assert (yardstick.engine, gp.engine) == ("skopt", "gp")
+    baseline, gp = summarise_engines(matches)
+    assert (baseline.engine, gp.engine) == ("skopt", "gp")
     assert gp.searches == 3  # the setting in which nobody keeps the constraints does not count
     assert gp.kept == pytest.approx(2 / 3)
     assert gp.settings_kept == pytest.approx(1 / 2)
     assert gp.ratio == pytest.approx(math.sqrt(8.0 / 20.0 * 1.0))
     assert gp.worst == pytest.approx(1.0)
     assert gp.no_higher == 1.0
-    assert yardstick.ratio == pytest.approx(1.0)
+    assert baseline.ratio == pytest.approx(1.0)
     assert [row["gp"]["kept"] for row in list_settings(matches)] == [1, 1, 0]
 
 

@@ -80,7 +80,7 @@ MADE_SLOTS = 200_000
 def compare_engines(as_json: bool, results: Path | None, traces: Path | None, **asked: Any) -> None:
     """Compare search engines over the same settings.
 
-    skopt is the yardstick: Algorithm 4 of the paper, 25 evaluations of 50,000 slots a phase, until two rounds bring no
+    skopt is the baseline: Algorithm 4 of the paper, 25 evaluations of 50,000 slots a phase, until two rounds bring no
     gain. The others search as `tuner tune` does, with half as many evaluations. The judge replays every recommendation
     over the whole trace with seeds that no search uses.
     """

@@ -1,8 +1,8 @@
 """Benchmark search engines: search every setting with each, and replay what it recommends with fresh seeds.
 
-The yardstick searches as its paper does: 25 evaluations a phase, each of the first 50,000 slots with one seed, and
+The baseline searches as its paper does: 25 evaluations a phase, each of the first 50,000 slots with one seed, and
 recommends the cheapest that was seen to be feasible. The others search as `tuner tune` does, with half as many
-evaluations as the yardstick took, and recommend what they have proved.
+evaluations as the baseline took, and recommend what they have proved.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ class Rules:
     policy: str = "ql-pds-plus"
     k_max: int = 10
     highest_rate: float | None = None
-    budget: int | None = None  # evaluations of the others; None: half the yardstick's
-    same_slots: bool = False  # whether the yardstick's evaluations are those of the others
+    budget: int | None = None  # evaluations of the others; None: half the baseline's
+    same_slots: bool = False  # whether the baseline's evaluations are those of the others
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ class EngineSummary:
     slots: float
     asking_ms: float  # a suggestion
     seconds: float  # a search
-    ratio: float  # cost over the yardstick's, geometric mean over settings; where both kept the constraints
+    ratio: float  # cost over the baseline's, geometric mean over settings; where both kept the constraints
     worst: float  # the greatest of these
     no_higher: float  # share of the settings whose cost is no higher
     compared: int  # settings in which both kept the constraints with some seed
@@ -70,7 +70,7 @@ def pick(match: EngineResults, engine: str) -> EngineResult:
 
 
 def compare(part: Sequence[EngineResults], engine: str) -> float:
-    """The engine's cost in a setting over the yardstick's: geometric means over the seeds with which each kept the
+    """The engine's cost in a setting over the baseline's: geometric means over the seeds with which each kept the
     constraints; NaN where one never did."""
     names = {found.engine for match in part for found in match.found}
     if BASELINE not in names:

@@ -87,7 +87,7 @@ class PolicySummary:
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkResult:
-    """What a contest comes to."""
+    """Result of a policy benchmark."""
 
     plan: BenchmarkPlan
     rows: tuple[PolicyRow, ...]  # cell by cell, policies in the order asked for

@@ -40,7 +40,7 @@ from scaler.policies.learning.value_table import Table, claim, make_table, read,
 
 class State(NamedTuple):
     table: Table  # [post-decision states, 1]
-    first_bad: Integers  # [K + 1, N] lowest rate level believed to violate, by parallelism and rank of the slowest type
+    first_bad: Integers  # [K + 1, N] lowest rate level that violates by the model; by parallelism, slowest type's rank
     rates: Floats  # [2]
     clock: Integers  # [1]
     as_published: bool
@@ -80,7 +80,7 @@ def write(table: Table, states: Integers, values: Floats) -> None:
 
 
 @jit
-def believed_violation(p: Problem, s: State, count: int, slowest: int, level: int) -> float:
+def expected_violation(p: Problem, s: State, count: int, slowest: int, level: int) -> float:
     """Cost of the violation that the model expects of a deployment at a rate level."""
     return p.w_perf if level >= s.first_bad[count, slowest] else 0.0
 
@@ -92,7 +92,7 @@ def worth(p: Problem, s: State, k: Integers, seen: KernelView, action: int) -> f
     if action != 0:
         known += p.w_rcf
     slowest = slowest_after(p, k, seen, action)
-    return v + known + believed_violation(p, s, count_after(p, seen.count, action), slowest, seen.level)
+    return v + known + expected_violation(p, s, count_after(p, seen.count, action), slowest, seen.level)
 
 
 @jit
@@ -124,7 +124,7 @@ def decide(p: Problem, s: State, k: Integers, seen: KernelView) -> int:
 
 @jit
 def learn(p: Problem, s: State, k: Integers, before: KernelView, action: int, seen: KernelView) -> None:
-    surprise = -believed_violation(p, s, seen.count, seen.slowest, before.level)
+    surprise = -expected_violation(p, s, seen.count, seen.slowest, before.level)
     if seen.violated:
         surprise += p.w_perf
     target = surprise + p.gamma * best(p, s, k, seen)[1]

@@ -1,7 +1,7 @@
 """Estimate the capacity of a replica of each node type from observed utilisation and response times.
 
-It starts from a believed model. A deployment shows its slowest type: its utilisation gives that type's service time,
-its response time the variability of service, which all types share.
+It starts from the model that the policy was given. A deployment shows its slowest type: its utilisation gives that
+type's service time, its response time the variability of service, which all types share.
 
 Notation: h service time of a type; scv squared coefficient of variation of service.
 """
@@ -20,8 +20,8 @@ from scaler.model.task import Task
 
 GAIN = 0.05  # weight of a new sight once there are many
 SHIFT, SHIFT_GAIN = 0.1, 0.3  # a sight this far off is followed this fast: the service may have changed
-DOUBT = 0.8  # of its believed capacity that a type never seen is relied on for
-HOPE = 1.15  # of its believed capacity that a type never seen is tried out for
+DOUBT = 0.8  # of its expected capacity, relied on for a type that was never observed
+HOPE = 1.15  # of its expected capacity, assumed when a type that was never observed is tried
 
 
 class Capacity(NamedTuple):
@@ -31,16 +31,16 @@ class Capacity(NamedTuple):
     each: Floats  # [N] highest rate per replica within the bound
 
 
-def expect_capacity(p: Problem, believed: Task) -> Capacity:
-    """Capacities of the believed model."""
-    mean = believed.moments.mean
+def expect_capacity(p: Problem, model: Task) -> Capacity:
+    """Capacities by the model that the policy starts from."""
+    mean = model.moments.mean
     capacity = Capacity(
-        service=np.array([mean / t.speedup for t in believed.types]),
-        scv=np.array([believed.moments.variance / mean**2]),
-        sights=np.zeros(len(believed.types) + 1, np.int64),
-        each=np.zeros(len(believed.types)),
+        service=np.array([mean / t.speedup for t in model.types]),
+        scv=np.array([model.moments.variance / mean**2]),
+        sights=np.zeros(len(model.types) + 1, np.int64),
+        each=np.zeros(len(model.types)),
     )
-    for i in range(len(believed.types)):
+    for i in range(len(model.types)):
         refresh(p, capacity, i)
     return capacity
 
@@ -63,7 +63,7 @@ def witness(p: Problem, c: Capacity, seen: KernelView) -> int:
     usual = abs(h - c.service[i]) <= SHIFT * c.service[i]
     weight = max(1.0 / c.sights[i], GAIN if usual else SHIFT_GAIN)
     if seen.utilisation > 1.0 and h > c.service[i]:
-        weight = 1.0  # what is there does not keep up, whatever was believed
+        weight = 1.0  # what is there does not keep up, whatever the model says
     c.service[i] += weight * (h - c.service[i])
     last = c.sights.shape[0] - 1
     if 0.1 < seen.utilisation < 0.95 and math.isfinite(seen.response):

@@ -6,8 +6,8 @@ thresholds a slot, those of the type in use first, and less often as evidence ga
 
 Which node type: for each a shadow runs the same rules on the rates really seen, and keeps account of what it would have
 paid. The type in use is left for one whose shadow has been cheaper by more than moving costs. A type never seen at work
-is taken for a little better than believed, so that it is tried out if that might pay; the first replica shows what it
-can do, and the move waits for evidence. On the way the old type goes only when the new one is sure to be enough.
+is taken for a little better than the model says, so that it is tried out if that might pay; the first replica shows
+what it can do, and the move waits for evidence. On the way the old type goes only when the new one surely suffices.
 """
 
 from __future__ import annotations

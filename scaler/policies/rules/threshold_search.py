@@ -9,7 +9,7 @@ sampled on.
 
 Deviations: one candidate a slot, on a copy of the window, so that a decision stays cheap and all candidates of a round
 meet the same rates; only the thresholds and the duration of a scale-in are searched, for load is one number here and a
-scale-out waits for nothing; parameters change only for a clear gain on that copy; the model is the believed one,
+scale-out waits for nothing; parameters change only for a clear gain on that copy; the model is the one given,
 corrected by what is seen (planner/capacity.py); replicas are taken to be all of the type that comes and goes.
 
 Notation: H the longest window; a point is (upper, slack, duration), each in units of its range, from 0 to 1.

@@ -49,7 +49,7 @@ class Variant:
 
     title: str
     explores: bool
-    estimates: bool  # whether a believed model says which rate levels violate
+    estimates: bool  # whether a service model says which rate levels violate
     foresee: Foresee  # what the actions from a state lead to
     teach: Teach  # what a slot taught
 

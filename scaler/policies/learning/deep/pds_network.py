@@ -1,7 +1,7 @@
 """Deep Q-learning on post-decision states (DQL+PDS, DQL+PDS+), with a greedy policy.
 
 As in pds.py, what a decision costs for sure is added to the network's value and not learned, and the
-`+` form also adds the violation cost that a believed model expects and learns the difference. Equation (paper):
+`+` form also adds the violation cost that the service model expects and learns the difference. Equation (paper):
 V(s+) -> c_u + g min_a [c_k(s', a) + V(s'+)].
 """
 

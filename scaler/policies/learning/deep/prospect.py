@@ -48,16 +48,16 @@ def own_state(p: Problem, encoding: Encoding, first_bad: Integers, counts: Integ
 
 
 def post_states(p: Problem, encoding: Encoding, first_bad: Integers, counts: Integers, levels: Integers) -> Prospect:
-    """For a network that values post-decision states: one per action, with the cost that is known or believed."""
+    """For a network that values post-decision states: one per action, with the cost that is known or estimated."""
     after, allowed = reach(p, counts)
     levels = np.broadcast_to(levels[..., None], allowed.shape)
-    known = p.w_res * (after @ p.price) + p.w_perf * believed_bad(p, first_bad, after, levels)
+    known = p.w_res * (after @ p.price) + p.w_perf * expected_bad(p, first_bad, after, levels)
     known[..., 1:] += p.w_rcf
     return Prospect(encoding.encode(after, levels), np.where(allowed, known, np.inf))
 
 
-def believed_bad(p: Problem, first_bad: Integers, counts: Integers, levels: Integers) -> NDArray[np.bool_]:
-    """Whether the believed model has deployments [..., N] violate the bound at levels [...]."""
+def expected_bad(p: Problem, first_bad: Integers, counts: Integers, levels: Integers) -> NDArray[np.bool_]:
+    """Whether by the model deployments [..., N] violate the bound at levels [...]."""
     slowest = np.where(counts > 0, p.rank, len(p.price)).min(axis=-1)
     bad: NDArray[np.bool_] = levels >= first_bad[counts.sum(axis=-1), slowest]
     return bad

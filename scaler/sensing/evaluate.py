@@ -24,12 +24,11 @@ notes          see `slot_notes`; a batch through which executors worked is no st
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from scaler.model.spark_progress import IDLE, Trigger
 from scaler.sensing.batch_history import QueryPast
-from scaler.sensing.evidence import Evidence
+from scaler.sensing.evidence import Evidence, SlotFacts, derive_facts, select_counted, usual_wait
 from scaler.sensing.executor_usage import (
     count_final_replicas,
     count_replicas,
@@ -43,40 +42,14 @@ from scaler.sensing.slot_notes import (
     USUAL_BATCHES,
     find_states,
     first_heard,
-    has_stopped,
     last_heard,
-    usual_cycle,
 )
-from scaler.sensing.source_files import SourceFolder, estimate_rows_per_file, find_unreported_arrivals
-from scaler.sensing.spans import ArrivalSpan, ServedBatch, covered_seconds, find_spans, overlap, share_within
+from scaler.sensing.source_files import SourceFolder, estimate_rows_per_file
+from scaler.sensing.spans import ArrivalSpan, overlap, share_within
 from scaler.sensing.timed_records import TimedSums, sum_timed
 
 WORKING_UTILISATION = 0.5  # from which on replicas are seen to work though no report says so: a batch that is overdue
 # keeps those that are done with their share, or have just started, waiting for the others
-LATE_FACTOR = 2.0  # times the usual, after which a report is late
-STEADY_S = 1.5 * IDLE_S
-
-
-@dataclass(frozen=True, slots=True)
-class SlotFacts:
-    """Intermediate results that several quantities of a slot share."""
-
-    evidence: Evidence
-    start: float
-    end: float
-    past: QueryPast
-    spans: Sequence[ArrivalSpan]  # that were reported
-    known: Sequence[ArrivalSpan]  # these, and what is known since the last report
-    batches: Sequence[ServedBatch]  # that began before the slot's end
-    triggers: Sequence[Trigger]  # of these
-    running_since: float | None  # of a batch that is not done by the slot's end
-    covered: float  # seconds of the slot of which the arrivals are known
-    completeness: float
-    timed: Mapping[str, TimedSums] | None  # by node type
-
-    @property
-    def running_time(self) -> float | None:
-        return None if self.running_since is None else self.end - self.running_since
 
 
 def evaluate(evidence: Evidence) -> Reading:
@@ -113,36 +86,6 @@ def evaluate(evidence: Evidence) -> Reading:
         completeness=slot.completeness,
         notes=find_notes(slot),
     )
-
-
-def derive_facts(evidence: Evidence) -> SlotFacts:
-    past, start, end = evidence.past, evidence.start, evidence.end
-    since = evidence.activity.running_since
-    spans, batches = find_spans(past)
-    begun = [batch for batch in batches if batch.trigger.time < end]
-    triggers = [batch.trigger for batch in begun]
-    unreported = find_unreported_arrivals(past, evidence.folder, start, end, evidence.activity.run)
-    known = spans if unreported is None else [*spans, unreported]
-    covered = covered_seconds(select_counted(known, start, end), start, end)
-    return SlotFacts(
-        evidence,
-        start,
-        end,
-        past,
-        spans,
-        known,
-        begun,
-        triggers,
-        None if since is not None and since >= end else since,
-        covered,
-        find_completeness(past, known, triggers, covered, start, end),
-        None if evidence.timed is None else evidence.timed.read(start, end),
-    )
-
-
-def select_counted(spans: Sequence[ArrivalSpan], start: float, end: float) -> list[ArrivalSpan]:
-    """Spans that lie in the slot and whose arrivals are known."""
-    return [span for span in spans if span.arrived is not None and span.end > start and span.start < end]
 
 
 def find_arrival_rate(slot: SlotFacts) -> float | None:
@@ -294,26 +237,6 @@ def find_busy_share(slot: SlotFacts) -> float | None:
         busy += overlap(slot.running_since, slot.end, slot.start, slot.end)
         watched += overlap(heard, slot.end, slot.start, slot.end)
     return min(busy / watched, 1.0) if watched > 0.0 else None
-
-
-def usual_wait(spans: Sequence[ArrivalSpan], triggers: Sequence[Trigger], end: float) -> float:
-    """How long one may wait for a report before it is late."""
-    return max(STEADY_S, LATE_FACTOR * usual_cycle(spans, triggers, end))
-
-
-def find_completeness(
-    past: QueryPast,
-    spans: Sequence[ArrivalSpan],
-    triggers: Sequence[Trigger],
-    covered: float,
-    start: float,
-    end: float,
-) -> float:
-    last = max((span.end for span in spans), default=None)
-    tail = 0.0 if last is None else max(0.0, end - max(last, start))
-    if last is None or has_stopped(past, end) or tail > usual_wait(spans, triggers, end):
-        tail = 0.0
-    return min(1.0, (covered + min(tail, covered)) / (end - start))
 
 
 def find_notes(slot: SlotFacts) -> tuple[SlotNote, ...]:

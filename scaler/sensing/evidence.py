@@ -1,16 +1,22 @@
-"""All that is known of one operator's slot before it is evaluated, in one value."""
+"""All that is known of one operator's slot, and the intermediate results that several of its quantities share."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from scaler.acting.gateway import SparkStage
+from scaler.model.spark_progress import Trigger
 from scaler.sensing.batch_history import QueryPast
 from scaler.sensing.driver import QueryActivity
 from scaler.sensing.executor_usage import ObservedExecutor, TaskTimes
-from scaler.sensing.source_files import SourceFolder
-from scaler.sensing.timed_records import TimedSeconds
+from scaler.sensing.slot_notes import IDLE_S, has_stopped, usual_cycle
+from scaler.sensing.source_files import SourceFolder, find_unreported_arrivals
+from scaler.sensing.spans import ArrivalSpan, ServedBatch, covered_seconds, find_spans
+from scaler.sensing.timed_records import TimedSeconds, TimedSums
+
+LATE_FACTOR = 2.0  # times the usual, after which a report is late
+STEADY_S = 1.5 * IDLE_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,3 +35,75 @@ class Evidence:
     task_times: TaskTimes = TaskTimes()  # noqa: RUF009  frozen; of all executors
     waiting: tuple[SparkStage, ...] = ()  # stages of the query that no executor can run, at the slot's end
     timed: TimedSeconds | None = None  # by the operator's timers
+
+
+@dataclass(frozen=True, slots=True)
+class SlotFacts:
+    """Intermediate results that several quantities of a slot share."""
+
+    evidence: Evidence
+    start: float
+    end: float
+    past: QueryPast
+    spans: Sequence[ArrivalSpan]  # that were reported
+    known: Sequence[ArrivalSpan]  # these, and what is known since the last report
+    batches: Sequence[ServedBatch]  # that began before the slot's end
+    triggers: Sequence[Trigger]  # of these
+    running_since: float | None  # of a batch that is not done by the slot's end
+    covered: float  # seconds of the slot of which the arrivals are known
+    completeness: float
+    timed: Mapping[str, TimedSums] | None  # by node type
+
+    @property
+    def running_time(self) -> float | None:
+        return None if self.running_since is None else self.end - self.running_since
+
+
+def derive_facts(evidence: Evidence) -> SlotFacts:
+    past, start, end = evidence.past, evidence.start, evidence.end
+    since = evidence.activity.running_since
+    spans, batches = find_spans(past)
+    begun = [batch for batch in batches if batch.trigger.time < end]
+    triggers = [batch.trigger for batch in begun]
+    unreported = find_unreported_arrivals(past, evidence.folder, start, end, evidence.activity.run)
+    known = spans if unreported is None else [*spans, unreported]
+    covered = covered_seconds(select_counted(known, start, end), start, end)
+    return SlotFacts(
+        evidence,
+        start,
+        end,
+        past,
+        spans,
+        known,
+        begun,
+        triggers,
+        None if since is not None and since >= end else since,
+        covered,
+        find_completeness(past, known, triggers, covered, start, end),
+        None if evidence.timed is None else evidence.timed.read(start, end),
+    )
+
+
+def select_counted(spans: Sequence[ArrivalSpan], start: float, end: float) -> list[ArrivalSpan]:
+    """Spans that lie in the slot and whose arrivals are known."""
+    return [span for span in spans if span.arrived is not None and span.end > start and span.start < end]
+
+
+def usual_wait(spans: Sequence[ArrivalSpan], triggers: Sequence[Trigger], end: float) -> float:
+    """How long one may wait for a report before it is late."""
+    return max(STEADY_S, LATE_FACTOR * usual_cycle(spans, triggers, end))
+
+
+def find_completeness(
+    past: QueryPast,
+    spans: Sequence[ArrivalSpan],
+    triggers: Sequence[Trigger],
+    covered: float,
+    start: float,
+    end: float,
+) -> float:
+    last = max((span.end for span in spans), default=None)
+    tail = 0.0 if last is None else max(0.0, end - max(last, start))
+    if last is None or has_stopped(past, end) or tail > usual_wait(spans, triggers, end):
+        tail = 0.0
+    return min(1.0, (covered + min(tail, covered)) / (end - start))

@@ -22,7 +22,7 @@ LARGEST = 64 << 20  # bytes of decisions, beyond which the older half of the tim
 
 
 class OrdersFile:
-    """An office without a manager; `log` takes the decisions."""
+    """Orders from a file; decisions are appended to `log`."""
 
     def __init__(self, path: Path, app: str, slot_s: float, log: Path | None = None) -> None:
         self.path, self.app, self.slot_s, self.log = path, app, slot_s, log

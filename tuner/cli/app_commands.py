@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping
 from contextlib import closing
@@ -26,6 +25,7 @@ from tuner.cli.options import (
     file_type,
     json_option,
     name_user,
+    print_json,
     r_max_help,
     store_option,
 )
@@ -106,7 +106,7 @@ def show(app: str, number: int | None, toml: Path | None, as_json: bool, address
         check_place(toml)
         write_whole(toml, format_description(version.document))
     if as_json:
-        click.echo(json.dumps(tame(known), indent=2, allow_nan=False))
+        print_json(tame(known))
     else:
         print_application(known)
 
@@ -173,7 +173,7 @@ def list_all(as_json: bool, address: DatabaseAddress) -> None:
         tallies = count_trials_by_application(session)
         rows = [describe_row(version, tallies.get(version.application)) for version in list_applications(session)]
     if as_json:
-        click.echo(json.dumps(rows, indent=2, allow_nan=False))
+        print_json(rows)
     elif rows:
         print_rows(rows)
     else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import click
 from scaler.model.errors import BadInput
 from scaler.model.files import check_place, write_whole
 from tuner.cli.interruptible import run_interruptibly
-from tuner.cli.options import html_option, json_option
+from tuner.cli.options import html_option, json_option, print_json
 from tuner.cli.progress_bar import show_share
 from tuner.cli.simulate_command import parse_pairs
 from tuner.cli.summary_grid import print_benchmark
@@ -106,7 +105,7 @@ def compare(
         raise BadInput("--traces says where the traces of --published are; give it with that")
     result = run_plan(make_plan(plan, traces or TRACES, list_flags(**flags), shift), html)
     if as_json:
-        click.echo(json.dumps(describe_benchmark(result), indent=2, allow_nan=False))
+        print_json(describe_benchmark(result))
     else:
         print_benchmark(result)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -17,7 +16,7 @@ from sim.arrivals import generate
 from sim.trace import Trace
 from tuner.cli.grid import print_grid
 from tuner.cli.interruptible import run_interruptibly
-from tuner.cli.options import eta_r_help, eta_v_help, file_type, json_option, r_max_help
+from tuner.cli.options import eta_r_help, eta_v_help, file_type, json_option, print_json, r_max_help
 from tuner.cli.progress_bar import show_progress
 from tuner.lab.engine_benchmark import EngineResults, Rules, list_cells, make_setting, run_engine_benchmark
 from tuner.lab.engine_summary import list_settings, summarise_engines
@@ -78,7 +77,7 @@ MADE_SLOTS = 200_000
 @click.option("--results", type=file_type, help="File to append results to; those that it has are not computed again.")
 @json_option
 def compare_engines(as_json: bool, results: Path | None, traces: Path | None, **asked: Any) -> None:
-    """Compare search engines over the same settings.
+    """Compare search engines on the same settings.
 
     skopt is the baseline: Algorithm 4 of the paper, 25 evaluations of 50,000 slots a phase, until two rounds bring no
     gain. The others search as `tuner tune` does, with half as many evaluations. The judge replays every recommendation
@@ -126,7 +125,7 @@ def show(matches: Sequence[EngineResults], as_json: bool) -> None:
     lines, rows = summarise_engines(matches), list_settings(matches)
     if as_json:
         document = {"engines": [asdict(line) for line in lines], "settings": rows, "matches": [*map(asdict, matches)]}
-        click.echo(json.dumps(tame(document), indent=2, allow_nan=False))
+        print_json(tame(document))
         return
     if not lines:
         raise BadInput("no engine kept the constraints in any setting; allow a larger --r-max, --eta-v or --eta-r")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -17,7 +16,7 @@ from scaler.model.errors import BadInput
 from scaler.model.files import check_place, write_whole
 from tuner.cli.grid import open_console
 from tuner.cli.interruptible import raising_on_termination
-from tuner.cli.options import file_type, json_option
+from tuner.cli.options import file_type, json_option, print_json
 from tuner.demo.demo_page import write_page
 from tuner.demo.demo_plan import LARGE, NODES, OPERATORS, SLOT_S, Plan, count_static
 from tuner.demo.demo_run import run_demo
@@ -93,7 +92,7 @@ def demo(minutes: float, on: Mapping[str, str], html: Path | None, as_json: bool
         write_whole(html, draw_page(scene, end.totals))
     figures = sum_up(scene, end.totals)
     if as_json:
-        click.echo(json.dumps(figures, indent=2, allow_nan=False))
+        print_json(figures)
     else:
         print_end(figures, html)
     if not figures["ended"]:

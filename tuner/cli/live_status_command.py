@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from contextlib import closing
 from pathlib import Path
@@ -11,7 +10,7 @@ import click
 
 from scaler.model.errors import BadInput
 from scaler.model.wire import spell, to_plain
-from tuner.cli.options import app_argument, file_type, json_option, store_option
+from tuner.cli.options import app_argument, file_type, json_option, print_json, store_option
 from tuner.demo.manager_process import read_token_file
 from tuner.history.live_status import AgentStatus, ApplicationStatus, ask_status, read_status
 from tuner.history.manager_client import Manager
@@ -50,7 +49,7 @@ def status(
         raise BadInput("a manager has a database of its own; leave out --store, or else --manager")
     found = find_status(app, manager, token_file, authority, address)
     if as_json:
-        click.echo(json.dumps(spell(to_plain(found)), indent=2, allow_nan=False))
+        print_json(spell(to_plain(found)))
         return
     newest = "not known" if found.revision is None else f"revision {found.revision}"
     click.echo(f"{found.application}: the newest orders are {newest}.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import json
 import os
 import re
 import time
@@ -74,6 +75,11 @@ def check_places(*files: Path | None) -> None:
     for file in files:
         if file is not None:
             check_place(file)
+
+
+def print_json(document: Any) -> None:
+    """One JSON document; NaN and infinities are refused, for JSON has none."""
+    click.echo(json.dumps(document, indent=2, allow_nan=False))
 
 
 def name_user() -> str:

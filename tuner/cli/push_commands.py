@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import time
 from contextlib import closing
 
 import click
 
 from scaler.model.errors import BadInput
-from tuner.cli.options import app_argument, name_user, store_option
+from tuner.cli.options import app_argument, name_user, print_json, store_option
 from tuner.rollout.issue_orders import write_orders
 from tuner.rollout.push import push as push_to
 from tuner.rollout.push import roll_back as take_back
@@ -89,7 +88,7 @@ def orders(app: str, address: DatabaseAddress) -> None:
         found = load_orders(session, app)
     if found is None:
         raise BadInput(f"the scalers of {app!r} are told nothing yet; tune it, then: tuner push {app}")
-    click.echo(json.dumps(write_orders(found), indent=2))
+    print_json(write_orders(found))
 
 
 def check_why(why: str) -> None:

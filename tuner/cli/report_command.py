@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import closing
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from rich.text import Text
 from scaler.model.errors import BadInput
 from scaler.model.files import check_place, write_whole
 from tuner.cli.grid import open_console, spell
-from tuner.cli.options import app_argument, html_option, json_option, store_option
+from tuner.cli.options import app_argument, html_option, json_option, print_json, store_option
 from tuner.store.address import DatabaseAddress
 from tuner.store.applications import load_application, load_version
 from tuner.store.connection import Session, open_store
@@ -53,7 +52,7 @@ def report(
     if html is not None:
         write_whole(html, write_tuning(tuning))
     if as_json:
-        click.echo(json.dumps(describe_tuning(tuning), indent=2, allow_nan=False))
+        print_json(describe_tuning(tuning))
     else:
         print_tuning(tuning)
 

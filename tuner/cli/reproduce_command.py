@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from rich.table import Table
 
 from tuner.cli.grid import open_console
 from tuner.cli.interruptible import run_interruptibly
-from tuner.cli.options import json_option
+from tuner.cli.options import json_option, print_json
 from tuner.cli.progress_bar import show_progress, show_share
 from tuner.lab.published.cells import DEEP, POLICY_NAMES
 from tuner.lab.published.compare import CellComparison
@@ -65,7 +64,7 @@ def reproduce(what: str, traces: Path, seeds: int, policies: tuple[str, ...], de
         document = describe_study(study)
         parts = [draw_study(study)]
     if as_json:
-        click.echo(json.dumps(document, indent=1))
+        print_json(document)
         return
     for part in parts:
         open_console().print(part)

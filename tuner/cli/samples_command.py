@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import math
 from collections.abc import Sequence
 from contextlib import closing
@@ -19,7 +18,15 @@ from scaler.model.errors import BadInput
 from scaler.model.sample import Sample
 from scaler.model.units import format_moment, format_number
 from tuner.cli.grid import open_console
-from tuner.cli.options import app_argument, csv_option, json_option, since_option, store_option, until_option
+from tuner.cli.options import (
+    app_argument,
+    csv_option,
+    json_option,
+    print_json,
+    since_option,
+    store_option,
+    until_option,
+)
 from tuner.store.address import DatabaseAddress
 from tuner.store.connection import open_store
 from tuner.store.samples import count_samples, stream_samples
@@ -65,7 +72,7 @@ def samples(
         raise BadInput("--json and --csv both say how to print; give one of them")
     found = find_samples(app, operator, since, until, limit, address)
     if as_json:
-        click.echo(json.dumps([describe(sample) for sample in found], indent=2, allow_nan=False))
+        print_json([describe(sample) for sample in found])
     elif as_csv:
         click.echo(write_csv(found), nl=False)
     else:

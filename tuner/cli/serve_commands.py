@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import signal
@@ -23,7 +22,7 @@ from sqlalchemy.exc import IntegrityError
 from scaler.model.errors import BadInput
 from scaler.model.files import check_place, write_whole
 from tuner.cli.interruptible import end_children, raising_on_termination, run_interruptibly
-from tuner.cli.options import file_type, name_user, store_option
+from tuner.cli.options import file_type, name_user, print_json, store_option
 from tuner.retuning.loop import daemon_thread, run_daemon, run_once
 from tuner.service.access.envelope import Application, wrap
 from tuner.service.access.gate import make_gate
@@ -222,7 +221,7 @@ def show(attended: list[RetuningRecord], as_json: bool) -> None:
         for w in attended
     ]
     if as_json:
-        click.echo(json.dumps(rows, indent=2))
+        print_json(rows)
         return
     if not rows:
         click.echo("Nothing was due.")

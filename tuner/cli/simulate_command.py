@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from scaler.model.files import check_place, write_whole
 from scaler.model.task import WEIGHTS
 from tuner.cli.comparison_grid import print_table
 from tuner.cli.interruptible import run_interruptibly
-from tuner.cli.options import file_type, html_option, json_option, r_max_help
+from tuner.cli.options import file_type, html_option, json_option, print_json, r_max_help
 from tuner.cli.progress_bar import show_share
 from tuner.scenario.scenario import Scenario, read_scenario
 from tuner.simulation.comparison import PolicyComparison, compare
@@ -146,7 +145,7 @@ def simulate(scenario: Path | None, floor: bool | None, as_json: bool, html: Pat
     """
     comparison = replay_scenario(read_scenario(scenario, list_flags(**flags)), html, floor)
     if as_json:
-        click.echo(json.dumps(describe(comparison), indent=2, allow_nan=False))
+        print_json(describe(comparison))
     else:
         print_table(comparison)
 

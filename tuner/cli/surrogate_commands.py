@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from collections.abc import Sequence
@@ -31,6 +30,7 @@ from tuner.cli.options import (
     html_option,
     json_option,
     parse_moment,
+    print_json,
     store_option,
     until_option,
 )
@@ -168,7 +168,7 @@ def show_all(fitted: Surrogate, number: int | None, html: Path | None, as_json: 
     if html is not None:
         write_whole(html, write_page(fitted))
     if as_json:
-        click.echo(json.dumps(tame({"number": number, **to_document(fitted)}), indent=2, allow_nan=False))
+        print_json(tame({"number": number, **to_document(fitted)}))
     else:
         print_surrogate(fitted, number)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from contextlib import closing
 from typing import Any
@@ -12,7 +11,7 @@ import click
 from scaler.model.errors import BadInput
 from scaler.model.units import format_moment
 from tuner.cli.grid import print_grid
-from tuner.cli.options import json_option, name_user, parse_span, store_option
+from tuner.cli.options import json_option, name_user, parse_span, print_json, store_option
 from tuner.service.access.scopes import SCOPES
 from tuner.service.access.token import make_token
 from tuner.store.address import DatabaseAddress
@@ -59,7 +58,7 @@ def list_all(as_json: bool, address: DatabaseAddress) -> None:
     with closing(open_store(address)) as store, store.read() as session:
         rows = [describe_token(one, time.time()) for one in list_tokens(session)]
     if as_json:
-        click.echo(json.dumps(rows, indent=2, allow_nan=False))
+        print_json(rows)
     elif rows:
         print_rows(rows)
     else:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict
@@ -24,6 +23,7 @@ from tuner.cli.options import (
     file_type,
     json_option,
     parse_moment,
+    print_json,
     store_option,
     until_option,
 )
@@ -94,7 +94,7 @@ def trials(
     chosen = TrialFilter(app, run_id, state, feasible, since, until)
     found, count = find_trials(chosen, sort, descending, limit, address)
     if as_json:
-        click.echo(json.dumps([tame(describe(trial)) for trial in found], indent=2, allow_nan=False))
+        print_json([tame(describe(trial)) for trial in found])
     elif as_csv:
         click.echo(write_csv(found), nl=False)
     elif found:
@@ -204,7 +204,7 @@ def trial(number: int, toml: Path | None, as_json: bool, address: DatabaseAddres
     if as_json:
         run = {"engine": known["run"].engine, "seed": known["run"].seed, "settings": known["run"].settings}
         document = {**describe(known["trial"]), "application": known["application"], "run": run}
-        click.echo(json.dumps(tame(document), indent=2, allow_nan=False))
+        print_json(tame(document))
     else:
         print_trial(known)
 

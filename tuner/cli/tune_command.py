@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -25,6 +24,7 @@ from tuner.cli.options import (
     html_option,
     json_option,
     master_help,
+    print_json,
     r_max_help,
     store_option,
 )
@@ -240,7 +240,7 @@ def show_ended(store: Store, app: str, ended: TuningResult, html: Path | None, a
             "slots_saved": saved,
             "relief": [*map(say_relief, ended.relief)],
         }
-        click.echo(json.dumps(described, indent=2, allow_nan=False))
+        print_json(described)
         return
     print_tuning(tuning)
     click.echo(f"\n{used:,} slots were replayed; short looks and single seeds saved {saved:,} more.")

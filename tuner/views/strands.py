@@ -23,7 +23,7 @@ LETTER = 6.7  # pixels
 MAX_LETTERS = 28  # letters of a name
 
 
-class Row(NamedTuple):
+class ParallelAxis(NamedTuple):
     """One row: what it shows, of a trial, and from where to where."""
 
     name: str
@@ -61,20 +61,20 @@ def draw_strands(tuning: Tuning) -> str:
     return f'<div class="roomy level">{frame_drawing(drawing, legend)}</div>'
 
 
-def list_rows(tuning: Tuning, points: Sequence[Point]) -> list[Row]:
+def list_rows(tuning: Tuning, points: Sequence[Point]) -> list[ParallelAxis]:
     """All shares to one scale, all weights to one, and the figures each to its own."""
     shares = [share for p in points for share in p.shares.values()]
     least, greatest = (min(shares), max(shares)) if shares else (0.0, 1.0)
     even = Scale(0.0 if least < 0.3 * greatest else 0.9 * least, 1.02 * greatest or 1.0)
     axes = [
-        Row(name, lambda p, name=name: p.shares.get(name, math.nan), even, " %")  # type: ignore[misc]
+        ParallelAxis(name, lambda p, name=name: p.shares.get(name, math.nan), even, " %")  # type: ignore[misc]
         for name in tuning.operators
     ]
     axes += [
-        Row(label, lambda p, key=key: p.weights.get(key, math.nan), Scale(0.0, 1.0))  # type: ignore[misc]
+        ParallelAxis(label, lambda p, key=key: p.weights.get(key, math.nan), Scale(0.0, 1.0))  # type: ignore[misc]
         for key, label in WEIGHTS.items()
     ]
-    axes.append(Row("cost per hour", price_of, scale_costs(tuning)))
+    axes.append(ParallelAxis("cost per hour", price_of, scale_costs(tuning)))
     limits = tuning.limits
     for name, pick, limit in (
         ("violations", violations_of, limits.eta_v),
@@ -83,11 +83,11 @@ def list_rows(tuning: Tuning, points: Sequence[Point]) -> list[Row]:
         values = [v for v in map(pick, points) if math.isfinite(v)]
         most = max(values, default=0.0)
         high = most if limit is None else max(1.2 * limit, min(most, 4.0 * limit))
-        axes.append(Row(name, pick, Scale(0.0, high or 1.0), " %", limit))
+        axes.append(ParallelAxis(name, pick, Scale(0.0, high or 1.0), " %", limit))
     return [axis for axis in axes if any(math.isfinite(axis.pick(p)) for p in points)]
 
 
-def draw_rows(axes: Sequence[Row], points: Sequence[Point]) -> list[str]:
+def draw_rows(axes: Sequence[ParallelAxis], points: Sequence[Point]) -> list[str]:
     """A line, a name, and what its ends stand for."""
     marks = []
     for i, axis in enumerate(axes):
@@ -104,17 +104,17 @@ def draw_rows(axes: Sequence[Row], points: Sequence[Point]) -> list[str]:
     return marks
 
 
-def format_end(axis: Row, value: float) -> str:
+def format_end(axis: ParallelAxis, value: float) -> str:
     """Three digits."""
     return f"{format_tick(float(f'{100.0 * value if axis.unit else value:.3g}'))}{axis.unit}"
 
 
-def draw_many(points: Sequence[Point], axes: Sequence[Row], style: str) -> str:
+def draw_many(points: Sequence[Point], axes: Sequence[ParallelAxis], style: str) -> str:
     """A stroke each, so that many together look denser than one."""
     return "".join(f'<path class="strand {style}" d="{trace(p, axes)}"/>' for p in points)
 
 
-def trace(point: Point, axes: Sequence[Row]) -> str:
+def trace(point: Point, axes: Sequence[ParallelAxis]) -> str:
     """From row to row; a row that the trial says nothing of breaks the strand."""
     parts = []
     pen = "M"
@@ -128,6 +128,6 @@ def trace(point: Point, axes: Sequence[Row]) -> str:
     return "".join(parts)
 
 
-def draw_limit(axis: Row, row: int) -> str:
+def draw_limit(axis: ParallelAxis, row: int) -> str:
     x = WIDE * axis.scale.within(axis.limit or 0.0)
     return f'<path class="strand limit" d="M{x:.1f} {EACH * row + 5}v{EACH - 10}"/>'

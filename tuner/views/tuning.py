@@ -39,7 +39,7 @@ class Figures:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RunLimits:
     """What was demanded; None where the run does not say."""
 
     r_max: float | None
@@ -55,7 +55,7 @@ class Tuning:
     application: str
     run: TuningRun
     document: Mapping[str, Any]
-    limits: Limits
+    limits: RunLimits
     operators: tuple[str, ...]
     edges: tuple[tuple[str, str], ...]
     points: tuple[Point, ...]  # in the order of their numbers
@@ -192,9 +192,11 @@ def read_figures(stated: Mapping[str, Any]) -> Figures | None:
     return None if cost is None else Figures(cost, violations, reconfigurations, error)
 
 
-def read_limits(run: TuningRun, document: Mapping[str, Any]) -> Limits:
+def read_limits(run: TuningRun, document: Mapping[str, Any]) -> RunLimits:
     stated = {**table(document, "qos"), **table(run.settings, "qos")}
-    return Limits(number(stated, "r_max"), number(stated, "eta_v"), number(stated, "eta_r"), numbers(stated, "paths"))
+    return RunLimits(
+        number(stated, "r_max"), number(stated, "eta_v"), number(stated, "eta_r"), numbers(stated, "paths")
+    )
 
 
 def read_graph(

@@ -12,10 +12,10 @@ from scaler.model.errors import BadInput
 from tuner.service.page.decision_page import DecisionList, Filters, find_decisions
 from tuner.service.page.links import link_application
 from tuner.service.page.live_graph import draw_live
-from tuner.service.page.overview_page import Line, describe, gather_line
+from tuner.service.page.overview_page import ApplicationLine, describe, gather_line
 from tuner.service.page.slot_series import SlotGrid, load_grid
 from tuner.service.page.time_charts import draw_course
-from tuner.service.page.time_range import SPANS, USUAL, Window
+from tuner.service.page.time_range import SPANS, USUAL, TimeRange
 from tuner.store.applications import load_application
 from tuner.store.connection import Session
 from tuner.store.controls import list_controls
@@ -31,7 +31,7 @@ STAGES = ("proposed", "shadow", "canary", "full")
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class RolloutStep:
     """One stage of a roll-out: whether it is past, is now or is to come, and what was seen in it."""
 
     word: str
@@ -42,7 +42,7 @@ class Step:
 @dataclass(frozen=True, slots=True)
 class Rollout:
     objective: ObjectiveRecord
-    steps: tuple[Step, ...]
+    steps: tuple[RolloutStep, ...]
     reverted: Mapping[str, Any]
 
     @property
@@ -53,8 +53,8 @@ class Rollout:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    line: Line
-    window: Window
+    line: ApplicationLine
+    window: TimeRange
     spans: Mapping[str, str]  # links to other stretches
     course: SlotGrid | None
     graph: Markup
@@ -88,7 +88,7 @@ class View:
 
 
 def gather_view(
-    session: Session, app: str, now: float, window: Window, filters: Filters, before: int | None = None
+    session: Session, app: str, now: float, window: TimeRange, filters: Filters, before: int | None = None
 ) -> View:
 
     version = load_application(session, app)
@@ -103,7 +103,7 @@ def gather_view(
     line = gather_line(session, version, now, course.observed if course is not None and whole_day else None)
     objectives = list_objectives(session, app, limit=OBJECTIVES)
     events = list_events(session, app, limit=EVENTS + 1, before=before)
-    spans = {name: link_application(app, {**Window(0.0, 1.0, name).query, **filters.query}) for name in SPANS}
+    spans = {name: link_application(app, {**TimeRange(0.0, 1.0, name).query, **filters.query}) for name in SPANS}
     older = None
     if len(events) > EVENTS:
         older = link_application(app, {**window.query, **filters.query, "before": f"{events[EVENTS - 1].id}"}, "events")
@@ -144,7 +144,7 @@ def make_rollout(objective: ObjectiveRecord) -> Rollout:
         found = objective.evidence.get(word)
         figures = found if isinstance(found, Mapping) else {}
         past = bool(figures) if reached is None else i < reached
-        steps.append(Step(word, "now" if i == reached else "past" if past or i == 0 else "next", figures))
+        steps.append(RolloutStep(word, "now" if i == reached else "past" if past or i == 0 else "next", figures))
     reverted = objective.evidence.get("reverted")
     return Rollout(objective, tuple(steps), reverted if isinstance(reverted, Mapping) else {})
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from scaler.model.decision import KINDS
 from scaler.model.errors import BadInput
 from tuner.service.page.links import link_application
-from tuner.service.page.time_range import Window
+from tuner.service.page.time_range import TimeRange
 from tuner.store.connection import Session
 from tuner.store.decisions import list_decisions
 from tuner.store.records import DecisionRecord
@@ -63,7 +63,7 @@ def read_cursor(text: str) -> tuple[float, str]:
         raise BadInput(f"after is {text[:40]!r}, which no link of this page says") from None
 
 
-def find_decisions(session: Session, app: str, window: Window, filters: Filters) -> DecisionList:
+def find_decisions(session: Session, app: str, window: TimeRange, filters: Filters) -> DecisionList:
     """One page; one decision more is read than shown, to find out whether there are older ones."""
     rows = list_decisions(
         session, app, [filters.operator] if filters.operator else None, filters.kinds or None, window.since,

@@ -46,7 +46,7 @@ class Described:
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class RolloutStage:
     """Where the roll-out stands."""
 
     word: str  # a state of an objective, or "none"
@@ -64,12 +64,12 @@ class Heard:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ApplicationLine:
     application: str
     described: Described
     observed: QosFigures | None
     before: float | None  # price per hour, before the first objective that was tuned
-    stage: Stage
+    stage: RolloutStage
     surrogate: SurrogateRecord | None
     heard: Heard
     event: EventRecord | None
@@ -82,11 +82,11 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    lines: tuple[Line, ...]
+    lines: tuple[ApplicationLine, ...]
     after: str | None  # the name that the next page begins after
 
     def count(self, what: str) -> int:
-        tests: dict[str, Callable[[Line], bool]] = {
+        tests: dict[str, Callable[[ApplicationLine], bool]] = {
             "late": lambda line: line.late,
             "moving": lambda line: line.stage.word in ("shadow", "canary"),
             "silent": lambda line: line.heard.alive < line.heard.operators,
@@ -102,7 +102,9 @@ def gather_overview(session: Session, now: float, after: str = "") -> Overview:
     return Overview(lines, lines[-1].application if len(found) > PAGE else None)
 
 
-def gather_line(session: Session, version: ApplicationVersion, now: float, observed: QosFigures | None = None) -> Line:
+def gather_line(
+    session: Session, version: ApplicationVersion, now: float, observed: QosFigures | None = None
+) -> ApplicationLine:
     """`observed` is of the last day, where it is known already."""
 
     app, described = version.application, describe(version.document)
@@ -111,7 +113,7 @@ def gather_line(session: Session, version: ApplicationVersion, now: float, obser
     if observed is None and described.shape is not None and described.qos is not None:
         slots = load_slots(session, app, operators, now - NOW_S, now, described.slot_s)
         observed = measure_qos(slots, described.shape, described.qos)
-    return Line(
+    return ApplicationLine(
         app,
         described,
         observed,
@@ -141,7 +143,7 @@ def find_price_before(session: Session, app: str, objectives: list[ObjectiveReco
     return find_mean_price(session, app, min(tuned) - BEFORE_S, min(tuned)) if tuned else None
 
 
-def find_stage(objectives: list[ObjectiveRecord], now: float) -> Stage:
+def find_stage(objectives: list[ObjectiveRecord], now: float) -> RolloutStage:
     """The candidate where there is one, else what was just rolled back, else what is in full use."""
     full = next((o for o in objectives if o.state == "full"), None)
     leading = next((o for o in objectives if o.state in ("canary", "shadow")), None)
@@ -150,8 +152,8 @@ def find_stage(objectives: list[ObjectiveRecord], now: float) -> Stage:
         leading = back
     shown = leading or full or next(iter(objectives), None)
     if shown is None:
-        return Stage("none", None, None, None)
-    return Stage(shown.state, shown.version, shown.changed, None if full is None else full.version)
+        return RolloutStage("none", None, None, None)
+    return RolloutStage(shown.state, shown.version, shown.changed, None if full is None else full.version)
 
 
 def count_alive(session: Session, app: str, operators: tuple[str, ...], since: float) -> Heard:

@@ -27,7 +27,7 @@ Written = tuple[str, list[str], dict[str, str], list[tuple[str, str]]]  # tiles,
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class TrialOrder:
     """Which trials of the table, in which order."""
 
     sort: str = "number"
@@ -49,13 +49,13 @@ class RunView:
     parts: Sequence[tuple[str, Markup]]
     trials: Sequence[Trial]
     total: int
-    order: Order
+    order: TrialOrder
     heads: Mapping[str, str]  # links that sort by them
     newer: str | None
     older: str | None
 
 
-def read_order(query: Mapping[str, str]) -> Order:
+def read_order(query: Mapping[str, str]) -> TrialOrder:
     sort, way, page = query.get("sort") or "number", query.get("way", ""), query.get("page") or "1"
     if sort not in SORTS:
         raise BadInput(f"sort is {sort[:40]!r}, and must be one of {', '.join(SORTS)}")
@@ -63,10 +63,10 @@ def read_order(query: Mapping[str, str]) -> Order:
         raise BadInput(f"way is {way[:40]!r}, and must be up or down")
     if not (page.isascii() and page.isdecimal() and len(page) < 7 and int(page) > 0):
         raise BadInput(f"page is {page[:40]!r}, and must be a number from 1 on")
-    return Order(sort, way == "down", int(page))
+    return TrialOrder(sort, way == "down", int(page))
 
 
-def gather_run(session: Session, run_id: int, order: Order) -> RunView:
+def gather_run(session: Session, run_id: int, order: TrialOrder) -> RunView:
 
     run = load_run(session, run_id)
     version = load_version(session, run.application_version_id)
@@ -118,11 +118,11 @@ def write(tuning: Tuning) -> Written:
     return write_tiles(tuning), summarise(tuning), describe_run(tuning), draw_parts(tuning)
 
 
-def link_sorted(run_id: int, name: str, order: Order) -> str:
+def link_sorted(run_id: int, name: str, order: TrialOrder) -> str:
     """By this column; the other way round where it is sorted by it already."""
-    turned = Order(name, order.sort == name and not order.descending)
+    turned = TrialOrder(name, order.sort == name and not order.descending)
     return link_run(run_id, turned.query, PART)
 
 
-def link_page(run_id: int, order: Order, page: int) -> str:
+def link_page(run_id: int, order: TrialOrder, page: int) -> str:
     return link_run(run_id, {**order.query, "page": f"{page}" if page > 1 else ""}, PART)

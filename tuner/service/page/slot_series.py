@@ -17,7 +17,7 @@ from scaler.model.kernel import Floats
 from sim.application import Application, paths
 from tuner.history.qos_history import QosFigures, load_slots, measure_qos
 from tuner.scenario.qos import QoS
-from tuner.service.page.time_range import Window
+from tuner.service.page.time_range import TimeRange
 from tuner.store.connection import Session
 from tuner.store.decisions import find_utilisations, list_changes
 
@@ -49,10 +49,10 @@ class SlotGrid:
         return bool(np.isfinite(self.rate).any() or np.isfinite(self.actual).any())
 
 
-def load_grid(session: Session, app: str, shape: Application, qos: QoS, window: Window, slot_s: float) -> SlotGrid:
+def load_grid(session: Session, app: str, shape: Application, qos: QoS, window: TimeRange, slot_s: float) -> SlotGrid:
     operators = tuple(operator.name for operator in shape.operators)
     since = max(window.since, window.until - slot_s * (MAX_DECISIONS // max(1, len(operators))))
-    window = Window(since, window.until)
+    window = TimeRange(since, window.until)
     start = math.floor(since / slot_s) * slot_s
     count = max(1, math.ceil((window.until - start) / slot_s))
     slots = load_slots(session, app, operators, window.since, window.until, slot_s)
@@ -92,7 +92,7 @@ def find_slowest(response: Floats, shape: Application) -> Floats:
 
 
 def load_replicas(
-    session: Session, app: str, operators: tuple[str, ...], window: Window, start: float, slot_s: float, count: int
+    session: Session, app: str, operators: tuple[str, ...], window: TimeRange, start: float, slot_s: float, count: int
 ) -> tuple[tuple[str, ...], Floats, Floats]:
     """Node types, and the running and recommended replicas of each operator; each different document is read once."""
     rows = list_changes(session, app, operators, window.since, window.until)

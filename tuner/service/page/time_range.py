@@ -15,7 +15,7 @@ LATEST = 4_102_444_800.0  # 2100
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class TimeRange:
     """From `since` up to, and not with, `until`; `last` where it ends now."""
 
     since: float
@@ -30,18 +30,18 @@ class Window:
         return {"since": say_minute(self.since), "until": say_minute(self.until)}
 
 
-def read_window(query: Mapping[str, str], now: float) -> Window:
+def read_window(query: Mapping[str, str], now: float) -> TimeRange:
     since, until, last = (query.get(key, "").strip() for key in ("since", "until", "last"))
     if not since and not until:
         chosen = last or USUAL
         if chosen not in SPANS:
             raise BadInput(f"last is {chosen[:40]!r}, and must be one of {', '.join(SPANS)}")
-        return Window(now - SPANS[chosen], now, chosen)
+        return TimeRange(now - SPANS[chosen], now, chosen)
     end = read_moment(until, "until") if until else now
     begin = read_moment(since, "since") if since else end - SPANS[USUAL]
     if not 0.0 < end - begin <= LONGEST:
         raise BadInput(f"since must lie before until, by at most {LONGEST / 86_400.0:.0f} days")
-    return Window(begin, end)
+    return TimeRange(begin, end)
 
 
 def read_moment(text: str, name: str) -> float:

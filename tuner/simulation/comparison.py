@@ -27,7 +27,7 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ComparisonRow:
     """One policy: the mean over its seeds."""
 
     policy: str  # as it is named on the command line
@@ -47,11 +47,11 @@ class PolicyComparison:
     """The rows, and the floor under their costs where one is known."""
 
     scenario: Scenario
-    rows: tuple[Row, ...]
+    rows: tuple[ComparisonRow, ...]
     bound: Bound | None
 
     @property
-    def best(self) -> Row:
+    def best(self) -> ComparisonRow:
         return min(self.rows, key=lambda row: row.cost.mean)
 
 
@@ -65,10 +65,10 @@ def compare(scenario: Scenario, runs: Sequence[Run], with_floor: bool | None = N
     return PolicyComparison(scenario, rows, find_floor(setting) if wanted else None)
 
 
-def make_row(policy: str, runs: tuple[Run, ...]) -> Row:
+def make_row(policy: str, runs: tuple[Run, ...]) -> ComparisonRow:
     figures = {name: average(name, runs) for name in MEASURES}
     seconds = sum(run.seconds for run in runs)
-    return Row(
+    return ComparisonRow(
         policy=policy,
         title=runs[0].policy,
         replicas=np.mean([run.replicas for run in runs], axis=0),

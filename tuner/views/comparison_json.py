@@ -7,7 +7,7 @@ from typing import Any
 
 from sim.floors.clairvoyant import Bound
 from sim.run import MEASURES, Run
-from tuner.simulation.comparison import PolicyComparison, Row
+from tuner.simulation.comparison import ComparisonRow, PolicyComparison
 from tuner.views.plain import tame
 
 
@@ -31,7 +31,7 @@ def describe_floor(bound: Bound) -> dict[str, Any]:
     return {"cost": bound.lower, "exact": bound.exact}
 
 
-def describe_row(row: Row, bound: Bound | None) -> dict[str, Any]:
+def describe_row(row: ComparisonRow, bound: Bound | None) -> dict[str, Any]:
     figures = {name: asdict(getattr(row, name)) for name in MEASURES}
     return {
         "policy": row.policy,

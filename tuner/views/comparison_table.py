@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 
 from scaler.model.units import format_bytes, format_percentage, format_rate
-from tuner.simulation.comparison import Figure, PolicyComparison, Row
+from tuner.simulation.comparison import ComparisonRow, Figure, PolicyComparison
 from tuner.views.html_document import Column
 
 
@@ -16,7 +16,7 @@ def list_columns(comparison: PolicyComparison) -> list[Column]:
     bound = comparison.bound
     types = [node.name for node in comparison.scenario.settings[0].infrastructure.types]
 
-    def column(head: str, cell: Callable[[Row], str], reading: str) -> Column:
+    def column(head: str, cell: Callable[[ComparisonRow], str], reading: str) -> Column:
         return Column(head, tuple(cell(row) for row in comparison.rows), reading)
 
     columns = [
@@ -51,7 +51,7 @@ def list_columns(comparison: PolicyComparison) -> list[Column]:
     return columns
 
 
-def format_replicas(node_type: int, row: Row) -> str:
+def format_replicas(node_type: int, row: ComparisonRow) -> str:
     """Mean replicas on a node type, over all operators."""
     return f"{row.replicas.sum(axis=0)[node_type]:.2f}"
 

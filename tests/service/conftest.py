@@ -13,9 +13,8 @@ from tests.service.heard import running
 from tests.service.served import add_secret
 from tests.service.showcase import furnish
 from tests.store.conftest import address, postgres, server_store, store
-from tuner.service.access.gate import make_gate
-from tuner.service.access.limits import Limits
 from tuner.service.app import make_app, release
+from tuner.service.exchange.service_settings import Settings
 from tuner.store.connection import Store
 
 __all__ = ["address", "postgres", "server_store", "store"]
@@ -38,9 +37,7 @@ WEIGHTS = {"perf": 0.6, "rcf": 0.2, "res": 0.2}
 
 @pytest.fixture
 def app(store: Store) -> FastAPI:
-    made = make_app(store)
-    make_gate(made, Limits(rate=1e6))
-    return made
+    return make_app(store, Settings(requests_per_s=1e6))
 
 
 @pytest.fixture

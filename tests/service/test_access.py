@@ -23,7 +23,7 @@ from tuner.cli.lazy_group import LazyGroup
 from tuner.service.access.caller import FRESH, Callers, find_caller, look_up
 from tuner.service.access.envelope import HEADERS, Application, wrap
 from tuner.service.access.gate import Caller, make_gate, require
-from tuner.service.access.limits import Buckets, Limits, group_address
+from tuner.service.access.limits import Buckets, RateLimits, group_address
 from tuner.service.access.scopes import SCOPES, join_scopes
 from tuner.service.access.session import open_session
 from tuner.service.access.token import SECRET, digest, is_live, make_token, matches
@@ -61,12 +61,11 @@ def bearer(secret: str) -> dict[str, str]:
 def make_small_app(
     store: Store,
     clock: Callable[[], float] = lambda: NOW,
-    limits: Limits | None = None,
+    limits: RateLimits | None = None,
     host_names: tuple[str, ...] = (),
 ) -> Application:
     app = FastAPI(openapi_url=None)
-    app.state.store, app.state.clock = store, clock
-    make_gate(app, limits or Limits())
+    make_gate(app, store, clock, limits or RateLimits())
 
     @app.get("/look")
     async def look(caller: Annotated[Caller, Depends(require("read"))]) -> str:
@@ -254,7 +253,7 @@ def test_routes_tell_who_may_from_who_may_not(kept: Store) -> None:
 
 def test_a_token_has_its_rate_and_another_its_own(kept: Store) -> None:
     one, other = make(kept, "one", "read"), make(kept, "other", "read")
-    app = make_small_app(kept, limits=Limits(rate=0.001, burst=3.0))
+    app = make_small_app(kept, limits=RateLimits(rate=0.001, burst=3.0))
     with running(app) as url, httpx.Client(base_url=url) as client:
         answers = [client.get("/look", headers=bearer(one)) for _ in range(4)]
         assert [answer.status_code for answer in answers] == [200, 200, 200, 429]
@@ -264,7 +263,7 @@ def test_a_token_has_its_rate_and_another_its_own(kept: Store) -> None:
 
 def test_wrong_tokens_are_few_from_one_address_and_right_ones_still_come_in(kept: Store) -> None:
     right = make(kept, "right", "read")
-    app = make_small_app(kept, limits=Limits(failures=0.001, failures_at_once=2.0))
+    app = make_small_app(kept, limits=RateLimits(failures=0.001, failures_at_once=2.0))
     with running(app) as url, httpx.Client(base_url=url) as client:
         codes = [client.get("/look", headers=bearer("ts_" + "x" * 43)).status_code for _ in range(4)]
         assert codes == [401, 401, 429, 429]
@@ -279,7 +278,7 @@ def bring_wrong_ones(client: httpx.Client) -> list[int]:
 
 
 def test_where_a_request_comes_from_is_believed_only_of_the_proxy_that_was_named(kept: Store) -> None:
-    limits = Limits(failures=0.001, failures_at_once=1.0)
+    limits = RateLimits(failures=0.001, failures_at_once=1.0)
     with running(make_small_app(kept, limits=limits)) as url, httpx.Client(base_url=url) as client:
         assert bring_wrong_ones(client) == [401, 429, 429]
     for proxy, codes in (("127.0.0.1", [401, 401, 401]), ("192.0.2.9", [401, 429, 429])):
@@ -324,7 +323,7 @@ def test_names_of_the_loopback_are_ours(url: str, host: str) -> None:
 def test_names_that_were_given_are_ours(kept: Store) -> None:
     app = make_small_app(kept, host_names=("Tuner.Example",))
     with running(app) as url:
-        assert httpx.get(f"{url}/look", headers={"Host": "tuner.demo:443"}).status_code == 401
+        assert httpx.get(f"{url}/look", headers={"Host": "tuner.example:443"}).status_code == 401
         assert httpx.get(f"{url}/look", headers={"Host": "other.example"}).status_code == 421
 
 
@@ -377,7 +376,7 @@ def test_lengths_that_lie_are_answered_and_end_the_connection(url: str, text: by
 
 
 def test_a_request_that_never_comes_is_not_waited_for(kept: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tuner.service.serving.PATIENCE", 0.2)
+    monkeypatch.setattr("tuner.service.serving.HEAD_TIMEOUT", 0.2)
     with running(make_small_app(kept)) as url:
         host, _, port = url.removeprefix("http://").partition(":")
         for text in (b"", b"GET /healthz HT", b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\nGET /hea"):

@@ -14,7 +14,7 @@ from fastapi.routing import iter_route_contexts
 from tests.service.heard import running
 from tuner.service.access.envelope import wrap
 from tuner.service.access.gate import make_gate
-from tuner.service.access.limits import Limits
+from tuner.service.access.limits import RateLimits
 from tuner.service.access.scopes import SCOPES
 from tuner.service.access.session import make_csrf, open_session
 from tuner.service.access.token import make_secret, make_token
@@ -88,7 +88,7 @@ def tried(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tried]:
     store = open_store(tmp_path_factory.mktemp("routes") / "tuner.db")
     tokens, sessions = make_secrets(store)
     app = make_app(store, Settings(clock=lambda: NOW))
-    make_gate(app, Limits(1e6, 1e6, 1e6, 1e6))
+    make_gate(app, store, lambda: NOW, RateLimits(1e6, 1e6, 1e6, 1e6))
     with running(wrap(app)) as url, httpx.Client(base_url=url, timeout=30.0) as client:
         yield Tried(client, list_routes(app), tokens, sessions)
     store.close()

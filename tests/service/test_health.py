@@ -13,7 +13,7 @@ import pytest
 
 from tests.service.heard import running
 from tuner.service.app import make_app
-from tuner.service.health import FRESH_S, SAYS, STARTING, Health, find_store_fault
+from tuner.service.health import DETAILS, FRESH_S, STARTING, Health, find_store_fault
 from tuner.store.connection import Store, open_store
 from tuner.store.schema import VERSION_TABLE
 
@@ -25,14 +25,12 @@ class Heard:
     store: Store
 
     def ask(self, path: str) -> httpx.Response:
-        health = getattr(self.app.state, "health", None)
-        if health is not None:
-            health.until = float("-inf")  # as a second later
         return httpx.get(self.url + path)
 
 
 @pytest.fixture
-def heard(tmp_path: Path) -> Iterator[Heard]:
+def heard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Heard]:
+    monkeypatch.setattr("tuner.service.health.FRESH_S", -1.0)  # every request as a second later
     store = open_store(tmp_path / "tuner.db")
     app = make_app(store)
     with running(app) as url:
@@ -48,11 +46,11 @@ def test_a_service_that_works_is_alive_and_ready(heard: Heard) -> None:
 
 def test_a_daemon_that_has_ended_makes_it_unready_and_alive(heard: Heard) -> None:
     over = threading.Event()
-    heard.app.state.daemon = threading.Thread(target=over.wait)
-    heard.app.state.daemon.start()
+    heard.app.state.services.daemon = threading.Thread(target=over.wait)
+    heard.app.state.services.daemon.start()
     assert heard.ask("/readyz").status_code == 200
     over.set()
-    heard.app.state.daemon.join()
+    heard.app.state.services.daemon.join()
     answer = heard.ask("/readyz")
     assert (answer.status_code, answer.json()["reason"]) == (503, "daemon")
     assert answer.headers["content-type"] == "application/problem+json"
@@ -76,7 +74,7 @@ def test_a_database_that_is_gone_is_told_in_one_word(heard: Heard) -> None:
     heard.store.address.path.mkdir()
     answer = heard.ask("/readyz")
     assert (answer.status_code, answer.json()["reason"]) == (503, "database")
-    assert answer.json()["detail"] == SAYS["database"]
+    assert answer.json()["detail"] == DETAILS["database"]
     assert str(heard.store.address.path) not in answer.text
     heard.store.address.path.rmdir()
 
@@ -96,17 +94,17 @@ def test_many_who_ask_cost_one_look_a_second() -> None:
 
     def look() -> str:
         looks[0] += 1
-        assert health.ask() == STARTING  # who comes meanwhile is told what was known, and does not wait
+        assert health.check() == STARTING  # who comes meanwhile is told what was known, and does not wait
         return ""
 
     health = Health(look, lambda: ticks[0])
-    assert [health.ask() for _ in range(5)] == [""] * 5
+    assert [health.check() for _ in range(5)] == [""] * 5
     assert looks == [1]
 
 
 def test_what_was_found_is_believed_for_a_second() -> None:
     found, ticks = ["", "database"], [0.0]
     health = Health(lambda: found.pop(0), lambda: ticks[0])
-    assert (health.ask(), health.ask()) == ("", "")
+    assert (health.check(), health.check()) == ("", "")
     ticks[0] = FRESH_S
-    assert health.ask() == "database"
+    assert health.check() == "database"

@@ -18,8 +18,6 @@ from tests.service.showcase import furnish
 from tuner.history.qos_history import load_slots, measure_qos
 from tuner.scenario.description import shape_of, tables_of
 from tuner.scenario.scenario import make_qos
-from tuner.service.access.gate import make_gate
-from tuner.service.access.limits import Limits
 from tuner.service.app import make_app
 from tuner.service.exchange.service_settings import Settings
 from tuner.service.metrics.application_metrics import EVENTS
@@ -253,7 +251,6 @@ def served(tmp_path: object) -> Iterator[tuple[str, Store]]:
     with_rows = open_store(f"{tmp_path}/tuner.db")
     furnish(with_rows, 100)
     app = make_app(with_rows, Settings(clock=lambda: NOW))
-    make_gate(app, Limits())
     with running(app) as url:
         yield url, with_rows
     with_rows.close()

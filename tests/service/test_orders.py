@@ -15,7 +15,7 @@ from tests.service.conftest import sentence
 from tests.service.heard import running
 from tests.service.served import add_secret
 from tuner.service.app import make_app, release
-from tuner.service.exchange.order_board import Board, look, wait_for_orders
+from tuner.service.exchange.order_board import Board, poll, wait_for_orders
 from tuner.service.exchange.service_settings import Settings
 from tuner.store.connection import Store, open_store
 from tuner.store.orders import save_orders
@@ -151,7 +151,7 @@ def test_a_database_that_was_put_back_is_believed(store: Store) -> None:
                 session.execute(text("DELETE FROM orders"))
             for number in range(revisions):
                 issue(store, number)
-            await look(board)
+            await poll(board)
             notice = await wait_for_orders(board, "shop", [], 0.0)
             assert notice is not None
             seen.append(notice.revision)

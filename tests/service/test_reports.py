@@ -15,7 +15,16 @@ import pytest
 from scaler.model.errors import BadInput, Retry
 from scaler.model.sample import Sample
 from tests.service.conftest import sentence
-from tuner.service.exchange.intake import Report, close_intake, join_scalers, note, open_intake, take_in, write_batch
+from tuner.service.exchange.intake import (
+    Intake,
+    Report,
+    close_intake,
+    join_scalers,
+    start_intake,
+    submit,
+    submit_unanswered,
+    write_batch,
+)
 from tuner.store.connection import Store
 from tuner.store.decisions import list_decisions
 from tuner.store.records import DecisionRecord, Scaler
@@ -109,19 +118,20 @@ def test_a_report_that_the_database_refuses_takes_no_other_along(store: Store) -
 
 def test_many_at_a_time_are_each_answered_after_their_commit(store: Store) -> None:
     async def send(reports: Sequence[Report]) -> list[int]:
-        intake = open_intake(store, largest_batch=30, largest_queue=1_000)
+        intake = Intake(store, largest_batch=30, largest_queue=1_000)
+        start_intake(intake)
 
         async def check(number: int, report: Report) -> int:
-            await take_in(intake, report)
+            await submit(intake, report)
             with store.read() as session:
                 assert list_decisions(session, "shop", since=float(number), until=number + 0.5)
             return number
 
         done = await asyncio.gather(*(check(number, report) for number, report in enumerate(reports)))
-        note(intake, Report(Scaler("shop", "other", "i", 1.0, 1.0), acknowledges=True))
+        submit_unanswered(intake, Report(Scaler("shop", "other", "i", 1.0, 1.0), acknowledges=True))
         close_intake(intake)
         with pytest.raises(Retry, match="shutting down"):
-            await take_in(intake, reports[0])
+            await submit(intake, reports[0])
         return list(done)
 
     assert asyncio.run(send([make_report(number) for number in range(100)])) == list(range(100))
@@ -131,9 +141,10 @@ def test_many_at_a_time_are_each_answered_after_their_commit(store: Store) -> No
 
 def test_a_full_queue_asks_to_come_again(store: Store) -> None:
     async def send() -> None:
-        intake = open_intake(store, largest_batch=10, largest_queue=0)
+        intake = Intake(store, largest_batch=10, largest_queue=0)
+        start_intake(intake)
         with pytest.raises(Retry, match="more reports waiting"):
-            await take_in(intake, make_report(1))
+            await submit(intake, make_report(1))
         close_intake(intake)
 
     asyncio.run(send())

@@ -14,7 +14,7 @@ from fastapi.responses import JSONResponse, RedirectResponse, Response
 from tests.service.heard import running
 from tuner.service.access.envelope import wrap
 from tuner.service.access.gate import make_gate
-from tuner.service.access.limits import Limits
+from tuner.service.access.limits import RateLimits
 from tuner.service.access.session import (
     LASTS,
     PageSession,
@@ -92,8 +92,7 @@ def url() -> Iterator[str]:
 
 @pytest.fixture
 def client(url: str, kept: Store, ticks: list[float]) -> Iterator[httpx.Client]:
-    PAGES.state.store, PAGES.state.clock = kept, lambda: ticks[0]
-    make_gate(PAGES, Limits(failures=0.001, failures_at_once=2.0))
+    make_gate(PAGES, kept, lambda: ticks[0], RateLimits(failures=0.001, failures_at_once=2.0))
     with httpx.Client(base_url=url, headers={"Origin": url}) as client:
         yield client
 

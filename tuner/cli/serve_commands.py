@@ -25,8 +25,6 @@ from tuner.cli.interruptible import end_children, raising_on_termination, run_in
 from tuner.cli.options import file_type, name_user, print_json, store_option
 from tuner.retuning.loop import daemon_thread, run_daemon, run_once
 from tuner.service.access.envelope import Application, wrap
-from tuner.service.access.gate import make_gate
-from tuner.service.access.limits import Limits
 from tuner.service.access.logs import say, set_up_logs
 from tuner.service.access.scopes import SCOPES
 from tuner.service.access.token import is_live, make_token
@@ -108,7 +106,7 @@ def serve(
         app, wrapped = build(store, listening, rate, max_body)
         offer_first_token(store)
         if not no_daemon:
-            app.state.daemon = stack.enter_context(retuning(store))  # /readyz looks whether it lives
+            app.state.services.daemon = stack.enter_context(retuning(store))  # /readyz looks whether it lives
         run(app, wrapped, sock, listening)
 
 
@@ -129,7 +127,6 @@ def build(store: Store, listening: Listening, rate: float, max_body: int) -> tup
     """The service, and it in its envelope."""
     settings = Settings(largest_body=max_body, requests_per_s=rate, burst=max(1, round(SURGE * rate)))
     app = make_app(store, settings)
-    make_gate(app, Limits(settings.requests_per_s, settings.burst))
     return app, wrap(app, settings.largest_body, names_of(listening))
 
 

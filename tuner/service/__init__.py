@@ -1,1 +1,1 @@
-"""The Application Manager as a service: requests of scalers and people in; answers, orders and records out."""
+"""The Application Manager as a service: API, page, access, metrics and the exchange with agents."""

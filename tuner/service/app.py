@@ -1,4 +1,4 @@
-"""A store and settings in; the whole service as one ASGI application out."""
+"""Build the whole service on a store as one ASGI application: API, page, health, metrics."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from contextlib import asynccontextmanager, suppress
 from fastapi import APIRouter, FastAPI
 
 from tuner.service import health
+from tuner.service.access.gate import make_gate
+from tuner.service.access.limits import RateLimits
 from tuner.service.api import (
     application_routes,
     control_routes,
@@ -19,30 +21,31 @@ from tuner.service.api import (
     report_routes,
     tuning_routes,
 )
-from tuner.service.api.dependencies import Services
-from tuner.service.api.openapi import describe
 from tuner.service.api.problems import add_handlers
-from tuner.service.exchange.intake import close_intake, open_intake
+from tuner.service.exchange.intake import Intake, close_intake, start_intake
 from tuner.service.exchange.order_board import Board, close_board, watch_orders
 from tuner.service.exchange.service_settings import Settings
+from tuner.service.exchange.services import Services
 from tuner.service.metrics import metrics_route
+from tuner.service.metrics.meter import Meter
 from tuner.service.page import page_routes
 from tuner.store.connection import Store
 
 TITLE = "Application Manager"
-SAYS = "Scalers report, and fetch what they are to pursue; people look on, tune and push. Times are seconds since 1970."
+DESCRIPTION = "Agents report, and fetch their orders; people read, tune and push. Times are seconds since 1970."
+API = (
+    report_routes, order_routes, application_routes, read_routes, tuning_routes, push_routes, control_routes, openapi,
+)  # fmt: skip
 
 
 def make_app(store: Store, settings: Settings | None = None) -> FastAPI:
-    """Everything under /v1, the page, and what watches over the service; the caller owns the store."""
+    """Build the service; the caller owns the store."""
     chosen = Settings() if settings is None else settings
+    board, intake = Board(store, chosen), Intake(store, chosen.largest_batch, chosen.largest_queue)
 
     @asynccontextmanager
     async def live(app: FastAPI) -> AsyncIterator[None]:
-
-        board = Board(store, chosen)
-        intake = open_intake(store, chosen.largest_batch, chosen.largest_queue)
-        app.state.services = Services(store, chosen, board, intake)
+        start_intake(intake)
         watching = asyncio.create_task(watch_orders(board))
         try:
             yield
@@ -54,31 +57,27 @@ def make_app(store: Store, settings: Settings | None = None) -> FastAPI:
             await asyncio.to_thread(close_intake, intake)
 
     app = FastAPI(
-        title=TITLE, description=SAYS, version="1", lifespan=live, openapi_url=None, docs_url=None, redoc_url=None
-    )
-    app.state.store, app.state.clock = store, chosen.clock
+        title=TITLE, description=DESCRIPTION, version="1", lifespan=live, openapi_url=None, docs_url=None,
+        redoc_url=None,
+    )  # fmt: skip
+    app.state.services = services = Services(store, chosen, board, intake)
+    make_gate(app, store, chosen.clock, RateLimits(chosen.requests_per_s, chosen.burst))
     add_handlers(app)
-    for router in list_routers():
+    for router in list_routers(services):
         app.include_router(router)
-    app.openapi = describe(app)  # type: ignore[method-assign]
+    app.openapi = openapi.describe(app)  # type: ignore[method-assign]
     return app
 
 
-def list_routers() -> Iterator[APIRouter]:
-    rooms = (
-        report_routes,
-        order_routes,
-        application_routes,
-        read_routes,
-        tuning_routes,
-        push_routes,
-        control_routes,
-        openapi,
-    )
-    for room in (*rooms, health, metrics_route, page_routes):
-        yield room.router
+def list_routers(services: Services) -> Iterator[APIRouter]:
+    intake = services.intake
+    meter = Meter(services.store, services.settings.clock, lambda: (len(intake.waiting), intake.largest_queue))
+    yield from (room.router for room in API)
+    yield health.make_router(health.Health(lambda: health.find_fault(services)))
+    yield metrics_route.make_router(meter)
+    yield page_routes.router
 
 
 def release(app: FastAPI) -> None:
-    """Answer those who wait for orders, for the service is to stop; safe from within its loop alone."""
+    """Answer the agents that wait for orders, because the service stops; safe from within its loop alone."""
     close_board(app.state.services.board)

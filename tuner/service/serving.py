@@ -1,4 +1,4 @@
-"""An application and where it is to be heard in; its requests answered, to the last when it is to stop, out."""
+"""Serve the application with uvicorn: listening address, TLS, slow clients, orderly shutdown."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from tuner.service.access.logs import say
 LOGGER = logging.getLogger(__name__)
 GRACE = 10  # seconds for requests that are being answered when the service is asked to stop
 IDLE = 75  # seconds that a connection is kept for its next request; scalers come every 10
-PATIENCE = 30.0  # seconds for the head of a request to arrive
-FAREWELL = 0.5  # seconds for a connection to close when all is answered
+HEAD_TIMEOUT = 30.0  # seconds for the head of a request to arrive
+CLOSE_TIMEOUT = 0.5  # seconds for a connection to close when all is answered
 NAME = re.compile(r"[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]")
 WAITING = 2048  # connections not yet accepted
 
 
 @dataclass(frozen=True, slots=True)
 class Listening:
-    """Where the service is to be heard, and by whose help."""
+    """Address, TLS and proxy of the service."""
 
     host: str = "127.0.0.1"
     port: int = 8321
@@ -46,7 +46,7 @@ class Listening:
 
 
 def is_loopback(host: str) -> bool:
-    """By its address, or by what its name stands for."""
+    """Whether every address of the host is a loopback one."""
     return all(ip_address(str(found[4][0]).partition("%")[0]).is_loopback for found in resolve(host, 0))
 
 
@@ -60,10 +60,10 @@ def resolve(host: str, port: int) -> list[Any]:
 
 
 def check_listening(listening: Listening, live_tokens: int) -> None:
-    """Refuse to be heard from elsewhere unless who speaks can be known and nobody can listen in."""
+    """Refuse to listen beyond loopback without tokens and without TLS."""
     for name in listening.host_names:
         if not NAME.fullmatch(name):
-            raise BadInput(f"--host-name is {name!r}, and must be a name alone, as in tuner.demo, or an address")
+            raise BadInput(f"--host-name is {name!r}, and must be a name alone, as in tuner.example, or an address")
     if listening.key is not None and listening.certificate is None:
         raise BadInput("--tls-key needs its certificate; name that too with --tls-cert")
     if listening.certificate is not None:
@@ -99,7 +99,7 @@ def check_certificate(certificate: Path, key: Path | None) -> None:
 
 
 def bind(listening: Listening) -> socket.socket:
-    """A socket that has the port, so that whoever comes second is told so before anything is started."""
+    """Bind the port before anything else starts, so that a second service is refused at once."""
     family, kind, protocol, _, address = resolve(listening.host, listening.port)[0]
     sock = socket.socket(family, kind, protocol)  # named, for asyncio sends without delay only what is known to be TCP
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -121,7 +121,7 @@ def say_unbound(listening: Listening, error: OSError) -> str:
 
 
 def describe_address(listening: Listening, sock: socket.socket) -> str:
-    """As a browser is told it."""
+    """The URL to open in a browser."""
     host, port = sock.getsockname()[:2]
     name = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     scheme = "http" if listening.certificate is None else "https"
@@ -129,13 +129,13 @@ def describe_address(listening: Listening, sock: socket.socket) -> str:
 
 
 def names_of(listening: Listening) -> tuple[str, ...]:
-    """What a Host header may say besides the loopback's names: what was given, and the very address."""
+    """Names allowed in a Host header besides loopback's: the given ones and the address itself."""
     host = f"[{listening.host}]" if ":" in listening.host else listening.host
     return (*listening.host_names, *(() if host in ("0.0.0.0", "[::]") else (host,)))
 
 
 def make_server(app: Any, listening: Listening) -> uvicorn.Server:
-    """HTTP/1.1 alone, without upgrades; forwarded addresses are believed only of the proxy that was named."""
+    """A server of HTTP/1.1 without upgrades; it trusts forwarded addresses of the named proxy alone."""
     import uvicorn
 
     config = uvicorn.Config(
@@ -153,16 +153,16 @@ def serve(
     on_ready: Callable[[], None] = lambda: None,
     on_stop: Callable[[], None] = lambda: None,
 ) -> None:
-    """Until a signal or `server.should_exit`; `on_stop` wakes those who wait, so that they are answered in time.
+    """Serve until a signal or `server.should_exit`; `on_stop` wakes waiting requests, so that they end in time.
 
     Ctrl-C raises KeyboardInterrupt when all is answered, and a second one does not wait; SIGTERM returns.
     """
     raise_file_limit()
     with suppress(asyncio.CancelledError), stopped_by_signals(server), asyncio.Runner() as runner:
-        runner.run(attend(server, sock, on_ready, on_stop))
+        runner.run(run_server(server, sock, on_ready, on_stop))
 
 
-async def attend(
+async def run_server(
     server: uvicorn.Server, sock: socket.socket, on_ready: Callable[[], None], on_stop: Callable[[], None]
 ) -> None:
     serving = asyncio.create_task(server.serve(sockets=[sock]))
@@ -176,23 +176,23 @@ async def attend(
         await asyncio.sleep(0.02 if not ready else 0.1)
     on_stop()
     while not serving.done():
-        await asyncio.wait((serving,), timeout=FAREWELL)
+        await asyncio.wait((serving,), timeout=CLOSE_TIMEOUT)
         drop_answered(server)
     await serving
 
 
 def drop_unfinished(server: uvicorn.Server, since: dict[Any, float]) -> dict[Any, float]:
-    """Close connections that began a request, or nothing, and do not go on: each takes a file of the process."""
+    """Close connections whose request does not arrive: each takes one of the process's file descriptors."""
     now = time.monotonic()
     unfinished = {one: since.get(one, now) for one in server.server_state.connections if is_unfinished(one)}
     for connection, begun in unfinished.items():
-        if now - begun > PATIENCE:
+        if now - begun > HEAD_TIMEOUT:
             connection.transport.abort()
     return unfinished
 
 
 def drop_answered(server: uvicorn.Server) -> None:
-    """Under TLS a closed connection waits long for the other side to close it too, which idle ones never see."""
+    """Abort answered connections: under TLS a close waits for the other side, which idle clients never do."""
     connections: list[Any] = list(server.server_state.connections)
     for one in connections:
         if (one.cycle is None or one.cycle.response_complete) and not one.transport.get_write_buffer_size():
@@ -208,7 +208,7 @@ def is_unfinished(connection: Any) -> bool:
 
 @contextmanager
 def stopped_by_signals(server: uvicorn.Server) -> Iterator[None]:
-    """uvicorn raises a signal again when it has ended: SIGTERM then has done its work. A closed terminal is as good."""
+    """Stop on SIGTERM and SIGHUP; uvicorn raises a signal again when it has ended, and SIGTERM has done its work."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -225,7 +225,7 @@ def stopped_by_signals(server: uvicorn.Server) -> Iterator[None]:
 
 
 def raise_file_limit(wanted: int = 65_536) -> None:
-    """A thousand scalers that wait and report have two connections each; many systems allow 1024 files at first."""
+    """Allow more open files: a thousand agents have two connections each, and many systems start at 1024."""
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

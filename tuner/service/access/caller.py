@@ -1,4 +1,4 @@
-"""A secret in; whose it is and what they may do, remembered for a second, out."""
+"""Find the caller of a secret; a finding is remembered for a second."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A request in; the application's answer in an envelope that holds for all of them, or an early refusal, out.
+"""Wrap the application: refuse requests early, bound their bodies, add security headers, log them.
 
-What is refused before the application sees it: a Host that is none of ours (a page of another site whose name was made
-to point here, "DNS rebinding"), a body that is too large or too slow. A body is read whole before it is passed on, for
+Refused before the application sees it: a Host that is none of ours (a page of another site whose name was made to point
+here, "DNS rebinding"), a body that is too large or too slow. A body is read whole before it is passed on, because
 nothing here works on part of one, and its true length is known then, whatever its headers say.
 """
 

@@ -1,8 +1,8 @@
-"""A request in; its caller, if the token has the scopes that the route needs, or a refusal out.
+"""Authorize requests: the caller, if its token has the scopes that the route needs, or a refusal.
 
 401: no token, or a wrong, revoked or expired one. 403: a token without the scope. 429: a token over its rate, or an
-address that brought too many wrong ones. A right token is let in even from such an address: secrets cannot be guessed,
-so what the limit spares is work, and one mistaken scaler must not shut out its whole cluster.
+address that sent too many wrong ones. A right token passes even from such an address: secrets cannot be guessed, so the
+limit spares work only, and one mistaken agent must not shut out its whole cluster.
 """
 
 from __future__ import annotations
@@ -11,15 +11,16 @@ import logging
 import math
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
-from fastapi import BackgroundTasks, Depends, HTTPException, Request
+from fastapi import BackgroundTasks, Depends, FastAPI, HTTPException, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from tuner.service.access.caller import Caller, Callers, read_bearer
-from tuner.service.access.limits import Buckets, Limits, group_address
+from tuner.service.access.limits import Buckets, RateLimits, group_address
 from tuner.service.access.logs import say
 from tuner.service.access.scopes import SCOPES
+from tuner.store.connection import Store
 
 LOGGER = logging.getLogger(__name__)
 HOW = "send a token as `Authorization: Bearer ts_...`; `tuner token make` makes one"
@@ -28,25 +29,25 @@ BEARER = HTTPBearer(auto_error=False, scheme_name="token", description="A token 
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """What one process remembers of those who call."""
+    """What one process knows of those who call; `clock` dates tokens."""
 
+    store: Store
+    clock: Callable[[], float]
     callers: Callers
     rates: Buckets
     failures: Buckets
 
 
-def make_gate(app: Any, limits: Limits) -> Gate:
-    """Kept with the application, whose store it asks."""
+def make_gate(app: FastAPI, store: Store, clock: Callable[[], float], limits: RateLimits) -> None:
+    """Put a gate into the application's state."""
     rates = Buckets(limits.rate, max(1.0, limits.burst))
     failures = Buckets(limits.failures, max(1.0, limits.failures_at_once))
-    app.state.gate = Gate(Callers(app.state.store), rates, failures)
-    return app.state.gate
+    app.state.gate = Gate(store, clock, Callers(store), rates, failures)
 
 
 def gate_of(request: Request) -> Gate:
-    """With the usual limits where `make_gate` was not called before the first request."""
-    gate: Gate | None = getattr(request.app.state, "gate", None)
-    return make_gate(request.app, Limits()) if gate is None else gate
+    gate: Gate = request.app.state.gate
+    return gate
 
 
 def require(*scopes: str) -> Callable[..., Awaitable[Caller]]:
@@ -74,7 +75,8 @@ def require(*scopes: str) -> Callable[..., Awaitable[Caller]]:
 
 
 async def identify(request: Request, secret: str, page: bool) -> Caller | None:
-    return await gate_of(request).callers.find(secret, request.app.state.clock(), page)
+    gate = gate_of(request)
+    return await gate.callers.find(secret, gate.clock(), page)
 
 
 def admit(request: Request, caller: Caller, scopes: tuple[str, ...], background: BackgroundTasks) -> Caller:
@@ -87,7 +89,7 @@ def admit(request: Request, caller: Caller, scopes: tuple[str, ...], background:
     if missing:
         raise HTTPException(403, f"the token {caller.name!r} has not the scope {missing[0]!r} that this needs")
     if gate.callers.is_due(caller):
-        background.add_task(gate.callers.note, caller, request.app.state.clock())
+        background.add_task(gate.callers.note, caller, gate.clock())
     return caller
 
 

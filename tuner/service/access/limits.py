@@ -1,4 +1,4 @@
-"""How much each may ask in; how long one who asked too much has to wait out."""
+"""Rate limits by token buckets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MOST = 10_000  # keys kept at a time
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RateLimits:
     """A thousand scalers that share a token ask 130 times a second, and some thousands of times as they come back."""
 
     rate: float = 500.0  # requests a second of one token

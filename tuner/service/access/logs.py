@@ -1,4 +1,4 @@
-"""Events in; a line of JSON each for programs, or a line to read on a terminal, without any secret, out."""
+"""Format log events as JSON lines or for a terminal, without any secret."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of scopes in; what they allow, and the text that the database keeps, out."""
+"""Scopes of tokens, and the text that the database stores of them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""A token that a person typed in; a session in a cookie that forged requests cannot ride out.
+"""Sessions of the page: a cookie opened with a token, safe from forged requests.
 
 The cookie is sent by no other site (SameSite=Strict) and read by no script (HttpOnly). A request that changes something
-must besides say itself that it comes from our own page (Origin, Sec-Fetch-Site), and carry a text that only our page
-could have got (derived from the session's secret). Forms are read here, for FastAPI needs another package for them.
+must also say that it comes from our own page (Origin, Sec-Fetch-Site), and carry a text that only our page could have
+got (derived from the session's secret). Forms are read here, because FastAPI needs another package for them.
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ def send_to_login(request: Request) -> NoReturn:
 async def log_in(request: Request, secret: str) -> str | None:
     """What to put in the cookie, if the typed token is live; None if not, and 429 once too many were wrong."""
     check_origin(request)
-    opened = await run_in_threadpool(open_session, request.app.state.store, secret, request.app.state.clock())
+    gate = gate_of(request)
+    opened = await run_in_threadpool(open_session, gate.store, secret, gate.clock())
     if opened is None:
         count_failure(request, secret)
     return opened
@@ -101,8 +102,9 @@ async def log_out(request: Request) -> None:
     """The session of the request's cookie is refused from now on, here at once and elsewhere within a second."""
     secret = read_cookie(request)
     if secret is not None and SECRET.fullmatch(secret):
-        await run_in_threadpool(close_session, request.app.state.store, secret, request.app.state.clock())
-        gate_of(request).callers.forget(secret)
+        gate = gate_of(request)
+        await run_in_threadpool(close_session, gate.store, secret, gate.clock())
+        gate.callers.forget(secret)
 
 
 def close_session(store: Store, secret: str, now: float) -> None:

@@ -1,6 +1,6 @@
-"""A name and scopes in; a token, and the secret that is shown once and kept nowhere, out.
+"""Make and check tokens; the secret is shown once and stored nowhere.
 
-A secret has 256 random bits, so one round of SHA-256 is enough to keep it by: there is nothing to guess.
+A secret has 256 random bits, so one round of SHA-256 is enough to store it by: there is nothing to guess.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The JSON of a request in; its fields, each of its type and within its limits, out."""
+"""Bodies of requests: their fields with types and limits, checked by pydantic."""
 
 from __future__ import annotations
 

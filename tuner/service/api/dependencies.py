@@ -1,10 +1,9 @@
-"""A request in; what its route works with out: the store, the board, the intake, a checked body, the caller."""
+"""What routes share: services, callers, parsed bodies, answers, filters and pages of lists."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -17,11 +16,10 @@ from tuner.service.access.caller import Caller
 from tuner.service.access.gate import require
 from tuner.service.api.bodies import LARGEST_WHOLE, LATEST, LONGEST_NAME, LONGEST_TEXT, Body, check_name
 from tuner.service.api.problems import MEDIA, Unsupported, explain_invalid
-from tuner.service.exchange.intake import Intake
-from tuner.service.exchange.order_board import Board, look
-from tuner.service.exchange.service_settings import Settings
+from tuner.service.exchange.order_board import poll
+from tuner.service.exchange.services import Services, services_of
 from tuner.service.exchange.wire_documents import check_text, read_document, to_bytes
-from tuner.store.connection import Session, Store
+from tuner.store.connection import Session
 
 T = TypeVar("T")
 BodyT = TypeVar("BodyT", bound=Body)
@@ -30,22 +28,11 @@ SMALL = 65_536  # bytes of a body that is read at once; a larger one would hold 
 FURTHEST = 100_000  # of an offset; who wants more narrows the question
 
 
-@dataclass(frozen=True, slots=True)
-class Services:
-    """What one process has of each."""
-
-    store: Store
-    settings: Settings
-    board: Board
-    intake: Intake
+async def give_services(request: Request) -> Services:  # not in a thread, for which FastAPI would wait each time
+    return services_of(request)
 
 
-async def services_of(request: Request) -> Services:  # not in a thread, for which FastAPI would wait each time
-    found: Services = request.app.state.services
-    return found
-
-
-Given = Annotated[Services, Depends(services_of)]
+Given = Annotated[Services, Depends(give_services)]
 App = Annotated[str, Path(min_length=1, max_length=LONGEST_NAME), AfterValidator(check_name)]
 RowId = Annotated[int, Path(ge=1, le=LARGEST_WHOLE)]
 Reporting = Annotated[Caller, Depends(require("report"))]
@@ -114,7 +101,7 @@ async def change(given: Services, work: Callable[[Session, float], T]) -> T:
 
     made = await run_in_threadpool(write)
     with suppress(Retry):  # it is committed all the same, and will be found in the next look
-        await look(given.board)
+        await poll(given.board)
     return made
 
 

@@ -1,4 +1,4 @@
-"""The routes of the service in; the OpenAPI document that describes them out."""
+"""The OpenAPI document of the service's routes."""
 
 from __future__ import annotations
 

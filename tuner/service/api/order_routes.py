@@ -1,4 +1,4 @@
-"""A scaler that knows its orders up to a revision in; newer ones, as soon as there are some, out."""
+"""Route of orders: agents fetch theirs, or wait for new ones (long poll)."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Query, Response
 
 from tuner.service.api.bodies import LONGEST_NAME, check_name
-from tuner.service.api.dependencies import JSON, App, Given, Reporting, Services, gives
+from tuner.service.api.dependencies import JSON, App, Given, Reporting, gives
 from tuner.service.api.problems import problem
-from tuner.service.exchange.intake import Report, note
+from tuner.service.exchange.intake import Report, submit_unanswered
 from tuner.service.exchange.order_board import Notice, wait_for_orders
+from tuner.service.exchange.services import Services
 from tuner.store.records import Scaler
 
 router = APIRouter(tags=["scalers"])
@@ -73,4 +74,4 @@ def note_scaler(given: Services, app: str, named: str) -> None:
     operator, _, instance = named.partition("/")
     if named.count("/") == 1 and is_name(operator) and is_name(instance):
         now = given.settings.clock()
-        note(given.intake, Report(Scaler(app, operator, instance, now, now), acknowledges=True))
+        submit_unanswered(given.intake, Report(Scaler(app, operator, instance, now, now), acknowledges=True))

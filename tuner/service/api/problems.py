@@ -1,4 +1,4 @@
-"""Whatever went wrong in; an answer as application/problem+json with one clear sentence, and no insides, out."""
+"""Answer every fault as application/problem+json with one clear sentence and no internals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A person's word on which objective the scalers are to pursue in; the objective as it stands then out."""
+"""Routes of objectives: propose, push to a stage, roll back."""
 
 from __future__ import annotations
 

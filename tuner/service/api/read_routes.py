@@ -1,4 +1,4 @@
-"""What one wants to know of an application in; the page of records that says it out."""
+"""Routes that list what an application's agents, daemons and people did."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a scaler saw and did in; that it is committed, and the newest orders' revision, out."""
+"""Routes of reports: agents send samples and decisions, and acknowledge orders."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from fastapi import APIRouter, Depends, Response
 
 from scaler.model.sample import Sample
 from tuner.service.api.bodies import AcknowledgementBody, DecisionBody, ReportBody
-from tuner.service.api.dependencies import JSON, App, Given, Reporting, Services, gives, read_as, takes
-from tuner.service.exchange.intake import Report, take_in
+from tuner.service.api.dependencies import JSON, App, Given, Reporting, gives, read_as, takes
+from tuner.service.exchange.intake import Report, submit
 from tuner.service.exchange.order_board import revision_of
+from tuner.service.exchange.services import Services
 from tuner.store.records import DecisionRecord, Scaler
 
 router = APIRouter(tags=["scalers"])
@@ -34,7 +35,7 @@ async def report(
     scaler = Scaler(app, body.operator, body.instance, now, now, body.revision, detail=body.detail)
     samples = [make_sample(app, body.operator, sample) for sample in body.samples]
     decisions = [make_decision(app, body.operator, decision) for decision in body.decisions]
-    await take_in(given.intake, Report(scaler, samples, decisions))
+    await submit(given.intake, Report(scaler, samples, decisions))
     return tell({"received": {"samples": len(samples), "decisions": len(decisions)}}, given, app)
 
 
@@ -50,7 +51,7 @@ async def acknowledge(
     """Say that a scaler acts under certain orders now."""
     now = given.settings.clock()
     scaler = Scaler(app, body.operator, body.instance, now, now, body.revision, acknowledged=now)
-    await take_in(given.intake, Report(scaler, acknowledges=True))
+    await submit(given.intake, Report(scaler, acknowledges=True))
     return tell({}, given, app)
 
 

@@ -1,8 +1,8 @@
-"""Reports of many scalers in; each answered when it is committed, many of them in one transaction, out.
+"""Write reports of many agents; each is answered when it is committed, many of them in one transaction.
 
-A commit costs the same for one report as for a hundred, so one thread writes all that have queued up while the last
-transaction was under way. Where the database refuses a batch because of one of them, each is tried on its own, so
-that nobody pays for what another one sent.
+A commit costs the same for one report as for a hundred, so one thread writes all that queued up during the last
+transaction. Where the database refuses a batch because of one report, the batch is halved until that one stands alone,
+so that nobody pays for another's report.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CLOSED = "the service is shutting down; send this again in a moment"
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What one scaler says at once; an acknowledgement leaves what was known of the scaler's detail alone."""
+    """One agent's report; an acknowledgement leaves the stored detail of the agent alone."""
 
     scaler: Scaler
     samples: Sequence[Sample] = ()
@@ -40,7 +40,7 @@ class Report:
 
 @dataclass(slots=True)
 class Intake:
-    """Who waits for which report to be written."""
+    """Queue of reports to write, with the answers that wait for them."""
 
     store: Store
     largest_batch: int
@@ -51,15 +51,13 @@ class Intake:
     writer: threading.Thread | None = None
 
 
-def open_intake(store: Store, largest_batch: int, largest_queue: int) -> Intake:
-    intake = Intake(store, largest_batch, largest_queue)
+def start_intake(intake: Intake) -> None:
     intake.writer = threading.Thread(target=write_all, args=(intake,), name="intake", daemon=True)
     intake.writer.start()
-    return intake
 
 
 def close_intake(intake: Intake) -> None:
-    """Write what has been taken in, then stop."""
+    """Write the queue, then stop."""
     with intake.arrival:
         intake.closed = True
         intake.arrival.notify()
@@ -67,8 +65,8 @@ def close_intake(intake: Intake) -> None:
         intake.writer.join()
 
 
-async def take_in(intake: Intake, report: Report) -> None:
-    """Return when the report is committed; raise what kept it from it."""
+async def submit(intake: Intake, report: Report) -> None:
+    """Return when the report is committed; raise the fault that prevented it."""
     answer: Answer = asyncio.get_running_loop().create_future()
     with intake.arrival:
         if intake.closed or len(intake.waiting) >= intake.largest_queue:
@@ -78,8 +76,8 @@ async def take_in(intake: Intake, report: Report) -> None:
     await answer
 
 
-def note(intake: Intake, report: Report) -> None:
-    """Take it in and let nobody wait for it; a full queue has no place for it."""
+def submit_unanswered(intake: Intake, report: Report) -> None:
+    """Queue a report without an answer; it is dropped while the queue is half full."""
     with intake.arrival:
         if not intake.closed and len(intake.waiting) < intake.largest_queue // 2:
             intake.waiting.append((report, None))
@@ -87,7 +85,7 @@ def note(intake: Intake, report: Report) -> None:
 
 
 def write_all(intake: Intake) -> None:
-    """What the writer's thread does: a transaction for all that wait, again and again."""
+    """Write all queued reports in one transaction, again and again; the writer thread's function."""
     while True:
         with intake.arrival:
             while not intake.waiting and not intake.closed:
@@ -106,12 +104,12 @@ def answer_all(outcomes: Iterable[tuple[Answer, Exception | None]]) -> None:
         by_loop.setdefault(answer.get_loop(), []).append((answer, outcome))
     for loop, answers in by_loop.items():
         try:
-            loop.call_soon_threadsafe(settle, answers)
+            loop.call_soon_threadsafe(resolve_answers, answers)
         except RuntimeError:  # the loop is closed, and nobody waits any more
-            log.warning("%d reports were written, and nobody was there to be told", len(answers))
+            log.warning("%d reports were written, and nobody waited for an answer", len(answers))
 
 
-def settle(answers: Iterable[tuple[Answer, Exception | None]]) -> None:
+def resolve_answers(answers: Iterable[tuple[Answer, Exception | None]]) -> None:
     for answer, outcome in answers:
         if answer.done():  # its client went away
             continue
@@ -122,7 +120,7 @@ def settle(answers: Iterable[tuple[Answer, Exception | None]]) -> None:
 
 
 def write_batch(store: Store, reports: Sequence[Report]) -> list[Exception | None]:
-    """What came of each: None where it is committed."""
+    """The fault of each report: None where it is committed."""
     try:
         store.write(lambda session: save_reports(session, reports))
         return [None] * len(reports)
@@ -138,7 +136,7 @@ def write_batch(store: Store, reports: Sequence[Report]) -> list[Exception | Non
 
 
 def save_reports(session: Session, reports: Sequence[Report]) -> None:
-    """All of them, in the order of their keys, so that two services at one database do not wait crosswise."""
+    """Save reports in the order of their keys, so that two services at one database do not deadlock."""
     samples = [sample for report in reports for sample in report.samples]
     decisions = [decision for report in reports for decision in report.decisions]
     save_samples(session, sorted(samples, key=lambda s: (s.application, s.operator, s.start, s.end, s.node_type or "")))
@@ -149,7 +147,7 @@ def save_reports(session: Session, reports: Sequence[Report]) -> None:
 
 
 def join_scalers(reports: Iterable[Report]) -> tuple[list[Scaler], list[Scaler]]:
-    """One row for each scaler: of those that report, and of those that only acknowledge."""
+    """One row for each agent: of those that report, and of those that only acknowledge."""
     known: dict[tuple[str, str, str], tuple[Scaler, bool]] = {}
     for report in reports:
         scaler = report.scaler
@@ -160,7 +158,7 @@ def join_scalers(reports: Iterable[Report]) -> tuple[list[Scaler], list[Scaler]]
 
 
 def join(before: Scaler, only: bool, report: Report) -> tuple[Scaler, bool]:
-    """What is known of a scaler after one more report."""
+    """Merge one more report into an agent's row."""
     now = report.scaler
     joined = replace(
         now,

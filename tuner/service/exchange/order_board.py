@@ -1,7 +1,7 @@
-"""Orders as they are issued, here or by another process, in; every waiting scaler told, out.
+"""Wake agents that wait for orders as soon as new ones are issued, by this process or another.
 
-A waiter is a future on the event loop, no thread. The bytes of a document are made once for each revision, whoever asks
-for them; where many wait, they are told in small groups, so that reports get their turn in between.
+A waiter is a future on the event loop, no thread. The bytes of a document are made once for each revision. Many waiters
+are woken in small groups, so that reports get their turn in between.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from tuner.store.orders import list_revisions, load_orders
 from tuner.store.records import OrdersRecord
 
 log = logging.getLogger(__name__)
-HURRY_S = 1.5  # after which the rest is told whatever else there is to do
-WORTH_PACKING = 1_400  # bytes; less goes out in one packet anyway
+MAX_WAKE_S = 1.5  # after which all others are woken whatever else there is to do
+MIN_PACKED = 1_400  # bytes; less goes out in one packet anyway
 
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Orders as they go over the wire."""
+    """Orders as bytes for the wire."""
 
     revision: int
     etag: str
@@ -41,34 +41,34 @@ class Board:
 
     store: Store
     settings: Settings
-    revisions: Mapping[str, int] | None = None  # None: not looked yet
+    revisions: Mapping[str, int] | None = None  # None: not polled yet
     notices: dict[str, Notice] = field(default_factory=dict)
     waiting: dict[str, set[asyncio.Future[None]]] = field(default_factory=dict)
     making: dict[str, asyncio.Future[Notice | None]] = field(default_factory=dict)
-    looking: asyncio.Lock = field(default_factory=asyncio.Lock)
-    telling: set[asyncio.Task[None]] = field(default_factory=set)
+    polling: asyncio.Lock = field(default_factory=asyncio.Lock)
+    waking: set[asyncio.Task[None]] = field(default_factory=set)
     closed: bool = False
 
 
 async def watch_orders(board: Board) -> None:
-    """Look for what other processes issued, until cancelled; a database that is away is asked again."""
+    """Poll for orders that other processes issued, until cancelled; an unreachable database is polled again."""
     away = False
     while True:
         try:
-            await look(board)
+            await poll(board)
             away = False
         except Retry as error:
             if not away:
-                log.warning("orders cannot be looked for: %s", error)
+                log.warning("orders cannot be polled: %s", error)
             away = True
         except Exception:
-            log.exception("orders cannot be looked for")
+            log.exception("orders cannot be polled")
         await asyncio.sleep(board.settings.poll_s)
 
 
-async def look(board: Board) -> None:
-    """See which orders are new, and tell those who wait for them; after a change of one's own: at once."""
-    async with board.looking:
+async def poll(board: Board) -> None:
+    """Poll for new orders and wake their waiters; called at once after a change of this process."""
+    async with board.polling:
         found = await asyncio.to_thread(list_newest, board.store)
         before = board.revisions or {}
         board.revisions = found
@@ -78,9 +78,9 @@ async def look(board: Board) -> None:
             board.notices.pop(app, None)
     told = [app for app in changed if app in board.waiting]
     if told:
-        telling = asyncio.create_task(tell_waiters(board, told))
-        board.telling.add(telling)
-        telling.add_done_callback(board.telling.discard)
+        waking = asyncio.create_task(wake_waiters(board, told))
+        board.waking.add(waking)
+        waking.add_done_callback(board.waking.discard)
 
 
 def list_newest(store: Store) -> dict[str, int]:
@@ -88,18 +88,18 @@ def list_newest(store: Store) -> dict[str, int]:
         return list_revisions(session)
 
 
-async def tell_waiters(board: Board, apps: Sequence[str]) -> None:
-    # Made before anybody wakes; who wakes to find that it could not be made asks for it and is told why.
+async def wake_waiters(board: Board, apps: Sequence[str]) -> None:
+    # made before anybody wakes; a waiter that finds none asks for it and gets the fault
     await asyncio.gather(*(notice_of(board, app) for app in apps), return_exceptions=True)
     waiters = [waiter for app in apps for waiter in board.waiting.pop(app, ())]
     clock, size, pause = asyncio.get_running_loop().time, board.settings.wake_at_once, board.settings.wake_pause_s
-    hurry = clock() + HURRY_S
+    latest = clock() + MAX_WAKE_S
     for start in range(0, len(waiters), size):
         wake(waiters[start : start + size])
         began = clock()
         await asyncio.sleep(pause)
         late = clock() - began - pause  # the loop had that much else to do
-        await asyncio.sleep(max(0.0, min(late, hurry - clock())))
+        await asyncio.sleep(max(0.0, min(late, latest - clock())))
 
 
 def wake(waiters: Iterable[asyncio.Future[None]]) -> None:
@@ -109,7 +109,7 @@ def wake(waiters: Iterable[asyncio.Future[None]]) -> None:
 
 
 def close_board(board: Board) -> None:
-    """Let everybody go, so that the service can stop; they will ask again, and find it started anew."""
+    """Wake everybody, so that the service can stop; agents ask again and find it restarted."""
     board.closed = True
     for waiters in board.waiting.values():
         wake(waiters)
@@ -117,7 +117,7 @@ def close_board(board: Board) -> None:
 
 
 async def wait_for_orders(board: Board, app: str, known: Container[str], seconds: float) -> Notice | None:
-    """The orders when they are none of those known; those known when that takes too long; None where none are."""
+    """Orders other than the known ones; the known ones after `seconds`; None where there are none."""
     until = asyncio.get_running_loop().time() + seconds
     while True:
         notice = await notice_of(board, app)
@@ -147,14 +147,14 @@ async def wait_for_change(board: Board, app: str, seconds: float) -> None:
 
 
 def revision_of(board: Board, app: str) -> int | None:
-    """The newest that is known of."""
+    """The newest known revision."""
     return None if board.revisions is None else board.revisions.get(app)
 
 
 async def notice_of(board: Board, app: str) -> Notice | None:
-    """The newest orders, from memory where they are there."""
+    """The newest orders, cached by revision."""
     if board.revisions is None:
-        await look(board)
+        await poll(board)
     revision = revision_of(board, app)
     if revision is None:
         return None
@@ -184,5 +184,5 @@ def load_notice(store: Store, app: str) -> Notice | None:
 
 def write_notice(orders: OrdersRecord) -> Notice:
     body = to_bytes(write_orders(orders))
-    packed = gzip.compress(body, 6, mtime=0) if len(body) > WORTH_PACKING else None
+    packed = gzip.compress(body, 6, mtime=0) if len(body) > MIN_PACKED else None
     return Notice(orders.revision, f'"{orders.revision}"', body, packed)

@@ -1,4 +1,4 @@
-"""How the service is to behave, made once at its edge; nothing deeper reads flags, files or the environment."""
+"""Settings of the service, made once at its edge; nothing deeper reads flags, files or the environment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bytes from the wire in, a document that can be trusted to be plain, or one sentence, out; records in, JSON out.
+"""Parse JSON bodies to plain documents within limits; write records as JSON, and their JSON Schema.
 
 JSON has no infinity: such numbers travel as texts (`scaler.model.wire`).
 """

@@ -13,7 +13,8 @@ from scaler.model.decision import KINDS
 from scaler.model.errors import BadInput, Retry
 from tuner.service.access.session import PageSession, read_form, require_page
 from tuner.service.api.problems import find_status
-from tuner.service.exchange.order_board import look
+from tuner.service.exchange.order_board import poll
+from tuner.service.exchange.services import services_of
 from tuner.service.page import actions, login_page
 from tuner.service.page.application_page import gather_view, read_before
 from tuner.service.page.decision_page import read_filters
@@ -38,7 +39,7 @@ Values = Mapping[str, Any]
 def show_overview(request: Request, session: Reader) -> Response:
     def gather(now: float) -> Values:
         after = read_text(request, "after")
-        with request.app.state.store.read() as database:
+        with services_of(request).store.read() as database:
             return {"all": gather_overview(database, now, after), "after": after}
 
     return answer(request, session, "overview.html", gather)
@@ -58,7 +59,7 @@ def show_application(request: Request, app: str, session: Reader) -> Response:
         window, filters = read_window(query, now), read_filters(query, query.getlist("kind"))
         before = read_before(query.get("before", ""))
         check_text(app), check_text(filters.operator)
-        with request.app.state.store.read() as database:
+        with services_of(request).store.read() as database:
             view = gather_view(database, app, now, window, filters, before)
         return {"view": view, "app": app, "kinds": KINDS}
 
@@ -69,7 +70,7 @@ def show_application(request: Request, app: str, session: Reader) -> Response:
 def show_objective(request: Request, version: str, session: Reader) -> Response:
     def gather(now: float) -> Values:
         app = read_text(request, "app")
-        with request.app.state.store.read() as database:
+        with services_of(request).store.read() as database:
             return {"view": gather_objective(database, app, read_id(version, "objective")), "app": app}
 
     return answer(request, session, "objective.html", gather)
@@ -79,7 +80,7 @@ def show_objective(request: Request, version: str, session: Reader) -> Response:
 def show_run(request: Request, run: str, session: Reader) -> Response:
     def gather(now: float) -> Values:
         order = read_order(request.query_params)
-        with request.app.state.store.read() as database:
+        with services_of(request).store.read() as database:
             return {"view": gather_run(database, read_id(run, "tuning run"), order)}
 
     return answer(request, session, "run.html", gather)
@@ -88,7 +89,7 @@ def show_run(request: Request, run: str, session: Reader) -> Response:
 @router.get("/trials/{trial}")
 def show_trial(request: Request, trial: str, session: Reader) -> Response:
     def gather(now: float) -> Values:
-        with request.app.state.store.read() as database:
+        with services_of(request).store.read() as database:
             return {"view": gather_trial(database, read_id(trial, "trial"))}
 
     return answer(request, session, "trial.html", gather)
@@ -99,7 +100,7 @@ def show_explanation(request: Request, session: Reader) -> Response:
     def gather(now: float) -> Values:
         app, operator = read_text(request, "app"), read_text(request, "operator")
         at = read_seconds(request.query_params.get("at", ""))
-        with request.app.state.store.read() as database:
+        with services_of(request).store.read() as database:
             return {"view": gather_explanation(database, app, at, operator, now), "app": app}
 
     return answer(request, session, "explain.html", gather)
@@ -116,14 +117,14 @@ def act_on(what: str) -> Callable[..., Any]:
         def work(database: Any) -> None:
             for text in form.values():
                 check_text(text)
-            act(database, actions.read_app(form), form, session.caller.name, request.app.state.clock())
+            act(database, actions.read_app(form), form, session.caller.name, services_of(request).settings.clock())
 
         try:
-            await run_in_threadpool(request.app.state.store.write, work)
+            await run_in_threadpool(services_of(request).store.write, work)
         except (BadInput, Retry) as error:
             return refuse(session, error, find_status(error, 400), form.get("app", ""))
         with suppress(Retry):  # who waits for orders is told at once, or finds them in the next look
-            await look(request.app.state.services.board)
+            await poll(services_of(request).board)
         return go_to(link_application(form["app"], part=part))
 
     return take
@@ -157,7 +158,7 @@ def send_asset(name: str) -> Response:
 
 
 def answer(request: Request, session: PageSession, template: str, gather: Callable[[float], Values]) -> Response:
-    now: float = request.app.state.clock()
+    now: float = services_of(request).settings.clock()
     try:
         values = gather(now)
     except (BadInput, Retry) as error:

@@ -265,8 +265,8 @@ def test_a_shell_completes_commands_and_the_names_of_applications(place: Path) -
         succeed("app", "add", name, write(place, DEMO))
     assert sorted(complete(incomplete="tri")) == ["trial", "trials"]
     assert complete("app", "show") == ["clicks", "shapes", "shop"]
-    assert complete("trials", "--sort", "cost", incomplete="sh") == ["shapes", "shop"]
-    assert complete("trials", "--sort", incomplete="c") == ["cost"]
+    assert complete("trials", "--sort", "price", incomplete="sh") == ["shapes", "shop"]
+    assert complete("trials", "--sort", incomplete="p") == ["price"]
     assert complete("app", "add", incomplete="cl") == ["clicks"]
 
 

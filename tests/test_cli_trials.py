@@ -35,11 +35,10 @@ DOCUMENT: dict[str, Any] = {
     "policy": {"names": ["static", "threshold-c"], "options": {"threshold": 0.6}},
 }
 FIGURES: dict[str, Any] = {
-    "cost": 9.5,
+    "price": 9.5,
     "violations": 0.03,
     "reconfigurations": 0.02,
-    "resources": 9.5,
-    "cost_error": 0.25,
+    "price_error": 0.25,
     "violations_error": 0.001,
     "feasible": True,
     "slack": 0.4,
@@ -51,7 +50,7 @@ FIGURES: dict[str, Any] = {
 def make_trial(run: TuningRun, i: int) -> Trial:
     """Every fifth one fails, every fifth is given up; the third is a verification. The first is the dearest."""
     state = {3: "failed", 4: "pruned"}.get(i % 5, "complete")
-    given = {} if state == "failed" else {**FIGURES, "cost": 20.0 - i, "feasible": i % 2 == 0}
+    given = {} if state == "failed" else {**FIGURES, "price": 20.0 - i, "feasible": i % 2 == 0}
     detail = {
         "purpose": "verify" if i == 2 else "search",
         "of": 0 if i == 2 else None,
@@ -102,7 +101,7 @@ def test_trials_are_a_table_that_lines_up(db: Path) -> None:
     head, rule, *rows = result.stdout.splitlines()
     assert len(rows) == 8
     assert {len(row) for row in rows} == {len(head), len(rule)}
-    for name in ("number", "cost/h", "violations %", "reconfigurations %", "seconds"):
+    for name in ("number", "price/h", "violations %", "reconfigurations %", "seconds"):
         end = head.index(name) + len(name)
         assert all(row[end - 1] != " " and row[end] == " " for row in rows)
     said = [" ".join(row.split()) for row in rows]
@@ -116,18 +115,18 @@ def test_trials_can_be_chosen_and_sorted(db: Path) -> None:
     assert numbers("--limit", 3) == [10, 11, 12]
     assert numbers("--limit", 3, "--descending") == [12, 11, 10]
     assert numbers("--run", 2) == [11, 12]
-    assert numbers("--feasible", "--sort", "cost") == [7, 5, 3, 1, 11]
-    assert numbers("--infeasible", "--sort", "cost", "--descending", "--limit", 2) == [2, 12]
+    assert numbers("--feasible", "--sort", "price") == [7, 5, 3, 1, 11]
+    assert numbers("--infeasible", "--sort", "price", "--descending", "--limit", 2) == [2, 12]
     assert numbers("--state", "failed") == [4, 9]
     assert numbers("--run", 1, "--since", "2026-05-01T12:07", "--until", "2026-05-01T12:09") == [8, 9]
-    assert numbers("--sort", "cost", "--limit", 0)[-2:] == [4, 9]  # what has no cost comes last
+    assert numbers("--sort", "price", "--limit", 0)[-2:] == [4, 9]  # what has no cost comes last
 
 
 def test_csv_has_a_column_for_every_parameter(db: Path) -> None:
     rows = list(csv.DictReader(io.StringIO(succeed("trials", "shop", "--csv", "--limit", 0))))
     assert len(rows) == 12
     assert (rows[0]["share op2"], rows[0]["weight res"], rows[2]["purpose"]) == ("0.5", "0.375", "verify")
-    assert (rows[3]["cost"], rows[3]["failure"]) == ("", "no core left")
+    assert (rows[3]["price"], rows[3]["failure"]) == ("", "no core left")
     empty = succeed("trials", "clicks", "--csv")
     assert empty.startswith("id,")
     assert len(empty.splitlines()) == 1
@@ -142,9 +141,9 @@ def test_no_trials_are_told_from_no_application(db: Path) -> None:
     assert refuse("trials", "shop", "--run", 3) == "application 'shop' has no run 3; its runs are 2, 1"
     assert refuse("trials", "clicks", "--run", 1) == "application 'clicks' has no run 1; it was not tuned yet"
     assert refuse("trials", "shop", "--json", "--csv").startswith("--json and --csv both say how to print")
-    wrong = run("trials", "shop", "--sort", "coast")
+    wrong = run("trials", "shop", "--sort", "prise")
     assert wrong.exit_code == 2
-    assert all(word in wrong.stderr for word in ("--sort", "'coast'", "'cost'"))
+    assert all(word in wrong.stderr for word in ("--sort", "'prise'", "'price'"))
     assert refuse("trial", 99) == "there is no trial 99; `tuner trials APP` lists those that there are"
 
 
@@ -157,7 +156,7 @@ def test_a_trial_is_shown_in_full(db: Path) -> None:
     assert "complete, for verify of number 0, ended 2026-05-01 12:02:30 UTC after 0.31 s of work." in shown
     assert ["op2", "0.5000", "30"] in lines
     assert "weights: perf 0.5000, rcf 0.1250, res 0.3750" in shown
-    assert ["cost/h", "18.000", "0.250", "-"] in lines
+    assert ["price/h", "18.000", "0.250", "-"] in lines
     assert ["violations", "%", "3.000", "0.100", "5.000"] in lines
     assert ["reconfigurations", "%", "2.000", "-", "10.000"] in lines
     assert ["op2", "2.000", "0.250"] in lines
@@ -187,7 +186,7 @@ def test_a_trial_of_an_older_program_says_that_it_cannot_be_replayed(db: Path, t
     with closing(open_store(db)) as store, store.begin() as session:
         version = add_application(session, "old", DOCUMENT, START)
         run = start_run(session, TuningRun(version.id or 0, "gp", 7, 60, START), "me", START)
-        old = add_trial(session, run, Trial(run.id or 0, 0, {"x": [0.25]}, "complete", 7, 5.0, 6.0, cost=0.5), START)
+        old = add_trial(session, run, Trial(run.id or 0, 0, {"x": [0.25]}, "complete", 7, 5.0, 6.0, price=0.5), START)
     assert "Parameters: {'x': [0.25]}" in succeed("trial", old.id)
     assert "has no shares and weights to replay" in refuse("trial", old.id, "--toml", tmp_path / "trial.toml")
     assert not (tmp_path / "trial.toml").exists()

@@ -117,18 +117,18 @@ class Search:
         }
         note = {"engine": "naive"} if number == 0 else {}
         return Trial(
-            run_id=1, number=number, parameters=to_document(operators, p), seed=number, cost=cost,
+            run_id=1, number=number, parameters=to_document(operators, p), seed=number, price=cost,
             state="pruned" if not feasible and number % 7 == 3 else "complete", started=BEGAN, ended=BEGAN + 60.0,
-            violations=violations, reconfigurations=0.06, resources=cost, cost_error=0.1, feasible=feasible,
+            violations=violations, reconfigurations=0.06, price_error=0.1, feasible=feasible,
             slack=min(1.0 - violations / QOS.eta_v, 0.4), slots=20160,
             detail={"purpose": "search", "note": note, "replicas": replicas}, id=number + 1,
         )  # fmt: skip
 
     def propose(self, trials: list[Trial]) -> tuple[Trial, ObjectiveRecord]:
         """The cheapest feasible one, repeated on fresh seeds, and what it is recommended by."""
-        best = min((t for t in trials if t.feasible and t.number), key=lambda t: t.cost or math.inf)
+        best = min((t for t in trials if t.feasible and t.number), key=lambda t: t.price or math.inf)
         detail = {**best.detail, "purpose": "verify", "of": best.number}
-        again = replace(best, number=len(trials), id=len(trials) + 1, cost=7.9, detail=detail)
+        again = replace(best, number=len(trials), id=len(trials) + 1, price=7.9, detail=detail)
         operators = tuple(best.parameters["shares"])
         chosen = from_document(operators, best.parameters)
         evidence = {
@@ -214,7 +214,7 @@ def test_the_page_has_every_part_and_says_what_was_found(database: Path, tmp_pat
 
 def test_money_is_the_difference_to_equal_shares() -> None:
     tuning = Search().gather()
-    before = tuning.points[0].trial.cost
+    before = tuning.points[0].trial.price
     assert tuning.baseline is not None
     assert before is not None
     assert tuning.baseline.cost == before
@@ -303,13 +303,13 @@ def test_trials_that_all_failed_make_a_page() -> None:
         {"detail": {}},
         {"parameters": {}},
         {"parameters": {"shares": "none", "weights": {"perf": None}}},
-        {"violations": None, "reconfigurations": None, "slack": None, "cost_error": None, "feasible": None},
-        {"cost": 0.0, "cost_error": 0.0},
-        {"cost": math.inf},
-        {"cost": 5.0, "violations": 0.0, "reconfigurations": 0.0},
+        {"violations": None, "reconfigurations": None, "slack": None, "price_error": None, "feasible": None},
+        {"price": 0.0, "price_error": 0.0},
+        {"price": math.inf},
+        {"price": 5.0, "violations": 0.0, "reconfigurations": 0.0},
         {"detail": {"note": [], "replicas": {"parse": 3}, "of": "x", "purpose": "verify"}},
-        {"cost": 1e-6},
-        {"cost": 1e12},
+        {"price": 1e-6},
+        {"price": 1e12},
     ],
 )
 def test_odd_rows_leave_parts_out_and_nothing_fails(change: dict[str, Any]) -> None:
@@ -364,7 +364,7 @@ def test_nothing_is_better_in_both_than_the_front() -> None:
     assert len(front) > 1
     for point in points:
         for other in front:
-            worse = point.trial.cost < other.trial.cost and point.trial.violations < other.trial.violations  # type: ignore[operator]
+            worse = point.trial.price < other.trial.price and point.trial.violations < other.trial.violations  # type: ignore[operator]
             assert not worse
 
 

@@ -35,8 +35,8 @@ OPERATORS = 8
 def make_trial(run: TuningRun, i: int) -> Trial:
     shares = {f"operator {j}": 1.0 / OPERATORS for j in range(OPERATORS)}
     parameters = {"shares": shares, "weights": {"perf": 0.6, "rcf": 0.2, "res": 0.2}}
-    figures = {"cost": 10.0 + i % 997, "violations": 0.04, "reconfigurations": 0.02, "resources": 10.0}
-    errors = {"cost_error": 0.1, "violations_error": 0.001, "reconfigurations_error": 0.001, "resources_error": 0.1}
+    figures = {"price": 10.0 + i % 997, "violations": 0.04, "reconfigurations": 0.02}
+    errors = {"price_error": 0.1, "violations_error": 0.001, "reconfigurations_error": 0.001}
     ended = {"feasible": i % 3 == 0, "slack": 0.2, "slots": 50_000, "seconds": 0.3, "detail": {"purpose": "search"}}
     return Trial(run.id or 0, i, parameters, "complete", i, 1.7e9 + i, 1.7e9 + i + 1, **figures, **errors, **ended)  # type: ignore[arg-type]
 

@@ -86,7 +86,7 @@ def search(problem: Problem, ask: Engine, seed: int, budget: int, count: int = 1
 
 def find_regret(problem: Problem, history: list[EvaluationOutcome]) -> float:
     """How much dearer than the optimum the best trial is that meets both constraints; infinite where none does."""
-    met = [outcome.cost for outcome in history if meets(outcome, problem.problem.qos)]
+    met = [outcome.price for outcome in history if meets(outcome, problem.problem.qos)]
     return min(met, default=math.inf) - problem.cost
 
 

@@ -55,8 +55,8 @@ def test_the_shares_come_first_with_equal_weights_and_use_up_the_bound(problem: 
 def test_the_weights_come_next_with_the_best_shares(problem: SearchProblem) -> None:
     history = make_phase(0, "shares", 10.0)
     best = Parameters((0.2, 0.3, 0.4, 0.1, 0.4), Weights(1 / 3, 1 / 3, 1 / 3))
-    history[4] = replace(history[4], parameters=best, cost=9.0)
-    history[7] = replace(history[7], cost=1.0, violations=0.06)  # cheap, and breaks a constraint
+    history[4] = replace(history[4], parameters=best, price=9.0)
+    history[7] = replace(history[7], price=1.0, violations=0.06)  # cheap, and breaks a constraint
     for _ in range(5):
         (suggestion,) = find_engine("skopt")(problem, history, 1)
         assert suggestion.parameters.shares == best.shares

@@ -152,7 +152,7 @@ def test_failed_evaluations_do_not_stop_a_search(engine: str, problem: Problem) 
             outcome = evaluate(problem, suggestion)
             assert outcome.parameters not in [earlier.parameters for earlier in history]
             if i < 6 or i % 3 == 0:
-                outcome = replace(outcome, cost=math.nan, violations=math.nan, reconfigurations=math.nan)
+                outcome = replace(outcome, price=math.nan, violations=math.nan, reconfigurations=math.nan)
             history.append(outcome)
     assert len(history) == (LENGTH if engine != "naive" else 1)
 
@@ -161,7 +161,7 @@ def test_earlier_runs_are_taken_as_knowledge(engine: str, problem: Problem) -> N
     """They have no note, may have failed, and do not count as this run's."""
     seeds = sobol.suggest(problem.problem, [], 11, 24)
     aged = [replace(evaluate(problem, suggestion), note={}, age=1.0) for suggestion in seeds]
-    aged[3] = replace(aged[3], cost=math.nan, violations=math.nan, reconfigurations=math.nan)
+    aged[3] = replace(aged[3], price=math.nan, violations=math.nan, reconfigurations=math.nan)
     ask = find_engine(engine)
     history = list(aged)
     for _ in range(3):

@@ -45,7 +45,7 @@ def make_setting(slots: int = 6_400, policy: str = "ql-pds-plus", r_max: float =
 def make_outcome(
     cost: float, violations: float = 0.01, error: float = 0.0, parameters: Parameters = POINT
 ) -> EvaluationOutcome:
-    return EvaluationOutcome(parameters, cost, violations, 0.02, cost_error=error)
+    return EvaluationOutcome(parameters, cost, violations, 0.02, price_error=error)
 
 
 def make_proof(cost: float, violations: float = 0.01, held_out: float = 0.01, confidence: float = 0.99) -> Verification:
@@ -89,7 +89,7 @@ def test_the_luckiest_is_not_the_first_candidate() -> None:
     history[7] = make_outcome(6.0, 0.01, 4.0, points[7])
     history[3] = make_outcome(9.0, 0.01, 0.01, points[3])
     assert list_candidates(space, QUALITY, history)[0] == 3
-    certain = [*history[:7], replace(history[7], cost_error=0.01), *history[8:]]
+    certain = [*history[:7], replace(history[7], price_error=0.01), *history[8:]]
     assert list_candidates(space, QUALITY, certain)[0] == 7
 
 
@@ -143,7 +143,7 @@ def test_a_proof_is_a_replay_with_its_own_seeds() -> None:
     stated = apply_parameters(EvaluationSpec(setting, QUALITY), POINT)
     again = [simulate(stated, seed) for seed in (50, 51, 52, 53)]
     assert [run.seed for run in runs] == [50, 51, 52, 53]
-    assert proof.whole.cost == pytest.approx(np.mean([run.resources for run in again]))
+    assert proof.whole.price == pytest.approx(np.mean([run.resources for run in again]))
     assert proof.held_out == average(POINT, again, True, 1_600)
 
 
@@ -158,7 +158,7 @@ def test_slack_is_that_of_the_constraint_that_has_less() -> None:
     assert measure_slack(outcome, QUALITY) == pytest.approx(0.2)
     assert measure_slack(replace(outcome, reconfigurations=0.2), QUALITY) == pytest.approx(-1.0)
     assert not meets(replace(outcome, reconfigurations=0.2), QUALITY)
-    assert math.isnan(measure_slack(replace(outcome, cost=math.nan), QUALITY))
+    assert math.isnan(measure_slack(replace(outcome, price=math.nan), QUALITY))
 
 
 def test_what_no_deployment_can_keep_names_the_operator_and_the_rate() -> None:

@@ -64,7 +64,7 @@ class TestStages:
             and proof.detail["held_out"]["reconfigurations"] <= 0.1
         ]
         assert 1 < len(passing) < len(proofs)  # else nothing was chosen
-        best = min(passing, key=lambda proof: proof.cost or math.inf)
+        best = min(passing, key=lambda proof: proof.price or math.inf)
         objective, chosen = ended.objective, ended.trials[best.detail["of"]]
         assert objective is not None
         assert (objective.state, objective.trial_id) == ("proposed", chosen.id)
@@ -75,8 +75,9 @@ class TestStages:
         assert stated == chosen.parameters["weights"]
         evidence, baseline = objective.evidence, ended.trials[0]
         for name in ("cost", "violations", "reconfigurations"):
-            assert evidence[name] == getattr(best, name)
-            assert evidence["baseline"][name] == getattr(baseline, name)
+            figure = "price" if name == "cost" else name
+            assert evidence[name] == getattr(best, figure)
+            assert evidence["baseline"][name] == getattr(baseline, figure)
         assert evidence["held_out"] == best.detail["held_out"]
         assert evidence["held_out"]["slots"] == 600
         model = evidence["model"]
@@ -92,7 +93,7 @@ class TestStages:
             if trial.detail["purpose"] != "verify":
                 setting = replace(setting, trace=window(setting.trace, 0, 2400))
             cost, violations, moves = replay(setting, trial.detail["seeds"])
-            assert (trial.cost, trial.violations, trial.reconfigurations) == pytest.approx((cost, violations, moves))
+            assert (trial.price, trial.violations, trial.reconfigurations) == pytest.approx((cost, violations, moves))
         assert ended.objective is not None
         number = int(ended.objective.provenance.split()[1])
         proof = next(trial for trial in of(ended, "verify") if trial.detail["of"] == number)
@@ -105,7 +106,7 @@ class TestStages:
         ended = run(file, engine="random", budget=3, held_out=0.0)
         assert ended.trials[0].slots == 1000 * len(ended.trials[0].detail["seeds"])
         assert all(
-            proof.detail["held_out"]["cost"] == proof.cost and proof.detail["held_out"]["slots"] == 0
+            proof.detail["held_out"]["cost"] == proof.price and proof.detail["held_out"]["slots"] == 0
             for proof in of(ended, "verify")
         )
 
@@ -140,7 +141,7 @@ class TestNothingFeasible:
         assert moves <= 0.1
         assert longer.outcome is not None
         found = longer.outcome
-        assert (found.cost, found.violations, found.reconfigurations) == pytest.approx((cost, violations, moves))
+        assert (found.price, found.violations, found.reconfigurations) == pytest.approx((cost, violations, moves))
         assert try_longer(1.25)[1] > 0.05
         assert (replicas.outcome, faster.outcome) == (None, None)
         assert replicas.what.startswith("no more replicas")
@@ -159,8 +160,8 @@ class TestNothingFeasible:
         add(file)
         plan = read_brief_of(file)
         outcomes = [evaluate(plan.spec, Parameters((0.3, 0.4, 0.3), Weights(0.4, 0.4, 0.2))).outcome] * 3
-        dear, cheap = replace(outcomes[0], cost=9.0, violations=0.0), replace(outcomes[0], cost=7.0, violations=0.0)
-        broken = replace(outcomes[0], cost=1.0, violations=0.5)
+        dear, cheap = replace(outcomes[0], price=9.0, violations=0.0), replace(outcomes[0], price=7.0, violations=0.0)
+        broken = replace(outcomes[0], price=1.0, violations=0.5)
         assert find_least_infeasible([broken, dear, cheap], plan.spec.qos) == 2
 
 
@@ -172,7 +173,7 @@ def test_slack_of_a_trial_is_that_of_its_figures(file: Store) -> None:
         parameters = from_document(OPERATORS, trial.parameters)
         assert trial.violations is not None
         assert trial.reconfigurations is not None
-        assert trial.cost is not None
+        assert trial.price is not None
         outcome = evaluate(replace(plan.spec, seeds=(0,)), parameters).outcome
         known = replace(outcome, violations=trial.violations, reconfigurations=trial.reconfigurations)
         assert trial.slack == measure_slack(known, plan.spec.qos)

@@ -82,7 +82,7 @@ class TestFailures:
         for one, result in zip(parameters, evaluate_locally(spec, parameters, ceiling), strict=True):
             if one.weights.performance > 0.4 or one.shares[0] > 0.5:
                 nan = math.nan
-                nothing = replace(result.outcome, cost=nan, violations=nan, reconfigurations=nan, whole=False)
+                nothing = replace(result.outcome, price=nan, violations=nan, reconfigurations=nan, whole=False)
                 result = replace(result, outcome=nothing, failure="a replica was lost", seeds=(), slots=0, saved=0)
             yield result
 
@@ -93,7 +93,7 @@ class TestFailures:
         failed = [trial for trial in whole.trials if trial.state == "failed"]
         assert 0 < len(failed) < 8
         for trial in failed:
-            assert (trial.cost, trial.feasible, trial.failure) == (None, None, "a replica was lost")
+            assert (trial.price, trial.feasible, trial.failure) == (None, None, "a replica was lost")
         assert not {proof.detail["of"] for proof in of(whole, "verify")} & {trial.number for trial in failed}
         assert all_figures(parts.trials) == all_figures(whole.trials)
 
@@ -115,7 +115,7 @@ class TestFailures:
         def fail(spec: EvaluationSpec, parameters: Sequence[Parameters], ceiling: float) -> Iterator[Evaluation]:
             for result in evaluate_locally(spec, parameters, ceiling):
                 nan = math.nan
-                nothing = replace(result.outcome, cost=nan, violations=nan, reconfigurations=nan, whole=False)
+                nothing = replace(result.outcome, price=nan, violations=nan, reconfigurations=nan, whole=False)
                 yield replace(result, outcome=nothing, failure="no", seeds=(), slots=0, saved=0)
 
         held = start_tuning(file, APP, {}, TuneOptions(budget=6))

@@ -60,9 +60,9 @@ class TestShortLooks:
             if trial.state == "complete":
                 assert len(trial.detail["seeds"]) in (1, 2, 3)
                 if len(trial.detail["seeds"]) == 1:  # too dear, or out of bounds
-                    assert (trial.cost or 0.0) > best or (trial.slack or 0.0) < 0.0
+                    assert (trial.price or 0.0) > best or (trial.slack or 0.0) < 0.0
             if trial.feasible:
-                best = min(best, trial.cost or math.inf)
+                best = min(best, trial.price or math.inf)
 
     def test_what_was_given_up_broke_a_constraint_many_times_over(self, long_run: TuningResult) -> None:
         """In the second half of the look, when a policy that learns has had some time to."""

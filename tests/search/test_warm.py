@@ -96,8 +96,8 @@ class TestAges:
         add(file)
         ended = run(file, engine="random", budget=3)
         put(file, APP, change(describe(), "trace", low=80.0 * 1.3, high=900.0 * 1.3))
-        was = sorted(trial.cost or 0.0 for trial in ended.trials[1:4])
-        now = sorted(outcome.cost for outcome in earlier(file))
+        was = sorted(trial.price or 0.0 for trial in ended.trials[1:4])
+        now = sorted(outcome.price for outcome in earlier(file))
         assert now == pytest.approx([1.3 * cost for cost in was], rel=0.02)
 
     def test_what_is_too_far_tells_nothing(self, file: Store) -> None:
@@ -153,10 +153,10 @@ class TestWhichRuns:
         add(file)
         ended = run(file, engine="random", budget=40)
         searched = [trial for trial in ended.trials if trial.detail["purpose"] == "search"]
-        feasible = sorted(trial.cost or 0.0 for trial in searched if trial.feasible)
+        feasible = sorted(trial.price or 0.0 for trial in searched if trial.feasible)
         found = earlier(file)
         assert len(found) == EACH
-        costs = [outcome.cost for outcome in found]
+        costs = [outcome.price for outcome in found]
         assert costs[: EACH // 2] == feasible[: EACH // 2]
         assert any(outcome.violations > 0.05 for outcome in found)
 
@@ -244,4 +244,4 @@ def search_quadratic(store: Store, **wanted: Any) -> list[float]:
 
     ended = tune(store, APP, start_tuning(store, APP, {}, TuneOptions(**wanted)), spread=judge)
     searched = [trial for trial in ended.trials if trial.detail["purpose"] == "search"]
-    return [(trial.cost or math.inf) if trial.feasible else math.inf for trial in searched]
+    return [(trial.price or math.inf) if trial.feasible else math.inf for trial in searched]

@@ -32,7 +32,7 @@ PAGES = (
     *("/", "/applications/clicks", "/applications/clicks?last=30d&kind=BLOCKED&kind=HELD", "/applications/payments"),
     *("/applications/fraud%20scores?last=6h", "/objectives/2?app=payments", "/objectives/3?app=clicks", "/runs/1"),
     *(
-        "/runs/1?sort=cost&way=down&page=2",
+        "/runs/1?sort=price&way=down&page=2",
         "/trials/7",
         "/explain?app=clicks&operator=parse&at=1773325140",
         "/explain?app=payments",
@@ -169,14 +169,14 @@ def test_a_wrong_link_gets_one_sentence(site: Site, path: str, status: int, says
 
 
 def test_trials_are_sorted_and_paged_by_link(site: Site) -> None:
-    page = site.see("/runs/1?sort=cost&way=down")
+    page = site.see("/runs/1?sort=price&way=down")
     first = [int(link.rpartition("/")[2]) for link in page.links("/trials/")]
     assert len(first) == PAGE
     (onward,) = page.links("page=2")
     rest = [int(link.rpartition("/")[2]) for link in site.see(onward).links("/trials/")]
     assert len({*first, *rest}) == 61
     assert [attrs["aria-sort"] for attrs in page.all("th") if "aria-sort" in attrs] == ["descending"]
-    assert "/runs/1?sort=cost#trials" in page.links()  # the other way round
+    assert "/runs/1?sort=price#trials" in page.links()  # the other way round
     for head in ("The best so far", "Cost against violations", "All that was tried"):
         assert head in page.said
 

@@ -47,7 +47,7 @@ def write(address: str, run_id: str, owner: str, now: str) -> None:
     with store.read() as session:
         first = len(load_history(session, int(run_id)))
     for number in count(first):
-        trial = Trial(int(run_id), number, {"x": [0.5] * 40}, "complete", number, 1.0, 2.0, cost=float(number))
+        trial = Trial(int(run_id), number, {"x": [0.5] * 40}, "complete", number, 1.0, 2.0, price=float(number))
         with store.begin() as session:
             add_trial(session, run, trial, float(now))
         say(number)

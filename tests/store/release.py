@@ -73,7 +73,7 @@ def fill_measured(session: Session) -> None:
 
 def fill_tried(session: Session) -> None:
     run = start_run(session, TuningRun(2, "gp", 7, 60, 5.0, {"eta_v": 0.05}), "somebody", 5.0)
-    ended = Trial(run.id or 0, 0, {"x": [0.25]}, "complete", 7, 5.0, 6.0, cost=0.5, feasible=True, surrogate_id=1)
+    ended = Trial(run.id or 0, 0, {"x": [0.25]}, "complete", 7, 5.0, 6.0, price=0.5, feasible=True, surrogate_id=1)
     add_trial(session, run, ended, 6.0)
     add_trial(session, run, Trial(run.id or 0, 1, {"x": [0.5]}, "failed", 7, 6.0, 7.0, failure="no core left"), 7.0)
     add_objective(session, ObjectiveRecord("clicks", Weights(0.5, 0.25, 0.25), {"parse": 0.01}, 8.0, trial_id=1))

@@ -194,11 +194,11 @@ class TestTrials:
         run = start(store)
         for _ in range(2):  # as after a commit whose answer was lost
             with store.begin() as session:
-                add_trial(session, run, trial(run, 0, cost=np.float64(0.25), slots=np.int64(9)), 3.0)
+                add_trial(session, run, trial(run, 0, price=np.float64(0.25), slots=np.int64(9)), 3.0)
         with pytest.raises(ValueError, match="another trial 0"), store.begin() as session:
             add_trial(session, run, trial(run, 0, seed=6), 3.0)
         with store.read() as session:
-            assert [(t.number, t.cost, t.slots) for t in load_history(session, run.id or 0)] == [(0, 0.25, 9)]
+            assert [(t.number, t.price, t.slots) for t in load_history(session, run.id or 0)] == [(0, 0.25, 9)]
 
     def test_what_is_given_back_is_what_will_be_read(self, store: Store) -> None:
         run = start(store)
@@ -218,19 +218,19 @@ class TestTrials:
             for i, cost in enumerate(costs):
                 state = "failed" if cost is None else "complete"
                 feasible = None if cost is None else cost < 0.35
-                add_trial(session, run, trial(run, i, cost=cost, state=state, feasible=feasible, ended=10.0 + i), 20.0)
+                add_trial(session, run, trial(run, i, price=cost, state=state, feasible=feasible, ended=10.0 + i), 20.0)
         with store.read() as session:
             mine = TrialFilter(application="clicks")
-            assert [t.number for t in list_trials(session, mine, "cost")] == [2, 4, 3, 0, 1]
-            assert [t.number for t in list_trials(session, mine, "cost", descending=True)] == [0, 3, 4, 2, 1]
-            assert [t.number for t in list_trials(session, mine, "cost", limit=2, offset=1)] == [4, 3]
+            assert [t.number for t in list_trials(session, mine, "price")] == [2, 4, 3, 0, 1]
+            assert [t.number for t in list_trials(session, mine, "price", descending=True)] == [0, 3, 4, 2, 1]
+            assert [t.number for t in list_trials(session, mine, "price", limit=2, offset=1)] == [4, 3]
             assert [t.number for t in list_trials(session, replace(mine, feasible=True))] == [2, 3, 4]
             assert [t.number for t in list_trials(session, replace(mine, feasible=False))] == [0]
             assert [t.number for t in list_trials(session, replace(mine, since=11.0, until=13.0))] == [1, 2]
             assert count_trials(session, replace(mine, state="failed")) == 1
             assert count_trials(session, TrialFilter(application="ads")) == 0
-            with pytest.raises(BadInput, match="sorted by 'price'; sort by one of id, number, cost"):
-                list_trials(session, mine, "price")
+            with pytest.raises(BadInput, match="sorted by 'cost'; sort by one of id, number, price"):
+                list_trials(session, mine, "cost")
 
     def test_a_page_is_one_query(self, store: Store) -> None:
         run = start(store)
@@ -244,14 +244,14 @@ class TestTrials:
 
         event.listen(store.engine, "before_cursor_execute", note)
         with store.read() as session:
-            assert len(list_trials(session, TrialFilter(application="clicks"), "cost")) == 20
+            assert len(list_trials(session, TrialFilter(application="clicks"), "price")) == 20
         assert len([s for s in statements if "trials" in s]) == 1
 
     def test_numbers_without_end_come_back(self, store: Store) -> None:
         run = start(store)
         with store.begin() as session:
-            kept = add_trial(session, run, trial(run, 0, cost=math.inf, slack=-math.inf, resources=math.nan), 3.0)
-        assert (kept.cost, kept.slack, kept.resources) == (math.inf, -math.inf, None)
+            kept = add_trial(session, run, trial(run, 0, price=math.inf, slack=-math.inf, violations=math.nan), 3.0)
+        assert (kept.price, kept.slack, kept.violations) == (math.inf, -math.inf, None)
 
 
 class TestLeases:

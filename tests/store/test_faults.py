@@ -118,7 +118,7 @@ def test_killing_a_writer_loses_no_committed_trial_and_leaves_no_half_one(
     assert [t.number for t in found] == list(range(len(found)))
     assert set(told) <= {t.number for t in found}
     assert len(found) - len(told) <= 3  # one a life may have been committed and not told of
-    assert all(t.parameters == {"x": [0.5] * 40} and t.cost == t.number for t in found)
+    assert all(t.parameters == {"x": [0.5] * 40} and t.price == t.number for t in found)
     assert check_store(store) == []
     with store.begin() as session:
         assert claim_run(session, run_id, "after", now=359.0) is None

@@ -30,11 +30,10 @@ from tuner.store.trials import add_trial
 START = 1_777_636_800.25
 QOS = {"r_max": 0.05, "eta_v": 0.05, "eta_r": 0.1, "paths": {}}
 FIGURES: dict[str, Any] = {
-    "cost": 9.5,
+    "price": 9.5,
     "violations": 0.03,
     "reconfigurations": 0.02,
-    "resources": 9.5,
-    "cost_error": 0.25,
+    "price_error": 0.25,
     "feasible": True,
     "slack": 0.4,
     "slots": 40_000,
@@ -58,10 +57,10 @@ def make_trials(run: TuningRun) -> list[Trial]:
     return [
         make(0, **FIGURES, detail={"purpose": "search", "policy": "ql", "note": {"x": 1.0}}),
         make(1, **FIGURES | {"violations": 0.08, "feasible": False, "slack": -0.6}),
-        make(2, "pruned", **FIGURES | {"cost": 30.0, "slots": 1_000}),
+        make(2, "pruned", **FIGURES | {"price": 30.0, "slots": 1_000}),
         make(4, "failed", failure="no core left"),
-        make(5, **FIGURES | {"cost": math.inf, "slack": -math.inf}, detail={"purpose": "verify", "of": 0}),
-        make(6, parameters={"x": [0.25]}, cost=0.5, feasible=True),
+        make(5, **FIGURES | {"price": math.inf, "slack": -math.inf}, detail={"purpose": "verify", "of": 0}),
+        make(6, parameters={"x": [0.25]}, price=0.5, feasible=True),
         make(7, parameters={"shares": {"parse": 1.25}, "weights": {}}, **FIGURES),
         make(8),  # complete, as it says, and without a cost
     ]
@@ -109,10 +108,10 @@ def test_every_trial_is_as_it_was(exported: Path, runs: dict[str, list[TuningRun
 
 
 def check_trial(there: FrozenTrial, trial: Trial) -> None:
-    failed = trial.state == "failed" or trial.cost is None
+    failed = trial.state == "failed" or trial.price is None
     states = {"complete": TrialState.COMPLETE, "pruned": TrialState.PRUNED}
     assert there.state == (TrialState.FAIL if failed else states[trial.state])
-    assert there.value == (None if failed else trial.cost)
+    assert there.value == (None if failed else trial.price)
     shares, weights = trial.parameters.get("shares", {}), trial.parameters.get("weights", {})
     assert there.params == {
         **{f"share {name}": share for name, share in shares.items()},
@@ -125,7 +124,7 @@ def check_trial(there: FrozenTrial, trial: Trial) -> None:
     assert there.datetime_start == datetime.fromtimestamp(trial.started)
     assert there.datetime_complete == datetime.fromtimestamp(trial.ended)
     kept = there.user_attrs
-    for name in ("number", "seed", "violations", "cost_error", "feasible", "slack", "slots", "seconds", "failure"):
+    for name in ("number", "seed", "violations", "price_error", "feasible", "slack", "slots", "seconds", "failure"):
         assert kept.get(name) == getattr(trial, name)
     for name in ("purpose", "of", "policy"):
         assert kept.get(name) == trial.detail.get(name)

@@ -84,7 +84,7 @@ def test_a_released_database_comes_up_and_goes_on_being_used(address: str, revis
         assert load_marks(session, "clicks")["/logs/a"].position == 2**40
         assert load_surrogate(session, "clicks").error == 0.125
         if revision >= "0002":
-            assert [(t.state, t.cost) for t in list_trials(session, TrialFilter("clicks"))] == [
+            assert [(t.state, t.price) for t in list_trials(session, TrialFilter("clicks"))] == [
                 ("complete", 0.5),
                 ("failed", None),
             ]

@@ -54,7 +54,7 @@ def print_parameters(trial: Trial, r_max: float | None) -> None:
 
 def print_figures(trial: Trial, demanded: Mapping[str, Any]) -> None:
     """Each with its standard error, against what is allowed."""
-    rows = [["cost/h", format_fixed(trial.cost), format_fixed(trial.cost_error), "-"]]
+    rows = [["price/h", format_fixed(trial.price), format_fixed(trial.price_error), "-"]]
     for name, limit in (("violations", demanded.get("eta_v")), ("reconfigurations", demanded.get("eta_r"))):
         figures = (getattr(trial, name), getattr(trial, f"{name}_error"), limit)
         rows.append([f"{name} %", *(format_fixed(None if x is None else 100.0 * x) for x in figures)])

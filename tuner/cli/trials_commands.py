@@ -38,7 +38,7 @@ from tuner.store.runs import list_runs, load_run
 from tuner.store.trials import TrialFilter, count_trials, list_trials, load_trial
 from tuner.views.plain import tame
 
-SORTS = ("id", "number", "cost", "violations", "reconfigurations", "resources", "slack", "seconds", "ended")
+SORTS = ("id", "number", "price", "violations", "reconfigurations", "slack", "seconds", "ended")
 STATES = ("complete", "pruned", "failed")
 DOCUMENTS = ("parameters", "detail")  # of a trial; a table has their parts or nothing of them
 
@@ -156,10 +156,10 @@ def flatten(trial: Trial) -> dict[str, Any]:
     return {"id": plain.pop("id"), **plain, **shares, **weights}
 
 
-HEADS_OF_NONE = ("id", "run_id", "number", "state", "cost", "violations", "reconfigurations", "feasible")
+HEADS_OF_NONE = ("id", "run_id", "number", "state", "price", "violations", "reconfigurations", "feasible")
 LEFT = 1
 HEADS = (
-    *("id", "run", "number", "state", "purpose", "cost/h", "±", "violations %", "reconfigurations %"),
+    *("id", "run", "number", "state", "purpose", "price/h", "±", "violations %", "reconfigurations %"),
     *("feasible", "slack", "slots", "seconds", "ended"),
 )
 
@@ -170,8 +170,8 @@ def list_cells(trial: Trial) -> list[str]:
         *map(str, (trial.id, trial.run_id, trial.number)),
         trial.state,
         purpose_of(trial),
-        format_fixed(trial.cost),
-        format_fixed(trial.cost_error),
+        format_fixed(trial.price),
+        format_fixed(trial.price_error),
         format_percentage(trial.violations),
         format_percentage(trial.reconfigurations),
         format_flag(trial.feasible),

@@ -217,12 +217,12 @@ def show_search(run: TuningRun) -> Iterator[Callable[[Any, Any], None]]:
 def say_standing(newest: Trial, searched: Sequence[Trial]) -> str:
     if newest.detail.get("purpose") == "verify":
         return f"Proving trial {newest.detail.get('of')} on fresh seeds"
-    feasible = [trial for trial in searched if trial.feasible and trial.cost is not None]
+    feasible = [trial for trial in searched if trial.feasible and trial.price is not None]
     if not feasible:
         slack = max((trial.slack for trial in searched if trial.slack is not None), default=math.nan)
         return "Nothing feasible yet" + ("" if math.isnan(slack) else f", nearest by {-100.0 * slack:.0f} %")
-    best = min(feasible, key=lambda trial: trial.cost or math.inf)
-    return f"Best {best.cost:.4g} per hour, slack {100.0 * (best.slack or 0.0):.0f} %"
+    best = min(feasible, key=lambda trial: trial.price or math.inf)
+    return f"Best {best.price:.4g} per hour, slack {100.0 * (best.slack or 0.0):.0f} %"
 
 
 def show_ended(store: Store, app: str, ended: TuningResult, html: Path | None, as_json: bool) -> None:

@@ -194,7 +194,7 @@ def run_engine(rules: Rules, cell: EngineCell, engine: str, budget: int) -> Engi
         slots,
         asking,
         seconds,
-        seen.cost,
+        seen.price,
         seen.violations,
         seen.reconfigurations,
         meets(seen, qos),
@@ -232,7 +232,7 @@ def count_searched(setting: Setting) -> int:
 def find_lowest(history: Sequence[EvaluationOutcome], qos: QoS) -> Parameters | None:
     """The cheapest that was seen to be feasible: what the paper does; the only one of the naive way, whatever it is."""
     feasible = [outcome for outcome in history if meets(outcome, qos)] or list(history[:1] if len(history) == 1 else [])
-    return min(feasible, key=lambda outcome: outcome.cost).parameters if feasible else None
+    return min(feasible, key=lambda outcome: outcome.price).parameters if feasible else None
 
 
 def recommend(

@@ -44,8 +44,8 @@ def compare(plan: SearchPlan, found: ObjectiveRecord, standing: ObjectiveRecord 
     figures = Improvement(
         against=None if known is None else known.version,
         seeds=len(runs),
-        cost=mine.whole.cost,
-        other_cost=theirs.whole.cost,
+        cost=mine.whole.price,
+        other_cost=theirs.whole.price,
         violations=mine.whole.violations,
         other_violations=theirs.whole.violations,
         reconfigurations=mine.whole.reconfigurations,
@@ -70,9 +70,11 @@ def compare(plan: SearchPlan, found: ObjectiveRecord, standing: ObjectiveRecord 
             return replace(figures, why=why)
         why = "nothing is pursued yet, it keeps the constraints, and equal shares would cost no less"
         return replace(figures, why=why, by="first")
-    saves = 1.0 - mine.whole.cost / theirs.whole.cost if theirs.whole.cost > 0.0 else 0.0
+    saves = 1.0 - mine.whole.price / theirs.whole.price if theirs.whole.price > 0.0 else 0.0
     if is_positive((1.0 - gain) * its_cost - ours_cost):
-        why = f"it costs {saves:.1%} less than {name} ({mine.whole.cost:.4g} against {theirs.whole.cost:.4g} per hour)"
+        why = (
+            f"it costs {saves:.1%} less than {name} ({mine.whole.price:.4g} against {theirs.whole.price:.4g} per hour)"
+        )
         return replace(figures, why=why, by="cost", saves=saves)
     why = f"it would save {saves:.1%} of what {name} costs, and {gain:.0%} beyond the noise is wanted"
     return replace(figures, why=why, saves=saves)

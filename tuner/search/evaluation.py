@@ -139,10 +139,10 @@ def average(parameters: Parameters, runs: Sequence[Run], whole: bool, last: int 
     (cost, violations, moves), (cost_error, violations_error, moves_error) = figures.mean(axis=0), errors
     return EvaluationOutcome(
         parameters,
-        cost=float(cost),
+        price=float(cost),
         violations=float(violations),
         reconfigurations=float(moves),
-        cost_error=float(cost_error),
+        price_error=float(cost_error),
         violations_error=float(violations_error),
         reconfigurations_error=float(moves_error),
         whole=whole,

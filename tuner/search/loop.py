@@ -63,4 +63,4 @@ def search(
 
 def find_ceiling(own: Sequence[EvaluationOutcome], problem: SearchProblem) -> float:
     """The cost of the best feasible outcome so far."""
-    return min((o.cost for o in own if o.whole and meets(o, problem.qos)), default=math.inf)
+    return min((o.price for o in own if o.whole and meets(o, problem.qos)), default=math.inf)

@@ -45,7 +45,7 @@ def list_candidates(space: SearchSpace, qos: QoS, history: Sequence[EvaluationOu
     """Places in the history, the most promising first: by expected cost where feasibility is likely, then the rest."""
     from tuner.search.engines.gp import estimate_candidates  # late, for it brings torch along
 
-    known = [i for i, outcome in enumerate(history) if outcome.age == 0.0 and outcome.whole and outcome.cost > 0.0]
+    known = [i for i, outcome in enumerate(history) if outcome.age == 0.0 and outcome.whole and outcome.price > 0.0]
     if not known:
         return []
     expected = estimate_candidates(space, qos, [history[i] for i in known])
@@ -94,7 +94,7 @@ def measure_confidence(outcome: EvaluationOutcome, qos: QoS, seeds: int) -> floa
 def choose(proofs: Sequence[Verification], qos: QoS) -> int | None:
     """The place of the cheapest that passes; None where none does."""
     passing = [i for i, proof in enumerate(proofs) if proof.passes(qos)]
-    return min(passing, key=lambda i: proofs[i].whole.cost) if passing else None
+    return min(passing, key=lambda i: proofs[i].whole.price) if passing else None
 
 
 def needs_more(proofs: Sequence[Verification], qos: QoS) -> bool:
@@ -104,7 +104,7 @@ def needs_more(proofs: Sequence[Verification], qos: QoS) -> bool:
 
 def find_least_infeasible(history: Sequence[EvaluationOutcome], qos: QoS) -> int | None:
     """The place of the outcome nearest to being feasible; of those that are, the cheapest."""
-    known = [(i, measure_slack(o, qos)) for i, o in enumerate(history) if o.whole and not math.isnan(o.cost)]
+    known = [(i, measure_slack(o, qos)) for i, o in enumerate(history) if o.whole and not math.isnan(o.price)]
     if not known:
         return None
-    return max(known, key=lambda one: (min(one[1], 0.0), -history[one[0]].cost))[0]
+    return max(known, key=lambda one: (min(one[1], 0.0), -history[one[0]].price))[0]

@@ -44,14 +44,12 @@ def write_trial(
         seed=result.seeds[0] if result.seeds else plan.seed,
         started=began,
         ended=ended,
-        cost=outcome.cost,
+        price=outcome.price,
         violations=outcome.violations,
         reconfigurations=outcome.reconfigurations,
-        resources=outcome.cost,
-        cost_error=outcome.cost_error,
+        price_error=outcome.price_error,
         violations_error=outcome.violations_error,
         reconfigurations_error=outcome.reconfigurations_error,
-        resources_error=outcome.cost_error,
         feasible=None if failed else outcome.whole and meets(outcome, plan.problem.qos),
         slack=measure_slack(outcome, plan.problem.qos),
         slots=result.slots,
@@ -71,10 +69,10 @@ def to_outcome(plan: SearchPlan, trial: Trial) -> EvaluationOutcome:
     """What an engine is told of a trial."""
     return EvaluationOutcome(
         parameters=from_document(plan.problem.space.operators, trial.parameters),
-        cost=known(trial.cost),
+        price=known(trial.price),
         violations=known(trial.violations),
         reconfigurations=known(trial.reconfigurations),
-        cost_error=known(trial.cost_error),
+        price_error=known(trial.price_error),
         violations_error=known(trial.violations_error),
         reconfigurations_error=known(trial.reconfigurations_error),
         whole=trial.state == "complete",
@@ -90,7 +88,7 @@ def to_verification(plan: SearchPlan, trial: Trial) -> Verification:
     whole = to_outcome(plan, trial)
     seen = trial.detail["held_out"]
     held_out = replace(
-        whole, cost=seen["cost"], violations=seen["violations"], reconfigurations=seen["reconfigurations"]
+        whole, price=seen["cost"], violations=seen["violations"], reconfigurations=seen["reconfigurations"]
     )
     return Verification(whole, held_out, trial.detail["confidence"])
 

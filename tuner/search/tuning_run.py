@@ -43,6 +43,8 @@ from tuner.store.records import ObjectiveRecord, Trial, TuningRun
 from tuner.store.runs import claim_abandoned, end_run, load_run, name_owner, start_run
 from tuner.store.trials import add_trial, load_history
 
+MEASURES = ("cost", "violations", "reconfigurations")  # keys of an objective's evidence; cost is a price per hour
+FIGURES = {"cost": "price", "cost_error": "price_error", **{n: n for n in (*MEASURES[1:], "violations_error")}}
 OnTrial = Callable[[Trial, Sequence[Trial]], None]  # the new one, and all with it
 
 
@@ -163,7 +165,7 @@ def verify_candidates(plan: SearchPlan, run: TuningRun, trials: Sequence[Trial],
             replicas=np.mean([run.replicas for run in runs], axis=0),
         )
         held_out = {
-            "cost": proof.held_out.cost,
+            "cost": proof.held_out.price,
             "violations": proof.held_out.violations,
             "reconfigurations": proof.held_out.reconfigurations,
             "slots": plan.held_out,
@@ -211,15 +213,14 @@ def propose(plan: SearchPlan, run: TuningRun, trials: Sequence[Trial], proof: Tr
     chosen = next(trial for trial in trials if trial.number == proof.detail["of"])
     parameters: Parameters = from_document(plan.problem.space.operators, chosen.parameters)
     baseline = next((trial for trial in of_purpose(trials, BASELINE)), None)
-    figures = ("cost", "violations", "reconfigurations")
     evidence = {
         "run": run.id,
         "model": make_model(plan.verification, plan.constants).to_json(),
-        **{name: getattr(proof, name) for name in (*figures, "cost_error", "violations_error")},
+        **{key: getattr(proof, name) for key, name in FIGURES.items()},
         "confidence": proof.detail["confidence"],
         "held_out": proof.detail["held_out"],
         "verified_on": {"seeds": list(proof.detail["seeds"]), "slots": plan.verification.trace.rates.size},
-        "baseline": {} if baseline is None else {name: getattr(baseline, name) for name in figures},
+        "baseline": {} if baseline is None else {key: getattr(baseline, FIGURES[key]) for key in MEASURES},
     }
     return ObjectiveRecord(
         application=plan.application,

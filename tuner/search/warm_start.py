@@ -79,8 +79,8 @@ def list_earlier(session: Session, app: str, setting: Setting, qos: QoS) -> list
 
 def pick(trials: Sequence[Trial], qos: QoS) -> list[Trial]:
     """The cheapest that would be feasible now, then others evenly."""
-    usable = [t for t in trials if t.state == "complete" and t.detail.get("purpose") == "search" and t.cost]
-    feasible = sorted((t for t in usable if is_met(t, qos)), key=lambda t: t.cost or math.inf)
+    usable = [t for t in trials if t.state == "complete" and t.detail.get("purpose") == "search" and t.price]
+    feasible = sorted((t for t in usable if is_met(t, qos)), key=lambda t: t.price or math.inf)
     best = feasible[: EACH // 2]
     rest = [t for t in usable if t not in best]
     step = max(1, len(rest) // (EACH - len(best)))
@@ -108,10 +108,10 @@ def age_outcome(space: SearchSpace, trial: Trial, age: Age, scale: float) -> Eva
     shares = project_to_limits(space, np.array([was.shares]))[0]
     return EvaluationOutcome(
         Parameters(tuple(map(float, shares)), was.weights),
-        cost=(math.nan if trial.cost is None else trial.cost) * scale,
+        price=(math.nan if trial.price is None else trial.price) * scale,
         violations=math.nan if trial.violations is None else trial.violations,
         reconfigurations=math.nan if trial.reconfigurations is None else trial.reconfigurations,
-        cost_error=math.nan,
+        price_error=math.nan,
         violations_error=math.nan,
         reconfigurations_error=math.nan,
         age=age,

@@ -126,7 +126,7 @@ class RunRow(Base):
 
 class TrialRow(Base):
     __tablename__ = "trials"
-    __table_args__ = (UniqueConstraint("run_id", "number"), Index(None, "run_id", "cost"))
+    __table_args__ = (UniqueConstraint("run_id", "number"), Index(None, "run_id", "price"))
 
     id: Mapped[int] = mapped_column(primary_key=True)
     run_id: Mapped[int] = mapped_column(ForeignKey("tuning_runs.id", ondelete="CASCADE"))
@@ -136,14 +136,12 @@ class TrialRow(Base):
     seed: Mapped[int] = mapped_column(BigInteger)
     started: Mapped[float]
     ended: Mapped[float] = mapped_column(index=True)
-    cost: Mapped[float | None]
+    price: Mapped[float | None]
     violations: Mapped[float | None]
     reconfigurations: Mapped[float | None]
-    resources: Mapped[float | None]
-    cost_error: Mapped[float | None]
+    price_error: Mapped[float | None]
     violations_error: Mapped[float | None]
     reconfigurations_error: Mapped[float | None]
-    resources_error: Mapped[float | None]
     feasible: Mapped[bool | None]
     slack: Mapped[float | None]
     slots: Mapped[int | None] = mapped_column(BigInteger)

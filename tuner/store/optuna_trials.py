@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
 FIGURES = (
-    *("seed", "violations", "reconfigurations", "resources"),
-    *("cost_error", "violations_error", "reconfigurations_error", "resources_error"),
+    *("seed", "violations", "reconfigurations"),
+    *("price_error", "violations_error", "reconfigurations_error"),
     *("feasible", "slack", "slots", "seconds", "surrogate_id", "trace", "failure"),
 )
 
@@ -30,7 +30,7 @@ def to_frozen(trials: Sequence[Trial], run: TuningRun) -> Iterator[FrozenTrial]:
         state = name_state(trial)
         frozen = create_trial(
             state=state,
-            value=None if state.name == "FAIL" or trial.cost is None else trial.cost,
+            value=None if state.name == "FAIL" or trial.price is None else trial.price,
             params=parameters,
             distributions={name: ranges[name] for name in parameters},
             user_attrs=list_attributes(trial),
@@ -45,7 +45,7 @@ def name_state(trial: Trial) -> Any:
     """Optuna's word for it; a complete trial must have a value."""
     from optuna.trial import TrialState
 
-    if trial.state == "complete" and trial.cost is None:
+    if trial.state == "complete" and trial.price is None:
         return TrialState.FAIL
     return {"complete": TrialState.COMPLETE, "pruned": TrialState.PRUNED}.get(trial.state, TrialState.FAIL)
 

@@ -103,14 +103,12 @@ class Trial:
     seed: int
     started: float
     ended: float
-    cost: float | None = None
+    price: float | None = None  # per hour, mean over the slots
     violations: float | None = None
     reconfigurations: float | None = None
-    resources: float | None = None
-    cost_error: float | None = None  # standard errors
+    price_error: float | None = None  # standard errors
     violations_error: float | None = None
     reconfigurations_error: float | None = None
-    resources_error: float | None = None
     feasible: bool | None = None
     slack: float | None = None  # the least of the constraints' slacks; negative where one is broken
     slots: int | None = None

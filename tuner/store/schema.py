@@ -12,7 +12,7 @@ from scaler.model.errors import BadInput
 if TYPE_CHECKING:
     from alembic.config import Config
 
-HEAD = "0004"  # spelled out, for reading the history takes longer than opening a database; a test compares them
+HEAD = "0005"  # spelled out, for reading the history takes longer than opening a database; a test compares them
 VERSION_TABLE = "tuner_schema"  # Alembic's own name may be another program's in a shared database
 UPGRADE_LOCK = 0x7475_6E65_72  # "tuner": PostgreSQL's advisory lock for whoever changes tables
 

@@ -16,7 +16,7 @@ class TrialCounts:
 
     runs: int = 0
     trials: int = 0
-    best: float | None = None  # cost, of complete and feasible trials
+    best: float | None = None  # price per hour, of complete and feasible trials
     tuned: float | None = None  # when the newest trial ended
 
 
@@ -28,7 +28,7 @@ def count_trials_by_application(session: Session, name: str | None = None) -> di
             ApplicationRow.name,
             func.count(RunRow.id.distinct()),
             func.count(TrialRow.id),
-            func.min(case((counts, TrialRow.cost))),
+            func.min(case((counts, TrialRow.price))),
             func.max(TrialRow.ended),
         )
         .join_from(ApplicationRow, ApplicationVersionRow)

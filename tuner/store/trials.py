@@ -21,10 +21,9 @@ COLUMNS = columns_of(TrialRow, Trial)
 SORTS: Mapping[str, Any] = {
     "id": TrialRow.id,
     "number": TrialRow.number,
-    "cost": TrialRow.cost,
+    "price": TrialRow.price,
     "violations": TrialRow.violations,
     "reconfigurations": TrialRow.reconfigurations,
-    "resources": TrialRow.resources,
     "slack": TrialRow.slack,
     "seconds": TrialRow.seconds,
     "ended": TrialRow.ended,

@@ -59,7 +59,7 @@ def follow_best(tuning: Tuning, placed: Sequence[Point], costs: Scale) -> list[S
                 found = candidates[i]
             i += 1
         price = math.nan if found is None else price_of(found)
-        error = 0.0 if found is None else 2.0 * (found.trial.cost_error or 0.0)
+        error = 0.0 if found is None else 2.0 * (found.trial.price_error or 0.0)
         best.append(price)
         low.append(max(costs.low, price - error))
         high.append(price + error)

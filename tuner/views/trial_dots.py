@@ -101,7 +101,7 @@ def scale_costs(tuning: Tuning) -> Scale:
 
 
 def price_of(point: Point) -> float:
-    return math.nan if point.trial.cost is None else point.trial.cost
+    return math.nan if point.trial.price is None else point.trial.price
 
 
 def violations_of(point: Point) -> float:

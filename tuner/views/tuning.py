@@ -106,7 +106,7 @@ def to_point(trial: Trial) -> Point:
 
 
 def kind_of(trial: Trial) -> str:
-    if trial.state == "failed" or trial.cost is None or not math.isfinite(trial.cost):
+    if trial.state == "failed" or trial.price is None or not math.isfinite(trial.price):
         return "failed"
     if trial.state == "pruned":
         return "pruned"
@@ -124,7 +124,7 @@ def rank(points: Sequence[Point]) -> list[Point]:
     def worth(point: Point) -> tuple[bool, float]:
         trial = point.trial
         if point.kind == "feasible":
-            return False, trial.cost or 0.0
+            return False, trial.price or 0.0
         return True, math.inf if trial.slack is None else -trial.slack
 
     return sorted(whole, key=worth)
@@ -175,10 +175,10 @@ def to_figures(point: Point) -> Figures:
     trial = point.trial
     used = {name: numbers(table(trial.detail, "replicas"), name) for name in table(trial.detail, "replicas")}
     return Figures(
-        trial.cost,
+        trial.price,
         trial.violations,
         trial.reconfigurations,
-        trial.cost_error,
+        trial.price_error,
         point.shares,
         point.weights,
         used,

@@ -175,8 +175,8 @@ def list_best(tuning: Tuning, best: Sequence[Point]) -> list[Column]:
     columns = [
         Column("trial", tuple(str(t.number) for t in trials), "its number in the run"),
         Column("limits", tuple("kept" if p.kind == "feasible" else "broken" for p in best), "whether both were kept"),
-        figures("cost", [t.cost for t in trials], 3, "price per hour of the replicas, mean over the slots"),
-        figures("±", [t.cost_error for t in trials], 3, "its standard error"),
+        figures("cost", [t.price for t in trials], 3, "price per hour of the replicas, mean over the slots"),
+        figures("±", [t.price_error for t in trials], 3, "its standard error"),
         figures("violated %", shares([t.violations for t in trials]), 2, "slots that answer late"),
         figures("reconf. %", shares([t.reconfigurations for t in trials]), 2, "slots in which replicas change"),
         figures("slack", [t.slack for t in trials], 3, "the lesser of what both limits leave, 1: all of it"),

@@ -134,7 +134,7 @@ def describe_infeasible(tuning: Tuning) -> list[str]:
     if best is None:
         return ["Nothing feasible was found: no trial came to its end."]
     trial = best.trial
-    figures = Figures(trial.cost, trial.violations, trial.reconfigurations, trial.cost_error)
+    figures = Figures(trial.price, trial.violations, trial.reconfigurations, trial.price_error)
     kept = compare_with_limits(tuning, figures, " where {} are allowed")
     nearest = f"Nothing feasible was found. Trial {trial.number} came nearest: {format_cost(figures)} per hour"
     sentences = [f"{nearest}{', with ' if kept else ''}{' and '.join(kept)}."]

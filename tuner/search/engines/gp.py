@@ -39,7 +39,7 @@ POOL, AROUND, BEST, AGAIN = 768, 96, 8, 32
 def suggest(problem: SearchProblem, history: History, seed: int, count: int = 1) -> list[Suggestion]:
     """The start design first, then what the processes expect the most of."""
     own = sum(1 for outcome in history if outcome.age == 0.0)
-    known = [outcome for outcome in history if not math.isnan(outcome.cost)]
+    known = [outcome for outcome in history if not math.isnan(outcome.price)]
     first = begin(problem, history, seed)
     if not known:  # whatever was tried has failed
         first += design(problem.space, own + count, seed + 1)
@@ -55,8 +55,8 @@ def suggest(problem: SearchProblem, history: History, seed: int, count: int = 1)
 def begin(problem: SearchProblem, history: History, seed: int) -> list[Parameters]:
     """What is tried before the processes are asked: the best of earlier runs, then a design for what is left."""
     wanted = min(MOST_START, LEAST_START + len(problem.space.operators) // 2, max(2, problem.budget // 4))
-    earlier = [outcome for outcome in history if outcome.age > 0.0 and not math.isnan(outcome.cost)]
-    promising = sorted((o for o in earlier if meets(o, problem.qos)), key=lambda o: (o.age > 0.5, o.cost))
+    earlier = [outcome for outcome in history if outcome.age > 0.0 and not math.isnan(outcome.price)]
+    promising = sorted((o for o in earlier if meets(o, problem.qos)), key=lambda o: (o.age > 0.5, o.price))
     again = list(dict.fromkeys(outcome.parameters for outcome in promising))[:AGAIN_FIRST]
     left = max(0, wanted - len(earlier)) if again else wanted
     return again + (design(problem.space, left, seed) if left > 0 else [])
@@ -162,7 +162,7 @@ def log_improvement(z: Floats) -> Floats:
 
 def list_targets(known: Sequence[EvaluationOutcome], qos: QoS) -> tuple[Floats, Floats]:
     """Log cost and both squashed constraints [3, n], and their standard errors."""
-    cost = np.array([outcome.cost for outcome in known])
+    cost = np.array([outcome.price for outcome in known])
     rows, errors = [np.log(np.maximum(cost, 1e-12))], [log_errors(known, cost)]
     for name, allowed in (("violations", qos.eta_v), ("reconfigurations", qos.eta_r)):
         share = np.array([getattr(outcome, name) for outcome in known])
@@ -177,7 +177,7 @@ def list_targets(known: Sequence[EvaluationOutcome], qos: QoS) -> tuple[Floats, 
 
 def log_errors(known: Sequence[EvaluationOutcome], cost: Floats) -> Floats:
     """Of the log cost: stated where several seeds say it, else as usual here, or large where it was given up early."""
-    error = np.array([outcome.cost_error for outcome in known]) / np.maximum(cost, 1e-12)
+    error = np.array([outcome.price_error for outcome in known]) / np.maximum(cost, 1e-12)
     several = error[~np.isnan(error) & (error > 0.0)]
     usual = math.sqrt(3.0) * float(np.median(several)) if several.size >= 3 else USUAL
     whole = np.array([outcome.whole for outcome in known])

@@ -57,7 +57,7 @@ def tell_again(study: Study, problem: SearchProblem, outcome: EvaluationOutcome)
     _ = trial.relative_params  # what it draws is worked out when it is looked at
     for name in distributions(problem.space):
         trial.suggest_float(name, 0.0, 1.0)
-    if math.isnan(outcome.cost):
+    if math.isnan(outcome.price):
         study.tell(trial, state=TrialState.FAIL)
     else:
         study.tell(trial, penalise(outcome, problem.qos))
@@ -70,7 +70,7 @@ def consult(
     own = sum(outcome.age == 0.0 for outcome in history)
     with quiet():
         study = optuna.create_study(sampler=make(mix(seed, own)))
-        study.add_trials([freeze(problem, outcome, lambda o, _: o.cost) for outcome in history])
+        study.add_trials([freeze(problem, outcome, lambda o, _: o.price) for outcome in history])
         return ask_study(study, problem.space, count)
 
 
@@ -92,7 +92,7 @@ def freeze(
     problem: SearchProblem, outcome: EvaluationOutcome, value: Callable[[EvaluationOutcome, QoS], float]
 ) -> FrozenTrial:
     """An outcome as a finished trial, with what is left of each constraint below zero."""
-    failed = math.isnan(outcome.cost)
+    failed = math.isnan(outcome.price)
     qos = problem.qos
     broken_by = {
         "violations": outcome.violations - qos.eta_v,
@@ -110,7 +110,7 @@ def freeze(
 def penalise(outcome: EvaluationOutcome, qos: QoS) -> float:
     """The cost, and for each broken constraint a penalty that grows with how far it is broken."""
     excess = (outcome.violations / qos.eta_v - 1.0, outcome.reconfigurations / qos.eta_r - 1.0)
-    return outcome.cost + sum(PENALTY * (1.0 + more) for more in excess if more > 0.0)
+    return outcome.price + sum(PENALTY * (1.0 + more) for more in excess if more > 0.0)
 
 
 def distributions(space: SearchSpace) -> dict[str, BaseDistribution]:

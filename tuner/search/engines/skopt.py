@@ -101,7 +101,7 @@ def is_over(own: Sequence[EvaluationOutcome], phase: Phase, qos: QoS) -> bool:
 def penalise(outcome: EvaluationOutcome, qos: QoS) -> float:
     """What the paper minimises in either phase."""
     broken = int(outcome.violations > qos.eta_v) + int(outcome.reconfigurations > qos.eta_r)
-    return outcome.cost + PENALTY * broken
+    return outcome.price + PENALTY * broken
 
 
 def complete_point(problem: SearchProblem, own: Sequence[EvaluationOutcome], phase: Phase, point: Floats) -> Suggestion:
@@ -114,7 +114,7 @@ def complete_point(problem: SearchProblem, own: Sequence[EvaluationOutcome], pha
 
 
 def find_best(problem: SearchProblem, own: Sequence[EvaluationOutcome]) -> Parameters:
-    known = [outcome for outcome in own if not math.isnan(outcome.cost)]
+    known = [outcome for outcome in own if not math.isnan(outcome.price)]
     if known:
         return min(known, key=lambda outcome: penalise(outcome, problem.qos)).parameters
     shares = project_to_limits(problem.space, equal_shares(problem.space)[None])

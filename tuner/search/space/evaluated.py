@@ -13,13 +13,13 @@ from tuner.search.space.parameters import Parameters
 
 @dataclass(frozen=True, slots=True)
 class EvaluationOutcome:
-    """One evaluation. Violations and reconfigurations are shares of the slots, cost is a price per hour."""
+    """One evaluation. Violations and reconfigurations are shares of the slots, price is per hour."""
 
     parameters: Parameters
-    cost: float  # NaN, like the others, where the evaluation failed
+    price: float  # NaN, like the others, where the evaluation failed
     violations: float
     reconfigurations: float
-    cost_error: float = 0.0  # standard errors
+    price_error: float = 0.0  # standard errors
     violations_error: float = 0.0
     reconfigurations_error: float = 0.0
     whole: bool = True  # False where it was given up early: its figures are those of the slots replayed
@@ -37,6 +37,6 @@ def meets(outcome: EvaluationOutcome, qos: QoS) -> bool:
 
 def measure_slack(outcome: EvaluationOutcome, qos: QoS) -> float:
     """The lesser of both constraints' slacks, as a part of what is allowed; negative where one is broken."""
-    if math.isnan(outcome.cost):
+    if math.isnan(outcome.price):
         return math.nan
     return min(1.0 - outcome.violations / qos.eta_v, 1.0 - outcome.reconfigurations / qos.eta_r)

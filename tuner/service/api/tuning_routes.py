@@ -43,9 +43,7 @@ class RunFilter(Paged):
 
 
 class TrialQuery(Paged):
-    sort: Literal[
-        "id", "number", "cost", "violations", "reconfigurations", "resources", "slack", "seconds", "ended"
-    ] = "number"
+    sort: Literal["id", "number", "price", "violations", "reconfigurations", "slack", "seconds", "ended"] = "number"
     descending: bool = False
     state: Literal["complete", "pruned", "failed"] | None = None
     feasible: bool | None = None

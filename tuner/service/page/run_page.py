@@ -21,7 +21,7 @@ from tuner.views.tuning_summary import describe_run, summarise
 
 PAGE = 50
 MOST = 20_000  # trials that charts are drawn of
-SORTS = ("number", "cost", "violations", "reconfigurations", "slack", "seconds")
+SORTS = ("number", "price", "violations", "reconfigurations", "slack", "seconds")
 PART = "trials"
 Written = tuple[str, list[str], dict[str, str], list[tuple[str, str]]]  # tiles, sentences, facts, parts with heads
 

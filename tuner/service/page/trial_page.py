@@ -14,7 +14,7 @@ from tuner.store.runs import load_run
 from tuner.store.trials import load_trial
 from tuner.views.tuning import numbers, table
 
-MEASURES = ("cost", "violations", "reconfigurations", "resources")
+MEASURES = ("price", "violations", "reconfigurations")
 
 
 @dataclass(frozen=True, slots=True)

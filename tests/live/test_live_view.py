@@ -35,7 +35,7 @@ from tuner.demo.demo_plan import (
     write_line,
 )
 from tuner.demo.demo_run import Progress
-from tuner.demo.demo_view import Lines, draw, read_scene, showing
+from tuner.demo.demo_view import PlainLines, draw, read_scene, showing
 from tuner.demo.manager_process import pursue
 from tuner.history.live_status import describe as describe_status
 from tuner.history.manager_client import Manager
@@ -162,7 +162,7 @@ def test_where_there_is_no_terminal_each_slot_is_a_plain_line_once(progress: Pro
     assert lines[0] == "streaming"
     assert any(line.endswith("SCALED +1 large: late") and "7.5 s of 5 s" in line for line in lines)
     assert any("overloaded of 5 s" in line for line in lines)
-    assert Lines(Console(file=sink)).told == set()
+    assert PlainLines(Console(file=sink)).told == set()
 
 
 def test_the_plan_is_a_description_that_the_manager_takes_and_a_wave() -> None:

@@ -10,7 +10,7 @@ from tuner.store.address import DatabaseAddress, default_address, parse_address
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class CommandSettings:
     """Where this user's data is: the default database and, of a database on a server, the fine samples."""
 
     data: Path
@@ -20,6 +20,6 @@ class Settings:
         return default_address(self.data) if text is None else parse_address(text, self.data)
 
 
-def read_settings(environ: Mapping[str, str]) -> Settings:
+def read_settings(environ: Mapping[str, str]) -> CommandSettings:
     home = Path(environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
-    return Settings(home / "stream-scaler")
+    return CommandSettings(home / "stream-scaler")

@@ -29,14 +29,14 @@ COLOURS = {SCALED: "green", BLOCKED: "yellow", HELD: "dim", ACTUATION_FAILED: "r
 def showing(console: Console) -> Iterator[Callable[[Progress], None]]:
     """The function to call with each progress."""
     if not console.is_terminal:
-        yield Lines(console).show
+        yield PlainLines(console).show
         return
 
     with Live(console=console, refresh_per_second=4, transient=True) as live:
         yield lambda progress: live.update(draw(progress, time.time()), refresh=True)
 
 
-class Lines:
+class PlainLines:
     """Print each stage and decision once, a line each."""
 
     def __init__(self, console: Console) -> None:

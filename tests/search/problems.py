@@ -1,4 +1,4 @@
-"""Problems with known optima over the space of a chain of operators: parameters in, an outcome without noise out.
+"""Search problems with known optima over the space of a chain of operators, without noise.
 
 The n - 1 free dimensions of the shares along one path, by sticks broken off a whole, and the two of the weights are
 coordinates z of a unit cube, each of them even where parameters are drawn evenly.

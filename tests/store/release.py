@@ -1,4 +1,4 @@
-"""A schema that is to be released in; a small database of it, filled and dumped as SQL for `test_schema`, out.
+"""Fill a small database of a schema to be released and dump it as SQL for `test_schema`.
 
 Run `python -m tests.store.release` when `tuner.store.schema.HEAD` is a new one; what was released stays as it is.
 """

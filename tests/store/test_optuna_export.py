@@ -1,4 +1,4 @@
-"""Tuning runs of either database in; what Optuna itself then reads in the export, trial by trial, out."""
+"""The export of tuning runs as Optuna reads it, trial by trial."""
 
 from __future__ import annotations
 

@@ -17,7 +17,6 @@ from pathlib import Path
 
 import click
 from fastapi import FastAPI
-from sqlalchemy.exc import IntegrityError
 
 from scaler.model.errors import BadInput
 from scaler.model.files import check_place, write_whole
@@ -34,6 +33,7 @@ from tuner.service.serving import Listening, bind, check_listening, describe_add
 from tuner.service.serving import serve as serve_until_stopped
 from tuner.store.address import DatabaseAddress
 from tuner.store.connection import Store, open_store
+from tuner.store.faults import IntegrityError
 from tuner.store.records import RetuningRecord
 from tuner.store.tokens import list_tokens
 

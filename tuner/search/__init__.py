@@ -1,4 +1,4 @@
-"""The search: an application, a trace and a QoS in; trials and the objective that they recommend out.
+"""Search the weights and latency bounds of an application by simulated trials.
 
 `space` says what may be chosen, `engines/` ask, `evaluation` answers, `loop` goes round, `recommendation` ends it.
 """

@@ -1,4 +1,4 @@
-"""Parameters in; what they cost and how often they break the constraints, by replaying the real policies, out.
+"""Evaluate parameters by replaying the real policies: price, violations and reconfigurations.
 
 Every trial meets the same slots with the same seeds (common random numbers). A short look at the first slots comes
 first, and ends there where the constraints are broken far beyond all hope; then one seed over the whole trace. Other

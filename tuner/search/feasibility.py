@@ -1,4 +1,4 @@
-"""An application, its node types and a trace in; a refusal where no deployment could keep R_max often enough out."""
+"""Refuse a search in which no deployment could keep R_max often enough."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run that this process holds in; held on to while evaluations take long, and let go of when it stops, out."""
+"""Renew the lease of a tuning run during long evaluations, and release it when the run stops."""
 
 from __future__ import annotations
 

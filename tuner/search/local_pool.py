@@ -1,4 +1,4 @@
-"""An spec and several parameters in; their results, each as soon as those before it are there, out: on this machine."""
+"""Evaluate several parameters on the cores of this machine."""
 
 from __future__ import annotations
 

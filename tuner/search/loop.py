@@ -1,4 +1,4 @@
-"""A problem, an spec and what is known so far in; suggestions and their results, batch after batch, out."""
+"""Suggest and evaluate, batch after batch, until the budget, the time or the engine is exhausted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A search's history in; the trial to recommend, proved on fresh seeds and on slots that the search never saw, out.
+"""Choose the recommended trial by verification on fresh seeds and on held-out slots.
 
 The cheapest of what was observed is the luckiest. Candidates are therefore ordered by what Gaussian processes of the
 whole history expect of them, and the first few are replayed again, with seeds of their own and over the whole trace,

@@ -1,4 +1,4 @@
-"""A search that found nothing feasible in; what would have to give, found out by trying it, out."""
+"""Find what would have to give for an infeasible search to succeed, by evaluating it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Freeze what a tuning run is asked into a document, and make the search plan out of that document alone.
+"""Make the search plan of a tuning run from its settings document alone.
 
 A run that is resumed, by whichever process, therefore searches the same.
 """

@@ -1,4 +1,4 @@
-"""An spec and many parameters in; their results, computed by the executors of a Spark cluster, out.
+"""Evaluate many parameters on the executors of a Spark cluster.
 
 A task of Spark's costs tens of milliseconds to send, so each gets a second of work or more. Executors replay what would
 be replayed here, with the same seeds, and come to the same figures; they need this package installed.

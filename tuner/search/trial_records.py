@@ -1,4 +1,4 @@
-"""Results of a run in, the database's record of each out, and back."""
+"""Convert evaluations and verifications to trials of the store, and back."""
 
 from __future__ import annotations
 

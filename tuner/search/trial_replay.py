@@ -1,4 +1,4 @@
-"""A trial and the run that it is of in; the scenario that replays it, as the tables of a scenario file, out."""
+"""Write the scenario that replays a trial, as the tables of a scenario file."""
 
 from __future__ import annotations
 

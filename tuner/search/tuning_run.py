@@ -1,4 +1,4 @@
-"""An application in the database in; its tuning run, every trial kept as soon as it ends, and what it recommends out.
+"""Run a tuning run from baseline to recommendation; every trial is committed as soon as it ends.
 
 A run is three stages, each of which goes on from the trials that are there: the baseline (equal shares and weights),
 the search, and the proofs of what the search found best. Killed at any moment, it loses what was being computed.

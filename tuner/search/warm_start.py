@@ -1,4 +1,4 @@
-"""Earlier runs of an application, and of such as are built like it, in; what they tell of a new search out.
+"""Choose outcomes of earlier runs, of this and similar applications, to start a search with.
 
 An outcome ages with the distance between the workload that it was seen under and the present one, and counts for the
 less the older it is. What a run keeps is which trials it began with, and their ages, so that it can be resumed.

@@ -1,4 +1,4 @@
-"""Applications as people describe them in, a version for each change; a certain version or the newest ones out."""
+"""Applications as described, with a version for each change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A store in; what is wrong with it, a sentence each, out."""
+"""Check the schema, the tables and the file of a database."""
 
 from __future__ import annotations
 

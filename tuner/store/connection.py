@@ -1,4 +1,4 @@
-"""An address in; a store out: an engine with its settings made, its tables up to date, and transactions to work in.
+"""Open a database at an address, with its tables up to date, and run transactions in it.
 
 SQLite in WAL mode: readers never wait for the writer. A writing transaction takes its lock when it begins, for one that
 turns from reading to writing cannot wait for another such, only fail. Writers wait `patience` seconds for each other.

@@ -1,4 +1,4 @@
-"""What people put before an application's scalers in, with who and when; what stands at a moment out."""
+"""Controls that people set on an application's scalers, and which are active at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people and daemons did in; the same out, the newest first, to say who did what and why."""
+"""Events: who did what and why, the newest first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A store in; all of it as JSON lines or as a SQLite database of its own, in a file that is whole or not there, out."""
+"""Export the database as JSON lines or as a SQLite copy, in a file that appears when it is whole."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a database driver raised in; an error named by what the caller does next, in one sentence, out."""
+"""Translate errors of the database drivers to errors named by what the caller does next."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import DBAPIError, IntegrityError, InterfaceError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from scaler.model.errors import BadInput, Retry
+
+__all__ = ["IntegrityError", "NotFound", "PoolTimeout", "StaleState", "TransientFault", "translate_errors"]
 
 SQLITE_WRONG = {
     sqlite3.SQLITE_NOTADB: "is no SQLite database; name another file, or none for the default one",

@@ -1,4 +1,4 @@
-"""How far each source was read in; the same out, for the next reading to start from.
+"""How far each source of samples was read.
 
 Save marks in the transaction that saves what was read up to them: then both are there after a crash, or neither.
 """

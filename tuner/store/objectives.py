@@ -1,4 +1,4 @@
-"""Objectives in, numbered per application; which one stands, and what became of the others, out."""
+"""Objectives, numbered per application, and their states."""
 
 from __future__ import annotations
 

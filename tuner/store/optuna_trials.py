@@ -1,4 +1,4 @@
-"""The trials of a tuning run in; the same as Optuna's own, checked by it, out."""
+"""Convert trials of a tuning run to Optuna's frozen trials."""
 
 from __future__ import annotations
 

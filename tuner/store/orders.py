@@ -1,4 +1,4 @@
-"""What the scalers of an application are to be told in, under a revision of its own for each change; the newest out."""
+"""The orders of an application's scalers, with a revision for each change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A moment in; what is older and nothing refers to any more taken out, or counted.
+"""Delete old rows that nothing refers to, or count them.
 
 Objectives and marks stay: decisions name the former, and what the latter forget would be read again. Events stay, for
 they say who did what. So do runs that are still running, runs with a trial that became an objective, and every

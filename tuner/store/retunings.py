@@ -1,4 +1,4 @@
-"""What daemons are to do about applications in; an application that exactly one daemon has in hand out.
+"""Retunings of applications, each leased to at most one daemon.
 
 As with tuning runs, who claims a watch raises its fence, and every write of a holder names the fence that it was given.
 """

@@ -1,4 +1,4 @@
-"""Records in, the columns they are stored in out; and the other way round."""
+"""Convert records to columns, and build the statements that both databases need."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tuning runs in; a run that exactly one process holds, until it ends it or stops to renew its lease, out.
+"""Tuning runs, each leased to one process until it ends or its lease runs out.
 
 Who claims a run raises its fence. Every write of a holder names the fence that it was given, in the same transaction:
 a process that slept through its lease finds its fence outdated and must stop, whatever it has computed in the meantime.

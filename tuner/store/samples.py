@@ -1,4 +1,4 @@
-"""Folded samples in, upserted by application, operator, window and node type; the samples of a stretch of time out."""
+"""Folded samples, upserted by application, operator, window and node type."""
 
 from __future__ import annotations
 

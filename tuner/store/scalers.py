@@ -1,4 +1,4 @@
-"""Signs of life of scalers in; which of them live, and under which orders they act, out."""
+"""Scalers as they last reported, and the revision of the orders that they act under."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A connection in; which revision of the tables it has, and the tables brought up to the newest, out."""
+"""Read the schema revision of a database, and upgrade its tables."""
 
 from __future__ import annotations
 

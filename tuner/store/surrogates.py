@@ -1,4 +1,4 @@
-"""Fitted surrogates in, numbered per application; the newest, a certain one or a list of them out."""
+"""Fitted surrogates, numbered per application."""
 
 from __future__ import annotations
 

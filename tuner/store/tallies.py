@@ -1,4 +1,4 @@
-"""A database in; how much was searched for each application, and with what success, out."""
+"""Count runs and trials by application, with the best price found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Digests of tokens in; whom a digest belongs to, and what they may do, out."""
+"""Tokens by the digest of their secret, with their scopes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trials that have ended in, each once; one of them, a run's whole history, or a page of those one asks for out."""
+"""Trials of tuning runs: add one, load a history, list a page."""
 
 from __future__ import annotations
 

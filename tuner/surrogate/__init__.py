@@ -1,1 +1,1 @@
-"""Samples of an application in; a surrogate of it that states its error, and whether to trust it, out."""
+"""Fit a surrogate of an application to its samples, estimate its error and check it."""

@@ -1,4 +1,4 @@
-"""Windows in order of time in; which are held out, and how far predictions are off on them, out.
+"""Hold out windows, and estimate the error of predictions on them.
 
 Held out are whole stretches of time, evenly spread and the last one among them: neighbouring windows resemble each
 other, and random ones would be predicted by their neighbours. Single windows scatter by chance (a minute at .9 load is

@@ -1,4 +1,4 @@
-"""Loads and response times of an operator's sound windows in; the model that predicts held-out ones best out.
+"""Choose and fit the model that predicts the response times of held-out windows best.
 
 Models are chosen among the windows to fit on (each stretch of time predicted from the others), and only then judged on
 those held out. The simpler model is preferred while it is almost as good.

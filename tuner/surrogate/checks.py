@@ -1,4 +1,4 @@
-"""One operator as fitted and the windows behind it in; a verdict and a sentence for every question out.
+"""Health checks of a fitted operator: a verdict and a sentence for each.
 
 Every sentence says what was seen, what was wanted and, where it is not there, what to do.
 """

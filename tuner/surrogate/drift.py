@@ -1,4 +1,4 @@
-"""What was seen when a surrogate was fitted and what has been seen since in; which of it changed, beyond chance, out.
+"""Compare the windows since a fit with those it was fitted on: mean, variance, arrival rates.
 
 One look asks three questions of every operator (mean and variance of the service time, distribution of rates), each on
 all windows since the fit together and never window by window, and raises a false alarm on any of them with probability

@@ -1,4 +1,4 @@
-"""Two profiles of one operator in; whether it is still the one that was fitted, and what to do if not, out."""
+"""The drift check: whether an operator is still the one that was fitted."""
 
 from __future__ import annotations
 

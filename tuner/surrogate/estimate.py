@@ -1,4 +1,4 @@
-"""A figure and what each window contributes to its error in; the figure with an interval at 95 % confidence out.
+"""Estimates with 95 % confidence intervals, from each window's influence on the figure.
 
 Notation: psi_w influence of window w, so that (figure - truth) is about the sum of psi_w. Windows are taken as
 independent and nothing else is: the interval holds however the tuples within a window hang together (the sandwich

@@ -1,4 +1,4 @@
-"""Folded samples of an application in; its surrogate, fitted, judged on held-out windows and checked, out."""
+"""Fit, calibrate and check the surrogate of an application from its folded samples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A surrogate and how its operators are joined in; the application that the simulator replays, or its TOML text, out.
+"""Build the application that the simulator replays from a surrogate and a description.
 
 The simulator knows the M/G/1 term alone. What a tuple spends besides, waiting for triggers and schedulers, is one
 constant per operator: it is taken off R_max, with `leave_for_queues`, before bounds are searched.

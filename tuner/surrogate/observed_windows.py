@@ -1,4 +1,4 @@
-"""Folded samples in; what each operator did, window by window, as columns, and which windows to trust, out.
+"""Arrange folded samples as columns of each operator's windows.
 
 Notation: W windows in order of time, N node types; NaN where nobody knows.
 """

@@ -1,4 +1,4 @@
-"""A prediction with a few parameters and what was observed in; the parameters that fit most windows well out.
+"""Fit a model's parameters robustly (Huber's loss, Levenberg-Marquardt).
 
 Huber's loss of log(predicted / observed), so that a window counts by its relative error and an odd one does not rule;
 Levenberg-Marquardt steps within bounds, from each of several starts.

@@ -1,4 +1,4 @@
-"""Windows of one node type in; moments of one tuple's service time, with intervals and with what they rest on, out.
+"""Estimate the moments of a tuple's service time on each node type, with intervals.
 
 The moments are those of `tuner.pipeline.moments` (its notation: n, S, Q of timed records; N, R, T, I, P, Q, D of whole
 tasks). Every window's part in their equations is a sum that it has, so its influence on the answer is known exactly.

@@ -1,4 +1,4 @@
-"""Services by node type and what was declared of node types in; every type's speed out, seen or assumed.
+"""Estimate the speed of every node type, or assume the declared one.
 
 Speeds are relative: the type declared to have speed 1, or else the one on which most tuples were seen, keeps its
 declared speed (1 where none is declared); the others stand to it as their mean service times do.

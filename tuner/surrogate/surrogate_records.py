@@ -1,4 +1,4 @@
-"""A surrogate in, the database's record of it out, and back."""
+"""Convert surrogates to records of the store, and back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Windows in; those that are no steady state out: their response times tell of an outage or a move, not of a load."""
+"""Find windows that are no steady state: backlogs, reconfigurations and what follows them."""
 
 from __future__ import annotations
 

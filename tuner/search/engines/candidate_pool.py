@@ -1,4 +1,4 @@
-"""A space and points that did well in; many points of the space worth a look out, as the coordinates of a process.
+"""Candidate points of the search space, and their coordinates for the Gaussian processes.
 
 Coordinates: half of how busy a replica may be within the operator's bound, which is what a bound means to a scaler,
 plus the share itself, which goes on telling bounds apart where that saturates; and the logarithms of the weights of

@@ -1,4 +1,4 @@
-"""Points and several figures of each in, with their noise; Gaussian processes of the figures out.
+"""Gaussian processes of several noisy figures over the same points.
 
 One batched process of GPyTorch: a Matern 5/2 kernel with a length scale for every coordinate and figure, in float64.
 Priors: length scales Gamma(3, 6), a half in the mean, on coordinates that span about one; the scale of the figures,

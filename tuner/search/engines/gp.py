@@ -1,4 +1,4 @@
-"""The default engine: a history in; where Gaussian processes of cost and constraints expect the most, out.
+"""The default engine: constrained expected improvement over Gaussian processes of price and constraints.
 
 Modelled are log cost and, of each constraint, log((share + small) / (allowed + small)), squashed: it is met where this
 is negative, and how badly it is broken ceases to matter. What is suggested has the greatest expected improvement of

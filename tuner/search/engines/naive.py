@@ -1,4 +1,4 @@
-"""Algorithm 5 of the paper, its baseline: a space in; equal weights, and every path's bound in equal parts, out."""
+"""Algorithm 5 of the paper, its baseline: equal weights, and every path's bound in equal parts."""
 
 from __future__ import annotations
 

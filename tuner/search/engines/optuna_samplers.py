@@ -1,4 +1,4 @@
-"""Optuna's samplers: a history in, replayed into a study in memory; what the sampler would try next out."""
+"""Optuna's samplers: replay the history into a study in memory and ask it for the next trials."""
 
 from __future__ import annotations
 

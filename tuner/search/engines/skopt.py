@@ -1,4 +1,4 @@
-"""The paper's Algorithm 4 on scikit-optimize, the yardstick: a history in; what the phase that it is in tries next out.
+"""The paper's Algorithm 4 on scikit-optimize: suggest the next points of its current phase.
 
 A round is two phases of Bayesian optimisation: of the shares, with the best weights so far, and of the weights, with
 the best shares so far. Matern 5/2, learnt noise, expected improvement; a broken constraint costs a penalty. As in the

@@ -1,4 +1,4 @@
-"""A scrambled Sobol sequence: how many points were tried in; the next ones, spread evenly over the space, out."""
+"""A scrambled Sobol sequence, spread evenly over the search space."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a search may look: an application and a QoS in; shares that fit every path, and weights, out.
+"""The search space of an application: shares of R_max that fit every path, and three weights.
 
 Notation: n operators, P paths; x [n] shares of R_max; A [P, n] is 1 where the path has the operator. Allowed is
 `low <= A x <= high` and `x >= least`. A sum along a path is scaled to its limit by scaling all its shares alike, which

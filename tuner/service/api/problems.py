@@ -11,12 +11,11 @@ from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
-from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.exceptions import HTTPException
 
 from scaler.model.errors import BadInput, NotReady, Retry
 from tuner.service.exchange.wire_documents import shorten
-from tuner.store.faults import NotFound, StaleState
+from tuner.store.faults import NotFound, PoolTimeout, StaleState
 
 log = logging.getLogger(__name__)
 MEDIA = "application/problem+json"

@@ -1,1 +1,1 @@
-"""Retuning in the background: applications that are due in; objectives, rolled out as far as evidence goes, out."""
+"""The retuning daemon: typed phases of one application, under a lease."""

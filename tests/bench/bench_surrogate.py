@@ -22,12 +22,11 @@ import numpy as np
 
 from scaler.model.sample import Sample
 from tuner.surrogate.accuracy import FOLDS, deal
-from tuner.surrogate.calibrate import choose_model
+from tuner.surrogate.calibrate import choose_model, fit_model, predict_model
 from tuner.surrogate.checks import NEAR_ONE
 from tuner.surrogate.fit import find_known, fit, make_load
 from tuner.surrogate.load import select_windows
 from tuner.surrogate.observed_windows import Windows, build_windows
-from tuner.surrogate.response import fit_model, predict_model
 from tuner.surrogate.service_moments import list_services
 from tuner.surrogate.speedups import find_speedups
 from tuner.surrogate.unsteady import find_backlog, find_changes

@@ -29,8 +29,7 @@ from tuner.store.connection import Store, open_store
 from tuner.store.samples import save_samples
 from tuner.store.surrogates import save_surrogate
 from tuner.surrogate.fit import fit
-from tuner.surrogate.surrogate import Surrogate
-from tuner.surrogate.surrogate_records import to_record
+from tuner.surrogate.surrogate import Surrogate, to_record
 
 
 class TestSurrogate:

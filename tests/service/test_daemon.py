@@ -39,8 +39,7 @@ from tuner.store.retunings import add_request, find_retuning, save_retuning
 from tuner.store.runs import list_runs
 from tuner.store.samples import load_samples
 from tuner.store.surrogates import list_surrogates, save_surrogate
-from tuner.surrogate.surrogate import find_operator, worst
-from tuner.surrogate.surrogate_records import from_record, to_record
+from tuner.surrogate.surrogate import find_operator, from_record, to_record, worst
 
 pytestmark = pytest.mark.parametrize("address", ["sqlite"], indirect=True)
 APP = "shop"

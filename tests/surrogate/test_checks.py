@@ -14,8 +14,7 @@ from scipy import stats
 from scaler.model.sample import Sample
 from tests.surrogate.worlds import WINDOW, batch_stream, load_pattern, queue_stream
 from tuner.surrogate.checks import CHECKS
-from tuner.surrogate.drift import ALARM, WindowProfile, profile
-from tuner.surrogate.drift_answer import weigh_changes
+from tuner.surrogate.drift import ALARM, WindowProfile, judge_changes, measure_profile
 from tuner.surrogate.fit import check_drift_since, fit
 from tuner.surrogate.observed_windows import build_windows
 from tuner.surrogate.surrogate import Check, Surrogate, is_fit_for_tuning, worst
@@ -160,26 +159,26 @@ def stationary(seed: int, factor: float = 1.0, windows: int = 60, rate: float = 
 
 
 def look(seed: int, **changed: Any) -> WindowProfile:
-    found = profile(build_windows(stationary(seed, **changed))["count"], "")
+    found = measure_profile(build_windows(stationary(seed, **changed))["count"], "")
     assert found is not None
     return found
 
 
 def test_what_does_not_change_raises_no_more_false_alarms_than_stated() -> None:
     looks = 250
-    alarms = sum(weigh_changes(look(2 * i), look(2 * i + 1), "now").verdict != "pass" for i in range(looks))
+    alarms = sum(judge_changes(look(2 * i), look(2 * i + 1), "now").verdict != "pass" for i in range(looks))
     assert stats.binomtest(alarms, looks, ALARM, alternative="greater").pvalue > 0.01, alarms
 
 
 @pytest.mark.parametrize("factor", [0.8, 1.2])
 def test_a_fifth_more_or_less_is_always_noticed(factor: float) -> None:
-    answers = [weigh_changes(look(2 * i), look(2 * i + 1, factor=factor), "now") for i in range(60)]
+    answers = [judge_changes(look(2 * i), look(2 * i + 1, factor=factor), "now") for i in range(60)]
     assert {answer.verdict for answer in answers} == {"fail"}
 
 
 def test_other_rates_are_noticed_and_do_not_forbid_tuning() -> None:
     answers = [
-        weigh_changes(look(2 * i, windows=150), look(2 * i + 1, windows=150, rate=9.0), "now") for i in range(50)
+        judge_changes(look(2 * i, windows=150), look(2 * i + 1, windows=150, rate=9.0), "now") for i in range(50)
     ]
     assert {answer.verdict for answer in answers} == {"warn"}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from contextlib import closing
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -21,8 +22,7 @@ from tuner.store.connection import open_store
 from tuner.store.samples import save_samples
 from tuner.store.surrogates import list_surrogates, load_surrogate
 from tuner.surrogate.fit import fit
-from tuner.surrogate.surrogate import from_document, to_document
-from tuner.surrogate.surrogate_records import from_record, to_record
+from tuner.surrogate.surrogate import from_document, from_record, to_document, to_record
 
 
 def put(path: Path, samples: list[Sample]) -> str:
@@ -75,9 +75,10 @@ def test_fit_keeps_what_it_shows(database: str, tmp_path: Path) -> None:
     tags = Tags()
     tags.feed(page.read_text())
     assert tags.open == []
-    assert tags.classes.count("plot") == 2
+    assert tags.classes.count("canvas") == 2
     assert tags.classes.count("verdict pass") == 12
-    assert tags.classes.count("dot c1") >= 2 * 25
+    held_out = re.findall(r'"observed, held out",[^\[]*\[([^\]]*)\]', page.read_text())
+    assert sum(value != "null" for values in held_out for value in values.split(",")) >= 2 * 25
     assert page.read_text().count("prefers-color-scheme: dark") == 1
 
 

@@ -45,8 +45,7 @@ from tuner.store.surrogates import load_surrogate, save_surrogate
 from tuner.surrogate.fit import check_drift_since
 from tuner.surrogate.fit import fit as fit_surrogate
 from tuner.surrogate.fitted_application import build_application
-from tuner.surrogate.surrogate import Surrogate, is_fit_for_tuning, to_document
-from tuner.surrogate.surrogate_records import from_record, to_record
+from tuner.surrogate.surrogate import Surrogate, from_record, is_fit_for_tuning, to_document, to_record
 from tuner.views.plain import tame
 from tuner.views.surrogate_page import summarise, write_page
 from tuner.views.surrogate_plot import draw_text

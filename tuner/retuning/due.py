@@ -27,13 +27,18 @@ from tuner.store.decisions import list_decisions
 from tuner.store.records import SurrogateRecord
 from tuner.store.samples import load_samples
 from tuner.store.surrogates import list_surrogates
-from tuner.surrogate.drift import WindowProfile, compare_figures, compare_rates, profile, recall
-from tuner.surrogate.drift_answer import list_changes
+from tuner.surrogate.drift import (
+    WindowProfile,
+    compare_figures,
+    compare_rates,
+    list_changes,
+    measure_profile,
+    profile_of_fit,
+)
 from tuner.surrogate.fit import choose_length
 from tuner.surrogate.fitted_application import apply_speeds, choose_moments
 from tuner.surrogate.observed_windows import build_windows
-from tuner.surrogate.surrogate import OperatorSurrogate, Surrogate
-from tuner.surrogate.surrogate_records import from_record
+from tuner.surrogate.surrogate import OperatorSurrogate, Surrogate, from_record
 
 MEAN_CHANGE, VARIANCE_CHANGE, RATE_CHANGE = 0.05, 0.5, 0.1  # worth a tuning: relative, relative, KS distance
 MAX_ERROR = 0.25  # of a predicted response time, relative
@@ -77,9 +82,9 @@ def find_drift(session: Session, app: str) -> Cause | None:
     since, fitted = build_windows(choose_length(later)), from_record(record)
     for operator in fitted.operators:
         windows = since.get(operator.operator)
-        after = None if windows is None else profile(windows, operator.reference)
-        if windows is not None and after is not None and has_changed(recall(operator), after):
-            changes = " and ".join(list_changes(recall(operator), after)[0])
+        after = None if windows is None else measure_profile(windows, operator.reference)
+        if windows is not None and after is not None and has_changed(profile_of_fit(operator), after):
+            changes = " and ".join(list_changes(profile_of_fit(operator), after)[0])
             when = f"in {windows.start.size} windows since the fit"
             return Cause("drift", f"operator {operator.operator!r}: {when} {changes}")
     return None

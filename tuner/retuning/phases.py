@@ -37,7 +37,7 @@ from tuner.store.retunings import find_retuning, update_retuning
 from tuner.store.runs import LeaseLost, claim_run, load_run, start_run
 from tuner.store.samples import load_samples
 from tuner.store.surrogates import load_surrogate, save_surrogate
-from tuner.surrogate.surrogate_records import to_record
+from tuner.surrogate.surrogate import to_record
 
 log = logging.getLogger(__name__)
 RETRY_S = 60.0  # before trying again what another process does, or what may work in a moment

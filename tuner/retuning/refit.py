@@ -19,12 +19,11 @@ from tuner.store.records import SurrogateRecord
 from tuner.store.samples import load_samples
 from tuner.store.surrogates import list_surrogates
 from tuner.surrogate.checks import LATER
-from tuner.surrogate.drift import profile
+from tuner.surrogate.drift import measure_profile
 from tuner.surrogate.fit import choose_length, fit
 from tuner.surrogate.observed_windows import Windows, build_windows, filter_windows
 from tuner.surrogate.service_moments import list_services
-from tuner.surrogate.surrogate import Surrogate, worst
-from tuner.surrogate.surrogate_records import from_record
+from tuner.surrogate.surrogate import Surrogate, from_record, worst
 
 TAIL_SHARES = (0.5, 0.25, 0.125)  # of all samples: stretches that are tried where the whole has a drift
 MIN_WINDOWS = 30  # of a stretch, for its last windows to be compared with those before
@@ -76,7 +75,7 @@ def is_steady(windows: Windows) -> bool:
     """Whether the last windows are like those before: a surrogate of two regimes is right about neither."""
     index, reference = np.arange(windows.start.size), list_services(windows)[1]
     cut = math.ceil(index.size * (1.0 - LATER))
-    before, after = (profile(filter_windows(windows, side), reference) for side in (index < cut, index >= cut))
+    before, after = (measure_profile(filter_windows(windows, side), reference) for side in (index < cut, index >= cut))
     if index.size < MIN_WINDOWS or before is None or after is None:
         return index.size >= MIN_WINDOWS  # what cannot be compared is left to the checks
     return not have_moments_changed(before, after)

@@ -32,7 +32,7 @@ from tuner.store.records import SurrogateRecord, TuningRun
 from tuner.store.samples import count_samples, load_samples
 from tuner.store.surrogates import list_surrogates, load_surrogate_by_id
 from tuner.surrogate.fitted_application import apply_speeds, build_application, list_constants, subtract_constants
-from tuner.surrogate.surrogate_records import from_record
+from tuner.surrogate.surrogate import from_record
 
 DEFAULT_POLICY = "planner"
 HELD_OUT = 0.2  # share of the trace, at its end: recommendations are verified there, and never searched

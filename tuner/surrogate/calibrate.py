@@ -6,6 +6,7 @@ those held out. The simpler model is preferred while it is almost as good.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
@@ -13,9 +14,10 @@ import numpy as np
 
 from scaler.model.kernel import Floats
 from tuner.surrogate.accuracy import FOLDS, assess, deal, relative
-from tuner.surrogate.load import WindowLoad, select_windows
+from tuner.surrogate.batch_model import fit_batches, predict_batches
+from tuner.surrogate.load import WindowLoad, blend_earlier, select_windows
 from tuner.surrogate.observed_windows import Flags
-from tuner.surrogate.response import MODELS, fit_model, predict_model
+from tuner.surrogate.queue_model import fit_bursty, fit_queue, predict_bursty, predict_queue
 from tuner.surrogate.surrogate import Calibration
 
 FEWEST = 12  # windows with response times, below which nothing is calibrated
@@ -87,3 +89,27 @@ def cross_validate(name: str, load: WindowLoad, observed: Floats, memory: float)
             parameters = fit_model(name, select_windows(load, ~out), observed[~out], memory)
             errors[out] = relative(predict_model(name, select_windows(load, out), parameters), observed[out])
     return float(np.mean(np.minimum(np.abs(errors), 1.0)))
+
+
+class ResponseModel(NamedTuple):
+    says: str
+    fit: Callable[[WindowLoad, Floats], dict[str, float]]
+    predict: Callable[[WindowLoad, Mapping[str, float]], Floats]
+
+
+def fit_model(name: str, load: WindowLoad, observed: Floats, memory: float) -> dict[str, float]:
+    """The model's parameters, and the share of its load that is still felt in the window after."""
+    return {**MODELS[name].fit(blend_earlier(load, memory), observed), "memory": memory}
+
+
+def predict_model(name: str, load: WindowLoad, parameters: Mapping[str, float]) -> Floats:
+    return MODELS[name].predict(blend_earlier(load, parameters["memory"]), parameters)
+
+
+MODELS: dict[str, ResponseModel] = {  # the simpler before the richer
+    "queue": ResponseModel("M/G/1 and a constant", fit_queue, predict_queue),
+    "bursty": ResponseModel(
+        "M/G/1 with a variance fitted to the response times, and a constant", fit_bursty, predict_bursty
+    ),
+    "batches": ResponseModel("half the interval between triggers and the batch", fit_batches, predict_batches),
+}

@@ -12,12 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from scaler.model.kernel import Floats
-from tuner.surrogate.answer import CheckResult
-from tuner.surrogate.drift import correlate, profile
-from tuner.surrogate.drift_answer import weigh_changes
+from tuner.surrogate.drift import correlate, judge_changes, measure_profile
 from tuner.surrogate.observed_windows import Flags, Windows, filter_windows
 from tuner.surrogate.service_moments import ServiceMoments
-from tuner.surrogate.surrogate import Calibration, Check, OperatorSurrogate, PredictedWindow
+from tuner.surrogate.surrogate import Calibration, Check, CheckResult, OperatorSurrogate, PredictedWindow
 
 ENOUGH, FEWEST = 60, 20  # windows
 RESPONSES = 10.0  # that a window should be as long as
@@ -134,8 +132,8 @@ def check_drift(seen: CheckInput) -> CheckResult:
     cut = math.ceil(seen.windows.start.size * (1.0 - LATER))
     index = np.arange(seen.windows.start.size)
     reference = seen.operator.reference
-    sides = [profile(filter_windows(seen.windows, side), reference) for side in (index < cut, index >= cut)]
-    return weigh_changes(sides[0], sides[1], f"in the last {LATER:.0%} of the windows")
+    sides = [measure_profile(filter_windows(seen.windows, side), reference) for side in (index < cut, index >= cut)]
+    return judge_changes(sides[0], sides[1], f"in the last {LATER:.0%} of the windows")
 
 
 def check_backlog(seen: CheckInput) -> CheckResult:

@@ -16,7 +16,7 @@ from scaler.model.kernel import Floats
 from tuner.surrogate.estimate import Estimate, scale, student
 from tuner.surrogate.observed_windows import Windows
 from tuner.surrogate.service_moments import list_services
-from tuner.surrogate.surrogate import OperatorSurrogate, RateDistribution
+from tuner.surrogate.surrogate import Check, CheckResult, OperatorSurrogate, RateDistribution
 
 ALARM = 0.01
 QUESTIONS = 3
@@ -41,7 +41,7 @@ class WindowProfile(NamedTuple):
     rates: RateDistribution
 
 
-def profile(windows: Windows, node_type: str) -> WindowProfile | None:
+def measure_profile(windows: Windows, node_type: str) -> WindowProfile | None:
     """What these windows tell of a node type; None where that is nothing."""
     services, _ = list_services(windows) if windows.start.size else ({}, "")
     service = services.get(node_type)
@@ -50,7 +50,7 @@ def profile(windows: Windows, node_type: str) -> WindowProfile | None:
     return WindowProfile(service.evidence, service.windows, service.mean, service.variance, describe_rates(windows))
 
 
-def recall(fitted: OperatorSurrogate) -> WindowProfile:
+def profile_of_fit(fitted: OperatorSurrogate) -> WindowProfile:
     """What was seen at the fit."""
     mean = scale(fitted.mean, 1.0 / fitted.reference_speed)
     variance = None if fitted.variance is None else scale(fitted.variance, fitted.reference_speed**-2)
@@ -108,3 +108,41 @@ def correlate(values: Floats) -> float:
     around = values - values.mean()
     total = float(around @ around)
     return float(around[1:] @ around[:-1]) / total if total > 1e-12 * float(values @ values) else 0.0
+
+
+CHANGED = 0.1  # of the mean service time, from which on a surrogate must not be used
+
+
+def check_since(operator: OperatorSurrogate, since: Windows) -> Check:
+    """After the fit: all windows since against those that it was fitted on."""
+    when = f"in {since.start.size} windows since the fit"
+    return Check(
+        "drift",
+        operator.operator,
+        *judge_changes(profile_of_fit(operator), measure_profile(since, operator.reference), when),
+    )
+
+
+def judge_changes(before: WindowProfile | None, after: WindowProfile | None, when: str) -> CheckResult:
+    if before is None or after is None or after.evidence != before.evidence:
+        return CheckResult(
+            "warn", f"{when} nothing tells the service time as before: ingest the same kind of source again."
+        )
+    parts, grave = list_changes(before, after)
+    if not parts:
+        return CheckResult("pass", f"{when} neither service times nor rates changed beyond chance.")
+    do = "fit again on what was seen since" if grave else "watch it, or fit again"
+    return CheckResult("fail" if grave else "warn", f"{when} {' and '.join(parts)}, beyond chance: {do}.")
+
+
+def list_changes(before: WindowProfile, after: WindowProfile) -> tuple[list[str], bool]:
+    """The changes beyond chance in words, and whether the mean service time changed too much for the surrogate."""
+    fewest = min(before.windows, after.windows)
+    mean = compare_figures(before.mean, after.mean, fewest)
+    parts = [f"the mean service time became {mean.factor:.2f} times as long"] if mean.certain else []
+    if before.variance is not None and after.variance is not None:
+        variance = compare_figures(before.variance, after.variance, fewest)
+        parts += [f"its variance became {variance.factor:.2f} times as large"] if variance.certain else []
+    distance, certain = compare_rates(before.rates, after.rates)
+    parts += [f"the rates' distribution moved by {distance:.0%}"] if certain else []
+    return parts, mean.certain and abs(mean.factor - 1.0) >= CHANGED

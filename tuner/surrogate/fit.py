@@ -14,8 +14,7 @@ from scaler.model.sample import Sample
 from tuner.surrogate.accuracy import hold_out
 from tuner.surrogate.calibrate import CalibrationResult, calibrate
 from tuner.surrogate.checks import NEAR_ONE, CheckInput, check_operator
-from tuner.surrogate.drift import describe_rates
-from tuner.surrogate.drift_answer import check_since
+from tuner.surrogate.drift import check_since, describe_rates
 from tuner.surrogate.estimate import Estimate, estimate_positive, scale
 from tuner.surrogate.load import WindowLoad, select_windows
 from tuner.surrogate.observed_windows import UNNAMED, Flags, Windows, build_windows, divide, filter_windows

@@ -8,10 +8,14 @@ from __future__ import annotations
 import types
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from scaler.model.errors import BadInput
 from tuner.surrogate.estimate import Estimate
+
+if TYPE_CHECKING:
+    from tuner.store.records import SurrogateRecord as Record
+
 
 FORMAT = 1
 VERDICTS = ("pass", "warn", "fail")
@@ -169,3 +173,32 @@ def build(kind: type[T], value: Any) -> T:
     elif kind is float:
         made = float(value)
     return made
+
+
+class CheckResult(NamedTuple):
+    """A verdict (pass, warn, fail), and what was seen, what was wanted and what to do."""
+
+    verdict: str
+    says: str
+
+
+def to_record(surrogate: Surrogate, now: float) -> Record:
+    """Its error is that of the worst operator; None where one has none."""
+    from tuner.store.records import SurrogateRecord as Record
+
+    accuracies = [o.response.accuracy if o.response else None for o in surrogate.operators]
+    errors = [accuracy.error.value for accuracy in accuracies if accuracy is not None]
+    return Record(
+        application=surrogate.application,
+        document=to_document(surrogate),
+        start=surrogate.start,
+        end=surrogate.end,
+        windows=max(o.windows for o in surrogate.operators),
+        health=worst(surrogate.checks),
+        created=now,
+        error=max(errors) if len(errors) == len(accuracies) else None,
+    )
+
+
+def from_record(record: Record) -> Surrogate:
+    return from_document(record.document)

@@ -77,9 +77,9 @@ def test_fit_keeps_what_it_shows(database: str, tmp_path: Path) -> None:
     assert tags.open == []
     assert tags.classes.count("canvas") == 2
     assert tags.classes.count("verdict pass") == 12
-    held_out = re.findall(r'"observed, held out",[^\[]*\[([^\]]*)\]', page.read_text())
+    held_out = re.findall(r'"colour":"c1","look":"dot"[^\[]*\[([^\]]*)\]', page.read_text())
     assert sum(value != "null" for values in held_out for value in values.split(",")) >= 2 * 25
-    assert page.read_text().count("prefers-color-scheme: dark") == 1
+    assert page.read_text().count("@media (prefers-color-scheme: dark)") == 1
 
 
 def test_json_is_one_document_of_numbers(database: str) -> None:

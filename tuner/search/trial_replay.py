@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from scaler.model.errors import BadInput
 from scaler.policies import find_policy
 from tuner.scenario.description import tables_of, thaw
 from tuner.scenario.scenario import Document, lay_over
-
-if TYPE_CHECKING:
-    from tuner.store.records import Trial, TuningRun
+from tuner.store.records import Trial, TuningRun
 
 
 def restate(trial: Trial, run: TuningRun, described: Mapping[str, Any]) -> Document:

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from sim.setting import Setting
 from tuner.scenario.qos import QoS
 from tuner.search.space.evaluated import EvaluationOutcome
-from tuner.search.space.parameters import Parameters
+from tuner.search.space.parameters import Parameters, from_document
 from tuner.search.space.space import SearchSpace, project_to_limits
-
-if TYPE_CHECKING:
-    from tuner.store.connection import Session
-    from tuner.store.records import Trial
+from tuner.store.connection import Session
+from tuner.store.records import Trial
+from tuner.store.runs import list_runs
+from tuner.store.trials import load_history, load_trial
 
 YOUNGEST = 0.05  # no outcome of another run counts as much as one of its own
 STRANGER = 0.5  # the age that another application's outcomes have from the start
@@ -58,9 +58,6 @@ def measure_age(then: Mapping[str, Any], now: Mapping[str, Any], stranger: bool)
 
 def list_earlier(session: Session, app: str, setting: Setting, qos: QoS) -> list[dict[str, float]]:
     """The trials to begin with: by run the newest first, of each its cheapest feasible ones and a few of the others."""
-    from tuner.store.runs import list_runs
-    from tuner.store.trials import load_history
-
     now = describe_workload(setting, qos)
     own = [(run, False) for run in list_runs(session, app, limit=RUNS)]
     known = {run.id for run, _ in own}
@@ -95,14 +92,10 @@ def load_earlier(
     session: Session, space: SearchSpace, chosen: Sequence[Mapping[str, float]]
 ) -> tuple[EvaluationOutcome, ...]:
     """The outcomes of those trials, with shares that fit this space."""
-    from tuner.store.trials import load_trial
-
     return tuple(age_outcome(space, load_trial(session, int(one["trial"])), one["age"], one["scale"]) for one in chosen)
 
 
 def age_outcome(space: SearchSpace, trial: Trial, age: Age, scale: float) -> EvaluationOutcome:
-    from tuner.search.space.parameters import from_document
-
     names = tuple(trial.parameters["shares"])
     was = from_document(names, trial.parameters)  # operators of another application stand in the same order
     shares = project_to_limits(space, np.array([was.shares]))[0]

@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import Row, insert, select, update
 from sqlalchemy.orm import Session
 
+from scaler.model.task import Weights
 from tuner.store.faults import NotFound, StaleState
 from tuner.store.models import ObjectiveRow
 from tuner.store.records import OBJECTIVE_STATES, ObjectiveRecord, check_one_of
@@ -93,8 +94,6 @@ def list_objectives(
 
 
 def to_objective(row: Row[Any]) -> ObjectiveRecord:
-    from scaler.model.task import Weights  # late, for it brings numba along
-
     values = dict(row._mapping)
     weights = Weights(values.pop("performance"), values.pop("reconfiguration"), values.pop("resources"))
     return ObjectiveRecord(weights=weights, **values)

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from scaler.model.decision import KINDS, Decision, parse_decision
 from scaler.model.errors import BadInput
-
-if TYPE_CHECKING:  # it brings numba along
-    from scaler.model.task import Weights
+from scaler.model.task import Weights
 
 Document = Mapping[str, Any]  # of texts, numbers (infinite ones too), booleans, None, lists and such mappings
 

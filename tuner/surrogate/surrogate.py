@@ -8,14 +8,11 @@ from __future__ import annotations
 import types
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from scaler.model.errors import BadInput
+from tuner.store.records import SurrogateRecord
 from tuner.surrogate.estimate import Estimate
-
-if TYPE_CHECKING:
-    from tuner.store.records import SurrogateRecord as Record
-
 
 FORMAT = 1
 VERDICTS = ("pass", "warn", "fail")
@@ -182,13 +179,11 @@ class CheckResult(NamedTuple):
     says: str
 
 
-def to_record(surrogate: Surrogate, now: float) -> Record:
+def to_record(surrogate: Surrogate, now: float) -> SurrogateRecord:
     """Its error is that of the worst operator; None where one has none."""
-    from tuner.store.records import SurrogateRecord as Record
-
     accuracies = [o.response.accuracy if o.response else None for o in surrogate.operators]
     errors = [accuracy.error.value for accuracy in accuracies if accuracy is not None]
-    return Record(
+    return SurrogateRecord(
         application=surrogate.application,
         document=to_document(surrogate),
         start=surrogate.start,
@@ -200,5 +195,5 @@ def to_record(surrogate: Surrogate, now: float) -> Record:
     )
 
 
-def from_record(record: Record) -> Surrogate:
+def from_record(record: SurrogateRecord) -> Surrogate:
     return from_document(record.document)

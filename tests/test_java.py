@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from scaler.model.errors import BadInput
-from tuner.pipeline.java import find_java, provide_java, write_shim
+from tuner.pipeline.session import find_java, provide_java, write_shim
 
 STREAM = """
 import json, sys

@@ -32,8 +32,7 @@ from scaler.agent.slot_loop import OrderSource
 from scaler.link import Link, LinkSettings
 from scaler.model.errors import BadInput
 from scaler.model.nodes import NodeType
-from scaler.sensing.driver import Driver
-from scaler.sensing.operators import PinnedOperators, StreamOperator, find_operators
+from scaler.sensing.driver import Driver, PinnedOperators, StreamOperator, find_operators
 from scaler.sensing.spark_sensor import SparkSensor
 from scaler.timing import ServiceTimer
 

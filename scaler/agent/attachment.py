@@ -24,7 +24,7 @@ from scaler.agent.slot_loop import Agent, OrderSource
 from scaler.guards.dry_run import GUARD_NAME as DRY_RUN_GUARD
 from scaler.model.decision import Decision
 from scaler.model.nodes import NodeType
-from scaler.sensing.operators import StreamOperator
+from scaler.sensing.driver import StreamOperator
 from scaler.sensing.reading import Reading, Sensor
 
 LOG = logging.getLogger("scaler.agent")

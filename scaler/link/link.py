@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from scaler.link.http import ManagerConnection, read_address
-from scaler.link.link_state import INTERNAL, ORDERS, REPORTS, STORAGE, LinkState, Pacer
+from scaler.link.link_state import INTERNAL, ORDERS, REPORTS, STORAGE, LinkState, Pacer, load_orders
 from scaler.link.order_poll import OrderPoll
 from scaler.link.report_log import DECISIONS, SAMPLES, ReportLog, ReportRecord
-from scaler.link.saved_orders import load_orders
 from scaler.link.sender import Sender
 from scaler.model.orders import Orders
 from scaler.model.wire import write_line

@@ -1,7 +1,9 @@
-"""State that the two threads of a link share, and how refusals of the manager are described."""
+"""State that the two threads of a link share, the last good orders on disk, and how refusals are described."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
 import math
 import random
@@ -9,16 +11,50 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from scaler.link.http import ManagerConnection, ManagerResponse
-from scaler.link.saved_orders import SavedOrders
-from scaler.model.orders import Orders
+from scaler.model.files import write_durably
+from scaler.model.orders import Orders, parse_orders
 
 LOG = logging.getLogger("scaler.link")
 OPERATOR_RETRY_S = 60.0  # before another try of what somebody has to put right first
 NOT_HERE, NOT_ALLOWED, BUSY = 404, (401, 403), (429, 503)
 REPORTS, ORDERS, STORAGE, INTERNAL = "reports", "orders", "storage", "internal"  # sources of faults
+ORDERS_FILE = "orders.json"
+
+
+@dataclass(frozen=True, slots=True)
+class SavedOrders:
+    orders: Orders
+    document: Any  # that they were read from
+    received_at: float  # when the manager last confirmed them
+
+
+def save_orders(folder: Path, saved: SavedOrders) -> None:
+    """Save orders so that a crash at any moment leaves these or those before."""
+    text = json.dumps(saved.document, sort_keys=True)
+    content = {"digest": digest(text), "heard": saved.received_at, "orders": text}
+    write_durably(folder / ORDERS_FILE, json.dumps(content).encode())
+
+
+def load_orders(folder: Path, app: str) -> SavedOrders | None:
+    """Load the orders of this application; None where there are none that can be trusted."""
+    try:
+        outer = json.loads((folder / ORDERS_FILE).read_bytes())
+        text, received_at = outer["orders"], float(outer["heard"])
+        if digest(text) != outer["digest"]:
+            return None
+        document = json.loads(text)
+        orders = parse_orders(document)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, ArithmeticError):
+        return None
+    return SavedOrders(orders, document, received_at) if orders.application == app else None
+
+
+def digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 class Pacer:

@@ -13,9 +13,19 @@ from typing import Any
 from urllib.parse import quote
 
 from scaler.link.http import TIMEOUT_S, ManagerConnection, ManagerResponse
-from scaler.link.link_state import BUSY, INTERNAL, LOG, NOT_ALLOWED, NOT_HERE, ORDERS, LinkState, describe_refusal
+from scaler.link.link_state import (
+    BUSY,
+    INTERNAL,
+    LOG,
+    NOT_ALLOWED,
+    NOT_HERE,
+    ORDERS,
+    LinkState,
+    SavedOrders,
+    describe_refusal,
+    save_orders,
+)
 from scaler.link.report_log import ReportLog
-from scaler.link.saved_orders import SavedOrders, save_orders
 from scaler.model.backoff import Backoff
 from scaler.model.errors import BadInput, Retry
 from scaler.model.orders import Orders, parse_orders

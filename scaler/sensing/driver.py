@@ -1,8 +1,12 @@
-"""Access to the driver's JVM through the session's gateway: statuses, lists and plans as plain values, query events.
+"""Access to the driver's JVM through the session's gateway: operators, statuses, lists and plans as plain values.
 
 This is the one place where sensors touch Spark. Public there: the listener's events, a query's status. Internal, and
 tried with Spark 4.3: the status store, the mapper that writes its lists as JSON, a query's plan, its log of offsets,
 its last trigger. A list comes as one JSON text, for each call to the JVM costs about as much as reading a whole text.
+
+A query is an operator; one whose stages have several resource profiles of their own is an operator a profile, named
+query/profileN as the tuner's pipeline names them. Stages in the default profile beside others are nobody's. What
+`scaler.pin` made of an operator is known by the profile of its stage, and gives it its name.
 """
 
 from __future__ import annotations
@@ -10,17 +14,23 @@ from __future__ import annotations
 import json
 import logging
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from scaler.acting.gateway import SparkStage, iterate, read_stage
 from scaler.acting.loans import find_waiting
+from scaler.acting.profiles import Pinned
 from scaler.model.errors import BadInput
-from scaler.model.spark_progress import ENDED, IDLE, STARTED, QueryEvent, Trigger, read_progress, read_query_event
 
 LOG = logging.getLogger("scaler.agent")
+MISSES_TO_WARN = 5  # polls without a pinned operator while queries run
+PROFILE_NODES = (
+    "MapInPandas",
+    "MapInArrow",
+    "PythonMapInArrow",
+)  # nodes of plans that a resource profile can be given to
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,58 +176,103 @@ def walk_plan(plan: Any) -> Iterator[Any]:
     yield plan
 
 
-class EventReceiver(Protocol):
-    """Receiver of a listener's reports; called from Spark's threads."""
+@dataclass(frozen=True, slots=True)
+class StreamOperator:
+    name: str
+    query: str  # id, which restarts from a checkpoint keep
+    run: str
+    profiles: tuple[int, ...] = ()  # of its stages; none: the default one, or not known
+    entry: bool = True  # what arrives at the query arrives here
+    leaving: bool = True  # what the query writes is written here
 
-    def add_trigger(self, trigger: Trigger) -> None: ...
 
-    def add_event(self, kind: str, event: QueryEvent) -> None: ...
+def find_operators(spark: Any, queries: Iterable[Any] | None = None) -> tuple[StreamOperator, ...]:
+    """Operators of these queries (pyspark's, or their names or ids), or of all that are active; in their order."""
+    driver = Driver(spark)
+    active = driver.list_queries() if queries is None else [pick_query(driver, query) for query in queries]
+    return tuple(operator for query in active for operator in read_query(query))
 
 
-class QueryListener:
-    """Spark's StreamingQueryListener by the names of its methods, called by py4j; nothing is raised into Spark's bus.
+class PinnedOperators:
+    """Find pinned operators among those that run, poll after poll, and warn once of each that is never found."""
 
-    An event is read as the one JSON text that it is: field by field, as pyspark's own listener reads it, takes dozens
-    of calls to the JVM.
-    """
+    def __init__(self, pinned: Iterable[Pinned]) -> None:
+        self.pinned = tuple(pinned)
+        self.missed = Counter[str]()  # polls
+        self.seen: set[str] = set()
 
-    def __init__(self, receiver: EventReceiver, now: Callable[[], float] = time.time) -> None:
-        self.receiver = receiver
-        self.now = now
-        self.unread = 0  # events that could not be read
+    def find(self, running: Sequence[StreamOperator]) -> list[StreamOperator]:
+        """Pinned operators under the names that they were pinned by, with the profiles of all their types."""
+        found = []
+        for one in self.pinned:
+            operator = match_pinned(one, running)
+            if operator is not None:
+                self.seen.add(one.operator)
+                found.append(replace(operator, name=one.operator, profiles=tuple(one.types.values())))
+            elif running and one.operator not in self.seen:
+                self.miss(one, running)
+        return found
 
-    def onQueryStarted(self, event: Any) -> None:  # noqa: N802
-        self.receive(STARTED, event)
+    def miss(self, one: Pinned, running: Sequence[StreamOperator]) -> None:
+        self.missed[one.operator] += 1
+        if self.missed[one.operator] == MISSES_TO_WARN:
+            LOG.warning(
+                "operator %r is pinned and not scaled: no streaming query has a stage with its profile, number %d "
+                "(found: %s); give the stage profile=, or the query its name",
+                one.operator,
+                one.stage,
+                ", ".join(operator.name for operator in running),
+            )
 
-    def onQueryProgress(self, event: Any) -> None:  # noqa: N802
-        try:
-            trigger = read_progress(json.loads(event.progress().json()))
-            if trigger is None:
-                self.unread += 1
-            else:
-                self.receiver.add_trigger(trigger)
-        except Exception as error:
-            self.fail(error)
 
-    def onQueryIdle(self, event: Any) -> None:  # noqa: N802
-        self.receive(IDLE, event)
+def match_pinned(one: Pinned, running: Iterable[StreamOperator]) -> StreamOperator | None:
+    """Match by the profile of the stage, whatever the query's name; by name where profiles are not known."""
+    fits = [o for o in running if one.stage in o.profiles or (not o.profiles and o.name == one.operator)]
+    return min(fits, key=lambda operator: (not operator.profiles, operator.name != one.operator), default=None)
 
-    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
-        self.receive(ENDED, event)
 
-    def receive(self, kind: str, event: Any) -> None:
-        try:
-            found = read_query_event(json.loads(event.json()), self.now())
-            if found is None:
-                self.unread += 1
-            else:
-                self.receiver.add_event(kind, found)
-        except Exception as error:
-            self.fail(error)
+def pick_query(driver: Driver, query: Any) -> Any:
+    if not isinstance(query, str):
+        if not hasattr(query, "_jsq"):
+            raise BadInput(f"{query!r} is no streaming query; hand over what writeStream.start() returned, or its name")
+        return query._jsq
+    active = driver.list_queries()
+    for found in active:
+        if query in (found.name(), found.id().toString()):
+            return found
+    names = ", ".join(sorted(str(found.name() or found.id().toString()) for found in active)) or "none"
+    raise BadInput(f"no streaming query {query!r} is active; active are: {names}")
 
-    def fail(self, error: Exception) -> None:
-        self.unread += 1
-        LOG.debug("an event of a streaming query could not be read", exc_info=error)
 
-    class Java:
-        implements = ["org.apache.spark.sql.streaming.PythonStreamingQueryListener"]  # noqa: RUF012
+def read_query(query: Any) -> tuple[StreamOperator, ...]:
+    identity, run = query.id().toString(), query.runId().toString()
+    return name_operators(query.name() or identity[:8], identity, run, find_profiles(query))
+
+
+def name_operators(name: str, query: str, run: str, profiles: Sequence[int]) -> tuple[StreamOperator, ...]:
+    """Operators of a query; `profiles`: those of its own stages, in the order in which they work."""
+    if len(profiles) < 2:
+        return (StreamOperator(name, query, run, tuple(profiles)),)
+    last = len(profiles) - 1
+    return tuple(
+        StreamOperator(f"{name}/profile{profile}", query, run, (profile,), entry=i == 0, leaving=i == last)
+        for i, profile in enumerate(profiles)
+    )
+
+
+def find_profiles(query: Any) -> list[int]:
+    """Profiles in the order in which tuples meet them; none where the plan cannot be read."""
+    try:
+        found = [read_profile(node) for node in walk_plan(query.streamingQuery().analyzedPlan())]
+    except Exception as error:  # it is internal to Spark, and other versions may have it elsewhere
+        LOG.debug("the plan of a streaming query could not be read", exc_info=error)
+        return []
+    return list(dict.fromkeys(profile for profile in found if profile))
+
+
+def read_profile(node: Any) -> int:
+    """Resource profile of a node of a plan; 0 where it has none."""
+    if node.getClass().getSimpleName() not in PROFILE_NODES:
+        return 0
+    profile = node.profile()
+    return int(profile.get().id()) if profile.isDefined() else 0

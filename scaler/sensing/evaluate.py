@@ -27,8 +27,6 @@ import math
 from collections.abc import Sequence
 
 from scaler.model.spark_progress import IDLE, Trigger
-from scaler.sensing.batch_history import QueryPast
-from scaler.sensing.evidence import Evidence, SlotFacts, derive_facts, select_counted, usual_wait
 from scaler.sensing.executor_usage import (
     count_final_replicas,
     count_replicas,
@@ -36,16 +34,18 @@ from scaler.sensing.executor_usage import (
     find_lost_replicas,
     find_utilisation,
 )
-from scaler.sensing.reading import NoteCode, Reading, SlotNote
+from scaler.sensing.query_history import ArrivalSpan, QueryPast, overlap, share_within
+from scaler.sensing.reading import Evidence, Reading, SlotFacts, derive_facts, select_counted, usual_wait
 from scaler.sensing.slot_notes import (
     IDLE_S,
     USUAL_BATCHES,
+    NoteCode,
+    SlotNote,
     find_states,
     first_heard,
     last_heard,
 )
 from scaler.sensing.source_files import SourceFolder, estimate_rows_per_file
-from scaler.sensing.spans import ArrivalSpan, overlap, share_within
 from scaler.sensing.timed_records import TimedSums, sum_timed
 
 WORKING_UTILISATION = 0.5  # from which on replicas are seen to work though no report says so: a batch that is overdue

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from scaler.model.spark_progress import read_count, read_object, read_time
-from scaler.sensing.reading import NoteCode, SlotNote
-from scaler.sensing.spans import overlap
+from scaler.sensing.query_history import overlap
+from scaler.sensing.slot_notes import NoteCode, SlotNote
 from scaler.timing import NODE_RESOURCE
 
 DRIVER_ID = "driver"  # in local mode it is the one executor, and else has no task slots

@@ -21,7 +21,8 @@ from scaler.model.nodes import Deployment, NodeType
 from scaler.model.policy import Observation
 from scaler.model.queueing import catch_up_rate
 from scaler.sensing.evaluate import WORKING_UTILISATION
-from scaler.sensing.reading import BEHIND, UNTRUSTED, NoteCode, Reading, SlotNote
+from scaler.sensing.reading import Reading
+from scaler.sensing.slot_notes import BEHIND, UNTRUSTED, NoteCode, SlotNote
 
 BACK_TO_BACK = 0.95  # of the slot, from which on batches follow each other
 QUIET_UTILISATION = 0.05  # up to which nobody is seen to work

@@ -1,4 +1,4 @@
-"""Detect what is out of the ordinary in a slot, from a query's reports.
+"""Typed notes on what is out of the ordinary in a slot, and those that a query's reports tell.
 
 restarted     a run began in the slot, or by the slot's start it had neither done a batch nor said that it is idle
 stopped       the query ended, and no run followed
@@ -11,14 +11,56 @@ stalled       no report came for far longer than ever, or a batch took far longe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
 from itertools import pairwise
 from statistics import median
 
 from scaler.model.spark_progress import Trigger
-from scaler.sensing.batch_history import QueryPast
-from scaler.sensing.reading import NoteCode
-from scaler.sensing.spans import ArrivalSpan, ServedBatch
+from scaler.sensing.query_history import ArrivalSpan, QueryPast, ServedBatch
+
+
+class NoteCode(StrEnum):
+    """Codes of what can be out of the ordinary in a slot."""
+
+    RESTARTED = "restarted"
+    STOPPED = "stopped"
+    CATCHING_UP = "catching_up"
+    BATCHES_FULL = "batches_full"
+    STALLED = "stalled"
+    REPLICA_LOST = "replica_lost"
+    STAGE_WAITS = "stage_waits"
+    BATCH_OUTLASTS_SLOT = "batch_outlasts_slot"
+    REPORTED_LATE = "reported_late"
+
+
+MESSAGES = {
+    NoteCode.RESTARTED: "the query restarted",
+    NoteCode.STOPPED: "the query stopped",
+    NoteCode.CATCHING_UP: "a backlog is being worked off",
+    NoteCode.BATCHES_FULL: "batches took as much as they may, and left a backlog",
+    NoteCode.STALLED: "the query stalled",
+    NoteCode.REPLICA_LOST: "lost a replica on {node_type} ({cause})",
+    NoteCode.STAGE_WAITS: "stage {stage!r} waits for resource profile {profile}, which no executor serves",
+    NoteCode.BATCH_OUTLASTS_SLOT: "a batch outlasts the slot: the reading before is held",
+    NoteCode.REPORTED_LATE: "reports come after the slot: the slot before is decided about",
+}
+UNTRUSTED = (NoteCode.RESTARTED, NoteCode.STOPPED, NoteCode.STALLED)  # such a slot says nothing of the capacity
+BEHIND = (NoteCode.CATCHING_UP, NoteCode.BATCHES_FULL)
+
+
+@dataclass(frozen=True, slots=True)
+class SlotNote:
+    """One thing out of the ordinary in a slot; `data` by the names in the code's message."""
+
+    code: NoteCode
+    data: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def message(self) -> str:
+        return MESSAGES[self.code].format_map(self.data)
+
 
 IDLE_S = 10.0  # between signs of idleness, by Spark's own settings
 STALL_S = 30.0  # of silence, below which nothing is stalled

@@ -21,8 +21,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from scaler.model.spark_progress import STARTED
-from scaler.sensing.batch_history import QueryPast
-from scaler.sensing.spans import ArrivalSpan
+from scaler.sensing.query_history import ArrivalSpan, QueryPast
 
 MAX_LOG_ENTRIES = 8  # entries of a log that are read
 MAX_LOG_BYTES = 4_000_000  # bytes of one, beyond which it is left alone

@@ -15,21 +15,20 @@ from typing import Any, TypeVar
 
 from scaler.acting.gateway import SparkStage
 from scaler.model.spark_progress import IDLE, STARTED, QueryEvent, Trigger, read_time
-from scaler.sensing.batch_history import (
+from scaler.sensing.driver import Driver, QueryActivity, QueryStatus, StreamOperator
+from scaler.sensing.evaluate import evaluate
+from scaler.sensing.executor_usage import ObservedExecutor, TaskTimes, fix_zone, read_executors, select_profiles
+from scaler.sensing.query_history import (
     MAX_TRIGGERS,
     QueryHistory,
+    QueryListener,
     QueryPast,
     add_planned_batch,
     by_time,
     find_idle_event,
     follows_last,
 )
-from scaler.sensing.driver import Driver, QueryActivity, QueryListener, QueryStatus
-from scaler.sensing.evaluate import evaluate
-from scaler.sensing.evidence import Evidence
-from scaler.sensing.executor_usage import ObservedExecutor, TaskTimes, fix_zone, read_executors, select_profiles
-from scaler.sensing.operators import StreamOperator
-from scaler.sensing.reading import Reading
+from scaler.sensing.reading import Evidence, Reading
 from scaler.sensing.source_files import SourceFolder, read_source_folder
 from scaler.sensing.timed_records import TimedRecords, subscribe_timer
 from scaler.timing import ServiceTimer

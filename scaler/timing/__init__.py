@@ -14,8 +14,7 @@
 The executors need `scaler` as they need every module that the function uses (installed there, or by `--py-files`).
 """
 
-from scaler.timing.stopwatch import NODE_RESOURCE, NODE_TYPE, Stopwatch
-from scaler.timing.tally import ServiceTally
+from scaler.timing.stopwatch import NODE_RESOURCE, NODE_TYPE, ServiceTally, Stopwatch
 from scaler.timing.timer import ServiceTimer
 
 __all__ = ["NODE_RESOURCE", "NODE_TYPE", "ServiceTally", "ServiceTimer", "Stopwatch"]

@@ -22,8 +22,7 @@ from typing import Any
 from urllib.parse import quote
 
 from scaler.model.errors import BadInput
-from scaler.timing.stopwatch import Batch, Result, Row, Stopwatch
-from scaler.timing.tally import ServiceTally
+from scaler.timing.stopwatch import Batch, Result, Row, ServiceTally, Stopwatch
 
 LOG = logging.getLogger("scaler.timing")
 

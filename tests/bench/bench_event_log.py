@@ -44,7 +44,7 @@ def parse_whole(spark: SparkSession, path: str) -> DataFrame:
 
 def read_tasks(spark: SparkSession, path: str) -> DataFrame:
     """Our pass over the file, to typed columns."""
-    from tuner.pipeline.sources.event_frame import cut_pieces, map_pieces
+    from tuner.pipeline.sources.event_log import cut_pieces, map_pieces
     from tuner.pipeline.sources.found import detect
     from tuner.pipeline.sources.log_file import read_piece
 

@@ -17,8 +17,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tuner.pipeline.fold import fold
-from tuner.pipeline.sample_checks import check_samples, select_sound
+from tuner.pipeline.fold import check_samples, fold, select_sound
 from tuner.pipeline.session import start_session
 from tuner.pipeline.sources.sample_schema import shape_frame
 

@@ -15,7 +15,7 @@ import pytest
 
 from scaler.link import Link
 from scaler.link.http import ManagerConnection, read_address
-from scaler.link.saved_orders import ORDERS_FILE
+from scaler.link.link_state import ORDERS_FILE
 from scaler.model.errors import BadInput, Retry
 from tests.link.conftest import Hurry
 from tests.link.manager import TOKEN, Manager, make_orders, serve, until

@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scaler.link import Link
+from scaler.link.link_state import SavedOrders, load_orders, save_orders
 from scaler.link.report_log import CURSOR, DECISIONS, REPORT_KINDS, SAMPLES, ReportLog, ReportRecord
-from scaler.link.saved_orders import SavedOrders, load_orders, save_orders
 from scaler.model.orders import parse_orders
 from tests.link.manager import TOKEN, Manager, make_orders, serve, until
 

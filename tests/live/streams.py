@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scaler.model.spark_progress import QueryEvent, read_progress, read_query_event
-from scaler.sensing.batch_history import QueryHistory, QueryPast
+from scaler.sensing.query_history import QueryHistory, QueryPast
 
 RECORDED = Path(__file__).parent / "recorded"
 QUERY = "5f0c8a6e-7f4e-4f0a-9d0b-2f6f5f1c9f01"

@@ -21,7 +21,7 @@ from scaler.agent.order_source import OrdersFile
 from scaler.agent.pending import ArrivalTimeouts
 from scaler.model.errors import BadInput
 from scaler.model.orders import parse_orders
-from scaler.sensing.operators import StreamOperator
+from scaler.sensing.driver import StreamOperator
 from tests.live.plant import NODES, Desk, Plant, make_orders
 
 if TYPE_CHECKING:

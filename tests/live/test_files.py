@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from scaler.sensing.operators import find_operators
+from scaler.sensing.driver import find_operators
 from scaler.sensing.source_files import MAX_LOG_BYTES, WaitingFiles, read_source_folder
 from scaler.sensing.spark_sensor import SparkSensor
 from tests.live.record import drop_file

@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from scaler.sensing.driver import PlannedBatch, QueryActivity, QueryStatus
+from scaler.sensing.driver import PlannedBatch, QueryActivity, QueryStatus, StreamOperator
 from scaler.sensing.evaluate import estimate_running_work
-from scaler.sensing.evidence import Evidence
 from scaler.sensing.executor_usage import ObservedExecutor
-from scaler.sensing.operators import StreamOperator
-from scaler.sensing.reading import NoteCode
+from scaler.sensing.reading import Evidence
+from scaler.sensing.slot_notes import NoteCode
 from scaler.sensing.timed_records import TimedRecords, sum_timed
 from scaler.timing import ServiceTally, ServiceTimer
 from tests.live.streams import BEGAN, QUERY, Event, offsets, play, progress, recorded, spread

@@ -17,9 +17,8 @@ import pytest
 from scaler.model.spark_progress import Trigger, read_progress
 from scaler.sensing import source_files as files
 from scaler.sensing import spark_sensor as gathering
-from scaler.sensing.driver import IdleTrigger, PlannedBatch, QueryStatus
+from scaler.sensing.driver import IdleTrigger, PlannedBatch, QueryStatus, StreamOperator, find_operators
 from scaler.sensing.observation import is_idle
-from scaler.sensing.operators import StreamOperator, find_operators
 from scaler.sensing.reading import Reading
 from scaler.sensing.spark_sensor import SparkSensor
 from tests.live.record import LINES_A_FILE, drop_files

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from scaler.model.spark_progress import add_offsets
-from scaler.sensing.driver import QueryListener
-from scaler.sensing.operators import StreamOperator, find_operators
+from scaler.sensing.driver import StreamOperator, find_operators
+from scaler.sensing.query_history import QueryListener
 from scaler.sensing.spark_sensor import SparkSensor
 from scaler.timing import ServiceTimer
 from tests.live.source import Ticks

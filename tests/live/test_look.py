@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from scaler.sensing.driver import IdleTrigger, QueryStatus
+from scaler.sensing.driver import IdleTrigger, QueryStatus, find_operators
 from scaler.sensing.observation import is_idle
-from scaler.sensing.operators import find_operators
-from scaler.sensing.reading import NoteCode, Reading
+from scaler.sensing.reading import Reading
+from scaler.sensing.slot_notes import NoteCode
 from scaler.sensing.spark_sensor import SparkSensor
 from tests.live.record import drop_file
 from tests.live.streams import BEGAN, Event, play, progress, spread, tell

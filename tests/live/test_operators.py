@@ -11,7 +11,7 @@ import pytest
 
 from scaler.acting.profiles import Pinned
 from scaler.model.errors import BadInput
-from scaler.sensing.operators import (
+from scaler.sensing.driver import (
     MISSES_TO_WARN,
     PinnedOperators,
     StreamOperator,

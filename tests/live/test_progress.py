@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scaler.model.spark_progress import QueryEvent, Trigger, read_progress, read_query_event
-from scaler.sensing.driver import QueryListener
+from scaler.sensing.query_history import QueryListener
 from tests.live.streams import BEGAN, offsets, progress, recorded, sign
 from tests.pipeline import logs
 from tests.pipeline.test_event_log import mutate

@@ -12,12 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scaler.sensing.batch_history import QueryPast
 from scaler.sensing.driver import QueryActivity
 from scaler.sensing.evaluate import evaluate
-from scaler.sensing.evidence import Evidence
-from scaler.sensing.reading import NoteCode, Reading
-from scaler.sensing.spans import find_spans
+from scaler.sensing.query_history import QueryPast, find_spans
+from scaler.sensing.reading import Evidence, Reading
+from scaler.sensing.slot_notes import NoteCode
 from tests.live.streams import BEGAN, play, recorded, sign, spread, tell
 from tests.pipeline.logs import progress as log_progress
 
@@ -187,7 +186,7 @@ def test_tuples_that_waited_before_anybody_looked_waited_at_least_since_then() -
 
 
 def test_the_pipeline_has_the_same_response_of_a_batch_that_left_nothing() -> None:
-    """Half the interval and the batch, as `tuner.pipeline.sources.batch_samples` takes it."""
+    """Half the interval and the batch, as `tuner.pipeline.sources.log_samples` takes it."""
     documents = [log_progress(i, f"2023-11-15T00:00:{10 * i:02d}Z", 60, duration=1000) for i in range(3)]
     _, batches = find_spans(tell([{"event": "progress", "document": document} for document in documents]))
     assert [batch.response for batch in batches] == [None, 6.0, 6.0]

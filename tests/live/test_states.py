@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scaler.sensing.reading import NoteCode
-from scaler.sensing.slot_notes import find_states
-from scaler.sensing.spans import find_spans
+from scaler.sensing.query_history import find_spans
+from scaler.sensing.slot_notes import NoteCode, find_states
 from tests.live.streams import BEGAN, Event, play, progress, recorded, sign, spread, tell
 
 CATCHING_UP, RESTARTED = NoteCode.CATCHING_UP, NoteCode.RESTARTED

@@ -8,8 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from scaler.acting.gateway import SparkStage
-from scaler.sensing.driver import IdleTrigger, PlannedBatch, QueryStatus
-from scaler.sensing.operators import StreamOperator
+from scaler.sensing.driver import IdleTrigger, PlannedBatch, QueryStatus, StreamOperator
 from scaler.sensing.spark_sensor import SparkSensor
 from tests.live.streams import BEGAN, QUERY, Event, play, spread, stamp
 

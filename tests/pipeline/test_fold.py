@@ -25,8 +25,7 @@ Windows = dict[tuple[str, str | None, float], Sample]
 
 
 def fold_all(spark: SparkSession, samples: list[Sample], window_s: float = 60.0) -> Windows:
-    from tuner.pipeline.fold import fold
-    from tuner.pipeline.sample_checks import check_samples, select_sound
+    from tuner.pipeline.fold import check_samples, fold, select_sound
 
     return collect(fold(select_sound(check_samples(make_frame(spark, samples), NOW)), window_s))
 
@@ -134,7 +133,7 @@ def test_a_clock_set_back_loses_no_tuples(spark: SparkSession) -> None:
     ],
 )
 def test_what_is_wrong_with_a_sample_is_said(wrong: dict[str, Any], fault: str | None, spark: SparkSession) -> None:
-    from tuner.pipeline.sample_checks import check_samples
+    from tuner.pipeline.fold import check_samples
 
     judged = check_samples(make_frame(spark, [replace(progress(0.0, 60.0), **wrong)]), NOW)
     assert [row["fault"] for row in judged.collect()] == [fault]

@@ -16,11 +16,10 @@ from tuner.cli.options import master_help, store_option
 from tuner.cli.progress_bar import show_steps
 from tuner.cli.quiet_spark import explain, start_quietly
 from tuner.pipeline.arrival_trace import format_time
-from tuner.pipeline.fold import check_window
+from tuner.pipeline.fold import FAULTS, check_window
 from tuner.pipeline.ingest import STEPS, IngestSummary, IngestTarget
 from tuner.pipeline.ingest import forget as forget_all
 from tuner.pipeline.ingest import ingest as take_in
-from tuner.pipeline.sample_checks import FAULTS
 from tuner.pipeline.sources import InputFile, SourceResult, detect, examine
 from tuner.store.address import DatabaseAddress
 from tuner.store.connection import open_store

@@ -19,7 +19,7 @@ from pathlib import Path
 from scaler.model.errors import Retry
 from scaler.timing import NODE_RESOURCE
 from tuner.demo.process_guard import guarded
-from tuner.pipeline.java import provide_java
+from tuner.pipeline.session import provide_java
 
 ROOT = Path(__file__).parents[2]  # what executors import from
 SPEED = "NODE_SPEED"  # in a worker's environment: how many times as fast as a node of speedup 1 its operators work

@@ -25,9 +25,8 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
 from scaler.model.errors import BadInput, Retry
-from tuner.pipeline.fold import INGEST, drop_repeated, identify
+from tuner.pipeline.fold import FAULTS, INGEST, drop_repeated, identify, select_sound
 from tuner.pipeline.read_marks import HistoryPart
-from tuner.pipeline.sample_checks import FAULTS, select_sound
 from tuner.pipeline.sources.sample_schema import COLUMNS, schema
 
 DAY_S = 86_400.0

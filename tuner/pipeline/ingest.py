@@ -29,7 +29,7 @@ from tuner.pipeline.fine_history import (
     sweep,
     write_part,
 )
-from tuner.pipeline.fold import WINDOW_S, drop_repeated, find_touched, fold
+from tuner.pipeline.fold import WINDOW_S, check_samples, drop_repeated, find_touched, fold
 from tuner.pipeline.read_marks import (
     HISTORY,
     Edge,
@@ -41,7 +41,6 @@ from tuner.pipeline.read_marks import (
     mark_file,
     read_ledger,
 )
-from tuner.pipeline.sample_checks import check_samples
 from tuner.pipeline.sources.found import InputFile
 from tuner.pipeline.sources.sample_schema import SourceResult
 from tuner.pipeline.window_writer import count_windows, save_windows, write_windows

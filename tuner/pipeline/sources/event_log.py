@@ -1,21 +1,106 @@
-"""Read Spark's event logs, of any codec, into samples of tasks, replicas and batches, and links."""
+"""Read Spark's event logs, of any codec, into samples of tasks, replicas and batches, and links.
+
+Python tasks read the files where they are, a large plain one in stretches; only a few numbers an event leave them, and
+these are kept on the executors, so that samples, links and notes come from the same pass.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from pyspark.sql import SparkSession
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
 
 from scaler.model.errors import BadInput
-from tuner.pipeline.sources.batch_samples import make_batch_samples, make_links
-from tuner.pipeline.sources.context import find_context
-from tuner.pipeline.sources.event_frame import Counts, count_kinds, cut_pieces, note_damage, read_events
 from tuner.pipeline.sources.found import InputFile, find_gaps
-from tuner.pipeline.sources.log_file import read_piece
+from tuner.pipeline.sources.log_file import FilePiece, ddl, read_piece
+from tuner.pipeline.sources.log_samples import (
+    find_context,
+    make_batch_samples,
+    make_links,
+    make_replica_samples,
+    make_task_samples,
+)
 from tuner.pipeline.sources.sample_schema import SourceResult
-from tuner.pipeline.sources.task_samples import make_replica_samples, make_task_samples
 
+LEAST, MOST = 16 << 20, 128 << 20  # bytes of a plain log that a task reads: starting one costs as much as some MB
+EXPANDS = 12  # times, about, that Spark's compressed logs grow; decides only how files are shared out
+MENTIONED = 20  # logs told apart before the rest is only counted
 STREAMING = {"stage", "progress", "query"}
+Reader = Callable[[FilePiece], Iterator[pa.RecordBatch]]
+Counts = Mapping[str, Mapping[str, int]]
+
+
+def cut_pieces(found: Sequence[InputFile], slots: int, split: bool = True) -> list[list[FilePiece]]:
+    """Bundles of about equal work for so many tasks at a time: stretches of large files, many small files together."""
+    stretch = min(max(LEAST, sum(map(weigh, found)) // slots + 1), MOST)
+    pieces: list[tuple[int, FilePiece]] = []
+    for file in found:
+        if file.codec != "none" or file.size <= stretch or not split:
+            pieces.append((weigh(file), FilePiece(file.log, file.path, file.codec)))
+            continue
+        pieces += [
+            (stretch, FilePiece(file.log, file.path, "none", start, min(start + stretch, file.size)))
+            for start in range(0, file.size, stretch)
+        ]
+    bundles: list[list[FilePiece]] = []
+    room = 0
+    for size, piece in sorted(pieces, key=lambda each: -each[0]):
+        if room < size or not bundles:
+            bundles.append([])
+            room = stretch
+        bundles[-1].append(piece)
+        room -= size
+    return bundles
+
+
+def weigh(file: InputFile) -> int:
+    """Bytes of text in a file, about."""
+    return file.size * (1 if file.codec == "none" else EXPANDS)
+
+
+def read_events(spark: SparkSession, bundles: list[list[FilePiece]], read: Reader) -> DataFrame:
+    """Read the events of all pieces now, and keep them while the frame is used."""
+    return map_pieces(spark, bundles, read).localCheckpoint(eager=True)
+
+
+def map_pieces(spark: SparkSession, bundles: list[list[FilePiece]], read: Reader) -> DataFrame:
+    """A frame of the events of all pieces, read each time that it is used."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for index in batch.column(0).to_pylist():
+                for piece in bundles[index]:
+                    yield from read(piece)
+
+    tasks = spark.range(0, len(bundles), 1, len(bundles))
+    return tasks.mapInArrow(run, ddl())
+
+
+def count_kinds(events: DataFrame) -> Counts:
+    """Count events by log and kind, of damaged lines the lines; a few numbers a log reach the driver."""
+    lines = f.when(f.col("kind") == "corrupt", f.col("number")).otherwise(1)
+    counts: dict[str, dict[str, int]] = {}
+    for row in events.groupBy("log", "kind").agg(f.sum(lines).alias("n")).collect():
+        counts.setdefault(row["log"], {})[row["kind"]] = row["n"]
+    return counts
+
+
+def note_damage(counts: Counts) -> list[str]:
+    notes = []
+    for log, kinds in sorted(counts.items()):
+        if lines := kinds.get("corrupt"):
+            notes.append(
+                f"{log}: {'1 line' if lines == 1 else f'{lines} lines'} could not be read and had to be left out"
+            )
+        if kinds.get("cut"):
+            notes.append(f"{log} breaks off in the middle; what was whole before that is read")
+        if kinds.get("unreadable"):
+            notes.append(f"{log}: Spark's tasks cannot open a file of it; all of them must see the folder")
+    if len(notes) > MENTIONED:
+        notes = [*notes[:MENTIONED], f"{len(notes) - MENTIONED} more notes of this kind"]
+    return notes
 
 
 def read_event_log(

@@ -19,14 +19,12 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from scaler.model.errors import BadInput
-from tuner.pipeline.sources.batch_samples import make_batch_samples, make_links
 from tuner.pipeline.sources.codec import TruncatedStream
-from tuner.pipeline.sources.context import find_queries
-from tuner.pipeline.sources.event import LogEvent, arrow_schema, ddl, pack
-from tuner.pipeline.sources.event_frame import count_kinds, cut_pieces, note_damage, read_events
 from tuner.pipeline.sources.event_lines import read_trigger
+from tuner.pipeline.sources.event_log import count_kinds, cut_pieces, note_damage, read_events
 from tuner.pipeline.sources.found import InputFile
-from tuner.pipeline.sources.log_file import LONGEST, FilePiece, read_blocks
+from tuner.pipeline.sources.log_file import LONGEST, FilePiece, LogEvent, arrow_schema, ddl, pack, read_blocks
+from tuner.pipeline.sources.log_samples import find_queries, make_batch_samples, make_links
 from tuner.pipeline.sources.sample_schema import SourceResult
 from tuner.pipeline.sources.task_lines import DamagedLine, part
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from scaler.agent.decide import DecisionContext, DecisionDraft, Proposal, apply_guards
 from scaler.guards import GUARDS, is_dry_run, parse_guards
-from scaler.guards.change_history import ChangeHistory, record_slot
+from scaler.guards.guard import ChangeHistory, record_slot
 from scaler.model.decision import BLOCKED, DRY_RUN, GUARD
 from scaler.model.errors import BadInput
 from scaler.model.kernel import Floats

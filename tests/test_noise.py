@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from scaler.model.noise import uniform
+from scaler.model.jit import uniform
 
 
 def draw(seed: int, steps: range) -> np.ndarray:

@@ -15,8 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from scaler.model.backoff import find_pause
-from scaler.model.errors import BadInput, Retry
+from scaler.model.errors import BadInput, Retry, find_pause
 
 LOG = logging.getLogger("scaler.agent")
 

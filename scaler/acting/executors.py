@@ -16,8 +16,7 @@ from scaler.acting.gateway import Executor, Gateway
 from scaler.acting.loans import Loans
 from scaler.acting.profiles import Pinned
 from scaler.acting.room import find_limit, find_worker
-from scaler.model.backoff import find_pause
-from scaler.model.errors import BadInput, Retry
+from scaler.model.errors import BadInput, Retry, find_pause
 
 LOG = logging.getLogger("scaler.agent")
 LONGEST_S = 30.0  # between two tries while Spark refuses

@@ -21,7 +21,7 @@ from scaler.agent.checkpoint_mirror import CheckpointCopy
 from scaler.agent.decider import Decider
 from scaler.agent.pending import ArrivalTimeouts
 from scaler.agent.slot_loop import Agent, OrderSource
-from scaler.guards.dry_run import GUARD_NAME as DRY_RUN_GUARD
+from scaler.guards.deployments import DRY_RUN_GUARD
 from scaler.model.decision import Decision
 from scaler.model.nodes import NodeType
 from scaler.sensing.driver import StreamOperator

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from scaler.agent.policy_instance import PolicyInstance, build_policy_instance
 from scaler.agent.shadow_run import Virtual
-from scaler.guards.change_history import ChangeHistory
+from scaler.guards.guard import ChangeHistory
 from scaler.model.decision import Step, parse_decision
 from scaler.model.errors import BadInput
 from scaler.model.nodes import Deployment, NodeType, Reconfiguration

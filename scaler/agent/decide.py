@@ -9,9 +9,8 @@ from typing import Any
 
 from scaler.agent.policy_instance import PolicyInstance
 from scaler.guards import parse_guards
-from scaler.guards.change_history import ChangeHistory
-from scaler.guards.dry_run import GUARD_NAME as DRY_RUN_GUARD
-from scaler.guards.guard import Guard
+from scaler.guards.deployments import DRY_RUN_GUARD
+from scaler.guards.guard import ChangeHistory, Guard
 from scaler.model.decision import (
     BLOCKED,
     DEPLOYMENT_UNKNOWN,

@@ -31,7 +31,7 @@ from scaler.agent.fallback import fall_back
 from scaler.agent.policy_instance import PolicyInstance, build_policy_instance
 from scaler.agent.record import write_decision
 from scaler.agent.shadow_decision import decide_in_shadow
-from scaler.guards.change_history import ChangeHistory, record_slot
+from scaler.guards.guard import ChangeHistory, record_slot
 from scaler.model.decision import (
     DEPLOYMENT_UNKNOWN,
     FALLBACK,

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from scaler.model.backoff import find_pause
+from scaler.model.errors import find_pause
 
 REACHED, WAITING, FAILED, STAYED, UNKNOWN, NOTHING_ASKED = (
     "reached", "waiting", "failed", "stayed", "unknown", "nothing asked",

@@ -9,7 +9,7 @@ from scaler.agent.decide import DecisionContext, decide
 from scaler.agent.policy_instance import PolicyInstance
 from scaler.agent.record import price
 from scaler.agent.shadow_run import Virtual, imagine
-from scaler.guards.change_history import record_slot
+from scaler.guards.guard import record_slot
 from scaler.model.decision import ShadowDecision, count_by_name, list_changes, name_action
 from scaler.model.nodes import NodeType
 from scaler.model.policy import Observation, Transition

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from scaler.agent.node_view import NodeView
-from scaler.guards.change_history import ChangeHistory
+from scaler.guards.guard import ChangeHistory
 from scaler.model.nodes import NOTHING, Deployment, Reconfiguration
 from scaler.model.policy import Observation
 from scaler.model.queueing import mg1_response

@@ -26,8 +26,7 @@ from scaler.link.link_state import (
     save_orders,
 )
 from scaler.link.report_log import ReportLog
-from scaler.model.backoff import Backoff
-from scaler.model.errors import BadInput, Retry
+from scaler.model.errors import Backoff, BadInput, Retry
 from scaler.model.orders import Orders, parse_orders
 
 POLL_PAUSE_S = 1.0  # between questions to a manager that does not wait though nothing is new

@@ -22,8 +22,7 @@ from scaler.link.link_state import (
     is_receipt,
 )
 from scaler.link.report_log import DECISIONS, SAMPLES, ReportBatch, ReportLog, ReportRecord
-from scaler.model.backoff import Backoff
-from scaler.model.errors import Retry
+from scaler.model.errors import Backoff, Retry
 
 MAX_RECORDS, MAX_REPORT_BYTES = 500, 256 << 10  # of one round
 MAX_INBOX = 100_000  # records that may wait for the thread

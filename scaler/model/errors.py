@@ -1,4 +1,11 @@
-"""Errors named by what the caller does next."""
+"""Errors named by what the caller does next, and the pauses of one that tries again."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 60.0
 
 
 class BadInput(ValueError):
@@ -11,3 +18,25 @@ class NotReady(RuntimeError):
 
 class Retry(RuntimeError):
     """A passing fault: the same call may succeed later."""
+
+
+def find_pause(failures: int, first_s: float = FIRST_PAUSE_S, longest_s: float = LONGEST_PAUSE_S) -> float:
+    """Seconds to wait after so many failures in a row, from 1: doubled each time, up to a limit."""
+    return min(longest_s, first_s * 2.0 ** min(failures - 1, 30))
+
+
+@dataclass(slots=True)
+class Backoff:
+    """Failures in a row; the jitter, from half of a pause to all of it, keeps many agents from coming all at once."""
+
+    rng: random.Random
+    failures: int = 0
+
+    def fail(self, least_s: float = 0.0) -> float:
+        """The pause after one more failure; a little longer than `least_s`, which a manager may have asked for."""
+        self.failures += 1
+        pause = find_pause(self.failures) * (0.5 + 0.5 * self.rng.random())
+        return least_s * (1.0 + 0.2 * self.rng.random()) if least_s > pause else pause
+
+    def recover(self) -> None:
+        self.failures = 0

@@ -1,4 +1,4 @@
-"""Format numbers, shares, money, durations and moments for commands, pages and reports: the one place that does.
+"""Format numbers, shares, money, durations, moments and names for commands, pages and reports: the one place.
 
 Every formatter is total: None is "-", NaN "unknown". An infinite response time is "overloaded", an infinite duration
 "unlimited", a moment that is never reached "never", any other infinite figure "infinite". Units: seconds, shares of 1.
@@ -15,6 +15,7 @@ MINUTE, HOUR, DAY = 60.0, 3600.0, 86_400.0
 SPANS = ((DAY, "d"), (HOUR, "h"), (MINUTE, "min"))
 VAST = 1e15  # from here on by powers of ten
 NEARLY_ALL = 0.9995  # shares from here to 1 would be rounded to 100 %
+MAX_LETTERS = 300  # of a text that somebody else wrote
 
 
 def format_number(value: float | None, digits: int = 4) -> str:
@@ -155,3 +156,18 @@ def round_to(value: float, digits: int) -> float:
     """To so many significant digits; the greatest floats stay as they are."""
     rounded = float(f"{value:.{digits}g}")
     return rounded if math.isfinite(rounded) else value
+
+
+def clean(text: str, longest: int = MAX_LETTERS) -> str:
+    """Without what would move the cursor, ring the bell or begin a line of its own."""
+    shown = "".join(c if c.isprintable() else " " if c in "\t\r\n" else ascii(c)[1:-1] for c in text[: longest + 1])
+    return shown if len(text) <= longest else f"{shown[:longest]}..."
+
+
+def quote(text: str) -> str:
+    """A name within a sentence: as it is where it is plain, in quotes where it is not."""
+    return text if text.replace("-", "").replace("_", "").isalnum() and len(text) < 60 else f"'{clean(text, 60)}'"
+
+
+def join_words(words: list[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}" if words else ""

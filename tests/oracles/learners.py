@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from scaler.model.noise import uniform
+from scaler.model.jit import uniform
 from scaler.model.task import Task
 from tests.oracles.slots import Slot, answer, moves, price
 

@@ -41,7 +41,7 @@ from tests.pilot.drive import observe as observe_queue
 from tests.service.browsed import Site, browsing
 from tests.service.made_decisions import NOW
 from tuner.history.explanation import explain
-from tuner.service.metrics.counting import DecisionCounts
+from tuner.service.metrics.running_totals import DecisionCounts
 from tuner.service.page.links import link_application, link_explanation
 from tuner.store.applications import add_application
 from tuner.store.connection import Store

@@ -22,8 +22,7 @@ from tests.service.made_decisions import CLICKS, HOUR, NOW, SLOT
 from tests.service.showcase import furnish
 from tuner.cli.explain_command import explain as command
 from tuner.history.alternatives import compare, rank_alternatives
-from tuner.history.blocks import find_blocks
-from tuner.history.explanation import Account, Explanation, explain
+from tuner.history.explanation import Account, Explanation, explain, find_blocks
 from tuner.history.objective_origin import ExpectedFigures
 from tuner.store.applications import add_application
 from tuner.store.connection import Store, open_store

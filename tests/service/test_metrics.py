@@ -21,9 +21,9 @@ from tuner.scenario.scenario import make_qos
 from tuner.service.app import make_app
 from tuner.service.exchange.service_settings import Settings
 from tuner.service.metrics.application_metrics import EVENTS
+from tuner.service.metrics.exposition import FRESH_S, Meter
 from tuner.service.metrics.families import COUNTERS, GAUGES
-from tuner.service.metrics.meter import FRESH_S, Meter
-from tuner.service.metrics.qos_shares import join_neighbours
+from tuner.service.metrics.running_totals import join_neighbours
 from tuner.store.connection import Store, open_store
 from tuner.store.decisions import save_decisions
 from tuner.store.events import add_event

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from tests.service.made_decisions import NOW
 from tests.service.showcase import furnish
 from tuner.cli.serve_commands import SHIPPED, dashboards
-from tuner.service.metrics.meter import Meter
+from tuner.service.metrics.exposition import Meter
 from tuner.store.connection import open_store
 from tuner.store.orders import save_orders
 

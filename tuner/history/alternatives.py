@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from scaler.model.decision import HELD, NO_CHANGE, SCALED, Decision
-from scaler.model.units import format_number
-from tuner.history.plain_values import clean
+from scaler.model.units import clean, format_number
 
 NOTHING = "no change"
 

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from scaler.model.decision import Decision
+from scaler.model.decision import BLOCKED, DRY_RUN, GUARD, Decision, Objection
 from scaler.model.errors import BadInput
+from scaler.model.units import join_words, quote
 from scaler.model.wire import read_number, read_table
 from tuner.history.alternatives import Alternative, compare, rank_alternatives
-from tuner.history.blocks import Block, Standing, find_blocks, list_standing
 from tuner.history.gap import Gap, find_gap
 from tuner.history.objective_origin import Pursued, find_pursued
-from tuner.history.plain_values import can_be_stored, join_words, quote
 from tuner.scenario.description import shape_of
 from tuner.store.applications import list_applications, load_application
 from tuner.store.connection import Session
@@ -28,7 +29,48 @@ from tuner.store.records import Control, DecisionRecord
 from tuner.store.scalers import list_scalers
 
 SLOT_S = 60.0
-MOST_OPERATORS = 1000
+MAX_OPERATORS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A guard that a person had set for the operator."""
+
+    kind: str
+    operator: str  # "": all of the application's
+    settings: Mapping[str, Any]
+    who: str
+    since: float
+    until: float | None
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """An objection, and the controls behind it: none where it is of the agent's own configuration or limits."""
+
+    objection: Objection
+    set_by: tuple[Standing, ...] = ()
+
+
+def find_blocks(decision: Decision, standing: Sequence[Standing]) -> tuple[Block, ...]:
+    """Every objection that kept a proposal from being carried out; none are known of older agents' decisions."""
+    if decision.kind not in (BLOCKED, DRY_RUN):
+        return ()
+    return tuple(Block(one, find_controls(one, standing)) for one in decision.objections)
+
+
+def find_controls(objection: Objection, standing: Sequence[Standing]) -> tuple[Standing, ...]:
+    return tuple(one for one in standing if objection.source == GUARD and one.kind == objection.code)
+
+
+def list_standing(operator: str, controls: Sequence[Control]) -> tuple[Standing, ...]:
+    """The controls that applied to the operator."""
+    return tuple(
+        Standing(c.kind, c.operator, dict(c.settings), c.who, c.since, c.until, c.note)
+        for c in controls
+        if c.operator in ("", operator)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +162,7 @@ def list_operators(session: Session, app: str) -> list[str] | None:
     described = read_described(session, app)
     found = dict.fromkeys(described or ())
     found |= dict.fromkeys(scaler.operator for scaler in list_scalers(session, app))
-    found |= dict.fromkeys(list_decided_operators(session, app, MOST_OPERATORS - len(found)))
+    found |= dict.fromkeys(list_decided_operators(session, app, MAX_OPERATORS - len(found)))
     if not found and described is None and not list_objectives(session, app, limit=1):
         return None
     return list(found)
@@ -150,3 +192,12 @@ def say_unknown(session: Session, app: str) -> tuple[str, str]:
     return f"Application {quote(app)} was never registered, and no scaler of it ever reported.", (
         f"{do}, or name one of {join_words(names)}." if names else f"{do}."
     )
+
+
+def can_be_stored(text: str) -> bool:
+    """Whether a database could have this name at all."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return "\0" not in text

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from scaler.model.units import find_moment, format_duration, format_moment
-from tuner.history.plain_values import join_words, quote
+from scaler.model.units import find_moment, format_duration, format_moment, join_words, quote
 from tuner.store.connection import Session
 from tuner.store.decisions import find_decision_time
 from tuner.store.objective_evidence import ObjectiveEvidence

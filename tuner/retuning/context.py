@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from scaler.model.backoff import find_pause
+from scaler.model.errors import find_pause
 from tuner.retuning.state import Change, RetuningState, state_of
 from tuner.rollout.push import DAEMON
 from tuner.rollout.retuning_settings import RetuningSettings, read_retuning

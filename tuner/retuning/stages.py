@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from scaler.model.backoff import find_pause
+from scaler.model.errors import find_pause
 from tuner.retuning.context import MAX_PAUSE_S, DaemonContext, DaemonEvent, commit_phase, settings_of
 from tuner.retuning.requests import SEARCHING
 from tuner.retuning.state import state_of

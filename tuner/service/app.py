@@ -26,8 +26,7 @@ from tuner.service.exchange.intake import Intake, close_intake, start_intake
 from tuner.service.exchange.order_board import Board, close_board, watch_orders
 from tuner.service.exchange.service_settings import Settings
 from tuner.service.exchange.services import Services
-from tuner.service.metrics import metrics_route
-from tuner.service.metrics.meter import Meter
+from tuner.service.metrics.exposition import Meter, make_metrics_router
 from tuner.service.page import page_routes
 from tuner.store.connection import Store
 
@@ -74,7 +73,7 @@ def list_routers(services: Services) -> Iterator[APIRouter]:
     meter = Meter(services.store, services.settings.clock, lambda: (len(intake.waiting), intake.largest_queue))
     yield from (room.router for room in API)
     yield health.make_router(health.Health(lambda: health.find_fault(services)))
-    yield metrics_route.make_router(meter)
+    yield make_metrics_router(meter)
     yield page_routes.router
 
 

@@ -14,12 +14,19 @@ from scaler.model.decision import (
     Decision,
     ShadowDecision,
 )
-from scaler.model.units import format_duration, format_moment, format_number, format_response, format_share
+from scaler.model.units import (
+    clean,
+    format_duration,
+    format_moment,
+    format_number,
+    format_response,
+    format_share,
+    join_words,
+    quote,
+)
 from tuner.history.alternatives import NOTHING, Alternative
-from tuner.history.blocks import Block, Standing
-from tuner.history.explanation import Account, Explanation
+from tuner.history.explanation import Account, Block, Explanation, Standing
 from tuner.history.objective_origin import ObjectiveSource, Pursued
-from tuner.history.plain_values import clean, join_words, quote
 from tuner.store.json_fields import write_fields
 from tuner.store.objective_evidence import Reversion, StageEvidence
 from tuner.views.words import format_deployment, join_facts

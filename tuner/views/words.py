@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from scaler.model.units import NONE, format_flag, format_moment, format_number, format_share
+from scaler.model.units import NONE, clean, format_flag, format_moment, format_number, format_share
 from scaler.model.wire import read_number
-from tuner.history.plain_values import clean
 
 STATES = {"reverted": "rolled back", "none": "nothing yet", "full": "full use"}  # of objectives, where words differ
 HEALTH = {"pass": "sound", "warn": "doubtful", "fail": "failed"}  # of surrogates

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from scaler.model.jit import jit
+from scaler.model.jit import jit, uniform
 from scaler.model.kernel import Floats, Integers, KernelView, Problem, allowed
-from scaler.model.noise import uniform
 
 ALPHA, ALPHA_DECAY, ALPHA_EVERY, ALPHA_LEAST = 1.0, 0.98, 10, 0.1
 EPSILON, EPSILON_DECAY, EPSILON_LEAST = 1.0, 0.95, 0.01

@@ -23,9 +23,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from scaler.model.jit import jit
+from scaler.model.jit import jit, uniform
 from scaler.model.kernel import Floats, Integers, KernelView, Problem, lay_out
-from scaler.model.noise import uniform
 from scaler.model.task import Task
 from scaler.policies.node_choice import by_node
 from scaler.policies.option import read_count, read_number

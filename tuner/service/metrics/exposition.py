@@ -1,4 +1,4 @@
-"""The text that Prometheus scrapes, made anew at most every few seconds."""
+"""The route /metrics: the text that Prometheus scrapes, made anew at most every few seconds."""
 
 from __future__ import annotations
 
@@ -7,20 +7,25 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import Annotated, Any
 
+from fastapi import APIRouter, Depends, Response
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.core import Metric
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
-from tuner.service.metrics.application_metrics import MetricsGatherer, add_scrape_time
-from tuner.service.metrics.families import Families
-from tuner.service.metrics.rollout_metrics import (
+from tuner.service.access.caller import Caller
+from tuner.service.access.gate import require
+from tuner.service.metrics.application_metrics import (
+    MetricsGatherer,
     add_controls,
     add_objectives,
     add_retuning,
+    add_scrape_time,
     add_searches,
     add_surrogates,
 )
+from tuner.service.metrics.families import Families
 from tuner.store.connection import Store
 from tuner.store.schema import HEAD
 
@@ -28,7 +33,7 @@ FRESH_S = 5.0
 Backlog = Callable[[], tuple[int, int] | None]  # reports that wait, and how many may
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Meter:
     """One scrape at a time; whoever comes meanwhile waits for it and gets the same text."""
 
@@ -38,13 +43,20 @@ class Meter:
     ticks: Callable[[], float] = time.monotonic
     gatherer: MetricsGatherer = field(default_factory=MetricsGatherer)
     turn: threading.Lock = field(default_factory=threading.Lock)
+    registry: CollectorRegistry = field(default_factory=lambda: CollectorRegistry(auto_describe=False))
     text: bytes = b""
     until: float = float("-inf")
+
+    def __post_init__(self) -> None:
+        """Register itself, and what the process has used: start, memory, time, open files."""
+        collector: Any = self
+        self.registry.register(collector)
+        ProcessCollector(registry=self.registry)
 
     def expose(self) -> bytes:
         with self.turn:
             if self.ticks() >= self.until:
-                self.text = write_text(lambda: self.collect())
+                self.text = generate_latest(self.registry)
                 self.until = self.ticks() + FRESH_S
             return self.text
 
@@ -66,31 +78,19 @@ class Meter:
         return families.made.values()
 
 
-@dataclass(frozen=True, slots=True)
-class Collector:
-    """As a registry asks for it."""
-
-    gather: Callable[[], Iterable[Metric]]
-
-    def collect(self) -> Iterable[Metric]:
-        return self.gather()
-
-    def describe(self) -> Iterable[Metric]:
-        """Nothing, so that registering does not read the database."""
-        return ()
-
-
-def write_text(gather: Callable[[], Iterable[Metric]]) -> bytes:
-    """With what the process itself has used: start, memory, time, open files."""
-    registry = CollectorRegistry(auto_describe=False)
-    collector: Any = Collector(gather)
-    registry.register(collector)
-    ProcessCollector(registry=registry)
-    return generate_latest(registry)
-
-
 def find_version() -> str:
     try:
         return version("stream-scaler")
     except PackageNotFoundError:
         return "unknown"
+
+
+def make_metrics_router(meter: Meter) -> APIRouter:
+    router = APIRouter()
+
+    @router.get("/metrics", include_in_schema=False)
+    def metrics(caller: Annotated[Caller, Depends(require("read"))]) -> Response:
+        """Answer Prometheus; with the same text for five seconds."""
+        return Response(meter.expose(), headers={"Content-Type": CONTENT_TYPE_PLAIN_0_0_4})
+
+    return router

@@ -1,27 +1,93 @@
-"""Shares of slots with violations and with reconfigurations over the last minutes, hour and day.
+"""Totals that a process retains between scrapes: decisions, events, and shares of slots by span.
 
-A day of a large application's decisions is too much to read at each scrape. So they are read in stretches of some
-minutes, of which only sums are kept, and a stretch is read again only when its number of decisions has changed: the
-newest ones, and those that a scaler reports late.
+Counters never fall while the process lives, as Prometheus expects. `tuner db prune` removes old decisions, so their
+number in the database is no counter. Each process counts those newer than the last one of the same operator that it
+counted, from zero at its first scrape. Decisions of a scaler that was cut off for days arrive in their order and are
+counted then; one that arrives after a later one of the same operator is not. Events are not pruned: they are counted
+whole, and should some vanish all the same, only additions count.
+
+A day of a large application's slots is too much to read at each scrape. They are read in stretches of some minutes, of
+which only sums are retained; a stretch is read again only when its number of decisions has changed: the newest ones,
+and those that a scaler reports late.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from scaler.guards import GUARDS
+from scaler.guards.deployments import DRY_RUN_GUARD
+from scaler.model import decision
+from scaler.model.decision import ACTUATION_FAILED, BLOCKED, DRY_RUN, HELD, NO_CHANGE, SCALED
 from sim.application import Application
 from tuner.history.qos_history import UNKNOWN, VIOLATED, find_changes, find_violations, load_slots
 from tuner.scenario.qos import QoS
 from tuner.store.connection import Session
-from tuner.store.monitoring import count_by_stretch
+from tuner.store.monitoring import OperatorState, count_by_stretch, count_decisions_since
 
+Place = tuple[str, str]  # application and operator
+Counted = tuple[str, str, str, str]  # application, operator, kind, reason code
+OTHER = "other"
+CODES = frozenset((*decision.CODES, *GUARDS))  # others count together, so that there are never more series
+USUAL = {  # a code of each kind that is shown from the start
+    SCALED: decision.PROPOSED, NO_CHANGE: decision.PROPOSED, BLOCKED: OTHER, HELD: OTHER, DRY_RUN: DRY_RUN_GUARD,
+    ACTUATION_FAILED: decision.NOT_ACTUATED,
+}  # fmt: skip
 STRETCH_S = 300.0
-SPANS = {"5m": 300.0, "1h": 3600.0, "1d": 86_400.0}
+SPANS = {"5m": 300.0, "1h": 3600.0, "1d": 86_400.0}  # labels and seconds
 LONGEST_S = max(SPANS.values())
+
+
+@dataclass(slots=True)
+class DecisionCounts:
+    begun: bool = False
+    until: dict[Place, float] = field(default_factory=dict)  # the last decision counted
+    counts: Counter[Counted] = field(default_factory=Counter)
+
+    def count(self, session: Session, newest: Sequence[OperatorState]) -> Mapping[Counted, int]:
+        """All so far; an operator that is seen for the first time has all its kinds at zero, so that they can grow."""
+        for one in newest:
+            place = (one.application, one.operator)
+            if place not in self.until:
+                self.until[place] = one.time if one.time is not None and not self.begun else float("-inf")
+                for kind, usual in USUAL.items():
+                    self.counts[(*place, kind, usual)] += 0
+            if one.time is not None and one.time > self.until[place]:
+                self.counts.update(count_since(session, place, self.until[place]))
+                self.until[place] = one.time
+        self.begun = True
+        return self.counts
+
+
+def count_since(session: Session, place: Place, since: float) -> Counter[Counted]:
+    counts: Counter[Counted] = Counter()
+    for (kind, code), count in count_decisions_since(session, *place, since).items():
+        counts[(*place, kind, name_code(code))] += count
+    return counts
+
+
+def name_code(code: str | None) -> str:
+    """A decision's reason code, as far as it is known here."""
+    return code if code in CODES else OTHER
+
+
+@dataclass(slots=True)
+class Growth:
+    """Of numbers that may also shrink: the sum of what was added since the first look, and what there was then."""
+
+    before: dict[tuple[str, ...], int] = field(default_factory=dict)
+    grown: dict[tuple[str, ...], int] = field(default_factory=dict)
+
+    def follow(self, now: Mapping[tuple[str, ...], int]) -> Mapping[tuple[str, ...], int]:
+        for key in {**self.before, **now}:
+            self.grown[key] = self.grown.get(key, 0) + max(0, now.get(key, 0) - self.before.get(key, 0))
+        self.before = dict(now)
+        return self.grown
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tuner.cli import COMMANDS, main
-from tuner.cli.interruptible import run_interruptibly
 from tuner.cli.lazy_group import Entry
+from tuner.cli.progress import run_interruptibly
 from tuner.cli.simulate_command import simulate
 from tuner.scenario.layout import FLAGS
 from tuner.scenario.scenario import read_scenario
@@ -218,7 +218,7 @@ def test_ctrl_c_in_the_middle_of_the_work_leaves_nothing_behind(tmp_path: Path) 
 INTERRUPTED_KERNELS = """
 import signal
 from sim.simulate import simulate
-from tuner.cli.interruptible import run_interruptibly
+from tuner.cli.progress import run_interruptibly
 from tuner.scenario.scenario import read_scenario
 setting = read_scenario(None, {"trace": {"slots": 300_000}, "policy": {"names": ["threshold-c"]}}).settings[0]
 simulate(setting)

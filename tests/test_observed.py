@@ -22,7 +22,7 @@ from tuner.history.qos_history import (
     load_slots,
     measure_qos,
 )
-from tuner.scenario.qos import QoS
+from tuner.scenario.layout import QoS
 from tuner.store.connection import Store
 from tuner.store.decisions import save_decisions
 from tuner.store.records import DecisionRecord

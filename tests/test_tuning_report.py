@@ -24,7 +24,7 @@ from sim.application import parse_application
 from sim.infrastructure import find_infrastructure
 from tests.test_report import HOSTILE, Page, check_alone
 from tuner.cli.report_command import report
-from tuner.scenario.qos import QoS
+from tuner.scenario.layout import QoS
 from tuner.search.space.parameters import Parameters, from_document, to_bounds, to_document
 from tuner.search.space.space import from_cube, gather, make_space, project_to_limits
 from tuner.store.applications import add_application

@@ -45,7 +45,7 @@ def search_once(engine: str, slots: int) -> dict[str, float]:
     from sim.graphs import find_application
     from sim.infrastructure import find_infrastructure
     from sim.setting import Setting
-    from tuner.scenario.qos import QoS
+    from tuner.scenario.layout import QoS
     from tuner.search.engines import SearchProblem, find_engine
     from tuner.search.evaluation import EvaluationSpec, evaluate
     from tuner.search.space.evaluated import EvaluationOutcome
@@ -83,7 +83,7 @@ def time_suggestion(trials: int = 100, repeats: int = 10) -> float:
     from scaler.model.task import Moments
     from sim.application import Application, Edge, Operator
     from sim.infrastructure import find_infrastructure
-    from tuner.scenario.qos import QoS
+    from tuner.scenario.layout import QoS
     from tuner.search.engines import SearchProblem, find_engine
     from tuner.search.space.evaluated import EvaluationOutcome
     from tuner.search.space.space import from_cube, make_space

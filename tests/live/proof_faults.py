@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tests.bed.run import stop
 from tuner.demo.cluster import ROOT, Worker, make_environment, wait_for, write_worker
-from tuner.demo.manager_process import make_tokens
+from tuner.demo.demo_run import make_tokens
 
 STORE = "manager.db"
 ASIDE = ("", "-wal", "-shm")  # files of the database

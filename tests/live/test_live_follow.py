@@ -67,7 +67,7 @@ def test_a_demo_of_which_nothing_is_known_is_refused(
 ) -> None:
     """And no page is written of it."""
     totals = {"lines": 1, "words": 1, "counted": 1, "exact": True}
-    monkeypatch.setattr("tuner.cli.live_demo_command.run_demo", lambda *_: Progress("done", began, None, (), totals))
+    monkeypatch.setattr("tuner.cli.demo_commands.run_demo", lambda *_: Progress("done", began, None, (), totals))
     page = tmp_path / "live.html"
     assert "give it more --minutes" in refuse("live", "demo", "--html", page)
     assert not page.exists()

@@ -19,7 +19,6 @@ from scaler.model.errors import BadInput
 from tests.commands import refuse, run, succeed
 from tests.service.served import add_secret, service
 from tests.test_report import Page, check_alone
-from tuner.demo.demo_page import write_operator, write_page
 from tuner.demo.demo_plan import (
     APP,
     BOUNDS,
@@ -34,9 +33,8 @@ from tuner.demo.demo_plan import (
     describe,
     write_line,
 )
-from tuner.demo.demo_run import Progress
-from tuner.demo.demo_view import PlainLines, draw, read_scene, showing
-from tuner.demo.manager_process import pursue
+from tuner.demo.demo_run import Progress, pursue
+from tuner.demo.demo_view import PlainLines, draw, read_scene, showing, write_operator, write_page
 from tuner.history.live_status import describe as describe_status
 from tuner.history.manager_client import Manager
 from tuner.history.scene import Scene, set_scene

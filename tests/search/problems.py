@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scaler.model.task import Moments
 from sim.application import Application, Edge, Operator
 from sim.infrastructure import find_infrastructure
-from tuner.scenario.qos import QoS
+from tuner.scenario.layout import QoS
 from tuner.search.engines import Engine, SearchProblem, Suggestion
 from tuner.search.space.evaluated import EvaluationOutcome, meets
 from tuner.search.space.parameters import Parameters

@@ -11,7 +11,7 @@ import pytest
 from scaler.model.task import Weights
 from sim.graphs import find_application
 from sim.infrastructure import find_infrastructure
-from tuner.scenario.qos import QoS
+from tuner.scenario.layout import QoS
 from tuner.search.engines import SearchProblem, Suggestion, find_engine
 from tuner.search.engines import skopt as paper
 from tuner.search.space.evaluated import EvaluationOutcome

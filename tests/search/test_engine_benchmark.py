@@ -29,7 +29,7 @@ from tuner.lab.engine_benchmark import (
     run_engine_benchmark,
 )
 from tuner.lab.engine_summary import list_settings, summarise_engines
-from tuner.scenario.qos import QoS
+from tuner.scenario.layout import QoS
 from tuner.search.recommendation import PROVED
 from tuner.search.search_plan import FIRST_VERIFICATION_SEED, VERIFICATION_SEEDS
 

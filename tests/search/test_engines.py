@@ -16,7 +16,7 @@ from scaler.model.errors import BadInput
 from sim.application import equal_shares
 from sim.graphs import APPLICATIONS, find_application
 from tests.search.problems import Problem, ask_for, evaluate, quadratic, search, to_coordinates
-from tuner.scenario.qos import QoS
+from tuner.scenario.layout import QoS
 from tuner.search.engines import ENGINES, Engine, SearchProblem, Suggestion, find_engine, sobol
 from tuner.search.space.evaluated import EvaluationOutcome
 from tuner.search.space.parameters import Parameters, from_document, to_document

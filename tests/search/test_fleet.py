@@ -12,7 +12,7 @@ from sim.arrivals import generate
 from sim.graphs import find_application
 from sim.infrastructure import find_infrastructure
 from sim.setting import Setting
-from tuner.scenario.qos import QoS
+from tuner.scenario.layout import QoS
 from tuner.search.evaluation import Evaluation, EvaluationSpec
 from tuner.search.local_pool import evaluate_locally
 from tuner.search.space.space import from_cube, make_space

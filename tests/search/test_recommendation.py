@@ -15,7 +15,7 @@ from sim.graphs import find_application
 from sim.infrastructure import find_infrastructure
 from sim.setting import Setting
 from sim.simulate import simulate
-from tuner.scenario.qos import QoS
+from tuner.scenario.layout import QoS
 from tuner.search.evaluation import EvaluationSpec, agree, apply_parameters, average, average_last
 from tuner.search.feasibility import check_feasible
 from tuner.search.recommendation import (

@@ -17,7 +17,7 @@ from scaler.model.task import Moments, Weights
 from sim.application import Application, Edge, Operator, paths
 from sim.graphs import find_application
 from sim.infrastructure import find_infrastructure
-from tuner.scenario.qos import QoS
+from tuner.scenario.layout import QoS
 from tuner.search.space.parameters import Parameters, from_document, to_bounds, to_document
 from tuner.search.space.space import SearchSpace, fits, from_cube, gather, make_space, project_to_limits, to_cube
 

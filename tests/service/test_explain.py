@@ -20,7 +20,7 @@ from scaler.model.task import Weights
 from scaler.model.units import format_moment
 from tests.service.made_decisions import CLICKS, HOUR, NOW, SLOT
 from tests.service.showcase import furnish
-from tuner.cli.explain_command import explain as command
+from tuner.cli.agent_commands import explain as command
 from tuner.history.alternatives import compare, rank_alternatives
 from tuner.history.explanation import Account, Explanation, explain, find_blocks
 from tuner.history.objective_origin import ExpectedFigures

@@ -19,7 +19,7 @@ from tuner.rollout.stage_checks import (
     StageSlots,
     decide_outcome,
 )
-from tuner.scenario.qos import QoS
+from tuner.scenario.layout import QoS
 
 LIMITS = StageLimits(0.05, 0.1)
 PLACE = StageScope("canary", Application((Operator("parse", Moments(0.01, 0.0)),)), QoS(0.1, 0.05, 0.1), 60.0)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from scaler.model.errors import BadInput
-from tuner.cli.settings import read_settings
+from tuner.cli.options import read_settings
 from tuner.store.address import parse_address
 from tuner.store.connection import Store, open_store
 

@@ -15,20 +15,20 @@ def make_group(name: str, text: str, example: str, **entries: Entry) -> LazyGrou
 
 
 COMMANDS: dict[str, Entry | LazyGroup] = {
-    "demo": Entry("tuner.cli.demo_command:demo", "Replay a small bundled example, then tune it."),
+    "demo": Entry("tuner.cli.demo_commands:demo", "Replay a small bundled example, then tune it."),
     "simulate": Entry(
         "tuner.cli.simulate_command:simulate", "Replay a trace under one or more policies and compare them."
     ),
     "ingest": Entry(
-        "tuner.cli.ingest_command:ingest", "Read the monitoring of a stream into samples by operator and window."
+        "tuner.cli.monitoring_commands:ingest", "Read the monitoring of a stream into samples by operator and window."
     ),
     "samples": Entry("tuner.cli.samples_command:samples", "List the samples of an application, window by window."),
     "trace": make_group(
         "trace",
         "Write the arrival rates of an application to a file, or plot them.",
         "  tuner trace export shop rates.csv\n  tuner trace plot shop --html arrivals.html",
-        export=Entry("tuner.cli.trace_commands:export", "Write the arrival rates of APP to FILE."),
-        plot=Entry("tuner.cli.trace_commands:plot", "Plot the arrival rates of APP over time, gaps marked."),
+        export=Entry("tuner.cli.monitoring_commands:export", "Write the arrival rates of APP to FILE."),
+        plot=Entry("tuner.cli.monitoring_commands:plot", "Plot the arrival rates of APP over time, gaps marked."),
     ),
     "surrogate": make_group(
         "surrogate",
@@ -55,7 +55,7 @@ COMMANDS: dict[str, Entry | LazyGroup] = {
     "serve": Entry("tuner.cli.serve_commands:serve", "Run the service: API, page, and retuning in the background."),
     "daemon": Entry("tuner.cli.serve_commands:daemon", "Retune the applications that are due, without the service."),
     "dashboards": Entry("tuner.cli.serve_commands:dashboards", "Write a Grafana dashboard and Prometheus alert rules."),
-    "explain": Entry("tuner.cli.explain_command:explain", "Explain the decisions of APP's agents in one slot."),
+    "explain": Entry("tuner.cli.agent_commands:explain", "Explain the decisions of APP's agents in one slot."),
     "token": make_group(
         "token",
         "Make, list and revoke the tokens that the service requires of agents and people.\n\n"
@@ -67,27 +67,27 @@ COMMANDS: dict[str, Entry | LazyGroup] = {
         "  tuner token make agents --scope report\n"
         "  tuner token make anna --scope read --scope tune --scope push --expires 30d\n"
         "  tuner token list\n  tuner token revoke anna",
-        make=Entry("tuner.cli.token_commands:make", "Make a token NAME and print its secret once."),
-        list=Entry("tuner.cli.token_commands:list_all", "List all tokens, revoked and expired ones too."),
-        revoke=Entry("tuner.cli.token_commands:revoke", "Revoke the token NAME and its page sessions."),
+        make=Entry("tuner.cli.admin_commands:make", "Make a token NAME and print its secret once."),
+        list=Entry("tuner.cli.admin_commands:list_all", "List all tokens, revoked and expired ones too."),
+        revoke=Entry("tuner.cli.admin_commands:revoke", "Revoke the token NAME and its page sessions."),
     ),
     "live": make_group(
         "live",
         "Watch agents at work: a demo on a real cluster, or the state of an application's agents.",
         "  tuner live demo --html live.html\n  tuner live status orders",
-        demo=Entry("tuner.cli.live_demo_command:demo", "Start a Spark cluster here and an auto-scaled stream."),
-        status=Entry("tuner.cli.live_status_command:status", "Show the agents of APP: orders, replicas, decisions."),
+        demo=Entry("tuner.cli.demo_commands:live_demo", "Start a Spark cluster here and an auto-scaled stream."),
+        status=Entry("tuner.cli.agent_commands:status", "Show the agents of APP: orders, replicas, decisions."),
     ),
     "db": make_group(
         "db",
         "Check, upgrade, export and prune the database.",
         "  tuner db check\n  tuner db upgrade --store postgresql://tuner@localhost/tuner\n"
         "  tuner db export backup.db\n  tuner db prune --older-than 90d --dry-run",
-        upgrade=Entry("tuner.cli.db_commands:upgrade", "Upgrade the tables to the schema of this program."),
-        check=Entry("tuner.cli.db_commands:check", "Check the database and count its rows; exit code 1 on a fault."),
-        export=Entry("tuner.cli.db_commands:export", "Export the database to FILE (.jsonl or .db)."),
-        optuna=Entry("tuner.cli.db_commands:optuna", "Export tuning runs and trials to FILE, an Optuna journal."),
-        prune=Entry("tuner.cli.db_commands:prune", "Delete rows that are older than AGE."),
+        upgrade=Entry("tuner.cli.admin_commands:upgrade", "Upgrade the tables to the schema of this program."),
+        check=Entry("tuner.cli.admin_commands:check", "Check the database and count its rows; exit code 1 on a fault."),
+        export=Entry("tuner.cli.admin_commands:export", "Export the database to FILE (.jsonl or .db)."),
+        optuna=Entry("tuner.cli.admin_commands:optuna", "Export tuning runs and trials to FILE, an Optuna journal."),
+        prune=Entry("tuner.cli.admin_commands:prune", "Delete rows that are older than AGE."),
     ),
     "lab": make_group(
         "lab",
@@ -103,7 +103,7 @@ COMMANDS: dict[str, Entry | LazyGroup] = {
             )
         },
     ),
-    "completion": Entry("tuner.cli.completion:completion", "Print a script that makes a shell complete commands."),
+    "completion": Entry("tuner.cli.lazy_group:completion", "Print a script that makes a shell complete commands."),
 }  # fmt: skip
 
 

@@ -9,9 +9,8 @@ import click
 
 from scaler.model.errors import BadInput
 from scaler.model.files import check_place, write_whole
-from tuner.cli.interruptible import run_interruptibly
 from tuner.cli.options import html_option, json_option, print_json
-from tuner.cli.progress_bar import show_share
+from tuner.cli.progress import run_interruptibly, show_share
 from tuner.cli.simulate_command import parse_pairs
 from tuner.cli.summary_grid import print_benchmark
 from tuner.lab.plan import BenchmarkPlan

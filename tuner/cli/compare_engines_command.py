@@ -15,13 +15,12 @@ from scaler.policies import find_policy
 from sim.arrivals import generate
 from sim.trace import Trace
 from tuner.cli.grid import print_grid
-from tuner.cli.interruptible import run_interruptibly
 from tuner.cli.options import eta_r_help, eta_v_help, file_type, json_option, print_json, r_max_help
-from tuner.cli.progress_bar import show_progress
+from tuner.cli.progress import run_interruptibly, show_progress
 from tuner.lab.engine_benchmark import EngineResults, Rules, list_cells, make_setting, run_engine_benchmark
 from tuner.lab.engine_summary import list_settings, summarise_engines
 from tuner.lab.published.cells import WORKLOADS, load_workload
-from tuner.scenario.qos import QoS
+from tuner.scenario.layout import QoS
 from tuner.search.engines import find_engine
 from tuner.search.space.space import make_space
 from tuner.views.plain import tame
@@ -121,7 +120,6 @@ def check_cells(rules: Any, cells: Sequence[Any]) -> None:
 
 
 def show(matches: Sequence[EngineResults], as_json: bool) -> None:
-
     lines, rows = summarise_engines(matches), list_settings(matches)
     if as_json:
         document = {"engines": [asdict(line) for line in lines], "settings": rows, "matches": [*map(asdict, matches)]}
@@ -134,7 +132,6 @@ def show(matches: Sequence[EngineResults], as_json: bool) -> None:
 
 
 def print_settings(rows: Sequence[dict[str, Any]]) -> None:
-
     names = [key for key, value in rows[0].items() if isinstance(value, dict)]
     heads = ["application", "N_res", "R_max", "eta_V", "eta_R"]
     heads += [head for name in names for head in (f"{name} cost", "kept", "ratio")]
@@ -151,7 +148,6 @@ def print_settings(rows: Sequence[dict[str, Any]]) -> None:
 
 
 def print_lines(lines: Sequence[Any]) -> None:
-
     heads = ["engine", "kept", "settings kept", "cost / skopt", "worst", "no higher in", "evaluations"]
     heads += ["Mslots", "ms a suggestion", "s a search"]
     table = [

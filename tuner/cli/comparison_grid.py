@@ -6,7 +6,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from tuner.cli.grid import GAP, open_console, spell
+from tuner.cli.grid import GAP, open_console, spell_out_errors
 from tuner.simulation.comparison import PolicyComparison
 from tuner.views.comparison_table import explain_errors, list_columns
 from tuner.views.html_document import Column
@@ -19,7 +19,7 @@ def print_table(comparison: PolicyComparison) -> None:
     for i, columns in enumerate(pack(names, list_columns(comparison), console.width)):
         console.print("\n" * (i > 0), end="")
         console.print(draw_table(comparison, [names, *columns], ascii_only=console.options.ascii_only))
-    console.print(spell(explain_errors(comparison), console.options.ascii_only))
+    console.print(spell_out_errors(explain_errors(comparison), console.options.ascii_only))
 
 
 def print_readings(comparison: PolicyComparison) -> None:
@@ -53,6 +53,6 @@ def draw_table(comparison: PolicyComparison, columns: list[Column], ascii_only: 
     for i, column in enumerate(columns):
         table.add_column(Text(column.head), justify="right" if i else "left", no_wrap=True)
     for i, row in enumerate(comparison.rows):
-        cells = (spell(column.cells[i], ascii_only) for column in columns)
+        cells = (spell_out_errors(column.cells[i], ascii_only) for column in columns)
         table.add_row(*cells, style="bold" if row is comparison.best and len(comparison.rows) > 1 else "")
     return table

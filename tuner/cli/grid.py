@@ -18,7 +18,7 @@ def open_console() -> Console:
     return Console(width=None if sys.stdout.isatty() else UNBOUNDED, highlight=False)
 
 
-def spell(text: str, ascii_only: bool) -> str:
+def spell_out_errors(text: str, ascii_only: bool) -> str:
     """The text, without ± where the terminal knows ASCII alone."""
     return text.replace("±", "+-") if ascii_only else text
 
@@ -31,10 +31,10 @@ def print_grid(heads: Sequence[str], rows: Sequence[Sequence[str]], left: int = 
     for part in deal_out(widths, left, console.width):
         table = Table(box=SIMPLE_HEAD, padding=(0, GAP - 1, 0, 0), pad_edge=False, show_edge=False)
         for i in part:
-            head = Text(spell(heads[i], plain))
+            head = Text(spell_out_errors(heads[i], plain))
             table.add_column(head, justify="left" if i < left else "right", overflow="fold")
         for row in rows:
-            table.add_row(*(Text(spell(row[i], plain)) for i in part))
+            table.add_row(*(Text(spell_out_errors(row[i], plain)) for i in part))
         console.print(table)
 
 

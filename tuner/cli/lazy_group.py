@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from typing import Any, NamedTuple, Never
 
 import click
-from click.shell_completion import CompletionItem
+from click.shell_completion import CompletionItem, get_completion_class
 
 from scaler.model.errors import BadInput, Retry
 
@@ -109,3 +109,18 @@ def is_installed(entry: Entry | LazyGroup) -> bool:
 
 def summary_of(entry: Entry | LazyGroup) -> str:
     return (entry.help or "").partition("\n")[0] if isinstance(entry, LazyGroup) else entry.summary
+
+
+@click.command(
+    epilog="\b\nExamples:\n"
+    '  eval "$(tuner completion bash)"        # in ~/.bashrc\n'
+    '  eval "$(tuner completion zsh)"         # in ~/.zshrc\n'
+    "  tuner completion fish > ~/.config/fish/completions/tuner.fish"
+)
+@click.argument("shell", type=click.Choice(("bash", "zsh", "fish")))
+@click.pass_context
+def completion(ctx: click.Context, shell: str) -> None:
+    """Print a script that makes a shell complete commands."""
+    made = get_completion_class(shell)
+    assert made is not None
+    click.echo(made(ctx.find_root().command, {}, "tuner", "_TUNER_COMPLETE").source())

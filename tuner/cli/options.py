@@ -7,8 +7,9 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,8 +19,7 @@ from click.shell_completion import CompletionItem
 
 from scaler.model.errors import BadInput
 from scaler.model.files import check_place
-from tuner.cli.settings import read_settings
-from tuner.store.address import DatabaseAddress
+from tuner.store.address import DatabaseAddress, default_address, parse_address
 from tuner.store.applications import list_names
 from tuner.store.connection import connect_unprepared
 
@@ -113,3 +113,19 @@ master_help = "Spark master: local[N] or spark://HOST:PORT"
 r_max_help = "Latency bound R_max of every path, in seconds"
 eta_v_help = "Largest share of slots with a violation, 0 to 1"
 eta_r_help = "Largest share of slots with a reconfiguration, 0 to 1"
+
+
+@dataclass(frozen=True, slots=True)
+class CommandSettings:
+    """Where this user's data is: the default database and, of a database on a server, the fine samples."""
+
+    data: Path
+
+    def find_database(self, text: str | None) -> DatabaseAddress:
+        """The database that --store or TUNER_STORE names, or the user's own."""
+        return default_address(self.data) if text is None else parse_address(text, self.data)
+
+
+def read_settings(environ: Mapping[str, str]) -> CommandSettings:
+    home = Path(environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
+    return CommandSettings(home / "stream-scaler")

@@ -97,7 +97,6 @@ def check_why(why: str) -> None:
 
 
 def find_proposed(session: Session, app: str) -> int:
-
     load_application(session, app)
     newest = next(iter(list_objectives(session, app, ("proposed",), limit=1)), None)
     if newest is None or newest.version is None:
@@ -106,5 +105,4 @@ def find_proposed(session: Session, app: str) -> int:
 
 
 def look_up_state(session: Session, app: str, version: int) -> str:
-
     return load_objective(session, app, version).state

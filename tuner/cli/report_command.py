@@ -12,7 +12,7 @@ from rich.text import Text
 
 from scaler.model.errors import BadInput
 from scaler.model.files import check_place, write_whole
-from tuner.cli.grid import open_console, spell
+from tuner.cli.grid import open_console, spell_out_errors
 from tuner.cli.options import app_argument, html_option, json_option, print_json, store_option
 from tuner.store.address import DatabaseAddress
 from tuner.store.applications import load_application, load_version
@@ -69,7 +69,6 @@ def read_tuning(session: Session, app: str, number: int | None) -> Tuning:
 
 
 def choose_run(session: Session, app: str, number: int | None) -> TuningRun:
-
     if number is None:
         load_application(session, app)  # refuses a name that there is not
         found = list_runs(session, app, limit=1)
@@ -99,7 +98,7 @@ def print_tuning(tuning: Tuning) -> None:
     width = max(map(len, facts))
     lines += [f"  {key:<{width}}  {value}" for key, value in facts.items()]
     for line in lines:
-        console.print(spell(line, plain), markup=False, highlight=False, soft_wrap=True)
+        console.print(spell_out_errors(line, plain), markup=False, highlight=False, soft_wrap=True)
     if tuning.baseline is None or tuning.tuned is None:
         return
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
@@ -107,6 +106,6 @@ def print_tuning(tuning: Tuning) -> None:
     for i, column in enumerate(columns):
         table.add_column(Text(column.head), justify="right" if i else "left", no_wrap=True)
     for cells in zip(*(column.cells for column in columns), strict=True):
-        table.add_row(*(Text(spell(cell, plain)) for cell in cells))
+        table.add_row(*(Text(spell_out_errors(cell, plain)) for cell in cells))
     console.print()
     console.print(table)

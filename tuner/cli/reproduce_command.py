@@ -11,9 +11,8 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from tuner.cli.grid import open_console
-from tuner.cli.interruptible import run_interruptibly
 from tuner.cli.options import json_option, print_json
-from tuner.cli.progress_bar import show_progress, show_share
+from tuner.cli.progress import run_interruptibly, show_progress, show_share
 from tuner.lab.published.cells import DEEP, POLICY_NAMES
 from tuner.lab.published.compare import CellComparison
 from tuner.lab.published.figures import FIGURES, Study

@@ -112,7 +112,6 @@ def describe(sample: Sample) -> dict[str, object]:
 
 
 def write_csv(found: Sequence[Sample]) -> str:
-
     text = io.StringIO()
     names = [name for name in Sample.__dataclass_fields__ if name != "key"]
     writer = csv.DictWriter(text, names, lineterminator="\n")
@@ -122,7 +121,6 @@ def write_csv(found: Sequence[Sample]) -> str:
 
 
 def print_samples(found: Sequence[Sample]) -> None:
-
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     rows = [list_cells(sample) for sample in found]
     for i, head in enumerate(HEADS):

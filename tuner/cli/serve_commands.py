@@ -20,8 +20,8 @@ from fastapi import FastAPI
 
 from scaler.model.errors import BadInput
 from scaler.model.files import check_place, write_whole
-from tuner.cli.interruptible import end_children, raising_on_termination, run_interruptibly
 from tuner.cli.options import file_type, name_user, print_json, store_option
+from tuner.cli.progress import end_children, raising_on_termination, run_interruptibly
 from tuner.retuning.loop import daemon_thread, run_daemon, run_once
 from tuner.service.access.envelope import Application, wrap
 from tuner.service.access.logs import say, set_up_logs
@@ -111,7 +111,6 @@ def serve(
 
 
 def count_live(store: Store) -> int:
-
     with store.read() as session:
         return sum(is_live(token, time.time()) for token in list_tokens(session))
 
@@ -161,7 +160,6 @@ def retuning(store: Store) -> Iterator[threading.Thread]:
 
 
 def run(app: FastAPI, wrapped: Application, sock: socket.socket, listening: Listening) -> None:
-
     logger = logging.getLogger("tuner.service")
     url = describe_address(listening, sock)
 

@@ -12,9 +12,8 @@ from scaler.model.errors import BadInput
 from scaler.model.files import check_place, write_whole
 from scaler.model.task import WEIGHTS
 from tuner.cli.comparison_grid import print_table
-from tuner.cli.interruptible import run_interruptibly
 from tuner.cli.options import file_type, html_option, json_option, print_json, r_max_help
-from tuner.cli.progress_bar import show_share
+from tuner.cli.progress import run_interruptibly, show_share
 from tuner.scenario.scenario import Scenario, read_scenario
 from tuner.simulation.comparison import PolicyComparison, compare
 from tuner.simulation.runner import list_jobs, run_replays

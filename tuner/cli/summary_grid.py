@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tuner.cli.comparison_grid import measure, pack
-from tuner.cli.grid import GAP, open_console, spell
+from tuner.cli.grid import GAP, open_console, spell_out_errors
 from tuner.lab.policy_summary import BenchmarkResult
 from tuner.lab.summary_table import list_rows, list_summaries, say_errors
 from tuner.views.html_document import Column
@@ -28,7 +28,7 @@ def print_benchmark(result: BenchmarkResult) -> None:
     console.print()
     first, *others = list_summaries(result)
     print_parts(console, [first], others)
-    console.print(spell(say_errors(result), console.options.ascii_only), markup=False)
+    console.print(spell_out_errors(say_errors(result), console.options.ascii_only), markup=False)
 
 
 def print_parts(console: Console, named: list[Column], rest: list[Column]) -> None:
@@ -43,5 +43,5 @@ def draw(named: Sequence[Column], columns: Sequence[Column], ascii_only: bool) -
     for column in (*named, *columns):
         table.add_column(Text(column.head), justify="left" if column.head in LEFT else "right", no_wrap=True)
     for cells in zip(*(column.cells for column in (*named, *columns)), strict=True):
-        table.add_row(*(Text(spell(cell, ascii_only)) for cell in cells))
+        table.add_row(*(Text(spell_out_errors(cell, ascii_only)) for cell in cells))
     return table

@@ -35,8 +35,7 @@ from tuner.cli.options import (
     until_option,
 )
 from tuner.pipeline.selectivity import estimate_edges
-from tuner.scenario.describe import format_application
-from tuner.scenario.description import shape_of
+from tuner.scenario.description import format_application, shape_of
 from tuner.store.address import DatabaseAddress
 from tuner.store.applications import load_application
 from tuner.store.connection import open_store
@@ -144,7 +143,6 @@ def show(
 
 
 def declare(infrastructure: str | None) -> tuple[NodeType, ...]:
-
     return find_infrastructure(infrastructure).types if infrastructure else ()
 
 
@@ -157,7 +155,6 @@ def read_shape(session: Any, app: str) -> Any:
 
 
 def write_application(fitted: Surrogate, document: Any, samples: Sequence[Sample], toml: Path) -> None:
-
     shape = None if document is None else shape_of(document)
     edges = [] if shape is None else [(edge.upstream, edge.downstream) for edge in shape.edges]
     write_whole(toml, format_application(build_application(fitted, shape, estimate_edges(samples, edges))))
@@ -189,7 +186,6 @@ def print_lines(console: Console, *lines: str) -> None:
 
 
 def print_table(console: Console, fitted: Surrogate) -> None:
-
     names, *rest = list_columns(fitted)
     for columns in pack(names, rest, console.width - measure(names) + GAP):
         table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
@@ -201,7 +197,6 @@ def print_table(console: Console, fitted: Surrogate) -> None:
 
 
 def print_checks(console: Console, fitted: Surrogate, operator: str) -> None:
-
     table = Table.grid(padding=(0, 2, 0, 0))
     for check in fitted.checks:
         if check.operator == operator:

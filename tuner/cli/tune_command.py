@@ -16,7 +16,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from scaler.model.errors import BadInput
 from scaler.model.files import check_place, write_whole
-from tuner.cli.interruptible import run_interruptibly
 from tuner.cli.options import (
     app_argument,
     eta_r_help,
@@ -28,7 +27,7 @@ from tuner.cli.options import (
     r_max_help,
     store_option,
 )
-from tuner.cli.quiet_spark import start_quietly
+from tuner.cli.progress import run_interruptibly, start_quietly
 from tuner.cli.report_command import print_tuning, read_tuning
 from tuner.search.evaluation import Evaluation, EvaluationSpec
 from tuner.search.local_pool import evaluate_locally
@@ -168,7 +167,6 @@ def choose_run(ctx: click.Context, store: Store, app: str, resume: bool, asked: 
 
 
 def read_wanted(asked: dict[str, Any]) -> Any:
-
     names = ("engine", "budget", "seed", "held_out", "cold", "as_described")
     return TuneOptions(**{name: asked[name] for name in names}, batch=asked["batch"] or 1)
 

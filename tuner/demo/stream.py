@@ -24,6 +24,7 @@ import pyarrow as pa
 import scaler
 from scaler.acting.executors import SETTINGS, Executors
 from scaler.acting.gateway import Gateway
+from scaler.acting.profiles import Pinned
 from scaler.model.errors import Retry
 from scaler.model.files import write_whole
 from scaler.timing import ServiceTimer
@@ -46,8 +47,6 @@ from tuner.pipeline.session import start_session
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
-
-    from scaler.acting.profiles import Pinned
 
 Batches = Iterator[pa.RecordBatch]
 LINES = "id long, arrived double, line string"

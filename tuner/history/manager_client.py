@@ -44,3 +44,13 @@ class Manager:
 
     def close(self) -> None:
         self.connection.close()
+
+
+def read_token_file(path: Path) -> str:
+    try:
+        token = path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"the token cannot be read from {path} ({error}); name the file that holds it") from None
+    if not token:
+        raise BadInput(f"the token file {path} is empty; write into it what `tuner token make` printed")
+    return token

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from scaler.model.kernel import Floats, Integers
 from sim.application import Application, name_path, paths
-from tuner.scenario.qos import QoS
+from tuner.scenario.layout import QoS
 from tuner.store.connection import Session
 from tuner.store.decisions import SlotRow, list_slot_figures
 

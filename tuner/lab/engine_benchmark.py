@@ -20,7 +20,7 @@ from sim.graphs import find_application
 from sim.infrastructure import find_infrastructure
 from sim.setting import Setting
 from sim.trace import Trace, window
-from tuner.scenario.qos import QoS
+from tuner.scenario.layout import QoS
 from tuner.search.engines import SearchProblem, Suggestion, find_engine
 from tuner.search.evaluation import EvaluationSpec, apply_parameters, average, replay_seeds
 from tuner.search.local_pool import evaluate_locally

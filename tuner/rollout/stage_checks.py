@@ -35,7 +35,7 @@ from tuner.rollout.betting import exceeds, measure_doubt, share_of
 from tuner.rollout.issue_orders import find_slot
 from tuner.rollout.retuning_settings import RetuningSettings
 from tuner.scenario.description import shape_of, tables_of
-from tuner.scenario.qos import QoS
+from tuner.scenario.layout import QoS
 from tuner.search.search_plan import read_qos
 from tuner.store.applications import load_application
 from tuner.store.connection import Session

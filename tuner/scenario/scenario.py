@@ -29,9 +29,8 @@ from sim.plant import Inertia
 from sim.setting import Setting, tasks
 from sim.trace import EPOCH, Trace, window
 from sim.trace_file import read_trace
-from tuner.scenario.layout import DEFAULTS, KINDS, SOURCES, TWO_WEEKS, kinds_of, name_flag
+from tuner.scenario.layout import DEFAULTS, KINDS, SOURCES, TWO_WEEKS, QoS, kinds_of, name_flag
 from tuner.scenario.policy_check import check_policy
-from tuner.scenario.qos import QoS
 from tuner.scenario.toml_table import TABLE, Table, check_table, suggest
 
 Document = Mapping[str, Table]

@@ -25,7 +25,7 @@ from sim.run import Run
 from sim.setting import Setting
 from sim.simulate import simulate
 from sim.trace import window
-from tuner.scenario.qos import QoS
+from tuner.scenario.layout import QoS
 from tuner.search.space.evaluated import EvaluationOutcome
 from tuner.search.space.parameters import Parameters, to_bounds
 from tuner.simulation.parallel import count_cores

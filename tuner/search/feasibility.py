@@ -8,7 +8,7 @@ from scaler.model.errors import BadInput
 from scaler.model.queueing import mg1_response
 from sim.application import Application, name_path
 from sim.setting import Setting, gains, path_limits
-from tuner.scenario.qos import QoS
+from tuner.scenario.layout import QoS
 
 
 def check_feasible(setting: Setting, qos: QoS) -> None:

@@ -15,7 +15,7 @@ from scipy.special import stdtr
 
 from sim.run import Run
 from sim.setting import Setting
-from tuner.scenario.qos import QoS
+from tuner.scenario.layout import QoS
 from tuner.search.evaluation import EvaluationSpec, apply_parameters, average, replay_seeds
 from tuner.search.space.evaluated import EvaluationOutcome, measure_slack
 from tuner.search.space.parameters import Parameters

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from scaler.model.nodes import NodeType
 from sim.setting import Setting
-from tuner.scenario.qos import QoS
+from tuner.scenario.layout import QoS
 from tuner.search.evaluation import EvaluationSpec, evaluate
 from tuner.search.space.evaluated import EvaluationOutcome, meets
 from tuner.search.space.parameters import Parameters

@@ -19,7 +19,7 @@ from sim.trace import Trace, window
 from tuner.pipeline.arrival_trace import build_arrivals, fill, find_sources
 from tuner.pipeline.selectivity import estimate_edges
 from tuner.scenario.description import freeze, scenario_of
-from tuner.scenario.qos import QoS
+from tuner.scenario.layout import QoS
 from tuner.scenario.scenario import Document
 from tuner.search.engines import SearchProblem, find_engine
 from tuner.search.evaluation import EvaluationSpec

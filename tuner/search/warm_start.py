@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from sim.setting import Setting
-from tuner.scenario.qos import QoS
+from tuner.scenario.layout import QoS
 from tuner.search.space.evaluated import EvaluationOutcome
 from tuner.search.space.parameters import Parameters, from_document
 from tuner.search.space.space import SearchSpace, project_to_limits

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any, NamedTuple, Protocol
 
 from scaler.model.errors import BadInput
-from tuner.scenario.qos import QoS
+from tuner.scenario.layout import QoS
 from tuner.search.space.evaluated import History
 from tuner.search.space.parameters import Parameters
 from tuner.search.space.space import SearchSpace

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from scaler.model.kernel import Floats
-from tuner.scenario.qos import QoS
+from tuner.scenario.layout import QoS
 from tuner.search.engines import SearchProblem, Suggestion
 from tuner.search.engines.candidate_pool import design, perturb, put_together, spread, take_apart, to_coordinates
 from tuner.search.engines.gaussian import Fitted, alone, fit, imagine, predict, recall, save

@@ -14,7 +14,7 @@ from optuna.samplers import BaseSampler, CmaEsSampler, GPSampler, RandomSampler,
 from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState
 
-from tuner.scenario.qos import QoS
+from tuner.scenario.layout import QoS
 from tuner.search.engines import SearchProblem, Suggestion
 from tuner.search.space.evaluated import EvaluationOutcome, History
 from tuner.search.space.space import SearchSpace, from_cube, to_cube

@@ -19,7 +19,7 @@ from skopt.learning.gaussian_process.kernels import ConstantKernel, Matern
 from threadpoolctl import ThreadpoolController
 
 from scaler.model.kernel import Floats
-from tuner.scenario.qos import QoS
+from tuner.scenario.layout import QoS
 from tuner.search.engines import SearchProblem, Suggestion
 from tuner.search.engines.naive import EQUAL_WEIGHTS, bounds_of_paths, equal_shares
 from tuner.search.space.evaluated import EvaluationOutcome, History

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tuner.scenario.qos import QoS
+from tuner.scenario.layout import QoS
 from tuner.search.space.parameters import Parameters
 
 

@@ -18,7 +18,7 @@ from scaler.model.kernel import Floats
 from scaler.model.task import Weights
 from sim.application import Application, name_path, paths
 from sim.infrastructure import Infrastructure
-from tuner.scenario.qos import QoS
+from tuner.scenario.layout import QoS
 from tuner.search.space.parameters import Parameters
 
 Flags = NDArray[np.bool_]

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from tuner.rollout.registration import register_application
-from tuner.scenario.received import describe_received
+from tuner.scenario.description import describe_received
 from tuner.service.api.bodies import LARGEST_WHOLE, ApplicationBody
 from tuner.service.api.dependencies import (
     App,

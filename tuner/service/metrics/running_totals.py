@@ -26,7 +26,7 @@ from scaler.model import decision
 from scaler.model.decision import ACTUATION_FAILED, BLOCKED, DRY_RUN, HELD, NO_CHANGE, SCALED
 from sim.application import Application
 from tuner.history.qos_history import UNKNOWN, VIOLATED, find_changes, find_violations, load_slots
-from tuner.scenario.qos import QoS
+from tuner.scenario.layout import QoS
 from tuner.store.connection import Session
 from tuner.store.monitoring import OperatorState, count_by_stretch, count_decisions_since
 

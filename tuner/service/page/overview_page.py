@@ -11,7 +11,7 @@ from sim.application import Application
 from tuner.history.qos_history import SLOT_S, QosFigures, load_slots, measure_qos
 from tuner.rollout.issue_orders import find_slot
 from tuner.scenario.description import shape_of, tables_of
-from tuner.scenario.qos import QoS
+from tuner.scenario.layout import QoS
 from tuner.search.search_plan import read_qos
 from tuner.service.page.time_range import SPANS, USUAL
 from tuner.store.applications import list_applications

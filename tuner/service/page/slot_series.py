@@ -16,7 +16,7 @@ from scaler.model.decision import read_counts
 from scaler.model.kernel import Floats
 from sim.application import Application, paths
 from tuner.history.qos_history import QosFigures, load_slots, measure_qos
-from tuner.scenario.qos import QoS
+from tuner.scenario.layout import QoS
 from tuner.service.page.time_range import TimeRange
 from tuner.store.connection import Session
 from tuner.store.decisions import find_utilisations, list_changes

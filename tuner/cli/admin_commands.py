@@ -1,16 +1,21 @@
-"""`tuner db`: upgrade, check, export and prune the database."""
+"""`tuner db` and `tuner token`: upgrade, check, export and prune the database; tokens of agents and people."""
 
 from __future__ import annotations
 
 import time
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import click
 
 from scaler.model.errors import BadInput
-from tuner.cli.options import file_type, parse_span, store_option
-from tuner.cli.progress_bar import show_progress
+from scaler.model.units import format_moment
+from tuner.cli.grid import print_grid
+from tuner.cli.options import file_type, json_option, name_user, parse_span, print_json, store_option
+from tuner.cli.progress import show_progress
+from tuner.service.access.scopes import SCOPES
+from tuner.service.access.token import make_token
 from tuner.store.address import DatabaseAddress
 from tuner.store.checkup import check_store
 from tuner.store.connection import Store, connect_unprepared, open_store, upgrade_store
@@ -18,6 +23,8 @@ from tuner.store.export import check_target, count_rows, export_store
 from tuner.store.optuna_export import check_target as check_studies
 from tuner.store.optuna_export import export_to_optuna
 from tuner.store.prune import prune as prune_rows
+from tuner.store.records import Token
+from tuner.store.tokens import list_tokens, revoke_token
 from tuner.store.trials import TrialFilter, count_trials
 
 WRONG = 1
@@ -147,3 +154,91 @@ def describe_size(store: Store) -> str:
         return ""
     parts = [part for part in (path, path.with_name(f"{path.name}-wal")) if part.exists()]
     return f" ({sum(part.stat().st_size for part in parts) / 2**20:.1f} MiB)"
+
+
+@click.command(
+    epilog="\b\nExamples:\n  tuner token make scalers --scope report\n"
+    "  TOKEN=$(tuner token make anna --scope report --scope read --expires 30d)"
+)
+@click.argument("name")
+@click.option(
+    "--scope",
+    "scopes",
+    type=click.Choice(tuple(SCOPES)),
+    multiple=True,
+    required=True,
+    help="Scope of the token; repeat it for several.",
+)
+@click.option("--expires", metavar="AGE", help="Age at which it expires: 12h, 30d, 26w (default: never).")
+@store_option
+def make(name: str, scopes: tuple[str, ...], expires: str | None, address: DatabaseAddress) -> None:
+    """Make a token NAME and print its secret once.
+
+    The database has a digest of the secret alone.
+    """
+    now = time.time()
+    end = None if expires is None else now + parse_span("--expires", expires)
+    with closing(open_store(address)) as store, store.begin() as session:
+        made, secret = make_token(session, name, scopes, name_user(), now, end)
+    until = "until it is revoked" if end is None else f"until {format_moment(end)}"
+    rights = made.scopes.replace(" ", ", ")
+    click.echo(f"{name} may {rights} {until}. Keep the secret: it is not shown again.", err=True)
+    click.echo(secret)
+
+
+@click.command("list", epilog="\b\nExamples:\n  tuner token list\n  tuner token list --json | jq '.[].name'")
+@json_option
+@store_option
+def list_all(as_json: bool, address: DatabaseAddress) -> None:
+    """List all tokens, revoked and expired ones too."""
+    with closing(open_store(address)) as store, store.read() as session:
+        rows = [describe_token(one, time.time()) for one in list_tokens(session)]
+    if as_json:
+        print_json(rows)
+    elif rows:
+        print_tokens(rows)
+    else:
+        click.echo("There are no tokens yet; make one with: tuner token make NAME --scope read", err=True)
+
+
+@click.command(epilog="\b\nExample:\n  tuner token revoke anna")
+@click.argument("name")
+@store_option
+def revoke(name: str, address: DatabaseAddress) -> None:
+    """Revoke the token NAME and its page sessions.
+
+    They are refused within a second. The token stays on record.
+    """
+    now = time.time()
+    with closing(open_store(address)) as store, store.begin() as session:
+        if all(one.name != name for one in list_tokens(session)):
+            raise BadInput(f"there is no token {name!r}; see them with: tuner token list")
+        revoked = revoke_token(session, name, now).revoked
+    when = "" if revoked == now else f" It was before, at {format_moment(revoked)}."
+    click.echo(f"{name} is revoked.{when}")
+
+
+def describe_token(one: Token, now: float) -> dict[str, Any]:
+    state = "revoked" if one.revoked is not None else "live"
+    if state == "live" and one.expires is not None and now >= one.expires:
+        state = "expired"
+    return {
+        "name": one.name,
+        "state": state,
+        "scopes": one.scopes.split(),
+        "made_by": one.made_by,
+        "created": one.created,
+        "expires": one.expires,
+        "revoked": one.revoked,
+        "used": one.used,
+    }
+
+
+def print_tokens(rows: list[dict[str, Any]]) -> None:
+    heads = ("token", "state", "scopes", "made by", "made", "expires", "last used")
+    cells = [
+        [row["name"], row["state"], " ".join(row["scopes"]), row["made_by"]]
+        + [format_moment(row[key]) for key in ("created", "expires", "used")]
+        for row in rows
+    ]
+    print_grid(heads, cells)

@@ -1,0 +1,230 @@
+"""Run a command's long work: a progress bar, an end by Ctrl-C between two steps, Spark without its output.
+
+Numba makes a kernel's named tuples by calling their Python constructors. A signal handler would run there, and what it
+raises ends the process by a segmentation fault. A thread that the interpreter's end throws out of PyTorch aborts it.
+Thus work runs on a thread that no signal interrupts; a stop is a flag, checked between steps, and the interpreter ends
+after the thread has.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import contextmanager
+from multiprocessing import resource_tracker
+from types import FrameType
+from typing import IO, TYPE_CHECKING, TypeVar
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+from tuner.pipeline.session import start_session
+
+if TYPE_CHECKING:
+    from pyspark import StatusTracker
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Result = TypeVar("Result")
+STEP_S = 10.0  # the longest step that an interruption waits for
+CHILD_S = 1.0  # where the work cannot be stopped but by the end of its processes
+
+
+def run_interruptibly(work: Callable[[], Result], stop: threading.Event | None = None) -> Result:
+    """Do the work; Ctrl-C or a SIGTERM sets `stop`, ends the processes that it has started, and waits for its thread.
+
+    Those processes inherit the thread's signal mask, so that none of them prints a traceback of its own on Ctrl-C. The
+    resource tracker is started first, because starting it unblocks signals on the thread. A second signal ends the
+    wait.
+    """
+    outcome: Future[Result] = Future()
+
+    def run() -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            outcome.set_result(work())
+        except BaseException as error:
+            outcome.set_exception(error)
+
+    resource_tracker.ensure_running()
+    with raising_on_termination():
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
+        try:
+            return outcome.result()
+        except (KeyboardInterrupt, SystemExit):
+            if stop is not None:
+                stop.set()
+            end_children()
+            thread.join(CHILD_S if stop is None else STEP_S)
+            raise
+
+
+def end_children() -> None:
+    """Terminate the worker processes of this one."""
+    for process in multiprocessing.active_children():
+        process.terminate()
+
+
+@contextmanager
+def raising_on_termination() -> Iterator[None]:
+    """Let SIGTERM and a closed terminal unwind the stack, unless they are ignored or handled as it is.
+
+    Only the main thread can ask for that.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        sys.exit(128 + number)
+
+    ours = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is signal.SIG_DFL]
+    for number in ours:
+        signal.signal(number, leave)
+    try:
+        yield
+    finally:
+        for number in ours:
+            signal.signal(number, signal.SIG_DFL)
+
+
+SHORT_S = 0.8
+
+
+@contextmanager
+def show_progress(total: int, doing: str = "Replaying") -> Iterator[Callable[[int], None]]:
+    """What to call with how much of the total is done; nothing is shown where stderr is no terminal."""
+    console = Console(stderr=True)
+    columns = (TextColumn(doing), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    progress = Progress(*columns, console=console, transient=True)
+    task = progress.add_task("", total=total)
+    later = threading.Timer(SHORT_S, progress.start)
+    if console.is_terminal:
+        later.start()
+    try:
+        yield lambda done: progress.update(task, completed=done)
+    finally:
+        if console.is_terminal:
+            later.cancel()
+            later.join()
+            progress.stop()
+
+
+@contextmanager
+def show_share(doing: str = "Replaying") -> Iterator[Callable[[float], None]]:
+    """A progress bar to be called with the share that is done."""
+    with show_progress(PARTS, doing) as show:
+        yield lambda share: show(round(PARTS * share))
+
+
+PARTS = 1000
+EVERY_S = 0.5
+
+
+class Doing:
+    """Where the program is; written by its thread, read by that of the bar."""
+
+    def __init__(self) -> None:
+        self.step = 0
+        self.tracker: StatusTracker | None = None
+
+
+@contextmanager
+def show_steps(steps: int) -> Iterator[tuple[Callable[[str, int], None], Doing]]:
+    """What to call with each step, and where to put Spark's tracker once there is one; silent where nobody looks."""
+    console = Console(stderr=True)
+    progress = Progress(TextColumn("{task.description:<16}"), BarColumn(), TimeElapsedColumn(), console=console)
+    bar = progress.add_task("", total=float(steps))
+    doing, over = Doing(), threading.Event()
+
+    def report(what: str, step: int) -> None:
+        doing.step = step
+        progress.update(bar, description=what, completed=float(step))
+
+    def follow() -> None:
+        while not over.wait(EVERY_S):
+            progress.update(bar, completed=doing.step + share_done(doing.tracker))
+
+    follower = threading.Thread(target=follow, daemon=True)
+    if console.is_terminal:
+        progress.live.transient = True
+        progress.start()
+        follower.start()
+    try:
+        yield report, doing
+    finally:
+        over.set()
+        if console.is_terminal:
+            follower.join()
+            progress.stop()
+
+
+def share_done(tracker: StatusTracker | None) -> float:
+    """Of the tasks that Spark knows of now; never a whole step, which the program itself announces."""
+    if tracker is None:
+        return 0.0
+    try:
+        stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+    except Exception:  # the session may end at any moment under a bar that only wants to look
+        return 0.0
+    total = sum(stage.numTasks for stage in stages if stage)
+    return 0.95 * sum(stage.numCompletedTasks for stage in stages if stage) / total if total else 0.0
+
+
+def start_quietly(master: str, settings: Mapping[str, str]) -> SparkSession:
+    """What Java prints goes to a file that is gone with this process; failures are raised to us anyway."""
+    from pyspark.sql import SparkSession
+
+    if SparkSession.getActiveSession() is not None:
+        return refuse_failures(lambda: start_session(master, settings))
+    with tempfile.TemporaryFile() as said, diverted(said):
+        return refuse_failures(lambda: start_session(master, {**settings, "spark.log.level": "OFF"}))
+
+
+@contextmanager
+def diverted(into: IO[bytes]) -> Iterator[None]:
+    """Let processes that start now write their errors there, while ours go where they went."""
+    sys.stderr.flush()
+    kept, ours = os.dup(2), sys.stderr
+    try:
+        os.dup2(into.fileno(), 2)
+        if ours is sys.__stderr__:
+            sys.stderr = os.fdopen(os.dup(kept), "w", buffering=1, encoding="utf-8")
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        if sys.stderr is not ours:
+            sys.stderr.close()
+            sys.stderr = ours
+
+
+def refuse_failures(work: Callable[[], Result]) -> Result:
+    """The work's result, or a sentence where Spark cannot do it."""
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from pyspark.errors import PySparkException
+
+    try:
+        return work()
+    except (Py4JError, PySparkException) as error:
+        raise click.ClickException(f"Spark could not do it: {find_cause(error)}") from error
+
+
+def find_cause(error: Exception) -> str:
+    """The innermost reason that Java gives, or the last line of a Python task's traceback."""
+    cause = getattr(error, "java_exception", None)
+    if cause is None:
+        lines = str(error).strip().splitlines()
+        errors = [line for line in lines if "Error:" in line or "Exception:" in line]
+        return (errors or lines or [type(error).__name__])[-1].strip()
+    while cause.getCause() is not None:
+        cause = cause.getCause()
+    return str(cause.toString()).strip().splitlines()[0]

@@ -1,4 +1,4 @@
-"""`tuner demo`: replay and tune a bundled example; `tuner live demo`: run a stream on a Spark cluster of this machine."""
+"""`tuner demo`: replay and tune a bundled example; `tuner live demo`: stream on a Spark cluster of this machine."""
 
 from __future__ import annotations
 

@@ -21,15 +21,12 @@ from typing import Any
 import numpy as np
 
 from scaler.model.sample import Sample
-from tuner.surrogate.accuracy import FOLDS, deal
-from tuner.surrogate.calibrate import choose_model, fit_model, predict_model
+from tuner.surrogate.calibrate import FOLDS, choose_model, deal
 from tuner.surrogate.checks import NEAR_ONE
 from tuner.surrogate.fit import find_known, fit, make_load
-from tuner.surrogate.load import select_windows
-from tuner.surrogate.observed_windows import Windows, build_windows
-from tuner.surrogate.service_moments import list_services
-from tuner.surrogate.speedups import find_speedups
-from tuner.surrogate.unsteady import find_backlog, find_changes
+from tuner.surrogate.observed_windows import Windows, build_windows, find_backlog, find_changes
+from tuner.surrogate.response_models import fit_model, predict_model, select_windows
+from tuner.surrogate.service_moments import find_speedups, list_services
 
 WARM_UP = 14.0  # seconds
 EDGES = (0.15, 0.3, 0.45, 0.6, 0.75, 0.9)

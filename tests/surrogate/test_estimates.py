@@ -14,8 +14,7 @@ from tuner.pipeline.moments import TASKS
 from tuner.surrogate.estimate import CONFIDENCE, Estimate, student
 from tuner.surrogate.fit import find_selectivity
 from tuner.surrogate.observed_windows import build_windows
-from tuner.surrogate.service_moments import measure
-from tuner.surrogate.speedups import find_speedups
+from tuner.surrogate.service_moments import find_speedups, measure
 
 WORLDS, WINDOWS, MEAN, OVERHEAD, SPEED, SELECTIVITY = 200, 40, 0.01, 0.05, 1.4, 1.5
 SLACK = 0.01  # heavy tails need more windows for the interval of a variance to be exact

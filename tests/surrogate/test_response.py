@@ -13,12 +13,10 @@ import pytest
 from scaler.model.queueing import mg1_response
 from scaler.model.sample import Sample
 from tests.surrogate.worlds import LAWS, WINDOW, batch_stream, queue_stream
-from tuner.surrogate.accuracy import deal, hold_out
-from tuner.surrogate.batch_model import fit_batches, predict_batches
-from tuner.surrogate.calibrate import predict_model
+from tuner.surrogate.calibrate import deal, hold_out
 from tuner.surrogate.fit import fit, make_load
-from tuner.surrogate.load import WindowLoad
 from tuner.surrogate.observed_windows import build_windows
+from tuner.surrogate.response_models import WindowLoad, fit_batches, predict_batches, predict_model
 from tuner.surrogate.service_moments import list_services
 from tuner.surrogate.surrogate import Accuracy, OperatorSurrogate
 

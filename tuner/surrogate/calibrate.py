@@ -1,29 +1,114 @@
-"""Choose and fit the model that predicts the response times of held-out windows best.
+"""Choose and fit the model that predicts the response times of held-out windows best, and estimate its error on them.
 
 Models are chosen among the windows to fit on (each stretch of time predicted from the others), and only then judged on
 those held out. The simpler model is preferred while it is almost as good.
+
+Held out are whole stretches of time, evenly spread and the last one among them: neighbouring windows resemble each
+other, and random ones would be predicted by their neighbours. Single windows scatter by chance (a minute at .9 load is
+no steady state), so errors are those of groups of about the same load; their interval comes from drawing stretches of
+the held-out windows again and again (moving-block bootstrap).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
 from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from scaler.model.kernel import Floats
-from tuner.surrogate.accuracy import FOLDS, assess, deal, relative
-from tuner.surrogate.batch_model import fit_batches, predict_batches
-from tuner.surrogate.load import WindowLoad, blend_earlier, select_windows
+from scaler.model.kernel import Floats, Integers
+from tuner.surrogate.estimate import CONFIDENCE, Estimate
 from tuner.surrogate.observed_windows import Flags
-from tuner.surrogate.queue_model import fit_bursty, fit_queue, predict_bursty, predict_queue
-from tuner.surrogate.surrogate import Calibration
+from tuner.surrogate.response_models import (
+    MODELS,
+    WindowLoad,
+    fit_model,
+    predict_model,
+    select_windows,
+)
+from tuner.surrogate.surrogate import Accuracy, Calibration, LoadGroup
 
+STRETCHES = 20
+FOLDS = 4
+GROUPS, SMALLEST = 6, 4  # groups of equal load, and windows in one
+DRAWS = 400
+OFF = 1.0  # the error of a prediction that is infinite
 FEWEST = 12  # windows with response times, below which nothing is calibrated
 MEMORIES = (0.0, 0.25, 0.5)  # of the load of the window before
 K = TypeVar("K")
 WORTH = 0.02  # of error that a richer model must save, or a tenth of it
+
+
+def hold_out(count: int, share: float) -> Flags:
+    """Which of so many windows are held out."""
+    stretches = max(2, min(STRETCHES, count // 2))
+    index = np.arange(stretches)
+    held = np.floor((index + 1) * share + 1e-9) > np.floor(index * share + 1e-9)
+    held[-1] |= not held.any()
+    return held[stretch_of(count, stretches)]
+
+
+def deal(count: int) -> Integers:
+    """Which of the folds each of so many windows is in: stretches of time, dealt out in turn."""
+    return stretch_of(count, max(FOLDS, min(3 * FOLDS, count // 2))) % FOLDS
+
+
+def stretch_of(count: int, stretches: int) -> Integers:
+    return np.arange(count, dtype=np.int64) * stretches // max(1, count)
+
+
+def relative(predicted: Floats, observed: Floats) -> Floats:
+    """Signed errors over what was observed."""
+    return np.where(np.isfinite(predicted), predicted / observed - 1.0, OFF)
+
+
+def assess(predicted: Floats, observed: Floats, utilisation: Floats, seed: int) -> Accuracy | None:
+    """None where no window is held out."""
+    if observed.size == 0:
+        return None
+    member = group_by_load(utilisation)
+    capped = np.where(np.isfinite(predicted), predicted, (1.0 + OFF) * observed)
+    error, bias = group_errors(capped, observed, member)
+    draws = draw_blocks(observed.size, seed)
+    drawn = np.array([group_errors(capped[i], observed[i], member[i])[0] for i in draws])
+    low, high = np.quantile(drawn, [(1.0 - CONFIDENCE) / 2.0, (1.0 + CONFIDENCE) / 2.0])
+    groups = tuple(sum_up(utilisation, observed, capped, member == g) for g in range(int(member.max()) + 1))
+    return Accuracy(
+        Estimate(error, min(float(low), error), max(float(high), error), float(drawn.std())),
+        bias,
+        float(np.mean(np.abs(relative(predicted, observed)))),
+        groups,
+    )
+
+
+def sum_up(utilisation: Floats, observed: Floats, predicted: Floats, which: Flags) -> LoadGroup:
+    load, seen, said = (float(column[which].mean()) for column in (utilisation, observed, predicted))
+    return LoadGroup(load, seen, said, int(which.sum()))
+
+
+def group_by_load(utilisation: Floats) -> Integers:
+    """Groups of equally many windows, from low load to high."""
+    count = max(1, min(GROUPS, utilisation.size // SMALLEST))
+    rank = np.empty(utilisation.size, dtype=np.int64)
+    rank[np.argsort(utilisation, kind="stable")] = np.arange(utilisation.size)
+    return rank * count // utilisation.size
+
+
+def group_errors(predicted: Floats, observed: Floats, member: Integers) -> tuple[float, float]:
+    seen = np.bincount(member, observed)
+    there = seen > 0.0
+    signed = np.bincount(member, predicted)[there] / seen[there] - 1.0
+    return float(np.mean(np.abs(signed))), float(np.mean(signed))
+
+
+def draw_blocks(count: int, seed: int) -> Integers:
+    """Indices [DRAWS, count] of stretches put one after another."""
+    rng = np.random.default_rng(seed)
+    length = max(1, round(count ** (1.0 / 3.0)))
+    starts = rng.integers(0, count - length + 1, size=(DRAWS, math.ceil(count / length)))
+    index = starts[:, :, None] + np.arange(length)
+    return index.reshape(DRAWS, -1)[:, :count]
 
 
 class CalibrationResult(NamedTuple):
@@ -89,27 +174,3 @@ def cross_validate(name: str, load: WindowLoad, observed: Floats, memory: float)
             parameters = fit_model(name, select_windows(load, ~out), observed[~out], memory)
             errors[out] = relative(predict_model(name, select_windows(load, out), parameters), observed[out])
     return float(np.mean(np.minimum(np.abs(errors), 1.0)))
-
-
-class ResponseModel(NamedTuple):
-    says: str
-    fit: Callable[[WindowLoad, Floats], dict[str, float]]
-    predict: Callable[[WindowLoad, Mapping[str, float]], Floats]
-
-
-def fit_model(name: str, load: WindowLoad, observed: Floats, memory: float) -> dict[str, float]:
-    """The model's parameters, and the share of its load that is still felt in the window after."""
-    return {**MODELS[name].fit(blend_earlier(load, memory), observed), "memory": memory}
-
-
-def predict_model(name: str, load: WindowLoad, parameters: Mapping[str, float]) -> Floats:
-    return MODELS[name].predict(blend_earlier(load, parameters["memory"]), parameters)
-
-
-MODELS: dict[str, ResponseModel] = {  # the simpler before the richer
-    "queue": ResponseModel("M/G/1 and a constant", fit_queue, predict_queue),
-    "bursty": ResponseModel(
-        "M/G/1 with a variance fitted to the response times, and a constant", fit_bursty, predict_bursty
-    ),
-    "batches": ResponseModel("half the interval between triggers and the batch", fit_batches, predict_batches),
-}

@@ -1,8 +1,8 @@
-"""Compare the windows since a fit with those it was fitted on: mean, variance, arrival rates.
+"""The drift check: compare the windows since a fit with those it was fitted on, by mean, variance and arrival rates.
 
-One look asks three questions of every operator (mean and variance of the service time, distribution of rates), each on
+One check asks three questions of every operator (mean and variance of the service time, distribution of rates), each on
 all windows since the fit together and never window by window, and raises a false alarm on any of them with probability
-ALARM at most (Bonferroni). Looks that overlap share their windows, so a daily look errs less often than once in 100.
+ALARM at most (Bonferroni). Checks that overlap share their windows, so a daily one errs less often than once in 100.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ ALARM = 0.01
 QUESTIONS = 3
 FEWEST = 8  # windows on either side
 STEPS = 100
+CHANGED = 0.1  # of the mean service time, from which on a surrogate must not be used
 
 
 class RatioChange(NamedTuple):
@@ -108,9 +109,6 @@ def correlate(values: Floats) -> float:
     around = values - values.mean()
     total = float(around @ around)
     return float(around[1:] @ around[:-1]) / total if total > 1e-12 * float(values @ values) else 0.0
-
-
-CHANGED = 0.1  # of the mean service time, from which on a surrogate must not be used
 
 
 def check_since(operator: OperatorSurrogate, since: Windows) -> Check:

@@ -11,17 +11,24 @@ from scaler.model.errors import BadInput
 from scaler.model.kernel import Floats
 from scaler.model.nodes import NodeType
 from scaler.model.sample import Sample
-from tuner.surrogate.accuracy import hold_out
-from tuner.surrogate.calibrate import CalibrationResult, calibrate
+from tuner.surrogate.calibrate import CalibrationResult, calibrate, hold_out
 from tuner.surrogate.checks import NEAR_ONE, CheckInput, check_operator
 from tuner.surrogate.drift import check_since, describe_rates
 from tuner.surrogate.estimate import Estimate, estimate_positive, scale
-from tuner.surrogate.load import WindowLoad, select_windows
-from tuner.surrogate.observed_windows import UNNAMED, Flags, Windows, build_windows, divide, filter_windows
-from tuner.surrogate.service_moments import ServiceMoments, list_services
-from tuner.surrogate.speedups import anchor, find_speedups
+from tuner.surrogate.observed_windows import (
+    UNNAMED,
+    Flags,
+    Windows,
+    build_windows,
+    divide,
+    filter_windows,
+    find_backlog,
+    find_changes,
+    follows,
+)
+from tuner.surrogate.response_models import WindowLoad, select_windows
+from tuner.surrogate.service_moments import ServiceMoments, anchor, find_speedups, list_services
 from tuner.surrogate.surrogate import Check, OperatorSurrogate, PredictedWindow, Speedup, Surrogate
-from tuner.surrogate.unsteady import find_backlog, find_changes, follows
 
 HOLDOUT = 0.3
 COVERED = 0.5  # of a window, below which its rate and response time are not relied on

@@ -1,7 +1,10 @@
-"""Estimate the moments of a tuple's service time on each node type, with intervals.
+"""Estimate the moments of a tuple's service time on each node type, with intervals, and each node type's speed.
 
 The moments are those of `tuner.pipeline.moments` (its notation: n, S, Q of timed records; N, R, T, I, P, Q, D of whole
 tasks). Every window's part in their equations is a sum that it has, so its influence on the answer is known exactly.
+
+Speeds are relative: the type declared to have speed 1, or else the one on which most tuples were seen, keeps its
+declared speed (1 where none is declared); the others stand to it as their mean service times do.
 """
 
 from __future__ import annotations
@@ -13,10 +16,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from scaler.model.kernel import Floats
+from scaler.model.nodes import NodeType
 from tuner.pipeline.moments import PRODUCTS, TASKS, TIMED, MomentEstimate, MomentSums
 from tuner.pipeline.moments import estimate_moments_from_sums as estimate_moments
 from tuner.surrogate.estimate import Estimate, estimate, estimate_positive
 from tuner.surrogate.observed_windows import UNNAMED, Windows
+from tuner.surrogate.surrogate import Speedup
 
 RANK = ("records", "tasks", "busy")  # the more exact evidence before the less
 
@@ -137,3 +142,31 @@ def compare(service: ServiceMoments, reference: ServiceMoments) -> Estimate:
     factor = math.exp(min(700.0, math.hypot(*reaches)))
     error = ratio * math.hypot(service.mean.error / service.mean.value, reference.mean.error / reference.mean.value)
     return Estimate(ratio, ratio / factor, ratio * factor, error)
+
+
+def anchor(services: Mapping[str, ServiceMoments], reference: str, declared: Sequence[NodeType]) -> str:
+    """The type declared to have speed 1 where it was seen as exactly as the reference, so that the unit stays put."""
+    units = [node.name for node in declared if node.speedup == 1.0 and node.name in services]
+    same = [name for name in units if services[name].evidence == services[reference].evidence]
+    return same[0] if same else reference
+
+
+def find_speedups(
+    services: Mapping[str, ServiceMoments], used: Sequence[str], declared: Sequence[NodeType], reference: str
+) -> tuple[Speedup, ...]:
+    """One for every type used or declared; evidence of another kind than the reference's is not compared with it."""
+    stated = {node.name: node.speedup for node in declared}
+    base = stated.get(reference, 1.0)
+    names = [*used, *(name for name in stated if name not in used)]
+    found = []
+    for name in names:
+        service = services.get(name)
+        if service is not None and service.evidence == services[reference].evidence:
+            speed = compare(service, services[reference])
+            own = Estimate(base, base, base, 0.0)
+            scaled = Estimate(*(base * x for x in (speed.value, speed.low, speed.high, speed.error)))
+            found.append(Speedup(name, own if name == reference else scaled, service.tuples, False))
+        else:
+            speed_now = stated.get(name, base)
+            found.append(Speedup(name, Estimate(speed_now, speed_now, speed_now, 0.0), 0.0, True))
+    return tuple(found)

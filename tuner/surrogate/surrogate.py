@@ -1,4 +1,4 @@
-"""What is known of an application: every operator's moments, speedups and calibrated response times; a plain record.
+"""The fitted model of an application: every operator's moments, speedups and calibrated response times; a plain record.
 
 All times in seconds at speedup 1, all rates in tuples per second. It goes to the database as a document and comes back.
 """
@@ -17,6 +17,13 @@ from tuner.surrogate.estimate import Estimate
 FORMAT = 1
 VERDICTS = ("pass", "warn", "fail")
 T = TypeVar("T")
+
+
+class CheckResult(NamedTuple):
+    """A verdict (pass, warn, fail), and what was seen, what was wanted and what to do."""
+
+    verdict: str
+    says: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,13 +177,6 @@ def build(kind: type[T], value: Any) -> T:
     elif kind is float:
         made = float(value)
     return made
-
-
-class CheckResult(NamedTuple):
-    """A verdict (pass, warn, fail), and what was seen, what was wanted and what to do."""
-
-    verdict: str
-    says: str
 
 
 def to_record(surrogate: Surrogate, now: float) -> SurrogateRecord:

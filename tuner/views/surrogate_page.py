@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 
 from scaler.model.units import format_count, format_moment, format_share
-from tuner.surrogate.calibrate import MODELS
+from tuner.surrogate.response_models import MODELS
 from tuner.surrogate.surrogate import Check, OperatorSurrogate, Surrogate, is_fit_for_tuning
 from tuner.views.html_document import write_columns, write_document, write_readings
 from tuner.views.surrogate_plot import draw_agreement, draw_course

@@ -1,0 +1,245 @@
+"""Models of response times, each fitted on the load of windows and their responses, predicting from loads.
+
+Notation: W windows, N node types; k replicas, x = rate / k arrivals per second at each, m and v mean and variance of
+the service time at speedup 1, s speedup, rho = x m / s on the slowest type.
+
+queue     c + the M/G/1 term of `scaler.model.queueing`: c a constant for trigger and scheduling
+bursty    the same with a variance of its own, which takes in arrivals that come in clumps
+batches   a micro-batch query: a tuple waits half the interval I before the trigger that takes it in, then d and the
+          share p of its batch's duration D. D = a + g rho I + noise: a overhead, g how much longer a batch takes than
+          its work split evenly. The next batch starts I' = max(T, D) after this one: where batches overrun the trigger
+          T they follow each other at once, and without noise I = D = a / (1 - g rho). Noise (of the batch itself,
+          standard deviation n, and of how much arrives) only ever adds to I near the trigger, and a long batch makes
+          the next one longer: so the chain of batches is played with draws that are always the same, and a tuple is
+          more likely to meet a long interval than a short one
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from scaler.model.kernel import Floats
+from scaler.model.queueing import mg1_response
+from tuner.surrogate.observed_windows import Flags
+from tuner.surrogate.robust import NORMAL, fit_robustly, residuals
+
+FEWEST = 8  # windows with known batches, to take the batches' parameters from them
+WORTH = 0.9  # of the residuals, below which another parameter must bring them
+LOADS, CHAINS, LENGTH, SETTLING = 40, 8, 160, 32  # of the chains that are played
+HIGHEST = 0.98  # g rho, beyond which they are not
+ODD = 4.0  # standard deviations, at which a batch's noise is cut
+DRAWS = np.random.default_rng(20_240_811).standard_normal((LENGTH, CHAINS // 2, 1))
+Parameters = Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WindowLoad:
+    """What a model predicts from, and the batches seen, which serve to fit alone."""
+
+    rate: Floats  # [W]
+    earlier: Floats  # [W] the rate in the window before, or the same where there is none
+    replicas: Floats  # [W, N]
+    speedups: Floats  # [N]
+    mean: float
+    variance: float
+    interval: Floats  # [W] mean between triggers, NaN where unknown
+    duration: Floats  # [W] mean of the batches, NaN where unknown
+    taken: Floats  # [W] tuples in a batch, NaN where unknown
+    batches: Floats  # [W] how many ended, NaN where unknown
+
+    @property
+    def each(self) -> Floats:
+        """Arrivals per second at each replica [W]."""
+        return self.rate / self.replicas.sum(axis=1)
+
+    @property
+    def slowest(self) -> Floats:
+        """The lowest speedup among the replicas of each window [W]."""
+        return np.where(self.replicas > 0.0, self.speedups, math.inf).min(axis=1)
+
+    @property
+    def utilisation(self) -> Floats:
+        return self.each * self.mean / self.slowest
+
+    @property
+    def batch_work(self) -> Floats:
+        """Seconds of work that each replica has of a batch [W]; from the arrivals where batches were not counted."""
+        rate = np.where(np.isnan(self.taken), self.rate * self.interval, self.taken)
+        return rate / self.replicas.sum(axis=1) * self.mean / self.slowest
+
+
+def blend_earlier(load: WindowLoad, share: float) -> WindowLoad:
+    """The load as it is felt: in short windows, this share of it is still that of the window before."""
+    return load if share == 0.0 else replace(load, rate=(1.0 - share) * load.rate + share * load.earlier)
+
+
+def select_windows(load: WindowLoad, which: Flags) -> WindowLoad:
+    """Some of the windows."""
+    return replace(
+        load,
+        rate=load.rate[which],
+        earlier=load.earlier[which],
+        replicas=load.replicas[which],
+        interval=load.interval[which],
+        duration=load.duration[which],
+        taken=load.taken[which],
+        batches=load.batches[which],
+    )
+
+
+def fit_batches(load: WindowLoad, observed: Floats) -> dict[str, float]:
+    known = ~np.isnan(load.interval) & (load.duration > 0.0)
+    if np.count_nonzero(known) < FEWEST:
+        return fit_unseen_batches(load, observed)
+    rhythm = fit_rhythm(load.interval[known], load.duration[known], load.batch_work[known], load.batches[known])
+    wait, duration = beat(load, rhythm)
+    fit = fit_robustly(
+        lambda p: wait + p[0] + np.minimum(p[1], 1.0) * duration,
+        observed,
+        [[0.0, 1.0], [0.0, 0.5], [rhythm["overhead"], 0.1]],
+        np.array([-rhythm["overhead"], 0.0]),
+    )
+    return {**rhythm, "delay": float(fit[0]), "part": float(min(fit[1], 1.0))}
+
+
+def fit_rhythm(interval: Floats, duration: Floats, work: Floats, batches: Floats) -> dict[str, float]:
+    """Trigger, overhead, work and noise from the batches themselves."""
+    waits = interval > 1.05 * duration
+    trigger = float(np.median(interval[waits])) if np.mean(waits) > 0.1 else 0.0
+    starts = [[0.5 * float(duration.min()), 1.0]]
+    a, g = map(float, fit_robustly(lambda p: p[0] + p[1] * work, duration, starts, np.zeros(2)))
+    noise = np.abs(duration - a - g * work) * np.sqrt(batches)
+    usual = NORMAL * float(np.median(noise))
+    spread = math.sqrt(float(np.mean(np.minimum(noise, ODD * usual) ** 2)))
+    return {"trigger": trigger, "overhead": a, "work": g, "noise": spread}
+
+
+def fit_unseen_batches(load: WindowLoad, observed: Floats) -> dict[str, float]:
+    """All from the response times: the whole batch counts, and nothing else delays.
+
+    Where no batch overran, three parameters are one too many; then a batch takes what its work does.
+    """
+    least = float(np.min(observed))
+    starts = [[trigger * least, part * least] for trigger, part in ((0.0, 0.6), (0.6, 0.5), (1.2, 0.3), (1.8, 0.1))]
+
+    def respond(p: Floats) -> Floats:
+        rhythm = {"trigger": p[0], "overhead": p[1], "work": p[2] if p.size > 2 else 1.0, "noise": 0.0}
+        return np.add(*beat(load, rhythm))
+
+    plain = fit_robustly(respond, observed, starts, np.zeros(2))
+    free = fit_robustly(respond, observed, [[*plain, 1.0], *([*start, 1.0] for start in starts)], np.zeros(3))
+    errors = [float(np.mean(np.abs(residuals(respond, observed, fit)))) for fit in (plain, free)]
+    trigger, overhead, work = map(float, free if errors[1] < WORTH * errors[0] else [*plain, 1.0])
+    return {"trigger": trigger, "overhead": overhead, "work": work, "noise": 0.0, "delay": 0.0, "part": 1.0}
+
+
+def beat(load: WindowLoad, parameters: Parameters) -> tuple[Floats, Floats]:
+    """A tuple's wait for its trigger and its batch's duration [W]; infinite where work outruns the replicas."""
+    share = parameters["work"] * load.utilisation
+    if parameters["noise"] <= 0.0:
+        return beat_evenly(share, parameters)
+    clump = parameters["work"] * load.mean * (1.0 + load.variance / load.mean**2) / float(np.median(load.slowest))
+    grid = np.linspace(0.0, HIGHEST, LOADS)
+    sides = play(grid, parameters, clump)
+    inside, rest = (
+        np.minimum(share, HIGHEST),
+        np.divide(1.0 - HIGHEST, 1.0 - share, where=share < 1.0, out=share * 0 + math.inf),
+    )
+    stretch = np.maximum(1.0, rest)  # beyond the last load played, as the chain without noise grows
+    return np.interp(inside, grid, sides[0]) * stretch, np.interp(inside, grid, sides[1]) * stretch
+
+
+def beat_evenly(share: Floats, parameters: Parameters) -> tuple[Floats, Floats]:
+    trigger, overhead = parameters["trigger"], parameters["overhead"]
+    kept = overhead + share * trigger
+    overrun = np.divide(overhead, 1.0 - share, out=np.full(share.size, math.inf), where=share < 1.0)
+    return np.where(kept <= trigger, trigger, overrun) / 2.0, np.where(kept <= trigger, kept, overrun)
+
+
+def play(share: Floats, parameters: Parameters, clump: float) -> tuple[Floats, Floats]:
+    """Mean wait and mean duration as tuples see them, by load; `clump` is what variance each second of work brings."""
+    trigger, overhead, noise = parameters["trigger"], parameters["overhead"], parameters["noise"]
+    interval = np.broadcast_to(2.0 * beat_evenly(share, parameters)[0], (CHAINS, share.size))
+    seen, waited, lasted = (np.zeros(share.size) for _ in range(3))
+    for i, draw in enumerate(DRAWS):
+        work = share * interval
+        spread = np.sqrt(noise**2 + clump * work)
+        ahead = np.maximum(0.2 * overhead, overhead + work + spread * np.concatenate([draw, -draw]))
+        if i >= SETTLING:
+            seen += interval.sum(axis=0)
+            waited += (interval**2).sum(axis=0) / 2.0
+            lasted += (interval * ahead).sum(axis=0)
+        interval = np.maximum(trigger, ahead)
+    return waited / seen, lasted / seen
+
+
+def predict_batches(load: WindowLoad, parameters: Parameters) -> Floats:
+    wait, duration = beat(load, parameters)
+    return wait + parameters["delay"] + parameters["part"] * duration
+
+
+def queue_term(load: WindowLoad, variance: float) -> Floats:
+    """The M/G/1 response time [W], the mean over the replicas, among which arrivals split evenly."""
+    term = np.vectorize(mg1_response, otypes=[np.float64])
+    total = np.zeros(load.rate.size)
+    for j, speedup in enumerate(load.speedups):
+        there = load.replicas[:, j] > 0.0
+        if there.any():
+            total[there] += load.replicas[there, j] * term(load.each[there], load.mean, variance, speedup)
+    return total / load.replicas.sum(axis=1)
+
+
+def fit_queue(load: WindowLoad, observed: Floats) -> dict[str, float]:
+    term = queue_term(load, load.variance)
+    start = max(0.0, float(np.median(observed - np.where(np.isfinite(term), term, observed))))
+    return {"constant": float(fit_robustly(lambda p: p[0] + term, observed, [[start]], np.zeros(1))[0])}
+
+
+def predict_queue(load: WindowLoad, parameters: Parameters) -> Floats:
+    return parameters["constant"] + queue_term(load, load.variance)
+
+
+def fit_bursty(load: WindowLoad, observed: Floats) -> dict[str, float]:
+    """The term grows in proportion to the variance, so two values of it give all others."""
+    unit = load.mean**2
+    still, moved = queue_term(load, 0.0), queue_term(load, unit)
+    slope = np.subtract(moved, still, out=np.full(still.size, math.inf), where=np.isfinite(moved))
+    least = float(np.min(observed))
+    starts = [[0.0, load.variance / unit], [0.5 * least, 1.0], [0.9 * least, 30.0]]
+    constant, scale = fit_robustly(
+        lambda p: p[0] + still + np.maximum(p[1], 1e-12) * slope, observed, starts, np.zeros(2)
+    )
+    return {"constant": float(constant), "variance": float(scale * unit)}
+
+
+def predict_bursty(load: WindowLoad, parameters: Parameters) -> Floats:
+    return parameters["constant"] + queue_term(load, parameters["variance"])
+
+
+class ResponseModel(NamedTuple):
+    says: str
+    fit: Callable[[WindowLoad, Floats], dict[str, float]]
+    predict: Callable[[WindowLoad, Mapping[str, float]], Floats]
+
+
+def fit_model(name: str, load: WindowLoad, observed: Floats, memory: float) -> dict[str, float]:
+    """The model's parameters, and the share of its load that is still felt in the window after."""
+    return {**MODELS[name].fit(blend_earlier(load, memory), observed), "memory": memory}
+
+
+def predict_model(name: str, load: WindowLoad, parameters: Mapping[str, float]) -> Floats:
+    return MODELS[name].predict(blend_earlier(load, parameters["memory"]), parameters)
+
+
+MODELS: dict[str, ResponseModel] = {  # the simpler before the richer
+    "queue": ResponseModel("M/G/1 and a constant", fit_queue, predict_queue),
+    "bursty": ResponseModel(
+        "M/G/1 with a variance fitted to the response times, and a constant", fit_bursty, predict_bursty
+    ),
+    "batches": ResponseModel("half the interval between triggers and the batch", fit_batches, predict_batches),
+}

@@ -22,13 +22,10 @@ from tuner.simulation.columns import centres, cut, gather, means, settle
 from tuner.simulation.comparison import PolicyComparison, compare, find_floor
 from tuner.simulation.course import follow
 from tuner.simulation.runner import list_jobs, run_replays
-from tuner.views.chart import Axis, Chart, Series, level
-from tuner.views.comparison_json import describe
-from tuner.views.comparison_page import choose_columns, write_page
-from tuner.views.comparison_table import list_columns
+from tuner.views.chart import Axis, Chart, Scale, Series, level
+from tuner.views.comparison_report import choose_columns, describe_comparison, list_columns, write_comparison
 from tuner.views.course_charts import Frame, chart_response
 from tuner.views.html_document import read_scripts
-from tuner.views.scale import Scale
 
 HOSTILE = "<script>alert(1)</script>"
 VOID = {"meta", "line", "path"}
@@ -48,7 +45,7 @@ def draw(flags: Flags, path: Path | None = None) -> tuple[PolicyComparison, str]
     scenario = read_scenario(path, flags)
     replays = run_replays(list_jobs(scenario, choose_columns(scenario)), ignore)
     comparison = compare(scenario, [replay.run for replay in replays])
-    return comparison, write_page(comparison, [replay.course for replay in replays if replay.course is not None])
+    return comparison, write_comparison(comparison, [replay.course for replay in replays if replay.course is not None])
 
 
 class Page(HTMLParser):
@@ -267,7 +264,7 @@ def test_a_chart_without_scripts_is_a_table_of_its_figures() -> None:
 def test_json_has_no_nan_and_agrees_with_the_table() -> None:
     scenario = read_scenario(None, stage(1, run={"seeds": 2}))
     comparison = compare(scenario, [replay.run for replay in run_replays(list_jobs(scenario), ignore)])
-    document = json.loads(json.dumps(describe(comparison), allow_nan=False))
+    document = json.loads(json.dumps(describe_comparison(comparison), allow_nan=False))
     assert document["policies"][0]["runs"][0]["errors"]["cost"] is None
     assert [row["policy"] for row in document["policies"]] == ["static", "threshold-c"]
     cells = {column.head: column.cells for column in list_columns(comparison)}

@@ -33,10 +33,9 @@ from tuner.store.objectives import add_objective
 from tuner.store.records import ObjectiveRecord, Trial, TuningRun
 from tuner.store.runs import end_run, start_run
 from tuner.store.trials import add_trial
-from tuner.views.graph import lay_out
+from tuner.views.graph import break_name, lay_out
 from tuner.views.html_document import read_scripts
 from tuner.views.search_charts import find_front
-from tuner.views.shares_chart import break_name
 from tuner.views.tuning import Tuning, gather_tuning
 from tuner.views.tuning_page import write_tuning
 from tuner.views.tuning_summary import describe_run, list_measures, summarise

@@ -42,7 +42,7 @@ from tests.service.browsed import Site, browsing
 from tests.service.made_decisions import NOW
 from tuner.history.explanation import explain
 from tuner.service.metrics.running_totals import DecisionCounts
-from tuner.service.page.links import link_application, link_explanation
+from tuner.service.page.address import link_application, link_explanation
 from tuner.store.applications import add_application
 from tuner.store.connection import Store
 from tuner.store.decisions import list_decisions

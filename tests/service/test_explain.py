@@ -33,7 +33,7 @@ from tuner.store.orders import save_orders
 from tuner.store.records import Control, DecisionRecord, ObjectiveRecord, Scaler
 from tuner.store.scalers import save_scalers
 from tuner.views.explanation_lines import to_lines
-from tuner.views.plain import to_json
+from tuner.views.words import to_json
 
 WEIGHTS = Weights(0.5, 0.15, 0.35)
 STAY = DecisionRecord(

@@ -16,10 +16,9 @@ from tests.service.browsed import Seen, Site, browsing
 from tests.service.made_decisions import CLICKS, DAY, NOW
 from tests.service.showcase import WHY, furnish
 from tuner.history.qos_history import load_slots, measure_qos
-from tuner.service.page.decision_page import PAGE
-from tuner.service.page.links import link_explanation
+from tuner.service.page.address import SPANS, link_explanation
+from tuner.service.page.decision_page import DECISIONS_PER_PAGE
 from tuner.service.page.overview_page import describe
-from tuner.service.page.time_range import SPANS
 from tuner.store.applications import add_application, load_application
 from tuner.store.connection import open_store
 from tuner.store.decisions import list_decisions, save_decisions
@@ -134,7 +133,7 @@ def test_decisions_are_filtered_and_every_link_keeps_the_filters(site: Site) -> 
         )
         path = older[0] if older else ""
     assert found == [link_explanation("clicks", "parse", decision.time) for decision in wanted]
-    assert len(found) > 2 * PAGE
+    assert len(found) > 2 * DECISIONS_PER_PAGE
 
 
 def test_decisions_of_one_objective_or_of_a_stretch_of_time(site: Site) -> None:
@@ -171,7 +170,7 @@ def test_a_wrong_link_gets_one_sentence(site: Site, path: str, status: int, says
 def test_trials_are_sorted_and_paged_by_link(site: Site) -> None:
     page = site.see("/runs/1?sort=price&way=down")
     first = [int(link.rpartition("/")[2]) for link in page.links("/trials/")]
-    assert len(first) == PAGE
+    assert len(first) == DECISIONS_PER_PAGE
     (onward,) = page.links("page=2")
     rest = [int(link.rpartition("/")[2]) for link in site.see(onward).links("/trials/")]
     assert len({*first, *rest}) == 61
@@ -247,7 +246,7 @@ def test_a_hundred_thousand_decisions_stay_a_small_page(tmp_path_factory: pytest
         for last in ("24h", "30d"):
             page = site.see(f"/applications/clicks?last={last}")
             assert len(page.text.encode()) < 600_000
-            assert len(page.links("/explain?")) == PAGE
+            assert len(page.links("/explain?")) == DECISIONS_PER_PAGE
         rare = site.see("/applications/clicks?last=30d&kind=ACTUATION_FAILED")
         assert len(rare.links("/explain?")) == 3
     store.close()

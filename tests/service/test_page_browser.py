@@ -19,7 +19,7 @@ import pytest
 from tests.service.browsed import PERSON, Site, browsing
 from tests.service.made_decisions import CLICKS, NOW
 from tests.service.showcase import WHY, furnish
-from tuner.service.page.links import link_application
+from tuner.service.page.address import link_application
 from tuner.store.applications import add_application
 from tuner.store.connection import open_store
 from tuner.store.decisions import save_decisions

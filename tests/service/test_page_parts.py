@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 from scaler.model.errors import BadInput
 from tests.service.made_decisions import DAY, NOW
-from tuner.service.page.links import link_application
-from tuner.service.page.page_words import mark_age, mark_moment
-from tuner.service.page.time_charts import keep_peaks, thin
-from tuner.service.page.time_range import read_window
+from tuner.service.page.address import link_application, read_window
+from tuner.service.page.render import mark_age, mark_moment
+from tuner.service.page.slot_charts import keep_peaks, thin
 from tuner.views.words import list_facts
 
 

@@ -16,8 +16,7 @@ from tuner.surrogate.checks import CHECKS
 from tuner.surrogate.fit import check_drift_since, fit
 from tuner.surrogate.fitted_application import build_application
 from tuner.surrogate.surrogate import Surrogate, from_document, to_document
-from tuner.views.surrogate_page import write_page
-from tuner.views.surrogate_plot import draw_text
+from tuner.views.surrogate_report import draw_text, write_surrogate
 
 
 def make_up(rng: np.random.Generator) -> list[Sample]:
@@ -63,7 +62,7 @@ def test_garbage_gives_a_surrogate_or_a_sentence(block: int) -> None:
         assert [check.name for check in surrogate.checks] == list(CHECKS)
         text = write_json(to_document(surrogate))
         assert write_json(to_document(from_document(read_json(text)))) == text
-        assert write_page(surrogate).endswith("</html>\n")
+        assert write_surrogate(surrogate).endswith("</html>\n")
         assert draw_text(surrogate.operators[0].points, ascii_only=True).isascii()
         assert format_application(build_application(surrogate)).startswith('name = "x"')
     assert fitted > 5

@@ -18,7 +18,7 @@ from tuner.history.manager_client import Manager, read_token_file
 from tuner.store.address import DatabaseAddress
 from tuner.store.connection import open_store
 from tuner.views.explanation_lines import to_lines
-from tuner.views.plain import to_json
+from tuner.views.words import to_json
 
 
 @click.command(

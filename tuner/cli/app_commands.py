@@ -37,7 +37,7 @@ from tuner.store.connection import Session, open_store
 from tuner.store.objectives import find_full_objective, list_objectives
 from tuner.store.records import ApplicationVersion
 from tuner.store.tallies import TrialCounts, count_trials_by_application
-from tuner.views.plain import tame
+from tuner.views.words import tame
 
 
 @click.command(

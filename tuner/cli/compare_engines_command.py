@@ -23,7 +23,7 @@ from tuner.lab.published.cells import WORKLOADS, load_workload
 from tuner.scenario.layout import QoS
 from tuner.search.engines import find_engine
 from tuner.search.space.space import make_space
-from tuner.views.plain import tame
+from tuner.views.words import tame
 
 TRACES = Path("../shared/traces")
 APPLICATIONS = ("pipeline", "diamond", "multi-sink")

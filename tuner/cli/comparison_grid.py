@@ -8,7 +8,7 @@ from rich.text import Text
 
 from tuner.cli.grid import GAP, open_console, spell_out_errors
 from tuner.simulation.comparison import PolicyComparison
-from tuner.views.comparison_table import explain_errors, list_columns
+from tuner.views.comparison_report import explain_errors, list_columns
 from tuner.views.html_document import Column
 
 

@@ -22,9 +22,8 @@ from tuner.store.records import ObjectiveRecord, Trial, TuningRun
 from tuner.store.runs import list_runs, load_run
 from tuner.store.trials import load_history
 from tuner.views.tuning import Tuning, gather_tuning
-from tuner.views.tuning_json import describe_tuning
 from tuner.views.tuning_page import write_tuning
-from tuner.views.tuning_summary import describe_run, list_measures, summarise, write_title
+from tuner.views.tuning_summary import describe_run, describe_tuning, list_measures, summarise, write_title
 
 
 @click.command(

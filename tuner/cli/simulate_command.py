@@ -17,8 +17,7 @@ from tuner.cli.progress import run_interruptibly, show_share
 from tuner.scenario.scenario import Scenario, read_scenario
 from tuner.simulation.comparison import PolicyComparison, compare
 from tuner.simulation.runner import list_jobs, run_replays
-from tuner.views.comparison_json import describe
-from tuner.views.comparison_page import choose_columns, write_page
+from tuner.views.comparison_report import choose_columns, describe_comparison, write_comparison
 
 Tables = dict[str, dict[str, Any]]
 
@@ -144,7 +143,7 @@ def simulate(scenario: Path | None, floor: bool | None, as_json: bool, html: Pat
     """
     comparison = replay_scenario(read_scenario(scenario, list_flags(**flags)), html, floor)
     if as_json:
-        print_json(describe(comparison))
+        print_json(describe_comparison(comparison))
     else:
         print_table(comparison)
 
@@ -196,6 +195,8 @@ def replay_scenario(scenario: Scenario, html: Path | None, floor: bool | None = 
         replays = run_interruptibly(lambda: run_replays(jobs, on_share))
         comparison = run_interruptibly(lambda: compare(scenario, [replay.run for replay in replays], floor))
     if html is not None:
-        write_whole(html, write_page(comparison, [replay.course for replay in replays if replay.course is not None]))
+        write_whole(
+            html, write_comparison(comparison, [replay.course for replay in replays if replay.course is not None])
+        )
         click.echo(f"The report is in {html}.", err=True)
     return comparison

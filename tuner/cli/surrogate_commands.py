@@ -45,10 +45,14 @@ from tuner.surrogate.fit import check_drift_since
 from tuner.surrogate.fit import fit as fit_surrogate
 from tuner.surrogate.fitted_application import build_application
 from tuner.surrogate.surrogate import Surrogate, from_record, is_fit_for_tuning, to_document, to_record
-from tuner.views.plain import tame
-from tuner.views.surrogate_page import summarise, write_page
-from tuner.views.surrogate_plot import draw_text
-from tuner.views.surrogate_rows import format_model, list_columns
+from tuner.views.surrogate_report import (
+    draw_text,
+    format_model,
+    list_surrogate_columns,
+    summarise_surrogate,
+    write_surrogate,
+)
+from tuner.views.words import tame
 
 UNFIT = 1  # the exit code where a check failed
 COLOURS = {"pass": "green", "warn": "yellow", "fail": "red"}
@@ -162,7 +166,7 @@ def write_application(fitted: Surrogate, document: Any, samples: Sequence[Sample
 
 def show_all(fitted: Surrogate, number: int | None, html: Path | None, as_json: bool) -> None:
     if html is not None:
-        write_whole(html, write_page(fitted))
+        write_whole(html, write_surrogate(fitted))
     if as_json:
         print_json(tame({"number": number, **to_document(fitted)}))
     else:
@@ -172,7 +176,7 @@ def show_all(fitted: Surrogate, number: int | None, html: Path | None, as_json: 
 def print_surrogate(fitted: Surrogate, number: int | None) -> None:
     """The table, then each operator's checks and plot."""
     console = open_console()
-    print_lines(console, f"Surrogate {number} of {fitted.application}: {summarise(fitted)}")
+    print_lines(console, f"Surrogate {number} of {fitted.application}: {summarise_surrogate(fitted)}")
     print_table(console, fitted)
     for operator in fitted.operators:
         print_lines(console, "", f"{operator.operator}, {format_model(operator)}")
@@ -186,7 +190,7 @@ def print_lines(console: Console, *lines: str) -> None:
 
 
 def print_table(console: Console, fitted: Surrogate) -> None:
-    names, *rest = list_columns(fitted)
+    names, *rest = list_surrogate_columns(fitted)
     for columns in pack(names, rest, console.width - measure(names) + GAP):
         table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
         for column in (names, *columns):

@@ -42,7 +42,7 @@ from tuner.store.connection import open_store
 from tuner.store.records import Trial, TuningRun
 from tuner.store.runs import list_runs, load_run
 from tuner.store.trials import TrialFilter, count_trials, list_trials, load_trial
-from tuner.views.plain import tame
+from tuner.views.words import tame
 
 SORTS = ("id", "number", "price", "violations", "reconfigurations", "slack", "seconds", "ended")
 STATES = ("complete", "pruned", "failed")

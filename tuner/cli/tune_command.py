@@ -40,8 +40,8 @@ from tuner.search.tuning_run import tune as run_tuning
 from tuner.store.address import DatabaseAddress
 from tuner.store.connection import Store, open_store
 from tuner.store.records import Trial, TuningRun
-from tuner.views.tuning_json import describe_tuning
 from tuner.views.tuning_page import write_tuning
+from tuner.views.tuning_summary import describe_tuning
 
 INFEASIBLE = 1
 WIDTH = 46  # of what stands before the bar

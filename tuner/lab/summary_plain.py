@@ -11,8 +11,8 @@ from tuner.lab.plan import BenchmarkCell
 from tuner.lab.policy_summary import BenchmarkResult, FloorMultiples, PolicyRow, PolicySummary
 from tuner.lab.shifts import SHIFTS
 from tuner.simulation.comparison import Figure
-from tuner.views.comparison_json import describe_floor
-from tuner.views.plain import tame
+from tuner.views.comparison_report import describe_floor
+from tuner.views.words import tame
 
 
 def describe_benchmark(result: BenchmarkResult) -> dict[str, Any]:

@@ -9,9 +9,8 @@ from typing import NamedTuple
 
 from scaler.model.units import format_number
 from tuner.simulation.comparison import Figure
-from tuner.views.chart import COLOURS
+from tuner.views.chart import COLOURS, Scale
 from tuner.views.html_document import frame_drawing
-from tuner.views.scale import Scale
 
 EACH, AROUND = 8, 10  # pixels a dot, and around the dots of a row
 FAR_APART = 4.0  # from the least to the greatest value; beyond it, a scale by factors

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from html import escape
 from typing import NamedTuple
 
+from tuner.views.chart import Scale, format_tick
 from tuner.views.html_document import frame_drawing
-from tuner.views.scale import Scale, format_tick
-from tuner.views.trial_dots import Pick, list_named, price_of, reconfigurations_of, scale_costs, thin, violations_of
+from tuner.views.search_charts import Pick, list_named, price_of, reconfigurations_of, scale_costs, thin, violations_of
 from tuner.views.tuning import WEIGHTS, Point, Tuning, is_searched
 from tuner.views.words import shorten
 

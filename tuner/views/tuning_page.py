@@ -7,9 +7,9 @@ from html import escape
 
 from scaler.model.units import NONE, format_duration, format_fixed, format_money, format_share
 from tuner.scenario.toml_table import format_document
+from tuner.views.graph import Bar, Box, draw_graph
 from tuner.views.html_document import Column, write_columns, write_document, write_facts
-from tuner.views.search_charts import draw_front, draw_search, draw_slices
-from tuner.views.shares_chart import draw_shares
+from tuner.views.search_charts import COLOURS, Named, draw_front, draw_search, draw_slices, list_named
 from tuner.views.strands import draw_strands
 from tuner.views.tuning import Figures, Point, Tuning, number, rank
 from tuner.views.tuning_summary import describe_run, list_measures, measure, summarise, write_title
@@ -116,6 +116,29 @@ def draw_bars(tuning: Tuning, name: str) -> str:
         for value, style in ((before, "equal"), (after, "tuned"))
         if value is not None
     )
+
+
+def draw_shares(tuning: Tuning) -> str:
+    """The application's graph with each operator's bound, of what was chosen or came nearest above equal shares."""
+    if not tuning.operators:
+        return ""
+    sides = [named for named in reversed(list_named(tuning)) if named.point.shares]
+    greatest = max((share for side in sides for share in side.point.shares.values()), default=1.0) or 1.0
+    r_max = tuning.limits.r_max
+
+    def draw_side(name: str, side: Named) -> Bar | None:
+        share = side.point.shares.get(name)
+        if share is None:
+            return None
+        bound = "" if r_max is None else format_duration(r_max * share)
+        return Bar(share / greatest, COLOURS[side.style], bound, f"{100.0 * share:.1f} %")
+
+    boxes = {name: Box(name, [draw_side(name, side) for side in sides]) for name in tuning.operators}
+    legend = [(f"area {COLOURS[side.style]}", side.label) for side in sides]
+    drawing = draw_graph(boxes, tuning.edges, "Latency bounds on the application graph", legend)
+    whole = f"Each operator's bound, and its share of R_max. A full bar is {100.0 * greatest:.1f} % of R_max."
+    note = f'<p class="faint">{whole}</p>' if sides else ""
+    return f'{note}<div class="wide drawn">{drawing}</div>'
 
 
 def write_operators(tuning: Tuning) -> str:

@@ -1,12 +1,14 @@
-"""Words that pages, reports and commands share: states, kinds, deployments, facts of documents, shortened names."""
+"""Words and plain values that pages, reports and commands share: states, kinds, facts of documents, JSON."""
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from scaler.model.units import NONE, clean, format_flag, format_moment, format_number, format_share
-from scaler.model.wire import read_number
+from scaler.model.wire import read_number, spell, to_plain
 
 STATES = {"reverted": "rolled back", "none": "nothing yet", "full": "full use"}  # of objectives, where words differ
 HEALTH = {"pass": "sound", "warn": "doubtful", "fail": "failed"}  # of surrogates
@@ -83,3 +85,19 @@ def shorten(name: str, letters: int) -> str:
         return name
     end = (letters - 1) // 2
     return f"{name[: letters - 1 - end]}…{name[len(name) - end :]}"
+
+
+def tame(value: Any) -> Any:
+    """Values that JSON knows: None for what is not finite, the text of any other object."""
+    if isinstance(value, dict):
+        return {str(key): tame(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [tame(item) for item in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, str | int) else str(value)
+
+
+def to_json(record: Any) -> str:
+    """A record as JSON; what is infinite as the text "Infinity"."""
+    return json.dumps(spell(to_plain(record)), indent=2, allow_nan=False)

@@ -8,8 +8,9 @@ from typing import Any
 from scaler.model.errors import BadInput
 from tuner.rollout import control_changes, push
 from tuner.rollout.tuning_requests import Action, TuningRequest, request_action
-from tuner.service.page.time_range import read_moment
+from tuner.service.page.address import check_choice, read_moment, read_version
 from tuner.store.connection import Session
+from tuner.store.objective_evidence import STAGES
 from tuner.store.records import Control
 
 LONGEST_WHY = 500  # letters
@@ -20,7 +21,6 @@ DAYS = {
     "weekend": ("sat", "sun"),
 }
 KINDS = ("pin", "direction_lock", "blocked_hours")
-STAGES = ("shadow", "canary", "full")
 Form = Mapping[str, str]
 Act = Callable[[Session, str, Form, str, float], None]
 
@@ -43,9 +43,7 @@ def read_app(form: Form) -> str:
 
 
 def set_control(session: Session, app: str, form: Form, who: str, now: float) -> None:
-    kind, why = form.get("kind", ""), read_why(form)
-    if kind not in KINDS:
-        raise BadInput(f"kind is {kind[:40]!r}, and must be one of {', '.join(KINDS)}")
+    why, kind = read_why(form), check_choice("kind", form.get("kind", ""), KINDS)
     until = read_moment(form["until"], "until") if form.get("until", "").strip() else None
     control = Control(app, form.get("operator", ""), kind, read_settings(kind, form), who, now, why, until)
     control_changes.set_control(session, control)
@@ -68,17 +66,13 @@ def read_settings(kind: str, form: Form) -> dict[str, Any]:
 
 
 def lift_control(session: Session, app: str, form: Form, who: str, now: float) -> None:
-    operator, why = form.get("operator", ""), read_why(form)
-    control_changes.lift_control(session, app, operator, form.get("kind", ""), who, now, why)
+    why, operator, kind = read_why(form), form.get("operator", ""), form.get("kind", "")
+    control_changes.lift_control(session, app, operator, kind, who, now, why)
 
 
 def push_objective(session: Session, app: str, form: Form, who: str, now: float) -> None:
-    version, stage, why = form.get("version", ""), form.get("stage", ""), read_why(form)
-    if not (version.isascii() and version.isdecimal() and len(version) < 10):
-        raise BadInput(f"version is {version[:40]!r}, and must be the number of an objective")
-    if stage not in STAGES:
-        raise BadInput(f"stage is {stage[:40]!r}, and must be one of {', '.join(STAGES)}")
-    push.push(session, app, int(version), stage, who, why, now)
+    why, version = read_why(form), read_version(form.get("version", ""))
+    push.push(session, app, version, check_choice("stage", form.get("stage", ""), STAGES[1:]), who, why, now)
 
 
 def roll_back(session: Session, app: str, form: Form, who: str, now: float) -> None:

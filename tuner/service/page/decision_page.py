@@ -1,20 +1,24 @@
-"""List an application's decisions page by page, filtered by the query string."""
+"""List an application's decisions page by page, filtered by the query string, and explain those of a slot."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from scaler.model.decision import KINDS
 from scaler.model.errors import BadInput
-from tuner.service.page.links import link_application
-from tuner.service.page.time_range import TimeRange
+from tuner.history.explanation import Account, explain
+from tuner.service.page.address import LATEST, TimeRange, check_choice, link_application, link_explanation, read_version
 from tuner.store.connection import Session
-from tuner.store.decisions import list_decisions
+from tuner.store.decisions import find_decision_time, list_decisions
+from tuner.store.faults import NotFound
 from tuner.store.records import DecisionRecord
+from tuner.views.explanation_lines import head, list_parts
 
-PAGE = 50
+DECISIONS_PER_PAGE = 50
 PART = "decisions"
+TABLED = ("worth",)  # of an explanation's parts, what has a table of its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +48,13 @@ class DecisionList:
 
 
 def read_filters(query: Mapping[str, str], kinds: Sequence[str]) -> Filters:
-    for kind in kinds:
-        if kind not in KINDS:
-            raise BadInput(f"kind is {kind[:40]!r}, and must be one of {', '.join(KINDS)}")
     version = query.get("version", "").strip()
-    if version and not (version.isascii() and version.isdecimal() and len(version) < 10):
-        raise BadInput(f"version is {version[:40]!r}, and must be the number of an objective")
-    after = read_cursor(query["after"]) if query.get("after") else None
-    return Filters(tuple(kinds), query.get("operator", ""), int(version) if version else None, after)
+    return Filters(
+        tuple(check_choice("kind", kind, KINDS) for kind in kinds),
+        query.get("operator", ""),
+        read_version(version) if version else None,
+        read_cursor(query["after"]) if query.get("after") else None,
+    )
 
 
 def read_cursor(text: str) -> tuple[float, str]:
@@ -67,12 +70,53 @@ def find_decisions(session: Session, app: str, window: TimeRange, filters: Filte
     """One page; one decision more is read than shown, to find out whether there are older ones."""
     rows = list_decisions(
         session, app, [filters.operator] if filters.operator else None, filters.kinds or None, window.since,
-        window.until, PAGE + 1, filters.after, filters.version,
+        window.until, DECISIONS_PER_PAGE + 1, filters.after, filters.version,
     )  # fmt: skip
-    shown, same = rows[:PAGE], {**window.query, **filters.query}
+    shown, same = rows[:DECISIONS_PER_PAGE], {**window.query, **filters.query}
     older = None
-    if len(rows) > PAGE:
+    if len(rows) > DECISIONS_PER_PAGE:
         last = shown[-1]
         older = link_application(app, {**same, "after": f"{last.time!r}~{last.operator}"}, PART)
     newest = None if filters.after is None else link_application(app, same, PART)
     return DecisionList(filters, shown, newest, older)
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorSection:
+    """One operator: the head of its answer, its parts, and links to the slots beside."""
+
+    account: Account
+    head: str
+    parts: Sequence[tuple[str, str]]  # label and sentence
+    earlier: str | None
+    later: str | None
+
+
+def gather_explanation(session: Session, app: str, at: float | None, operator: str, now: float) -> dict[str, Any]:
+    """The explanation of the slot at this time, or of the newest ones, by operator."""
+    if at is not None and not 0.0 <= at <= LATEST:
+        raise BadInput(f"at is {at:g}, and must be a time like 2026-03-12T14:20")
+    found = explain(session, app, at, operator or None, now)
+    if not found.operators:
+        raise NotFound(f"{found.says} {found.do}")
+    described: set[int] = set()
+    sections = []
+    for account in found.operators:
+        parts = [(label, text) for label, text in list_parts(account, described) if label not in TABLED]
+        sections.append(
+            OperatorSection(account, head(found, account), parts, *link_slots_beside(session, app, account))
+        )
+    return {"explanation": found, "operators": sections}
+
+
+def link_slots_beside(session: Session, app: str, account: Account) -> tuple[str | None, str | None]:
+    """Links to the operator's slots before and after this one."""
+    if account.decision is None:
+        return None, None
+    name, start = account.operator, account.decision.time
+    earlier = find_decision_time(session, app, name, before=start)
+    later = find_decision_time(session, app, name, after=start)
+    return (
+        None if earlier is None else link_explanation(app, name, earlier),
+        None if later is None else link_explanation(app, name, later),
+    )

@@ -13,7 +13,7 @@ from tuner.rollout.issue_orders import find_slot
 from tuner.scenario.description import shape_of, tables_of
 from tuner.scenario.layout import QoS
 from tuner.search.search_plan import read_qos
-from tuner.service.page.time_range import SPANS, USUAL
+from tuner.service.page.address import SPANS, USUAL
 from tuner.store.applications import list_applications
 from tuner.store.connection import Session
 from tuner.store.decisions import find_mean_price
@@ -23,7 +23,7 @@ from tuner.store.records import ApplicationVersion, EventRecord, ObjectiveRecord
 from tuner.store.scalers import list_scalers
 from tuner.store.surrogates import list_surrogates
 
-PAGE = 20  # applications
+APPLICATIONS_PER_PAGE = 20  # applications
 NOW_S = SPANS[USUAL]  # a whole day, for load comes in days
 BEFORE_S = 7 * NOW_S
 ALIVE_S, ALIVE_SLOTS = 180.0, 3  # since a scaler was last heard of; the longer of the two
@@ -98,8 +98,8 @@ class Overview:
 def gather_overview(session: Session, now: float, after: str = "") -> Overview:
 
     found = [each for each in list_applications(session) if each.application > after or not after]
-    lines = tuple(gather_line(session, each, now) for each in found[:PAGE])
-    return Overview(lines, lines[-1].application if len(found) > PAGE else None)
+    lines = tuple(gather_line(session, each, now) for each in found[:APPLICATIONS_PER_PAGE])
+    return Overview(lines, lines[-1].application if len(found) > APPLICATIONS_PER_PAGE else None)
 
 
 def gather_line(

@@ -11,36 +11,43 @@ from starlette.concurrency import run_in_threadpool
 
 from scaler.model.decision import KINDS
 from scaler.model.errors import BadInput, Retry
-from tuner.service.access.session import PageSession, read_form, require_page
+from tuner.service.access.session import (
+    PageSession,
+    clear_cookie,
+    log_in,
+    log_out,
+    read_form,
+    read_next,
+    require_page,
+    set_cookie,
+)
 from tuner.service.api.problems import find_status
 from tuner.service.exchange.order_board import poll
 from tuner.service.exchange.services import services_of
-from tuner.service.page import actions, login_page
-from tuner.service.page.application_page import gather_view, read_before
-from tuner.service.page.decision_page import read_filters
-from tuner.service.page.explain_page import gather_explanation
-from tuner.service.page.links import link_application
+from tuner.service.page import actions
+from tuner.service.page.address import check_text, link_application, read_digits, read_moment, read_window
+from tuner.service.page.application_page import gather_application, read_before
+from tuner.service.page.decision_page import gather_explanation, read_filters
 from tuner.service.page.objective_page import gather_objective
 from tuner.service.page.overview_page import gather_overview
 from tuner.service.page.render import STATIC, go_to, read_asset, render
-from tuner.service.page.run_page import gather_run, read_order
-from tuner.service.page.time_range import read_moment, read_window
-from tuner.service.page.trial_page import gather_trial
+from tuner.service.page.run_page import gather_run, gather_trial, read_order
+from tuner.store.connection import Session
 from tuner.store.faults import NotFound
 
 router = APIRouter(include_in_schema=False)
 Reader = Annotated[PageSession, Depends(require_page("read"))]
 KEPT_S = 30 * 86_400  # by browsers, of what has its content in its link
 LARGEST_ID = 2**31 - 1
-Values = Mapping[str, Any]
+WRONG_TOKEN = "This token is not known, or does not hold any more. `tuner token make` makes one."
+Gather = Callable[[Session, float], Mapping[str, Any]]
 
 
 @router.get("/")
 def show_overview(request: Request, session: Reader) -> Response:
-    def gather(now: float) -> Values:
+    def gather(database: Session, now: float) -> Mapping[str, Any]:
         after = read_text(request, "after")
-        with services_of(request).store.read() as database:
-            return {"all": gather_overview(database, now, after), "after": after}
+        return {"all": gather_overview(database, now, after), "after": after}
 
     return answer(request, session, "overview.html", gather)
 
@@ -54,13 +61,12 @@ def show_named(request: Request, session: Reader) -> Response:
 
 @router.get("/applications/{app}")
 def show_application(request: Request, app: str, session: Reader) -> Response:
-    def gather(now: float) -> Values:
+    def gather(database: Session, now: float) -> Mapping[str, Any]:
         query = request.query_params
         window, filters = read_window(query, now), read_filters(query, query.getlist("kind"))
         before = read_before(query.get("before", ""))
         check_text(app), check_text(filters.operator)
-        with services_of(request).store.read() as database:
-            view = gather_view(database, app, now, window, filters, before)
+        view = gather_application(database, app, now, window, filters, before)
         return {"view": view, "app": app, "kinds": KINDS}
 
     return answer(request, session, "application.html", gather)
@@ -68,40 +74,36 @@ def show_application(request: Request, app: str, session: Reader) -> Response:
 
 @router.get("/objectives/{version}")
 def show_objective(request: Request, version: str, session: Reader) -> Response:
-    def gather(now: float) -> Values:
+    def gather(database: Session, now: float) -> Mapping[str, Any]:
         app = read_text(request, "app")
-        with services_of(request).store.read() as database:
-            return {"view": gather_objective(database, app, read_id(version, "objective")), "app": app}
+        return {"view": gather_objective(database, app, read_id(version, "objective")), "app": app}
 
     return answer(request, session, "objective.html", gather)
 
 
 @router.get("/runs/{run}")
 def show_run(request: Request, run: str, session: Reader) -> Response:
-    def gather(now: float) -> Values:
+    def gather(database: Session, now: float) -> Mapping[str, Any]:
         order = read_order(request.query_params)
-        with services_of(request).store.read() as database:
-            return {"view": gather_run(database, read_id(run, "tuning run"), order)}
+        return {"view": gather_run(database, read_id(run, "tuning run"), order)}
 
     return answer(request, session, "run.html", gather)
 
 
 @router.get("/trials/{trial}")
 def show_trial(request: Request, trial: str, session: Reader) -> Response:
-    def gather(now: float) -> Values:
-        with services_of(request).store.read() as database:
-            return {"view": gather_trial(database, read_id(trial, "trial"))}
+    def gather(database: Session, now: float) -> Mapping[str, Any]:
+        return {"view": gather_trial(database, read_id(trial, "trial"))}
 
     return answer(request, session, "trial.html", gather)
 
 
 @router.get("/explain")
 def show_explanation(request: Request, session: Reader) -> Response:
-    def gather(now: float) -> Values:
+    def gather(database: Session, now: float) -> Mapping[str, Any]:
         app, operator = read_text(request, "app"), read_text(request, "operator")
         at = read_seconds(request.query_params.get("at", ""))
-        with services_of(request).store.read() as database:
-            return {"view": gather_explanation(database, app, at, operator, now), "app": app}
+        return {"view": gather_explanation(database, app, at, operator, now), "app": app}
 
     return answer(request, session, "explain.html", gather)
 
@@ -114,7 +116,7 @@ def act_on(what: str) -> Callable[..., Any]:
     async def take(request: Request, session: PageSession = needed) -> Response:
         form = await read_form(request)
 
-        def work(database: Any) -> None:
+        def work(database: Session) -> None:
             for text in form.values():
                 check_text(text)
             act(database, actions.read_app(form), form, session.caller.name, services_of(request).settings.clock())
@@ -136,17 +138,27 @@ for name in actions.ACTS:
 
 @router.get("/login")
 def show_login(request: Request) -> Response:
-    return login_page.show_login(request)
+    return render("login.html", {"next": read_next(request.query_params.get("next")), "wrong": "", "session": None})
 
 
 @router.post("/login")
 async def take_login(request: Request) -> Response:
-    return await login_page.take_login(request)
+    form = await read_form(request)
+    onward = read_next(form.get("next"))
+    secret = await log_in(request, form.get("token", "").strip())
+    if secret is None:
+        return render("login.html", {"next": onward, "wrong": WRONG_TOKEN, "session": None}, 401)
+    answer = go_to(onward)
+    set_cookie(request, answer, secret)
+    return answer
 
 
 @router.post("/logout")
 async def take_logout(request: Request, session: Reader) -> Response:
-    return await login_page.take_logout(request)
+    await log_out(request)
+    answer = go_to("/login")
+    clear_cookie(request, answer)
+    return answer
 
 
 @router.get("/static/{name}")
@@ -157,10 +169,11 @@ def send_asset(name: str) -> Response:
     return Response(read_asset(name), 200, kept, STATIC[name])
 
 
-def answer(request: Request, session: PageSession, template: str, gather: Callable[[float], Values]) -> Response:
+def answer(request: Request, session: PageSession, template: str, gather: Gather) -> Response:
     now: float = services_of(request).settings.clock()
     try:
-        values = gather(now)
+        with services_of(request).store.read() as database:
+            values = gather(database, now)
     except (BadInput, Retry) as error:
         return refuse(session, error, find_status(error, 400))
     return render(template, {**values, "session": session, "now": now})
@@ -176,16 +189,11 @@ def read_text(request: Request, name: str) -> str:
     return check_text(request.query_params.get(name, ""))
 
 
-def check_text(text: str) -> str:
-    if "\0" in text:
-        raise BadInput("a name holds the character NUL; leave it out")
-    return text
-
-
 def read_id(text: str, what: str) -> int:
-    if not (text.isascii() and text.isdecimal() and len(text) < 12 and int(text) <= LARGEST_ID):
+    number = read_digits(text, 11)
+    if number is None or number > LARGEST_ID:
         raise NotFound(f"there is no {what} {text[:40]!r}")
-    return int(text)
+    return number
 
 
 def read_seconds(text: str) -> float | None:

@@ -1,4 +1,4 @@
-"""Render the page's templates, and serve its style sheet and script."""
+"""Render the page's templates with their filters, and serve its style sheet and script."""
 
 from __future__ import annotations
 
@@ -11,23 +11,57 @@ from typing import Any
 from fastapi import Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
 
 from scaler.model import units
-from scaler.model.units import NONE
-from tuner.service.page import links, page_words
+from scaler.model.units import NONE, find_moment, format_age, format_moment, format_share
+from scaler.model.wire import read_number
+from tuner.service.page import address
 from tuner.views import words
 from tuner.views.html_document import read_scripts, read_style
 
 STATIC = {"page.css": "text/css; charset=utf-8", "page.js": "text/javascript; charset=utf-8"}
+TIME = Markup('<time datetime="{}" title="{}">{}</time>')
+
+
+def mark_moment(seconds: float | None) -> Markup:
+    """UTC to the minute; the title has the seconds."""
+    return mark_time(seconds, format_moment(seconds, "minutes"))
+
+
+def mark_age(seconds: float | None, now: float) -> Markup:
+    """How long ago, or how far ahead; the title has the moment."""
+    return mark_time(seconds, format_age(seconds, now))
+
+
+def mark_time(seconds: float | None, text: str) -> Markup:
+    moment = None if seconds is None else find_moment(seconds)
+    if moment is None:
+        return Markup(NONE) if seconds is None else escape(text)
+    iso = f"{moment:%Y-%m-%dT%H:%M:%SZ}"
+    return TIME.format(iso, iso, text)
+
+
+def format_change(now: float | None, before: float | None) -> str:
+    """ "12 % less", "" where there is nothing to compare with."""
+    if now is None or not before:
+        return ""
+    share = now / before - 1.0
+    return f"{format_share(abs(share))} {'less' if share < 0.0 else 'more'}"
+
+
+def find_figure(document: Mapping[str, Any], name: str) -> float | None:
+    """A number of the document's, if it is one."""
+    return read_number(document.get(name))
 
 
 def render(template: str, values: Mapping[str, Any], status: int = 200) -> HTMLResponse:
     return HTMLResponse(environment().get_template(template).render(values), status)
 
 
-def go_to(address: str) -> Response:
+def go_to(link: str) -> Response:
     """After a form was taken: the page that shows what came of it."""
-    return RedirectResponse(address, 303)
+    return RedirectResponse(link, 303)
 
 
 @cache
@@ -40,7 +74,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters |= {
-        "moment": page_words.mark_moment,
+        "moment": mark_moment,
         "percent": units.format_share,
         "money": units.format_money,
         "seconds": units.format_response,
@@ -49,16 +83,16 @@ def environment() -> Environment:
         "facts": words.list_facts,
         "state": words.format_state,
         "kind": words.format_kind,
-        "figure": page_words.find_figure,
+        "figure": find_figure,
     }
     made.globals |= {
-        "ago": page_words.mark_age,
-        "change": page_words.format_change,
-        "to_application": links.link_application,
-        "to_objective": links.link_objective,
-        "to_explanation": links.link_explanation,
-        "to_run": links.link_run,
-        "to_trial": links.link_trial,
+        "ago": mark_age,
+        "change": format_change,
+        "to_application": address.link_application,
+        "to_objective": address.link_objective,
+        "to_explanation": address.link_explanation,
+        "to_run": address.link_run,
+        "to_trial": address.link_trial,
         "asset": link_asset,
         "NONE": NONE,
         "HEALTH": words.HEALTH,

@@ -17,7 +17,7 @@ from scaler.model.kernel import Floats
 from sim.application import Application, paths
 from tuner.history.qos_history import QosFigures, load_slots, measure_qos
 from tuner.scenario.layout import QoS
-from tuner.service.page.time_range import TimeRange
+from tuner.service.page.address import TimeRange
 from tuner.store.connection import Session
 from tuner.store.decisions import find_utilisations, list_changes
 
@@ -103,7 +103,7 @@ def load_replicas(
     kinds: dict[tuple[str | None, str | None], int] = {}
     code = np.array([kinds.setdefault(kind, len(kinds)) for kind in zip(texts, changes, strict=True)], dtype=np.int64)
     types = {name: i for i, name in enumerate(dict.fromkeys(n for text, _ in kinds for n, _ in read_deployment(text)))}
-    table = np.array([lay_out(text, change, types) for text, change in kinds])  # [kinds, 2, N]
+    table = np.array([lay_out_replicas(text, change, types) for text, change in kinds])  # [kinds, 2, N]
     number = {name: i for i, name in enumerate(operators)}
     slot = np.clip(np.rint((np.array(times) - start) / slot_s).astype(np.int64), 0, count - 1)
     m = np.array([number[name] for name in names], dtype=np.int64)
@@ -113,7 +113,7 @@ def load_replicas(
     return tuple(types), grids[0], grids[1]
 
 
-def lay_out(text: str | None, change: str | None, types: dict[str, int]) -> tuple[Floats, Floats]:
+def lay_out_replicas(text: str | None, change: str | None, types: dict[str, int]) -> tuple[Floats, Floats]:
     """Running and recommended replicas by type [N]; NaN where the decision does not hold them."""
     stated = read_deployment(text)
     row = np.full(len(types), 0.0 if stated else math.nan)

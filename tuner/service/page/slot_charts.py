@@ -1,4 +1,4 @@
-"""Chart an application's slots over time: response times against the bound, replicas running and recommended.
+"""Chart an application's slots: response times, replicas running and recommended, the graph with utilisations.
 
 A column stands for several slots. It shows the least and the greatest response time, and the deployments of its busiest
 slot, so that no peak is lost however long the time range is.
@@ -6,12 +6,15 @@ slot, so that no peak is lost however long the time range is.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
 
 from scaler.model.kernel import Floats, Integers
-from tuner.service.page.slot_series import SlotGrid
+from scaler.model.units import format_duration, format_response, format_share
+from sim.application import Application
+from tuner.service.page.slot_series import LATELY, SlotGrid
 from tuner.simulation.columns import Columns, centres, cut, gather
 from tuner.views.course_charts import (
     MIN_COLUMNS,
@@ -21,6 +24,7 @@ from tuner.views.course_charts import (
     fold_operator,
     limit_columns,
 )
+from tuner.views.graph import Bar, Box, draw_graph
 
 
 def draw_course(course: SlotGrid, r_max: float) -> str:
@@ -34,12 +38,12 @@ def draw_course(course: SlotGrid, r_max: float) -> str:
     if operators > 1:
         half = max(MIN_COLUMNS, columns // 2)
         figures += "".join(
-            fold_operator(name, draw_operator(frame, course, i, half)) for i, name in enumerate(course.operators)
+            fold_operator(name, chart_operator(frame, course, i, half)) for i, name in enumerate(course.operators)
         )
     return figures
 
 
-def draw_operator(frame: Frame, course: SlotGrid, i: int, columns: int) -> str:
+def chart_operator(frame: Frame, course: SlotGrid, i: int, columns: int) -> str:
     bounds = course.bound[:, i][np.isfinite(course.bound[:, i])]
     replicas = draw_replicas(frame, course, i, columns)
     if not bounds.size:
@@ -82,3 +86,48 @@ def keep_peaks(replicas: Floats, starts: Integers) -> Floats:
     totals = np.where(np.isnan(replicas).any(axis=1), -1.0, replicas.sum(axis=1))
     ends = np.append(starts[1:], len(totals))
     return replicas[[first + int(totals[first:last].argmax()) for first, last in zip(starts, ends, strict=True)]]
+
+
+def draw_live(shape: Application, course: SlotGrid, r_max: float) -> str:
+    """The application's graph with each operator's share of R_max and its utilisation."""
+    boxes = {name: draw_operator_box(course, i, r_max) for i, name in enumerate(course.operators)}
+    described = "; ".join(describe_operator(course, i, r_max) for i in range(len(boxes)))
+    legend = [("area c2", "response time, as part of R_max"), ("area c1", "the same, over its bound")]
+    edges = [(e.upstream, e.downstream) for e in shape.edges]
+    drawing = draw_graph(boxes, edges, f"The application graph. {described}", [*legend, ("area c3", "utilisation")])
+    return (
+        f'<p class="faint">Means of the last {LATELY} slots. A full bar is R_max, {format_duration(r_max)}; a full '
+        f'utilisation bar is 100 %.</p><div class="wide drawn" tabindex="0">{drawing}</div>'
+    )
+
+
+def lately(values: Floats) -> float | None:
+    """The mean of what is known of the last slots; infinite where most of them were."""
+    last = values[-LATELY:]
+    last = last[~np.isnan(last)]
+    if not last.size:
+        return None
+    finite = last[np.isfinite(last)]
+    return math.inf if 2 * finite.size < last.size else float(finite.mean())
+
+
+def describe_operator(course: SlotGrid, i: int, r_max: float) -> str:
+    response, busy = lately(course.response[:, i]), course.busy[i]
+    took = "response time not known" if response is None else f"response time {format_response(response)}"
+    return f"{course.operators[i]}: {took}, utilisation {'not known' if busy is None else format_share(busy)}"
+
+
+def draw_operator_box(course: SlotGrid, i: int, r_max: float) -> Box:
+    response, bound, busy = lately(course.response[:, i]), lately(course.bound[:, i]), course.busy[i]
+    late = response is not None and bound is not None and response > bound
+    took = None if response is None else response / r_max
+    held = "" if bound is None else f"; bound {format_duration(bound)}"
+    bars = [
+        Bar(clip_share(took), "c1" if late else "c2", format_response(response), format_share(took)),
+        Bar(clip_share(busy), "c3", "busy", format_share(busy)),
+    ]
+    return Box(f"{describe_operator(course, i, r_max)}{held}", bars)
+
+
+def clip_share(share: float | None) -> float:
+    return 0.0 if share is None else min(1.0, max(0.0, share))

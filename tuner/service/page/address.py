@@ -1,0 +1,113 @@
+"""Build the addresses of pages, whatever characters names hold, and parse what their queries and forms say.
+
+A page shows a time range: `last`, or `since` and `until`. All times are UTC.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from urllib.parse import quote, urlencode
+
+from scaler.model.errors import BadInput
+
+Query = Mapping[str, str | Iterable[str]]
+SPANS = {"6h": 6 * 3600.0, "24h": 86_400.0, "7d": 7 * 86_400.0, "30d": 30 * 86_400.0}
+USUAL = "24h"
+LONGEST = 92 * 86_400.0
+LATEST = 4_102_444_800.0  # 2100
+
+
+def link_application(app: str, query: Query | None = None, part: str = "") -> str:
+    """A name that no path can hold goes into the query."""
+    if "/" in app or "\\" in app or app.strip(".") == "":
+        return join("/applications", {"app": app, **(query or {})}, part)
+    return join(f"/applications/{quote(app, safe='', errors='replace')}", query or {}, part)
+
+
+def link_objective(app: str, version: int) -> str:
+    return join(f"/objectives/{version}", {"app": app})
+
+
+def link_explanation(app: str, operator: str, at: float) -> str:
+    return join("/explain", {"app": app, "operator": operator, "at": f"{at:.15g}"})
+
+
+def link_run(run_id: int, query: Query | None = None, part: str = "") -> str:
+    return join(f"/runs/{run_id}", query or {}, part)
+
+
+def link_trial(trial_id: int) -> str:
+    return f"/trials/{trial_id}"
+
+
+def join(path: str, query: Query, part: str = "") -> str:
+    stated = [(k, v) for k, vs in query.items() for v in ([vs] if isinstance(vs, str) else vs) if v != ""]
+    asked = f"?{urlencode(stated, errors='replace')}" if stated else ""
+    return f"{path}{asked}{f'#{part}' if part else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class TimeRange:
+    """From `since` up to, and not with, `until`; `last` where it ends now."""
+
+    since: float
+    until: float
+    last: str | None = None
+
+    @property
+    def query(self) -> dict[str, str]:
+        """The range in a link."""
+        if self.last is not None:
+            return {} if self.last == USUAL else {"last": self.last}
+        since, until = (f"{datetime.fromtimestamp(end, UTC):%Y-%m-%dT%H:%M}" for end in (self.since, self.until))
+        return {"since": since, "until": until}
+
+
+def read_window(query: Mapping[str, str], now: float) -> TimeRange:
+    since, until, last = (query.get(key, "").strip() for key in ("since", "until", "last"))
+    if not since and not until:
+        chosen = check_choice("last", last or USUAL, SPANS)
+        return TimeRange(now - SPANS[chosen], now, chosen)
+    end = read_moment(until, "until") if until else now
+    begin = read_moment(since, "since") if since else end - SPANS[USUAL]
+    if not 0.0 < end - begin <= LONGEST:
+        raise BadInput(f"since must lie before until, by at most {LONGEST / 86_400.0:.0f} days")
+    return TimeRange(begin, end)
+
+
+def read_moment(text: str, name: str) -> float:
+    """A date with or without a time of day; UTC where it names no zone."""
+    try:
+        moment = datetime.fromisoformat(text)
+        found = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        found = -1.0
+    if not 0.0 <= found <= LATEST:
+        raise BadInput(f"{name} is {text[:40]!r}, and must be a time like 2026-03-12T14:20")
+    return found
+
+
+def read_digits(text: str, most: int) -> int | None:
+    """A whole number of at most so many digits; None for any other text."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= most else None
+
+
+def read_version(text: str) -> int:
+    version = read_digits(text, 9)
+    if version is None:
+        raise BadInput(f"version is {text[:40]!r}, and must be the number of an objective")
+    return version
+
+
+def check_choice(name: str, text: str, choices: Iterable[str]) -> str:
+    if text not in choices:
+        raise BadInput(f"{name} is {text[:40]!r}, and must be one of {', '.join(choices)}")
+    return text
+
+
+def check_text(text: str) -> str:
+    if "\0" in text:
+        raise BadInput("a name holds the character NUL; leave it out")
+    return text

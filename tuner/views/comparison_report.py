@@ -1,0 +1,212 @@
+"""Report a comparison of policies: the columns of its table, one self-contained HTML page, JSON."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from functools import partial
+from html import escape
+from typing import Any
+
+from scaler.model.units import (
+    format_bytes,
+    format_count,
+    format_duration,
+    format_number,
+    format_percentage,
+    format_rate,
+)
+from sim.floors.clairvoyant import Bound
+from sim.run import MEASURES, Run
+from sim.trace import EPOCH
+from tuner.scenario.scenario import Scenario
+from tuner.scenario.toml_table import format_document
+from tuner.simulation.comparison import ComparisonRow, Figure, PolicyComparison
+from tuner.simulation.course import ReplayCourse
+from tuner.views.course_charts import Frame, chart_costs, draw_policy, limit_columns
+from tuner.views.html_document import Column, write_columns, write_document, write_facts, write_readings
+from tuner.views.words import tame
+
+
+def list_columns(comparison: PolicyComparison) -> list[Column]:
+    """All columns of the table but the policies' names."""
+    bound = comparison.bound
+    types = [node.name for node in comparison.scenario.settings[0].infrastructure.types]
+
+    def column(head: str, cell: Callable[[ComparisonRow], str], reading: str) -> Column:
+        return Column(head, tuple(cell(row) for row in comparison.rows), reading)
+
+    columns = [
+        column(
+            "cost",
+            lambda row: format_figure(row.cost),
+            "what a slot costs by the three weights, 0 to 1; less is better",
+        ),
+        column(
+            "violated %",
+            lambda row: format_percentage(row.violations.mean),
+            "share of the slots that answer later than R_max",
+        ),
+        column(
+            "reconf. %",
+            lambda row: format_percentage(row.reconfigurations.mean),
+            "share of the slots in which a replica is added or removed",
+        ),
+        column("resources", lambda row: f"{row.resources.mean:.2f}", "mean price per hour of the replicas that run"),
+        *(column(name, partial(format_replicas, i), f"mean replicas on {name}") for i, name in enumerate(types)),
+        column("memory", lambda row: format_bytes(row.policy_bytes), "what the policy holds in its tables at the end"),
+        column("slots/s", lambda row: format_rate(row.slots_per_second), "slots simulated per second, all operators"),
+    ]
+    if bound is not None:
+        multiples = column(
+            "x floor",
+            lambda row: f"{bound.multiple(row.cost.mean):.2f}",
+            f"cost over {bound.lower:.4f}, {'the optimum' if bound.exact else 'below which none gets'} with the whole "
+            "trace known beforehand",
+        )
+        columns.insert(1, multiples)
+    return columns
+
+
+def format_replicas(node_type: int, row: ComparisonRow) -> str:
+    """Mean replicas on a node type, over all operators."""
+    return f"{row.replicas.sum(axis=0)[node_type]:.2f}"
+
+
+def format_figure(figure: Figure) -> str:
+    """A mean and its standard error, where there is one."""
+    error = f"{figure.error:.4f}" if math.isfinite(figure.error) else "     -"
+    return f"{figure.mean:.4f} ± {error}"
+
+
+def explain_errors(comparison: PolicyComparison) -> str:
+    """What the figure after the ± is."""
+    seeds = comparison.scenario.seeds
+    if len(seeds) == 1:
+        return f"± is one standard error, from the means of blocks of slots; seed {seeds[0]}."
+    return f"Means over {len(seeds)} seeds; ± is one standard error over them (0: nothing is left to chance)."
+
+
+def choose_columns(scenario: Scenario) -> int:
+    """How many columns each chart of the page has."""
+    setting = scenario.settings[0]
+    operators, types = len(setting.application.operators), len(setting.infrastructure.types)
+    charts = operators + 1 if operators > 1 else 1
+    return limit_columns(len(scenario.settings) * (4 + charts * (3 + 3 + types)))
+
+
+def write_comparison(comparison: PolicyComparison, courses: Sequence[ReplayCourse]) -> str:
+    """The whole page."""
+    policies = format_count(len(comparison.rows), "policy", "policies")
+    return write_document(
+        f"{comparison.scenario.name}: {policies} compared",
+        f"{write_summary(comparison)}{write_table(comparison)}\n"
+        f"{write_charts(comparison, courses)}\n{write_settings(comparison)}",
+    )
+
+
+def write_summary(comparison: PolicyComparison) -> str:
+    setting, best = comparison.scenario.settings[0], comparison.best
+    replayed = (
+        f"{format_count(setting.trace.rates.size, 'slot', 'slots')} of {setting.trace.step_s:g} s of the trace "
+        f"{setting.trace.name or 'without a name'}, application {setting.application.name} on "
+        f"{format_count(len(setting.infrastructure.types), 'node type', 'node types')}."
+    )
+    least = f"Least cost: <b>{escape(best.title)}</b>, {best.cost.mean:.4f} per slot."
+    return f"<p>{escape(replayed)} {least if len(comparison.rows) > 1 else ''}</p>"
+
+
+def write_table(comparison: PolicyComparison) -> str:
+    """The rows, in the order asked for; the cheapest stands out."""
+    columns = list_columns(comparison)
+    names = Column("policy", tuple(f"{row.title} ({row.policy})" for row in comparison.rows), "as --policy names it")
+    return (
+        write_columns([names, *columns], [row is comparison.best for row in comparison.rows])
+        + f'<p class="faint">{escape(explain_errors(comparison))}</p>{write_readings(columns)}'
+    )
+
+
+def write_charts(comparison: PolicyComparison, courses: Sequence[ReplayCourse]) -> str:
+    setting = comparison.scenario.settings[0]
+    frame = Frame(
+        start=None if setting.trace.start == EPOCH else setting.trace.start.timestamp(),
+        seconds=setting.trace.rates.size * setting.trace.step_s,
+        node_types=tuple(node.name for node in setting.infrastructure.types),
+    )
+    named = [(row.title, course) for row, course in zip(comparison.rows, courses, strict=True)]
+    parts = []
+    if len(named) > 1:
+        floor = comparison.bound.lower if comparison.bound else None
+        parts.append(f"<h2>Cost over time</h2>{chart_costs(frame, named, floor).render()}")
+    for title, course in named:
+        parts.append(f"<h2>{escape(title)}</h2>{draw_policy(frame, course, setting.r_max)}")
+    if len(comparison.scenario.seeds) > 1:
+        parts.append(f'<p class="faint">All charts show seed {comparison.scenario.seeds[0]}.</p>')
+    return "".join(parts)
+
+
+def write_settings(comparison: PolicyComparison) -> str:
+    """Everything needed to run it again."""
+    setting = comparison.scenario.settings[0]
+    rates = setting.trace.rates
+    nodes = (f"{node.name} (speedup {node.speedup:g}, {node.price:.4g}/h)" for node in setting.infrastructure.types)
+    operators = (
+        f"{o.name} ({format_number(1.0 / o.moments.mean)}/s on speedup 1, service time "
+        f"{format_duration(o.moments.mean)}, its variance over its squared mean "
+        f"{format_number(o.moments.variance / o.moments.mean**2, 3)}, up to {o.k_max} replicas)"
+        for o in setting.application.operators
+    )
+    facts = {
+        "trace": f"{setting.trace.name}, from {setting.trace.start:%Y-%m-%d %H:%M %Z}",
+        "arrival rate": f"mean {format_number(rates.mean())}, greatest {format_number(rates.max())} tuples per second",
+        "node types": "; ".join(nodes),
+        "operators": "; ".join(operators),
+        "response time": f"at most {format_duration(setting.r_max)} on every path",
+        "seeds": ", ".join(map(str, comparison.scenario.seeds)),
+    }
+    document = escape(format_document(comparison.scenario.document))
+    return (
+        f"<h2>What was simulated</h2>{write_facts(facts)}<h3>To run it again</h3>"
+        "<p>Save this as <code>again.toml</code>, then run <code>tuner simulate again.toml</code>.</p>"
+        f"<pre>{document}</pre>"
+    )
+
+
+def describe_comparison(comparison: PolicyComparison) -> dict[str, Any]:
+    """The comparison as plain values for JSON; what is not finite is None."""
+    setting = comparison.scenario.settings[0]
+    return tame(
+        {
+            "scenario": comparison.scenario.document,
+            "slots": setting.trace.rates.size,
+            "seeds": comparison.scenario.seeds,
+            "node_types": [asdict(node) for node in setting.infrastructure.types],
+            "operators": [operator.name for operator in setting.application.operators],
+            "floor": None if comparison.bound is None else describe_floor(comparison.bound),
+            "policies": [describe_row(row, comparison.bound) for row in comparison.rows],
+        }
+    )
+
+
+def describe_floor(bound: Bound) -> dict[str, Any]:
+    return {"cost": bound.lower, "exact": bound.exact}
+
+
+def describe_row(row: ComparisonRow, bound: Bound | None) -> dict[str, Any]:
+    figures = {name: asdict(getattr(row, name)) for name in MEASURES}
+    return {
+        "policy": row.policy,
+        "title": row.title,
+        **figures,
+        "times_floor": None if bound is None else bound.multiple(row.cost.mean),
+        "replicas": row.replicas.tolist(),
+        "policy_bytes": row.policy_bytes,
+        "slots_per_second": row.slots_per_second,
+        "runs": [describe_run(run) for run in row.runs],
+    }
+
+
+def describe_run(run: Run) -> dict[str, Any]:
+    figures = {name: getattr(run, name) for name in MEASURES}
+    return {"seed": run.seed, **figures, "errors": run.errors, "seconds": run.seconds}

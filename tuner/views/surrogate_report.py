@@ -1,0 +1,221 @@
+"""Report a surrogate: the columns of its table, one self-contained HTML page, predicted against observed as text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from html import escape
+
+import numpy as np
+
+from scaler.model.kernel import Floats
+from scaler.model.units import format_count, format_moment, format_share
+from tuner.surrogate.estimate import Estimate, format_estimate
+from tuner.surrogate.response_models import MODELS
+from tuner.surrogate.surrogate import (
+    Calibration,
+    Check,
+    OperatorSurrogate,
+    PredictedWindow,
+    Speedup,
+    Surrogate,
+    is_fit_for_tuning,
+)
+from tuner.views.chart import TALL, Axis, Chart, Scale, Series
+from tuner.views.html_document import Column, write_columns, write_document, write_readings
+
+Show = Callable[[OperatorSurrogate], str]
+COLUMNS: dict[str, tuple[Show, str]] = {
+    "mean ms": (
+        lambda o: format_estimate(o.mean, 1000.0, 4),
+        "service time of one tuple at speed 1, with the interval that holds it at 95 % confidence",
+    ),
+    "variance ms²": (lambda o: format_unless_unknown(o.variance, 1e6), "of that time, with its interval"),
+    "tuples": (lambda o: f"{o.tuples:,.0f}", "that the moments were seen on"),
+    "from": (lambda o: o.evidence, "records timed one by one, whole tasks, or replicas' working time (busy)"),
+    "selectivity": (lambda o: format_unless_unknown(o.selectivity), "tuples out per tuple in"),
+    "model": (lambda o: o.response.model if o.response else "none", "of response times, chosen on other windows"),
+    "error": (lambda o: format_error(o.response), "mean relative error on held-out windows of about the same load"),
+    "replayed": (lambda o: format_error(o.replayed), "the same error of what the simulator replays"),
+    "speed": (
+        lambda o: "; ".join(map(format_speed, o.speedups)),
+        "of each node type, with its interval; declared where it was not seen at work",
+    ),
+}
+
+
+def list_surrogate_columns(surrogate: Surrogate) -> list[Column]:
+    """One line per operator; the operators' names come first."""
+    names = Column("operator", tuple(o.operator for o in surrogate.operators), "")
+    shown = [Column(head, tuple(map(show, surrogate.operators)), how) for head, (show, how) in COLUMNS.items()]
+    return [names, *shown]
+
+
+def format_unless_unknown(figure: Estimate | None, factor: float = 1.0) -> str:
+    return "unknown" if figure is None else format_estimate(figure, factor)
+
+
+def format_speed(speedup: Speedup) -> str:
+    name = speedup.node_type or "any"
+    if speedup.assumed:
+        return f"{name} {speedup.speed.value:.3g} (declared)"
+    return f"{name} {format_estimate(speedup.speed)}" if speedup.speed.error else f"{name} {speedup.speed.value:.3g}"
+
+
+def format_error(calibration: Calibration | None) -> str:
+    if calibration is None or calibration.accuracy is None:
+        return "unknown"
+    e = calibration.accuracy.error
+    return f"{100.0 * e.value:.1f} % [{100.0 * e.low:.1f}, {100.0 * e.high:.1f}]"
+
+
+def format_model(operator: OperatorSurrogate) -> str:
+    """The model with its parameters, times in ms."""
+    if operator.response is None:
+        return "no model of response times"
+    shown = (f"{name} {format_parameter(name, value)}" for name, value in operator.response.parameters.items() if value)
+    return f"{operator.response.model}: {', '.join(shown)}"
+
+
+def format_parameter(name: str, value: float) -> str:
+    if name in ("work", "part", "memory"):
+        return f"{value:.3g}"
+    return f"{1e6 * value:.4g} ms²" if name == "variance" else f"{1000 * value:.4g} ms"
+
+
+def write_surrogate(surrogate: Surrogate) -> str:
+    """The whole page."""
+    columns = list_surrogate_columns(surrogate)
+    operators = "".join(write_operator(surrogate, operator) for operator in surrogate.operators)
+    table = write_columns(columns) + write_readings(columns[1:])
+    return write_document(
+        f"Surrogate of {surrogate.application}", f"<p>{escape(summarise_surrogate(surrogate))}</p>{table}\n{operators}"
+    )
+
+
+def summarise_surrogate(surrogate: Surrogate) -> str:
+    """One line: of which operators, from when, whether to tune on it."""
+    start, end = (format_moment(t, "minutes") for t in (surrogate.start, surrogate.end))
+    verdicts = [check.verdict for check in surrogate.checks]
+    passed = ", ".join(f"{verdicts.count(v)} {v}" for v in ("pass", "warn", "fail"))
+    use = "fit for tuning" if is_fit_for_tuning(surrogate.checks) else "not fit for tuning"
+    return (
+        f"{format_count(len(surrogate.operators), 'operator', 'operators')}, {start} to {end} in windows of "
+        f"{surrogate.window_s:g} s, {format_share(surrogate.holdout)} held out: {use} ({passed})."
+    )
+
+
+def write_operator(surrogate: Surrogate, operator: OperatorSurrogate) -> str:
+    checks = "".join(write_check(check) for check in surrogate.checks if check.operator == operator.operator)
+    model = MODELS[operator.response.model].says if operator.response else ""
+    return (
+        f"<h2>{escape(operator.operator)}</h2><p>{escape(format_model(operator))}"
+        f"{f' <span class=faint>({escape(model)})</span>' if model else ''}</p>"
+        f'<div class="pair">{draw_agreement(operator.points)}{draw_course(operator.points)}</div>'
+        f'<table class="checks"><tbody>{checks}</tbody></table>'
+    )
+
+
+def write_check(check: Check) -> str:
+    verdict = f'<span class="verdict {check.verdict}">{check.verdict}</span>'
+    return f"<tr><td>{verdict}</td><td>{escape(check.name)}</td><td>{escape(check.says)}</td></tr>"
+
+
+ACROSS, DOWN = 56, 14  # characters
+MAX_OUTLIER = 4.0  # times the 99 % quantile, above which a point is drawn at the edge
+
+
+def list_shown(points: Sequence[PredictedWindow]) -> list[PredictedWindow]:
+    """Those with a finite prediction, those fitted on first so that held-out ones lie on top."""
+    finite = [point for point in points if math.isfinite(point.predicted) and point.observed > 0.0]
+    return sorted(finite, key=lambda point: point.held_out)
+
+
+def choose_scale(values: Floats) -> Scale:
+    """From a little below the least to a little above the greatest that is no outlier; logarithmic where far apart."""
+    low, high = float(values.min()), min(float(values.max()), MAX_OUTLIER * float(np.quantile(values, 0.99)))
+    if low > 0.0 and high > 8.0 * low:
+        return Scale(low / 1.1, high * 1.1, True)
+    room = 0.06 * (high - low) or 0.05 * high or 1.0
+    return Scale(max(0.0, low - room), high + room)
+
+
+def draw_text(points: Sequence[PredictedWindow], ascii_only: bool = False) -> str:
+    """A scatter for a terminal: predicted upwards, observed to the right, the diagonal where both are equal."""
+    some = list_shown(points)
+    if not some:
+        return "  (no window with a response time was predicted)"
+    fitted, held, even = (".", "o", "/") if ascii_only else ("·", "●", "-")
+    scale = choose_scale(np.array([[p.observed, p.predicted] for p in some]))
+    grid = [[" "] * ACROSS for _ in range(DOWN)]
+    for i in range(ACROSS):
+        grid[DOWN - 1 - min(DOWN - 1, i * DOWN // ACROSS)][i] = even
+    for point in some:
+        x, y = scale.within(point.observed), scale.within(point.predicted)
+        grid[DOWN - 1 - min(DOWN - 1, int(y * DOWN))][min(ACROSS - 1, int(x * ACROSS))] = (
+            held if point.held_out else fitted
+        )
+    low, high = f"{1000 * scale.low:.4g}", f"{1000 * scale.high:.4g} ms"
+    margin = max(len(low), len(high))
+    bar = "|" if ascii_only else "│"
+    rows = [
+        f"  {label:>{margin}} {bar}{''.join(row)}"
+        for label, row in zip([high, *[""] * (DOWN - 2), low], grid, strict=True)
+    ]
+    foot = f"  {'':{margin}}  {low}{high:>{ACROSS - len(low)}}"
+    legend = f"  predicted (up) against observed (right); {held} held out, {fitted} fitted on, {even} equal"
+    return "\n".join([*rows, foot, legend])
+
+
+def draw_agreement(points: Sequence[PredictedWindow]) -> str:
+    """Predicted against observed, as a figure."""
+    some = sorted(list_shown(points), key=lambda point: point.observed)
+    if not some:
+        return ""
+    scale = choose_scale(np.array([[p.observed, p.predicted] for p in some]))
+    milliseconds = make_axis("predicted response time, ms; observed across", scale)
+    observed = place(scale, [p.observed for p in some])
+    predicted = place(scale, [p.predicted for p in some])
+    ends = 1000.0 * np.array([scale.low, scale.high])
+    x, between = np.concatenate([ends[:1], observed, ends[1:]]), np.array([np.nan])
+    held = np.array([p.held_out for p in some])
+    series = [
+        Series("predicted as observed", x, "faint", dashed=True),
+        *(
+            Series(
+                label, np.concatenate([between, np.where(side, predicted, np.nan), between]), colour, "dot", width=6.0
+            )
+            for label, side, colour in (("windows fitted on", ~held, "c0"), ("held-out windows", held, "c1"))
+        ),
+    ]
+    across = make_axis("observed", scale)
+    return Chart("Predicted against observed response times", x, across, milliseconds, series, height=TALL).render()
+
+
+def draw_course(points: Sequence[PredictedWindow]) -> str:
+    """Response times over utilisation: observed in each window, and predicted for it."""
+    some = sorted(list_shown(points), key=lambda point: point.utilisation)
+    if not some:
+        return ""
+    scale = choose_scale(np.array([[p.observed, p.predicted] for p in some]))
+    observed = place(scale, [p.observed for p in some])
+    held = np.array([p.held_out for p in some])
+    series = [
+        Series("observed, fitted on", np.where(held, np.nan, observed), "c0", "dot", width=6.0),
+        Series("observed, held out", np.where(held, observed, np.nan), "c1", "dot", width=6.0),
+        Series("predicted", place(scale, [p.predicted for p in some]), "ink", "dot", width=3.0),
+    ]
+    x = np.array([p.utilisation for p in some])
+    across = Axis("utilisation", low=0.0, high=max(1.0, 1.05 * float(x.max())))
+    left = make_axis("response time, ms; utilisation across", scale)
+    return Chart("Response times over utilisation", x, across, left, series, height=TALL).render()
+
+
+def make_axis(label: str, scale: Scale) -> Axis:
+    """The scale in milliseconds."""
+    return Axis(label, logarithmic=scale.by_factors, low=1000.0 * scale.low, high=1000.0 * scale.high)
+
+
+def place(scale: Scale, seconds: Sequence[float]) -> Floats:
+    """In milliseconds, outliers at the edge."""
+    return 1000.0 * np.clip(np.array(seconds), scale.low, scale.high)

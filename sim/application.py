@@ -11,9 +11,9 @@ from typing import Any
 
 from scaler.model.errors import BadInput
 from scaler.model.task import Moments
-from sim.checks import check_keys, read_toml, show, take_name, take_number, take_tables
+from sim.checks import check_keys, read_name, read_number, read_tables, read_toml, show_value
 
-MOST_PATHS = 10_000
+MAX_PATHS = 10_000
 OPERATOR_KEYS = ("name", "service_time", "service_rate", "scv", "variance", "k_max", "selectivity", "stateful")
 
 
@@ -164,8 +164,8 @@ def paths(application: Application) -> tuple[tuple[int, ...], ...]:
     for i in backwards:
         count[i] = sum(count[j] for j in after[i]) or 1
     total = sum(count[i] for i in backwards if not before[i])
-    if total > MOST_PATHS:
-        raise BadInput(f"the application has {total} paths from source to sink, and may have {MOST_PATHS}; merge some")
+    if total > MAX_PATHS:
+        raise BadInput(f"the application has {total} paths from source to sink, and may have {MAX_PATHS}; merge some")
     onward: dict[int, list[tuple[int, ...]]] = {}
     for i in backwards:
         onward[i] = [(i, *rest) for j in after[i] for rest in onward[j]] or [(i,)]
@@ -209,15 +209,15 @@ def parse_application(document: Mapping[str, Any]) -> Application:
     if not isinstance(shares, Mapping):
         raise BadInput(f"sources is {shares!r}, and must be a table of shares by operator")
     return Application(
-        operators=tuple(parse_operator(table, i) for i, table in enumerate(take_tables(document, "operator"), 1)),
-        edges=tuple(parse_edge(table, i) for i, table in enumerate(take_tables(document, "edge"), 1)),
-        sources={name: take_number(shares, name, "sources") for name in shares},
-        name=take_name(document, "name", "the application") if "name" in document else "application",
+        operators=tuple(parse_operator(table, i) for i, table in enumerate(read_tables(document, "operator"), 1)),
+        edges=tuple(parse_edge(table, i) for i, table in enumerate(read_tables(document, "edge"), 1)),
+        sources={name: read_number(shares, name, "sources") for name in shares},
+        name=read_name(document, "name", "the application") if "name" in document else "application",
     )
 
 
 def parse_operator(table: Mapping[str, Any], number: int) -> Operator:
-    name = take_name(table, "name", f"operator {number}")
+    name = read_name(table, "name", f"operator {number}")
     place = f"operator {name!r}"
     check_keys(table, OPERATOR_KEYS, place)
     k_max, stateful = table.get("k_max", 10), table.get("stateful", False)
@@ -225,20 +225,20 @@ def parse_operator(table: Mapping[str, Any], number: int) -> Operator:
         raise BadInput(f"{place}: k_max is {k_max!r}, and must be a whole number")
     if not isinstance(stateful, bool):
         raise BadInput(f"{place}: stateful is {stateful!r}, and must be true or false")
-    return Operator(name, parse_moments(table, place), k_max, take_selectivity(table, place), stateful)
+    return Operator(name, parse_moments(table, place), k_max, read_selectivity(table, place), stateful)
 
 
 def parse_moments(table: Mapping[str, Any], place: str) -> Moments:
     """The service time, stated as a time or a rate, and its variance, stated as such or over the squared mean."""
     mean_key = choose_key(table, ("service_time", "service_rate"), place)
-    stated = take_number(table, mean_key, place)
+    stated = read_number(table, mean_key, place)
     if not stated > 0.0:
-        raise BadInput(f"{place}: {mean_key} is {show(table, mean_key)}, and must be positive")
+        raise BadInput(f"{place}: {mean_key} is {show_value(table, mean_key)}, and must be positive")
     mean = stated if mean_key == "service_time" else 1.0 / stated
     spread_key = choose_key(table, ("scv", "variance"), place)
-    spread = take_number(table, spread_key, place)
+    spread = read_number(table, spread_key, place)
     if not spread >= 0.0:
-        raise BadInput(f"{place}: {spread_key} is {show(table, spread_key)}, and must be 0 or more")
+        raise BadInput(f"{place}: {spread_key} is {show_value(table, spread_key)}, and must be 0 or more")
     return Moments(mean, spread if spread_key == "variance" else spread * mean * mean)
 
 
@@ -252,9 +252,9 @@ def choose_key(table: Mapping[str, Any], keys: tuple[str, str], place: str) -> s
 def parse_edge(table: Mapping[str, Any], number: int) -> Edge:
     place = f"edge {number}"
     check_keys(table, ("from", "to", "selectivity"), place)
-    ends = take_name(table, "from", place), take_name(table, "to", place)
-    return Edge(*ends, take_selectivity(table, f"{place}, {ends[0]} -> {ends[1]}"))
+    ends = read_name(table, "from", place), read_name(table, "to", place)
+    return Edge(*ends, read_selectivity(table, f"{place}, {ends[0]} -> {ends[1]}"))
 
 
-def take_selectivity(table: Mapping[str, Any], place: str) -> float:
-    return take_number(table, "selectivity", place) if "selectivity" in table else 1.0
+def read_selectivity(table: Mapping[str, Any], place: str) -> float:
+    return read_number(table, "selectivity", place) if "selectivity" in table else 1.0

@@ -18,7 +18,7 @@ from sim.trace import EPOCH, Trace
 DAY_S = 86_400.0
 SATURDAY = 5
 TROUGH = 4 / 24  # of the day: when the daily pattern is at its lowest
-MOST_TUPLES = 1e18  # a slot; beyond this numpy draws no Poisson number
+MAX_TUPLES = 1e18  # a slot; beyond this numpy draws no Poisson number
 
 
 def poisson(mean_rate: float, slots: int, seed: int, step_s: float = 60.0) -> Trace:
@@ -126,8 +126,8 @@ def draw(
     """Counts of slots with these mean rates, as rates: Poisson numbers of batches of `noise` tuples."""
     with np.errstate(over="ignore"):
         means = rates * (step_s / noise)
-    if not means.max() <= MOST_TUPLES:
-        raise BadInput(f"a slot has {means.max():g} tuples, and may have {MOST_TUPLES:g}; lower the rate or the step")
+    if not means.max() <= MAX_TUPLES:
+        raise BadInput(f"a slot has {means.max():g} tuples, and may have {MAX_TUPLES:g}; lower the rate or the step")
     return rng.poisson(means).astype(np.float64) * (noise / step_s)
 
 

@@ -29,7 +29,7 @@ def check_keys(table: Mapping[str, Any], known: Sequence[str], place: str) -> No
             raise BadInput(f"{place}: {key!r} is no key here; the keys are {', '.join(known)}")
 
 
-def take_tables(document: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
+def read_tables(document: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
     """The tables of an array, none where the key is missing."""
     tables = document.get(key, [])
     if not isinstance(tables, list) or not all(isinstance(table, Mapping) for table in tables):
@@ -37,19 +37,19 @@ def take_tables(document: Mapping[str, Any], key: str) -> list[Mapping[str, Any]
     return tables
 
 
-def take_name(table: Mapping[str, Any], key: str, place: str) -> str:
+def read_name(table: Mapping[str, Any], key: str, place: str) -> str:
     value = table.get(key)
     if not isinstance(value, str) or not value:
-        raise BadInput(f"{place}: {key} is {show(table, key)}, and must be a text")
+        raise BadInput(f"{place}: {key} is {show_value(table, key)}, and must be a text")
     return value
 
 
-def take_number(table: Mapping[str, Any], key: str, place: str) -> float:
+def read_number(table: Mapping[str, Any], key: str, place: str) -> float:
     value = table.get(key)
     if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) <= sys.float_info.max:
-        raise BadInput(f"{place}: {key} is {show(table, key)}, and must be a number")
+        raise BadInput(f"{place}: {key} is {show_value(table, key)}, and must be a number")
     return float(value)
 
 
-def show(table: Mapping[str, Any], key: str) -> str:
+def show_value(table: Mapping[str, Any], key: str) -> str:
     return repr(table[key]) if key in table else "missing"

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import os
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 from scaler.model.jit import KERNELS, use_compiler
-from sim.cache_folder import find_cache
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -93,3 +93,8 @@ def compile_kernel(kernel: Function) -> Function:
 def start_compiling() -> None:
     """Have policies' own loops compiled in this process, too."""
     use_compiler(compile_kernel)
+
+
+def find_cache() -> Path:
+    """The user's cache folder of this project (XDG_CACHE_HOME), for kernels and floors; it may not exist yet."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "stream-scaler"

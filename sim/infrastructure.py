@@ -10,7 +10,7 @@ from typing import Any
 
 from scaler.model.errors import BadInput
 from scaler.model.nodes import NodeType
-from sim.checks import check_keys, read_toml, take_name, take_number, take_tables
+from sim.checks import check_keys, read_name, read_number, read_tables, read_toml
 
 SPEEDUPS_A = (1.0, 0.7, 1.3, 0.9, 1.7, 0.8, 1.8, 2.0, 1.65, 1.5)
 SPEEDUPS_B = (1.0, 0.05, 30.0, 0.1, 0.2, 0.4, 0.8, 2.0, 5.0, 7.0)
@@ -77,15 +77,15 @@ def read_infrastructure(path: Path | str) -> Infrastructure:
 def parse_infrastructure(document: Mapping[str, Any]) -> Infrastructure:
     """`name`, `[[node]]` tables and, where C_max is not to come from the dearest node, `normaliser_price`."""
     check_keys(document, ("name", "normaliser_price", "node"), "the file")
-    name = take_name(document, "name", "the file")
-    types = tuple(parse_node(table, i) for i, table in enumerate(take_tables(document, "node"), 1))
+    name = read_name(document, "name", "the file")
+    types = tuple(parse_node(table, i) for i, table in enumerate(read_tables(document, "node"), 1))
     dearest = max((node.price for node in types), default=1.0)
     given = "normaliser_price" in document
-    return Infrastructure(name, types, take_number(document, "normaliser_price", "the file") if given else dearest)
+    return Infrastructure(name, types, read_number(document, "normaliser_price", "the file") if given else dearest)
 
 
 def parse_node(table: Mapping[str, Any], number: int) -> NodeType:
-    name = take_name(table, "name", f"node {number}")
+    name = read_name(table, "name", f"node {number}")
     place = f"node {name!r}"
     check_keys(table, ("name", "speedup", "price"), place)
-    return NodeType(name, take_number(table, "speedup", place), take_number(table, "price", place))
+    return NodeType(name, read_number(table, "speedup", place), read_number(table, "price", place))

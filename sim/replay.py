@@ -1,4 +1,4 @@
-"""Compiled replay loop: one operator under one policy over a stretch of arrival rates.
+"""Replay one operator under one policy over a stretch of arrival rates: compiled, or step by step in Python.
 
 Slot t: the new rate arrives; the current deployment answers it, may violate the bound and is charged; the policy learns
 from the slot before, sees the rate (with what waits, where the plant keeps it) and decides; the change holds from slot
@@ -14,8 +14,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scaler.model.jit import jit
-from scaler.model.kernel import Floats, Integers, KernelView, Problem, key_of, price_of, rate_level, two_slowest
-from scaler.model.policy import Decide, Kernel, Learn, State
+from scaler.model.kernel import (
+    Floats,
+    Integers,
+    KernelView,
+    Problem,
+    key_of,
+    price_of,
+    rate_level,
+    two_slowest,
+    view_deployment,
+)
+from scaler.model.policy import Decide, Kernel, Learn, Policy, State
 from sim.compiler import compile_kernel
 from sim.plant import Plant, backlog, disturb, memoryless, owed, settled, unchanged
 
@@ -61,6 +71,17 @@ def hand_over(baton: Baton, seen: KernelView, action: int, begun: bool) -> None:
     reals[0], reals[1], reals[2], reals[3] = seen.rate, seen.utilisation, seen.response, seen.price
     whole[0], whole[1], whole[2], whole[3] = seen.level, seen.violated, seen.key, seen.count
     whole[4], whole[5], whole[6], whole[7] = seen.slowest, seen.second, action, begun
+
+
+@jit
+def write(record: Record, t: int, response: float, output: float, action: int) -> None:
+    """Write the slot to those arrays that are kept."""
+    if record.response.shape[0] > 0:
+        record.response[t] = response
+    if record.output.shape[0] > 0:
+        record.output[t] = output
+    if record.action.shape[0] > 0:
+        record.action[t] = action
 
 
 PLANTS: dict[str, tuple[Any, Any, Any]] = {  # serve a slot, change the deployment, rate that works off the backlog
@@ -117,12 +138,7 @@ def make_loop(decide: Decide, learn: Learn, plant_kind: str) -> Any:
                 if violated:
                     violations += 1
                 resources += price
-                if record.response.shape[0] > 0:
-                    record.response[t] = response
-                if record.output.shape[0] > 0:
-                    record.output[t] = output
-                if record.action.shape[0] > 0:
-                    record.action[t] = action
+                write(record, t, response, output, action)
                 if action != 0:
                     reconfigurations += 1
                     change(plant, action)
@@ -150,3 +166,42 @@ def make_loop(decide: Decide, learn: Learn, plant_kind: str) -> Any:
 def loop_for(kernel: Kernel, plant: str) -> Any:
     """The compiled loop of a policy's kernel on a plant."""
     return make_loop(kernel.decide, kernel.learn, plant)
+
+
+def walk(
+    told: Problem,
+    truth: Problem,
+    policy: Policy,
+    plant_kind: str,
+    plant: Plant,
+    k: Integers,
+    baton: Baton,
+    rates: Floats,
+    block: int,
+    sums: Floats,
+    held: Integers,
+    record: Record,
+) -> None:
+    """Do the same in Python, slot by slot, for a policy that does not compile."""
+    serve, change, backlog_rate = PLANTS[plant_kind]
+    types = len(k)
+    before, action, begun = take_over(baton)
+    for t, rate in enumerate(rates.tolist()):
+        utilisation, response, output = serve(truth, plant, k, int(k.sum()), two_slowest(told, k)[0], rate)
+        seen: KernelView = view_deployment(told, k, rate + backlog_rate(plant), utilisation, response)
+        seen = seen._replace(violated=response > truth.bound, price=float(price_of(truth, k)))
+        if begun:
+            policy.absorb(k, before, action, seen)
+        action = policy.choose(k, seen)
+        write(record, t, response, output, action)
+        row = sums[t // block]
+        row[SLOTS] += 1
+        row[VIOLATIONS] += seen.violated
+        row[RECONFIGURATIONS] += action != 0
+        row[RESOURCES] += seen.price
+        held += k
+        if action != 0:
+            change(plant, action)
+            k[(action - 1) % types] += 1 if action > types else -1
+        before, begun = seen, True
+    hand_over(baton, before, action, begun)

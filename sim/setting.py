@@ -1,21 +1,25 @@
-"""Setting of a replay: application, node types, trace, policy, bounds and weights."""
+"""Setting of a replay (application, node types, trace, policy, bounds, weights), its shifts, perturbed models."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from scaler.model.errors import BadInput
 from scaler.model.kernel import Integers
-from scaler.model.task import Task, Weights
+from scaler.model.task import Moments, Task, Weights
 from sim.application import Application, equal_shares, name_path, order, paths, upstream
 from sim.infrastructure import Infrastructure
 from sim.plant import Inertia
 from sim.replay import PLANTS
 from sim.trace import Trace
+
+RATE_ERROR = (0.05, 0.10)
+SPEEDUP_ERROR = 0.20
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,3 +114,60 @@ def first_deployment(setting: Setting) -> Integers:
     k = np.zeros(len(names), np.int64)
     k[0 if setting.start is None else names.index(setting.start)] = 1
     return k
+
+
+def perturb_model(task: Task, seed: int) -> Task:
+    """Perturb a service model on purpose, with errors drawn from this seed, as the paper's experiments do.
+
+    The service rate is 5 to 10 % off in either direction and taken for exponential; each speedup is up to 20 % off
+    without changing the order of the node types. Production never does so: it starts from the surrogate's figures.
+    """
+    rng = np.random.default_rng([seed, 0xBE11EF])
+    sign = 1.0 if rng.random() < 0.5 else -1.0
+    mean = task.moments.mean * (1.0 + sign * rng.uniform(*RATE_ERROR))
+    true = np.array([t.speedup for t in task.types])
+    order = np.argsort(true, kind="stable")
+    low, high = true * (1.0 - SPEEDUP_ERROR), true * (1.0 + SPEEDUP_ERROR)
+    low[order[1:]] = np.maximum(low[order[1:]], true[order[:-1]])
+    high[order[:-1]] = np.minimum(high[order[:-1]], true[order[1:]])
+    speedups = rng.uniform(low, high)
+    types = tuple(replace(t, speedup=float(s)) for t, s in zip(task.types, speedups, strict=True))
+    return replace(task, types=types, moments=Moments(mean, mean * mean), normaliser=task.dearest)
+
+
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """From slot `at` on the operators are as `setting` states; policies are told so if it is announced.
+
+    Prices are always what the setting says; bounds, weights and what a policy is told change only when announced.
+    """
+
+    at: int
+    setting: Setting
+    announced: bool = True
+
+
+def check_shifts(setting: Setting, shifts: Sequence[Shift]) -> None:
+    """Refuse a shift that changes more than the constants of the same operators on the same number of types."""
+    last = 0
+    for shift in shifts:
+        if not last < shift.at < len(setting.trace.rates):
+            raise BadInput(f"a shift at slot {shift.at} must lie after slot {last} and inside the trace")
+        other = shift.setting
+        same = other.application.edges == setting.application.edges and [
+            operator.k_max for operator in other.application.operators
+        ] == [operator.k_max for operator in setting.application.operators]
+        if not same or len(other.infrastructure.types) != len(setting.infrastructure.types):
+            raise BadInput("a shift keeps the operators, their most replicas and the number of node types")
+        last = shift.at
+
+
+def cut_stretches(
+    slots: int, block: int, most: int, shifts: Sequence[Shift]
+) -> Iterator[tuple[int, int, Shift | None]]:
+    """Stretches [first, last) of whole blocks, at most about `most` slots, none across a shift."""
+    bounds = [0, *(shift.at for shift in shifts), slots]
+    stretch = block * max(1, most // block)
+    for i, (start, end) in enumerate(pairwise(bounds)):
+        for first in range(start, end, stretch):
+            yield first, min(end, first + stretch), shifts[i - 1] if i > 0 and first == start else None

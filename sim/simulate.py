@@ -1,13 +1,14 @@
 """Replay a setting: all operators in topological order, stretch by stretch of the trace, into one Run.
 
 Operators touch each other only through rates, so that each is replayed over a whole stretch before the next one: what
-one puts out, times selectivities, is what the next takes in.
+one puts out, times selectivities, is what the next takes in. Standard errors come from block sums.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,18 +19,63 @@ from scaler.model.task import Task
 from scaler.policies import find_policy
 from sim.application import Application, order, upstream
 from sim.compiler import start_compiling
-from sim.interpreted import walk
-from sim.perturb import perturb_model
 from sim.plant import fresh_plant
-from sim.replay import RECONFIGURATIONS, RESOURCES, SLOTS, VIOLATIONS, Record, fresh_baton, loop_for
-from sim.run import Run, Timeline, batch_error
-from sim.setting import Setting, first_deployment, path_limits, tasks
-from sim.shift import Shift, check_shifts, cut
-
-STRETCH = 1 << 16
-BLOCKS = 64
+from sim.replay import RECONFIGURATIONS, RESOURCES, SLOTS, VIOLATIONS, Record, fresh_baton, loop_for, walk
+from sim.setting import Setting, Shift, check_shifts, cut_stretches, first_deployment, path_limits, perturb_model, tasks
 
 Progress = Callable[[int], None]
+
+STRETCH = 1 << 16  # slots
+BLOCKS = 64
+MEASURES = ("cost", "violations", "reconfigurations", "resources")
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """What happened slot by slot; one row per operator."""
+
+    rates: Floats  # [T] external arrival rate
+    responses: Floats  # [operators, T] seconds
+    actions: Integers  # [operators, T] codes of what was decided in the slot
+    start: Integers  # [operators, N] replicas in the first slot
+
+    def replicas(self, operator: int) -> Integers:
+        """Replicas by node type in every slot [T, N]."""
+        types = self.start.shape[1]
+        codes = self.actions[operator]
+        changes = np.zeros((len(codes) + 1, types), np.int64)
+        changes[0] = self.start[operator]
+        for i in range(types):
+            changes[1:, i] = (codes == i + 1 + types).astype(np.int64) - (codes == i + 1)
+        return np.cumsum(changes, axis=0)[:-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Averages over all slots. Violations and reconfigurations are fractions, resources a price per hour."""
+
+    policy: str  # the title the literature knows it by
+    seed: int
+    slots: int
+    cost: float
+    violations: float
+    reconfigurations: float
+    resources: float
+    errors: dict[str, float]  # standard error of each of the above, from batch means
+    replicas: Floats  # [operators, N] mean replicas by node type
+    policy_bytes: int  # held by the policies' tables at the end
+    seconds: float
+    timeline: Timeline | None = None
+    blocks: Mapping[str, Floats] = field(default_factory=dict)  # each measure's means, block by block
+
+
+def batch_error(values: Floats, slots: Floats) -> float:
+    """Standard error of a mean over slots from its block means, blocks taken for independent.
+
+    values [blocks] are sums over the block's slots; a short last block is left out.
+    """
+    means = (values / slots)[slots == slots.max()]
+    return float(means.std(ddof=1) / np.sqrt(len(means))) if len(means) > 1 else float("nan")
 
 
 class OperatorReplay:
@@ -90,7 +136,7 @@ def simulate(
     alone = len(operations) == 1 and stated[0].bound == setting.r_max and not setting.path_bounds and not record
     lines = [empty_record(n if record else 0) for _ in operations]
     parts = []
-    for first, last, shift in cut(n, block, STRETCH, shifts):
+    for first, last, shift in cut_stretches(n, block, STRETCH, shifts):
         if shift is not None:
             for operation, task in zip(operations, tasks(shift.setting), strict=True):
                 operation.shift(task, shift.announced)

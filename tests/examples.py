@@ -15,10 +15,9 @@ from scaler.model.nodes import NodeType
 from scaler.model.policy import Kernel, Kind, Policy
 from scaler.model.task import Moments, Task, Weights
 from sim.compiler import start_compiling
-from sim.interpreted import walk
-from sim.perturb import perturb_model
 from sim.plant import Inertia, fresh_plant
-from sim.replay import Record, fresh_baton, loop_for
+from sim.replay import Record, fresh_baton, loop_for, walk
+from sim.setting import perturb_model
 
 SPEEDS = (1.0, 0.7, 1.3, 0.9, 1.7)
 

@@ -13,7 +13,7 @@ from scaler.model.policy import Kernel
 from scaler.model.queueing import mg1_response
 from scaler.model.task import Moments, Task, Weights
 from scaler.policies.rules.threshold import THRESHOLD_C, THRESHOLD_S
-from sim.floors.clairvoyant import count_states, deployments, every_relaxed, floor, limits, relaxation, solve
+from sim.floor import clairvoyant_floor, count_states, every_relaxed, limits, list_deployments, relaxation, solve
 from tests.examples import replay
 
 SPEEDUPS = (1.0, 0.7, 1.3, 0.4, 2.0)
@@ -58,7 +58,7 @@ def test_exact_equals_brute_force(types: int, k_max: int, power: float, n: int, 
     weights = Weights(0.5, 0.05, 0.45)
     task = make_task(types, k_max, power, weights)
     rates = some_rates(n, seed)
-    bound = floor(task, rates)
+    bound = clairvoyant_floor(task, rates)
     assert bound.exact
     assert bound.lower == pytest.approx(search(lay_out(task), rates), rel=1e-12)
 
@@ -68,8 +68,8 @@ def test_exact_equals_brute_force(types: int, k_max: int, power: float, n: int, 
 def test_relaxations_tighten_towards_the_exact_floor(types: int, power: float) -> None:
     task = make_task(types, 4, power, Weights(0.6, 0.05, 0.35))
     rates = some_rates(300, 7)
-    exact = floor(task, rates, depth=types).lower
-    chain = [floor(task, rates, with_plan=True, depth=d) for d in range(1, types)]
+    exact = clairvoyant_floor(task, rates, depth=types).lower
+    chain = [clairvoyant_floor(task, rates, with_plan=True, depth=d) for d in range(1, types)]
     for loose, tight in pairwise(chain):
         assert loose.lower <= tight.lower + 1e-12
     for bound in chain:
@@ -81,7 +81,7 @@ def test_relaxations_tighten_towards_the_exact_floor(types: int, power: float) -
 def test_naming_every_type_is_the_graph_of_deployments() -> None:
     p = lay_out(make_task(3, 5, 1.1))
     rates = some_rates(500, 3)
-    assert solve(p, relaxation(p, 3), rates) == pytest.approx(solve(p, deployments(p, 3), rates), rel=1e-12)
+    assert solve(p, relaxation(p, 3), rates) == pytest.approx(solve(p, list_deployments(p, 3), rates), rel=1e-12)
 
 
 @pytest.mark.parametrize(("types", "k_max", "depth"), [(3, 5, 3), (4, 4, 1), (5, 6, 2), (4, 3, 3)])
@@ -106,8 +106,8 @@ def test_limits_part_kept_from_broken_bounds() -> None:
 def test_no_policy_costs_less(kernel: Kernel, types: int) -> None:
     task = make_task(types, 5)
     rates = some_rates(2000, 11, 600.0)
-    assert floor(task, rates).lower <= replay(task, rates, kernel).cost
+    assert clairvoyant_floor(task, rates).lower <= replay(task, rates, kernel).cost
 
 
 def test_no_slots_cost_nothing() -> None:
-    assert floor(make_task(2, 3), np.empty(0)).lower == 0.0
+    assert clairvoyant_floor(make_task(2, 3), np.empty(0)).lower == 0.0

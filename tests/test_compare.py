@@ -22,8 +22,7 @@ from scaler.model.nodes import NodeType
 from scaler.model.queueing import mg1_response
 from scaler.model.task import Task, Weights
 from scaler.policies import POLICIES
-from sim.floors.clairvoyant import Bound, floor
-from sim.floors.shifted import Stretch, floors
+from sim.floor import Bound, Stretch, clairvoyant_floor, shifted_floors
 from sim.setting import Setting
 from tests.examples import make_rates, make_task
 from tests.test_cli_simulate import finish, open_once_read, piped
@@ -31,14 +30,11 @@ from tests.test_report import Page
 from tuner.cli import main
 from tuner.cli.compare_command import EXAMPLE
 from tuner.cli.summary_grid import print_benchmark
-from tuner.lab.plan import BenchmarkPlan
-from tuner.lab.plan_file import read_plan
-from tuner.lab.policy_benchmark import run_benchmark
-from tuner.lab.policy_summary import BenchmarkResult, measure_multiples
-from tuner.lab.published.published_plan import list_published, plan_published
+from tuner.lab.benchmark_report import describe_benchmark, write_benchmark
+from tuner.lab.plan import BenchmarkPlan, read_plan
+from tuner.lab.policy_benchmark import BenchmarkResult, measure_multiples, run_benchmark
+from tuner.lab.published.plan import list_published, plan_published
 from tuner.lab.shifts import SETTLING, SHIFTS, apply_shift
-from tuner.lab.summary_page import write_benchmark
-from tuner.lab.summary_plain import describe_benchmark
 from tuner.scenario.scenario import read_scenario
 from tuner.simulation.comparison import Figure
 from tuner.simulation.floor_cache import (
@@ -247,7 +243,7 @@ def test_a_broken_answer_is_none_and_gets_computed_again(tmp_path: Path, broken:
     (tmp_path / f"{name_query(question)}.json").write_text(broken)
     answer = load_or_compute(question, tmp_path)
     assert answer == load_floor(tmp_path, name_query(question))
-    assert answer.whole.lower == floor(question.task, question.rates).lower
+    assert answer.whole.lower == clairvoyant_floor(question.task, question.rates).lower
 
 
 def test_where_nothing_can_be_kept_the_answer_is_given_all_the_same(tmp_path: Path) -> None:
@@ -290,23 +286,23 @@ def test_the_floor_of_a_world_that_changes_equals_brute_force(seed: int) -> None
     dearer = tuple(NodeType(t.name, t.speedup, t.price * f) for t, f in zip(before.types, (0.2, 3.0), strict=True))
     after = replace(before, types=dearer)
     rates = np.random.default_rng(seed).uniform(20.0, 330.0, 6)
-    whole, tail = floors([Stretch(before, rates[:3]), Stretch(after, rates[3:])])
+    whole, tail = shifted_floors([Stretch(before, rates[:3]), Stretch(after, rates[3:])])
     assert whole.exact
     assert whole.lower == pytest.approx(search([before] * 3 + [after] * 3, rates, (1, 0)), rel=1e-12)
     starts = [(1, 0), (0, 1), (1, 1), (2, 0), (0, 2)]
     assert tail.lower == pytest.approx(min(search([after] * 3, rates[3:], start) for start in starts), rel=1e-12)
-    assert whole.lower != pytest.approx(floor(before, rates).lower)
+    assert whole.lower != pytest.approx(clairvoyant_floor(before, rates).lower)
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3])
 def test_a_world_that_stays_has_the_clairvoyant_s_floor(depth: int) -> None:
     task, rates = make_task(), make_rates(400)
     cut = [Stretch(task, part) for part in (rates[:150], rates[150:150], rates[150:])]
-    whole, _, tail = floors(cut, depth)
-    assert whole.lower == pytest.approx(floor(task, rates, depth=depth).lower, rel=1e-12)
-    assert tail.lower <= floor(task, rates[150:], depth=depth).lower
+    whole, _, tail = shifted_floors(cut, depth)
+    assert whole.lower == pytest.approx(clairvoyant_floor(task, rates, depth=depth).lower, rel=1e-12)
+    assert tail.lower <= clairvoyant_floor(task, rates[150:], depth=depth).lower
     with pytest.raises(BadInput, match="the same node speeds"):
-        floors([Stretch(task, rates), Stretch(make_task(types=2), rates)])
+        shifted_floors([Stretch(task, rates), Stretch(make_task(types=2), rates)])
 
 
 def state(slots: int = 5000, n_res: int = 3, **tables: Any) -> Setting:

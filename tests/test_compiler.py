@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from sim import compiler
-from sim.cache_folder import find_cache
-from sim.compiler import OPTIONS, WITHOUT_COUNTS, choose_options
+from sim.compiler import OPTIONS, WITHOUT_COUNTS, choose_options, find_cache
 
 numba = pytest.importorskip("numba")
 

@@ -19,12 +19,17 @@ from scaler.model.nodes import NOTHING, Deployment, Reconfiguration
 from scaler.model.policy import Learner, Observation, Transition, build_policy
 from scaler.model.queueing import mg1_response
 from scaler.model.task import Task
-from scaler.policies.learning.deep.deep_policy import DeepPolicy
-from scaler.policies.learning.deep.encoding import ENCODINGS, Codes, find_encoding
+from scaler.policies.learning.deep.deep_q_learning import DQL, DQL_PDS, DQL_PDS_PLUS, DeepPolicy
+from scaler.policies.learning.deep.encoding import (
+    ENCODINGS,
+    Codes,
+    Prospect,
+    find_encoding,
+    own_state,
+    post_states,
+    replicas,
+)
 from scaler.policies.learning.deep.network import STEEPEST, Network, copy_network, draw_network, evaluate, fit, widths
-from scaler.policies.learning.deep.pds_network import DQL_PDS, DQL_PDS_PLUS
-from scaler.policies.learning.deep.prospect import Prospect, own_state, post_states, replicas
-from scaler.policies.learning.deep.q_network import DQL
 from scaler.policies.learning.deep.replay_memory import (
     Lesson,
     draw,
@@ -413,7 +418,7 @@ def test_the_network_comes_to_say_what_a_slot_costs() -> None:
 def test_targets_read_what_is_allowed(as_published: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a state where one output stands far below the others but its action is not allowed."""
     targets: list[Floats] = []
-    monkeypatch.setattr("scaler.policies.learning.deep.deep_policy.fit", lambda *args: targets.append(args[3]))
+    monkeypatch.setattr("scaler.policies.learning.deep.deep_q_learning.fit", lambda *args: targets.append(args[3]))
     policy = build(DQL, as_published=as_published)
     with torch.no_grad():
         policy.network.biases[-1][2] = -50.0  # to remove one of the second type

@@ -32,7 +32,7 @@ def test_the_import_contracts_hold() -> None:
         ("import scaler; scaler.pin; scaler.attach; scaler.AttachSettings; scaler.ServiceTimer", set()),
         ("import scaler.policies.planner.planner, scaler.model.policy", set()),
         ("import scaler.link, scaler.agent, scaler.agent.attach", set()),
-        ("import sim.simulate, sim.trace, sim.floors.shifted", set()),
+        ("import sim.simulate, sim.trace, sim.floor", set()),
         ("import tuner", set()),
     ],
 )

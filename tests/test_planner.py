@@ -12,14 +12,13 @@ from scaler.model.kernel import Floats, Integers, lay_out, view_deployment
 from scaler.model.nodes import NodeType
 from scaler.model.policy import build_policy, flatten
 from scaler.model.task import Task, Weights
-from scaler.policies.planner.capacity import expect_capacity, witness
-from scaler.policies.planner.handover import NEAR
+from scaler.policies.planner.capacity import expect_capacity, observe_capacity
 from scaler.policies.planner.planner import PLANNER, State
 from scaler.policies.planner.replica_worth import appraise, appraise_ages
-from scaler.policies.planner.workload import V, X, Y, advance, make_workload, observe
+from scaler.policies.planner.workload import NEAR_RATE_FACTOR, V, X, Y, advance, make_workload, observe
 from scaler.policies.rules.threshold import THRESHOLD_C, THRESHOLD_S
 from sim.compiler import compile_kernel
-from sim.floors.clairvoyant import floor
+from sim.floor import clairvoyant_floor
 from sim.graphs import single
 from sim.infrastructure import find_infrastructure
 from sim.setting import Setting
@@ -109,7 +108,7 @@ def test_it_comes_near_the_floor(load: str, multiple: float, weights: Weights) -
     """Bursts that nobody can foresee keep everyone but the clairvoyant away from the floor."""
     rates = {"day": daily(20_000, 1440, 1), "shift": daily(20_000, 500, 2, 2.0), "bursts": bursty(20_000, 3)}[load]
     task = make_task(types=3, k_max=8, weights=weights)
-    outcome, best = replay(task, rates, PLANNER, perturbed=True), floor(task, rates)
+    outcome, best = replay(task, rates, PLANNER, perturbed=True), clairvoyant_floor(task, rates)
     assert best.lower <= outcome.cost <= multiple * best.lower
     assert outcome.violations < 0.01
     rivals = [replay(task, rates, kernel).cost for kernel in (THRESHOLD_C, THRESHOLD_S)]
@@ -188,9 +187,9 @@ def test_replicas_that_do_not_keep_up_are_believed_at_once_and_those_that_do_bet
     capacity = expect_capacity(p, task)
     h = task.moments.mean
     for _ in range(10):
-        witness(p, capacity, view_deployment(p, k, 0.5 * 2 / h, 0.5, h))
+        observe_capacity(p, capacity, view_deployment(p, k, 0.5 * 2 / h, 0.5, h))
     asked = 1.5 * 2 / h  # of two replicas
-    witness(p, capacity, view_deployment(p, k, asked, slower * asked * h / 2, 1.0))
+    observe_capacity(p, capacity, view_deployment(p, k, asked, slower * asked * h / 2, 1.0))
     assert capacity.service[0] == pytest.approx(h * (slower if at_once else 1.0 + 0.3 * (slower - 1.0)))
 
 
@@ -208,7 +207,7 @@ def test_a_new_bound_takes_each_threshold_from_the_nearest_rate() -> None:
     rates_before = [(j + 1) * old.state.capacity.each[0] for j in range(5)]  # type: ignore[attr-defined]
     for b, rate in enumerate(rates):
         nearest = min(range(5), key=lambda j: abs(np.log(rates_before[j] / rate)))
-        near = abs(np.log(rates_before[nearest] / rate)) <= np.log(NEAR)
+        near = abs(np.log(rates_before[nearest] / rate)) <= np.log(NEAR_RATE_FACTOR)
         assert workload.ages[b].max() == (nearest + 1 if near else 0)
         assert workload.counts[:, b].max() == (nearest + 1 if near else 0)
     assert 0 < sum(workload.ages.max(axis=(1, 2)) > 0) < 5

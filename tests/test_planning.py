@@ -17,7 +17,11 @@ from scaler.model.kernel import Floats, Integers, lay_out, view_deployment
 from scaler.model.nodes import NodeType
 from scaler.model.policy import Kernel
 from scaler.model.task import Task
-from scaler.policies.learning.mdp import (
+from scaler.policies.learning.model_based import MODEL_BASED
+from scaler.policies.learning.pds import PDS, PDS_PLANNED, PDS_PLUS
+from scaler.policies.learning.q_learning import Q_LEARNING
+from scaler.policies.learning.value_iteration import (
+    VALUE_ITERATION,
     lay_out_space,
     persistence,
     plan,
@@ -25,11 +29,7 @@ from scaler.policies.learning.mdp import (
     transitions_from,
     violation_costs,
 )
-from scaler.policies.learning.model_based import MODEL_BASED
-from scaler.policies.learning.pds import PDS, PDS_PLANNED, PDS_PLUS
-from scaler.policies.learning.q_learning import Q_LEARNING
-from scaler.policies.learning.value_iteration import VALUE_ITERATION
-from sim.perturb import perturb_model
+from sim.setting import perturb_model
 from tests.examples import make_task, replay
 
 Replicas = tuple[int, ...]

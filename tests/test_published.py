@@ -9,13 +9,20 @@ import numpy as np
 import pytest
 
 from scaler.model.errors import BadInput
-from sim.run import Run
-from sim.simulate import simulate
-from tuner.lab.policy_summary import HALF_DIGIT
-from tuner.lab.published.cells import EXACT, PublishedCell, load_workload, make_cell_setting, read_cells
-from tuner.lab.published.compare import compare
-from tuner.lab.published.network_memory import count_deployments, encoding_lengths, weigh
-from tuner.lab.published.tables import CellJob, run_cell, trace_in
+from sim.simulate import Run, simulate
+from tuner.lab.policy_benchmark import HALF_DIGIT
+from tuner.lab.published.figures import count_deployments, encoding_lengths, measure_representations
+from tuner.lab.published.tables import (
+    EXACT,
+    CellJob,
+    PublishedCell,
+    compare_cell,
+    load_workload,
+    make_cell_setting,
+    read_cells,
+    run_cell,
+    trace_in,
+)
 
 TRACES = Path(__file__).parents[2] / "shared" / "traces"
 needs_traces = pytest.mark.skipif(not TRACES.exists(), reason=f"the traces folder {TRACES} is not there")
@@ -51,7 +58,7 @@ def test_larger_cells_without_chance_too(cell: PublishedCell) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("cell", [c for c in CELLS if c.policy == "QL"], ids=name)
 def test_q_learning_agrees(cell: PublishedCell) -> None:
-    comparison = compare(cell, run_cell(CellJob(cell, TRACES, tuple(range(10)))))
+    comparison = compare_cell(cell, run_cell(CellJob(cell, TRACES, tuple(range(10)))))
     assert comparison.agrees, comparison
 
 
@@ -83,11 +90,11 @@ def make_runs(*costs: float) -> list[Run]:
 
 def test_agreement_is_two_per_cent_or_two_standard_errors() -> None:
     cell = CELLS[0]
-    assert compare(cell, make_runs(cell.cost * 1.019)).agrees
-    assert not compare(cell, make_runs(cell.cost * 1.021)).agrees
+    assert compare_cell(cell, make_runs(cell.cost * 1.019)).agrees
+    assert not compare_cell(cell, make_runs(cell.cost * 1.021)).agrees
     wide = make_runs(*(cell.cost * f for f in (0.8, 1.2, 0.9, 1.3)))
-    assert compare(cell, wide).agrees
-    assert "not stable" in compare(cell, wide).remark
+    assert compare_cell(cell, wide).agrees
+    assert "not stable" in compare_cell(cell, wide).remark
 
 
 def test_missing_traces_are_named(tmp_path: Path) -> None:
@@ -99,5 +106,5 @@ def test_memory_counts_are_those_of_the_definitions() -> None:
     by_hand = sum(1 for a in range(11) for b in range(11) for c in range(11) if 0 < a + b + c <= 10)
     assert count_deployments(3, 10) == by_hand
     assert count_deployments(10, 20) == 30_045_014
-    assert weigh(3, 10).q_table == 285 * 30 * 7 * 8
+    assert measure_representations(3, 10).q_table == 285 * 30 * 7 * 8
     assert encoding_lengths(3, 10) == {"minimal": 4, "reduced1": 60, "reduced2": 67, "large": 315}

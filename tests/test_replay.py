@@ -10,8 +10,8 @@ import pytest
 from scaler.model.policy import build_policy
 from scaler.model.task import Task
 from scaler.policies import find_policy
-from sim.perturb import perturb_model
 from sim.replay import RECONFIGURATIONS, RESOURCES, SLOTS, VIOLATIONS
+from sim.setting import perturb_model
 from tests.examples import interpreted, make_rates, make_task, replay
 from tests.oracles.learners import PostDecision, QLearning
 from tests.oracles.slots import Controller, Slot

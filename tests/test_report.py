@@ -18,9 +18,15 @@ from hypothesis.extra.numpy import arrays
 from sim.setting import Setting
 from sim.simulate import simulate
 from tuner.scenario.scenario import read_scenario
-from tuner.simulation.columns import centres, cut, gather, means, settle
 from tuner.simulation.comparison import PolicyComparison, compare, find_floor
-from tuner.simulation.course import follow
+from tuner.simulation.course import (
+    choose_column_count,
+    column_centres,
+    column_means,
+    column_starts,
+    make_course,
+    reduce_columns,
+)
 from tuner.simulation.runner import list_jobs, run_replays
 from tuner.views.chart import Axis, Chart, Scale, Series, level
 from tuner.views.comparison_report import choose_columns, describe_comparison, list_columns, write_comparison
@@ -151,7 +157,7 @@ def recorded() -> tuple[Setting, Any]:
 
 def test_a_course_adds_up_to_the_run_s_own_averages(recorded: tuple[Setting, Any]) -> None:
     setting, run = recorded
-    course = follow(setting, run, 200)
+    course = make_course(setting, run, 200)
     assert course.period == "hour"
     assert course.cost_at[-1] == 1.0
     assert np.average(course.cost, weights=np.diff(course.cost_at)) == pytest.approx(run.cost)
@@ -163,7 +169,7 @@ def test_a_course_adds_up_to_the_run_s_own_averages(recorded: tuple[Setting, Any
 
 
 def test_the_slowest_path_is_no_faster_than_any_operator(recorded: tuple[Setting, Any]) -> None:
-    course = follow(*recorded, 50)
+    course = make_course(*recorded, 50)
     for operator in course.operators:
         assert np.all(course.response.infinite >= operator.response.infinite)
         both = np.isfinite(course.response.high) & (course.response.infinite == 0)
@@ -175,7 +181,7 @@ series = arrays(np.float64, st.integers(1, 300), elements=st.floats(0, 1e9) | st
 
 @given(series, st.integers(1, 80))
 def test_columns_keep_extremes_counts_and_means(values: Any, columns: int) -> None:
-    found = gather(values, columns)
+    found = reduce_columns(values, columns)
     finite = values[np.isfinite(values)]
     assert len(found.mean) == min(columns, len(values))
     assert found.infinite.sum() == len(values) - len(finite)
@@ -191,17 +197,17 @@ def test_columns_keep_extremes_counts_and_means(values: Any, columns: int) -> No
 @given(st.integers(1, 1000), st.integers(1, 80))
 def test_column_means_weigh_up_to_the_mean_of_all(slots: int, columns: int) -> None:
     values = np.random.default_rng(slots).random((slots, 2))
-    starts = cut(slots, columns)
+    starts = column_starts(slots, columns)
     sizes = np.diff(np.append(starts, slots))
-    assert np.average(means(values, starts), axis=0, weights=sizes) == pytest.approx(values.mean(axis=0))
-    at = centres(slots, starts)
+    assert np.average(column_means(values, starts), axis=0, weights=sizes) == pytest.approx(values.mean(axis=0))
+    at = column_centres(slots, starts)
     assert np.all(np.diff(at) > 0.0)
     assert 0.0 < at[0] <= at[-1] < 1.0
 
 
 @pytest.mark.parametrize(("days", "columns"), [(1, 720), (14, 720), (120, 720), (121, 121), (365, 365), (1000, 500)])
 def test_columns_show_a_day_in_parts_or_whole_days(days: int, columns: int) -> None:
-    assert settle(days * 1440, 720, 1440) == columns
+    assert choose_column_count(days * 1440, 720, 1440) == columns
 
 
 @given(st.floats(1e-6, 1e9))
@@ -242,9 +248,9 @@ def test_chart_keeps_its_values_and_places(values: Any, first: float, step: floa
 
 
 def test_overloaded_slots_are_marked_and_counted_beside_the_bound() -> None:
-    response = gather(np.array([0.01, math.inf, math.inf, 0.03]), 4)
+    response = reduce_columns(np.array([0.01, math.inf, math.inf, 0.03]), 4)
     frame = Frame(None, 240.0, ("A1",))
-    page = Page(chart_response(frame, centres(4, cut(4, 4)), response, 0.02, "<b>parse</b>").render())
+    page = Page(chart_response(frame, column_centres(4, column_starts(4, 4)), response, 0.02, "<b>parse</b>").render())
     (drawn,) = page.charts
     by_label = {each["label"]: each for each in drawn["series"]}
     assert by_label["overloaded in 2 slots"]["values"] == [None, 1, 1, None]

@@ -14,8 +14,7 @@ from scaler.model.kernel import Floats, KernelView, lay_out, two_slowest, view_d
 from scaler.model.policy import KernelPolicy, build_policy
 from scaler.model.task import Task
 from scaler.policies import POLICIES, find_policy
-from scaler.policies.rules.adaptive_window import LEAST, past
-from scaler.policies.rules.threshold_search import cost_of
+from scaler.policies.rules.threshold_search import SHORTEST_WINDOW, cost_of, past
 from sim.plant import Inertia, backlog, disturb, fresh_plant, memoryless, owed, settled
 from tests.examples import make_task, replay
 
@@ -289,7 +288,7 @@ def test_the_window_drops_what_it_no_longer_resembles() -> None:
     window = operator.policy.state.window
     rates = [past(window, age) for age in range(window.place[1])]
     assert rates.count(500.0) == 600
-    assert rates.count(100.0) < LEAST  # of 700; so few no longer stand out
+    assert rates.count(100.0) < SHORTEST_WINDOW  # of 700; so few no longer stand out
 
 
 @pytest.mark.parametrize("choice", ["c", "s", "o"])

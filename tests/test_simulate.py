@@ -14,12 +14,9 @@ from scaler.model.task import Moments
 from sim.application import Application, Edge, Operator, order, paths
 from sim.graphs import find_application
 from sim.infrastructure import find_infrastructure
-from sim.perturb import perturb_model
 from sim.plant import Inertia
-from sim.run import batch_error
-from sim.setting import Setting, gains, tasks
-from sim.shift import Shift
-from sim.simulate import operator_seed, simulate
+from sim.setting import Setting, Shift, gains, perturb_model, tasks
+from sim.simulate import batch_error, operator_seed, simulate
 from sim.trace import Trace
 from tests.examples import make_rates
 from tests.oracles.application import replay_application

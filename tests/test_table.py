@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scaler.policies.learning.value_table import claim, find, make_table, read, reserve, table_bytes
+from scaler.policies.learning.q_values import claim, find, make_table, read, reserve, table_bytes
 
 writes = st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 2), st.floats(-1e3, 1e3)), max_size=300)
 

@@ -15,7 +15,7 @@ from scaler.model.kernel import lay_out, view_deployment
 from scaler.model.nodes import Deployment, NodeType, Reconfiguration, decode
 from scaler.model.policy import Observation
 from scaler.model.task import Moments, Task
-from scaler.policies.node_choice import optimal
+from scaler.policies.homogeneous import optimal
 from scaler.policies.rules.threshold import decide, prepare
 
 UNKNOWN = Moments(1e-3, 1e-6)  # thresholds do not ask for it

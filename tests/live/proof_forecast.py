@@ -14,8 +14,7 @@ from scaler.model.task import Moments, Weights
 from sim.application import Application, Operator
 from sim.infrastructure import Infrastructure
 from sim.plant import Inertia
-from sim.setting import Setting
-from sim.shift import Shift
+from sim.setting import Setting, Shift
 from sim.simulate import simulate
 from sim.trace import Trace
 from tests.live.proof_source import Levels

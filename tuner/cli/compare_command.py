@@ -13,14 +13,11 @@ from tuner.cli.options import html_option, json_option, print_json
 from tuner.cli.progress import run_interruptibly, show_share
 from tuner.cli.simulate_command import parse_pairs
 from tuner.cli.summary_grid import print_benchmark
-from tuner.lab.plan import BenchmarkPlan
-from tuner.lab.plan_file import read_plan
-from tuner.lab.policy_benchmark import run_benchmark
-from tuner.lab.policy_summary import BenchmarkResult
-from tuner.lab.published.published_plan import plan_published
+from tuner.lab.benchmark_report import describe_benchmark, write_benchmark
+from tuner.lab.plan import BenchmarkPlan, read_plan
+from tuner.lab.policy_benchmark import BenchmarkResult, run_benchmark
+from tuner.lab.published.plan import plan_published
 from tuner.lab.shifts import SHIFTS
-from tuner.lab.summary_page import write_benchmark
-from tuner.lab.summary_plain import describe_benchmark
 
 TRACES = Path("../shared/traces")
 EXAMPLE = """\

@@ -19,7 +19,7 @@ from tuner.cli.options import eta_r_help, eta_v_help, file_type, json_option, pr
 from tuner.cli.progress import run_interruptibly, show_progress
 from tuner.lab.engine_benchmark import EngineResults, Rules, list_cells, make_setting, run_engine_benchmark
 from tuner.lab.engine_summary import list_settings, summarise_engines
-from tuner.lab.published.cells import WORKLOADS, load_workload
+from tuner.lab.published.tables import WORKLOADS, load_workload
 from tuner.scenario.layout import QoS
 from tuner.search.engines import find_engine
 from tuner.search.space.space import make_space

@@ -11,8 +11,8 @@ from rich.text import Text
 
 from tuner.cli.comparison_grid import measure, pack
 from tuner.cli.grid import GAP, open_console, spell_out_errors
-from tuner.lab.policy_summary import BenchmarkResult
-from tuner.lab.summary_table import list_rows, list_summaries, say_errors
+from tuner.lab.benchmark_report import explain_errors, list_rows, list_summaries
+from tuner.lab.policy_benchmark import BenchmarkResult
 from tuner.views.html_document import Column
 
 LEFT = ("workload", "setting", "policy", "floor")
@@ -28,7 +28,7 @@ def print_benchmark(result: BenchmarkResult) -> None:
     console.print()
     first, *others = list_summaries(result)
     print_parts(console, [first], others)
-    console.print(spell_out_errors(say_errors(result), console.options.ascii_only), markup=False)
+    console.print(spell_out_errors(explain_errors(result), console.options.ascii_only), markup=False)
 
 
 def print_parts(console: Console, named: list[Column], rest: list[Column]) -> None:

@@ -2,13 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
 from typing import Any
 
+from scaler.model.errors import BadInput
 from scaler.model.kernel import lay_out
+from scaler.model.task import WEIGHTS, Weights, parse_weights
+from sim.application import Application
+from sim.checks import read_toml
+from sim.infrastructure import Infrastructure
+from sim.plant import Inertia
 from sim.setting import Setting, tasks
+from sim.trace import Trace
 from tuner.lab.shifts import ShiftedWorld, apply_shift
+from tuner.scenario.layout import DEFAULTS, SOURCES, kinds_of
+from tuner.scenario.scenario import (
+    anchor,
+    blame,
+    fill,
+    lay_over,
+    make_application,
+    make_infrastructure,
+    make_trace,
+    spread_options,
+    take_highest,
+    take_seeds,
+)
+from tuner.scenario.toml_table import (
+    NUMBER,
+    SHARES,
+    TABLE,
+    TABLES,
+    TEXT,
+    TEXTS,
+    WHOLE,
+    WHOLES,
+    Kind,
+    Table,
+    check_table,
+)
 
 Options = Mapping[str, Mapping[str, Any]]  # of each policy
 
@@ -74,3 +109,200 @@ def make_cell(
         world=ShiftedWorld(setting) if shift is None else apply_shift(shift, setting),
         published=published,
     )
+
+
+PLAN: dict[str, Kind] = {
+    "name": TEXT,
+    "workload": TABLES,
+    "application": TABLES,
+    "infrastructures": TEXTS,
+    "n_res": WHOLES,
+    "k_max": WHOLES,
+    "policies": TEXTS,
+    "options": TABLE,
+    "seeds": WHOLES,
+    "r_max": NUMBER,
+    "weights": SHARES,
+    "plant": TEXT,
+    "levels": WHOLE,
+    "gamma": NUMBER,
+}
+WORKLOAD: dict[str, Kind] = {"name": TEXT, "trace": TABLE, "application": TABLE}
+PLAN_DEFAULTS: dict[str, Any] = {
+    "application": [{}],
+    "infrastructures": [DEFAULTS["infrastructure"]["name"]],
+    "n_res": None,  # as many as a scenario takes
+    "k_max": None,  # the application's own
+    "policies": DEFAULTS["policy"]["names"],
+    "options": {},
+    "seeds": DEFAULTS["run"]["seeds"],
+    "r_max": DEFAULTS["qos"]["r_max"],
+    "weights": DEFAULTS["weights"],
+    "plant": DEFAULTS["run"]["plant"],
+    "levels": DEFAULTS["run"]["levels"],
+    "gamma": DEFAULTS["run"]["gamma"],
+}
+LISTS = ("infrastructures", "n_res", "k_max")
+FLAGS = {
+    "policies": "--policy",
+    "options": "--option",
+    "seeds": "--seeds",
+    "n_res": "--n-res",
+    "k_max": "--k-max",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PlanSource:
+    """Where a plan comes from: the file's folder, and how to say where a key stands."""
+
+    path: Path
+    place: Callable[[str], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """A workload made: its arrivals, the tables of the applications that they meet, and where those stand."""
+
+    name: str
+    trace: Trace
+    highest_rate: float | None
+    applications: tuple[Table, ...]
+    stated_in: str
+
+
+@dataclass(frozen=True, slots=True)
+class Common:
+    """What all cells of a plan share."""
+
+    weights: Weights
+    policies: Options
+    table: Table
+
+    def state(self, load: Load, application: Application, nodes: Infrastructure) -> Setting:
+        table = self.table
+        return Setting(
+            application=application,
+            infrastructure=nodes,
+            trace=load.trace,
+            policy=next(iter(self.policies)),
+            r_max=table["r_max"],
+            weights=self.weights,
+            highest_rate=load.highest_rate,
+            levels=table["levels"],
+            gamma=table["gamma"],
+            plant=table["plant"],
+            inertia=Inertia(slot_s=load.trace.step_s),
+        )
+
+
+def read_plan(path: Path, flags: Table | None = None, shift: str | None = None) -> BenchmarkPlan:
+    """The plan of a file, with flags over it and defaults under it."""
+    flags = flags or {}
+    document = read_toml(path)
+    check_table(document, PLAN, lambda key: f"{path}, {key}")
+    table = {**PLAN_DEFAULTS, **document, **flags}
+    source = PlanSource(path, lambda key: FLAGS[key] if key in flags else f"{path}, {key}")
+    for key in ("policies", *LISTS):
+        check_differ(as_list(table[key]), source.place(key))
+    with blame(name_policy_flags(flags) or source.place("policies")):
+        policies = spread_options({"names": table["policies"], "options": table["options"]})
+    with blame(source.place("seeds")):
+        seeds = take_seeds(table["seeds"])
+    with blame(source.place("weights")):
+        common = Common(check_plan_weights(table["weights"]), policies, table)
+    loads = [make_load(workload, table["application"], path) for workload in read_workloads(document, path)]
+    cells = []
+    for load, name, n_res, k_max in product(loads, *(as_list(table[key]) for key in LISTS)):
+        nodes = find_nodes(name, n_res, source)
+        for stated in load.applications:
+            with blame(load.stated_in if k_max is None else f"{source.place('k_max')} with {load.stated_in}"):
+                application = make_application(stated if k_max is None else {**stated, "k_max": k_max})
+            with blame(str(path)):
+                cells.append(make_cell(load.name, label(name), common.state(load, application, nodes), shift))
+    check_differ([cell.name for cell in cells], str(path))
+    return BenchmarkPlan(document.get("name", path.stem), tuple(cells), policies, seeds, shift)
+
+
+def name_policy_flags(flags: Table) -> str:
+    return " ".join(FLAGS[key] for key in ("policies", "options") if key in flags)
+
+
+def as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def check_differ(values: Sequence[Any], place: str) -> None:
+    """Refuse a list that is empty or names something twice."""
+    if not values:
+        raise BadInput(f"{place} is empty, and must name at least one")
+    for value in values:
+        if values.count(value) > 1:
+            raise BadInput(f"{place}: {value} is there twice, and may be there once")
+
+
+def check_plan_weights(table: Mapping[str, float]) -> Weights:
+    if table.keys() != set(WEIGHTS):
+        raise BadInput(f"there are weights for {', '.join(table) or 'nothing'}, and must be for perf, rcf and res")
+    return parse_weights(table)
+
+
+def read_workloads(document: Table, path: Path) -> list[Table]:
+    """The workloads, their keys checked and their names different."""
+    listed: list[Table] = document.get("workload", [])
+    if not listed:
+        raise BadInput(f"{path} has no workload; head at least one with [[workload]]")
+    for i, workload in enumerate(listed, 1):
+        where = name_workload(path, workload.get("name", i))
+        check_table(workload, WORKLOAD, lambda key, where=where: f"{where}, {key}")  # type: ignore[misc]
+        for key in ("name", "trace"):
+            if key not in workload:
+                raise BadInput(f"{where} has no {key}, and must have one")
+    check_differ([workload["name"] for workload in listed], f"{path}, [[workload]] name")
+    return listed
+
+
+def name_workload(path: Path, workload: object) -> str:
+    return f"{path}, [[workload]] {workload}"
+
+
+def make_load(workload: Table, applications: Sequence[Table], path: Path) -> Load:
+    """A workload with its trace read; an application of its own stands for those of the plan."""
+    where = name_workload(path, workload["name"])
+    own = "application" in workload
+    stated_in = f"{where if own else path}, application"
+    stated = [workload["application"]] if own else applications
+    trace = complete("trace", workload["trace"], path, f"{where}, trace")
+    with blame(where):
+        return Load(
+            workload["name"],
+            make_trace(fill({"trace": trace, "infrastructure": {}})["trace"]),
+            take_highest(trace),
+            tuple(complete("application", one, path, stated_in) for one in stated),
+            stated_in,
+        )
+
+
+def complete(name: str, table: Table, path: Path, place: str) -> Table:
+    """A scenario's table of this name: checked, its file looked for beside the plan, defaults under it."""
+    check_table(table, kinds_of(name, table), lambda key: f"{place} {key}")
+    given = [key for key in SOURCES[name] if key in table]
+    if len(given) > 1:
+        raise BadInput(f"{place} has {' and '.join(given)}, and must have one of {', '.join(SOURCES[name])}")
+    return lay_over({name: DEFAULTS[name]}, anchor({name: table}, path.parent))[name]
+
+
+def find_nodes(name: str, n_res: int | None, source: PlanSource) -> Infrastructure:
+    """The first so many types of an infrastructure: a built-in one, or a file beside the plan."""
+    table = {"file": str(source.path.parent / name)} if is_file(name) else {"name": name}
+    sized = table if n_res is None else {**table, "n_res": n_res}
+    with blame(source.place("infrastructures" if n_res is None else "n_res")):
+        return make_infrastructure(fill({"infrastructure": sized, "trace": {}})["infrastructure"])
+
+
+def is_file(name: str) -> bool:
+    return name.lower().endswith(".toml")
+
+
+def label(infrastructure: str) -> str:
+    return Path(infrastructure).stem if is_file(infrastructure) else infrastructure

@@ -6,14 +6,19 @@ take longest, then seed by seed with the policies in turn, so that two workers s
 
 from __future__ import annotations
 
-from dataclasses import replace
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from sim.floors.shifted import guess_seconds
-from tuner.lab.plan import BenchmarkPlan
-from tuner.lab.policy_summary import BenchmarkResult, summarise_benchmark
+import numpy as np
+
+from sim.floor import Bound, guess_seconds
+from sim.simulate import MEASURES
+from tuner.lab.plan import BenchmarkCell, BenchmarkPlan
 from tuner.lab.shifts import ShiftedWorld
+from tuner.simulation.comparison import Figure, average
 from tuner.simulation.floor_cache import (
     Floor,
     FloorQuery,
@@ -28,6 +33,150 @@ from tuner.simulation.floor_cache import (
 from tuner.simulation.runner import OnShare, Replay, ReplayJob, estimate_seconds, replay, run_jobs
 
 
+@dataclass(frozen=True, slots=True)
+class PolicyRow:
+    """One policy in one cell: means over seeds, and the floor under them where one is known."""
+
+    cell: BenchmarkCell
+    policy: str  # as it is named on the command line
+    title: str  # as the literature names it
+    cost: Figure
+    violations: Figure
+    reconfigurations: Figure
+    resources: Figure
+    microseconds: Figure  # per decision, planning included
+    floor: Floor | None
+    tail_cost: Figure | None
+
+    @property
+    def bound(self) -> Bound | None:
+        return None if self.floor is None else self.floor.whole
+
+    @property
+    def tail_bound(self) -> Bound | None:
+        return None if self.floor is None else self.floor.tail
+
+    @property
+    def multiple(self) -> Figure | None:
+        return None if self.bound is None else scale(self.cost, self.bound.multiple)
+
+    @property
+    def tail_multiple(self) -> Figure | None:
+        if self.tail_bound is None or self.tail_cost is None:
+            return None
+        return scale(self.tail_cost, self.tail_bound.multiple)
+
+    @property
+    def of_published(self) -> float | None:
+        """Its cost over the best published one."""
+        return None if self.cell.published is None else self.cost.mean / self.cell.published.cost
+
+    @property
+    def as_published(self) -> bool:
+        """Whether it costs no more than that, which is known to four decimals."""
+        best = self.cell.published
+        return best is not None and self.cost.mean <= best.cost + HALF_DIGIT
+
+
+@dataclass(frozen=True, slots=True)
+class FloorMultiples:
+    """A policy's multiples of the floor over the cells that have one."""
+
+    geometric_mean: float
+    worst: float
+    where: str
+
+
+@dataclass(frozen=True, slots=True)
+class PolicySummary:
+    """One policy over all cells."""
+
+    policy: str
+    title: str
+    cells: int  # that have a floor
+    whole: FloorMultiples | None
+    tail: FloorMultiples | None
+    worst_violations: float
+    worst_reconfigurations: float
+    microseconds: float  # mean over cells
+    as_published: int  # cells in which it costs no more than the best that was published
+
+
+@dataclass(frozen=True, slots=True)
+class BenchmarkResult:
+    """Result of a policy benchmark."""
+
+    plan: BenchmarkPlan
+    rows: tuple[PolicyRow, ...]  # cell by cell, policies in the order asked for
+    summaries: tuple[PolicySummary, ...]
+
+
+def summarise_benchmark(
+    plan: BenchmarkPlan, answers: Sequence[Floor | None], replays: Sequence[Replay]
+) -> BenchmarkResult:
+    """The replays in the order of the jobs: cell by cell, seed by seed, policy by policy."""
+    seeds, policies = len(plan.seeds), len(plan.policies)
+    rows = []
+    for i, cell in enumerate(plan.cells):
+        for j, policy in enumerate(plan.policies):
+            first = i * seeds * policies + j
+            rows.append(make_row(cell, policy, answers[i], replays[first : first + seeds * policies : policies]))
+    summaries = tuple(summarise_policy([row for row in rows if row.policy == policy]) for policy in plan.policies)
+    return BenchmarkResult(plan, tuple(rows), summaries)
+
+
+def make_row(cell: BenchmarkCell, policy: str, answer: Floor | None, replays: Sequence[Replay]) -> PolicyRow:
+    runs = tuple(replay.run for replay in replays)
+    operators = len(cell.world.setting.application.operators)
+    late = [replay.tail_cost for replay in replays if replay.tail_cost is not None]
+    return PolicyRow(
+        cell=cell,
+        policy=policy,
+        title=runs[0].policy,
+        microseconds=spread([1e6 * run.seconds / (run.slots * operators) for run in runs]),
+        floor=answer,
+        tail_cost=spread(late) if late else None,
+        **{name: average(name, runs) for name in MEASURES},
+    )
+
+
+def spread(values: Sequence[float]) -> Figure:
+    """The mean over seeds and its standard error, NaN of a single one."""
+    error = np.std(values, ddof=1) / math.sqrt(len(values)) if len(values) > 1 else math.nan
+    return Figure(float(np.mean(values)), float(error))
+
+
+def scale(figure: Figure, multiple: Callable[[float], float]) -> Figure:
+    return Figure(multiple(figure.mean), multiple(figure.error))
+
+
+def summarise_policy(rows: Sequence[PolicyRow]) -> PolicySummary:
+    """One policy's rows."""
+    return PolicySummary(
+        policy=rows[0].policy,
+        title=rows[0].title,
+        cells=sum(row.floor is not None for row in rows),
+        whole=measure_multiples([(row.multiple, row.cell.name) for row in rows]),
+        tail=measure_multiples([(row.tail_multiple, row.cell.name) for row in rows]),
+        worst_violations=max(row.violations.mean for row in rows),
+        worst_reconfigurations=max(row.reconfigurations.mean for row in rows),
+        microseconds=float(np.mean([row.microseconds.mean for row in rows])),
+        as_published=sum(row.as_published for row in rows),
+    )
+
+
+def measure_multiples(multiples: Sequence[tuple[Figure | None, str]]) -> FloorMultiples | None:
+    """Geometric mean and worst, of what is known."""
+    known = [(figure.mean, where) for figure, where in multiples if figure is not None]
+    if not known:
+        return None
+    worst, where = max(known)
+    return FloorMultiples(math.exp(math.fsum(math.log(value) for value, _ in known) / len(known)), worst, where)
+
+
+HALF_DIGIT = 0.00005  # published costs are rounded to four decimals
+
+
 def run_benchmark(
     plan: BenchmarkPlan, on_share: OnShare, folder: Path | None = None, solve: Solve = compute_floor
 ) -> BenchmarkResult:
@@ -40,7 +189,7 @@ def run_benchmark(
     missing = sorted((name for name in asked if name not in answers), key=lambda name: -estimate_job(asked[name]))
     jobs: list[FloorQuery | ReplayJob] = [asked[name] for name in missing]
     jobs += [
-        make_job(cell.world, policy, plan, seed)
+        make_replay_job(cell.world, policy, plan, seed)
         for cell in plan.cells
         for seed in plan.seeds
         for policy in plan.policies
@@ -67,7 +216,7 @@ def make_query(world: ShiftedWorld) -> FloorQuery | None:
     return FloorQuery(task, rates, lone_task(world.shift.setting), world.shift.at, world.tail)
 
 
-def make_job(world: ShiftedWorld, policy: str, plan: BenchmarkPlan, seed: int) -> ReplayJob:
+def make_replay_job(world: ShiftedWorld, policy: str, plan: BenchmarkPlan, seed: int) -> ReplayJob:
     """The replay of a world under this policy."""
     setting = replace(world.setting, policy=policy, options=plan.policies[policy])
     return ReplayJob(setting, seed, shift=world.shift, tail=world.tail)

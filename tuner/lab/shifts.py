@@ -16,8 +16,7 @@ from scaler.model.errors import BadInput
 from scaler.model.kernel import lay_out
 from scaler.model.task import Moments
 from sim.infrastructure import Infrastructure
-from sim.setting import Setting, tasks
-from sim.shift import Shift
+from sim.setting import Setting, Shift, tasks
 
 SETTLING = 2_000  # slots after the change at which the last part begins
 DEARER, GONE = 100.0, 1000.0  # times the price

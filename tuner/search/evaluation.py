@@ -21,9 +21,8 @@ from scaler.model.errors import BadInput
 from scaler.model.kernel import Floats
 from scaler.model.policy import Kernel
 from scaler.policies import find_policy
-from sim.run import Run
 from sim.setting import Setting
-from sim.simulate import simulate
+from sim.simulate import Run, simulate
 from sim.trace import window
 from tuner.scenario.layout import QoS
 from tuner.search.space.evaluated import EvaluationOutcome

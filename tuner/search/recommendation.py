@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from scipy.special import stdtr
 
-from sim.run import Run
 from sim.setting import Setting
+from sim.simulate import Run
 from tuner.scenario.layout import QoS
 from tuner.search.evaluation import EvaluationSpec, apply_parameters, average, replay_seeds
 from tuner.search.space.evaluated import EvaluationOutcome, measure_slack

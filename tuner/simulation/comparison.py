@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from scaler.model.kernel import Floats
-from sim.floors.clairvoyant import Bound
-from sim.run import MEASURES, Run
+from sim.floor import Bound
 from sim.setting import Setting
+from sim.simulate import MEASURES, Run
 from tuner.scenario.scenario import Scenario
 from tuner.simulation.floor_cache import FloorQuery, load_or_compute, lone_task
 

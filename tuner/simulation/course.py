@@ -5,17 +5,73 @@ Notation: T slots, C columns, D periods, N node types.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scaler.model.kernel import Floats
+from scaler.model.kernel import Floats, Integers
 from sim.application import paths
-from sim.run import Run, Timeline
 from sim.setting import Setting, gains, tasks
-from tuner.simulation.columns import Columns, centres, cut, gather, means, settle
+from sim.simulate import Run, Timeline
+
+FEWEST_PER_CYCLE = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """What the finite values of each column come to; NaN where it holds none."""
+
+    low: Floats  # [C]
+    mean: Floats  # [C]
+    high: Floats  # [C]
+    infinite: Integers  # [C] values that are not finite, counted
+
+
+def choose_column_count(slots: int, columns: int, cycle: int) -> int:
+    """At most so many columns, such that a cycle of so many slots fills several, or a column holds whole cycles.
+
+    Between the two, means would swing with where in the cycle a column begins, and show a pattern that is not there.
+    """
+    each = slots / columns
+    if each * FEWEST_PER_CYCLE <= cycle:
+        return columns
+    return math.ceil(slots / (math.ceil(each / cycle) * cycle))
+
+
+def column_starts(slots: int, columns: int) -> Integers:
+    """The first slot of each column; never more columns than slots."""
+    wide = min(slots, columns)
+    return np.arange(wide, dtype=np.int64) * slots // wide
+
+
+def column_centres(slots: int, starts: Integers) -> Floats:
+    """The middle from each start to the next, as a share of the width."""
+    return (starts + np.append(starts[1:], slots)) / (2.0 * slots)
+
+
+def reduce_columns(values: Floats, columns: int) -> Columns:
+    """Reduce values [T] to columns."""
+    starts = column_starts(len(values), columns)
+    finite = np.isfinite(values)
+    counts = np.add.reduceat(finite, starts, dtype=np.int64)
+    sums = np.add.reduceat(np.where(finite, values, 0.0), starts)
+    low = np.minimum.reduceat(np.where(finite, values, np.inf), starts)
+    high = np.maximum.reduceat(np.where(finite, values, -np.inf), starts)
+    there = counts > 0
+    mean = np.divide(sums, counts, out=np.full(len(starts), np.nan), where=there)
+    sizes = np.diff(np.append(starts, len(values)))
+    return Columns(np.where(there, low, np.nan), mean, np.where(there, high, np.nan), sizes - counts)
+
+
+def column_means(values: Floats | Integers, starts: Integers) -> Floats:
+    """Mean of values [T] or [T, N] from each start to the next."""
+    sizes = np.diff(np.append(starts, len(values)))
+    sums = np.add.reduceat(values, starts, axis=0, dtype=np.float64)
+    return sums / (sizes if values.ndim == 1 else sizes[:, None])
+
 
 PERIODS = {"day": 86_400.0, "hour": 3_600.0}
 FEWEST_PERIODS = 4
@@ -53,25 +109,25 @@ class SlotCosts(NamedTuple):
     cost: Floats  # [T]
 
 
-def follow(setting: Setting, run: Run, columns: int) -> ReplayCourse:
+def make_course(setting: Setting, run: Run, columns: int) -> ReplayCourse:
     """The course of a recorded run."""
     line = run.timeline
     assert line is not None, "only a recorded run has a course"
     n = len(line.rates)
     slots = replay_costs(setting, line)
-    columns = settle(n, columns, max(1, round(PERIODS["day"] / setting.trace.step_s)))
-    starts = cut(n, columns)
+    columns = choose_column_count(n, columns, max(1, round(PERIODS["day"] / setting.trace.step_s)))
+    starts = column_starts(n, columns)
     period, long = choose_period(n, setting.trace.step_s)
     periods = np.arange(0, n, long, dtype=np.int64)
     return ReplayCourse(
-        at=centres(n, starts),
-        cost=means(slots.cost, periods),
+        at=column_centres(n, starts),
+        cost=column_means(slots.cost, periods),
         cost_at=np.append(periods, n) / n,
         period=period,
-        running_cost=means(np.cumsum(slots.cost) / np.arange(1, n + 1), starts),
-        response=gather(slots.response, columns),
-        arrivals=gather(line.rates, columns),
-        operators=tuple(follow_operator(setting, line, i, columns) for i in range(len(line.actions))),
+        running_cost=column_means(np.cumsum(slots.cost) / np.arange(1, n + 1), starts),
+        response=reduce_columns(slots.response, columns),
+        arrivals=reduce_columns(line.rates, columns),
+        operators=tuple(make_operator_course(setting, line, i, columns) for i in range(len(line.actions))),
     )
 
 
@@ -96,11 +152,11 @@ def replay_costs(setting: Setting, line: Timeline) -> SlotCosts:
     return SlotCosts(response, cost)
 
 
-def follow_operator(setting: Setting, line: Timeline, i: int, columns: int) -> OperatorCourse:
+def make_operator_course(setting: Setting, line: Timeline, i: int, columns: int) -> OperatorCourse:
     return OperatorCourse(
         name=setting.application.operators[i].name,
         bound=tasks(setting)[i].bound,
-        response=gather(line.responses[i], columns),
-        replicas=means(line.replicas(i), cut(len(line.rates), columns)),
-        arrivals=gather(line.rates * gains(setting.application)[i], columns),
+        response=reduce_columns(line.responses[i], columns),
+        replicas=column_means(line.replicas(i), column_starts(len(line.rates), columns)),
+        arrivals=reduce_columns(line.rates * gains(setting.application)[i], columns),
     )

@@ -21,13 +21,12 @@ from scaler.model.errors import BadInput
 from scaler.model.files import write_whole
 from scaler.model.kernel import Floats
 from scaler.model.task import Task
-from sim.cache_folder import find_cache
-from sim.floors import clairvoyant, shifted
-from sim.floors.clairvoyant import Bound, floor
-from sim.floors.shifted import Stretch, floors
+from sim import floor
+from sim.compiler import find_cache
+from sim.floor import Bound, Stretch, clairvoyant_floor, shifted_floors
 from sim.setting import Setting, tasks
 
-COMPUTED_BY = (clairvoyant, shifted, task, queueing, nodes)
+COMPUTED_BY = (floor, task, queueing, nodes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,11 +65,11 @@ def compute_floor(question: FloorQuery) -> Floor:
     rates = question.rates[:]
     rates.flags.writeable = False
     if question.tail is None:
-        found = floor(question.task, rates)
+        found = clairvoyant_floor(question.task, rates)
         return Floor(enclose(found.lower, found.exact))
     at = question.at if question.at is not None else question.tail
     changed = question.changed or question.task
-    whole, _, tail = floors(
+    whole, _, tail = shifted_floors(
         [
             Stretch(question.task, rates[:at]),
             Stretch(changed, rates[at : question.tail]),

@@ -22,10 +22,10 @@ def count_cores() -> int:
 def enter_worker() -> None:
     """Leave Ctrl-C to the parent, which ends its workers, and end with it even where it is killed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=outlive_nobody, daemon=True).start()
+    threading.Thread(target=end_with_parent, daemon=True).start()
 
 
-def outlive_nobody() -> None:
+def end_with_parent() -> None:
     """Wait for the parent's end, then end at once."""
     parent = multiprocessing.parent_process()
     if parent is not None:

@@ -14,14 +14,12 @@ from scaler.policies import find_policy
 from sim.compiler import is_compiling
 from sim.graphs import single
 from sim.infrastructure import find_infrastructure
-from sim.run import Run
-from sim.setting import Setting
-from sim.shift import Shift
-from sim.simulate import simulate
+from sim.setting import Setting, Shift
+from sim.simulate import Run, simulate
 from sim.trace import Trace
 from tuner.scenario.policy_check import make_toy
 from tuner.scenario.scenario import Scenario
-from tuner.simulation.course import ReplayCourse, follow, replay_costs
+from tuner.simulation.course import ReplayCourse, make_course, replay_costs
 from tuner.simulation.parallel import run_all
 
 PATIENCE_S = 2.0  # starting workers takes about a second
@@ -82,7 +80,7 @@ def replay(job: ReplayJob, on_share: OnShare | None = None) -> Replay:
     run = simulate(setting, job.seed, record=record, progress=progress, shifts=shifts)
     if run.timeline is None:
         return Replay(run)
-    course = follow(setting, run, job.columns) if job.columns > 0 else None
+    course = make_course(setting, run, job.columns) if job.columns > 0 else None
     if job.tail is None:
         return Replay(replace(run, timeline=None), course)
     late = setting if job.shift is None else job.shift.setting

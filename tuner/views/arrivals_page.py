@@ -8,7 +8,7 @@ import numpy as np
 
 from scaler.model.units import format_count, format_moment, format_number, format_share
 from tuner.pipeline.arrival_trace import Arrivals, find_gaps
-from tuner.simulation.columns import centres, cut, gather
+from tuner.simulation.course import column_centres, column_starts, reduce_columns
 from tuner.views.chart import Axis, Chart, Series
 from tuner.views.course_charts import MAX_COLUMNS, Frame
 from tuner.views.html_document import Column, write_columns, write_document
@@ -38,7 +38,7 @@ def write_summary(arrivals: Arrivals) -> str:
 
 def chart_arrivals(arrivals: Arrivals) -> Chart:
     """The rate column by column; windows without a rate are marked along the upper edge."""
-    columns, slots = gather(arrivals.rates, MAX_COLUMNS), arrivals.rates.size
+    columns, slots = reduce_columns(arrivals.rates, MAX_COLUMNS), arrivals.rates.size
     series = [
         Series("least to greatest", columns.high, "c0", "band", columns.low),
         Series("mean", columns.mean, "c0"),
@@ -47,7 +47,8 @@ def chart_arrivals(arrivals: Arrivals) -> Chart:
         gaps = np.where(columns.infinite > 0, columns.infinite.astype(float), np.nan)
         series.append(Series("windows without a rate", gaps, "alarm", "strip"))
     frame = Frame(arrivals.start, slots * arrivals.step_s, ())
-    return frame.chart("Arrivals over time", centres(slots, cut(slots, MAX_COLUMNS)), Axis("tuples per second"), series)
+    at = column_centres(slots, column_starts(slots, MAX_COLUMNS))
+    return frame.chart("Arrivals over time", at, Axis("tuples per second"), series)
 
 
 def write_gaps(arrivals: Arrivals) -> str:

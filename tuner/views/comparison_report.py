@@ -17,8 +17,8 @@ from scaler.model.units import (
     format_percentage,
     format_rate,
 )
-from sim.floors.clairvoyant import Bound
-from sim.run import MEASURES, Run
+from sim.floor import Bound
+from sim.simulate import MEASURES, Run
 from sim.trace import EPOCH
 from tuner.scenario.scenario import Scenario
 from tuner.scenario.toml_table import format_document
@@ -84,7 +84,7 @@ def explain_errors(comparison: PolicyComparison) -> str:
     """What the figure after the ± is."""
     seeds = comparison.scenario.seeds
     if len(seeds) == 1:
-        return f"± is one standard error, from the means of blocks of slots; seed {seeds[0]}."
+        return f"± is one standard error, from the column_means of blocks of slots; seed {seeds[0]}."
     return f"Means over {len(seeds)} seeds; ± is one standard error over them (0: nothing is left to chance)."
 
 

@@ -10,8 +10,7 @@ import numpy as np
 
 from scaler.model.kernel import Floats
 from scaler.model.units import format_duration
-from tuner.simulation.columns import Columns
-from tuner.simulation.course import OperatorCourse, ReplayCourse
+from tuner.simulation.course import Columns, OperatorCourse, ReplayCourse
 from tuner.views.chart import COLOURS, MIDDLE, TALL, Axis, Chart, Series, is_far_apart, level
 
 MAX_COLUMNS, MIN_COLUMNS = 720, 100

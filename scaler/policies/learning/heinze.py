@@ -22,9 +22,8 @@ import numpy as np
 from scaler.model.jit import jit
 from scaler.model.kernel import Floats, Integers, KernelView, Problem
 from scaler.model.task import Task
-from scaler.policies.learning.greedy import ALPHA_DECAY, ALPHA_EVERY, ALPHA_LEAST
-from scaler.policies.node_choice import by_node
-from scaler.policies.option import read_number
+from scaler.policies.homogeneous import by_node, read_number
+from scaler.policies.learning.q_values import ALPHA_DECAY, ALPHA_EVERY, ALPHA_LEAST
 
 TARGET = 0.7
 STEPS = 20  # per unit of utilisation

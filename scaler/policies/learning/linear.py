@@ -25,7 +25,7 @@ from scaler.model.jit import jit
 from scaler.model.kernel import Floats, Integers, KernelView, Problem, allowed, count_after
 from scaler.model.policy import Kernel
 from scaler.model.task import Task
-from scaler.policies.learning.greedy import cool_down, exploration, explores, first_rates, slot_cost
+from scaler.policies.learning.q_values import cool_down, exploration, explores, first_rates, slot_cost
 
 LEVELS_PER_TILE = 2
 SLOPE = 2

@@ -23,7 +23,8 @@ from scaler.model.jit import jit
 from scaler.model.kernel import Floats, Integers, KernelView, Problem
 from scaler.model.policy import Kernel
 from scaler.model.task import Task
-from scaler.policies.learning.mdp import (
+from scaler.policies.homogeneous import read_count
+from scaler.policies.learning.value_iteration import (
     Space,
     find_row,
     plan_for,
@@ -32,7 +33,6 @@ from scaler.policies.learning.mdp import (
     transition_counts,
     violation_costs,
 )
-from scaler.policies.option import read_count
 
 EAGER_SLOTS = 100_000
 LATER_EVERY = 100

@@ -33,9 +33,17 @@ from scaler.model.kernel import (
 )
 from scaler.model.policy import Kernel
 from scaler.model.task import Task
-from scaler.policies.learning.greedy import cool_down, first_rates
-from scaler.policies.learning.mdp import first_bad_level, plan_for
-from scaler.policies.learning.value_table import Table, claim, make_table, read, reserve, table_bytes
+from scaler.policies.learning.q_values import (
+    Table,
+    claim,
+    cool_down,
+    first_rates,
+    make_table,
+    read,
+    reserve,
+    table_bytes,
+)
+from scaler.policies.learning.value_iteration import first_bad_level, plan_for
 
 
 class State(NamedTuple):

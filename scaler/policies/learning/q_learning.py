@@ -11,8 +11,19 @@ from scaler.model.jit import jit
 from scaler.model.kernel import Floats, Integers, KernelView, Problem, allowed
 from scaler.model.policy import Kernel
 from scaler.model.task import Task
-from scaler.policies.learning.greedy import cool_down, exploration, explores, first_rates, slot_cost
-from scaler.policies.learning.value_table import Table, claim, find, make_table, reserve, table_bytes
+from scaler.policies.learning.q_values import (
+    Table,
+    claim,
+    cool_down,
+    exploration,
+    explores,
+    find,
+    first_rates,
+    make_table,
+    reserve,
+    slot_cost,
+    table_bytes,
+)
 
 
 class State(NamedTuple):

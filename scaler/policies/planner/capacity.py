@@ -8,7 +8,9 @@ Notation: h service time of a type; scv squared coefficient of variation of serv
 
 from __future__ import annotations
 
+import copy
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -18,10 +20,10 @@ from scaler.model.kernel import Floats, Integers, KernelView, Problem
 from scaler.model.queueing import mg1_rate_within
 from scaler.model.task import Task
 
-GAIN = 0.05  # weight of a new sight once there are many
-SHIFT, SHIFT_GAIN = 0.1, 0.3  # a sight this far off is followed this fast: the service may have changed
-DOUBT = 0.8  # of its expected capacity, relied on for a type that was never observed
-HOPE = 1.15  # of its expected capacity, assumed when a type that was never observed is tried
+SERVICE_GAIN = 0.05  # weight of a new sight once there are many
+SHIFT_TOLERANCE, SHIFT_GAIN = 0.1, 0.3  # a sight this far off is followed this fast: the service may have changed
+UNSEEN_TYPE_TRUST = 0.8  # of its expected capacity, relied on for a type that was never observed
+UNSEEN_TYPE_OPTIMISM = 1.15  # of its expected capacity, assumed when a type that was never observed is tried
 
 
 class Capacity(NamedTuple):
@@ -41,18 +43,18 @@ def expect_capacity(p: Problem, model: Task) -> Capacity:
         each=np.zeros(len(model.types)),
     )
     for i in range(len(model.types)):
-        refresh(p, capacity, i)
+        refresh_capacity(p, capacity, i)
     return capacity
 
 
 @jit
-def refresh(p: Problem, c: Capacity, i: int) -> None:
+def refresh_capacity(p: Problem, c: Capacity, i: int) -> None:
     h = c.service[i]
     c.each[i] = mg1_rate_within(p.bound, h, c.scv[0] * h * h, 1.0)
 
 
 @jit
-def witness(p: Problem, c: Capacity, seen: KernelView) -> int:
+def observe_capacity(p: Problem, c: Capacity, seen: KernelView) -> int:
     """Learn from one slot; the type whose service time was seen for the first time, else -1."""
     if not (seen.rate > 0.0 and 0.0 < seen.utilisation < math.inf and seen.count > 0) or seen.utilisation == 1.0:
         return -1  # at exactly 1 a server is merely never idle, say in catching up
@@ -60,8 +62,8 @@ def witness(p: Problem, c: Capacity, seen: KernelView) -> int:
     share = seen.rate / seen.count
     h = seen.utilisation / share
     c.sights[i] += 1
-    usual = abs(h - c.service[i]) <= SHIFT * c.service[i]
-    weight = max(1.0 / c.sights[i], GAIN if usual else SHIFT_GAIN)
+    usual = abs(h - c.service[i]) <= SHIFT_TOLERANCE * c.service[i]
+    weight = max(1.0 / c.sights[i], SERVICE_GAIN if usual else SHIFT_GAIN)
     if seen.utilisation > 1.0 and h > c.service[i]:
         weight = 1.0  # what is there does not keep up, whatever the model says
     c.service[i] += weight * (h - c.service[i])
@@ -70,21 +72,35 @@ def witness(p: Problem, c: Capacity, seen: KernelView) -> int:
         wait = max(0.0, seen.response - h)
         scv = 2.0 * (1.0 - seen.utilisation) * wait / (share * h * h) - 1.0
         c.sights[last] += 1
-        c.scv[0] += max(1.0 / c.sights[last], GAIN) * (min(max(scv, 0.0), 100.0) - c.scv[0])
+        c.scv[0] += max(1.0 / c.sights[last], SERVICE_GAIN) * (min(max(scv, 0.0), 100.0) - c.scv[0])
         for j in range(last):
-            refresh(p, c, j)
+            refresh_capacity(p, c, j)
     else:
-        refresh(p, c, i)
+        refresh_capacity(p, c, i)
     return i if c.sights[i] == 1 else -1
 
 
 @jit
-def hoped(c: Capacity, i: int) -> float:
+def optimistic_capacity(c: Capacity, i: int) -> float:
     """What a replica of this type may be good for."""
-    return c.each[i] if c.sights[i] > 0 else HOPE * c.each[i]
+    return c.each[i] if c.sights[i] > 0 else UNSEEN_TYPE_OPTIMISM * c.each[i]
 
 
 @jit
-def trusted(c: Capacity, i: int) -> float:
+def cautious_capacity(c: Capacity, i: int) -> float:
     """What a replica of this type can be relied on for."""
-    return c.each[i] if c.sights[i] > 0 else DOUBT * c.each[i]
+    return c.each[i] if c.sights[i] > 0 else UNSEEN_TYPE_TRUST * c.each[i]
+
+
+def inherit_capacity(p: Problem, own: Capacity, before: Capacity, places: Sequence[int]) -> Capacity:
+    """Service times as they were seen; those of types that were never seen stay as the task's model has them."""
+    capacity = copy.deepcopy(own)
+    if before.sights[-1] > 0:
+        capacity.scv[0] = before.scv[0]
+        capacity.sights[-1] = before.sights[-1]
+    for i, place in enumerate(places):
+        if place >= 0 and before.sights[place] > 0:
+            capacity.service[i] = before.service[place]
+            capacity.sights[i] = before.sights[place]
+        refresh_capacity(p, capacity, i)
+    return capacity

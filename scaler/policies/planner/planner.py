@@ -21,20 +21,43 @@ from scaler.model.jit import jit
 from scaler.model.kernel import Floats, Integers, KernelView, Problem, lay_out
 from scaler.model.policy import Kernel, flatten
 from scaler.model.task import Task
-from scaler.policies.planner.capacity import Capacity, expect_capacity, hoped, trusted, witness
-from scaler.policies.planner.handover import find_places, inherit_capacity, inherit_workload
+from scaler.policies.planner.capacity import (
+    Capacity,
+    cautious_capacity,
+    expect_capacity,
+    inherit_capacity,
+    observe_capacity,
+    optimistic_capacity,
+)
 from scaler.policies.planner.replica_worth import Worth, appraise, appraise_ages, keep_account, make_worth, worth_now
-from scaler.policies.planner.workload import SMOOTHED, V, Workload, advance, begin, make_workload, observe
+from scaler.policies.planner.workload import (
+    SMOOTHED,
+    V,
+    Workload,
+    advance,
+    begin,
+    inherit_workload,
+    make_workload,
+    observe,
+)
 
-SWEEPS = 2  # sweeps in a slot that plans, each of one threshold in one view
-LOOK = 24  # of these passed over, at most, to find one that the load comes near
-UNHURRIED, SELDOM = 4096, 6  # after each so many slots, planning skips one slot more, up to so many
-HORIZON = 50_000.0  # slots over which what was paid fades; early on, as long as there were slots
-EARLY = 300.0
-PATIENCE = 2.0  # times the price of moving by which another type must have been cheaper
-GRUDGE = 10.0  # times that price by which another can be behind at most: what is long past must not bar the way back
+
+def find_places(task: Task, earlier: Task) -> list[int]:
+    """Of each node type of the task in the earlier one; -1 where it is new."""
+    names = [node.name for node in earlier.types]
+    return [names.index(node.name) if node.name in names else -1 for node in task.types]
+
+
+SWEEPS_PER_SLOT = 2  # sweeps in a slot that plans, each of one threshold in one view
+MAX_SKIPPED_SITUATIONS = 24  # of these passed over, at most, to find one that the load comes near
+SLOTS_PER_PLANNING_STEP = 4096  # after each so many slots, planning skips one slot more
+MAX_PLANNING_PERIOD = 6  # slots from one piece of planning to the next
+ACCOUNT_HORIZON = 50_000.0  # slots over which what was paid fades; early on, as long as there were slots
+INITIAL_HORIZON = 300.0
+MIGRATION_GAIN_FACTOR = 2.0  # times the price of moving by which another type must have been cheaper
+MAX_LAG_FACTOR = 10.0  # times that price by which another type is behind at most, lest the past bar the way back
 PEAK_DECAY = 0.995
-MARGIN = 1.1  # over the recent peak, before the last of the old type may go
+MIGRATION_MARGIN = 1.1  # over the recent peak, before the last of the old type may go
 
 
 class State(NamedTuple):
@@ -76,7 +99,7 @@ def worth_of_replica(p: Problem, s: State, i: int, number: int) -> float:
 
 
 @jit
-def wish(p: Problem, s: State, i: int, count: int) -> int:
+def choose_step(p: Problem, s: State, i: int, count: int) -> int:
     """Replicas more (+1) or less (-1) that this many of type i call for."""
     if count < p.k_max and worth_of_replica(p, s, i, count + 1) > p.w_rcf:
         return 1
@@ -92,7 +115,7 @@ def decide(p: Problem, s: State, k: Integers, seen: KernelView) -> int:
         return 0
     if k[kind] != seen.count:
         return migrate(p, s, k, seen)
-    step = wish(p, s, kind, seen.count)
+    step = choose_step(p, s, kind, seen.count)
     if step == 0:
         return 0
     return 1 + kind + (k.shape[0] if step > 0 else 0)
@@ -111,7 +134,10 @@ def migrate(p: Problem, s: State, k: Integers, seen: KernelView) -> int:
             leaving = i
         if slowest == types and k[i] > (1 if i == leaving else 0):
             slowest = r
-    enough = slowest < types and (seen.count - 1) * trusted(s.capacity, int(p.order[slowest])) >= MARGIN * s.peak[0]
+    enough = (
+        slowest < types
+        and (seen.count - 1) * cautious_capacity(s.capacity, int(p.order[slowest])) >= MIGRATION_MARGIN * s.peak[0]
+    )
     ready = k[kind] >= s.shadow[kind] and s.capacity.sights[kind] > 0
     if seen.count > 1 and (enough or ready or seen.count >= p.k_max):
         return 1 + leaving
@@ -139,19 +165,19 @@ def learn(p: Problem, s: State, k: Integers, before: KernelView, action: int, se
     w = s.workload
     if s.clock[0] == 0:
         begin(w, before.rate)
-        witness(p, s.capacity, before)
-    first = witness(p, s.capacity, seen)
+        observe_capacity(p, s.capacity, before)
+    first = observe_capacity(p, s.capacity, seen)
     advance(w, seen.rate)
     s.peak[0] = max(seen.rate, PEAK_DECAY * s.peak[0])
-    memory = 1.0 - 1.0 / min(HORIZON, EARLY + s.clock[0])
+    memory = 1.0 - 1.0 / min(ACCOUNT_HORIZON, INITIAL_HORIZON + s.clock[0])
     for i in range(k.shape[0]):
         for j in range(p.k_max - 1):
             b = i * steps(p) + j
-            threshold = (j + 1) * hoped(s.capacity, i)
+            threshold = (j + 1) * optimistic_capacity(s.capacity, i)
             observe(w, b, threshold, seen.rate)
             keep_account(p, s.worth, w, b, p.price[i], seen.rate > threshold, memory)
     for i in range(k.shape[0]):
-        follow(p, s, i, seen.rate, memory)
+        follow_shadow(p, s, i, seen.rate, memory)
     if first >= 0:
         reconsider(s, k, seen, first)
     choose_type(p, s)
@@ -160,13 +186,13 @@ def learn(p: Problem, s: State, k: Integers, before: KernelView, action: int, se
 
 
 @jit
-def follow(p: Problem, s: State, i: int, rate: float, memory: float) -> None:
+def follow_shadow(p: Problem, s: State, i: int, rate: float, memory: float) -> None:
     """One slot of a type's shadow: pay for it, then change as the rules say."""
     count = s.shadow[i]
     cost = p.w_res * p.price[i] * count
-    if rate > count * hoped(s.capacity, i):
+    if rate > count * optimistic_capacity(s.capacity, i):
         cost += p.w_perf
-    step = wish(p, s, i, count)
+    step = choose_step(p, s, i, count)
     if step != 0:
         cost += p.w_rcf
     s.shadow[i] = count + step
@@ -193,8 +219,8 @@ def choose_type(p: Problem, s: State) -> None:
     most = 0.0
     for i in range(s.paid.shape[0]):
         moving = p.w_rcf * (s.shadow[i] + s.shadow[kind])
-        s.paid[i] = min(s.paid[i], s.paid[kind] + GRUDGE * moving)
-        gain = s.paid[kind] - s.paid[i] - PATIENCE * moving
+        s.paid[i] = min(s.paid[i], s.paid[kind] + MAX_LAG_FACTOR * moving)
+        gain = s.paid[kind] - s.paid[i] - MIGRATION_GAIN_FACTOR * moving
         if gain > most:
             most = gain
             best = i
@@ -206,12 +232,12 @@ def choose_type(p: Problem, s: State) -> None:
 @jit
 def plan(p: Problem, s: State) -> None:
     """A bounded piece of planning: every other sweep for the type in use, where the load comes near."""
-    if s.clock[0] % min(1 + s.clock[0] // UNHURRIED, SELDOM) != 0:
+    if s.clock[0] % min(1 + s.clock[0] // SLOTS_PER_PLANNING_STEP, MAX_PLANNING_PERIOD) != 0:
         return
     far = s.workload.hazard.shape[0] - s.workload.height_edges.shape[0] - 1  # the oldest age, the least height
-    for n in range(SWEEPS):
+    for n in range(SWEEPS_PER_SLOT):
         at = -1
-        for _ in range(LOOK):
+        for _ in range(MAX_SKIPPED_SITUATIONS):
             if at < 0:
                 if n % 2 == 0:
                     at = s.clock[1]
@@ -238,7 +264,7 @@ def inherit(task: Task, state: State, earlier: Task, before: State) -> State:
     p = lay_out(task)
     capacity = inherit_capacity(p, state.capacity, before.capacity, places)
     rates, rates_before = (
-        np.array([(j + 1) * hoped(c, i) for i in range(len(t.types)) for j in range(max(1, t.k_max - 1))])
+        np.array([(j + 1) * optimistic_capacity(c, i) for i in range(len(t.types)) for j in range(max(1, t.k_max - 1))])
         for t, c in ((task, capacity), (earlier, before.capacity))
     )
     kinds = [places.index(kind) if kind in places else 0 for kind in before.kind.tolist()]

@@ -26,10 +26,10 @@ from scaler.policies.planner.workload import V, Workload
 
 BY_AGE = V  # the model after those by age and height
 MODELS = V + 2
-HANDICAP = 1.0  # in slot costs: what those that learn must first make good
-PRIOR = 10.0  # visits at one threshold that what all thresholds show stands for
-POOL_PRIOR = 2.0  # visits, and at least one pass, that Laplace's rule stands for among all thresholds
-AGE_PRIOR = 1.0  # passes through an age class, likewise
+LEARNING_HANDICAP = 1.0  # in slot costs: what those that learn must first make good
+PRIOR_VISITS = 10.0  # visits at one threshold that what all thresholds show stands for
+POOL_PRIOR_VISITS = 2.0  # visits, and at least one pass, that Laplace's rule stands for among all thresholds
+AGE_PRIOR_PASSES = 1.0  # passes through an age class, likewise
 
 
 class Worth(NamedTuple):
@@ -46,7 +46,7 @@ def make_worth(w: Workload) -> Worth:
         by_situation=np.zeros(w.visits.shape),
         by_age=np.zeros((thresholds, len(w.age_edges))),
         held=np.zeros((thresholds, MODELS), np.int64),
-        spent=np.tile([HANDICAP] * (MODELS - 1) + [0.0], (thresholds, 1)),
+        spent=np.tile([LEARNING_HANDICAP] * (MODELS - 1) + [0.0], (thresholds, 1)),
     )
 
 
@@ -101,8 +101,8 @@ def appraise(p: Problem, v: Worth, w: Workload, view: int, b: int, price: float)
     for y in range(ages - 1, -1, -1):
         for x in range(heights):
             f = y * heights + x
-            pool_prior = max(POOL_PRIOR, float(w.width[y]))
-            scale = PRIOR / (w.pool_visits[view, f] + pool_prior)
+            pool_prior = max(POOL_PRIOR_VISITS, float(w.width[y]))
+            scale = PRIOR_VISITS / (w.pool_visits[view, f] + pool_prior)
             above = scale * pool_prior * w.hazard[f]
             loop = scale * pool_prior - above
             rest = above * clip(v.by_situation[view, b, x], p.w_rcf)
@@ -121,7 +121,7 @@ def appraise(p: Problem, v: Worth, w: Workload, view: int, b: int, price: float)
                         loop += weight
                     else:
                         rest += weight * clip(v.by_situation[view, b, base + x2], p.w_rcf)
-            total = w.visits[view, b, f] + PRIOR
+            total = w.visits[view, b, f] + PRIOR_VISITS
             v.by_situation[view, b, f] = (p.w_perf * above - rent * total + rest) / (total - loop)
 
 
@@ -133,11 +133,11 @@ def appraise_ages(p: Problem, v: Worth, w: Workload, b: int, price: float) -> No
     for y in range(last, -1, -1):
         laplace = 1.0 - (w.age_edges[y] + 2.0) / (w.age_edges[y] + w.width[y] + 2.0)
         passes = w.age_pool[y, 0] + w.age_pool[y, 2] + 1.0
-        returned = AGE_PRIOR * (w.age_pool[y, 0] + laplace) / passes
+        returned = AGE_PRIOR_PASSES * (w.age_pool[y, 0] + laplace) / passes
         above = w.ages[b, y, 0] + returned
-        older = w.ages[b, y, 2] + AGE_PRIOR - returned
+        older = w.ages[b, y, 2] + AGE_PRIOR_PASSES - returned
         slots = w.ages[b, y, 0] + w.ages[b, y, 1] + w.ages[b, y, 2]
-        slots += AGE_PRIOR * (1.0 + w.age_pool[y, 1] + w.width[y]) / passes
+        slots += AGE_PRIOR_PASSES * (1.0 + w.age_pool[y, 1] + w.width[y]) / passes
         total = p.w_perf * above - rent * slots
         leaves = 0.0
         if y > 0:

@@ -13,6 +13,8 @@ threshold (outcome 0), or below and in the same age class (1), or below and in t
 
 from __future__ import annotations
 
+import copy
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -28,9 +30,10 @@ OUTCOMES = 3
 SMOOTHED, FORECAST = 0, 1  # the views
 V = 2
 SMOOTHING = 1.0 / 3.0
-LEVEL_GAIN, TREND_GAIN, LEAD = 0.2, 0.01, 8.0  # of the forecast, so many slots ahead
-FULL = 1 << 13  # at so many visits a situation's counts are halved: what was seen long ago fades
-POOL_FULL = 1 << 20
+LEVEL_GAIN, TREND_GAIN, FORECAST_SLOTS = 0.2, 0.01, 8.0  # of the forecast, so many slots ahead
+VISITS_TO_HALVE = 1 << 13  # at so many visits a situation's counts are halved: what was seen long ago fades
+POOL_VISITS_TO_HALVE = 1 << 20
+NEAR_RATE_FACTOR = 1.25  # between two thresholds' rates, beyond which the one says nothing of the other
 
 
 class Workload(NamedTuple):
@@ -95,7 +98,7 @@ def advance(w: Workload, rate: float) -> None:
     off = rate - w.trend[0] - w.trend[1]
     w.trend[0] += w.trend[1] + LEVEL_GAIN * off
     w.trend[1] += TREND_GAIN * off
-    w.load[FORECAST] = w.trend[0] + LEAD * w.trend[1]
+    w.load[FORECAST] = w.trend[0] + FORECAST_SLOTS * w.trend[1]
 
 
 @jit
@@ -133,9 +136,9 @@ def count(w: Workload, v: int, b: int, outcome: int, height: int) -> None:
     w.visits[v, b, came_from] += 1
     w.pool[v, came_from, to] += 1
     w.pool_visits[v, came_from] += 1
-    if w.visits[v, b, came_from] >= FULL:
+    if w.visits[v, b, came_from] >= VISITS_TO_HALVE:
         w.visits[v, b, came_from] = fade(w.counts[v, b, came_from])
-    if w.pool_visits[v, came_from] >= POOL_FULL:
+    if w.pool_visits[v, came_from] >= POOL_VISITS_TO_HALVE:
         w.pool_visits[v, came_from] = fade(w.pool[v, came_from])
 
 
@@ -147,3 +150,26 @@ def fade(row: Integers) -> int:
         row[i] = row[i] // 2
         left += row[i]
     return left
+
+
+def inherit_workload(own: Workload, before: Workload, rates: Floats, rates_before: Floats) -> Workload:
+    """Hand evidence over to a task with other thresholds, whose rates now and before are given.
+
+    What is known at a threshold is known of its rate, whatever replicas of whatever type that is the capacity of: each
+    threshold inherits from the one whose rate is nearest. What is known of all thresholds together stays as it is.
+    """
+    workload = copy.deepcopy(own)
+    for name in ("load", "trend", "age_pool", "pool", "pool_visits"):
+        getattr(workload, name)[...] = getattr(before, name)
+    with np.errstate(divide="ignore"):  # a type that cannot meet the bound has no rate
+        heights, heights_before = np.log(rates), np.log(rates_before)
+    for b in np.flatnonzero(np.isfinite(heights)).tolist():
+        distance = np.abs(heights_before - heights[b])
+        nearest = int(np.argmin(distance))
+        if distance[nearest] > math.log(NEAR_RATE_FACTOR):
+            continue
+        for name in ("age", "age_class", "ages"):
+            getattr(workload, name)[b] = getattr(before, name)[nearest]
+        for name in ("situation", "counts", "visits"):
+            getattr(workload, name)[:, b] = getattr(before, name)[:, nearest]
+    return workload

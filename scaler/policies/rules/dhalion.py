@@ -24,11 +24,8 @@ import numpy as np
 from scaler.model.jit import jit
 from scaler.model.kernel import Floats, Integers, KernelView, Problem
 from scaler.model.task import Task
-from scaler.policies.node_choice import by_node
-from scaler.policies.option import read_count, read_number
-from scaler.policies.rules.parallelism import head_for, whole
-from scaler.policies.rules.true_rate import is_saturated
-from scaler.policies.rules.window import RateWindow, clear, is_full, make_window, mean, push
+from scaler.policies.homogeneous import by_node, head_for, read_count, read_number, whole
+from scaler.policies.rules.true_rate import RateWindow, clear, is_full, is_saturated, make_window, mean, push
 
 WINDOW, BLACKLIST = 5, 120  # slots
 PENDING = 0.25  # tuples waiting at a replica below which its queue counts as idle

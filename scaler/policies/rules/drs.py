@@ -20,8 +20,7 @@ from scaler.model.jit import jit
 from scaler.model.kernel import Integers, KernelView, Problem
 from scaler.model.queueing import mgk_response
 from scaler.model.task import Task
-from scaler.policies.node_choice import by_node
-from scaler.policies.rules.parallelism import head_for
+from scaler.policies.homogeneous import by_node, head_for
 from scaler.policies.rules.static import learn_nothing
 
 ARRIVAL_SCV = 1.0  # Poisson

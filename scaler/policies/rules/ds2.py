@@ -18,11 +18,19 @@ from typing import Any, NamedTuple
 from scaler.model.jit import jit
 from scaler.model.kernel import Integers, KernelView, Problem
 from scaler.model.task import Task
-from scaler.policies.node_choice import by_node
-from scaler.policies.option import read_count
-from scaler.policies.rules.parallelism import head_for, whole
-from scaler.policies.rules.true_rate import TrueRate, gauge, make_true_rate, parallelism_for
-from scaler.policies.rules.window import RateWindow, highest, is_full, make_window, mean, push
+from scaler.policies.homogeneous import by_node, head_for, read_count, whole
+from scaler.policies.rules.true_rate import (
+    RateWindow,
+    TrueRate,
+    gauge,
+    highest,
+    is_full,
+    make_true_rate,
+    make_window,
+    mean,
+    parallelism_for,
+    push,
+)
 
 WINDOW, ACTIVATION, WARM_UP = 1, 5, 1  # slots
 

@@ -29,11 +29,21 @@ from scaler.model.errors import BadInput
 from scaler.model.jit import jit
 from scaler.model.kernel import Integers, KernelView, Problem
 from scaler.model.task import Task
-from scaler.policies.node_choice import by_node
-from scaler.policies.option import read_count, read_number
-from scaler.policies.rules.parallelism import head_for, whole
-from scaler.policies.rules.true_rate import TrueRate, forget, gauge, make_true_rate, parallelism_for
-from scaler.policies.rules.window import RateWindow, clear, highest, is_full, make_window, mean, push
+from scaler.policies.homogeneous import by_node, head_for, read_count, read_number, whole
+from scaler.policies.rules.true_rate import (
+    RateWindow,
+    TrueRate,
+    clear,
+    forget,
+    gauge,
+    highest,
+    is_full,
+    make_true_rate,
+    make_window,
+    mean,
+    parallelism_for,
+    push,
+)
 
 TARGET, BOUNDARY = 0.7, 0.3
 WINDOW, STABILISATION, DELAY = 15, 5, 60  # slots

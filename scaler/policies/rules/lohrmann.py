@@ -23,9 +23,8 @@ from scaler.model.jit import jit
 from scaler.model.kernel import Floats, Integers, KernelView, Problem
 from scaler.model.queueing import gg1_response
 from scaler.model.task import Task
-from scaler.policies.node_choice import by_node
+from scaler.policies.homogeneous import by_node, head_for, whole
 from scaler.policies.rules.drs import pace
-from scaler.policies.rules.parallelism import head_for, whole
 
 ARRIVAL_SCV = 1.0  # Poisson
 BOTTLENECK = 0.99

@@ -21,9 +21,7 @@ import numpy as np
 from scaler.model.jit import jit
 from scaler.model.kernel import Floats, Integers, KernelView, Problem
 from scaler.model.task import Task
-from scaler.policies.node_choice import by_node
-from scaler.policies.option import read_number
-from scaler.policies.rules.parallelism import head_for
+from scaler.policies.homogeneous import by_node, head_for, read_number
 from scaler.policies.rules.true_rate import is_saturated
 
 SETPOINT, KP, KI, KD = 0.7, 0.25, 0.5, 0.0

@@ -20,10 +20,8 @@ from scaler.model.errors import BadInput
 from scaler.model.jit import jit
 from scaler.model.kernel import Integers, KernelView, Problem
 from scaler.model.task import Task
-from scaler.policies.node_choice import by_node
-from scaler.policies.option import read_count, read_number
-from scaler.policies.rules.parallelism import head_for
-from scaler.policies.rules.window import RateWindow, clear, is_full, make_window, mean, push
+from scaler.policies.homogeneous import by_node, head_for, read_count, read_number
+from scaler.policies.rules.true_rate import RateWindow, clear, is_full, make_window, mean, push
 
 INTERVAL, UP, DOWN = 1, 0.9, 0.3
 

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 from scaler.model.jit import jit
 from scaler.model.kernel import Integers, KernelView, Problem
 from scaler.model.task import Task
-from scaler.policies.node_choice import by_node
-from scaler.policies.option import read_number
+from scaler.policies.homogeneous import by_node, read_number
 from scaler.policies.rules.static import learn_nothing
 
 THRESHOLD = 0.75

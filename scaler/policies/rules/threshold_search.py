@@ -12,6 +12,11 @@ meet the same rates; only the thresholds and the duration of a scale-in are sear
 scale-out waits for nothing; parameters change only for a clear gain on that copy; the model is the one given,
 corrected by what is seen (planner/capacity.py); replicas are taken to be all of the type that comes and goes.
 
+The adaptive window (ADWIN, Bifet and Gavalda, SDM 2007) has the recent rates that still resemble the present: it grows
+until the mean of its newer part differs from that of its older part, which is then dropped. Deviations: cuts are
+examined SHORTEST_WINDOW slots from the end and at twice, four times ... that, every SLOTS_PER_CHECK slots;
+SLOTS_PER_SAMPLE neighbouring slots count as one independent sample; the window never gets shorter than SHORTEST_WINDOW.
+
 Notation: H the longest window; a point is (upper, slack, duration), each in units of its range, from 0 to 1.
 """
 
@@ -26,18 +31,82 @@ import numpy as np
 from scaler.model.jit import jit, uniform
 from scaler.model.kernel import Floats, Integers, KernelView, Problem, lay_out
 from scaler.model.task import Task
-from scaler.policies.node_choice import by_node
-from scaler.policies.option import read_count, read_number
-from scaler.policies.planner.capacity import Capacity, expect_capacity, witness
-from scaler.policies.rules.adaptive_window import LEAST, LENGTH, AdaptiveWindow, make_adaptive_window, past, remember
-from scaler.policies.rules.parallelism import head_for
+from scaler.policies.homogeneous import by_node, head_for, read_count, read_number
+from scaler.policies.planner.capacity import Capacity, expect_capacity, observe_capacity
 from scaler.policies.rules.threshold import SLACK, THRESHOLD
 
-LONGEST = 1440  # slots
-GAIN = 0.02  # share of the cost that a change of parameters must save
+SHORTEST_WINDOW = 240  # slots
+SLOTS_PER_CHECK = 16
+SLOTS_PER_SAMPLE = 15.0
+LOG_CONFIDENCE = math.log(2.0 / 0.002)  # at confidence .002
+
+NEXT, LENGTH, TAKEN = range(3)
+
+
+class AdaptiveWindow(NamedTuple):
+    rates: Floats  # [H] ring
+    place: Integers  # [3] where the next goes, the window's length, slots seen
+
+
+def make_adaptive_window(longest: int) -> AdaptiveWindow:
+    return AdaptiveWindow(np.zeros(longest), np.zeros(3, np.int64))
+
+
+@jit
+def remember(w: AdaptiveWindow, rate: float) -> None:
+    """Take a rate in, and drop what it no longer resembles."""
+    longest = w.rates.shape[0]
+    w.rates[w.place[NEXT]] = rate
+    w.place[NEXT] = (w.place[NEXT] + 1) % longest
+    w.place[LENGTH] = min(w.place[LENGTH] + 1, longest)
+    w.place[TAKEN] += 1
+    if w.place[TAKEN] % SLOTS_PER_CHECK == 0:
+        w.place[LENGTH] = find_cut(w)
+
+
+@jit
+def past(w: AdaptiveWindow, age: int) -> float:
+    """The rate of so many slots ago."""
+    longest = w.rates.shape[0]
+    return w.rates[(w.place[NEXT] - 1 - age + longest) % longest]
+
+
+@jit
+def find_cut(w: AdaptiveWindow) -> int:
+    """The length that the window should have: up to the newest cut at which its parts differ, else all of it."""
+    length = w.place[LENGTH]
+    total = 0.0
+    squares = 0.0
+    for age in range(length):
+        rate = past(w, age)
+        total += rate
+        squares += rate * rate
+    average = total / length
+    variance = max(0.0, squares / length - average * average)
+    newer = 0.0
+    edge = SHORTEST_WINDOW
+    for age in range(length - SHORTEST_WINDOW + 1):
+        if age == edge:
+            older = length - age
+            if abs(newer / age - (total - newer) / older) > tolerance(age, older, variance, average):
+                return age
+            edge *= 2
+        newer += past(w, age)
+    return length
+
+
+@jit
+def tolerance(newer: int, older: int, variance: float, scale: float) -> float:
+    """How far two means of so many slots may lie apart by chance: their epsilon, with the mean for the rates' range."""
+    samples = 1.0 / (SLOTS_PER_SAMPLE / newer + SLOTS_PER_SAMPLE / older)
+    return math.sqrt(2.0 * variance * LOG_CONFIDENCE / samples) + 2.0 * scale * LOG_CONFIDENCE / (3.0 * samples)
+
+
+LONGEST_WINDOW = 1440  # slots
+REQUIRED_GAIN = 0.02  # share of the cost that a change of parameters must save
 LOWEST, HIGHEST = (0.2, 0.2, 1.0), (0.98, 0.98, 61.0)
-EXPLORE = 44  # ln(1 - .99) / ln(1 - .1): with 99 % one of them is among the best tenth
-EXPLOIT = 3  # failures before the neighbourhood shrinks: ln(1 - .99) / ln(1 - .8)
+EXPLORATION_STEPS = 44  # ln(1 - .99) / ln(1 - .1): with 99 % one of them is among the best tenth
+FAILURES_TO_SHRINK = 3  # failures before the neighbourhood shrinks: ln(1 - .99) / ln(1 - .8)
 FIRST_SPAN, SHRINK, LAST_SPAN = 0.46, 0.5, 0.05  # .1 ^ (1 / 3): a tenth of the space
 
 SLOTS, QUIET, FROZEN, STEP, FAILURES = range(5)
@@ -58,7 +127,7 @@ class State(NamedTuple):
 
 
 def prepare(task: Task, model: Task, seed: int, options: Mapping[str, Any], node_type: int) -> State:
-    longest = read_count(options, "longest", LONGEST, low=LEAST)
+    longest = read_count(options, "longest", LONGEST_WINDOW, low=SHORTEST_WINDOW)
     threshold = read_number(options, "threshold", THRESHOLD, LOWEST[0], HIGHEST[0])
     return State(
         kind=node_type,
@@ -92,8 +161,8 @@ def decide(p: Problem, s: State, k: Integers, seen: KernelView) -> int:
 @jit
 def learn(p: Problem, s: State, k: Integers, before: KernelView, action: int, seen: KernelView) -> None:
     if s.clock[SLOTS] == 0:
-        witness(p, s.capacity, before)
-    witness(p, s.capacity, seen)
+        observe_capacity(p, s.capacity, before)
+    observe_capacity(p, s.capacity, seen)
     if action != 0:
         s.clock[QUIET] = 0
     s.clock[QUIET] = s.clock[QUIET] + 1 if is_quiet(s, seen) else 0
@@ -106,19 +175,19 @@ def learn(p: Problem, s: State, k: Integers, before: KernelView, action: int, se
 def search(p: Problem, s: State) -> None:
     """One step of a round: begin it, or try one point and end the round once the neighbourhood is small."""
     if s.clock[STEP] == 0:
-        if s.window.place[LENGTH] >= LEAST:
+        if s.window.place[LENGTH] >= SHORTEST_WINDOW:
             begin(p, s)
         return
-    draw(s)
+    draw_point(s)
     cost = cost_of(p, s, s.tried)
     if cost < s.round[BEST_COST]:
         s.round[BEST_COST] = cost
         for i in range(3):
             s.best[i] = s.tried[i]
         s.clock[FAILURES] = 0
-    elif s.clock[STEP] > EXPLORE:
+    elif s.clock[STEP] > EXPLORATION_STEPS:
         s.clock[FAILURES] += 1
-        if s.clock[FAILURES] == EXPLOIT:
+        if s.clock[FAILURES] == FAILURES_TO_SHRINK:
             s.round[SPAN] *= SHRINK
             s.clock[FAILURES] = 0
     s.clock[STEP] += 1
@@ -144,11 +213,11 @@ def begin(p: Problem, s: State) -> None:
 
 
 @jit
-def draw(s: State) -> None:
+def draw_point(s: State) -> None:
     """A point anywhere while exploring, then one in the neighbourhood of the best."""
     for i in range(3):
         u = uniform(s.seed, 3 * s.clock[SLOTS] + i)
-        if s.clock[STEP] > EXPLORE:
+        if s.clock[STEP] > EXPLORATION_STEPS:
             u = min(max(s.best[i] + s.round[SPAN] * (u - 0.5), 0.0), 1.0)
         s.tried[i] = u
 
@@ -157,7 +226,7 @@ def draw(s: State) -> None:
 def finish(s: State) -> None:
     """End the round; take the best over if it is clearly better."""
     s.clock[STEP] = 0
-    if s.round[BEST_COST] < (1.0 - GAIN) * s.round[CURRENT_COST]:
+    if s.round[BEST_COST] < (1.0 - REQUIRED_GAIN) * s.round[CURRENT_COST]:
         for i in range(3):
             s.current[i] = parameter(i, s.best[i])
 

@@ -14,9 +14,57 @@ import numpy as np
 
 from scaler.model.jit import jit
 from scaler.model.kernel import Floats, Integers, KernelView
-from scaler.policies.rules.window import RateWindow, clear, make_window, mean, push
 
-AT_THE_CAP = 1e-6  # rounding
+SATURATION_ROUNDING = 1e-6
+
+
+class RateWindow(NamedTuple):
+    """The last numbers of a series; allocated once, written in place."""
+
+    values: Floats  # [W]
+    place: Integers  # [2] where the next goes, how many there are
+
+
+def make_window(slots: int) -> RateWindow:
+    return RateWindow(np.zeros(slots), np.zeros(2, np.int64))
+
+
+@jit
+def push(w: RateWindow, value: float) -> None:
+    """Take a number in; the oldest goes once the window is full."""
+    size = w.values.shape[0]
+    w.values[w.place[0]] = value
+    w.place[0] = (w.place[0] + 1) % size
+    w.place[1] = min(w.place[1] + 1, size)
+
+
+@jit
+def clear(w: RateWindow) -> None:
+    w.place[0] = 0
+    w.place[1] = 0
+
+
+@jit
+def is_full(w: RateWindow) -> bool:
+    return w.place[1] == w.values.shape[0]
+
+
+@jit
+def mean(w: RateWindow) -> float:
+    """The mean of what is there, summed anew so that no rounding gathers; 0 when nothing is."""
+    total = 0.0
+    for i in range(w.place[1]):
+        total += w.values[i]
+    return total / w.place[1] if w.place[1] > 0 else 0.0
+
+
+@jit
+def highest(w: RateWindow) -> float:
+    """The largest of what is there; 0 when nothing is."""
+    most = 0.0
+    for i in range(w.place[1]):
+        most = max(most, w.values[i])
+    return most
 
 
 class TrueRate(NamedTuple):
@@ -34,7 +82,7 @@ def make_true_rate(window: int, warm_up: int) -> TrueRate:
 @jit
 def is_saturated(seen: KernelView) -> bool:
     """Whether utilisation is exactly 1. Above it says how much is missing."""
-    return abs(seen.utilisation - 1.0) < AT_THE_CAP
+    return abs(seen.utilisation - 1.0) < SATURATION_ROUNDING
 
 
 @jit
@@ -45,7 +93,7 @@ def gauge(t: TrueRate, before: KernelView, action: int, seen: KernelView) -> Non
     if t.rest[0] > 0:
         t.rest[0] -= 1
         return
-    catches_up = before.utilisation >= 1.0 - AT_THE_CAP and seen.utilisation < 1.0
+    catches_up = before.utilisation >= 1.0 - SATURATION_ROUNDING and seen.utilisation < 1.0
     if is_saturated(seen) or catches_up or seen.utilisation <= 0.0 or seen.rate <= 0.0:
         return
     push(t.share, seen.rate / seen.count)

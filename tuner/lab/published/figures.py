@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
+from math import comb
 from pathlib import Path
 
 import numpy as np
@@ -16,13 +18,73 @@ import numpy as np
 from scaler.model.nodes import NodeType
 from sim.graphs import find_application
 from sim.infrastructure import find_infrastructure
-from sim.setting import Setting
-from sim.shift import Shift
+from sim.setting import Setting, Shift
 from sim.simulate import simulate
 from sim.trace import window
-from tuner.lab.published.cells import OPTIONS, POLICY_NAMES, R_MAX, WORKLOADS, load_workload
-from tuner.lab.published.network_memory import weigh
+from tuner.lab.published.tables import OPTIONS, POLICY_NAMES, R_MAX, WORKLOADS, load_workload
 from tuner.simulation.parallel import run_all
+
+RATE_LEVELS = 30
+FLOAT_BYTES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """Bytes of every representation for one size of problem."""
+
+    n_res: int
+    k_max: int
+    deployments: int
+    q_table: int
+    pds_table: int
+    tiles: int
+    networks: dict[str, int]  # by state encoding
+
+
+def count_deployments(n_res: int, k_max: int) -> int:
+    """Ways to place 1 to k_max replicas on n_res node types."""
+    return comb(n_res + k_max, n_res) - 1
+
+
+def tile_bytes(n_res: int, k_max: int, levels: int = RATE_LEVELS) -> int:
+    """Two rectangular tilings over half the rate levels and one of stripes, for each set of node types."""
+    masks = 2**n_res - 1
+    return FLOAT_BYTES * (masks * (2 * (k_max + 1) * -(-levels // 2) + k_max + 1) + 2)
+
+
+def encoding_lengths(n_res: int, k_max: int, levels: int = RATE_LEVELS) -> dict[str, int]:
+    """Inputs of the four state encodings."""
+    one_hot = k_max * n_res + levels
+    return {
+        "minimal": n_res + 1,
+        "reduced1": one_hot,
+        "reduced2": one_hot + 2**n_res - 1,
+        "large": count_deployments(n_res, k_max) + levels,
+    }
+
+
+def network_bytes(inputs: int, outputs: int, word: int = 4) -> int:
+    """Weights and biases of three hidden layers, each three quarters of its input."""
+    widths = [inputs]
+    for _ in range(3):
+        widths.append(max(1, round(0.75 * widths[-1])))
+    widths.append(outputs)
+    return word * sum((a + 1) * b for a, b in pairwise(widths))
+
+
+def measure_representations(n_res: int, k_max: int) -> Footprint:
+    """Every representation of a problem of this size; networks as for post-decision states, with one output."""
+    states = count_deployments(n_res, k_max) * RATE_LEVELS
+    return Footprint(
+        n_res=n_res,
+        k_max=k_max,
+        deployments=count_deployments(n_res, k_max),
+        q_table=states * (2 * n_res + 1) * FLOAT_BYTES,
+        pds_table=states * FLOAT_BYTES,
+        tiles=tile_bytes(n_res, k_max),
+        networks={name: network_bytes(n, 1) for name, n in encoding_lengths(n_res, k_max).items()},
+    )
+
 
 ETAS = tuple((eta_v, eta_r) for eta_v in (0.01, 0.05, 0.10) for eta_r in (0.05, 0.10))
 LEARNERS = ("QL", "QL+PDS", "QL+PDS+", "QL+FA")
@@ -130,7 +192,7 @@ def figure_18(folder: Path, seeds: int, progress: Reporter | None) -> Study:
     rows: list[tuple[object, ...]] = []
     sizes = [(n, k) for k in (10, 20) for n in (3, 6, 10)]
     for done, (n_res, k_max) in enumerate(sizes, 1):
-        size = weigh(n_res, k_max)
+        size = measure_representations(n_res, k_max)
         setting = taxi(folder, "QL", "A", n_res)
         held = [
             simulate(replace(setting, policy=POLICY_NAMES[p], application=resize(setting, k_max))).policy_bytes
@@ -141,7 +203,7 @@ def figure_18(folder: Path, seeds: int, progress: Reporter | None) -> Study:
         rows.append((n_res, k_max, "-", size.deployments, *in_mib))
         if progress is not None:
             progress(done, len(sizes))
-    networks = tuple(f"net {name} MiB" for name in weigh(3, 10).networks)
+    networks = tuple(f"net {name} MiB" for name in measure_representations(3, 10).networks)
     columns = ("N_res", "K_max", "published", "deployments", "Q table MiB", "PDS table MiB", "tiles MiB", *networks)
     columns += ("QL held MiB", "PDS held MiB")
     return Study("fig18", "Memory of the value function by representation; held: rows really visited", columns, rows)

@@ -15,7 +15,7 @@ from scaler.model.kernel import Floats, Integers
 from scaler.model.units import format_duration, format_response, format_share
 from sim.application import Application
 from tuner.service.page.slot_series import LATELY, SlotGrid
-from tuner.simulation.columns import Columns, centres, cut, gather
+from tuner.simulation.course import Columns, column_centres, column_starts, reduce_columns
 from tuner.views.course_charts import (
     MIN_COLUMNS,
     Frame,
@@ -52,25 +52,26 @@ def chart_operator(frame: Frame, course: SlotGrid, i: int, columns: int) -> str:
 
 
 def draw_response(frame: Frame, response: Floats, bound: float, name: str, columns: int) -> str:
-    at = centres(len(response), cut(len(response), columns))
+    at = column_centres(len(response), column_starts(len(response), columns))
     return chart_response(frame, at, thin(response, columns), bound, name).render()
 
 
 def thin(values: Floats, columns: int) -> Columns:
     """Columns in which unknown values do not count as infinite."""
-    found = gather(values, columns)
-    return replace(found, infinite=np.add.reduceat(np.isinf(values), cut(len(values), columns), dtype=np.int64))
+    found = reduce_columns(values, columns)
+    starts = column_starts(len(values), columns)
+    return replace(found, infinite=np.add.reduceat(np.isinf(values), starts, dtype=np.int64))
 
 
 def draw_replicas(frame: Frame, course: SlotGrid, operator: int | None, columns: int) -> str:
     """Replicas by node type and the arrival rate, of one operator or of the whole application."""
     name = "the application" if operator is None else course.operators[operator]
     actual, wanted, rate = choose(course, operator)
-    starts = cut(len(rate), columns)
+    starts = column_starts(len(rate), columns)
     running, recommended = keep_peaks(actual, starts), keep_peaks(wanted, starts)
     if not np.isfinite(running).any():
         return ""
-    at = centres(len(rate), starts)
+    at = column_centres(len(rate), starts)
     return chart_replicas(frame, at, running, thin(rate, columns), name, recommended).render()
 
 

@@ -1,4 +1,4 @@
-"""The paper's four encodings of a state (replica counts and rate level) as network inputs.
+"""Encode states and what actions lead to as inputs of a network (the paper's four encodings).
 
 Where inputs are bits, a code holds the places of the ones and not the vector, so that a network's first layer is a sum
 of a few rows of weights. A bit that is not there is the place just past the last, whose weights stay zero.
@@ -6,7 +6,10 @@ of a few rows of weights. A bit that is not there is the place just past the las
 In the published code, a node type out of use writes the bit just before its own: that of K replicas of the type before
 it, or for the first type the very last bit, of the highest level. `as_published` does so in `reduced1` and `reduced2`.
 
-Notation: N node types, K the most replicas, L rate levels, w entries of a code.
+The value of an action is `known + V(codes)`: what is known of its cost beforehand plus what the network says.
+
+Notation: N node types, K the most replicas, L rate levels, A = 2 N + 1 actions, w entries of a code; R codes a state:
+1 where one code yields the values of all actions, A where each action has a code of its own.
 """
 
 from __future__ import annotations
@@ -14,13 +17,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import comb
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scaler.model.errors import BadInput
-from scaler.model.kernel import Integers, Problem
+from scaler.model.kernel import Floats, Integers, Problem
 
 LONGEST = 2048  # inputs; a network of this width has 6 million weights, and its training step takes some 20 ms
 
@@ -126,3 +129,48 @@ def find_encoding(name: str, p: Problem, as_published: bool = False) -> Encoding
     if name not in ENCODINGS:
         raise BadInput(f"there is no encoding {name!r}; choose one of {', '.join(ENCODINGS)}")
     return ENCODINGS[name](p, as_published)
+
+
+class Prospect(NamedTuple):
+    """Of one state, or of many along leading dimensions."""
+
+    codes: Codes  # [..., R, w]
+    known: Floats  # [..., A] infinite where an action is not allowed
+
+
+def replicas(p: Problem, keys: Integers) -> Integers:
+    """The counts [..., N] of deployments by their keys [...]."""
+    counts: Integers = keys[..., None] // p.radix % (p.k_max + 1)
+    return counts
+
+
+def reach(p: Problem, counts: Integers) -> tuple[Integers, NDArray[np.bool_]]:
+    """Counts after each action [..., A, N], and whether it is allowed [..., A]; unchanged where it is not."""
+    one = np.eye(len(p.price), dtype=np.int64)
+    moves = np.concatenate([np.zeros_like(one[:1]), -one, one])
+    after = counts[..., None, :] + moves
+    total = after.sum(axis=-1)
+    allowed = (after.min(axis=-1) >= 0) & (total >= 1) & (total <= p.k_max)
+    return np.where(allowed[..., None], after, counts[..., None, :]), allowed
+
+
+def own_state(p: Problem, encoding: Encoding, first_bad: Integers, counts: Integers, levels: Integers) -> Prospect:
+    """For a network that values every action of a state: the state itself, and nothing known beforehand."""
+    _, allowed = reach(p, counts)
+    return Prospect(encoding.encode(counts, levels)[..., None, :], np.where(allowed, 0.0, np.inf))
+
+
+def post_states(p: Problem, encoding: Encoding, first_bad: Integers, counts: Integers, levels: Integers) -> Prospect:
+    """For a network that values post-decision states: one per action, with the cost that is known or estimated."""
+    after, allowed = reach(p, counts)
+    levels = np.broadcast_to(levels[..., None], allowed.shape)
+    known = p.w_res * (after @ p.price) + p.w_perf * expected_bad(p, first_bad, after, levels)
+    known[..., 1:] += p.w_rcf
+    return Prospect(encoding.encode(after, levels), np.where(allowed, known, np.inf))
+
+
+def expected_bad(p: Problem, first_bad: Integers, counts: Integers, levels: Integers) -> NDArray[np.bool_]:
+    """Whether by the model deployments [..., N] violate the bound at levels [...]."""
+    slowest = np.where(counts > 0, p.rank, len(p.price)).min(axis=-1)
+    bad: NDArray[np.bool_] = levels >= first_bad[counts.sum(axis=-1), slowest]
+    return bad

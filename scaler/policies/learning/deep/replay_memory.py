@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scaler.model.kernel import Floats, Integers
-from scaler.policies.learning.deep.encoding import Codes
-from scaler.policies.learning.deep.prospect import Prospect
+from scaler.policies.learning.deep.encoding import Codes, Prospect
 
 CAPACITY = 10_000
 

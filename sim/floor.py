@@ -16,7 +16,7 @@ Notation: S states, E edges; limit[s] is the highest rate that state s answers w
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import comb
@@ -24,13 +24,15 @@ from typing import NamedTuple
 
 import numpy as np
 
+from scaler.model.errors import BadInput
 from scaler.model.jit import jit
 from scaler.model.kernel import Floats, Integers, Problem, lay_out
 from scaler.model.queueing import mg1_response
 from scaler.model.task import Task
 from sim.compiler import compile_kernel
 
-MOST_STATES = 50_000  # some minutes for half a million slots
+MAX_STATES = 50_000  # some minutes for half a million slots
+EDGES_PER_SECOND = 4e8  # of the compiled pass, roughly
 
 Replicas = tuple[int, ...]
 Named = tuple[tuple[int, int], ...]  # rank and replicas of the slowest types present, slowest first
@@ -59,7 +61,7 @@ class Graph(NamedTuple):
     next: Integers  # [E]
 
 
-def floor(task: Task, rates: Floats, with_plan: bool = False, depth: int | None = None) -> Bound:
+def clairvoyant_floor(task: Task, rates: Floats, with_plan: bool = False, depth: int | None = None) -> Bound:
     """The least average slot cost over these rates; `with_plan` also encloses it from above where it is a bound.
 
     `depth` is how many types a state names; None: as many as some minutes allow.
@@ -70,7 +72,7 @@ def floor(task: Task, rates: Floats, with_plan: bool = False, depth: int | None 
     lower = solve(p, relaxation(p, depth), rates)
     if depth >= types:
         return Bound(lower, True, lower)
-    return Bound(lower, False, solve(p, deployments(p, 2), rates) if with_plan else math.nan)
+    return Bound(lower, False, solve(p, list_deployments(p, 2), rates) if with_plan else math.nan)
 
 
 def affordable_depth(types: int, k_max: int) -> int:
@@ -79,7 +81,7 @@ def affordable_depth(types: int, k_max: int) -> int:
     A third type named would raise the published bounds by less than a thousandth, and take ten times as long.
     """
     for depth in (types, 2):
-        if count_states(types, k_max, depth) <= MOST_STATES:
+        if count_states(types, k_max, depth) <= MAX_STATES:
             return depth
     return 1
 
@@ -137,7 +139,7 @@ def limits(p: Problem) -> Floats:
     return table
 
 
-def deployments(p: Problem, mixed: int) -> Graph:
+def list_deployments(p: Problem, mixed: int) -> Graph:
     """Every deployment of at most `mixed` node types at a time."""
     types = len(p.price)
     start = (1, *([0] * (types - 1)))
@@ -230,3 +232,49 @@ def relaxed_neighbours(state: Relaxed, top: int, depth: int) -> Iterator[Relaxed
 def connect(limit: list[float], price: list[float], edges: list[list[int]]) -> Graph:
     first = np.cumsum([0, *(len(e) for e in edges)])
     return Graph(np.array(limit), np.array(price), first, np.array([n for e in edges for n in e], np.int64))
+
+
+class Stretch(NamedTuple):
+    """Slots in a row under one task."""
+
+    task: Task
+    rates: Floats
+
+
+def shifted_floors(stretches: Sequence[Stretch], depth: int | None = None) -> list[Bound]:
+    """The least average slot cost from the start of each stretch to the end of the last.
+
+    One backward pass, carried from the last stretch to the first: a state names types by their rank in speed, so that it
+    stands for the same deployments under every task whose speeds are the same. The first stretch begins as an operator
+    does; from a later one the clairvoyant goes on from whichever deployment is best.
+    """
+    first = stretches[0].task
+    if any(unlike(first, stretch.task) for stretch in stretches):
+        raise BadInput("the floor of a world that changes needs the same node speeds and K_max throughout")
+    depth = depth if depth is not None else affordable_depth(len(first.types), first.k_max)
+    exact = depth >= len(first.types)
+    value, later, slots = np.empty(0), np.empty(0), 0
+    bounds: list[Bound] = []
+    for i in reversed(range(len(stretches))):
+        task, rates = stretches[i]
+        p = lay_out(task)
+        graph = relaxation(p, depth)
+        if value.size == 0:
+            value, later = np.zeros_like(graph.price), np.zeros_like(graph.price)
+        compile_kernel(sweep)(p, graph, rates, value, later)
+        slots += len(rates)
+        lower = float(value[0] if i == 0 else value.min()) / slots
+        bounds.insert(0, Bound(lower, exact))
+    return bounds
+
+
+def unlike(one: Task, other: Task) -> bool:
+    """Whether the states of two tasks mean different deployments."""
+    return [t.speedup for t in one.types] != [t.speedup for t in other.types] or one.k_max != other.k_max
+
+
+def guess_seconds(task: Task, slots: int) -> float:
+    """How long a floor over so many slots will take, roughly."""
+    types = len(task.types)
+    states = count_states(types, task.k_max, affordable_depth(types, task.k_max))
+    return slots * states * 2.0 * types / EDGES_PER_SECOND

@@ -1,8 +1,9 @@
-"""Values by state: a dense array where it is small, else a hash table of the visited states.
+"""Shared by the learners: tables of values by state, slot cost, step sizes, epsilon-greedy choice.
 
-A row is addressed by the number of its state (a deployment's key and a rate level). Dense tables use the number itself;
-sparse ones look it up by open addressing in `keys`. Rows never written read as the fill value. A sparse table grows
-between chunks of slots (`reserve`), up to a budget of bytes; past that, what is new is dropped and counted.
+A table is a dense array where that is small, else a hash table of the visited states. A row is addressed by the number
+of its state (a deployment's key and a rate level): the row itself in a dense table, found by open addressing in `keys`
+in a sparse one. Rows never written read as the fill value. A sparse table grows between chunks of slots (`reserve`), up
+to a budget of bytes; past that, what is new is dropped and counted.
 
 Notation: S rows, W values a row.
 """
@@ -13,12 +14,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scaler.model.jit import fastest, jit
-from scaler.model.kernel import Floats, Integers
+from scaler.model.jit import fastest, jit, uniform
+from scaler.model.kernel import Floats, Integers, KernelView, Problem, allowed
 
 DENSE_BYTES = 64 << 20
 BUDGET_BYTES = 512 << 20
 EMPTY = -1
+ALPHA, ALPHA_DECAY, ALPHA_EVERY, ALPHA_LEAST = 1.0, 0.98, 10, 0.1
+EPSILON, EPSILON_DECAY, EPSILON_LEAST = 1.0, 0.95, 0.01
 
 
 class Table(NamedTuple):
@@ -114,3 +117,56 @@ def move_rows(source: Table, target: Table) -> None:
             row = claim(target, source.keys[i])
             for column in range(source.values.shape[1]):  # a slice assignment would allocate
                 target.values[row, column] = source.values[i, column]
+
+
+def first_rates() -> Floats:
+    """Learning rate and exploration at the start."""
+    return np.array([ALPHA, EPSILON])
+
+
+@jit
+def slot_cost(p: Problem, action: int, seen: KernelView) -> float:
+    """What the slot cost: the change that led into it, the violation in it, the resources held through it."""
+    cost = p.w_res * seen.price
+    if action != 0:
+        cost += p.w_rcf
+    if seen.violated:
+        cost += p.w_perf
+    return cost
+
+
+@jit
+def cool_down(rates: Floats, clock: Integers) -> None:
+    """Advance the step count and the schedules of learning rate and exploration."""
+    clock[0] += 1
+    if clock[0] % ALPHA_EVERY == 0:
+        rates[0] = max(rates[0] * ALPHA_DECAY, ALPHA_LEAST)
+    rates[1] = max(rates[1] * EPSILON_DECAY, EPSILON_LEAST)
+
+
+@jit
+def explore(p: Problem, k: Integers, count: int, u: float) -> int:
+    """The action that a uniform number in [0, 1) picks among those allowed."""
+    actions = 2 * p.radix.shape[0] + 1
+    choices = 0
+    for action in range(actions):
+        if allowed(p, k, count, action):
+            choices += 1
+    pick = int(u * choices)
+    for action in range(actions):
+        if allowed(p, k, count, action):
+            if pick == 0:
+                return action
+            pick -= 1
+    return 0
+
+
+@jit
+def explores(seed: int, clock: int, epsilon: float) -> bool:
+    return uniform(seed, 2 * clock) <= epsilon
+
+
+@jit
+def exploration(p: Problem, k: Integers, count: int, seed: int, clock: int) -> int:
+    """The action that this step explores."""
+    return explore(p, k, count, uniform(seed, 2 * clock + 1))

@@ -14,10 +14,8 @@ from sim.graphs import single
 from sim.infrastructure import find_infrastructure
 from sim.setting import Setting
 from sim.trace import Trace
-from tuner.lab.plan import BenchmarkPlan, Options, PublishedBest, make_cell
-from tuner.lab.plan_file import name_policy_flags
-from tuner.lab.plan_layout import FLAGS
-from tuner.lab.published.cells import R_MAX, WORKLOADS, load_workload, read_cells
+from tuner.lab.plan import FLAGS, BenchmarkPlan, Options, PublishedBest, make_cell, name_policy_flags
+from tuner.lab.published.tables import R_MAX, WORKLOADS, load_workload, read_cells
 from tuner.scenario.scenario import blame, spread_options, take_seeds
 from tuner.scenario.toml_table import Table
 

@@ -1,7 +1,14 @@
-"""Deep policies: choose actions by a network, store lessons, and train on batches of them every few slots.
+"""Deep Q-learning (DQL) and its post-decision forms (DQL+PDS, DQL+PDS+), trained on batches of stored lessons.
 
-It is one class over a `Variant`, the few functions in which deep Q-learning and its post-decision forms differ. Its
-random numbers are a function of the seed, the clock and a generator that is part of the checkpoint.
+One class over a `Variant`, the few functions in which they differ. Random numbers are a function of the seed, the clock
+and a generator that is part of the checkpoint.
+
+- DQL, epsilon-greedy on the schedule of Q-learning: Q(s, a) -> c + g min_a' Q(s', a'), over the actions allowed in s'.
+  The published code takes the least over all outputs, so that actions which can never be taken keep their untrained
+  values in every target; `as_published` does so too. It explains much of the published cost on infrastructure B.
+- DQL+PDS, greedy: V(s+) -> c_u + g min_a [c_k(s', a) + V(s'+)]. As in pds.py, what a decision costs for sure is added
+  to the network's value and not learned; the + form also adds the violation cost that the service model expects and
+  learns the difference.
 """
 
 from __future__ import annotations
@@ -18,9 +25,8 @@ from scaler.model.kernel import Floats, Integers, KernelView, Problem, lay_out, 
 from scaler.model.nodes import Reconfiguration, decode
 from scaler.model.policy import Arrays, Learner, Observation, Policy, Transition
 from scaler.model.task import Task
-from scaler.policies.learning.deep.encoding import Encoding, find_encoding
+from scaler.policies.learning.deep.encoding import Encoding, Prospect, find_encoding, own_state, post_states, replicas
 from scaler.policies.learning.deep.network import copy_network, draw_network, evaluate, fit
-from scaler.policies.learning.deep.prospect import Prospect, replicas
 from scaler.policies.learning.deep.replay_memory import (
     Lesson,
     draw,
@@ -31,8 +37,8 @@ from scaler.policies.learning.deep.replay_memory import (
     restore_sampler,
     sampler,
 )
-from scaler.policies.learning.greedy import cool_down, exploration, explores, first_rates
-from scaler.policies.learning.mdp import first_bad_level
+from scaler.policies.learning.q_values import cool_down, exploration, explores, first_rates, slot_cost
+from scaler.policies.learning.value_iteration import first_bad_level
 
 BATCH = 32
 EVERY = 5  # slots from one training step to the next
@@ -61,7 +67,7 @@ class DeepOptions:
     encoding: str = "reduced1"
     learning_rate: float = 0.1
     target_sync: int = 0  # training steps between copies of the network to the one that targets are read from; 0: none
-    as_published: bool = False  # bits and targets of the published code (encoding.py, q_network.py), and no guards
+    as_published: bool = False  # bits and targets of the published code (encoding.py), and no guards
 
     def __post_init__(self) -> None:
         if not 0.0 < self.learning_rate < float("inf"):
@@ -236,3 +242,20 @@ def learner(variant: Variant) -> Learner:
         build=lambda task, model, seed, options: DeepPolicy(variant, task, model, seed, tune(options)),
         options=OPTIONS,
     )
+
+
+def teach_action(p: Problem, first_bad: Integers, before: KernelView, action: int, seen: KernelView) -> Lesson:
+    cost = float(slot_cost(p, action, seen))
+    return Lesson(int(before.key), int(before.level), action, cost, int(seen.key), int(seen.level))
+
+
+def teach_post_decision(p: Problem, first_bad: Integers, before: KernelView, action: int, seen: KernelView) -> Lesson:
+    """The deployment that met the slot, at the level on which it was chosen; the violation less the expected one."""
+    expected = before.level >= first_bad[seen.count, seen.slowest]
+    cost = p.w_perf * (float(seen.violated) - float(expected))
+    return Lesson(int(seen.key), int(before.level), 0, cost, int(seen.key), int(seen.level))
+
+
+DQL = learner(Variant("DQL", explores=True, estimates=False, foresee=own_state, teach=teach_action))
+DQL_PDS = learner(Variant("DQL+PDS", False, estimates=False, foresee=post_states, teach=teach_post_decision))
+DQL_PDS_PLUS = learner(Variant("DQL+PDS+", False, estimates=True, foresee=post_states, teach=teach_post_decision))

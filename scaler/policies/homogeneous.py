@@ -1,0 +1,97 @@
+"""Shared by the policies of one node type: its choice, one step towards a parallelism, numeric options.
+
+Variants are named by the node type: -C the cheapest, -S the fastest, -O the optimal one. The rules of the literature
+set a parallelism at once; here a slot changes one replica, so they are followed one replica a slot. Only replicas of
+the chosen type are added and removed: a first replica of another type stays.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from scaler.model.errors import BadInput
+from scaler.model.jit import jit
+from scaler.model.kernel import Integers, Problem
+from scaler.model.policy import Decide, Kernel, Learn, State
+from scaler.model.queueing import mg1_rate_within
+from scaler.model.task import Task
+
+SLOT_COUNT_RANGE = (1, 100_000)  # of options that count slots
+ROUNDING = 1e-9  # a product that is whole but for its last bits needs no further replica
+
+NodeRule = Callable[[Task, Task, int, Mapping[str, Any], int], State]  # prepare, with the index of the node type
+
+
+def cheapest(task: Task) -> int:
+    """-C: the lowest price; the first of equals."""
+    return min(range(len(task.types)), key=lambda i: task.types[i].price)
+
+
+def fastest(task: Task) -> int:
+    """-S: the highest speedup; the first of equals."""
+    return max(range(len(task.types)), key=lambda i: task.types[i].speedup)
+
+
+def optimal(task: Task) -> int:
+    """-O: the type whose replicas meet the bound at the highest rate for the least money, alone and within K.
+
+    Where no type can, the one that comes nearest.
+    """
+
+    def price_to_carry(i: int) -> tuple[float, float]:
+        node = task.types[i]
+        each = mg1_rate_within(task.bound, task.moments.mean, task.moments.variance, node.speedup)
+        needed = math.ceil(task.highest_rate / each) if each > 0.0 else math.inf
+        if needed > task.k_max:
+            return math.inf, -each
+        return needed * node.price, -each
+
+    return min(range(len(task.types)), key=price_to_carry)
+
+
+def by_node(title: str, prepare: NodeRule, decide: Decide, learn: Learn, **rest: Any) -> tuple[Kernel, Kernel, Kernel]:
+    """The kernels of one rule on the cheapest, the fastest and the optimal node type."""
+
+    def on(letter: str, choose: Callable[[Task], int]) -> Kernel:
+        def prepare_on(task: Task, model: Task, seed: int, options: Mapping[str, Any]) -> State:
+            return prepare(task, model, seed, options, choose(task))
+
+        return Kernel(f"{title}-{letter}", prepare_on, decide, learn, **rest)
+
+    return on("C", cheapest), on("S", fastest), on("O", optimal)
+
+
+def read_number(options: Mapping[str, Any], name: str, default: float, low: float, high: float) -> float:
+    """The option of this name as a number in [low, high]."""
+    value = options.get(name, default)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+        raise BadInput(f"option {name!r} is {value!r}, and must be a number from {low:g} to {high:g}")
+    return float(value)
+
+
+def read_count(options: Mapping[str, Any], name: str, default: int, low: int = SLOT_COUNT_RANGE[0]) -> int:
+    """The option of this name as a whole number of slots, at least `low`."""
+    value = read_number(options, name, default, low, SLOT_COUNT_RANGE[1])
+    if value != int(value):
+        raise BadInput(f"option {name!r} is {value:g}, and must be a whole number")
+    return int(value)
+
+
+@jit
+def whole(p: Problem, exact: float) -> int:
+    """The fewest replicas, from 1 to K, that are no less than this; K for what is no number."""
+    if not exact < p.k_max:
+        return p.k_max
+    return max(1, math.ceil(exact - ROUNDING))
+
+
+@jit
+def head_for(p: Problem, k: Integers, count: int, kind: int, wanted: int) -> int:
+    """The action that brings the parallelism one replica nearer to `wanted`."""
+    if wanted > count and count < p.k_max:
+        return 1 + p.radix.shape[0] + kind
+    if wanted < count and count > 1 and k[kind] > 0:
+        return 1 + kind
+    return 0

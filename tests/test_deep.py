@@ -19,6 +19,7 @@ from scaler.model.nodes import NOTHING, Deployment, Reconfiguration
 from scaler.model.policy import Learner, Observation, Transition, build_policy
 from scaler.model.queueing import mg1_response
 from scaler.model.task import Task
+from scaler.policies.learning.deep import deep_q_learning
 from scaler.policies.learning.deep.deep_q_learning import DQL, DQL_PDS, DQL_PDS_PLUS, DeepPolicy
 from scaler.policies.learning.deep.encoding import (
     ENCODINGS,
@@ -418,7 +419,7 @@ def test_the_network_comes_to_say_what_a_slot_costs() -> None:
 def test_targets_read_what_is_allowed(as_published: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a state where one output stands far below the others but its action is not allowed."""
     targets: list[Floats] = []
-    monkeypatch.setattr("scaler.policies.learning.deep.deep_q_learning.fit", lambda *args: targets.append(args[3]))
+    monkeypatch.setattr(deep_q_learning, "fit", lambda *args: targets.append(args[3]))
     policy = build(DQL, as_published=as_published)
     with torch.no_grad():
         policy.network.biases[-1][2] = -50.0  # to remove one of the second type

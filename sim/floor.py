@@ -244,9 +244,9 @@ class Stretch(NamedTuple):
 def shifted_floors(stretches: Sequence[Stretch], depth: int | None = None) -> list[Bound]:
     """The least average slot cost from the start of each stretch to the end of the last.
 
-    One backward pass, carried from the last stretch to the first: a state names types by their rank in speed, so that it
-    stands for the same deployments under every task whose speeds are the same. The first stretch begins as an operator
-    does; from a later one the clairvoyant goes on from whichever deployment is best.
+    One backward pass, carried from the last stretch to the first: a state names types by their rank in speed, so that
+    it stands for the same deployments under every task with these speeds. The first stretch begins as an operator does;
+    from a later one the clairvoyant goes on from whichever deployment is best.
     """
     first = stretches[0].task
     if any(unlike(first, stretch.task) for stretch in stretches):

@@ -18,7 +18,7 @@ from tuner.simulation.comparison import Figure
 from tuner.views.comparison_report import describe_floor
 from tuner.views.dots import DotRow, draw_dots
 from tuner.views.html_document import Column, write_columns, write_document, write_facts, write_readings
-from tuner.views.plain import tame
+from tuner.views.words import tame
 
 FLOOR_READING = "least cost with the trace known beforehand; exact, or a bound that is no more than that"
 

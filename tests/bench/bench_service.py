@@ -133,7 +133,7 @@ async def listen(client: Client, phase: float, books: Books) -> None:
 
 
 def write_orders(app: str, operators: int, version: int) -> dict[str, Any]:
-    """As `tuner.rollout.issue_orders` writes them."""
+    """As `tuner.rollout.issued_orders` writes them."""
     target = {"constant": 0.0, "mean": 0.0055, "variance": 1.5e-05, "k_max": 10, "highest_rate": 650.0}
     bounds = {f"op{i}": {"bound": 0.05 + 0.0001 * i, "normaliser": 20.0, **target} for i in range(operators)}
     nodes = [{"name": "small", "speedup": 1.0, "price": 1.0}, {"name": "fast", "speedup": 2.0, "price": 2.0}]

@@ -14,7 +14,7 @@ from tests.service.made_decisions import NOW
 from tuner.service.access.envelope import wrap
 from tuner.service.access.session import make_csrf
 from tuner.service.access.token import make_token
-from tuner.service.app import make_app, release
+from tuner.service.app import make_app, release_agents
 from tuner.service.exchange.service_settings import Settings
 from tuner.store.connection import Store
 
@@ -50,7 +50,7 @@ def browsing(store: Store, scopes: tuple[str, ...] = ("read", "tune", "push")) -
     app.add_middleware(wrap)
     with store.begin() as session:
         secret = make_token(session, PERSON, scopes, "a test", NOW)[1]
-    with running(app, on_stop=lambda: release(app)) as url, httpx.Client(base_url=url, timeout=60.0) as client:
+    with running(app, on_stop=lambda: release_agents(app)) as url, httpx.Client(base_url=url, timeout=60.0) as client:
         answer = client.post("/login", data={"token": secret}, headers={"Origin": url})
         assert answer.status_code == 303, answer.text
         yield Site(url, store, secret, client)

@@ -13,7 +13,7 @@ from tests.service.heard import running
 from tests.service.served import add_secret
 from tests.service.showcase import furnish
 from tests.store.conftest import address, postgres, server_store, store
-from tuner.service.app import make_app, release
+from tuner.service.app import make_app, release_agents
 from tuner.service.exchange.service_settings import Settings
 from tuner.store.connection import Store
 
@@ -42,7 +42,7 @@ def app(store: Store) -> FastAPI:
 
 @pytest.fixture
 def url(app: FastAPI) -> Iterator[str]:
-    with running(app, on_stop=lambda: release(app)) as heard:
+    with running(app, on_stop=lambda: release_agents(app)) as heard:
         yield heard
 
 

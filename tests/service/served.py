@@ -12,8 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from tuner.service.access.scopes import SCOPES
-from tuner.service.access.token import make_token
+from tuner.service.access.token import SCOPES, make_token
 from tuner.store.connection import Store
 
 PATIENCE = 60.0  # seconds

@@ -20,13 +20,21 @@ from scaler.model.errors import BadInput
 from tests.service.heard import PATIENCE, running
 from tuner.cli import COMMANDS
 from tuner.cli.lazy_group import LazyGroup
-from tuner.service.access.caller import FRESH, Callers, find_caller, look_up
 from tuner.service.access.envelope import HEADERS, Application, wrap
-from tuner.service.access.gate import Caller, make_gate, require
-from tuner.service.access.limits import Buckets, RateLimits, group_address
-from tuner.service.access.scopes import SCOPES, join_scopes
+from tuner.service.access.gate import (
+    FRESH_S,
+    Buckets,
+    Caller,
+    Callers,
+    RateLimits,
+    find_caller,
+    group_address,
+    look_up,
+    make_gate,
+    require,
+)
 from tuner.service.access.session import open_session
-from tuner.service.access.token import SECRET, digest, is_live, make_token, matches
+from tuner.service.access.token import SCOPES, SECRET, digest, is_live, join_scopes, make_token, matches
 from tuner.service.serving import Listening
 from tuner.store.connection import Store, open_store
 from tuner.store.models import TokenRow
@@ -190,7 +198,7 @@ def test_one_query_lasts_a_second_and_revoking_no_longer(kept: Store) -> None:
     callers = Callers(kept, lambda: ticks[0])
     first, second = asyncio.run(find_twice(callers, secret, lambda: revoke(kept, "scalers")))
     assert first is second is not None
-    ticks[0] = FRESH
+    ticks[0] = FRESH_S
     assert asyncio.run(callers.find(secret, NOW)) is None
     assert asyncio.run(callers.find(secret, NOW)) is None
 
@@ -220,7 +228,7 @@ def test_a_bucket_refills() -> None:
 
 
 def test_buckets_do_not_grow_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tuner.service.access.limits.MOST", 10)
+    monkeypatch.setattr("tuner.service.access.gate.MAX_BUCKETS", 10)
     ticks = [0.0]
     buckets = Buckets(0.001, 3.0, lambda: ticks[0])
     for i in range(100):

@@ -17,14 +17,13 @@ from scaler.model.nodes import Deployment
 from scaler.model.policy import KernelPolicy, Observation
 from scaler.model.task import Moments, Weights
 from tests.service.world import NODES, SLOT_S, START, World, describe, into, live, orders_of, register
-from tuner.retuning.context import DaemonContext
 from tuner.retuning.due import compare_blocks, find_cause, find_drift, find_error, find_missed_qos
 from tuner.retuning.loop import run_once
 from tuner.retuning.refit import fit_stretches, refit
 from tuner.retuning.requests import is_requested
-from tuner.retuning.state import RetuningState
+from tuner.retuning.state import DaemonContext, RetuningState
 from tuner.rollout.improvement import compare, find_similar
-from tuner.rollout.issue_orders import issue_orders
+from tuner.rollout.issued_orders import issue_orders
 from tuner.rollout.push import propose_objective, push
 from tuner.rollout.retuning_settings import DEFAULTS, RetuningSettings, read_retuning, read_settings
 from tuner.search.objective_model import make_model

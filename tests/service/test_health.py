@@ -12,8 +12,7 @@ import httpx
 import pytest
 
 from tests.service.heard import running
-from tuner.service.app import make_app
-from tuner.service.health import DETAILS, FRESH_S, STARTING, Health, find_store_fault
+from tuner.service.app import DETAILS, FRESH_S, STARTING, Health, find_store_fault, make_app
 from tuner.store.connection import Store, open_store
 from tuner.store.schema import VERSION_TABLE
 
@@ -30,7 +29,7 @@ class Heard:
 
 @pytest.fixture
 def heard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Heard]:
-    monkeypatch.setattr("tuner.service.health.FRESH_S", -1.0)  # every request as a second later
+    monkeypatch.setattr("tuner.service.app.FRESH_S", -1.0)  # every request as a second later
     store = open_store(tmp_path / "tuner.db")
     app = make_app(store)
     with running(app) as url:

@@ -10,7 +10,7 @@ import pytest
 
 from scaler.model.errors import BadInput
 from tests.service.conftest import BOUNDS, SHOP, WEIGHTS, sentence
-from tuner.service.exchange.wire_documents import DEEPEST, read_document, to_bytes
+from tuner.service.exchange.wire_documents import MAX_DEPTH, read_document, to_bytes
 from tuner.store.applications import list_applications
 from tuner.store.connection import Store
 from tuner.store.decisions import list_decisions
@@ -153,6 +153,6 @@ def test_a_large_report_is_taken_whole_or_not_at_all(client: httpx.Client, store
 def test_documents_are_read_as_json_has_them() -> None:
     text = b'{"a": [1, -2.5e-3, true, null, "\\u00e9\\ud83d\\ude00"], "b": {"c": -9223372036854775808, "d": 1e-400}}'
     assert read_document(text) == {"a": [1, -0.0025, True, None, "é😀"], "b": {"c": -(2**63), "d": 0.0}}
-    assert read_document(b"[" * DEEPEST + b"]" * DEEPEST) is not None
+    assert read_document(b"[" * MAX_DEPTH + b"]" * MAX_DEPTH) is not None
     with pytest.raises(BadInput, match="nested"):
-        read_document(b"[" * (DEEPEST + 2) + b"]" * (DEEPEST + 2))
+        read_document(b"[" * (MAX_DEPTH + 2) + b"]" * (MAX_DEPTH + 2))

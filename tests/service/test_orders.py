@@ -14,7 +14,7 @@ from scaler.model.orders import parse_orders
 from tests.service.conftest import sentence
 from tests.service.heard import running
 from tests.service.served import add_secret
-from tuner.service.app import make_app, release
+from tuner.service.app import make_app, release_agents
 from tuner.service.exchange.order_board import Board, poll, wait_for_orders
 from tuner.service.exchange.service_settings import Settings
 from tuner.store.connection import Store, open_store
@@ -78,7 +78,7 @@ def test_who_waits_is_told_of_what_another_process_issues(store: Store, address:
             await asyncio.to_thread(issue, other, 2)
             return list(await asyncio.gather(*waiting))
 
-    with running(app, on_stop=lambda: release(app)) as url:
+    with running(app, on_stop=lambda: release_agents(app)) as url:
         assert asyncio.run(wait_all(url)) == ['"2"'] * 100
         assert app.state.services.board.waiting == {}
     other.close()
@@ -100,7 +100,7 @@ def test_a_change_through_the_service_is_told_at_once(store: Store) -> None:
             assert (await client.put("/v1/applications/shop/controls/pin", json={})).status_code == 200
             return await waiting
 
-    with running(app, on_stop=lambda: release(app)) as url:
+    with running(app, on_stop=lambda: release_agents(app)) as url:
         assert asyncio.run(go(url)).json()["guards"] == {"": {"pin": {}}}
 
 
@@ -117,7 +117,7 @@ def test_a_service_that_stops_lets_those_who_wait_go(store: Store) -> None:
             stop()
             return (await waiting).status_code
 
-    with running(app, on_stop=lambda: release(app)) as url:
+    with running(app, on_stop=lambda: release_agents(app)) as url:
         assert asyncio.run(go(url, lambda: close_from_outside(app.state.services.board))) == 304
 
 

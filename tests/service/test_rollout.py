@@ -11,7 +11,7 @@ from scaler.model.errors import BadInput
 from scaler.model.orders import Orders, parse_orders, to_task
 from scaler.model.task import Moments, Weights
 from tests.service.world import START, describe, orders_of
-from tuner.rollout.issue_orders import issue_orders, write_orders
+from tuner.rollout.issued_orders import issue_orders, write_orders
 from tuner.rollout.push import DAEMON, propose_objective, push, roll_back
 from tuner.store.applications import add_application
 from tuner.store.connection import Store

@@ -13,10 +13,9 @@ from fastapi.responses import JSONResponse, RedirectResponse, Response
 
 from tests.service.heard import running
 from tuner.service.access.envelope import wrap
-from tuner.service.access.gate import make_gate
-from tuner.service.access.limits import RateLimits
+from tuner.service.access.gate import RateLimits, make_gate
 from tuner.service.access.session import (
-    LASTS,
+    SESSION_S,
     PageSession,
     clear_cookie,
     log_in,
@@ -135,16 +134,16 @@ def test_the_cookie_goes_to_no_script_and_no_other_site(client: httpx.Client, ke
         "httponly",
         "samesite=strict",
         "path=/",
-        f"max-age={LASTS:.0f}",
+        f"max-age={SESSION_S:.0f}",
     }
     assert secret not in cookie
 
 
 def test_a_session_ends_after_half_a_day(client: httpx.Client, kept: Store, ticks: list[float]) -> None:
     cookie = {"Cookie": f"tuner={open_session(kept, make(kept, 'anna', 'read'), NOW)}"}
-    ticks[0] = NOW + LASTS
+    ticks[0] = NOW + SESSION_S
     assert client.get("/", headers=cookie).status_code == 303
-    ticks[0] = NOW + LASTS - 1.0
+    ticks[0] = NOW + SESSION_S - 1.0
     assert client.get("/", headers=cookie).status_code == 200
 
 

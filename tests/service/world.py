@@ -23,7 +23,7 @@ from scaler.model.queueing import mg1_response
 from scaler.model.sample import Sample
 from scaler.model.task import Moments
 from sim.compiler import start_compiling
-from tuner.rollout.issue_orders import write_orders
+from tuner.rollout.issued_orders import write_orders
 from tuner.store.applications import add_application
 from tuner.store.connection import Store
 from tuner.store.decisions import save_decisions

@@ -14,8 +14,7 @@ from scaler.model.units import format_moment
 from tuner.cli.grid import print_grid
 from tuner.cli.options import file_type, json_option, name_user, parse_span, print_json, store_option
 from tuner.cli.progress import show_progress
-from tuner.service.access.scopes import SCOPES
-from tuner.service.access.token import make_token
+from tuner.service.access.token import SCOPES, make_token
 from tuner.store.address import DatabaseAddress
 from tuner.store.checkup import check_store
 from tuner.store.connection import Store, connect_unprepared, open_store, upgrade_store

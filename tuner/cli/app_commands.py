@@ -28,7 +28,7 @@ from tuner.cli.options import (
     r_max_help,
     store_option,
 )
-from tuner.rollout.registration import register_application
+from tuner.rollout.steering import register_application
 from tuner.scenario.description import describe_application, format_description, read_description, shape_of, tables_of
 from tuner.scenario.scenario import make_infrastructure, make_qos
 from tuner.store.address import DatabaseAddress

@@ -9,7 +9,7 @@ import click
 
 from scaler.model.errors import BadInput
 from tuner.cli.options import app_argument, name_user, print_json, store_option
-from tuner.rollout.issue_orders import write_orders
+from tuner.rollout.issued_orders import write_orders
 from tuner.rollout.push import push as push_to
 from tuner.rollout.push import roll_back as take_back
 from tuner.store.address import DatabaseAddress

@@ -25,9 +25,8 @@ from tuner.cli.progress import end_children, raising_on_termination, run_interru
 from tuner.retuning.loop import daemon_thread, run_daemon, run_once
 from tuner.service.access.envelope import Application, wrap
 from tuner.service.access.logs import say, set_up_logs
-from tuner.service.access.scopes import SCOPES
-from tuner.service.access.token import is_live, make_token
-from tuner.service.app import make_app, release
+from tuner.service.access.token import SCOPES, is_live, make_token
+from tuner.service.app import make_app, release_agents
 from tuner.service.exchange.service_settings import Settings
 from tuner.service.serving import Listening, bind, check_listening, describe_address, make_server, names_of
 from tuner.service.serving import serve as serve_until_stopped
@@ -168,7 +167,7 @@ def run(app: FastAPI, wrapped: Application, sock: socket.socket, listening: List
 
     def stop() -> None:
         say(logger, logging.INFO, "stopping", "Stopping: what was asked is answered first")
-        release(app)
+        release_agents(app)
 
     serve_until_stopped(make_server(wrapped, listening), sock, tell_ready, stop)
     say(logger, logging.INFO, "stopped", "Stopped")

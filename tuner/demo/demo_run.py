@@ -21,8 +21,7 @@ from tuner.demo.cluster import ROOT, Worker, find_page, make_environment, start_
 from tuner.demo.demo_plan import APP, BOUNDS, K_MAX, LARGE, OPERATORS, SMALL, WEIGHTS, Plan, describe
 from tuner.demo.process_guard import guarded
 from tuner.history.manager_client import Manager, read_token_file
-from tuner.service.access.scopes import SCOPES
-from tuner.service.access.token import make_token
+from tuner.service.access.token import SCOPES, make_token
 from tuner.store.connection import open_store
 
 SCALERS, PEOPLE = "scalers", "people"  # tokens of the demo's own manager

@@ -16,7 +16,7 @@ from scaler.model.queueing import mg1_response
 from tuner.history.qos_history import UNKNOWN, VIOLATED, find_changes, find_violations, load_slots
 from tuner.retuning.state import Cause, RetuningState
 from tuner.rollout.betting import exceeds, share_of
-from tuner.rollout.issue_orders import find_slot
+from tuner.rollout.issued_orders import find_slot
 from tuner.rollout.retuning_settings import RetuningSettings
 from tuner.scenario.description import shape_of, tables_of
 from tuner.scenario.scenario import make_infrastructure

@@ -10,7 +10,7 @@ from tuner.pipeline.session import start_session
 from tuner.pipeline.sources import detect, examine
 from tuner.pipeline.sources.found import InputFile
 from tuner.pipeline.sources.sample_schema import SourceResult
-from tuner.retuning.context import DaemonContext
+from tuner.retuning.state import DaemonContext
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

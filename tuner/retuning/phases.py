@@ -15,15 +15,23 @@ from dataclasses import replace
 from importlib.util import find_spec
 
 from scaler.model.errors import BadInput, Retry
-from tuner.retuning.context import DaemonContext, DaemonEvent, Interrupted, abandon, commit_phase, settings_of
 from tuner.retuning.due import explain_error, find_cause
 from tuner.retuning.refit import explain_health, refit
 from tuner.retuning.requests import SEARCHING, STEERING, TUNE, apply_requests, start_requested
 from tuner.retuning.stages import advance_stage, find_moving
-from tuner.retuning.state import Cause, state_of
+from tuner.retuning.state import (
+    Cause,
+    DaemonContext,
+    DaemonEvent,
+    Interrupted,
+    abandon,
+    commit_phase,
+    settings_of,
+    state_of,
+)
 from tuner.rollout.improvement import compare, find_similar
 from tuner.rollout.push import DAEMON, push
-from tuner.rollout.tuning_requests import TuningRequest
+from tuner.rollout.steering import TuningRequest
 from tuner.search.search_plan import TuneOptions, freeze_settings, load_plan
 from tuner.search.tuning_run import TuningResult, find_proposed
 from tuner.search.tuning_run import tune as run_search

@@ -6,9 +6,8 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from tuner.retuning.context import DaemonContext, DaemonEvent, commit_phase, settings_of
-from tuner.retuning.state import Cause, state_of
-from tuner.rollout.tuning_requests import TuningRequest
+from tuner.retuning.state import Cause, DaemonContext, DaemonEvent, commit_phase, settings_of, state_of
+from tuner.rollout.steering import TuningRequest
 from tuner.store.connection import Session
 from tuner.store.records import RetuningRecord
 from tuner.store.retunings import find_retuning, remove_requests

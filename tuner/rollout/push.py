@@ -13,8 +13,7 @@ from dataclasses import replace
 
 from scaler.model.errors import BadInput
 from scaler.model.task import Weights
-from tuner.rollout.issue_orders import CANDIDATES, find_slot, issue_orders
-from tuner.rollout.objective_model import model_of
+from tuner.rollout.issued_orders import CANDIDATES, find_slot, issue_orders, model_of
 from tuner.scenario.description import shape_of
 from tuner.store.applications import load_application
 from tuner.store.connection import Session

@@ -40,7 +40,7 @@ class RetuningSettings:
 POSITIVE = ("period_s", "check_s", "pause_s", "history_s", "window_s", "seconds")
 COUNTS = ("budget", "batch", "shadow_slots", "canary_slots", "watch_slots")
 SHARES = {"gain": (0.0, 1.0), "alpha": (1e-6, 0.5), "held_out": (0.0, 0.9)}
-MOST_COUNT = 1_000_000
+MAX_COUNT = 1_000_000
 
 
 def read_retuning(document: Mapping[str, Any]) -> RetuningSettings:
@@ -67,8 +67,8 @@ def read_setting(name: str, value: Any) -> Any:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise wrong(name, value, "a number")
     if name in COUNTS:
-        if value != int(value) or not 1 <= value <= MOST_COUNT:
-            raise wrong(name, value, f"a whole number from 1 to {MOST_COUNT:,}")
+        if value != int(value) or not 1 <= value <= MAX_COUNT:
+            raise wrong(name, value, f"a whole number from 1 to {MAX_COUNT:,}")
         return int(value)
     low, high = SHARES.get(name, (1.0, 100.0) if name == "most" else (1e-3, 1e10))
     if not low <= value <= high:

@@ -32,7 +32,7 @@ from tuner.history.qos_history import (
     sum_prices,
 )
 from tuner.rollout.betting import exceeds, measure_doubt, share_of
-from tuner.rollout.issue_orders import find_slot
+from tuner.rollout.issued_orders import find_slot
 from tuner.rollout.retuning_settings import RetuningSettings
 from tuner.scenario.description import shape_of, tables_of
 from tuner.scenario.layout import QoS

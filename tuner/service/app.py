@@ -1,27 +1,26 @@
-"""Build the whole service on a store as one ASGI application: API, page, health, metrics."""
+"""Build the whole service on a store as one ASGI application: API, page, health, metrics.
+
+Liveness and readiness are asked without a token, so they say one word: which part fails, not how. The database is
+checked at most once a second, and by one request at a time: meanwhile others get the last finding.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+import logging
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
 
-from fastapi import APIRouter, FastAPI
+from fastapi import APIRouter, FastAPI, Response
+from fastapi.responses import JSONResponse
 
-from tuner.service import health
-from tuner.service.access.gate import make_gate
-from tuner.service.access.limits import RateLimits
-from tuner.service.api import (
-    application_routes,
-    control_routes,
-    openapi,
-    order_routes,
-    push_routes,
-    read_routes,
-    report_routes,
-    tuning_routes,
-)
-from tuner.service.api.problems import add_handlers
+from scaler.model.errors import BadInput
+from tuner.service.access.gate import RateLimits, make_gate
+from tuner.service.api import agent_routes, change_routes, openapi, read_routes, tuning_routes
+from tuner.service.api.problems import add_handlers, problem
 from tuner.service.exchange.intake import Intake, close_intake, start_intake
 from tuner.service.exchange.order_board import Board, close_board, watch_orders
 from tuner.service.exchange.service_settings import Settings
@@ -29,12 +28,87 @@ from tuner.service.exchange.services import Services
 from tuner.service.metrics.exposition import Meter, make_metrics_router
 from tuner.service.page import page_routes
 from tuner.store.connection import Store
+from tuner.store.schema import HEAD, read_revision
 
 TITLE = "Application Manager"
 DESCRIPTION = "Agents report, and fetch their orders; people read, tune and push. Times are seconds since 1970."
 API = (
-    report_routes, order_routes, application_routes, read_routes, tuning_routes, push_routes, control_routes, openapi,
+    agent_routes.router, tuning_routes.applications, read_routes.router, tuning_routes.tunings,
+    change_routes.objectives, change_routes.controls, openapi.router,
 )  # fmt: skip
+LOGGER = logging.getLogger(__name__)
+FRESH_S = 1.0
+READY, STARTING = "", "starting"
+DETAILS = {
+    STARTING: "the service is starting",
+    "database": "the database does not answer",
+    "schema": "the database has not the tables that this program needs",
+    "intake": "reports are not written any more",
+    "daemon": "the retuning daemon has ended",
+}
+
+
+@dataclass(slots=True)
+class Health:
+    """The last finding, and how to check anew."""
+
+    find: Callable[[], str]
+    ticks: Callable[[], float] = time.monotonic
+    turn: threading.Lock = field(default_factory=threading.Lock)
+    found: str = STARTING
+    until: float = float("-inf")
+
+    def check(self) -> str:
+        if self.ticks() >= self.until and self.turn.acquire(blocking=False):
+            try:
+                self.found = self.find()
+                self.until = self.ticks() + FRESH_S
+            finally:
+                self.turn.release()
+        return self.found
+
+
+def make_router(health: Health) -> APIRouter:
+    router = APIRouter()
+
+    @router.get("/healthz", include_in_schema=False)
+    async def healthz() -> Response:
+        """Whether the process lives and answers."""
+        return JSONResponse({"status": "alive"})
+
+    @router.get("/readyz", include_in_schema=False)
+    def readyz() -> Response:
+        """Whether the service can do its work."""
+        why = health.check()
+        if why == READY:
+            return JSONResponse({"status": "ready"})
+        return problem(503, DETAILS[why], {"Retry-After": "2"}, reason=why)
+
+    return router
+
+
+def find_fault(services: Services) -> str:
+    """The first part that fails, by its word."""
+    fault = find_store_fault(services.store)
+    if fault:
+        return fault
+    writer, daemon = services.intake.writer, services.daemon
+    if writer is not None and not writer.is_alive():
+        return "intake"
+    return "daemon" if daemon is not None and not daemon.is_alive() else READY
+
+
+def find_store_fault(store: Store) -> str:
+    """The database's fault; the store's own errors call some of both kinds bad input."""
+    try:
+        with store.engine.execution_options(reading=True).connect() as connection:
+            return READY if read_revision(connection, store.address.shown) == HEAD else "schema"
+    except BadInput as error:  # another program's tables, or a newer one's
+        LOGGER.warning("the database is not as this program needs it: %s", error)
+        return "schema"
+    except Exception as error:
+        LOGGER.warning("the database does not answer: %s", type(error).__name__)
+        return "database"
 
 
 def make_app(store: Store, settings: Settings | None = None) -> FastAPI:
@@ -71,12 +145,12 @@ def make_app(store: Store, settings: Settings | None = None) -> FastAPI:
 def list_routers(services: Services) -> Iterator[APIRouter]:
     intake = services.intake
     meter = Meter(services.store, services.settings.clock, lambda: (len(intake.waiting), intake.largest_queue))
-    yield from (room.router for room in API)
-    yield health.make_router(health.Health(lambda: health.find_fault(services)))
+    yield from API
+    yield make_router(Health(lambda: find_fault(services)))
     yield make_metrics_router(meter)
     yield page_routes.router
 
 
-def release(app: FastAPI) -> None:
+def release_agents(app: FastAPI) -> None:
     """Answer the agents that wait for orders, because the service stops; safe from within its loop alone."""
     close_board(app.state.services.board)

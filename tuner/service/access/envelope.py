@@ -26,8 +26,9 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 LOGGER = logging.getLogger(__name__)
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 OPEN = ("/healthz", "/readyz")  # asked by address, by whatever watches over processes; they tell nothing
-LONGEST_PATH = 300  # of what is told
+MAX_PATH = 300  # of what is told
 OFTEN = ("/reports", "/acknowledgements")
+PROBLEM = "application/problem+json"
 FAILED = "the service failed at this; what happened is in its log"
 HEADERS = {
     b"content-security-policy": b"default-src 'none'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
@@ -79,7 +80,7 @@ def wrap(
         except Refused as refusal:
             await refuse(send_in_envelope, refusal)
         except Exception:
-            LOGGER.exception("%s %s failed", scope["method"], scope["path"][:LONGEST_PATH])
+            LOGGER.exception("%s %s failed", scope["method"], scope["path"][:MAX_PATH])
             if not status:
                 await refuse(send_in_envelope, Refused(HTTPStatus.INTERNAL_SERVER_ERROR, FAILED))
             elif not whole:
@@ -153,23 +154,23 @@ def replay(body: bytes, receive: Receive) -> Receive:
     return receive_again
 
 
+def write_problem(status: int, detail: str, **more: str) -> bytes:
+    title = HTTPStatus(status).phrase
+    return json.dumps({"type": "about:blank", "title": title, "status": int(status), "detail": detail, **more}).encode()
+
+
 async def refuse(send: Send, refusal: Refused) -> None:
     """The rest of the request is not read, so the connection ends."""
-    status = refusal.status
-    problem = {"type": "about:blank", "title": status.phrase, "status": int(status), "detail": str(refusal)}
-    content = json.dumps(problem).encode()
-    headers = [
-        (b"content-type", b"application/problem+json"),
-        (b"content-length", str(len(content)).encode()),
-        (b"connection", b"close"),
-    ]
-    await send({"type": "http.response.start", "status": int(status), "headers": headers})
+    content = write_problem(refusal.status, str(refusal))
+    length = str(len(content)).encode()
+    headers = [(b"content-type", PROBLEM.encode()), (b"content-length", length), (b"connection", b"close")]
+    await send({"type": "http.response.start", "status": int(refusal.status), "headers": headers})
     await send({"type": "http.response.body", "body": content})
 
 
 def note_request(scope: Scope, status: int, seconds: float) -> None:
     """What only looks, or is a scaler's daily work, is told only to those who want to hear all."""
-    method, path = scope["method"], scope["path"][:LONGEST_PATH]
+    method, path = scope["method"], scope["path"][:MAX_PATH]
     if not status:  # the client went away
         return
     daily = status < 400 and (method in ("GET", "HEAD") or path.endswith(OFTEN))

@@ -16,7 +16,7 @@ from typing import Any, TextIO
 from urllib.parse import quote, quote_plus
 
 HIDDEN = "***"
-SHORTEST = 4  # of a known secret that is looked for as such: shorter ones are parts of common words
+MIN_SECRET = 4  # of a known secret that is looked for as such: shorter ones are parts of common words
 RULES = (
     (re.compile(r"t[sp]_[A-Za-z0-9_-]{20,}"), HIDDEN),
     (re.compile(r"(?i)\b(bearer)(\s+)[A-Za-z0-9._~+/=-]{16,}"), rf"\1\2{HIDDEN}"),
@@ -44,7 +44,7 @@ class Lines(logging.Formatter):
     def __init__(self, as_json: bool, secrets: Iterable[str] = ()) -> None:
         super().__init__()
         self.as_json = as_json
-        known = {form for one in secrets if len(one) >= SHORTEST for form in (one, quote(one, ""), quote_plus(one))}
+        known = {form for one in secrets if len(one) >= MIN_SECRET for form in (one, quote(one, ""), quote_plus(one))}
         self.known = sorted(known, key=len, reverse=True)
 
     def format(self, record: logging.LogRecord) -> str:

@@ -17,20 +17,18 @@ from urllib.parse import parse_qsl, quote
 from fastapi import BackgroundTasks, HTTPException, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from tuner.service.access.caller import Caller, look_up
-from tuner.service.access.gate import admit, count_failure, gate_of, identify
+from tuner.service.access.gate import Caller, admit, count_failure, gate_of, identify, look_up
 from tuner.service.access.logs import say
-from tuner.service.access.scopes import SCOPES
-from tuner.service.access.token import PAGE_PREFIX, SECRET, digest, is_live, make_secret
+from tuner.service.access.token import PAGE_PREFIX, SCOPES, SECRET, digest, is_live, make_secret
 from tuner.store.connection import Store
 from tuner.store.records import Token
 from tuner.store.tokens import add_token, find_token, revoke_token
 
 LOGGER = logging.getLogger(__name__)
-LASTS = 12 * 3600.0  # seconds
+SESSION_S = 12 * 3600.0  # seconds
 SAFE = ("GET", "HEAD", "OPTIONS")
 FIELD = "csrf"  # of a form; or the header X-CSRF-Token
-MOST_FIELDS = 1000
+MAX_FIELDS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +89,7 @@ def open_session(store: Store, secret: str, now: float) -> str | None:
         if token is None or not is_live(token, now):
             return None
         made = make_secret(PAGE_PREFIX)
-        expires = min(now + LASTS, now + LASTS if token.expires is None else token.expires)
+        expires = min(now + SESSION_S, now + SESSION_S if token.expires is None else token.expires)
         name = f"session {digest(made)[:16]}"
         add_token(session, Token(name, digest(made), token.scopes, token.name, now, expires, parent_id=token.id))
     say(LOGGER, logging.INFO, "logged in", f"{token.name} opened a session", who=token.name)
@@ -126,7 +124,7 @@ def read_cookie(request: Request) -> str | None:
 def set_cookie(request: Request, response: Response, secret: str) -> None:
     secure = request.url.scheme == "https"
     response.set_cookie(
-        name_cookie(request), secret, max_age=int(LASTS), path="/", secure=secure, httponly=True, samesite="strict"
+        name_cookie(request), secret, max_age=int(SESSION_S), path="/", secure=secure, httponly=True, samesite="strict"
     )
 
 
@@ -161,7 +159,7 @@ async def read_form(request: Request) -> dict[str, str]:
         return {}
     try:
         text = (await request.body()).decode()
-        return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=MOST_FIELDS, errors="strict"))
+        return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=MAX_FIELDS, errors="strict"))
     except ValueError:  # of UnicodeDecodeError too
         raise HTTPException(400, "the form cannot be read; it must be urlencoded UTF-8") from None
 

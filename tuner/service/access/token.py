@@ -12,15 +12,35 @@ from collections.abc import Iterable
 from hashlib import sha256
 
 from scaler.model.errors import BadInput
-from tuner.service.access.scopes import join_scopes
 from tuner.store.connection import Session
 from tuner.store.records import Token
 from tuner.store.tokens import add_token
 
+SCOPES: dict[str, str] = {
+    "report": "What a scaler does: send samples and decisions, fetch its orders and acknowledge them.",
+    "read": "Look at everything: the page, the lists, the metrics.",
+    "tune": "Describe applications, and start, pause and stop their tuning.",
+    "push": "Change what scalers do: push an objective, roll it back, pin, lock or block them.",
+}
+
+
+def join_scopes(names: Iterable[str]) -> str:
+    """Each once, in the order of `SCOPES`."""
+    given = set(names)
+    wrong = sorted(given - SCOPES.keys())
+    if wrong:
+        raise BadInput(f"{wrong[0]!r} is no scope; it must be one of {', '.join(SCOPES)}")
+    return " ".join(name for name in SCOPES if name in given)
+
+
+def split_scopes(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
 PREFIX = "ts_"
 PAGE_PREFIX = "tp_"  # of what a page session's cookie holds
 SECRET = re.compile(r"t[sp]_[A-Za-z0-9_-]{43}")
-LONGEST_NAME = 100
+MAX_TOKEN_NAME = 100
 
 
 def make_secret(prefix: str = PREFIX) -> str:
@@ -51,8 +71,8 @@ def make_token(
 
 
 def check_name(name: str) -> None:
-    if not name.strip() or name != name.strip() or not name.isprintable() or len(name) > LONGEST_NAME:
+    if not name.strip() or name != name.strip() or not name.isprintable() or len(name) > MAX_TOKEN_NAME:
         raise BadInput(
-            f"the token's name is {name[:LONGEST_NAME]!r}, and must be 1 to {LONGEST_NAME} visible characters "
+            f"the token's name is {name[:MAX_TOKEN_NAME]!r}, and must be 1 to {MAX_TOKEN_NAME} visible characters "
             "that neither begin nor end with a space"
         )

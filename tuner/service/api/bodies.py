@@ -21,19 +21,19 @@ from scaler.model.sample import Sample
 from scaler.model.wire import SPELLED
 from tuner.service.exchange.wire_documents import SPECIAL, shorten
 
-LONGEST_NAME = 200
-LONGEST_TEXT = 2_000
-LATEST = 1e11  # seconds since 1970: the year 5138
-MOST_ROWS = 2_000  # samples, or decisions, of one report
-MOST_KEYS = 2_000  # of a document: its operators, its node types
-MOST_OBJECTIONS = 200  # of a decision
-LARGEST_WHOLE = 2**31 - 1  # of a column for versions
+MAX_NAME = 200
+MAX_TEXT = 2_000
+MAX_TIME = 1e11  # seconds since 1970: the year 5138
+MAX_ROWS = 2_000  # samples, or decisions, of one report
+MAX_KEYS = 2_000  # of a document: its operators, its node types
+MAX_OBJECTIONS = 200  # of a decision
+MAX_WHOLE = 2**31 - 1  # of a column for versions
 
 
 def check_name(name: str) -> str:
     """Of an application, an operator, an instance."""
-    if not name.strip() or name != name.strip() or not name.isprintable() or len(name) > LONGEST_NAME:
-        limits = f"1 to {LONGEST_NAME} printable characters without space around them"
+    if not name.strip() or name != name.strip() or not name.isprintable() or len(name) > MAX_NAME:
+        limits = f"1 to {MAX_NAME} printable characters without space around them"
         raise ValueError(f"must be {limits}, not {shorten(name)!a}")
     return name
 
@@ -48,11 +48,11 @@ def refuse_nan(value: float) -> float:
     return value
 
 
-Name = Annotated[str, AfterValidator(check_name), Field(min_length=1, max_length=LONGEST_NAME)]
-Label = Annotated[str, Field(max_length=LONGEST_NAME)]
-Text = Annotated[str, Field(max_length=LONGEST_TEXT)]
-Sentence = Annotated[str, Field(min_length=1, max_length=LONGEST_TEXT)]
-Moment = Annotated[float, Field(ge=0.0, le=LATEST, description="Seconds since 1970 in UTC.")]
+Name = Annotated[str, AfterValidator(check_name), Field(min_length=1, max_length=MAX_NAME)]
+Label = Annotated[str, Field(max_length=MAX_NAME)]
+Text = Annotated[str, Field(max_length=MAX_TEXT)]
+Sentence = Annotated[str, Field(min_length=1, max_length=MAX_TEXT)]
+Moment = Annotated[float, Field(ge=0.0, le=MAX_TIME, description="Seconds since 1970 in UTC.")]
 Amount = Annotated[float, Field(ge=0.0)]
 Positive = Annotated[float, Field(gt=0.0)]
 Spelled = Annotated[
@@ -68,10 +68,10 @@ Duration = Annotated[
     BeforeValidator(unspell),
     WithJsonSchema({"anyOf": [{"type": "number", "minimum": 0}, {"type": "string", "enum": [SPECIAL[0]]}]}),
 ]
-Version = Annotated[int, Field(ge=1, le=LARGEST_WHOLE)]
-Document = Annotated[dict[str, Any], Field(max_length=MOST_KEYS)]
+Version = Annotated[int, Field(ge=1, le=MAX_WHOLE)]
+Document = Annotated[dict[str, Any], Field(max_length=MAX_KEYS)]
 Kind = Literal["SCALED", "NO_CHANGE", "BLOCKED", "HELD", "ACTUATION_FAILED", "DRY_RUN"]
-Bounds = Annotated[dict[Name, Positive], Field(min_length=1, max_length=MOST_KEYS)]
+Bounds = Annotated[dict[Name, Positive], Field(min_length=1, max_length=MAX_KEYS)]
 
 
 class Body(BaseModel):
@@ -129,11 +129,11 @@ class DecisionBody(Body):
     bound: Duration | None = None
     price: Amount | None = None
     seen: Document = {}
-    alternatives: Annotated[dict[str, Spelled | None], Field(max_length=MOST_KEYS)] = {}
+    alternatives: Annotated[dict[str, Spelled | None], Field(max_length=MAX_KEYS)] = {}
     shadow: Document | None = None
     code: Label | None = None
-    proposed: Annotated[dict[Label, int], Field(max_length=MOST_KEYS)] | None = None
-    objections: Annotated[list[ObjectionBody], Field(max_length=MOST_OBJECTIONS)] | None = None
+    proposed: Annotated[dict[Label, int], Field(max_length=MAX_KEYS)] | None = None
+    objections: Annotated[list[ObjectionBody], Field(max_length=MAX_OBJECTIONS)] | None = None
 
 
 class ReportBody(Body):
@@ -171,8 +171,8 @@ class ReportBody(Body):
     instance: Name
     operator: Name
     revision: Version | None = None
-    samples: Annotated[list[SampleBody], Field(max_length=MOST_ROWS)] = []  # type: ignore[valid-type]
-    decisions: Annotated[list[DecisionBody], Field(max_length=MOST_ROWS)] = []
+    samples: Annotated[list[SampleBody], Field(max_length=MAX_ROWS)] = []  # type: ignore[valid-type]
+    decisions: Annotated[list[DecisionBody], Field(max_length=MAX_ROWS)] = []
     detail: Document = {}
 
 

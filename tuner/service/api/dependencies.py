@@ -12,20 +12,33 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from starlette.concurrency import run_in_threadpool
 
 from scaler.model.errors import BadInput, Retry
-from tuner.service.access.caller import Caller
-from tuner.service.access.gate import require
-from tuner.service.api.bodies import LARGEST_WHOLE, LATEST, LONGEST_NAME, LONGEST_TEXT, Body, check_name
-from tuner.service.api.problems import MEDIA, Unsupported, explain_invalid
+from tuner.service.access.envelope import PROBLEM
+from tuner.service.access.gate import Caller, require
+from tuner.service.api.bodies import MAX_NAME, MAX_TEXT, MAX_TIME, MAX_WHOLE, Body, check_name
+from tuner.service.api.problems import Unsupported, explain_invalid
 from tuner.service.exchange.order_board import poll
 from tuner.service.exchange.services import Services, services_of
 from tuner.service.exchange.wire_documents import check_text, read_document, to_bytes
 from tuner.store.connection import Session
 
-T = TypeVar("T")
 BodyT = TypeVar("BodyT", bound=Body)
 JSON = "application/json"
-SMALL = 65_536  # bytes of a body that is read at once; a larger one would hold the others up
-FURTHEST = 100_000  # of an offset; who wants more narrows the question
+SMALL_BODY = 65_536  # bytes of a body that is read at once; a larger one would hold the others up
+REFUSALS = {
+    code: {"description": why, "content": {PROBLEM: {"schema": {"$ref": "#/components/schemas/Problem"}}}}
+    for code, why in {
+        401: "No token, or one that is wrong, revoked or expired.",
+        403: "The token has not the scope that this needs.",
+        404: "What is named is not there.",
+        409: "It has changed in the meantime.",
+        415: "The body is not application/json.",
+        422: "What is wrong with the request, in one sentence.",
+        429: "Too many requests; the header Retry-After says when to come again.",
+        500: "The service failed.",
+        503: "A passing fault; the header Retry-After says when to come again.",
+    }.items()
+}
+MAX_OFFSET = 100_000  # of an offset; who wants more narrows the question
 
 
 async def give_services(request: Request) -> Services:  # not in a thread, for which FastAPI would wait each time
@@ -33,8 +46,8 @@ async def give_services(request: Request) -> Services:  # not in a thread, for w
 
 
 Given = Annotated[Services, Depends(give_services)]
-App = Annotated[str, Path(min_length=1, max_length=LONGEST_NAME), AfterValidator(check_name)]
-RowId = Annotated[int, Path(ge=1, le=LARGEST_WHOLE)]
+App = Annotated[str, Path(min_length=1, max_length=MAX_NAME), AfterValidator(check_name)]
+RowId = Annotated[int, Path(ge=1, le=MAX_WHOLE)]
 Reporting = Annotated[Caller, Depends(require("report"))]
 Reading = Annotated[Caller, Depends(require("read"))]
 Tuning = Annotated[Caller, Depends(require("tune"))]
@@ -56,53 +69,39 @@ def read_as(model: type[BodyT]) -> Callable[[Request], Awaitable[BodyT]]:
         if kind != JSON:
             raise Unsupported(f"the body's Content-Type is {kind[:100]!r}, and must be {JSON}")
         body = await request.body()
-        return parse(body) if len(body) <= SMALL else await run_in_threadpool(parse, body)
+        return parse(body) if len(body) <= SMALL_BODY else await run_in_threadpool(parse, body)
 
     return read
 
 
-def takes(model: type[Body]) -> dict[str, Any]:
-    """What OpenAPI is to say of a body that `read_as` reads."""
-    content = {JSON: {"schema": {"$ref": f"#/components/schemas/{model.__name__}"}}}
-    return {"requestBody": {"required": True, "content": content}}
-
-
-def gives(schema: dict[str, Any], says: str, status: int = 200, *refusals: int) -> dict[int | str, dict[str, Any]]:
-    """What OpenAPI is to say of the answers."""
+def gives(
+    schema: dict[str, Any], says: str, *refusals: int, status: int = 200, body: type[Body] | None = None
+) -> dict[str, Any]:
+    """Arguments of a route for OpenAPI: its answers, refusals, and the body that `read_as` reads."""
     good = {"description": says, "content": {JSON: {"schema": schema}}}
-    return {status: good, **{code: refuses(code) for code in (401, 403, 422, 429, 500, 503, *refusals)}}
-
-
-def refuses(code: int) -> dict[str, Any]:
-    why = {
-        401: "No token, or one that is wrong, revoked or expired.",
-        403: "The token has not the scope that this needs.",
-        404: "What is named is not there.",
-        409: "It has changed in the meantime.",
-        415: "The body is not application/json.",
-        422: "What is wrong with the request, in one sentence.",
-        429: "Too many requests; the header Retry-After says when to come again.",
-        500: "The service failed.",
-        503: "A passing fault; the header Retry-After says when to come again.",
-    }
-    return {"description": why[code], "content": {MEDIA: {"schema": {"$ref": "#/components/schemas/Problem"}}}}
+    codes = (401, 403, 422, 429, 500, 503, *refusals, *(() if body is None else (415,)))
+    described = {"status_code": status, "responses": {status: good, **{code: REFUSALS[code] for code in codes}}}
+    if body is None:
+        return described
+    content = {JSON: {"schema": {"$ref": f"#/components/schemas/{body.__name__}"}}}
+    return {**described, "openapi_extra": {"requestBody": {"required": True, "content": content}}}
 
 
 def answer(value: Any, status: int = 200) -> Response:
     return Response(to_bytes(value), status, media_type=JSON)
 
 
-async def change(given: Services, work: Callable[[Session, float], T]) -> T:
-    """`work` in a transaction of its own; who waits for orders is told before the answer goes out."""
+async def change(given: Services, work: Callable[[Session, float], object], status: int = 200) -> Response:
+    """Answer what `work` makes in a transaction of its own; agents that wait for orders are woken before that."""
 
-    def write() -> T:
+    def write() -> object:
         with given.store.begin() as session:
             return work(session, given.settings.clock())
 
     made = await run_in_threadpool(write)
-    with suppress(Retry):  # it is committed all the same, and will be found in the next look
+    with suppress(Retry):  # it is committed all the same, and will be found by the next poll
         await poll(given.board)
-    return made
+    return answer(made, status)
 
 
 class Filter(BaseModel):
@@ -113,11 +112,11 @@ class Filter(BaseModel):
 
 
 class Paged(Filter):
-    offset: int = Field(0, ge=0, le=FURTHEST)
+    offset: int = Field(0, ge=0, le=MAX_OFFSET)
 
 
-Since = Annotated[float, Field(ge=0.0, le=LATEST, description="The first moment, in seconds since 1970.")]
-Until = Annotated[float, Field(ge=0.0, le=LATEST, description="The moment after the last.")]
+Since = Annotated[float, Field(ge=0.0, le=MAX_TIME, description="The first moment, in seconds since 1970.")]
+Until = Annotated[float, Field(ge=0.0, le=MAX_TIME, description="The moment after the last.")]
 
 
 def check_word(word: str) -> str:
@@ -128,11 +127,11 @@ def check_word(word: str) -> str:
     return word
 
 
-Word = Annotated[str, Field(max_length=LONGEST_NAME), AfterValidator(check_word)]
+Word = Annotated[str, Field(max_length=MAX_NAME), AfterValidator(check_word)]
 Why = Annotated[
     str,
     AfterValidator(check_word),
-    Query(max_length=LONGEST_TEXT, description="Reason, recorded in the event."),
+    Query(max_length=MAX_TEXT, description="Reason, recorded in the event."),
 ]
 
 
@@ -150,7 +149,7 @@ def cut_page(request: Request, found: Sequence[Any], asked: Paged) -> Response:
     """Of a list from its beginning to one beyond the page."""
     page = found[asked.offset : asked.offset + asked.limit]
     further = asked.offset + asked.limit
-    more = len(found) > further and further <= FURTHEST
+    more = len(found) > further and further <= MAX_OFFSET
     return give_page(request, page, {"offset": further} if more else None)
 
 

@@ -35,7 +35,7 @@ TAGS = [
 ]
 
 
-@router.get("/v1/openapi.json", responses=gives({"type": "object"}, "OpenAPI 3.1."))
+@router.get("/v1/openapi.json", **gives({"type": "object"}, "OpenAPI 3.1."))
 def description(request: Request, caller: Reading) -> Response:
     """Describe this interface."""
     return answer(request.app.openapi())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 from collections.abc import Mapping, Sequence
@@ -14,11 +13,11 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from scaler.model.errors import BadInput, NotReady, Retry
+from tuner.service.access.envelope import FAILED, PROBLEM, write_problem
 from tuner.service.exchange.wire_documents import shorten
 from tuner.store.faults import NotFound, PoolTimeout, StaleState
 
 log = logging.getLogger(__name__)
-MEDIA = "application/problem+json"
 AGAIN_S = 2  # seconds after which a passing fault is worth another try
 SUBJECT = re.compile(r"^(Input|String|List|Dictionary|Value|Data) should ")
 BUSY = "the service has more to do than its database can take; try again in a moment"
@@ -29,27 +28,16 @@ class Unsupported(BadInput):
     """A body that is not JSON by its own account."""
 
 
-STATUSES = {NotFound: 404, StaleState: 409, NotReady: 409, Unsupported: 415, Retry: 503}
+STATUSES = {NotFound: 404, StaleState: 409, NotReady: 409, Unsupported: 415, Retry: 503, PoolTimeout: 503}
 
 
-def problem(status: int, detail: str, headers: Mapping[str, str] | None = None) -> Response:
-    title = HTTPStatus(status).phrase
-    body = {"type": "about:blank", "title": title, "status": status, "detail": detail}
-    return Response(json.dumps(body).encode(), status, dict(headers or {}), MEDIA)
+def problem(status: int, detail: str, headers: Mapping[str, str] | None = None, **more: str) -> Response:
+    return Response(write_problem(status, detail, **more), status, dict(headers or {}), PROBLEM)
 
 
 def add_handlers(app: FastAPI) -> None:
-    app.add_exception_handler(BadInput, tell_bad_input)
-    app.add_exception_handler(NotReady, tell_bad_input)
-    app.add_exception_handler(Retry, tell_retry)
-    app.add_exception_handler(PoolTimeout, tell_busy)
-    app.add_exception_handler(RequestValidationError, tell_invalid)
-    app.add_exception_handler(HTTPException, tell_http)
-    app.add_exception_handler(Exception, tell_unexpected)
-
-
-async def tell_bad_input(request: Request, error: Exception) -> Response:
-    return problem(find_status(error), one_line(str(error)))
+    for kind, handler in HANDLERS.items():
+        app.add_exception_handler(kind, handler)
 
 
 def find_status(error: Exception, otherwise: int = 422) -> int:
@@ -57,12 +45,11 @@ def find_status(error: Exception, otherwise: int = 422) -> int:
     return next((status for kind, status in STATUSES.items() if isinstance(error, kind)), otherwise)
 
 
-async def tell_retry(request: Request, error: Exception) -> Response:
-    return problem(503, one_line(str(error)), {"Retry-After": str(AGAIN_S)})
-
-
-async def tell_busy(request: Request, error: Exception) -> Response:
-    return problem(503, BUSY, {"Retry-After": str(AGAIN_S)})
+async def tell_fault(request: Request, error: Exception) -> Response:
+    """A refusal, or a passing fault with the time after which to try again."""
+    status = find_status(error)
+    detail = BUSY if isinstance(error, PoolTimeout) else one_line(str(error))
+    return problem(status, detail, {"Retry-After": str(AGAIN_S)} if status == 503 else None)
 
 
 async def tell_invalid(request: Request, error: Exception) -> Response:
@@ -90,7 +77,15 @@ def say_http(request: Request, error: HTTPException) -> str:
 
 async def tell_unexpected(request: Request, error: Exception) -> Response:
     """What it was is for the log alone, which the server writes it to."""
-    return problem(500, "the service failed at this; what happened is in its log")
+    return problem(500, FAILED)
+
+
+HANDLERS = {
+    **dict.fromkeys((BadInput, NotReady, Retry, PoolTimeout), tell_fault),
+    RequestValidationError: tell_invalid,
+    HTTPException: tell_http,
+    Exception: tell_unexpected,
+}
 
 
 def one_line(text: str) -> str:

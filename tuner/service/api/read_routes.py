@@ -12,7 +12,7 @@ from pydantic import AfterValidator, Field
 from scaler.model.decision import KINDS
 from scaler.model.sample import Sample
 from tuner.history.explanation import explain
-from tuner.service.api.bodies import LARGEST_WHOLE, LATEST, Kind, Name
+from tuner.service.api.bodies import MAX_TIME, MAX_WHOLE, Kind, Name
 from tuner.service.api.dependencies import (
     App,
     Filter,
@@ -50,7 +50,7 @@ State = Literal["proposed", "shadow", "canary", "full", "reverted", "retired"]
 def check_place(text: str) -> str:
     """Where a page of decisions ended: its last one's time and operator."""
     try:
-        if 0.0 <= float(text.partition("~")[0]) <= LATEST:
+        if 0.0 <= float(text.partition("~")[0]) <= MAX_TIME:
             return text
     except ValueError:
         pass
@@ -68,14 +68,14 @@ class DecisionFilter(Filter):
 class SampleFilter(Paged):
     operator: list[Word] = Field([], max_length=50)
     since: Since = 0.0
-    until: Until = LATEST
+    until: Until = MAX_TIME
 
 
 class EventFilter(Filter):
     what: list[Word] = Field([], max_length=20)
     since: Since | None = None
     until: Until | None = None
-    before: int | None = Field(None, ge=1, le=LARGEST_WHOLE, description="The id that all are to be lower than.")
+    before: int | None = Field(None, ge=1, le=MAX_WHOLE, description="The id that all are to be lower than.")
 
 
 class ObjectiveFilter(Paged):
@@ -96,7 +96,7 @@ def ensure_known(session: Session, app: str, found: Sequence[Any]) -> None:
         load_application(session, app)
 
 
-@router.get("/decisions", responses=gives(page_of(schema_of(DecisionRecord)), "The newest first.", 200, 404))
+@router.get("/decisions", **gives(page_of(schema_of(DecisionRecord)), "The newest first.", 404))
 def decisions(
     request: Request, app: App, caller: Reading, given: Given, asked: Annotated[DecisionFilter, Query()]
 ) -> Response:
@@ -113,7 +113,7 @@ def decisions(
     return give_page(request, page, further)
 
 
-@router.get("/samples", responses=gives(page_of(schema_of(Sample)), "The newest first.", 200, 404))
+@router.get("/samples", **gives(page_of(schema_of(Sample)), "The newest first.", 404))
 def samples(
     request: Request, app: App, caller: Reading, given: Given, asked: Annotated[SampleFilter, Query()]
 ) -> Response:
@@ -130,7 +130,7 @@ def samples(
     return give_page(request, found[: asked.limit], after)
 
 
-@router.get("/events", responses=gives(page_of(schema_of(EventRecord)), "The newest first.", 200, 404))
+@router.get("/events", **gives(page_of(schema_of(EventRecord)), "The newest first.", 404))
 def events(
     request: Request, app: App, caller: Reading, given: Given, asked: Annotated[EventFilter, Query()]
 ) -> Response:
@@ -152,7 +152,7 @@ def list_from(
     return cut_page(request, found, asked)
 
 
-@router.get("/objectives", responses=gives(page_of(schema_of(ObjectiveRecord)), "The newest first.", 200, 404))
+@router.get("/objectives", **gives(page_of(schema_of(ObjectiveRecord)), "The newest first.", 404))
 def objectives(
     request: Request, app: App, caller: Reading, given: Given, asked: Annotated[ObjectiveFilter, Query()]
 ) -> Response:
@@ -162,20 +162,20 @@ def objectives(
     )
 
 
-@router.get("/objectives/{version}", responses=gives(schema_of(ObjectiveRecord), "It.", 200, 404))
+@router.get("/objectives/{version}", **gives(schema_of(ObjectiveRecord), "It.", 404))
 def objective(app: App, version: RowId, caller: Reading, given: Given) -> Response:
     """Show one objective."""
     with given.store.read() as session:
         return answer(load_objective(session, app, version))
 
 
-@router.get("/surrogates", responses=gives(page_of(schema_of(SurrogateRecord)), "The newest first.", 200, 404))
+@router.get("/surrogates", **gives(page_of(schema_of(SurrogateRecord)), "The newest first.", 404))
 def surrogates(request: Request, app: App, caller: Reading, given: Given, asked: Annotated[Paged, Query()]) -> Response:
     """List the surrogates that were fitted."""
     return list_from(request, app, given, asked, lambda session, most: list_surrogates(session, app, most))
 
 
-@router.get("/scalers", responses=gives(page_of(schema_of(Scaler)), "By operator, the last seen first.", 200, 404))
+@router.get("/scalers", **gives(page_of(schema_of(Scaler)), "By operator, the last seen first.", 404))
 def scalers(
     request: Request, app: App, caller: Reading, given: Given, asked: Annotated[ScalerFilter, Query()]
 ) -> Response:
@@ -183,7 +183,7 @@ def scalers(
     return list_from(request, app, given, asked, lambda session, _: list_scalers(session, app, asked.since))
 
 
-@router.get("/controls", responses=gives(page_of(schema_of(Control)), "The newest first.", 200, 404))
+@router.get("/controls", **gives(page_of(schema_of(Control)), "The newest first.", 404))
 def controls(
     request: Request, app: App, caller: Reading, given: Given, asked: Annotated[ControlFilter, Query()]
 ) -> Response:
@@ -192,12 +192,12 @@ def controls(
     return list_from(request, app, given, asked, lambda session, _: list_controls(session, app, at))
 
 
-@router.get("/explanation", responses=gives(EXPLANATION, "Why it was decided so.", 200, 404))
+@router.get("/explanation", **gives(EXPLANATION, "Why it was decided so.", 404))
 def explanation(
     app: App,
     caller: Reading,
     given: Given,
-    at: Annotated[float | None, Query(ge=0.0, le=LATEST, allow_inf_nan=False)] = None,
+    at: Annotated[float | None, Query(ge=0.0, le=MAX_TIME, allow_inf_nan=False)] = None,
     operator: Annotated[Name | None, Query()] = None,
 ) -> Response:
     """Explain a decision: what was seen, each alternative's worth, which guard blocked, which objective and why."""

@@ -13,7 +13,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from scaler.model.errors import Retry
-from tuner.rollout.issue_orders import write_orders
+from tuner.rollout.issued_orders import write_orders
 from tuner.service.exchange.service_settings import Settings
 from tuner.service.exchange.wire_documents import to_bytes
 from tuner.store.connection import Store

@@ -15,8 +15,8 @@ from scaler.model.errors import BadInput
 from scaler.model.wire import SPELLED
 from tuner.store.json_text import write_json
 
-DEEPEST = 12  # documents in documents; what a scaler or a person writes has four
-LONGEST_NUMBER = 400  # characters; the longest plain spelling of a float has some 330
+MAX_DEPTH = 12  # documents in documents; what a scaler or a person writes has four
+MAX_NUMBER = 400  # characters; the longest plain spelling of a float has some 330
 SPECIAL = tuple(SPELLED)
 NUMBER = {"anyOf": [{"type": "number"}, {"type": "string", "enum": list(SPECIAL)}]}
 PLAIN: dict[str, dict[str, Any]] = {
@@ -51,13 +51,13 @@ def read_document(body: bytes) -> Any:
         raise BadInput(f"the body is not JSON ({where}: {error.msg}); send one JSON document") from error
     except RecursionError as error:
         raise BadInput(explain_depth()) from error
-    if "\\u" in text or text.count("{") + text.count("[") > DEEPEST:  # else there is nothing that could be wrong
+    if "\\u" in text or text.count("{") + text.count("[") > MAX_DEPTH:  # else there is nothing that could be wrong
         check_plain(document)
     return document
 
 
 def take_float(text: str) -> float:
-    value = float(text) if len(text) <= LONGEST_NUMBER else math.inf
+    value = float(text) if len(text) <= MAX_NUMBER else math.inf
     if not math.isfinite(value):
         raise BadInput(f"the number {shorten(text)} is too large; the largest is 1.797e308")
     return value
@@ -86,7 +86,7 @@ def take_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def check_plain(document: Any) -> None:
     level, depth = [document], 0
     while level:
-        if depth > DEEPEST:
+        if depth > MAX_DEPTH:
             raise BadInput(explain_depth())
         below: list[Any] = []
         for value in level:
@@ -111,7 +111,7 @@ def check_text(text: str) -> None:
 
 
 def explain_depth() -> str:
-    return f"the body is nested more than {DEEPEST} deep; send a flatter document"
+    return f"the body is nested more than {MAX_DEPTH} deep; send a flatter document"
 
 
 def shorten(text: str, most: int = 60) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from scaler.model.errors import BadInput
 from tuner.history.qos_history import SLOT_S
-from tuner.rollout.issue_orders import find_slot
+from tuner.rollout.issued_orders import find_slot
 from tuner.scenario.description import shape_of, tables_of
 from tuner.scenario.scenario import make_qos
 from tuner.service.metrics.families import Families

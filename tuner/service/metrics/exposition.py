@@ -14,8 +14,7 @@ from prometheus_client import CollectorRegistry, ProcessCollector, generate_late
 from prometheus_client.core import Metric
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
-from tuner.service.access.caller import Caller
-from tuner.service.access.gate import require
+from tuner.service.access.gate import Caller, require
 from tuner.service.metrics.application_metrics import (
     MetricsGatherer,
     add_controls,

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from scaler.model.errors import BadInput
-from tuner.rollout import control_changes, push
-from tuner.rollout.tuning_requests import Action, TuningRequest, request_action
+from tuner.rollout import push, steering
+from tuner.rollout.steering import Action, TuningRequest, request_action
 from tuner.service.page.address import check_choice, read_moment, read_version
 from tuner.store.connection import Session
 from tuner.store.objective_evidence import STAGES
@@ -46,7 +46,7 @@ def set_control(session: Session, app: str, form: Form, who: str, now: float) ->
     why, kind = read_why(form), check_choice("kind", form.get("kind", ""), KINDS)
     until = read_moment(form["until"], "until") if form.get("until", "").strip() else None
     control = Control(app, form.get("operator", ""), kind, read_settings(kind, form), who, now, why, until)
-    control_changes.set_control(session, control)
+    steering.set_control(session, control)
 
 
 def read_settings(kind: str, form: Form) -> dict[str, Any]:
@@ -67,7 +67,7 @@ def read_settings(kind: str, form: Form) -> dict[str, Any]:
 
 def lift_control(session: Session, app: str, form: Form, who: str, now: float) -> None:
     why, operator, kind = read_why(form), form.get("operator", ""), form.get("kind", "")
-    control_changes.lift_control(session, app, operator, kind, who, now, why)
+    steering.lift_control(session, app, operator, kind, who, now, why)
 
 
 def push_objective(session: Session, app: str, form: Form, who: str, now: float) -> None:

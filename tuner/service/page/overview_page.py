@@ -9,7 +9,7 @@ from typing import Any
 from scaler.model.errors import BadInput
 from sim.application import Application
 from tuner.history.qos_history import SLOT_S, QosFigures, load_slots, measure_qos
-from tuner.rollout.issue_orders import find_slot
+from tuner.rollout.issued_orders import find_slot
 from tuner.scenario.description import shape_of, tables_of
 from tuner.scenario.layout import QoS
 from tuner.search.search_plan import read_qos

@@ -1,0 +1,163 @@
+"""Set and lift controls: the guards that a person puts before an application's agents.
+
+Each is one writing transaction of the caller's: the control, the event that says who and why, and new orders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal, Self
+
+from scaler.guards import GUARDS, parse_guards
+from scaler.model.errors import BadInput
+from tuner.rollout.issued_orders import issue_orders
+from tuner.rollout.retuning_settings import DEFAULTS, read_settings
+from tuner.scenario.description import shape_of, tables_of
+from tuner.scenario.scenario import make_infrastructure
+from tuner.search.engines import ENGINES
+from tuner.store import controls
+from tuner.store.applications import add_application, list_versions, load_application
+from tuner.store.connection import Session
+from tuner.store.events import add_event
+from tuner.store.faults import NotFound
+from tuner.store.orders import load_orders
+from tuner.store.records import ApplicationVersion, Control, EventRecord, RetuningRecord
+from tuner.store.retunings import add_request, find_retuning, save_retuning
+
+MAX_SHOWN = 60  # characters of a name in a refusal
+
+
+def set_control(session: Session, control: Control) -> Control:
+    """Set a control in the place of one of its kind for the same operator; the same with its id."""
+    check_control(session, control)
+    made = controls.set_control(session, control)
+    message = f"{control.who} set {control.kind} for {describe_scope(control.operator)}"
+    about = {"kind": control.kind, "operator": control.operator, "settings": control.settings, "until": control.until}
+    add_event(
+        session,
+        EventRecord(
+            control.application, control.since, control.who, "control set", add_why(message, control.note), about
+        ),
+    )
+    issue_orders(session, control.application, control.since)
+    return made
+
+
+def lift_control(session: Session, app: str, operator: str, kind: str, who: str, now: float, why: str = "") -> None:
+    """Lift a control; `Missing` where none of its kind stands for the operator ("": for all)."""
+    load_application(session, app)
+    controls.lift_control(session, app, operator, kind, who, now)
+    message = add_why(f"{who} lifted {kind} for {describe_scope(operator)}", why)
+    about = {"kind": kind, "operator": operator, **({"why": why} if why else {})}
+    add_event(session, EventRecord(app, now, who, "control lifted", message, about))
+    issue_orders(session, app, now)
+
+
+def check_control(session: Session, control: Control) -> None:
+    """Refuse a control that the agents could not parse, for they would go on without it."""
+    app = control.application
+    if control.kind not in GUARDS:
+        raise BadInput(f"there is no guard {control.kind[:MAX_SHOWN]!r}; choose of {', '.join(GUARDS)}")
+    document = load_application(session, app).document
+    known = [operator.name for operator in shape_of(document).operators]
+    if control.operator and control.operator not in known:
+        raise BadInput(f"{app!r} has no operator {control.operator[:MAX_SHOWN]!r}; it has {', '.join(known[:20])}")
+    types = make_infrastructure(tables_of(document)["infrastructure"]).types
+    try:
+        parse_guards({control.kind: control.settings}, [node.name for node in types])
+    except BadInput:
+        raise
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
+        raise BadInput(f"guard {control.kind!r} cannot be made of these settings ({error})") from error
+    if control.until is not None and control.until <= control.since:
+        until = datetime.fromtimestamp(control.until, UTC)
+        raise BadInput(f"until is {until:%Y-%m-%dT%H:%M} UTC, which is past; leave it out, or give a time to come")
+
+
+def describe_scope(operator: str) -> str:
+    return f"operator {operator}" if operator else "all operators"
+
+
+def add_why(message: str, why: str) -> str:
+    return f"{message}: {why}" if why else message
+
+
+def register_application(
+    session: Session, app: str, document: Mapping[str, Any], who: str, now: float
+) -> ApplicationVersion:  # fmt: skip
+    """Register the description and let the daemon retune it; retuning settings stay as they were set."""
+    before = len(list_versions(session, app))
+    version = add_application(session, app, document, now)
+    watch = find_retuning(session, app)
+    if watch is not None and version.number == before:
+        return version
+    says = f"{who} registered {app} (version {version.number})"
+    add_event(session, EventRecord(app, now, who, "registered", says, {"version": version.number}))
+    save_retuning(session, app, DEFAULTS if watch is None else watch.settings, now)
+    if load_orders(session, app) is not None:
+        issue_orders(session, app, now)
+    return version
+
+
+Action = Literal["tune", "pause", "resume", "stop"]
+ACTION_WORDS: dict[Action, str] = {
+    "tune": "asked for a tuning",
+    "pause": "asked to pause the retuning",
+    "resume": "asked to go on with the retuning",
+    "stop": "asked to stop the tuning",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TuningRequest:
+    """Who asked, when and why; of a tuning, what is to differ from the retuning's settings."""
+
+    who: str = "somebody"
+    when: float = 0.0
+    why: str = ""
+    budget: int | None = None  # evaluations
+    engine: str | None = None
+    seed: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {key: value for key, value in asdict(self).items() if value not in (None, "")}
+
+    @classmethod
+    def from_json(cls, document: Any) -> Self:
+        """Parse a stored request; keys that are missing or of another type get their defaults."""
+        table = document if isinstance(document, Mapping) else {}
+        kinds = {"who": str, "when": float | int, "why": str, "budget": int, "engine": str, "seed": int}
+        return cls(**{key: table[key] for key, kind in kinds.items() if isinstance(table.get(key), kind)})
+
+
+def request_action(session: Session, app: str, action: Action, request: TuningRequest) -> RetuningRecord:
+    """Record a request for the daemons, in the place of an earlier one of the same action."""
+    if request.engine is not None and request.engine not in ENGINES:
+        raise BadInput(f"there is no engine {request.engine[:MAX_SHOWN]!r}; choose of {', '.join(ENGINES)}")
+    document = request.to_json()
+    watch = add_request(session, app, {action: document})
+    about = {"word": action, **{key: value for key, value in document.items() if key not in ("who", "when")}}
+    message = add_why(f"{request.who} {ACTION_WORDS[action]}", request.why)
+    add_event(session, EventRecord(app, request.when, request.who, "asked", message, about))
+    return watch
+
+
+def set_retuning(session: Session, app: str, stated: Mapping[str, Any], who: str, now: float) -> RetuningRecord:
+    """Change an application's retuning settings; sources stay, for they are files of the manager's machine."""
+    sources = list(load_watch(session, app).settings.get("sources", []))
+    settings = {"sources": sources, **stated}
+    if settings["sources"] != sources:
+        raise BadInput("retuning: sources are files of the manager's machine; they are not changed from elsewhere")
+    watch = save_retuning(session, app, read_settings(settings), now)
+    message = f"{who} changed the settings of the retuning"
+    add_event(session, EventRecord(app, now, who, "asked", message, {"word": "retuning", "settings": dict(stated)}))
+    return watch
+
+
+def load_watch(session: Session, app: str) -> RetuningRecord:
+    watch = find_retuning(session, app)
+    if watch is None:
+        raise NotFound(f"application {app!r} is not watched; register it first")
+    return watch

@@ -1,0 +1,119 @@
+"""Routes of agents: they send samples and decisions, acknowledge orders, and fetch or wait for new ones (long poll)."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Header, Query, Response
+
+from scaler.model.sample import Sample
+from tuner.service.api.bodies import MAX_NAME, AcknowledgementBody, DecisionBody, ReportBody, check_name
+from tuner.service.api.dependencies import JSON, App, Given, Reporting, gives, read_as
+from tuner.service.api.problems import problem
+from tuner.service.exchange.intake import Report, submit, submit_unanswered
+from tuner.service.exchange.order_board import Notice, revision_of, wait_for_orders
+from tuner.service.exchange.services import Services
+from tuner.store.records import DecisionRecord, Scaler
+
+router = APIRouter(prefix="/v1/applications/{app}", tags=["scalers"])
+MAX_WAIT_S = 60.0
+REVISION = {"anyOf": [{"type": "integer"}, {"type": "null"}]}
+COUNTS = {"type": "object", "properties": {"samples": {"type": "integer"}, "decisions": {"type": "integer"}}}
+RECEIVED = {"type": "object", "properties": {"received": COUNTS, "revision": REVISION}}
+SEEN = {"type": "object", "properties": {"revision": REVISION}}
+ORDERS: dict[str, Any] = {
+    "type": "object",
+    "description": "As `scaler.model.orders` reads it.",
+    "properties": {
+        "application": {"type": "string"},
+        "revision": {"type": "integer"},
+        "slot_s": {"type": "number"},
+        "objective": {"anyOf": [{"type": "object"}, {"type": "null"}]},
+        "candidate": {"anyOf": [{"type": "object"}, {"type": "null"}]},
+        "guards": {"type": "object"},
+    },
+}
+ETAG = {"ETag": {"description": 'The revision: `"7"`.', "schema": {"type": "string"}}}
+FETCHED = gives(ORDERS, "Orders that are not those of If-None-Match.", 404)
+FETCHED["responses"][200]["headers"] = ETAG
+FETCHED["responses"][304] = {"description": "Nothing new within the wait.", "headers": ETAG}
+
+
+@router.post("/reports", **gives(RECEIVED, "Committed; the same sent again changes nothing.", body=ReportBody))
+async def report(
+    app: App, caller: Reporting, body: Annotated[ReportBody, Depends(read_as(ReportBody))], given: Given
+) -> Response:
+    """Report samples and decisions of one scaler; answered when they are committed."""
+    now = given.settings.clock()
+    scaler = Scaler(app, body.operator, body.instance, now, now, body.revision, detail=body.detail)
+    samples = [make_sample(app, body.operator, sample) for sample in body.samples]
+    decisions = [make_decision(app, body.operator, decision) for decision in body.decisions]
+    await submit(given.intake, Report(scaler, samples, decisions))
+    return answer_revision({"received": {"samples": len(samples), "decisions": len(decisions)}}, given, app)
+
+
+@router.post("/acknowledgements", **gives(SEEN, "Committed.", body=AcknowledgementBody))
+async def acknowledge(
+    app: App, caller: Reporting, body: Annotated[AcknowledgementBody, Depends(read_as(AcknowledgementBody))],
+    given: Given,
+) -> Response:  # fmt: skip
+    """Acknowledge the orders under which a scaler acts now."""
+    now = given.settings.clock()
+    scaler = Scaler(app, body.operator, body.instance, now, now, body.revision, acknowledged=now)
+    await submit(given.intake, Report(scaler, acknowledges=True))
+    return answer_revision({}, given, app)
+
+
+def make_sample(app: str, operator: str, sample: Any) -> Sample:
+    values = vars(sample)
+    return Sample(**{**values, "application": app, "operator": values["operator"] or operator})
+
+
+def make_decision(app: str, operator: str, decision: DecisionBody) -> DecisionRecord:
+    return DecisionRecord(application=app, operator=operator, **decision.model_dump())
+
+
+def answer_revision(content: dict[str, Any], given: Services, app: str) -> Response:
+    body = json.dumps({**content, "revision": revision_of(given.board, app)}).encode()
+    return Response(body, media_type=JSON)
+
+
+@router.get("/orders", **FETCHED)
+async def orders(
+    app: App,
+    caller: Reporting,
+    given: Given,
+    wait: Annotated[float, Query(ge=0.0, le=MAX_WAIT_S, allow_inf_nan=False, description="Seconds.")] = 0.0,
+    if_none_match: Annotated[str, Header(max_length=1_000, description='The last ETag: `"7"`.')] = "",
+    accept_encoding: Annotated[str, Header(include_in_schema=False)] = "",
+    scaler: Annotated[str, Header(max_length=2 * MAX_NAME + 1, description="operator/instance")] = "",
+) -> Response:
+    """Fetch the scalers' orders, or wait for new ones (long poll)."""
+    note_scaler(given, app, scaler)
+    known = [tag.strip().removeprefix("W/") for tag in if_none_match.split(",")]
+    notice = await wait_for_orders(given.board, app, known, min(wait, given.settings.longest_wait_s))
+    if notice is None:
+        return problem(404, f"there are no orders for {app!r} yet; they come with its first objective or control")
+    if notice.etag in known or "*" in known:
+        return Response(None, 304, {"ETag": notice.etag})
+    return give(notice, "gzip" in accept_encoding)
+
+
+def give(notice: Notice, packed: bool) -> Response:
+    headers = {"ETag": notice.etag, "Vary": "Accept-Encoding"}
+    if packed and notice.packed is not None:
+        return Response(notice.packed, 200, {**headers, "Content-Encoding": "gzip"}, JSON)
+    return Response(notice.body, 200, headers, JSON)
+
+
+def note_scaler(given: Services, app: str, named: str) -> None:
+    """A scaler that waits for orders lives, whether or not it has anything to report."""
+    operator, _, instance = named.partition("/")
+    try:
+        check_name(operator), check_name(instance)
+    except ValueError:
+        return
+    if "/" not in instance:
+        now = given.settings.clock()
+        submit_unanswered(given.intake, Report(Scaler(app, operator, instance, now, now), acknowledges=True))

@@ -48,7 +48,7 @@ from tuner.simulation.floor_cache import (
     save_floor,
 )
 from tuner.simulation.runner import ReplayJob, replay
-from tuner.views.dots import DotRow, draw_dots
+from tuner.views.chart import DotRow, draw_dots
 
 TRACES = Path(__file__).parents[2] / "shared" / "traces"
 needs_traces = pytest.mark.skipif(not TRACES.exists(), reason=f"the traces folder {TRACES} is not there")

@@ -15,8 +15,8 @@ from tuner.lab.plan import BenchmarkCell
 from tuner.lab.policy_benchmark import BenchmarkResult, FloorMultiples, PolicyRow, PolicySummary
 from tuner.lab.shifts import SETTLING, SHIFTS
 from tuner.simulation.comparison import Figure
+from tuner.views.chart import DotRow, draw_dots
 from tuner.views.comparison_report import describe_floor
-from tuner.views.dots import DotRow, draw_dots
 from tuner.views.html_document import Column, write_columns, write_document, write_facts, write_readings
 from tuner.views.words import tame
 

@@ -10,12 +10,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from scaler.model.kernel import Floats
 from scaler.model.units import format_number
+from tuner.simulation.comparison import Figure
+from tuner.views.html_document import frame_drawing
 
 TIMES = ("utc", "elapsed")
 TOLERANCE, EXACT = 5e-4, 1e-9  # of the width: half a pixel, for columns of nearly even length, and none
@@ -206,3 +208,55 @@ def list_factors(low: float, high: float) -> list[float]:
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     steps = COARSE_STEPS if high > WIDE_RATIO * low else STEPS
     return [step * 10.0**power for power in powers for step in steps if low <= step * 10.0**power <= high]
+
+
+DOT_HEIGHT, ROW_MARGIN = 8, 10  # pixels a dot, and around the dots of a row
+MAX_EVEN_RATIO = 4.0  # from the least to the greatest value; beyond it, a scale by factors
+
+
+class DotRow(NamedTuple):
+    """A setting and one value per policy, None where there is none."""
+
+    name: str
+    values: tuple[Figure | None, ...]
+
+
+def draw_dots(rows: Sequence[DotRow], policies: Sequence[str], title: str, least: float) -> str:
+    """The chart with its legend; `least` is what no value is below, and where the scale begins."""
+    known = [f.mean for row in rows for f in row.values if f is not None and math.isfinite(f.mean)]
+    scale = choose_scale(least, max(known, default=least))
+    lines = "".join(draw_row(scale, row, policies) for row in rows)
+    ticks = "".join(f'<span style="left:{100.0 * x:.2f}%">{label}</span>' for x, label in scale.ticks())
+    drawing = (
+        f'<div class="dots" role="group" aria-label="{escape(title)}">{lines}'
+        f'<div></div><div class="track axis">{ticks}</div></div>'
+    )
+    legend = [(f"area c{j % COLOURS}", policy) for j, policy in enumerate(policies)]
+    return f'<div class="roomy">{frame_drawing(drawing, legend)}</div>'
+
+
+def draw_row(scale: Scale, row: DotRow, policies: Sequence[str]) -> str:
+    marks = "".join(
+        draw_dot(scale, figure, ROW_MARGIN / 2 + DOT_HEIGHT * (j + 0.5), j, f"{row.name}, {policies[j]}")
+        for j, figure in enumerate(row.values)
+        if figure is not None and math.isfinite(figure.mean)
+    )
+    height = ROW_MARGIN + DOT_HEIGHT * len(policies)
+    return f'<div class="name">{escape(row.name)}</div><div class="track" style="height:{height}px">{marks}</div>'
+
+
+def draw_dot(scale: Scale, figure: Figure, top: float, colour: int, name: str) -> str:
+    """A dot with its value as title, and a stroke one standard error to either side."""
+    style, error = f"c{colour % COLOURS}", ""
+    if math.isfinite(figure.error) and figure.error > 0.0:
+        start, end = (100.0 * scale.within(figure.mean + sign * figure.error) for sign in (-1.0, 1.0))
+        error = f'<i class="error {style}" style="left:{start:.2f}%;width:{end - start:.2f}%;top:{top:g}px"></i>'
+    title, left = f"{escape(name)}: {format_number(figure.mean)}", 100.0 * scale.within(figure.mean)
+    return f'{error}<i class="dot {style}" style="left:{left:.2f}%;top:{top:g}px" title="{title}"></i>'
+
+
+def choose_scale(least: float, greatest: float) -> Scale:
+    """From the least value on: evenly, or by factors where values lie far apart."""
+    if least <= 0.0 or greatest <= MAX_EVEN_RATIO * least:
+        return Scale(least, greatest + 0.05 * (greatest - least) if greatest > least else least + 1.0)
+    return Scale(least, 1.05 * greatest, True)

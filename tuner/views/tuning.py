@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from scaler.model.wire import read_number, read_table
 from tuner.store.records import ObjectiveRecord, Trial, TuningRun
 
 KINDS = ("feasible", "infeasible", "pruned", "failed")
 WEIGHTS = {"perf": "weight of violations", "rcf": "weight of reconfigurations", "res": "weight of resources"}
+MEASURES = {
+    "cost": "cost per hour",
+    "violations": "violations, % of slots",
+    "reconfigurations": "reconfigurations, % of slots",
+    "replicas": "replicas",
+}
 Replicas = Mapping[str, Mapping[str, float]]  # operator, node type, mean replicas
 
 
@@ -27,15 +34,21 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What a choice of parameters comes to; shares, weights and replicas are empty where they are not known."""
+    """What a choice of parameters comes to; shares and replicas are empty where they are not known."""
 
     cost: float | None = None
+    cost_error: float | None = None
     violations: float | None = None
     reconfigurations: float | None = None
-    cost_error: float | None = None
-    shares: Mapping[str, float] | None = None
-    weights: Mapping[str, float] | None = None
-    replicas: Replicas | None = None
+    replicas: Replicas = field(default_factory=dict)
+    shares: Mapping[str, float] = field(default_factory=dict)
+
+    def measure(self, name: str) -> float | None:
+        """One of MEASURES; of replicas the sum."""
+        if name == "replicas":
+            return sum(sum(by.values()) for by in self.replicas.values()) if self.replicas else None
+        value: float | None = getattr(self, name)
+        return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +111,9 @@ def gather_tuning(
 
 
 def to_point(trial: Trial) -> Point:
-    of = number(trial.detail, "of")
+    of, given = number(trial.detail, "of"), trial.parameters
     verifies = int(of) if trial.detail.get("purpose") == "verify" and of is not None else None
-    return Point(
-        trial, kind_of(trial), verifies, numbers(trial.parameters, "shares"), numbers(trial.parameters, "weights")
-    )
+    return Point(trial, kind_of(trial), verifies, numbers(given, "shares"), numbers(given, "weights"))
 
 
 def kind_of(trial: Trial) -> str:
@@ -150,53 +161,34 @@ def find_tuned(points: Sequence[Point], chosen: Point | None, objective: Objecti
     if chosen is None:
         return None
     verified = [p for p in points if p.verifies == chosen.trial.number and p.kind != "failed"]
-    found = to_figures(verified[-1] if verified else chosen)
-    stated = None if objective is None else read_figures(objective.evidence)
-    if stated is None:
-        return found
-    return Figures(
-        stated.cost,
-        found.violations if stated.violations is None else stated.violations,
-        found.reconfigurations if stated.reconfigurations is None else stated.reconfigurations,
-        stated.cost_error,
-        chosen.shares,
-        chosen.weights,
-        found.replicas,
-    )
+    found = replace(to_figures(verified[-1] if verified else chosen), shares=chosen.shares)
+    stated = {} if objective is None else read_figures(objective.evidence)
+    return replace(found, **{"cost_error": None, **stated}) if stated else found
 
 
 def find_baseline(naive: Point | None, objective: ObjectiveRecord | None) -> Figures | None:
     if naive is not None and naive.kind != "failed":
         return to_figures(naive)
-    return None if objective is None else read_figures(table(objective.evidence, "baseline"))
+    stated = {} if objective is None else read_figures(table(objective.evidence, "baseline"))
+    return Figures(**stated) if stated else None
 
 
 def to_figures(point: Point) -> Figures:
-    trial = point.trial
-    used = {name: numbers(table(trial.detail, "replicas"), name) for name in table(trial.detail, "replicas")}
-    return Figures(
-        trial.price,
-        trial.violations,
-        trial.reconfigurations,
-        trial.price_error,
-        point.shares,
-        point.weights,
-        used,
-    )
+    trial, used = point.trial, table(point.trial.detail, "replicas")
+    replicas = {name: numbers(used, name) for name in used}
+    return Figures(trial.price, trial.price_error, trial.violations, trial.reconfigurations, replicas, point.shares)
 
 
-def read_figures(stated: Mapping[str, Any]) -> Figures | None:
-    cost, violations, reconfigurations, error = (
-        number(stated, key) for key in ("cost", "violations", "reconfigurations", "cost_error")
-    )
-    return None if cost is None else Figures(cost, violations, reconfigurations, error)
+def read_figures(stated: Mapping[str, Any]) -> dict[str, Any]:
+    """The figures that a document states; none where it states no cost."""
+    found = {key: number(stated, key) for key in ("cost", "cost_error", "violations", "reconfigurations")}
+    return {key: value for key, value in found.items() if value is not None and found["cost"] is not None}
 
 
 def read_limits(run: TuningRun, document: Mapping[str, Any]) -> RunLimits:
     stated = {**table(document, "qos"), **table(run.settings, "qos")}
-    return RunLimits(
-        number(stated, "r_max"), number(stated, "eta_v"), number(stated, "eta_r"), numbers(stated, "paths")
-    )
+    r_max, eta_v, eta_r = (number(stated, key) for key in ("r_max", "eta_v", "eta_r"))
+    return RunLimits(r_max, eta_v, eta_r, numbers(stated, "paths"))
 
 
 def read_graph(
@@ -210,9 +202,8 @@ def read_graph(
     return names, tuple((a, b) for a, b in pairs if a in names and b in names)
 
 
-def table(stated: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    found = stated.get(key)
-    return found if isinstance(found, Mapping) else {}
+def table(stated: Mapping[str, Any], key: str) -> dict[str, Any]:
+    return read_table(stated.get(key))
 
 
 def tables(stated: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
@@ -221,13 +212,12 @@ def tables(stated: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
 
 
 def number(stated: Mapping[str, Any], key: str) -> float | None:
-    found = stated.get(key)
-    known = isinstance(found, int | float) and not isinstance(found, bool) and math.isfinite(found)
-    return float(found) if known and found is not None else None
+    """A finite number of a table."""
+    found = read_number(stated.get(key))
+    return found if found is not None and math.isfinite(found) else None
 
 
 def numbers(stated: Mapping[str, Any], key: str) -> dict[str, float]:
-    """The numbers of a table that are numbers."""
+    """Those values of an inner table that are finite numbers."""
     inner = table(stated, key)
-    found = {name: number(inner, name) for name in inner}
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name in inner if (value := number(inner, name)) is not None}

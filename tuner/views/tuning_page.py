@@ -11,8 +11,8 @@ from tuner.views.graph import Bar, Box, draw_graph
 from tuner.views.html_document import Column, write_columns, write_document, write_facts
 from tuner.views.search_charts import COLOURS, Named, draw_front, draw_search, draw_slices, list_named
 from tuner.views.strands import draw_strands
-from tuner.views.tuning import Figures, Point, Tuning, number, rank
-from tuner.views.tuning_summary import describe_run, list_measures, measure, summarise, write_title
+from tuner.views.tuning import MEASURES, Figures, Point, Tuning, number, rank
+from tuner.views.tuning_summary import describe_run, list_measures, summarise, write_title
 
 BEST = 20  # trials listed
 
@@ -63,9 +63,8 @@ def write_tiles(tuning: Tuning) -> str:
         ("reconfigured", tuned.reconfigurations, tuning.limits.eta_r),
     ):
         if value is not None:
-            tiles.append(
-                write_tile(format_share(value), f"of slots {what}{describe_slack(value, limit)}", fill(value, limit))
-            )
+            filled = value / limit if limit else None
+            tiles.append(write_tile(format_share(value), f"of slots {what}{describe_slack(value, limit)}", filled))
     confidence = None if tuning.objective is None else number(tuning.objective.evidence, "confidence")
     if confidence is not None:
         tiles.append(write_tile(format_share(confidence), "confidence that both limits are kept"))
@@ -77,10 +76,6 @@ def describe_slack(value: float, limit: float | None) -> str:
         return ""
     side = "below" if value <= limit else "above"
     return f", {format_share(abs(1.0 - value / limit))} {side} the {format_share(limit)} allowed"
-
-
-def fill(value: float, limit: float | None) -> float | None:
-    return value / limit if limit else None
 
 
 def write_tile(figure: str, label: str, filled: float | None = None) -> str:
@@ -97,19 +92,18 @@ def write_comparison(tuning: Tuning) -> str:
     if tuning.baseline is None or tuning.tuned is None:
         return ""
     columns = list_measures(tuning)
-    names = ("cost", "violations", "reconfigurations", "replicas")
     heads = "".join(f"<th>{escape(c.head)}</th>" for c in columns)
     rows = "".join(
         f"<tr>{''.join(f'<td>{escape(c.cells[i])}</td>' for c in columns)}"
         f'<td class="bar">{draw_bars(tuning, name)}</td></tr>'
-        for i, name in enumerate(names)
+        for i, name in enumerate(MEASURES)
         if columns[1].cells[i] != NONE or columns[2].cells[i] != NONE
     )
     return f'<div class="wide"><table><thead><tr>{heads}<th></th></tr></thead><tbody>{rows}</tbody></table></div>'
 
 
 def draw_bars(tuning: Tuning, name: str) -> str:
-    before, after = measure(tuning.baseline, name), measure(tuning.tuned, name)
+    before, after = ((figures or Figures()).measure(name) for figures in (tuning.baseline, tuning.tuned))
     most = max(before or 0.0, after or 0.0) or 1.0
     return "".join(
         f'<i class="{style}" style="width:{100.0 * value / most:.1f}%"></i>'
@@ -144,7 +138,7 @@ def draw_shares(tuning: Tuning) -> str:
 def write_operators(tuning: Tuning) -> str:
     """Bounds and mean replicas by node type, before and after, an operator a line."""
     sides = [figures for figures in (tuning.baseline, tuning.tuned) if figures is not None]
-    types = list(dict.fromkeys(t for f in sides for by in (f.replicas or {}).values() for t in by))
+    types = list(dict.fromkeys(t for f in sides for by in f.replicas.values() for t in by))
     r_max = tuning.limits.r_max
     known = r_max is not None and any(f.shares for f in sides)
     groups: list[tuple[str, str | None]] = [("bound", None)] if known else []
@@ -172,9 +166,9 @@ def write_operators(tuning: Tuning) -> str:
 
 def format_cell(figures: Figures, operator: str, node_type: str | None, r_max: float | None) -> str:
     if node_type is None:
-        share = (figures.shares or {}).get(operator)
+        share = figures.shares.get(operator)
         return NONE if share is None or r_max is None else format_duration(r_max * share)
-    return format_fixed((figures.replicas or {}).get(operator, {}).get(node_type), 2)
+    return format_fixed(figures.replicas.get(operator, {}).get(node_type), 2)
 
 
 def write_best(tuning: Tuning) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from typing import Any
 
 from scaler.model.units import (
@@ -17,7 +17,7 @@ from scaler.model.units import (
     format_share,
 )
 from tuner.views.html_document import Column
-from tuner.views.tuning import Figures, Point, Tuning, is_searched, number, rank, table
+from tuner.views.tuning import MEASURES, Figures, Point, Tuning, is_searched, number, rank, table, to_figures
 from tuner.views.words import tame
 
 MONTH = 730.0  # hours
@@ -78,7 +78,7 @@ def describe_saving(tuning: Tuning) -> list[str]:
     before, after = tuning.baseline, tuning.tuned
     if before is None or after is None or before.cost is None or after.cost is None:
         return []
-    broken = list_broken(tuning, before)
+    broken = [what for what, _ in list_broken(tuning, before)]
     but = f", which would break the limit of {' and of '.join(broken)}" if broken else ""
     saved = before.cost - after.cost
     part = f", {format_share(abs(saved) / before.cost)}" if before.cost > 0.0 else ""
@@ -87,9 +87,10 @@ def describe_saving(tuning: Tuning) -> list[str]:
     return [f"That is {much} {word} than equal shares and weights ({format_cost(before)}){but}."]
 
 
-def list_broken(tuning: Tuning, figures: Figures) -> list[str]:
+def list_broken(tuning: Tuning, figures: Figures) -> list[tuple[str, float]]:
+    """Which limits these figures break, and by what value."""
     return [
-        what
+        (what, value)
         for what, value, limit in list_constraints(tuning, figures)
         if value is not None and limit is not None and value > limit
     ]
@@ -111,13 +112,12 @@ def describe_verification(tuning: Tuning) -> list[str]:
         over = "" if slots is None else f" over {slots:,.0f} slots"
         sentences.append(f"Verified{over} on {join_seeds(seeds)}, which the search had not seen.")
     held = table(evidence, "held_out")
-    figures = {key: number(held, key) for key in ("cost", "violations", "reconfigurations")}
-    if any(value is not None for value in figures.values()):
-        parts = [
-            f"{name} {format_money(value) if name == 'cost' else format_share(value)}"
-            for name, value in figures.items()
-            if value is not None
-        ]
+    parts = [
+        f"{name} {format_money(value) if name == 'cost' else format_share(value)}"
+        for name in ("cost", "violations", "reconfigurations")
+        if (value := number(held, name)) is not None
+    ]
+    if parts:
         sentences.append(f"On the part of the trace that was held out: {', '.join(parts)}.")
     return sentences
 
@@ -134,17 +134,13 @@ def describe_infeasible(tuning: Tuning) -> list[str]:
     best = next(iter(rank(tuning.points)), None)
     if best is None:
         return ["Nothing feasible was found: no trial came to its end."]
-    trial = best.trial
-    figures = Figures(trial.price, trial.violations, trial.reconfigurations, trial.price_error)
+    trial, figures = best.trial, to_figures(best)
     kept = compare_with_limits(tuning, figures, " where {} are allowed")
     nearest = f"Nothing feasible was found. Trial {trial.number} came nearest: {format_cost(figures)} per hour"
     sentences = [f"{nearest}{', with ' if kept else ''}{' and '.join(kept)}."]
     gives = {"violations": "eta_v", "reconfigurations": "eta_r"}
-    needed = [
-        f"{gives[what]} to {math.ceil(1000.0 * value) / 1000.0:g}"
-        for what, value, limit in list_constraints(tuning, figures)
-        if value is not None and limit is not None and value > limit
-    ]
+    broken = list_broken(tuning, figures)
+    needed = [f"{gives[what]} to {math.ceil(1000.0 * value) / 1000.0:g}" for what, value in broken]
     if needed:
         sentences.append(
             f"To make it feasible, raise {' and '.join(needed)}; or allow a longer R_max, more replicas (k_max) or a "
@@ -207,54 +203,29 @@ def describe_time(tuning: Tuning) -> str:
 
 def list_measures(tuning: Tuning) -> list[Column]:
     """Baseline beside tuned: a row per measure."""
-    before, after = tuning.baseline, tuning.tuned
-    rows = [("cost per hour", cell(before, format_cost), cell(after, format_cost), differ(tuning, "cost"))]
-    for name in ("violations", "reconfigurations"):
-        rows.append(
-            (
-                f"{name}, % of slots",
-                format_measured_share(before, name),
-                format_measured_share(after, name),
-                differ(tuning, name),
-            )
-        )
-    rows.append(("replicas", format_replicas(before), format_replicas(after), differ(tuning, "replicas")))
-    heads = ("", "equal shares", "tuned", "difference")
-    readings = ("", "equal shares and weights", "what is recommended", "tuned less equal")
+    before, after = tuning.baseline or Figures(), tuning.tuned or Figures()
     return [
-        Column(head, tuple(row[i] for row in rows), reading)
-        for i, (head, reading) in enumerate(zip(heads, readings, strict=True))
+        Column("", tuple(MEASURES.values()), ""),
+        Column("equal shares", tuple(format_measure(before, name) for name in MEASURES), "equal shares and weights"),
+        Column("tuned", tuple(format_measure(after, name) for name in MEASURES), "what is recommended"),
+        Column("difference", tuple(differ(before, after, name) for name in MEASURES), "tuned less equal"),
     ]
 
 
-def cell(figures: Figures | None, format_figure: Callable[[Figures], str]) -> str:
-    return NONE if figures is None else format_figure(figures)
+def format_measure(figures: Figures, name: str) -> str:
+    if name == "cost":
+        return format_cost(figures)
+    value = figures.measure(name)
+    return format_fixed(value, 2) if name == "replicas" else format_percentage(value)
 
 
-def format_measured_share(figures: Figures | None, name: str) -> str:
-    return format_percentage(measure(figures, name))
-
-
-def format_replicas(figures: Figures | None) -> str:
-    return format_fixed(measure(figures, "replicas"), 2)
-
-
-def measure(figures: Figures | None, name: str) -> float | None:
-    if figures is None:
-        return None
-    if name == "replicas":
-        return sum(sum(by.values()) for by in figures.replicas.values()) if figures.replicas else None
-    value: float | None = getattr(figures, name)
-    return value
-
-
-def differ(tuning: Tuning, name: str) -> str:
-    before, after = measure(tuning.baseline, name), measure(tuning.tuned, name)
-    if before is None or after is None:
+def differ(before: Figures, after: Figures, name: str) -> str:
+    old, new = before.measure(name), after.measure(name)
+    if old is None or new is None:
         return NONE
     if name in ("violations", "reconfigurations"):
-        return f"{100.0 * (after - before):+.2f}"
-    return f"{100.0 * (after / before - 1.0):+.1f} %" if before else f"{after - before:+.2f}"
+        return f"{100.0 * (new - old):+.2f}"
+    return f"{100.0 * (new / old - 1.0):+.1f} %" if old else f"{new - old:+.2f}"
 
 
 def format_cost(figures: Figures) -> str:
@@ -277,7 +248,7 @@ def describe_tuning(tuning: Tuning) -> dict[str, Any]:
             "seed": run.seed,
             "budget": run.budget,
             "trials": len(tuning.points),
-            "qos": describe_limits(tuning),
+            "qos": {name: getattr(tuning.limits, name) for name in ("r_max", "eta_v", "eta_r")},
             "says": summarise(tuning),
             "feasible": chosen is not None,
             "recommended": objective is not None,
@@ -300,18 +271,5 @@ def find_slack(tuning: Tuning, figures: Figures) -> float | None:
     return min(kept, default=None)
 
 
-def describe_limits(tuning: Tuning) -> Mapping[str, Any]:
-    limits = tuning.limits
-    return {"r_max": limits.r_max, "eta_v": limits.eta_v, "eta_r": limits.eta_r}
-
-
 def describe_figures(figures: Figures | None) -> dict[str, Any] | None:
-    if figures is None:
-        return None
-    return {
-        "cost": figures.cost,
-        "cost_error": figures.cost_error,
-        "violations": figures.violations,
-        "reconfigurations": figures.reconfigurations,
-        "replicas": {} if figures.replicas is None else {name: dict(by) for name, by in figures.replicas.items()},
-    }
+    return None if figures is None else {key: value for key, value in asdict(figures).items() if key != "shares"}

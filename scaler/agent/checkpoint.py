@@ -20,7 +20,7 @@ from scaler.model.orders import parse_objective
 from scaler.model.policy import Arrays, Observation, Transition
 
 FORMAT = 2
-FIGURES = ("time", "rate", "utilisation", "response", "completeness", "behind")
+FIGURES = ("time", "rate", "utilisation", "response", "completeness", "catch_up_rate")
 
 
 @dataclass(frozen=True, slots=True)

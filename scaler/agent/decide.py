@@ -198,5 +198,5 @@ def describe_slot(seen: Observation, bound: float | None) -> str:
     overloaded = math.isinf(seen.response)
     took = "came more than can be served" if overloaded else f"answers took {format_duration(seen.response)}"
     allowed = "" if bound is None else f", with {format_duration(bound)} allowed"
-    behind = f", and {seen.behind:.3g} to catch up with," if seen.behind > 0.0 else ""
+    behind = f", and {seen.catch_up_rate:.3g} to catch up with," if seen.catch_up_rate > 0.0 else ""
     return f"At {seen.rate:.4g} tuples/s{behind} {took}{allowed}"

@@ -43,9 +43,13 @@ class NodeView:
         """As the policy sees it: the queueing part of the response time, its own node types."""
         deployment = Deployment(tuple(seen.deployment.replicas[i] for i in self.places))
         most = HIGHEST * self.task.highest_rate
-        rate, behind = min(seen.rate, most), min(seen.behind, most)
+        rate, catch_up = min(seen.rate, most), min(seen.catch_up_rate, most)
         return replace(
-            seen, rate=rate, behind=behind, response=max(0.0, seen.response - self.constant), deployment=deployment
+            seen,
+            rate=rate,
+            catch_up_rate=catch_up,
+            response=max(0.0, seen.response - self.constant),
+            deployment=deployment,
         )
 
     def show_change(self, change: Reconfiguration) -> Reconfiguration:

@@ -38,12 +38,12 @@ class Observation:
     response: float
     deployment: Deployment
     completeness: float = 1.0  # share of the metrics behind it that arrived
-    behind: float = 0.0  # tuples per second that have to be served besides, to work off what waits
+    catch_up_rate: float = 0.0  # tuples per second to be served besides, to work off the backlog
 
     @property
     def demand(self) -> float:
         """The rate that asks to be served, as kernels see it."""
-        return self.rate + self.behind
+        return self.rate + self.catch_up_rate
 
 
 @dataclass(frozen=True, slots=True)

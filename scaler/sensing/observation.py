@@ -156,7 +156,7 @@ def observe(reading: Reading, deployed: Mapping[str, int] | None, nodes: Sequenc
         response=0.0 if is_idle(reading) else or_nan(reading.response),
         deployment=Deployment(replicas),
         completeness=0.0 if reading.has(*UNTRUSTED) else complete,
-        behind=catch_up_rate(reading.backlog or 0.0, reading.length),  # nothing is claimed where it is not known
+        catch_up_rate=catch_up_rate(reading.backlog or 0.0, reading.length),  # nothing is claimed where it is not known
     )
 
 

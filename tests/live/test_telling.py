@@ -189,6 +189,6 @@ def test_how_much_of_a_slot_was_seen_is_told_though_it_is_carried_on() -> None:
 def test_what_waits_is_asked_for_beside_what_comes() -> None:
     deployed = {"small": 1, "fast": 0}
     seen = observe(replace(WHOLE, backlog=100.0), deployed, NODES)
-    assert (seen.rate, seen.behind, seen.demand) == (20.0, 100.0 / (CATCH_UP_SLOTS * 5.0), 24.0)
+    assert (seen.rate, seen.catch_up_rate, seen.demand) == (20.0, 100.0 / (CATCH_UP_SLOTS * 5.0), 24.0)
     assert "and 4 to catch up with" in describe_slot(seen, None)
     assert observe(replace(WHOLE, backlog=None), deployed, NODES).demand == 20.0

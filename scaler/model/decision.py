@@ -8,12 +8,15 @@ missing keys take their defaults, unknown keys and values of other types are pas
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import partial
+from typing import Any, TypeVar
 
 from scaler.model.nodes import Deployment, Reconfiguration
-from scaler.model.wire import read_number, read_table, read_text
+from scaler.model.wire import read_number, read_table, read_text, write_fields
+
+Record = TypeVar("Record")
 
 SCALED, NO_CHANGE, BLOCKED, HELD = "SCALED", "NO_CHANGE", "BLOCKED", "HELD"
 ACTUATION_FAILED = "ACTUATION_FAILED"
@@ -69,7 +72,7 @@ class Objection:
         return f"{self.code}: {self.message}"
 
     def to_json(self) -> dict[str, Any]:
-        return {"source": self.source, "code": self.code, "message": self.message[:MAX_TEXT], "data": dict(self.data)}
+        return write_fields(self) | {"message": self.message[:MAX_TEXT]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +82,6 @@ class RecordedNote:
     code: str  # "" of older agents
     message: str
     data: Mapping[str, Any] = field(default_factory=dict)
-
-    def to_json(self) -> dict[str, Any]:
-        return {"code": self.code, "message": self.message, "data": dict(self.data)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,14 +96,11 @@ class SlotFigures:
     notes: tuple[RecordedNote, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        document: dict[str, Any] = {
-            "utilisation": self.utilisation,
-            "deployment": dict(self.deployment),
-            "completeness": self.completeness,
-        }
-        document |= {"asked": dict(self.target)} if self.target else {}
-        document |= {} if self.backlog is None else {"backlog": self.backlog}
-        return document | ({"notes": [note.to_json() for note in self.notes]} if self.notes else {})
+        """Figures that are seldom there are left out where they are not."""
+        document = write_fields(self)
+        document["asked"] = document.pop("target")
+        usual = ("utilisation", "deployment", "completeness")
+        return {key: value for key, value in document.items() if key in usual or value not in (None, {}, [])}
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +115,6 @@ class ShadowDecision:
     bound: float | None = None
     price: float | None = None
     reason: str = ""
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,23 +149,7 @@ class Decision:
 
     def to_json(self) -> dict[str, Any]:
         """As a document of plain values; `scaler.model.wire` writes its infinities."""
-        return {
-            "time": self.time,
-            "kind": self.kind,
-            "reason": self.reason[:MAX_TEXT],
-            "code": self.code,
-            "action": self.action,
-            "proposed": dict(self.proposed),
-            "objections": [objection.to_json() for objection in self.objections],
-            "objective_version": self.objective_version,
-            "rate": self.rate,
-            "response": self.response,
-            "bound": self.bound,
-            "price": self.price,
-            "seen": self.seen.to_json(),
-            "alternatives": dict(self.alternatives),
-            "shadow": None if self.shadow is None else self.shadow.to_json(),
-        }
+        return write_fields(self) | {"reason": self.reason[:MAX_TEXT]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,67 +163,31 @@ class Step:
 
 def parse_decision(document: Mapping[str, Any]) -> Decision:
     """A decision from its document, of this or another version."""
-    objections = document.get("objections")
-    return Decision(
-        time=read_number(document.get("time")) or 0.0,
-        kind=str(document.get("kind", "")),
-        reason=str(document.get("reason", "")),
-        code=read_text(document.get("code")) or "",
-        action=read_text(document.get("action")),
-        proposed=read_counts(document.get("proposed")),
-        objections=tuple(map(parse_objection, objections)) if isinstance(objections, list | tuple) else (),
-        objective_version=read_whole(document.get("objective_version")),
-        rate=read_number(document.get("rate")),
-        response=read_number(document.get("response")),
-        bound=read_number(document.get("bound")),
-        price=read_number(document.get("price")),
-        seen=parse_figures(document.get("seen")),
-        alternatives={name: read_number(v) for name, v in read_table(document.get("alternatives")).items()},
-        shadow=parse_shadow(document.get("shadow")),
-    )
+    return read_record(Decision, document)
 
 
-def parse_objection(value: Any) -> Objection:
-    table = read_table(value)
-    source, code, message = (read_text(table.get(key)) or "" for key in ("source", "code", "message"))
-    return Objection(source, code, message, read_table(table.get("data")))
+def read_record(kind: type[Record], value: Any, renamed: Mapping[str, str] | None = None) -> Record:
+    """Read every field of a dataclass by its declared type; `renamed` are keys that differ from the fields' names."""
+    table, keys = read_table(value), renamed or {}
+    plain: Any = kind  # mypy knows no protocol of dataclasses
+    return kind(**{one.name: READERS[str(one.type)](table.get(keys.get(one.name, one.name))) for one in fields(plain)})
 
 
 def parse_figures(value: Any) -> SlotFigures:
-    table = read_table(value)
-    notes = table.get("notes")
-    return SlotFigures(
-        utilisation=read_number(table.get("utilisation")),
-        completeness=read_number(table.get("completeness")),
-        deployment=read_counts(table.get("deployment")),
-        target=read_counts(table.get("asked")),
-        backlog=read_number(table.get("backlog")),
-        notes=tuple(map(parse_note, notes)) if isinstance(notes, list | tuple) else (),
-    )
+    return read_record(SlotFigures, value, {"target": "asked"})
 
 
 def parse_note(value: Any) -> RecordedNote:
-    if isinstance(value, str):
-        return RecordedNote("", value)
-    table = read_table(value)
-    code, message = (read_text(table.get(key)) or "" for key in ("code", "message"))
-    return RecordedNote(code, message, read_table(table.get("data")))
+    """A note; older agents sent its message alone."""
+    return RecordedNote("", value) if isinstance(value, str) else read_record(RecordedNote, value)
 
 
 def parse_shadow(value: Any) -> ShadowDecision | None:
-    table = read_table(value)
-    if not table:
-        return None
-    return ShadowDecision(
-        version=read_whole(table.get("version")),
-        change=read_counts(table.get("change")),
-        action=read_text(table.get("action")),
-        deployment=read_counts(table.get("deployment")),
-        response=read_number(table.get("response")),
-        bound=read_number(table.get("bound")),
-        price=read_number(table.get("price")),
-        reason=read_text(table.get("reason")) or "",
-    )
+    return read_record(ShadowDecision, value) if read_table(value) else None
+
+
+def read_list(parse: Callable[[Any], Record], value: Any) -> tuple[Record, ...]:
+    return tuple(map(parse, value)) if isinstance(value, list | tuple) else ()
 
 
 def read_whole(value: Any) -> int | None:
@@ -286,3 +228,19 @@ def describe_change(change: Reconfiguration, types: Sequence[str]) -> str:
 
 def count_by_name(deployment: Deployment, types: Sequence[str]) -> dict[str, int]:
     return dict(zip(types, deployment.replicas, strict=True))
+
+
+READERS: Mapping[str, Callable[[Any], Any]] = {  # by the declared type of a field; a missing value is None
+    "float": lambda value: read_number(value) or 0.0,
+    "float | None": read_number,
+    "int | None": read_whole,
+    "str": lambda value: read_text(value) or "",
+    "str | None": read_text,
+    "Mapping[str, Any]": read_table,
+    "Mapping[str, int]": read_counts,
+    "Mapping[str, float | None]": lambda value: {name: read_number(v) for name, v in read_table(value).items()},
+    "tuple[Objection, ...]": partial(read_list, partial(read_record, Objection)),
+    "tuple[RecordedNote, ...]": partial(read_list, parse_note),
+    "SlotFigures": parse_figures,
+    "ShadowDecision | None": parse_shadow,
+}

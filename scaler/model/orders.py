@@ -17,12 +17,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from scaler.model.errors import BadInput
 from scaler.model.nodes import NodeType
 from scaler.model.task import Moments, Task, Weights, parse_weights
+from scaler.model.wire import write_fields
 
 SHADOW, CANARY = "shadow", "canary"
 LEVELS, GAMMA = 30, 0.99
@@ -40,14 +41,8 @@ class OperatorModel:
     normaliser: float | None = None  # price of the dearest deployment
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "mean": self.moments.mean,
-            "variance": self.moments.variance,
-            "constant": self.constant,
-            "k_max": self.k_max,
-            "highest_rate": self.highest_rate,
-            "normaliser": self.normaliser,
-        }
+        moments = {"mean": self.moments.mean, "variance": self.moments.variance}
+        return moments | {key: value for key, value in write_fields(self).items() if key != "moments"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +57,7 @@ class ObjectiveModel:
     gamma: float = GAMMA
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "policy": self.policy,
-            "options": dict(self.options),
-            "levels": self.levels,
-            "gamma": self.gamma,
-            "nodes": [asdict(node) for node in self.nodes],
-            "operators": {name: operator.to_json() for name, operator in self.operators.items()},
-        }
+        return write_fields(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,14 +123,7 @@ class Orders:
     guards: Mapping[str, Document] = field(default_factory=dict)  # by operator, "" for all; for `parse_guards`
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "application": self.application,
-            "revision": self.revision,
-            "slot_s": self.slot_s,
-            "objective": None if self.objective is None else self.objective.to_json(),
-            "candidate": None if self.candidate is None else self.candidate.to_json(),
-            "guards": {name: dict(table) for name, table in self.guards.items()},
-        }
+        return write_fields(self)
 
 
 def parse_orders(document: Any) -> Orders:

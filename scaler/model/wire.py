@@ -62,10 +62,15 @@ def to_plain(value: Any) -> Any:
     if hasattr(value, "to_json"):
         return value.to_json()
     if is_dataclass(value):
-        return {field.name: to_plain(getattr(value, field.name)) for field in fields(value)}
+        return write_fields(value)
     if isinstance(value, Mapping):
         return {str(key): to_plain(item) for key, item in value.items()}
     return [to_plain(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def write_fields(record: Any) -> dict[str, Any]:
+    """A dataclass as a document by the names of its fields."""
+    return {field.name: to_plain(getattr(record, field.name)) for field in fields(record)}
 
 
 def read_number(value: Any) -> float | None:

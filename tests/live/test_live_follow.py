@@ -15,7 +15,7 @@ from tests.commands import refuse
 from tests.service.served import add_secret, service
 from tuner.demo.demo_plan import APP, PARSE, Plan, describe
 from tuner.demo.demo_run import Progress, follow
-from tuner.history.manager_client import Manager
+from tuner.history.live_status import Manager
 from tuner.store.applications import add_application
 from tuner.store.connection import open_store
 from tuner.store.decisions import save_decisions

@@ -35,8 +35,8 @@ from tuner.demo.demo_plan import (
 )
 from tuner.demo.demo_run import Progress, pursue
 from tuner.demo.demo_view import PlainLines, draw, read_scene, showing, write_operator, write_page
+from tuner.history.live_status import Manager
 from tuner.history.live_status import describe as describe_status
-from tuner.history.manager_client import Manager
 from tuner.history.scene import Scene, set_scene
 from tuner.store.connection import open_store
 from tuner.store.decisions import save_decisions

@@ -13,8 +13,7 @@ from scaler.model.wire import spell, to_plain
 from tuner.cli.grid import open_console, spell_out_errors
 from tuner.cli.options import TIME_FORMS, app_argument, file_type, json_option, parse_moment, print_json, store_option
 from tuner.history.explanation import explain as explain_slot
-from tuner.history.live_status import AgentStatus, ApplicationStatus, ask_status, read_status
-from tuner.history.manager_client import Manager, read_token_file
+from tuner.history.live_status import AgentStatus, ApplicationStatus, Manager, ask_status, read_status, read_token_file
 from tuner.store.address import DatabaseAddress
 from tuner.store.connection import open_store
 from tuner.views.explanation_lines import to_lines

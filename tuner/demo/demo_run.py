@@ -20,7 +20,7 @@ from scaler.model.errors import BadInput, Retry
 from tuner.demo.cluster import ROOT, Worker, find_page, make_environment, start_cluster, wait_for
 from tuner.demo.demo_plan import APP, BOUNDS, K_MAX, LARGE, OPERATORS, SMALL, WEIGHTS, Plan, describe
 from tuner.demo.process_guard import guarded
-from tuner.history.manager_client import Manager, read_token_file
+from tuner.history.live_status import Manager, read_token_file
 from tuner.service.access.token import SCOPES, make_token
 from tuner.store.connection import open_store
 

@@ -44,14 +44,14 @@ def compare(decision: Decision, ranked: tuple[Alternative, ...]) -> str:
     """Why the best was the best; for no change, why nothing was better."""
     known = [one for one in ranked if one.worth is not None]
     if not known:
-        return say_unvalued(decision)
+        return explain_unvalued(decision)
     best = known[0]
     second = next((one for one in known[1:]), None)
-    ahead = "" if second is None else say_ahead(second)
+    ahead = "" if second is None else describe_second(second)
     if decision.kind == NO_CHANGE:
         if best.action == NOTHING:
             return f"Nothing was better than no change, worth {format_number(best.worth)}{ahead}."
-        return say_against(best, known)
+        return explain_no_change(best, known)
     if best.action == (decision.wanted or NOTHING):
         return f"{describe(best.action)} was best, worth {format_number(best.worth)}{ahead}."
     if decision.kind == HELD:
@@ -61,13 +61,13 @@ def compare(decision: Decision, ranked: tuple[Alternative, ...]) -> str:
     )
 
 
-def say_ahead(second: Alternative) -> str:
+def describe_second(second: Alternative) -> str:
     if not second.more:
         return f"; {clean(second.action)} was worth the same"
     return f"; {clean(second.action)} came next, worth {format_number(second.more)} more"
 
 
-def say_against(best: Alternative, known: list[Alternative]) -> str:
+def explain_no_change(best: Alternative, known: list[Alternative]) -> str:
     """A policy may want more than a slight gain before it changes anything."""
     stay = next((one for one in known if one.action == NOTHING), None)
     if stay is None:
@@ -78,7 +78,7 @@ def say_against(best: Alternative, known: list[Alternative]) -> str:
     )
 
 
-def say_unvalued(decision: Decision) -> str:
+def explain_unvalued(decision: Decision) -> str:
     if decision.kind == HELD:
         return "Nothing was weighed, for the scaler held."
     if decision.kind == NO_CHANGE:

@@ -106,7 +106,7 @@ def explain(
     moment = None if at is None or math.isnan(at) else at
     names = list_operators(session, app) if can_be_stored(app) else None
     if names is None:
-        return Explanation(app, moment, False, *say_unknown(session, app))
+        return Explanation(app, moment, False, *describe_unknown(session, app))
     if operator is not None and operator not in names:
         have = f"it has {join_words([quote(one) for one in names[:20]])}" if names else "none is known of it"
         do = "Name one of these." if names else "Describe the application: tuner app add."
@@ -158,7 +158,7 @@ def describe_slot(
 
 
 def list_operators(session: Session, app: str) -> list[str] | None:
-    """Those described, then those that only scalers told of; None where nothing is known of the application."""
+    """Those described, then those that only scalers reported; None where nothing is known of the application."""
     described = read_described(session, app)
     found = dict.fromkeys(described or ())
     found |= dict.fromkeys(scaler.operator for scaler in list_scalers(session, app))
@@ -186,7 +186,7 @@ def find_slot(session: Session, app: str) -> float:
     return stated if stated is not None and 0.0 < stated < math.inf else SLOT_S
 
 
-def say_unknown(session: Session, app: str) -> tuple[str, str]:
+def describe_unknown(session: Session, app: str) -> tuple[str, str]:
     names = [quote(version.application) for version in list_applications(session)][:20]
     do = f"Register it: tuner app add {quote(app)} FILE.toml"
     return f"Application {quote(app)} was never registered, and no scaler of it ever reported.", (

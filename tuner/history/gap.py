@@ -38,9 +38,9 @@ def find_gap(
     scalers = [one for one in list_scalers(session, app) if one.operator == operator]
     following = find_decision_time(session, app, operator, at)
     if last is not None:
-        return say_silent(operator, last, following, scalers, at, now, slot_s)
+        return explain_silence(operator, last, following, scalers, at, now, slot_s)
     if following is not None:
-        return say_early(session, app, operator, following, scalers, at)
+        return explain_early(session, app, operator, following, scalers, at)
     if not scalers:
         return Gap(
             "never reported",
@@ -48,10 +48,10 @@ def find_gap(
             "Start its scaler in the Spark driver with this service's address and a token of scope report "
             "(tuner token make --scope report), then look at the driver's log.",
         )
-    return say_idle(session, app, operator, scalers, at)
+    return explain_idleness(session, app, operator, scalers, at)
 
 
-def say_silent(
+def explain_silence(
     operator: str,
     last: DecisionRecord,
     following: float | None,
@@ -65,21 +65,21 @@ def say_silent(
     says = f"The scaler of {quote(operator)} decided nothing from {format_moment(since)} "
     says += "on" if until is None else f"to {format_moment(until)}"
     says += f" ({format_duration(max(0.0, ended - since))})."
-    heard = max((one.last_seen for one in scalers), default=None)
+    last_seen = max((one.last_seen for one in scalers), default=None)
     do = "See whether its Spark driver runs and reaches this service, and what the driver's log says."
-    if heard is not None and until is None:
-        if heard > since + NEAR_SLOTS * slot_s:
-            says += f" It is in touch all the same: last heard at {format_moment(heard)}."
+    if last_seen is not None and until is None:
+        if last_seen > since + NEAR_SLOTS * slot_s:
+            says += f" It is in touch all the same: last heard at {format_moment(last_seen)}."
             do = "See the driver's log: it reports, but has nothing to decide on; its stream may be stopped."
         else:
-            says += f" It was last heard at {format_moment(heard)}."
+            says += f" It was last heard at {format_moment(last_seen)}."
     if until is not None:
         do = "See the driver's log of that time: it was down, or decided nothing; what it decides while this service "
         do += "is away is told later, up to a limit."
     return Gap("silent", says, do, since, until)
 
 
-def say_early(session: Session, app: str, operator: str, following: float, scalers: list[Scaler], at: float) -> Gap:
+def explain_early(session: Session, app: str, operator: str, following: float, scalers: list[Scaler], at: float) -> Gap:
     first = min((one.first_seen for one in scalers), default=None)
     says = f"This is before the first slot that is kept of {quote(operator)}, at {format_moment(following)}."
     if first is not None and first <= at:
@@ -89,7 +89,7 @@ def say_early(session: Session, app: str, operator: str, following: float, scale
     return Gap("before the first slot", says, f"Ask about a later time: --at {format_time(following)}", None, following)
 
 
-def say_idle(session: Session, app: str, operator: str, scalers: list[Scaler], at: float) -> Gap:
+def explain_idleness(session: Session, app: str, operator: str, scalers: list[Scaler], at: float) -> Gap:
     first = min(one.first_seen for one in scalers)
     if at < first:
         says = f"The scaler of {quote(operator)} was first heard at {format_moment(first)}, after this time."
@@ -105,7 +105,7 @@ def say_idle(session: Session, app: str, operator: str, scalers: list[Scaler], a
 
 
 def was_pursued(session: Session, app: str, at: float) -> bool:
-    """Whether any objective had been let in by then."""
+    """Whether any objective had been pushed by then."""
     for objective in list_objectives(session, app):
         stages = ObjectiveEvidence.from_json(objective.evidence).stages
         begun = [one.since for name, one in stages.items() if name != "proposed" and one.since is not None]

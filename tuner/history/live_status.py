@@ -1,20 +1,68 @@
-"""How an application's scalers stand: alive, orders, replicas, last decision; over HTTP or from the database."""
+"""Status of an application's agents (alive, orders, replicas, last decision), from its manager or the database."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote, urlencode
 
+from scaler.link.http import ManagerConnection, read_address
 from scaler.model.decision import Decision
-from scaler.model.errors import BadInput
-from tuner.history.manager_client import Manager
+from scaler.model.errors import BadInput, Retry
 from tuner.history.scene import read_moment
 from tuner.store.applications import load_application
 from tuner.store.connection import Session
 from tuner.store.decisions import list_decisions
 from tuner.store.orders import load_orders
 from tuner.store.scalers import list_scalers
+
+MAX_ROWS = 1000  # of a page
+
+
+class Manager:
+    """Client of one application's manager over HTTP; for one thread."""
+
+    def __init__(self, url: str, token: str, app: str, ca_file: Path | None = None) -> None:
+        self.connection = ManagerConnection(read_address(url), token, ca_file)
+        self.app = app
+
+    def ask(self, method: str, path: str, document: Any = None, headers: Mapping[str, str] | None = None) -> Any:
+        answer = self.connection.request(
+            method, f"/v1/applications/{quote(self.app, safe='')}{path}", document, headers
+        )
+        if answer.status >= 400:
+            kind = BadInput if answer.status < 500 and answer.status != 429 else Retry
+            raise kind(f"the manager at {self.connection.address} says {self.connection.describe(answer)}")
+        return answer.document()
+
+    def list_all(self, what: str, **asked: Any) -> list[dict[str, Any]]:
+        """The newest rows of a list, a page of them."""
+        query = urlencode({**asked, "limit": min(MAX_ROWS, asked.get("limit", MAX_ROWS))})
+        rows: list[dict[str, Any]] = self.ask("GET", f"/{what}?{query}")["items"]
+        return rows
+
+    def find_revision(self) -> int | None:
+        """Of the newest orders; None where there are none, or where the token does not let us see them."""
+        path = f"/v1/applications/{quote(self.app, safe='')}/orders?wait=0"
+        answer = self.connection.request("GET", path)
+        document = answer.document()
+        return int(document["revision"]) if answer.status == 200 and isinstance(document, dict) else None
+
+    def close(self) -> None:
+        self.connection.close()
+
+
+def read_token_file(path: Path) -> str:
+    try:
+        token = path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"the token cannot be read from {path} ({error}); name the file that holds it") from None
+    if not token:
+        raise BadInput(f"the token file {path} is empty; write into it what `tuner token make` printed")
+    return token
+
 
 SILENT_SLOTS = 3.0  # without a word, after which a scaler is not alive
 LEAST_S = 30.0  # scalers hear of their orders every 30 s at least
@@ -73,15 +121,15 @@ def read_status(session: Session, app: str, now: float) -> ApplicationStatus:
 
 def describe(app: str, scalers: Rows, decisions: Rows, revision: int | None, now: float) -> ApplicationStatus:
     """`decisions`: the last two of each operator; `revision`: of the newest orders, None where it is not known."""
-    heard: dict[str, Mapping[str, Any]] = {}
+    newest: dict[str, Mapping[str, Any]] = {}
     for scaler in sorted(scalers, key=lambda scaler: float(scaler["last_seen"])):
-        heard[str(scaler["operator"])] = scaler
-    if not heard:
+        newest[str(scaler["operator"])] = scaler
+    if not newest:
         raise BadInput(f"no scaler of {app!r} was ever heard of; its driver attaches them by scaler.attach")
-    told: dict[str, list[Decision]] = {}
+    decided: dict[str, list[Decision]] = {}
     for moment in sorted(map(read_moment, decisions), key=lambda moment: -moment.decision.time):
-        told.setdefault(moment.operator, []).append(moment.decision)
-    agents = tuple(make_agent_status(heard[name], told.get(name, []), now) for name in sorted(heard))
+        decided.setdefault(moment.operator, []).append(moment.decision)
+    agents = tuple(make_agent_status(newest[name], decided.get(name, []), now) for name in sorted(newest))
     return ApplicationStatus(app, revision, agents)
 
 

@@ -18,7 +18,7 @@ from tuner.store.surrogates import find_surrogate
 from tuner.store.trials import load_trial
 
 STAGES = ("shadow", "canary", "full")
-MOST_DOUBTS = 3
+MAX_DOUBTS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +124,9 @@ def list_doubts(document: Any) -> tuple[str, ...]:
     """What the checks of a surrogate found wrong, the worst first."""
     checks = read_table(document).get("checks")
     found = [read_table(check) for check in checks] if isinstance(checks, list) else []
-    told = [
+    failed = [
         (str(check["verdict"]), f"{check.get('operator', '')}: {check['says']}")
         for check in found
         if check.get("verdict") in ("warn", "fail") and isinstance(check.get("says"), str)
     ]
-    return tuple(says for _, says in sorted(told, key=lambda each: each[0])[:MOST_DOUBTS])
+    return tuple(says for _, says in sorted(failed, key=lambda each: each[0])[:MAX_DOUBTS])

@@ -1,8 +1,7 @@
 """Measure how far an application met its QoS, and at what price, slot by slot, from reported decisions.
 
-An answer along a path takes as long as the operators on it together. A slot is known to be violated as soon as the
-known part of a path exceeds the path's bound, and known to be kept only when all operators on every path are known:
-missing is not zero.
+The response time along a path is the sum of its operators'. A slot is a violation as soon as the known part of a path
+exceeds the path's bound, and is within its bounds only when all operators on every path are known: missing is not zero.
 
 Notation: T slots of `slot_s` seconds, M operators of the application.
 """
@@ -28,7 +27,7 @@ SLOT_S = 60.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Slots:
-    """What every operator reported of every slot in which any did; NaN, "" and -1 where one said nothing."""
+    """What every operator reported of every slot in which any did; NaN, "" and -1 where it did not report."""
 
     operators: tuple[str, ...]
     slot_s: float
@@ -48,7 +47,7 @@ class QosFigures:
     slots: int  # in which any operator reported
     violations: float | None
     reconfigurations: float | None
-    price: float | None  # per hour, mean over the slots in which every operator told it
+    price: float | None  # per hour, mean over the slots in which every operator reported it
     held: float | None  # of the decisions
     known: int  # slots of which it is known whether a bound was broken
 
@@ -89,7 +88,7 @@ def put_in(column: Sequence[float | None], shape: tuple[int, int], t: Integers, 
 
 
 def find_violations(slots: Slots, application: Application, qos: QoS) -> Integers:
-    """Whether each slot [T] kept every path within its bound: KEPT, BROKEN or UNKNOWN."""
+    """Whether each slot [T] is within the bound of every path: WITHIN, VIOLATED or UNKNOWN."""
     verdict = np.full(slots.time.size, WITHIN, dtype=np.int64)
     column = {name: i for i, name in enumerate(slots.operators)}
     names = [operator.name for operator in application.operators]
@@ -109,7 +108,7 @@ def find_changes(slots: Slots) -> NDArray[np.bool_]:
 
 
 def sum_prices(slots: Slots) -> Floats:
-    """What the replicas of all operators cost per hour [T]; NaN where one did not tell."""
+    """What the replicas of all operators cost per hour [T]; NaN where one is not known."""
     return np.asarray(slots.price.sum(axis=1))
 
 
@@ -117,13 +116,13 @@ def measure_qos(slots: Slots, application: Application, qos: QoS) -> QosFigures:
     """All of these slots in a few figures."""
     verdict, price = find_violations(slots, application, qos), sum_prices(slots)
     known = verdict != UNKNOWN
-    told = slots.kind != ""
+    decided = slots.kind != ""
     priced = price[~np.isnan(price)]
     return QosFigures(
         slots=int(slots.time.size),
         violations=float((verdict[known] == VIOLATED).mean()) if known.any() else None,
         reconfigurations=float(find_changes(slots).mean()) if slots.time.size else None,
         price=float(priced.mean()) if priced.size else None,
-        held=float((slots.kind[told] == "HELD").mean()) if told.any() else None,
+        held=float((slots.kind[decided] == "HELD").mean()) if decided.any() else None,
         known=int(known.sum()),
     )

@@ -19,6 +19,9 @@ from tuner.store.orders import load_orders
 from tuner.store.scalers import list_scalers
 
 MAX_ROWS = 1000  # of a page
+SILENT_SLOTS = 3.0  # without a report, after which a scaler is not alive
+LEAST_S = 30.0  # scalers fetch their orders every 30 s at least
+Rows = Iterable[Mapping[str, Any]]
 
 
 class Manager:
@@ -62,11 +65,6 @@ def read_token_file(path: Path) -> str:
     if not token:
         raise BadInput(f"the token file {path} is empty; write into it what `tuner token make` printed")
     return token
-
-
-SILENT_SLOTS = 3.0  # without a word, after which a scaler is not alive
-LEAST_S = 30.0  # scalers hear of their orders every 30 s at least
-Rows = Iterable[Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)

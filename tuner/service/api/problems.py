@@ -80,7 +80,7 @@ async def tell_unexpected(request: Request, error: Exception) -> Response:
     return problem(500, FAILED)
 
 
-HANDLERS = {
+HANDLERS: Mapping[type[Exception], Any] = {
     **dict.fromkeys((BadInput, NotReady, Retry, PoolTimeout), tell_fault),
     RequestValidationError: tell_invalid,
     HTTPException: tell_http,

@@ -17,10 +17,10 @@ from scaler.model.sample import Sample
 from tests.bed.plan import LINES, SPEEDS, Plan, read_plan
 from tests.bed.run import run_bed
 from tests.bed.truth import Served, read_truth
-from tests.pipeline.moment_sums import estimate_moments_of
+from tests.surrogate.measured import measure_samples
 from tuner.pipeline.fold import fold
-from tuner.pipeline.merge import merge_types
 from tuner.pipeline.sources import detect, examine
+from tuner.pipeline.sources.sample_schema import merge_types
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -90,22 +90,21 @@ def test_every_line_and_word_goes_through_both_operators_once(bed: Path, truth: 
 def test_timed_records_give_the_known_mean_and_variance(
     operator: str, node_type: str, bed: Path, truth: list[Served]
 ) -> None:
-    found = {(one.operator, one.node_type): one for one in estimate_moments_of(read_timings(bed))}
-    one, served = found[operator, node_type], choose(truth, operator, node_type)
+    one, served = measure_samples(read_timings(bed))[operator, node_type], choose(truth, operator, node_type)
     for values in ([record.cost for record in served], [record.spent for record in served]):
         mean, variance = measure(values)
-        assert one.mean == pytest.approx(mean, rel=0.03)
-        assert one.variance == pytest.approx(variance, rel=0.15)
+        assert one.mean.value == pytest.approx(mean, rel=0.03)
+        assert one.variance is not None
+        assert one.variance.value == pytest.approx(variance, rel=0.15)
     assert one.evidence == "records"
-    assert one.n >= len(served)  # records of a batch that was stopped before its commit were served too
+    assert one.tuples >= len(served)  # records of a batch that was stopped before its commit were served too
 
 
 @pytest.mark.parametrize(("operator", "node_type"), FIRST)
 def test_whole_batches_timed_give_the_known_mean(operator: str, node_type: str, bed: Path, truth: list[Served]) -> None:
-    found = estimate_moments_of(hide_records(sample) for sample in read_timings(bed))
-    (one,) = [one for one in found if (one.operator, one.node_type) == (operator, node_type)]
+    one = measure_samples(hide_records(sample) for sample in read_timings(bed))[operator, node_type]
     mean, _ = measure([record.cost for record in choose(truth, operator, node_type)])
-    assert one.mean == pytest.approx(mean, rel=0.08)
+    assert one.mean.value == pytest.approx(mean, rel=0.08)
     assert (one.evidence, one.variance_trusted) == ("tasks", False)
 
 
@@ -113,12 +112,13 @@ def test_whole_batches_timed_give_the_known_mean(operator: str, node_type: str, 
 def test_event_logs_alone_give_the_known_mean_and_no_variance_to_trust(
     operator: str, node_type: str, bed: Path, truth: list[Served], spark: SparkSession
 ) -> None:
-    found = estimate_moments_of(collect(examine(spark, detect(bed / "eventlog")).samples))
-    (one,) = [one for one in found if (one.operator, one.node_type) == (operator, node_type)]
+    samples = collect(examine(spark, detect(bed / "eventlog")).samples)
+    assert {sample.application for sample in samples} == {"bed"}
+    one = measure_samples(samples)[operator, node_type]
     mean, _ = measure([record.cost for record in choose(truth, operator, node_type)])
-    error = 0.0 if one.mean_trusted else 4.0 * (one.mean_error or 0.0)  # how long the run is decides which
-    assert one.mean == pytest.approx(mean, abs=max(0.08 * mean, error))
-    assert (one.application, one.evidence, one.variance_trusted) == ("bed", "tasks", False)
+    error = 0.0 if one.mean_trusted else 4.0 * one.mean.error  # how long the run is decides which
+    assert one.mean.value == pytest.approx(mean, abs=max(0.08 * mean, error))
+    assert (one.evidence, one.variance_trusted) == ("tasks", False)
 
 
 def test_all_that_it_left_reads_together(bed: Path, truth: list[Served], spark: SparkSession) -> None:
@@ -133,9 +133,10 @@ def test_all_that_it_left_reads_together(bed: Path, truth: list[Served], spark: 
         sums[sample.operator] += sample.tuples_in or 0.0
     served = Counter(record.operator for record in truth)  # a batch that was stopped by the swap counts in full or part
     assert dict(sums) == pytest.approx(served, rel=0.05)
-    for one in estimate_moments_of(folded):
-        if (one.operator, one.node_type) in FIRST:
-            mean, variance = measure([record.cost for record in choose(truth, one.operator, str(one.node_type))])
+    for (operator, node_type), one in measure_samples(folded).items():
+        if (operator, node_type) in FIRST:
+            mean, variance = measure([record.cost for record in choose(truth, operator, str(node_type))])
             assert one.evidence == "records"
-            assert one.mean == pytest.approx(mean, rel=0.03)
-            assert one.variance == pytest.approx(variance, rel=0.15)
+            assert one.mean.value == pytest.approx(mean, rel=0.03)
+            assert one.variance is not None
+            assert one.variance.value == pytest.approx(variance, rel=0.15)

@@ -13,8 +13,7 @@ import pytest
 from scaler.model.errors import BadInput
 from scaler.model.sample import EVIDENCE, Sample
 from tests.pipeline.frames import make_frame
-from tuner.pipeline.merge import merge_types
-from tuner.pipeline.sources.sample_schema import AT_THE_END, BLOCKS, LEVELS, MEASURED, SPREAD
+from tuner.pipeline.sources.sample_schema import AT_THE_END, BLOCKS, LEVELS, MEASURED, SPREAD, merge_types
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

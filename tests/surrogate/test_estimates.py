@@ -10,10 +10,9 @@ from scipy import stats
 
 from scaler.model.sample import Sample
 from tests.surrogate.worlds import LAWS
-from tuner.pipeline.moments import TASKS
 from tuner.surrogate.estimate import CONFIDENCE, Estimate, student
 from tuner.surrogate.fit import find_selectivity
-from tuner.surrogate.observed_windows import build_windows
+from tuner.surrogate.observed_windows import TASKS, build_windows
 from tuner.surrogate.service_moments import find_speedups, measure
 
 WORLDS, WINDOWS, MEAN, OVERHEAD, SPEED, SELECTIVITY = 200, 40, 0.01, 0.05, 1.4, 1.5

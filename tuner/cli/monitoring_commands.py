@@ -18,7 +18,7 @@ from scaler.model.sample import Sample
 from sim.trace_file import write_trace
 from tuner.cli.options import app_argument, file_type, master_help, since_option, store_option, until_option
 from tuner.cli.progress import refuse_failures, show_steps, start_quietly
-from tuner.pipeline.arrival_trace import Arrivals, build_arrivals, fill, find_gaps, find_sources, format_time
+from tuner.pipeline.flows import Arrivals, build_arrivals, fill, find_gaps, find_sources, format_time
 from tuner.pipeline.fold import FAULTS, check_window
 from tuner.pipeline.ingest import STEPS, IngestSummary, IngestTarget
 from tuner.pipeline.ingest import forget as forget_all

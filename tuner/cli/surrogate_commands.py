@@ -34,7 +34,7 @@ from tuner.cli.options import (
     store_option,
     until_option,
 )
-from tuner.pipeline.selectivity import estimate_edges
+from tuner.pipeline.flows import estimate_edges
 from tuner.scenario.description import format_application, shape_of
 from tuner.store.address import DatabaseAddress
 from tuner.store.applications import load_application

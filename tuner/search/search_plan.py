@@ -16,8 +16,7 @@ from scaler.model.errors import BadInput
 from sim.application import Application
 from sim.setting import Setting
 from sim.trace import Trace, window
-from tuner.pipeline.arrival_trace import build_arrivals, fill, find_sources
-from tuner.pipeline.selectivity import estimate_edges
+from tuner.pipeline.flows import build_arrivals, estimate_edges, fill, find_sources
 from tuner.scenario.description import freeze, scenario_of
 from tuner.scenario.layout import QoS
 from tuner.scenario.scenario import Document

@@ -14,7 +14,7 @@ from scaler.model.errors import BadInput
 from scaler.model.task import Moments
 from sim.application import Application, Operator, paths
 from sim.infrastructure import Infrastructure
-from tuner.pipeline.selectivity import Selectivity
+from tuner.pipeline.flows import Selectivity
 from tuner.surrogate.estimate import Estimate
 from tuner.surrogate.surrogate import OperatorSurrogate, Surrogate, find_operator
 
@@ -24,7 +24,7 @@ def build_application(
 ) -> Application:
     """The application with the moments and selectivities that were measured; `shape` has its edges and limits.
 
-    `flows` are of `tuner.pipeline.selectivity.estimate_edges`: what arrives of what is put out, where it was measured.
+    `flows`, of `tuner.pipeline.flows.estimate_edges`: arrivals per tuple put out, where they were measured.
     """
     if shape is None:
         if len(surrogate.operators) > 1:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scaler.model.errors import BadInput
 from scaler.model.kernel import Floats
 from scaler.model.sample import EVIDENCE, Sample
-from tuner.pipeline.merge import merge_types
+from tuner.pipeline.sources.sample_schema import merge_types
 
 Flags = NDArray[np.bool_]
 TOTALS = (

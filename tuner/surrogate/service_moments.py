@@ -1,7 +1,17 @@
 """Estimate the moments of a tuple's service time on each node type, with intervals, and each node type's speed.
 
-The moments are those of `tuner.pipeline.moments` (its notation: n, S, Q of timed records; N, R, T, I, P, Q, D of whole
-tasks). Every window's part in their equations is a sum that it has, so its influence on the answer is known exactly.
+Where records were timed one by one, n of them with sum S and sum of squares Q, mean and variance are theirs.
+
+Where only tasks were timed, task i took t_i = a + n_i s + noise of variance n_i v for its n_i records. Weighted least
+squares with weights 1 / n_i minimise sum (t_i - a - n_i s)^2 / n_i; with N tasks, R = sum n_i, T = sum t_i,
+I = sum 1 / n_i, P = sum t_i / n_i, Q = sum t_i^2 / n_i the normal equations are
+
+    P = a I + s N,    T = a N + s R,    D = I R - N^2
+    a = (P R - T N) / D,    s = (I T - N P) / D,    v = (Q - a P - s T) / (N - 2)
+    var a = v R / D,    var s = v I / D
+
+D is 0 when all n_i are alike (Cauchy-Schwarz): then overhead and mean cannot be told apart, and T / R holds both.
+Every window's part in these equations is a sum that it has, so its influence on the answer is known exactly.
 
 Speeds are relative: the type declared to have speed 1, or else the one on which most tuples were seen, keeps its
 declared speed (1 where none is declared); the others stand to it as their mean service times do.
@@ -12,17 +22,21 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from scaler.model.kernel import Floats
 from scaler.model.nodes import NodeType
-from tuner.pipeline.moments import PRODUCTS, TASKS, TIMED, MomentEstimate, MomentSums
-from tuner.pipeline.moments import estimate_moments_from_sums as estimate_moments
 from tuner.surrogate.estimate import Estimate, estimate, estimate_positive
-from tuner.surrogate.observed_windows import UNNAMED, Windows
+from tuner.surrogate.observed_windows import RECORDS, TASKS, UNNAMED, Windows
 from tuner.surrogate.surrogate import Speedup
 
+LEAST_RECORDS = 100
+LEAST_TASKS = 30
+LEAST_SPREAD = 0.01  # of D / (I R), which is 0 when all tasks have as many records
+GREATEST_ERROR = 0.05  # of the mean, relative, two standard errors
+FEW_WINDOWS = 8  # below which their spread says little
 RANK = ("records", "tasks", "busy")  # the more exact evidence before the less
 
 
@@ -62,17 +76,17 @@ def choose_reference(services: Mapping[str, ServiceMoments]) -> str:
 
 
 def measure(windows: Windows, node_type: str) -> ServiceMoments | None:
-    """The moments from the best evidence that there is; None where there is none."""
     j = windows.node_types.index(node_type)
-    column = {name: table[:, j] for name, table in windows.by_type.items()}
-    timed = pick([column[name] for name in TIMED])
-    tasks = pick([column[name] for name in TASKS])
-    products = [float(timed[TIMED.index(a)] @ timed[TIMED.index(b)]) for a, b in PRODUCTS]
-    sums = MomentSums((timed if timed.sum() else tasks).shape[1], add_up(timed), products, add_up(tasks))
-    found = estimate_moments(("", windows.operator, node_type or None), sums)
-    if found is None or not found.mean > 0.0:
-        return time_busy(*pick([column["tuples_in"], column["busy"]]))
-    return weigh_records(found, timed) if found.evidence == "records" else weigh_tasks(found, tasks)
+    return measure_columns({name: table[:, j] for name, table in windows.by_type.items()})
+
+
+def measure_columns(column: Mapping[str, Floats]) -> ServiceMoments | None:
+    """The moments from the best evidence in columns of samples, by their names; None where there is none."""
+    timed, tasks = (pick([column[name] for name in names]) for names in (RECORDS, TASKS))
+    found = measure_records(timed) if timed.size else measure_tasks(tasks) if tasks.size else None
+    if found is None or not found.mean.value > 0.0:
+        return measure_busy(*pick([column["tuples_in"], column["busy"]]))
+    return found
 
 
 def pick(columns: Sequence[Floats]) -> Floats:
@@ -81,30 +95,37 @@ def pick(columns: Sequence[Floats]) -> Floats:
     return table[:, (table[0] > 0.0) & ~np.isnan(table).any(axis=0)]
 
 
-def add_up(table: Floats) -> list[float]:
-    return [float(total) for total in table.sum(axis=1)]
-
-
-def weigh_records(found: MomentEstimate, timed: Floats) -> ServiceMoments:
+def measure_records(timed: Floats) -> ServiceMoments:
+    """Of timed records; the mean is trusted by the spread of windows, at least that of independent records."""
     n, total, squares = timed
-    mean, variance = found.mean, found.variance
-    slips = (total - mean * n) / found.n
-    around = None
-    if variance is not None:
-        around = estimate_positive(variance, (squares - 2.0 * mean * total + (mean**2 - variance) * n) / found.n)
-    return describe(found, estimate_positive(mean, slips), around, None)
+    count, seconds = float(n.sum()), float(total.sum())
+    mean = seconds / count
+    figure = estimate_positive(mean, (total - mean * n) / count)
+    variance, error = None, math.inf
+    if count > 1.0:
+        around = max(0.0, float(squares.sum()) - seconds * mean) / (count - 1.0)
+        variance = estimate_positive(around, (squares - 2.0 * mean * total + (mean**2 - around) * n) / count)
+        error = max(math.sqrt(around / count), figure.error if n.size >= FEW_WINDOWS else 0.0)
+    enough, sure = count >= LEAST_RECORDS, 2.0 * error <= GREATEST_ERROR * mean
+    said = f"{count:,.0f} records were timed one by one"
+    if not enough:
+        said += f", fewer than {LEAST_RECORDS}: let more run through"
+    elif not sure and mean > 0.0:
+        said += f", and their mean is known to within {2.0 * error / mean:.0%} only: let more run through"
+    return ServiceMoments("records", n.size, count, figure, enough and sure, variance, enough, None, f"{said}.")
 
 
-def weigh_tasks(found: MomentEstimate, tasks: Floats) -> ServiceMoments:
-    """Scores of the normal equations, through the inverse of their matrix; of T / R where overhead cannot be told."""
+def measure_tasks(tasks: Floats) -> ServiceMoments:
+    """Of whole tasks, by the scores of the normal equations; of T / R where overhead cannot be told."""
+    fitted = fit_tasks([float(total) for total in tasks.sum(axis=1)])
     n, records, time, inverse, rates, squares = tasks
-    mean, overhead, variance = found.mean, found.overhead or 0.0, found.variance
+    mean, overhead, variance = fitted.mean, fitted.overhead or 0.0, fitted.variance
     scores = rates - overhead * inverse - mean * n, time - overhead * n - mean * records
     many, size, weight = float(n.sum()), float(records.sum()), float(inverse.sum())
     spread = weight * size - many * many
     beyond = None
     slips = scores[1] / size
-    if found.overhead is not None:
+    if fitted.overhead is not None:
         slips = (weight * scores[1] - many * scores[0]) / spread
         beyond = estimate(overhead, (size * scores[0] - many * scores[1]) / spread)
     around = None
@@ -112,19 +133,58 @@ def weigh_tasks(found: MomentEstimate, tasks: Floats) -> ServiceMoments:
         errors = squares - 2.0 * (overhead * rates + mean * time) + overhead**2 * inverse
         errors = errors + 2.0 * overhead * mean * n + mean**2 * records
         around = estimate_positive(variance, (errors - variance * n) / many)
-    return describe(found, estimate_positive(mean, slips), around, beyond)
-
-
-def describe(
-    found: MomentEstimate, mean: Estimate, variance: Estimate | None, overhead: Estimate | None
-) -> ServiceMoments:
-    trusted = found.mean_trusted, found.variance_trusted
+    said = f"From the times of {many:,.0f} whole tasks; their spread understates that of single records"
     return ServiceMoments(
-        found.evidence, found.windows, found.n, mean, trusted[0], variance, trusted[1], overhead, found.sentence
-    )
+        "tasks", n.size, size, estimate_positive(mean, slips), not fitted.doubt, around, False, beyond,
+        f"{said}{fitted.doubt and '; '}{fitted.doubt}.",
+    )  # fmt: skip
 
 
-def time_busy(tuples: Floats, busy: Floats) -> ServiceMoments | None:
+class TaskFit(NamedTuple):
+    """Result of the least squares over tasks."""
+
+    mean: float
+    mean_error: float | None
+    variance: float | None
+    overhead: float | None
+    overhead_error: float | None
+    doubt: str  # empty where there is none
+
+
+def fit_tasks(tasks: Sequence[float]) -> TaskFit:
+    """Fit by the notation above; without overhead where it would be negative or is not identifiable."""
+    n, records, time, inverse, rates, squares = tasks
+    determinant = inverse * records - n * n
+    plain = fit_without_overhead(tasks)
+    if n < 3.0 or determinant <= LEAST_SPREAD * inverse * records:
+        alike = "all tasks have about as many records, so the mean holds their overhead too"
+        return plain._replace(doubt=alike if n >= LEAST_TASKS else say_few(n))
+    overhead = (rates * records - time * n) / determinant
+    mean = (inverse * time - n * rates) / determinant
+    variance = max(0.0, squares - overhead * rates - mean * time) / (n - 2.0)
+    overhead_error = math.sqrt(variance * records / determinant)
+    if overhead < 0.0:
+        bent = "larger tasks take more time a record than small ones, which a constant overhead cannot explain"
+        return plain._replace(doubt=bent if overhead < -3.0 * overhead_error else say_few(n) if n < LEAST_TASKS else "")
+    if mean <= 0.0:
+        return plain._replace(doubt="their time does not grow with their records, so the mean holds their overhead too")
+    error = math.sqrt(variance * inverse / determinant)
+    wide = f"the mean is known to within {2.0 * error / mean:.0%} only" if 2.0 * error > GREATEST_ERROR * mean else ""
+    return TaskFit(mean, error, variance, overhead, overhead_error, say_few(n) if n < LEAST_TASKS else wide)
+
+
+def fit_without_overhead(tasks: Sequence[float]) -> TaskFit:
+    n, records, time, _, _, squares = tasks
+    mean = time / records
+    variance = max(0.0, squares - mean * time) / (n - 1.0) if n > 1.0 else None
+    return TaskFit(mean, None if variance is None else math.sqrt(variance / records), variance, None, None, "")
+
+
+def say_few(tasks: float) -> str:
+    return f"there are fewer than {LEAST_TASKS} of them: let more run"
+
+
+def measure_busy(tuples: Floats, busy: Floats) -> ServiceMoments | None:
     """The mean alone, from how long replicas were busy with how many tuples."""
     n = float(tuples.sum())
     if not n > 0.0 or not busy.sum() > 0.0:

@@ -7,7 +7,7 @@ from html import escape
 import numpy as np
 
 from scaler.model.units import format_count, format_moment, format_number, format_share
-from tuner.pipeline.arrival_trace import Arrivals, find_gaps
+from tuner.pipeline.flows import Arrivals, find_gaps
 from tuner.simulation.course import column_centres, column_starts, reduce_columns
 from tuner.views.chart import Axis, Chart, Series
 from tuner.views.course_charts import MAX_COLUMNS, Frame

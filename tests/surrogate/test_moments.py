@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 from scaler.model.sample import Sample
-from tests.pipeline.moment_sums import estimate_moments_of
-from tuner.pipeline.moments import MomentEstimate, fit_tasks
+from tests.surrogate.measured import measure_samples
+from tuner.surrogate.service_moments import ServiceMoments, fit_tasks
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -48,19 +49,21 @@ def draw_tasks(rng: Generator, count: int, least: int = 10, most: int = 400) -> 
     return n, OVERHEAD + rng.gamma(n / 2.0, 2.0 * MEAN)
 
 
-def only(estimates: list[MomentEstimate]) -> MomentEstimate:
-    assert len(estimates) == 1
-    return estimates[0]
+def only(samples: Iterable[Sample]) -> ServiceMoments:
+    found = measure_samples(samples)
+    assert list(found) == [("parse", "fast")]
+    return found["parse", "fast"]
 
 
 def test_timed_records_give_their_own_mean_and_variance() -> None:
     rng = np.random.default_rng(0)
     drawn = [rng.exponential(MEAN, rng.integers(50, 150)) for _ in range(40)]
-    found = only(estimate_moments_of(window(i, **timed(times)) for i, times in enumerate(drawn)))
+    found = only(window(i, **timed(times)) for i, times in enumerate(drawn))
     together = np.concatenate(drawn)
-    assert (found.evidence, found.n, found.windows) == ("records", together.size, 40)
-    assert found.mean == pytest.approx(together.mean(), rel=1e-12)
-    assert found.variance == pytest.approx(together.var(ddof=1), rel=1e-9)
+    assert (found.evidence, found.tuples, found.windows) == ("records", together.size, 40)
+    assert found.mean.value == pytest.approx(together.mean(), rel=1e-12)
+    assert found.variance is not None
+    assert found.variance.value == pytest.approx(together.var(ddof=1), rel=1e-9)
     assert found.mean_trusted
     assert found.variance_trusted
     assert found.overhead is None
@@ -68,7 +71,7 @@ def test_timed_records_give_their_own_mean_and_variance() -> None:
 
 def test_records_go_before_tasks() -> None:
     both = window(0, **timed(np.full(200, 0.5)), **tasks(np.arange(1.0, 9.0), np.arange(1.0, 9.0)))
-    assert only(estimate_moments_of([both])).evidence == "records"
+    assert only([both]).evidence == "records"
 
 
 def test_the_errors_of_timed_records_cover_the_truth() -> None:
@@ -77,15 +80,11 @@ def test_the_errors_of_timed_records_cover_the_truth() -> None:
     inside_mean = inside_variance = 0
     for _ in range(400):
         levels = MEAN * rng.uniform(0.8, 1.2, 60)
-        found = only(
-            estimate_moments_of(window(i, **timed(rng.exponential(level, 100))) for i, level in enumerate(levels))
-        )
+        found = only(window(i, **timed(rng.exponential(level, 100))) for i, level in enumerate(levels))
         truth = MEAN**2 * (2.0 * (1.0 + 0.4**2 / 12.0) - 1.0)
-        assert found.mean_error is not None
         assert found.variance is not None
-        assert found.variance_error is not None
-        inside_mean += abs(found.mean - MEAN) <= 1.96 * found.mean_error
-        inside_variance += abs(found.variance - truth) <= 1.96 * found.variance_error
+        inside_mean += abs(found.mean.value - MEAN) <= 1.96 * found.mean.error
+        inside_variance += abs(found.variance.value - truth) <= 1.96 * found.variance.error
     assert inside_mean >= 400 * 0.90
     assert inside_variance >= 400 * 0.88  # skewed, so that the interval is a little short on one side
 
@@ -114,10 +113,11 @@ def test_the_errors_of_tasks_cover_the_truth() -> None:
 
 def test_tasks_tell_mean_and_overhead_and_distrust_their_variance() -> None:
     n, t = draw_tasks(np.random.default_rng(4), 2000)
-    found = only(estimate_moments_of(window(i, **tasks(n[i::20], t[i::20])) for i in range(20)))
-    assert (found.mean, found.overhead) == pytest.approx((MEAN, OVERHEAD), rel=0.05)
+    found = only(window(i, **tasks(n[i::20], t[i::20])) for i in range(20))
+    assert found.overhead is not None
+    assert (found.mean.value, found.overhead.value) == pytest.approx((MEAN, OVERHEAD), rel=0.05)
     assert (found.mean_trusted, found.variance_trusted) == (True, False)
-    assert found.sentence == "From the times of 2,000 whole tasks; their spread understates that of single records."
+    assert found.says == "From the times of 2,000 whole tasks; their spread understates that of single records."
 
 
 @pytest.mark.parametrize(
@@ -150,15 +150,18 @@ def test_noise_around_no_overhead_at_all_is_no_doubt() -> None:
     ("times", "trusted", "said"),
     [
         (np.full(50, 0.1), False, "50 records were timed one by one, fewer than 100: let more run through."),
-        (np.zeros(500), False, "took no time that could be measured"),
         (np.random.default_rng(6).exponential(1.0, 400), False, "their mean is known to within"),
         (np.full(500, 0.1), True, "500 records were timed one by one."),
     ],
 )
 def test_what_few_records_cannot_tell_is_said(times: Floats, trusted: bool, said: str) -> None:
-    found = only(estimate_moments_of([window(0, **timed(times))]))
-    assert (found.mean_trusted, said in found.sentence) == (trusted, True)
+    found = only([window(0, **timed(times))])
+    assert (found.mean_trusted, said in found.says) == (trusted, True)
 
 
 def test_nothing_known_gives_no_estimate() -> None:
-    assert estimate_moments_of([window(0, tuples_in=5.0), window(1, **timed(np.zeros(0)))]) == []
+    assert measure_samples([window(0, tuples_in=5.0), window(1, **timed(np.zeros(0)))]) == {}
+
+
+def test_records_without_measurable_time_give_no_estimate() -> None:
+    assert measure_samples([window(0, **timed(np.zeros(500)))]) == {}

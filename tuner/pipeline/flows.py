@@ -1,7 +1,10 @@
-"""Arrival rate of an application on its grid of windows, NaN where it is not known, and traces without holes.
+"""Flows of tuples: an application's arrival rate on its grid of windows, and the selectivity of every edge.
 
-What a simulator replays may have no holes, so filling them is a step of its own, `fill`: short ones are bridged by a
-straight line, long ones refused.
+Arrival rates are NaN where nothing is known. What a simulator replays may have no holes, so filling them is a step of
+its own, `fill`: short ones are bridged by a straight line, long ones refused.
+
+A selectivity is a ratio r = sum y / sum x over windows, y arrivals at the next operator and x tuples put out, with the
+standard error sqrt(W / (W - 1) sum (y - r x)^2) / sum x, windows being independent.
 """
 
 from __future__ import annotations
@@ -17,7 +20,8 @@ from scaler.model.errors import BadInput
 from scaler.model.kernel import Floats
 from scaler.model.sample import Sample
 from sim.trace import EPOCH, Trace
-from tuner.pipeline.merge import merge_types
+from tuner.pipeline.read_marks import Edge
+from tuner.pipeline.sources.sample_schema import merge_types
 
 LEAST_COVER = 0.5  # of a window; its rate is that of the part that was seen
 MOST_WINDOWS = 5_000_000  # nine years of minutes
@@ -133,3 +137,79 @@ def fill(arrivals: Arrivals, longest_gap: int = LONGEST_GAP) -> Trace:
 def format_time(seconds: float) -> str:
     moment: datetime = EPOCH + timedelta(seconds=seconds)
     return f"{moment:%Y-%m-%dT%H:%M:%S}Z"
+
+
+@dataclass(frozen=True, slots=True)
+class Selectivity:
+    """Arrivals downstream per tuple that the operator puts out."""
+
+    application: str
+    operator: str
+    downstream: str
+    value: float
+    error: float | None  # standard error; None where one window alone speaks
+    windows: int
+
+
+def estimate_edges(samples: Iterable[Sample], edges: Sequence[Edge]) -> list[Selectivity]:
+    """Selectivity of every edge of an application; where streams meet, least squares estimate each one's part."""
+    by_operator: dict[str, dict[float, Sample]] = {}
+    for sample in merge_types(samples):
+        by_operator.setdefault(sample.operator, {})[sample.start] = sample
+    found: dict[Edge, Selectivity] = {}
+    for downstream in dict.fromkeys(down for _, down in edges):
+        feeders = [up for up, down in edges if down == downstream]
+        found |= {(one.operator, downstream): one for one in part_arrivals(by_operator, feeders, downstream)}
+    return [found[edge] for edge in edges if edge in found]
+
+
+def part_arrivals(
+    by_operator: dict[str, dict[float, Sample]], feeders: Sequence[str], downstream: str
+) -> list[Selectivity]:
+    rows, arrivals = [], []
+    for start, sample in by_operator.get(downstream, {}).items():
+        arrived = sample.tuples_in if sample.arrived is None else sample.arrived
+        put_out = [get_output(by_operator.get(name, {}).get(start)) for name in feeders]
+        if arrived is not None and all(value is not None for value in put_out):
+            rows.append(put_out)
+            arrivals.append(arrived)
+    if not rows:
+        return []
+    application = next(iter(by_operator[downstream].values())).application
+    x, y = np.array(rows, np.float64), np.array(arrivals)
+    if len(feeders) > 1:
+        return regress(application, feeders, downstream, x, y)
+    if not x.any():
+        return []
+    return [Selectivity(application, feeders[0], downstream, *estimate_ratio(x[:, 0], y), len(y))]
+
+
+def estimate_ratio(x: Floats, y: Floats) -> tuple[float, float | None]:
+    """The ratio of two sums over windows, and its standard error where there is more than one."""
+    total = float(x.sum())
+    value = float(y.sum()) / total
+    rest = float(np.sum((y - value * x) ** 2))
+    return value, math.sqrt(rest * y.size / (y.size - 1.0)) / total if y.size > 1 else None
+
+
+def get_output(sample: Sample | None) -> float | None:
+    """Tuples out, or in where that is unknown: then the edge's selectivity includes the operator's."""
+    if sample is None:
+        return None
+    return sample.tuples_in if sample.tuples_out is None else sample.tuples_out
+
+
+def regress(application: str, feeders: Sequence[str], downstream: str, x: Floats, y: Floats) -> list[Selectivity]:
+    """Least squares weighted by one over the arrivals, as counts scatter; nothing where streams rise and fall alike."""
+    weight = 1.0 / np.sqrt(np.maximum(y, 1.0))
+    a, b = x * weight[:, None], y * weight
+    scale = np.linalg.norm(a, axis=0)
+    if len(y) <= len(feeders) or not scale.all() or np.linalg.cond(a / scale) > 1e3:
+        return []
+    values = np.linalg.lstsq(a, b, rcond=None)[0]
+    rest = float(np.sum((b - a @ values) ** 2)) / (len(y) - len(feeders))
+    errors = np.sqrt(rest * np.diag(np.linalg.inv(a.T @ a)))
+    return [
+        Selectivity(application, name, downstream, max(0.0, float(value)), float(error), len(y))
+        for name, value, error in zip(feeders, values, errors, strict=True)
+    ]

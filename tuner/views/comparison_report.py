@@ -84,7 +84,7 @@ def explain_errors(comparison: PolicyComparison) -> str:
     """What the figure after the ± is."""
     seeds = comparison.scenario.seeds
     if len(seeds) == 1:
-        return f"± is one standard error, from the column_means of blocks of slots; seed {seeds[0]}."
+        return f"± is one standard error, from the means of blocks of slots; seed {seeds[0]}."
     return f"Means over {len(seeds)} seeds; ± is one standard error over them (0: nothing is left to chance)."
 
 

@@ -56,7 +56,6 @@ def gather_application(
         "course": course,
         "graph": Markup(graph),
         "charts": Markup(charts),
-        "operators": () if shape is None else tuple(o.name for o in shape.operators),
         "listed": find_decisions(session, app, window, filters),
         "objectives": objectives,
         "pushable": [o.version for o in pushable if o.version is not None],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,7 @@ from tuner.store.records import ApplicationVersion, EventRecord, ObjectiveRecord
 from tuner.store.scalers import list_scalers
 from tuner.store.surrogates import list_surrogates
 
-APPLICATIONS_PER_PAGE = 20  # applications
+APPLICATIONS_PER_PAGE = 20
 NOW_S = SPANS[USUAL]  # a whole day, for load comes in days
 BEFORE_S = 7 * NOW_S
 ALIVE_S, ALIVE_SLOTS = 180.0, 3  # since a scaler was last heard of; the longer of the two
@@ -51,27 +51,19 @@ class RolloutStage:
 
     word: str  # a state of an objective, or "none"
     version: int | None
-    since: float | None
     full: int | None  # the version in full use
-
-
-@dataclass(frozen=True, slots=True)
-class Heard:
-    """Of the operators, how many have a scaler that lives."""
-
-    alive: int
-    operators: int
 
 
 @dataclass(frozen=True, slots=True)
 class ApplicationLine:
     application: str
     described: Described
+    operators: tuple[str, ...]
+    alive: int  # operators with a scaler that lives
     observed: QosFigures | None
     before: float | None  # price per hour, before the first objective that was tuned
     stage: RolloutStage
     surrogate: SurrogateRecord | None
-    heard: Heard
     event: EventRecord | None
 
     @property
@@ -80,54 +72,46 @@ class ApplicationLine:
         return bool(seen and qos and seen.violations is not None and seen.violations > qos.eta_v)
 
 
-@dataclass(frozen=True, slots=True)
-class Overview:
-    lines: tuple[ApplicationLine, ...]
-    after: str | None  # the name that the next page begins after
-
-    def count(self, what: str) -> int:
-        tests: dict[str, Callable[[ApplicationLine], bool]] = {
-            "late": lambda line: line.late,
-            "moving": lambda line: line.stage.word in ("shadow", "canary"),
-            "silent": lambda line: line.heard.alive < line.heard.operators,
-            "doubted": lambda line: line.surrogate is not None and line.surrogate.health in BADLY,
-        }
-        return sum(tests[what](line) for line in self.lines)
-
-
-def gather_overview(session: Session, now: float, after: str = "") -> Overview:
-
+def gather_overview(session: Session, now: float, after: str = "") -> dict[str, Any]:
+    """A page of applications, how many of them need attention, and the name that the next page begins after."""
     found = [each for each in list_applications(session) if each.application > after or not after]
-    lines = tuple(gather_line(session, each, now) for each in found[:APPLICATIONS_PER_PAGE])
-    return Overview(lines, lines[-1].application if len(found) > APPLICATIONS_PER_PAGE else None)
+    lines = [gather_line(session, each, now) for each in found[:APPLICATIONS_PER_PAGE]]
+    return {
+        "lines": lines,
+        "after": lines[-1].application if len(found) > APPLICATIONS_PER_PAGE else None,
+        "late": sum(line.late for line in lines),
+        "moving": sum(line.stage.word in ("shadow", "canary") for line in lines),
+        "silent": sum(line.alive < len(line.operators) for line in lines),
+        "doubted": sum(line.surrogate is not None and line.surrogate.health in BADLY for line in lines),
+    }
 
 
 def gather_line(
     session: Session, version: ApplicationVersion, now: float, observed: QosFigures | None = None
 ) -> ApplicationLine:
     """`observed` is of the last day, where it is known already."""
-
     app, described = version.application, describe(version.document)
     objectives = list_objectives(session, app)
     operators = () if described.shape is None else tuple(o.name for o in described.shape.operators)
     if observed is None and described.shape is not None and described.qos is not None:
         slots = load_slots(session, app, operators, now - NOW_S, now, described.slot_s)
         observed = measure_qos(slots, described.shape, described.qos)
+    living = {scaler.operator for scaler in list_scalers(session, app, since=now - described.alive_s)}
     return ApplicationLine(
-        app,
-        described,
-        observed,
-        find_price_before(session, app, objectives),
-        find_stage(objectives, now),
-        next(iter(list_surrogates(session, app, limit=1)), None),
-        count_alive(session, app, operators, now - described.alive_s),
-        next(iter(list_events(session, app, limit=1)), None),
+        application=app,
+        described=described,
+        operators=operators,
+        alive=len(living & set(operators)),
+        observed=observed,
+        before=find_price_before(session, app, objectives),
+        stage=find_stage(objectives, now),
+        surrogate=next(iter(list_surrogates(session, app, limit=1)), None),
+        event=next(iter(list_events(session, app, limit=1)), None),
     )
 
 
 def describe(document: Mapping[str, Any]) -> Described:
     """Nothing of what is not written as it should be: the page shows the rest."""
-
     shape, qos, slot_s = None, None, SLOT_S
     try:
         shape, slot_s = shape_of(document), find_slot(document)
@@ -152,11 +136,5 @@ def find_stage(objectives: list[ObjectiveRecord], now: float) -> RolloutStage:
         leading = back
     shown = leading or full or next(iter(objectives), None)
     if shown is None:
-        return RolloutStage("none", None, None, None)
-    return RolloutStage(shown.state, shown.version, shown.changed, None if full is None else full.version)
-
-
-def count_alive(session: Session, app: str, operators: tuple[str, ...], since: float) -> Heard:
-
-    living = {scaler.operator for scaler in list_scalers(session, app, since=since)}
-    return Heard(len(living & set(operators)), len(operators))
+        return RolloutStage("none", None, None)
+    return RolloutStage(shown.state, shown.version, None if full is None else full.version)

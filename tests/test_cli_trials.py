@@ -13,7 +13,6 @@ import pytest
 
 from scaler.model.task import Weights
 from tests.commands import refuse, run, succeed
-from tuner.cli.grid import deal_out
 from tuner.cli.trials_commands import SORTS as OFFERED
 from tuner.cli.trials_commands import STATES
 from tuner.scenario.scenario import read_scenario
@@ -23,6 +22,7 @@ from tuner.store.objectives import add_objective
 from tuner.store.records import TRIAL_STATES, ObjectiveRecord, Trial, TuningRun
 from tuner.store.runs import start_run
 from tuner.store.trials import SORTS, add_trial
+from tuner.views.grid import deal_out
 
 START = 1_777_636_800.0  # 2026-05-01T12:00:00Z
 SHARES = {"op1": 0.2, "op2": 0.5, "op3": 0.3}

@@ -22,8 +22,8 @@ from scaler.model.errors import BadInput
 from scaler.model.sample import Sample
 from sim.trace_file import read_trace
 from tests.pipeline import logs
-from tuner.cli.monitoring_commands import ingest
-from tuner.cli.samples_command import export_rates, plot, samples
+from tuner.cli.monitoring_commands import export, ingest, plot
+from tuner.cli.samples_command import samples
 from tuner.store.applications import add_application
 from tuner.store.connection import open_store
 from tuner.store.marks import save_marks
@@ -132,7 +132,7 @@ def test_a_time_that_is_none_is_refused(db: Path) -> None:
 @pytest.mark.parametrize("name", ["r.csv", "r.parquet", "r.txt.gz"])
 def test_an_exported_trace_is_one_that_the_simulator_reads(name: str, db: Path, tmp_path: Path) -> None:
     path = tmp_path / name
-    result = run(export_rates, "shop", path, "--operator", "parse", "--gap", 10, db=db)
+    result = run(export, "shop", path, "--operator", "parse", "--gap", 10, db=db)
     assert result.exit_code == 0, result.output
     assert result.stderr == f"{path}: 120 windows of 60 s from 2026-05-01T12:00:00Z, 10 of them bridged.\n"
     read = read_trace(path)
@@ -142,11 +142,11 @@ def test_an_exported_trace_is_one_that_the_simulator_reads(name: str, db: Path, 
 
 
 def test_a_trace_with_a_long_gap_is_refused_and_nothing_written(db: Path, tmp_path: Path) -> None:
-    said = refuse(export_rates, "shop", tmp_path / "r.csv", "--operator", "parse", db=db)
+    said = refuse(export, "shop", tmp_path / "r.csv", "--operator", "parse", db=db)
     assert said.endswith("take a stretch without that by --since or --until, or bridge it by --gap 10")
     assert not (tmp_path / "r.csv").exists()
-    assert "name its sources with --operator: count, parse" in refuse(export_rates, "shop", tmp_path / "r.csv", db=db)
-    said = refuse(export_rates, "shop", tmp_path / "r.csv", "--since", "2027-01-01", db=db)
+    assert "name its sources with --operator: count, parse" in refuse(export, "shop", tmp_path / "r.csv", db=db)
+    said = refuse(export, "shop", tmp_path / "r.csv", "--since", "2027-01-01", db=db)
     assert said == "there are no samples of 'shop' in this stretch of time; widen --since and --until"
 
 
@@ -157,7 +157,7 @@ def test_the_sources_are_those_of_the_application_as_it_is_described(db: Path, t
     with store.begin() as session:
         add_application(session, "shop", {"application": {**graph, "sources": {"parse": 0.5}}}, START)
     store.close()
-    succeed(export_rates, "shop", tmp_path / "r.csv", "--gap", 10, db=db)
+    succeed(export, "shop", tmp_path / "r.csv", "--gap", 10, db=db)
     assert read_trace(tmp_path / "r.csv").rates[:3].tolist() == [2.0, 4.0, 6.0]
 
 
@@ -168,7 +168,7 @@ def test_the_sources_are_those_that_nothing_is_seen_to_feed(db: Path, tmp_path: 
     with store.begin() as session:
         save_marks(session, [SourceMark("shop", HISTORY, 0, START, asdict(Ledger(60.0, links=(("parse", "count"),))))])
     store.close()
-    succeed(export_rates, "shop", tmp_path / "r.csv", "--gap", 10, db=db)
+    succeed(export, "shop", tmp_path / "r.csv", "--gap", 10, db=db)
     assert read_trace(tmp_path / "r.csv").rates[:3].tolist() == [1.0, 2.0, 3.0]
 
 
@@ -185,7 +185,7 @@ def test_windows_of_two_lengths_are_not_mixed(db: Path, tmp_path: Path) -> None:
     with store.begin() as session:
         save_samples(session, [Sample("shop", "parse", START, START + 30.0, "progress", arrived=1.0)])
     store.close()
-    said = refuse(export_rates, "shop", tmp_path / "r.csv", "--operator", "parse", db=db)
+    said = refuse(export, "shop", tmp_path / "r.csv", "--operator", "parse", db=db)
     assert said == "the samples of 'shop' have windows of 30 s and 60 s; take a stretch of one"
 
 

@@ -11,7 +11,6 @@ import click
 
 from scaler.model.errors import BadInput
 from scaler.model.units import format_moment
-from tuner.cli.grid import print_grid
 from tuner.cli.options import file_type, json_option, name_user, parse_span, print_json, store_option
 from tuner.cli.progress import show_progress
 from tuner.service.access.token import SCOPES, make_token
@@ -25,6 +24,7 @@ from tuner.store.prune import prune as prune_rows
 from tuner.store.records import Token
 from tuner.store.tokens import list_tokens, revoke_token
 from tuner.store.trials import TrialFilter, count_trials
+from tuner.views.grid import print_grid
 
 WRONG = 1
 

@@ -10,13 +10,13 @@ import click
 
 from scaler.model.errors import BadInput
 from scaler.model.wire import spell, to_plain
-from tuner.cli.grid import open_console, spell_out_errors
 from tuner.cli.options import TIME_FORMS, app_argument, file_type, json_option, parse_moment, print_json, store_option
 from tuner.history.explanation import explain as explain_slot
 from tuner.history.live_status import AgentStatus, ApplicationStatus, Manager, ask_status, read_status, read_token_file
 from tuner.store.address import DatabaseAddress
 from tuner.store.connection import open_store
 from tuner.views.explanation_lines import to_lines
+from tuner.views.grid import open_console, spell_ascii
 from tuner.views.words import to_json
 
 
@@ -47,9 +47,8 @@ def explain(app: str, at: float | None, operator: str | None, as_json: bool, add
         return
 
     console = open_console()
-    plain = console.options.ascii_only
     for line in to_lines(explained, min(console.width, 120)):
-        click.echo(spell_out_errors(line, plain))
+        click.echo(spell_ascii(line, console.options.ascii_only))
 
 
 @click.command(

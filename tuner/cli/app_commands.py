@@ -16,7 +16,6 @@ from scaler.model.files import check_place, write_whole
 from scaler.model.units import format_fixed, format_milliseconds, format_moment, format_number
 from sim.application import name_path, paths
 from sim.setting import gains
-from tuner.cli.grid import print_grid
 from tuner.cli.options import (
     app_argument,
     eta_r_help,
@@ -37,6 +36,7 @@ from tuner.store.connection import Session, open_store
 from tuner.store.objectives import find_full_objective, list_objectives
 from tuner.store.records import ApplicationVersion
 from tuner.store.tallies import TrialCounts, count_trials_by_application
+from tuner.views.grid import print_grid
 from tuner.views.words import tame
 
 

@@ -14,7 +14,6 @@ from scaler.model.errors import BadInput
 from scaler.policies import find_policy
 from sim.arrivals import generate
 from sim.trace import Trace
-from tuner.cli.grid import print_grid
 from tuner.cli.options import eta_r_help, eta_v_help, file_type, json_option, print_json, r_max_help
 from tuner.cli.progress import run_interruptibly, show_progress
 from tuner.lab.engine_benchmark import EngineResults, Rules, list_cells, make_setting, run_engine_benchmark
@@ -23,6 +22,7 @@ from tuner.lab.published.tables import WORKLOADS, load_workload
 from tuner.scenario.layout import QoS
 from tuner.search.engines import find_engine
 from tuner.search.space.space import make_space
+from tuner.views.grid import print_grid
 from tuner.views.words import tame
 
 TRACES = Path("../shared/traces")

@@ -16,11 +16,9 @@ from rich.console import Console
 
 from scaler.model.errors import BadInput
 from scaler.model.files import check_place, write_whole
-from tuner.cli.comparison_grid import print_readings, print_table
-from tuner.cli.grid import open_console
 from tuner.cli.options import file_type, json_option, print_json
 from tuner.cli.progress import raising_on_termination
-from tuner.cli.simulate_command import replay_scenario
+from tuner.cli.simulate_command import print_readings, print_table, replay_scenario
 from tuner.cli.tune_command import carry_out, show_ended, show_search
 from tuner.demo.demo_plan import LARGE, NODES, OPERATORS, SLOT_S, Plan, count_static
 from tuner.demo.demo_run import run_demo
@@ -33,6 +31,7 @@ from tuner.search.search_plan import TuneOptions
 from tuner.search.tuning_run import start_tuning
 from tuner.store.applications import add_application
 from tuner.store.connection import open_store
+from tuner.views.grid import open_console
 
 NEXT = """\
 Where to go next:

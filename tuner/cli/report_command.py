@@ -6,13 +6,9 @@ from contextlib import closing
 from pathlib import Path
 
 import click
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
-from rich.text import Text
 
 from scaler.model.errors import BadInput
 from scaler.model.files import check_place, write_whole
-from tuner.cli.grid import open_console, spell_out_errors
 from tuner.cli.options import app_argument, html_option, json_option, print_json, store_option
 from tuner.store.address import DatabaseAddress
 from tuner.store.applications import load_application, load_version
@@ -21,6 +17,7 @@ from tuner.store.objectives import list_objectives
 from tuner.store.records import ObjectiveRecord, Trial, TuningRun
 from tuner.store.runs import list_runs, load_run
 from tuner.store.trials import load_history
+from tuner.views.grid import print_columns, print_lines
 from tuner.views.tuning import Tuning, gather_tuning
 from tuner.views.tuning_page import write_tuning
 from tuner.views.tuning_summary import describe_run, describe_tuning, list_measures, summarise, write_title
@@ -90,21 +87,10 @@ def find_objective(session: Session, app: str, run: TuningRun, trials: list[Tria
 
 def print_tuning(tuning: Tuning) -> None:
     """The sentences, what was asked, and the table of baseline beside tuned."""
-    console = open_console()
-    plain = console.options.ascii_only
-    lines = [f"{write_title(tuning)}", *summarise(tuning), ""]
     facts = describe_run(tuning)
     width = max(map(len, facts))
-    lines += [f"  {key:<{width}}  {value}" for key, value in facts.items()]
-    for line in lines:
-        console.print(spell_out_errors(line, plain), markup=False, highlight=False, soft_wrap=True)
-    if tuning.baseline is None or tuning.tuned is None:
-        return
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
-    columns = list_measures(tuning)
-    for i, column in enumerate(columns):
-        table.add_column(Text(column.head), justify="right" if i else "left", no_wrap=True)
-    for cells in zip(*(column.cells for column in columns), strict=True):
-        table.add_row(*(Text(spell_out_errors(cell, plain)) for cell in cells))
-    console.print()
-    console.print(table)
+    listed = [f"  {key:<{width}}  {value}" for key, value in facts.items()]
+    print_lines(write_title(tuning), *summarise(tuning), "", *listed)
+    if tuning.baseline is not None and tuning.tuned is not None:
+        click.echo()
+        print_columns(list_measures(tuning))

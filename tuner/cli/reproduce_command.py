@@ -10,11 +10,11 @@ import click
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from tuner.cli.grid import open_console
 from tuner.cli.options import json_option, print_json
 from tuner.cli.progress import run_interruptibly, show_progress, show_share
 from tuner.lab.published.figures import FIGURES, Study
 from tuner.lab.published.tables import DEEP, POLICY_NAMES, CellComparison, choose_cells, reproduce_table
+from tuner.views.grid import open_console
 
 TABLES = {"table2": 2, "table3": 3, "table4": 4, "table5": 5}
 EPILOG = "\b\nExample:\n  tuner lab reproduce table2 --traces ../shared/traces\n  tuner lab reproduce fig18 --json"

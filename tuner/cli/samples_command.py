@@ -10,14 +10,10 @@ from contextlib import closing
 from dataclasses import asdict
 
 import click
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
-from rich.text import Text
 
 from scaler.model.errors import BadInput
 from scaler.model.sample import Sample
 from scaler.model.units import format_moment, format_number
-from tuner.cli.grid import open_console
 from tuner.cli.options import (
     app_argument,
     csv_option,
@@ -30,6 +26,7 @@ from tuner.cli.options import (
 from tuner.store.address import DatabaseAddress
 from tuner.store.connection import open_store
 from tuner.store.samples import count_samples, stream_samples
+from tuner.views.grid import print_grid
 
 
 @click.command(
@@ -76,7 +73,7 @@ def samples(
     elif as_csv:
         click.echo(write_csv(found), nl=False)
     else:
-        print_samples(found)
+        print_grid(HEADS, [list_cells(sample) for sample in found], LEFT)
 
 
 def find_samples(
@@ -118,16 +115,6 @@ def write_csv(found: Sequence[Sample]) -> str:
     writer.writeheader()
     writer.writerows(describe(sample) for sample in found)
     return text.getvalue()
-
-
-def print_samples(found: Sequence[Sample]) -> None:
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
-    rows = [list_cells(sample) for sample in found]
-    for i, head in enumerate(HEADS):
-        table.add_column(Text(head), justify="left" if i < LEFT else "right", no_wrap=True)
-    for row in rows:
-        table.add_row(*map(Text, row))
-    open_console().print(table)
 
 
 LEFT = 4

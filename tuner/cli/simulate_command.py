@@ -11,13 +11,20 @@ import click
 from scaler.model.errors import BadInput
 from scaler.model.files import check_place, write_whole
 from scaler.model.task import WEIGHTS
-from tuner.cli.comparison_grid import print_table
 from tuner.cli.options import file_type, html_option, json_option, print_json, r_max_help
 from tuner.cli.progress import run_interruptibly, show_share
 from tuner.scenario.scenario import Scenario, read_scenario
 from tuner.simulation.comparison import PolicyComparison, compare
 from tuner.simulation.runner import list_jobs, run_replays
-from tuner.views.comparison_report import choose_columns, describe_comparison, write_comparison
+from tuner.views.comparison_report import (
+    choose_columns,
+    describe_comparison,
+    explain_errors,
+    list_columns,
+    write_comparison,
+)
+from tuner.views.grid import print_columns, print_lines
+from tuner.views.html_document import Column
 
 Tables = dict[str, dict[str, Any]]
 
@@ -200,3 +207,19 @@ def replay_scenario(scenario: Scenario, html: Path | None, floor: bool | None = 
         )
         click.echo(f"The report is in {html}.", err=True)
     return comparison
+
+
+def print_table(comparison: PolicyComparison) -> None:
+    """The policies in the order asked for; the cheapest stands out."""
+    rows = comparison.rows
+    names = Column("policy", comparison.scenario.policies, "")
+    best = rows.index(comparison.best) if len(rows) > 1 else None
+    print_columns([names, *list_columns(comparison)], bold=best)
+    print_lines(explain_errors(comparison))
+
+
+def print_readings(comparison: PolicyComparison) -> None:
+    """One line per column on how to read it."""
+    columns = list_columns(comparison)
+    width = max(len(column.head) for column in columns)
+    print_lines(*(f"  {column.head:<{width}}  {column.reading}" for column in columns))

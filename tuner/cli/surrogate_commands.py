@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -20,8 +19,6 @@ from scaler.model.files import write_whole
 from scaler.model.nodes import NodeType
 from scaler.model.sample import Sample
 from sim.infrastructure import find_infrastructure
-from tuner.cli.comparison_grid import measure, pack
-from tuner.cli.grid import GAP, open_console
 from tuner.cli.options import (
     TIME_FORMS,
     app_argument,
@@ -45,6 +42,7 @@ from tuner.surrogate.fit import check_drift_since
 from tuner.surrogate.fit import fit as fit_surrogate
 from tuner.surrogate.fitted_application import build_application
 from tuner.surrogate.surrogate import Surrogate, from_record, is_fit_for_tuning, to_document, to_record
+from tuner.views.grid import open_console, print_columns, print_lines
 from tuner.views.surrogate_report import (
     draw_text,
     format_model,
@@ -176,28 +174,12 @@ def show_all(fitted: Surrogate, number: int | None, html: Path | None, as_json: 
 def print_surrogate(fitted: Surrogate, number: int | None) -> None:
     """The table, then each operator's checks and plot."""
     console = open_console()
-    print_lines(console, f"Surrogate {number} of {fitted.application}: {summarise_surrogate(fitted)}")
-    print_table(console, fitted)
+    print_lines(f"Surrogate {number} of {fitted.application}: {summarise_surrogate(fitted)}")
+    print_columns(list_surrogate_columns(fitted))
     for operator in fitted.operators:
-        print_lines(console, "", f"{operator.operator}, {format_model(operator)}")
+        print_lines("", f"{operator.operator}, {format_model(operator)}")
         print_checks(console, fitted, operator.operator)
-        print_lines(console, draw_text(operator.points, console.options.ascii_only))
-
-
-def print_lines(console: Console, *lines: str) -> None:
-    for line in lines:
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
-
-
-def print_table(console: Console, fitted: Surrogate) -> None:
-    names, *rest = list_surrogate_columns(fitted)
-    for columns in pack(names, rest, console.width - measure(names) + GAP):
-        table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
-        for column in (names, *columns):
-            table.add_column(Text(column.head), justify="left" if column is names else "right", overflow="fold")
-        for i in range(len(fitted.operators)):
-            table.add_row(*(Text(column.cells[i]) for column in (names, *columns)))
-        console.print(table)
+        print_lines(draw_text(operator.points, console.options.ascii_only))
 
 
 def print_checks(console: Console, fitted: Surrogate, operator: str) -> None:

@@ -22,7 +22,6 @@ from scaler.model.units import (
     format_number,
     format_percentage,
 )
-from tuner.cli.grid import print_grid
 from tuner.cli.options import (
     TIME_FORMS,
     app_argument,
@@ -42,6 +41,7 @@ from tuner.store.connection import open_store
 from tuner.store.records import Trial, TuningRun
 from tuner.store.runs import list_runs, load_run
 from tuner.store.trials import TrialFilter, count_trials, list_trials, load_trial
+from tuner.views.grid import print_grid
 from tuner.views.words import tame
 
 SORTS = ("id", "number", "price", "violations", "reconfigurations", "slack", "seconds", "ended")

@@ -11,10 +11,21 @@ from typing import Any
 
 from scaler.model.errors import BadInput
 from scaler.model.task import Moments
-from sim.checks import check_keys, read_name, read_number, read_tables, read_toml, show_value
+from sim.toml_table import FLAG, NUMBER, SHARES, TABLES, TEXT, WHOLE, Kind, Table, check_table, name_item, read_toml
 
 MAX_PATHS = 10_000
-OPERATOR_KEYS = ("name", "service_time", "service_rate", "scv", "variance", "k_max", "selectivity", "stateful")
+OPERATOR: dict[str, Kind] = {
+    "name": TEXT,
+    "service_time": NUMBER,
+    "service_rate": NUMBER,
+    "scv": NUMBER,
+    "variance": NUMBER,
+    "k_max": WHOLE,
+    "selectivity": NUMBER,
+    "stateful": FLAG,
+}
+EDGE: dict[str, Kind] = {"from": TEXT, "to": TEXT, "selectivity": NUMBER}
+APPLICATION: dict[str, Kind] = {"name": TEXT, "operator": TABLES, "edge": TABLES, "sources": SHARES}
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,57 +215,43 @@ def read_application(path: Path | str) -> Application:
 
 def parse_application(document: Mapping[str, Any]) -> Application:
     """`[[operator]]` and `[[edge]]` tables and, where not every source gets the whole rate, a table `[sources]`."""
-    check_keys(document, ("name", "operator", "edge", "sources"), "the application")
-    shares = document.get("sources", {})
-    if not isinstance(shares, Mapping):
-        raise BadInput(f"sources is {shares!r}, and must be a table of shares by operator")
+    check_table(document, APPLICATION, lambda key: f"the application: {key}")
     return Application(
-        operators=tuple(parse_operator(table, i) for i, table in enumerate(read_tables(document, "operator"), 1)),
-        edges=tuple(parse_edge(table, i) for i, table in enumerate(read_tables(document, "edge"), 1)),
-        sources={name: read_number(shares, name, "sources") for name in shares},
-        name=read_name(document, "name", "the application") if "name" in document else "application",
+        operators=tuple(parse_operator(table, i) for i, table in enumerate(document.get("operator", []), 1)),
+        edges=tuple(parse_edge(table, i) for i, table in enumerate(document.get("edge", []), 1)),
+        sources={name: float(share) for name, share in document.get("sources", {}).items()},
+        name=document.get("name", "application"),
     )
 
 
-def parse_operator(table: Mapping[str, Any], number: int) -> Operator:
-    name = read_name(table, "name", f"operator {number}")
-    place = f"operator {name!r}"
-    check_keys(table, OPERATOR_KEYS, place)
-    k_max, stateful = table.get("k_max", 10), table.get("stateful", False)
-    if not isinstance(k_max, int) or isinstance(k_max, bool):
-        raise BadInput(f"{place}: k_max is {k_max!r}, and must be a whole number")
-    if not isinstance(stateful, bool):
-        raise BadInput(f"{place}: stateful is {stateful!r}, and must be true or false")
-    return Operator(name, parse_moments(table, place), k_max, read_selectivity(table, place), stateful)
+def parse_operator(table: Table, number: int) -> Operator:
+    place = name_item("operator", table, number)
+    check_table(table, OPERATOR, lambda key: f"{place}: {key}", required=("name",))
+    figures = table.get("k_max", 10), float(table.get("selectivity", 1.0)), table.get("stateful", False)
+    return Operator(table["name"], parse_moments(table, place), *figures)
 
 
-def parse_moments(table: Mapping[str, Any], place: str) -> Moments:
+def parse_moments(table: Table, place: str) -> Moments:
     """The service time, stated as a time or a rate, and its variance, stated as such or over the squared mean."""
     mean_key = choose_key(table, ("service_time", "service_rate"), place)
-    stated = read_number(table, mean_key, place)
+    stated = float(table[mean_key])
     if not stated > 0.0:
-        raise BadInput(f"{place}: {mean_key} is {show_value(table, mean_key)}, and must be positive")
+        raise BadInput(f"{place}: {mean_key} is {table[mean_key]!r}, and must be positive")
     mean = stated if mean_key == "service_time" else 1.0 / stated
     spread_key = choose_key(table, ("scv", "variance"), place)
-    spread = read_number(table, spread_key, place)
+    spread = float(table[spread_key])
     if not spread >= 0.0:
-        raise BadInput(f"{place}: {spread_key} is {show_value(table, spread_key)}, and must be 0 or more")
+        raise BadInput(f"{place}: {spread_key} is {table[spread_key]!r}, and must be 0 or more")
     return Moments(mean, spread if spread_key == "variance" else spread * mean * mean)
 
 
-def choose_key(table: Mapping[str, Any], keys: tuple[str, str], place: str) -> str:
+def choose_key(table: Table, keys: tuple[str, str], place: str) -> str:
     given = [key for key in keys if key in table]
     if len(given) != 1:
         raise BadInput(f"{place}: {'both' if given else 'neither'} of {' and '.join(keys)} is given; give one of them")
     return given[0]
 
 
-def parse_edge(table: Mapping[str, Any], number: int) -> Edge:
-    place = f"edge {number}"
-    check_keys(table, ("from", "to", "selectivity"), place)
-    ends = read_name(table, "from", place), read_name(table, "to", place)
-    return Edge(*ends, read_selectivity(table, f"{place}, {ends[0]} -> {ends[1]}"))
-
-
-def read_selectivity(table: Mapping[str, Any], place: str) -> float:
-    return read_number(table, "selectivity", place) if "selectivity" in table else 1.0
+def parse_edge(table: Table, number: int) -> Edge:
+    check_table(table, EDGE, lambda key: f"edge {number}: {key}", required=("from", "to"))
+    return Edge(table["from"], table["to"], float(table.get("selectivity", 1.0)))

@@ -10,11 +10,14 @@ from typing import Any
 
 from scaler.model.errors import BadInput
 from scaler.model.nodes import NodeType
-from sim.checks import check_keys, read_name, read_number, read_tables, read_toml
+from sim.toml_table import NUMBER, TABLES, TEXT, Kind, Table, check_table, name_item, read_toml
 
 SPEEDUPS_A = (1.0, 0.7, 1.3, 0.9, 1.7, 0.8, 1.8, 2.0, 1.65, 1.5)
 SPEEDUPS_B = (1.0, 0.05, 30.0, 0.1, 0.2, 0.4, 0.8, 2.0, 5.0, 7.0)
 SPEEDUPS_B_EARLIER = (1.0, 0.05, 7.0, 0.1, 0.2, 0.4, 0.8, 2.0, 5.0, 10.0)
+
+NODE: dict[str, Kind] = {"name": TEXT, "speedup": NUMBER, "price": NUMBER}
+INFRASTRUCTURE: dict[str, Kind] = {"name": TEXT, "normaliser_price": NUMBER, "node": TABLES}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,16 +79,13 @@ def read_infrastructure(path: Path | str) -> Infrastructure:
 
 def parse_infrastructure(document: Mapping[str, Any]) -> Infrastructure:
     """`name`, `[[node]]` tables and, where C_max is not to come from the dearest node, `normaliser_price`."""
-    check_keys(document, ("name", "normaliser_price", "node"), "the file")
-    name = read_name(document, "name", "the file")
-    types = tuple(parse_node(table, i) for i, table in enumerate(read_tables(document, "node"), 1))
+    check_table(document, INFRASTRUCTURE, lambda key: f"the file: {key}", required=("name",))
+    types = tuple(parse_node(table, i) for i, table in enumerate(document.get("node", []), 1))
     dearest = max((node.price for node in types), default=1.0)
-    given = "normaliser_price" in document
-    return Infrastructure(name, types, read_number(document, "normaliser_price", "the file") if given else dearest)
+    return Infrastructure(document["name"], types, float(document.get("normaliser_price", dearest)))
 
 
-def parse_node(table: Mapping[str, Any], number: int) -> NodeType:
-    name = read_name(table, "name", f"node {number}")
-    place = f"node {name!r}"
-    check_keys(table, ("name", "speedup", "price"), place)
-    return NodeType(name, read_number(table, "speedup", place), read_number(table, "price", place))
+def parse_node(table: Table, number: int) -> NodeType:
+    place = name_item("node", table, number)
+    check_table(table, NODE, lambda key: f"{place}: {key}", required=NODE)
+    return NodeType(table["name"], float(table["speedup"]), float(table["price"]))

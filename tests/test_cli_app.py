@@ -158,7 +158,7 @@ BAD: dict[str, tuple[str, list[str], str]] = {
     "no TOML": ("x = [", [], "shop.toml is not TOML"),
     "a wrong table": ("[aplication]\n", [], "shop.toml, [aplication]: there is no such key here; did you mean"),
     "a wrong operator": (OPERATORS.replace("scv = 0.7", "scv = -1"), [], "operator 'count': scv is -1, and must be"),
-    "both ways": (OPERATORS + "[qos]\nr_max = 1\n", [], "the application: 'qos' is no key here"),
+    "both ways": (OPERATORS + "[qos]\nr_max = 1\n", [], "the application: qos: there is no such key here"),
     "a cycle": (OPERATORS + '[[edge]]\nfrom = "count"\nto = "split"\n', [], "form a cycle"),
     "no trace": (GRAPH + "[trace]\nfile = 'none.csv'\n", [], "none.csv cannot be read"),
     "no graph": ("[application]\nfile = 'none.toml'\n", [], "none.toml cannot be read"),

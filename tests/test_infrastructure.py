@@ -81,33 +81,52 @@ def test_any_positive_numbers_are_read_as_written(
     assert found.normaliser_price == max(price for _, price in nodes)
 
 
+HEADED = "and must be a list of tables; head each one with [[node]]"
+
+
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
         ("price = 0.2", "price = 0", "node type 'large': price is 0.0, and must be a positive number"),
         ("price = 0.2", "price = -0.2", "node type 'large': price is -0.2, and must be a positive number"),
-        ("price = 0.2", "price = nan", "node 'large': price is nan, and must be a number"),
-        ("price = 0.2", "price = inf", "node 'large': price is inf, and must be a number"),
+        ("price = 0.2", "price = nan", "node 'large': price is nan, and must be a finite number"),
+        ("price = 0.2", "price = inf", "node 'large': price is inf, and must be a finite number"),
         ("price = 0.2", "price = 1" + "0" * 400, "node 'large': price is 1000"),
-        ("price = 0.2", 'price = "0.2"', "node 'large': price is '0.2', and must be a number"),
-        ("price = 0.2", "price = true", "node 'large': price is True, and must be a number"),
-        ("price = 0.2", "", "node 'large': price is missing, and must be a number"),
+        ("price = 0.2", 'price = "0.2"', "node 'large': price is '0.2', and must be a finite number"),
+        ("price = 0.2", "price = true", "node 'large': price is True, and must be a finite number"),
+        ("price = 0.2", "", "node 'large': price is missing, and must be a finite number"),
         ("speedup = 2.5", "speedup = 0.0", "node type 'large': speedup is 0.0, and must be a positive number"),
         ("speedup = 2.5", "speedup = -1", "node type 'large': speedup is -1.0, and must be a positive number"),
-        ("speedup = 2.5", "", "node 'large': speedup is missing, and must be a number"),
-        ("speedup = 2.5", "speed = 2.5", "node 'large': 'speed' is no key here; the keys are name, speedup, price"),
+        ("speedup = 2.5", "", "node 'large': speedup is missing, and must be a finite number"),
+        ("speedup = 2.5", "speed = 2.5", "node 'large': speed: there is no such key here; did you mean 'speedup'?"),
         ('name = "large"', "", "node 2: name is missing, and must be a text"),
         ('name = "large"', "name = 4", "node 2: name is 4, and must be a text"),
         ('name = "large"', 'name = ""', "node 2: name is '', and must be a text"),
         ('name = "large"', 'name = "small"', "node 'small' is named twice, and each must have a name of its own"),
         ('name = "cloud"', "", "the file: name is missing, and must be a text"),
-        ('name = "cloud"', 'name = "cloud"\nregion = 1', "the file: 'region' is no key here; the keys are name, norm"),
+        (
+            'name = "cloud"',
+            'name = "cloud"\nregion = 1',
+            "the file: region: there is no such key here; the keys are name",
+        ),
         ('name = "cloud"', 'name = "cloud"\nnormaliser_price = 0', "normaliser_price is 0.0, and must be a positive"),
         ('name = "cloud"', 'name = "cloud"\nnormaliser_price = ""', "the file: normaliser_price is '', and must be a"),
         (CLOUD, 'name = "cloud"\n', "infrastructure 'cloud' has no node, and must have at least one"),
-        (CLOUD, 'name = "cloud"\nnode = 4\n', "'node' is no list of tables; head each one with [[node]]"),
-        (CLOUD, 'name = "cloud"\nnode = [4]\n', "'node' is no list of tables; head each one with [[node]]"),
-        (CLOUD, 'name = "cloud"\n[node]\nname = "x"\n', "'node' is no list of tables; head each one with [[node]]"),
+        (
+            CLOUD,
+            'name = "cloud"\nnode = 4\n',
+            f"the file: node is 4, {HEADED}",
+        ),
+        (
+            CLOUD,
+            'name = "cloud"\nnode = [4]\n',
+            f"the file: node is [4], {HEADED}",
+        ),
+        (
+            CLOUD,
+            'name = "cloud"\n[node]\nname = "x"\n',
+            f"the file: node is {{'name': 'x'}}, {HEADED}",
+        ),
     ],
 )
 def test_a_wrong_file_gets_a_sentence_that_names_it(old: str, new: str, said: str, tmp_path: Path) -> None:

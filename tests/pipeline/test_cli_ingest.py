@@ -80,8 +80,8 @@ def test_samples_are_a_table_that_lines_up(db: Path) -> None:
     head, rule, *rows = succeed(samples, "shop", "--limit", 4, db=db).splitlines()
     assert len(rows) == 4
     assert {len(row.rstrip()) for row in rows} == {len(rule)} == {len(head.rstrip())}
-    assert " ".join(rows[0].split()) == "2026-05-01 13:58:00 count fast progress - 1 - - 10 2 50 - 100"
-    assert " ".join(rows[1].split()).startswith("2026-05-01 13:58:00 parse - progress 2 1 ")
+    assert " ".join(rows[0].split()) == "2026-05-01 13:58:00 UTC count fast progress - 1 - - 10 2 50 - 100"
+    assert " ".join(rows[1].split()).startswith("2026-05-01 13:58:00 UTC parse - progress 2 1 ")
     for name in ("arrived/s", "service ms", "seen %"):
         end = head.index(name) + len(name)
         assert all(row[end - 1] not in " " and (len(row) == end or row[end] == " ") for row in rows)

@@ -22,6 +22,7 @@ from scaler.model.units import (
     format_number,
     format_percentage,
 )
+from sim.toml_table import format_document
 from tuner.cli.options import (
     TIME_FORMS,
     app_argument,
@@ -33,7 +34,6 @@ from tuner.cli.options import (
     store_option,
     until_option,
 )
-from tuner.scenario.toml_table import format_document
 from tuner.search.trial_replay import restate
 from tuner.store.address import DatabaseAddress
 from tuner.store.applications import load_application, load_version

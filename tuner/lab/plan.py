@@ -12,10 +12,23 @@ from scaler.model.errors import BadInput
 from scaler.model.kernel import lay_out
 from scaler.model.task import WEIGHTS, Weights, parse_weights
 from sim.application import Application
-from sim.checks import read_toml
 from sim.infrastructure import Infrastructure
 from sim.plant import Inertia
 from sim.setting import Setting, tasks
+from sim.toml_table import (
+    NUMBER,
+    SHARES,
+    TABLE,
+    TABLES,
+    TEXT,
+    TEXTS,
+    WHOLE,
+    WHOLES,
+    Kind,
+    Table,
+    check_table,
+    read_toml,
+)
 from sim.trace import Trace
 from tuner.lab.shifts import ShiftedWorld, apply_shift
 from tuner.scenario.layout import DEFAULTS, SOURCES, kinds_of
@@ -30,19 +43,6 @@ from tuner.scenario.scenario import (
     spread_options,
     take_highest,
     take_seeds,
-)
-from tuner.scenario.toml_table import (
-    NUMBER,
-    SHARES,
-    TABLE,
-    TABLES,
-    TEXT,
-    TEXTS,
-    WHOLE,
-    WHOLES,
-    Kind,
-    Table,
-    check_table,
 )
 
 Options = Mapping[str, Mapping[str, Any]]  # of each policy

@@ -14,9 +14,9 @@ from typing import Any
 
 from scaler.model.errors import BadInput
 from sim.application import Application, Operator, parse_application, read_application
-from sim.checks import read_toml
 from sim.graphs import APPLICATIONS
 from sim.infrastructure import INFRASTRUCTURES, read_infrastructure
+from sim.toml_table import MOMENT, TABLE, Table, check_table, format_document, read_toml
 from tuner.scenario.layout import KINDS, SOURCES
 from tuner.scenario.scenario import (
     Document,
@@ -29,7 +29,6 @@ from tuner.scenario.scenario import (
     make_application,
     read_document,
 )
-from tuner.scenario.toml_table import MOMENT, TABLE, Table, check_table, format_document
 
 
 def format_application(application: Application) -> str:

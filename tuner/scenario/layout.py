@@ -11,7 +11,7 @@ from typing import Any
 
 from scaler.model.errors import BadInput
 from sim.arrivals import GENERATORS
-from tuner.scenario.toml_table import (
+from sim.toml_table import (
     MOMENT,
     NUMBER,
     NUMBERS,

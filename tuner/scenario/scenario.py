@@ -22,16 +22,15 @@ from scaler.model.task import parse_weights
 from scaler.policies import find_policy
 from sim.application import Application, parse_application
 from sim.arrivals import GENERATORS, generate
-from sim.checks import read_toml
 from sim.graphs import find_application
 from sim.infrastructure import INFRASTRUCTURES, Infrastructure, find_infrastructure, parse_infrastructure
 from sim.plant import Inertia
 from sim.setting import Setting, tasks
+from sim.toml_table import TABLE, Table, check_table, read_toml, suggest
 from sim.trace import EPOCH, Trace, window
 from sim.trace_file import read_trace
 from tuner.scenario.layout import DEFAULTS, KINDS, SOURCES, TWO_WEEKS, QoS, kinds_of, name_flag
 from tuner.scenario.policy_check import check_policy
-from tuner.scenario.toml_table import TABLE, Table, check_table, suggest
 
 Document = Mapping[str, Table]
 DEEPER = ("options", "bounds", "paths")  # tables in tables, whose keys lie over each other one by one

@@ -19,9 +19,9 @@ from scaler.model.units import (
 )
 from sim.floor import Bound
 from sim.simulate import MEASURES, Run
+from sim.toml_table import format_document
 from sim.trace import EPOCH
 from tuner.scenario.scenario import Scenario
-from tuner.scenario.toml_table import format_document
 from tuner.simulation.comparison import ComparisonRow, Figure, PolicyComparison
 from tuner.simulation.course import ReplayCourse
 from tuner.views.course_charts import Frame, chart_costs, draw_policy, limit_columns

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 
 from scaler.model.units import NONE, format_duration, format_fixed, format_money, format_share
-from tuner.scenario.toml_table import format_document
+from sim.toml_table import format_document
 from tuner.views.graph import Bar, Box, draw_graph
 from tuner.views.html_document import Column, write_columns, write_document, write_facts
 from tuner.views.search_charts import COLOURS, Named, draw_front, draw_search, draw_slices, list_named

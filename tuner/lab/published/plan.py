@@ -13,11 +13,11 @@ from scaler.policies import POLICIES
 from sim.graphs import single
 from sim.infrastructure import find_infrastructure
 from sim.setting import Setting
+from sim.toml_table import Table
 from sim.trace import Trace
 from tuner.lab.plan import FLAGS, BenchmarkPlan, Options, PublishedBest, make_cell, name_policy_flags
 from tuner.lab.published.tables import R_MAX, WORKLOADS, load_workload, read_cells
 from tuner.scenario.scenario import blame, spread_options, take_seeds
-from tuner.scenario.toml_table import Table
 
 TABLES = (2, 3, 4, 5)
 DEFAULT_POLICIES = [name for name in ("threshold-c", "ql-pds-plus", "planner") if name in POLICIES]

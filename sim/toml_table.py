@@ -1,14 +1,16 @@
-"""Check tables of a TOML document against kinds of values, and format a document as TOML text.
+"""Read TOML documents, check their tables against kinds of values, and format them as text.
 
 The text is for people: lists stand on one line, and tables in the order of the document (tomli-w breaks lists up).
 """
 
 from __future__ import annotations
 
-import math
+import sys
+import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from datetime import date, datetime
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from scaler.model.errors import BadInput
@@ -17,14 +19,14 @@ Table = Mapping[str, Any]
 
 
 class Kind(NamedTuple):
-    """What a value must be, in words and as a test."""
+    """What the value of a key must be, in words and as a test."""
 
     says: str
     fits: Callable[[Any], bool]
 
 
 def is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
 def is_whole(value: Any) -> bool:
@@ -44,20 +46,51 @@ TEXTS = Kind("a list of texts", are(TEXT.fits))
 NUMBER = Kind("a finite number", is_number)
 NUMBERS = Kind("a list of numbers", are(is_number))
 WHOLE = Kind("a whole number", is_whole)
+FLAG = Kind("true or false", lambda value: isinstance(value, bool))
 WHOLES = Kind("a whole number or a list of them", lambda value: is_whole(value) or are(is_whole)(value))
 MOMENT = Kind("a date or a date with a time", lambda value: isinstance(value, date))
 TABLE = Kind("a table", lambda value: isinstance(value, Mapping))
-TABLES = Kind("a list of tables", are(TABLE.fits))
+TABLES = Kind("a list of tables; head each one with [[{key}]]", are(TABLE.fits))
 SHARES = Kind("a table of numbers", is_table_of_numbers)
 
 
-def check_table(table: Table, kinds: Mapping[str, Kind], place: Callable[[str], str]) -> None:
-    """Refuse a key that is not known or a value that is not of its kind; `place` says where a key is."""
+def read_toml(path: Path | str) -> dict[str, Any]:
+    """The document in a TOML file, or one sentence on why there is none."""
+    try:
+        return tomllib.loads(Path(path).read_bytes().decode())
+    except OSError as error:
+        raise BadInput(f"{path} cannot be read ({error.strerror}); name a TOML file") from error
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{path} holds bytes that are no text; the file must be UTF-8") from error
+    except tomllib.TOMLDecodeError as error:
+        raise BadInput(f"{path} is not TOML: {error}; correct it there") from error
+
+
+def check_table(
+    table: Table, kinds: Mapping[str, Kind], place: Callable[[str], str], required: Iterable[str] = ()
+) -> None:
+    """Refuse an unknown key, a value that is not of its kind, a required key that is missing.
+
+    `place` gives the place of a key in words.
+    """
     for key, value in table.items():
         if key not in kinds:
             raise BadInput(f"{place(key)}: there is no such key here; {suggest(key, kinds)}")
-        if not kinds[key].fits(value):
-            raise BadInput(f"{place(key)} is {value!r}, and must be {kinds[key].says}")
+        check_value(key, value, kinds[key], place)
+    for key in required:
+        if key not in table:
+            raise BadInput(f"{place(key)} is missing, and must be {kinds[key].says.format(key=key)}")
+
+
+def check_value(key: str, value: Any, kind: Kind, place: Callable[[str], str]) -> None:
+    if not kind.fits(value):
+        raise BadInput(f"{place(key)} is {value!r}, and must be {kind.says.format(key=key)}")
+
+
+def name_item(kind: str, table: Table, number: int) -> str:
+    """The place of a table in a list: by its name, or by its number where it has none."""
+    name = table.get("name")
+    return f"{kind} {name!r}" if TEXT.fits(name) else f"{kind} {number}"
 
 
 def suggest(word: str, known: Iterable[str]) -> str:

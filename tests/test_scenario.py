@@ -179,9 +179,7 @@ BAD_FILES = {
     NODES.replace("large", "small"): r"\[infrastructure\]: node 'small' is named twice",
     NODES.replace("2.0", "0.0"): r"\[infrastructure\]: .*'large': speedup is 0.0",
     NODES.replace("1.5", "0"): r"\[infrastructure\]: .*'large': price is 0",
-    NODES.replace(
-        "price", "prize"
-    ): r"\[infrastructure\]: node 'small': prize: there is no such key here; did you",
+    NODES.replace("price", "prize"): r"\[infrastructure\]: node 'small': prize: there is no such key here; did you",
     "[infrastructure]\nnode = 3": r"\[infrastructure\] node is 3, and must be a list of tables",
     "[infrastructure]\nn_res = 99": r"\[infrastructure\]: .*n_res is 99",
     "[infrastructure]\nn_res = 9" + NODES: r"\[infrastructure\]: n_res is 9, and must be from 1 to 2",

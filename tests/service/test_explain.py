@@ -1,4 +1,4 @@
-"""Decisions, controls, objectives and scalers in; why a scaler did what it did, on both databases, out."""
+"""Explanations on both databases: what was weighed, who blocked, where an objective came from, why there is no decision."""
 
 from __future__ import annotations
 
@@ -233,11 +233,9 @@ def test_hostile_names_are_answered_and_move_no_cursor(
     assert ask(name).known == storable
 
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
-    max_leaves=8,
-)
+LEAF = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
+NESTED = LEAF | st.lists(LEAF, max_size=3) | st.dictionaries(st.text(max_size=5), LEAF, max_size=3)
+JSON = NESTED | st.lists(NESTED, max_size=3) | st.dictionaries(st.text(max_size=5), NESTED, max_size=3)
 KEYS = st.sampled_from(
     ["utilisation", "deployment", "completeness", "asked", "version", "action", "response", "no change"]
 )

@@ -89,11 +89,11 @@ class Policy(Protocol):
     def held_bytes(self) -> int: ...
 
 
-def keep(state: State, slots: int) -> State:
+def grow_nothing(state: State, slots: int) -> State:
     return state
 
 
-def hold_nothing(state: State) -> int:
+def measure_nothing(state: State) -> int:
     return 0
 
 
@@ -106,8 +106,8 @@ class Kernel:
     decide: Decide
     learn: Learn
     worth: Callable[[Problem, State, Integers, KernelView, int], float] | None = None
-    grow: Callable[[State, int], State] = keep
-    measure: Callable[[State], int] = hold_nothing  # bytes held
+    grow: Callable[[State, int], State] = grow_nothing
+    measure: Callable[[State], int] = measure_nothing  # bytes held
     options: tuple[str, ...] = ()
     # The state of a new task with the experience of an earlier one: (task, state, earlier task, its state) -> state.
     inherit: Callable[[Task, State, Task, State], State] | None = None

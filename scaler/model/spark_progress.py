@@ -69,13 +69,11 @@ def read_progress(document: object) -> Trigger | None:
     sources = [source for source in listed if isinstance(source, Mapping)] if isinstance(listed, list) else []
     durations = read_object(document, "durationMs")
     took = (document.get("batchDuration"), durations.get("triggerExecution"), durations.get("addBatch"))
-    rows = sum_known(
-        [read_count(source.get("numInputRows")) for source in sources] or [read_count(document.get("numInputRows"))]
+    rows = sum_known(read_count(one.get("numInputRows")) for one in sources or [document])
+    latest, ended = (
+        sum_known(add_offsets(source.get(key)) if counts_tuples(source) else None for source in sources)
+        for key in ("latestOffset", "endOffset")
     )
-    latest = sum_known(
-        [add_offsets(source.get("latestOffset")) if counts_tuples(source) else None for source in sources]
-    )
-    ended = sum_known([add_offsets(source.get("endOffset")) if counts_tuples(source) else None for source in sources])
     name = document.get("name")
     folder = find_folder(str(sources[0].get("description"))) if len(sources) == 1 else None
     return Trigger(
@@ -204,10 +202,7 @@ def find_backlog(sources: Iterable[Mapping[str, Any]]) -> int | None:
 
 def find_lag(source: Mapping[str, Any]) -> int | None:
     metrics, partitions = read_object(source, "metrics"), count_partitions(source)
-    mean, largest = (
-        read_number(metrics.get("avgOffsetsBehindLatest")),
-        read_number(metrics.get("maxOffsetsBehindLatest")),
-    )
+    mean, largest = (read_number(metrics.get(f"{name}OffsetsBehindLatest")) for name in ("avg", "max"))
     if mean is not None and partitions:
         return round(mean * partitions)
     return None if largest is None else round(largest)

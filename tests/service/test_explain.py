@@ -1,4 +1,4 @@
-"""Explanations on both databases: what was weighed, who blocked, where an objective came from, why there is no decision."""
+"""Explanations on both databases: alternatives, blocks, the objective's origin, and why there is no decision."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of the database in; what Prometheus reads of them out, on both databases and over real HTTP."""
+"""Metrics that Prometheus reads, from rows of both databases and over real HTTP."""
 
 from __future__ import annotations
 

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from scaler.model.decision import BLOCKED, DRY_RUN, GUARD, Decision, Objection
 from scaler.model.errors import BadInput
@@ -33,43 +32,20 @@ MAX_OPERATORS = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """A guard that a person had set for the operator."""
-
-    kind: str
-    operator: str  # "": all of the application's
-    settings: Mapping[str, Any]
-    who: str
-    since: float
-    until: float | None
-    note: str
-
-
-@dataclass(frozen=True, slots=True)
 class Block:
     """An objection, and the controls behind it: none where it is of the agent's own configuration or limits."""
 
     objection: Objection
-    set_by: tuple[Standing, ...] = ()
+    set_by: tuple[Control, ...] = ()
 
 
-def find_blocks(decision: Decision, standing: Sequence[Standing]) -> tuple[Block, ...]:
+def find_blocks(decision: Decision, standing: Sequence[Control]) -> tuple[Block, ...]:
     """Every objection that kept a proposal from being carried out; none are known of older agents' decisions."""
     if decision.kind not in (BLOCKED, DRY_RUN):
         return ()
-    return tuple(Block(one, find_controls(one, standing)) for one in decision.objections)
-
-
-def find_controls(objection: Objection, standing: Sequence[Standing]) -> tuple[Standing, ...]:
-    return tuple(one for one in standing if objection.source == GUARD and one.kind == objection.code)
-
-
-def list_standing(operator: str, controls: Sequence[Control]) -> tuple[Standing, ...]:
-    """The controls that applied to the operator."""
     return tuple(
-        Standing(c.kind, c.operator, dict(c.settings), c.who, c.since, c.until, c.note)
-        for c in controls
-        if c.operator in ("", operator)
+        Block(one, tuple(control for control in standing if one.source == GUARD and control.kind == one.code))
+        for one in decision.objections
     )
 
 
@@ -84,7 +60,7 @@ class Account:
     alternatives: tuple[Alternative, ...] = ()
     compared: str = ""
     blocked: tuple[Block, ...] = ()
-    controls: tuple[Standing, ...] = ()
+    controls: tuple[Control, ...] = ()
     objective: Pursued | None = None
 
 
@@ -138,7 +114,8 @@ def describe_slot(
     session: Session, app: str, record: DecisionRecord, gap: Gap | None, moment: float, controls: list[Control],
     cache: dict[tuple[str, int], Pursued],
 ) -> Account:  # fmt: skip
-    decision, standing = record.decision, list_standing(record.operator, controls)
+    decision = record.decision
+    standing = tuple(one for one in controls if one.operator in ("", record.operator))
     ranked = rank_alternatives(decision)
     version, key = decision.objective_version, (record.operator, decision.objective_version or 0)
     if version is not None and key not in cache:

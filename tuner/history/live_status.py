@@ -11,6 +11,7 @@ from urllib.parse import quote, urlencode
 from scaler.link.http import ManagerConnection, read_address
 from scaler.model.decision import Decision
 from scaler.model.errors import BadInput, Retry
+from scaler.model.wire import write_fields
 from tuner.history.scene import read_moment
 from tuner.store.applications import load_application
 from tuner.store.connection import Session
@@ -83,15 +84,7 @@ class AgentStatus:
         return None if self.last is None else self.last.seen.deployment or None
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "operator": self.operator,
-            "instance": self.instance,
-            "alive": self.alive,
-            "silent_s": self.silent_s,
-            "revision": self.revision,
-            "replicas": self.replicas,
-            "last": None if self.last is None else self.last.to_json(),
-        }
+        return write_fields(self) | {"replicas": self.replicas}
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,10 +27,11 @@ from scaler.model.units import (
     quote,
 )
 from tuner.history.alternatives import NOTHING, Alternative
-from tuner.history.explanation import Account, Block, Explanation, Standing
+from tuner.history.explanation import Account, Block, Explanation
 from tuner.history.objective_origin import Pursued
 from tuner.store.json_fields import write_fields
 from tuner.store.objective_evidence import Reversion, StageEvidence
+from tuner.store.records import Control
 from tuner.views.words import format_deployment, join_facts
 
 LABEL = 12
@@ -151,7 +152,7 @@ def describe_block(block: Block) -> str:
     return f"{says}; nobody's control, but of {whose}"
 
 
-def describe_standing(one: Standing) -> str:
+def describe_standing(one: Control) -> str:
     where = f"for {quote(one.operator)}" if one.operator else "for all operators"
     until = format_if(" until {}", format_moment, one.until)
     settings = clean(", ".join(f"{key} {value}" for key, value in one.settings.items()), 120)

@@ -1,8 +1,8 @@
-"""Metrics of applications and operators: counts, QoS, prices, and the state of their scalers."""
+"""Metrics of applications, operators, objectives, tuning runs and the daemons' retuning, from the database."""
 
 from __future__ import annotations
 
-import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 from scaler.model.errors import BadInput
@@ -37,21 +37,25 @@ EVENTS = (
     "registered", "asked", "proposed", "pushed", "rolled back", "control set", "control lifted", "tuning started",
     "tuning ended", "not tuned", "drift", "paused", "resumed", "scaler silent",
 )  # fmt: skip
+FIGURES = {  # gauges of an operator, by fields of its state
+    "tuner_operator_price_per_hour": "price", "tuner_operator_replicas": "replicas",
+    "tuner_operator_rate_per_second": "rate", "tuner_operator_utilisation_ratio": "utilisation",
+    "tuner_operator_response_seconds": "response", "tuner_operator_bound_seconds": "bound",
+}  # fmt: skip
 MAX_APPLICATIONS = 1_000
-SILENT_SLOTS = 5  # without a word, after which a scaler counts as silent
+SILENT_SLOTS = 5  # without a report, after which a scaler counts as silent
 SILENT_S = 300.0  # at least
-GONE_S = 7 * 86_400.0  # without a word, after which nobody waits for it
+GONE_S = 7 * 86_400.0  # without a report, after which nobody waits for it
 
 
 class MetricsGatherer:
-    """What one process keeps from one scrape to the next."""
+    """Totals and descriptions that one process retains between scrapes."""
 
     def __init__(self) -> None:
         self.decisions, self.events, self.shares = DecisionCounts(), Growth(), Shares()
         self.described: dict[str, tuple[int | None, Watched | None]] = {}
 
     def gather(self, session: Session, families: Families, now: float) -> None:
-
         described = list_applications(session)[:MAX_APPLICATIONS]
         newest, operators = list_operator_states(session), count_operators(session)
         families.add("tuner_applications", len(described))
@@ -82,7 +86,7 @@ class MetricsGatherer:
         for labels, count in self.decisions.count(session, newest).items():
             families.add("tuner_decisions_total", count, *labels)
         events = [(name, what) for name in described for what in EVENTS]
-        none: dict[tuple[str, ...], int] = dict.fromkeys(events, 0)  # for the first one to be an increase
+        none = dict[tuple[str, ...], int].fromkeys(events, 0)  # for the first one to be an increase
         for event, count in self.events.follow(none | name_events(count_events(session))).items():
             families.add("tuner_events_total", count, *event)
 
@@ -103,7 +107,7 @@ def add_quality(families: Families, watched: Watched, spans: Mapping[str, Sums])
 def add_price(
     families: Families, watched: Watched, newest: Mapping[tuple[str, str], OperatorState], now: float
 ) -> None:
-    """Of the whole application, where every operator has told its own lately."""
+    """Of the whole application, where every operator has reported its own lately."""
     known = [newest.get((watched.name, operator.name)) for operator in watched.application.operators]
     prices = [one.price for one in known if one is not None and is_fresh(one, watched.slot_s, now)]
     whole = [price for price in prices if price is not None]
@@ -119,17 +123,16 @@ def read_description(version: ApplicationVersion) -> Watched | None:
         return None
 
 
-def name_events(counted: Iterable[tuple[str, str, int]]) -> dict[tuple[str, ...], int]:
+def name_events(counted: Iterable[tuple[str, str, int]]) -> Counter[tuple[str, ...]]:
     """By application and known name; events of other names count together."""
-    counts: dict[tuple[str, ...], int] = {}
+    counts: Counter[tuple[str, ...]] = Counter()
     for application, what, count in counted:
-        key = (application, what if what in EVENTS else OTHER)
-        counts[key] = counts.get(key, 0) + count
+        counts[application, what if what in EVENTS else OTHER] += count
     return counts
 
 
 def is_fresh(one: OperatorState, slot_s: float, now: float) -> bool:
-    """Whether its newest decision still tells what is now."""
+    """Whether its newest decision still describes the present."""
     return one.time is not None and now - one.time <= max(SILENT_S, (1 + SILENT_SLOTS) * slot_s)
 
 
@@ -148,12 +151,8 @@ def add_operators(families: Families, newest: Iterable[OperatorState], slots: di
         families.add("tuner_decision_age_seconds", max(0.0, now - one.time), *labels)
         families.add("tuner_operator_objective_version", one.version, *labels)
         if is_fresh(one, slots.get(one.application, SLOT_S), now):
-            families.add("tuner_operator_price_per_hour", one.price, *labels)
-            families.add("tuner_operator_replicas", one.replicas, *labels)
-            families.add("tuner_operator_rate_per_second", one.rate, *labels)
-            families.add("tuner_operator_utilisation_ratio", one.utilisation, *labels)
-            families.add("tuner_operator_response_seconds", one.response, *labels)
-            families.add("tuner_operator_bound_seconds", one.bound, *labels)
+            for name, figure in FIGURES.items():
+                families.add(name, getattr(one, figure), *labels)
 
 
 def add_scalers(
@@ -170,10 +169,6 @@ def add_scalers(
     for application, revision, count in count_scalers_behind(session, now - SILENT_S, MAX_APPLICATIONS):
         families.add("tuner_orders_revision", revision, application)
         families.add("tuner_scalers_behind", count, application)
-
-
-def add_scrape_time(families: Families, begun: float) -> None:
-    families.add("tuner_scrape_seconds", time.perf_counter() - begun)
 
 
 def one_of(states: Iterable[str], current: str) -> Iterator[tuple[str, int]]:

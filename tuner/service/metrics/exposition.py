@@ -20,7 +20,6 @@ from tuner.service.metrics.application_metrics import (
     add_controls,
     add_objectives,
     add_retuning,
-    add_scrape_time,
     add_searches,
     add_surrogates,
 )
@@ -73,7 +72,7 @@ class Meter:
         if waiting is not None:
             families.add("tuner_intake_waiting", waiting[0])
             families.add("tuner_intake_room", waiting[1])
-        add_scrape_time(families, begun)
+        families.add("tuner_scrape_seconds", time.perf_counter() - begun)
         return families.made.values()
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -78,7 +78,7 @@ def name_code(code: str | None) -> str:
 
 @dataclass(slots=True)
 class Growth:
-    """Of numbers that may also shrink: the sum of what was added since the first look, and what there was then."""
+    """Counters over numbers that may also shrink: the first values, and all increases since."""
 
     before: dict[tuple[str, ...], int] = field(default_factory=dict)
     grown: dict[tuple[str, ...], int] = field(default_factory=dict)
@@ -104,7 +104,7 @@ class Sums:
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """An application as it is described, and how its slots are judged."""
+    """An application as it is described, and the length of its slots."""
 
     name: str
     application: Application
@@ -119,7 +119,7 @@ class Watched:
 
 @dataclass(slots=True)
 class Shares:
-    kept: dict[str, tuple[Watched, dict[int, Sums]]] = field(default_factory=dict)
+    sums: dict[str, tuple[Watched, dict[int, Sums]]] = field(default_factory=dict)
 
     def update(self, session: Session, applications: Sequence[Watched], now: float) -> dict[str, dict[str, Sums]]:
         """By application and span; each span begins with the stretch in which it begins."""
@@ -129,35 +129,28 @@ class Shares:
             for watched in applications:
                 if watched.stretch_s == size:
                     found[watched.name] = self.sum_up(session, watched, counted.get(watched.name, {}), now)
-        self.kept = {name: held for name, held in self.kept.items() if name in found}
+        self.sums = {name: held for name, held in self.sums.items() if name in found}
         return found
 
     def sum_up(self, session: Session, watched: Watched, counts: Mapping[int, int], now: float) -> dict[str, Sums]:
         size = watched.stretch_s
-        before, sums = self.kept.get(watched.name, (watched, {}))
+        before, sums = self.sums.get(watched.name, (watched, {}))
         sums = dict(sums) if before == watched else {}
         stale = sorted(i for i, count in counts.items() if sums.get(i, Sums()).decisions != count)
         for begin, end in join_neighbours(stale):
             sums |= add_up(session, watched, begin, end, counts)
         sums = {i: one for i, one in sums.items() if i in counts}
-        self.kept[watched.name] = (watched, sums)
+        self.sums[watched.name] = (watched, sums)
         return {
             span: sum((one for i, one in sums.items() if i >= math.floor((now - length) / size)), Sums())
             for span, length in SPANS.items()
         }
 
 
-def join_neighbours(stretches: list[int]) -> Iterator[tuple[int, int]]:
-    """Runs of stretches that follow each other, as [begin, end)."""
-    begin = end = None
-    for i in stretches:
-        if begin is None or i != end:
-            if begin is not None and end is not None:
-                yield begin, end
-            begin = i
-        end = i + 1
-    if begin is not None and end is not None:
-        yield begin, end
+def join_neighbours(stretches: Sequence[int]) -> list[tuple[int, int]]:
+    """Runs of ascending stretches that follow each other, as [begin, end)."""
+    runs = np.split(np.array(stretches, dtype=np.int64), np.flatnonzero(np.diff(stretches) != 1) + 1)
+    return [(int(run[0]), int(run[-1]) + 1) for run in runs if run.size]
 
 
 def add_up(session: Session, watched: Watched, begin: int, end: int, counts: Mapping[int, int]) -> dict[int, Sums]:

@@ -14,7 +14,7 @@ from tests.service.served import add_secret
 from tests.service.showcase import furnish
 from tests.store.conftest import address, postgres, server_store, store
 from tuner.service.app import make_app, release_agents
-from tuner.service.exchange.service_settings import Settings
+from tuner.service.exchange.services import Settings
 from tuner.store.connection import Store
 
 __all__ = ["address", "postgres", "server_store", "store"]

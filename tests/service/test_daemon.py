@@ -17,11 +17,10 @@ from scaler.model.nodes import Deployment
 from scaler.model.policy import KernelPolicy, Observation
 from scaler.model.task import Moments, Weights
 from tests.service.world import NODES, SLOT_S, START, World, describe, into, live, orders_of, register
-from tuner.retuning.due import compare_blocks, find_cause, find_drift, find_error, find_missed_qos
+from tuner.retuning.causes import compare_blocks, find_cause, find_drift, find_error, find_missed_qos
 from tuner.retuning.loop import run_once
 from tuner.retuning.refit import fit_stretches, refit
-from tuner.retuning.requests import is_requested
-from tuner.retuning.state import DaemonContext, RetuningState
+from tuner.retuning.state import DaemonContext, RetuningState, is_requested
 from tuner.rollout.improvement import compare, find_similar
 from tuner.rollout.issued_orders import issue_orders
 from tuner.rollout.push import propose_objective, push
@@ -32,6 +31,7 @@ from tuner.store.applications import add_application, load_application
 from tuner.store.connection import Store
 from tuner.store.controls import set_control
 from tuner.store.events import list_events
+from tuner.store.json_fields import read_fields
 from tuner.store.objectives import list_objectives, load_objective
 from tuner.store.records import Control, EventRecord, ObjectiveRecord, RetuningRecord
 from tuner.store.retunings import add_request, find_retuning, save_retuning
@@ -120,7 +120,7 @@ def test_it_is_due_by_its_period_and_not_while_it_pauses(store: Store, world: Wo
 
     def why(now: float, **detail: Any) -> str | None:
         with store.read() as session:
-            reason = find_cause(session, APP, settings, RetuningState.from_json(detail), now)
+            reason = find_cause(session, APP, settings, read_fields(RetuningState, detail), now)
         return None if reason is None else reason.why
 
     assert why(START) == "it was never tuned"

@@ -19,7 +19,7 @@ from tuner.history.qos_history import load_slots, measure_qos
 from tuner.scenario.description import shape_of, tables_of
 from tuner.scenario.scenario import make_qos
 from tuner.service.app import make_app
-from tuner.service.exchange.service_settings import Settings
+from tuner.service.exchange.services import Settings
 from tuner.service.metrics.application_metrics import EVENTS
 from tuner.service.metrics.exposition import FRESH_S, Meter
 from tuner.service.metrics.families import COUNTERS, GAUGES

@@ -16,7 +16,7 @@ from tests.service.heard import running
 from tests.service.served import add_secret
 from tuner.service.app import make_app, release_agents
 from tuner.service.exchange.order_board import Board, poll, wait_for_orders
-from tuner.service.exchange.service_settings import Settings
+from tuner.service.exchange.services import Settings
 from tuner.store.connection import Store, open_store
 from tuner.store.orders import save_orders
 from tuner.store.scalers import list_scalers
@@ -142,7 +142,7 @@ def test_the_bytes_are_made_once_and_packed(client: httpx.Client, store: Store) 
 
 def test_a_database_that_was_put_back_is_believed(store: Store) -> None:
     async def go() -> list[int]:
-        board = Board(store, Settings())
+        board = Board(store, 0.25, 10, 0.01)
         seen = []
         for revisions in (3, 1):
             with store.begin() as session:

@@ -118,7 +118,7 @@ def test_a_report_that_the_database_refuses_takes_no_other_along(store: Store) -
 
 def test_many_at_a_time_are_each_answered_after_their_commit(store: Store) -> None:
     async def send(reports: Sequence[Report]) -> list[int]:
-        intake = Intake(store, largest_batch=30, largest_queue=1_000)
+        intake = Intake(store, max_batch=30, max_queue=1_000)
         start_intake(intake)
 
         async def check(number: int, report: Report) -> int:
@@ -141,7 +141,7 @@ def test_many_at_a_time_are_each_answered_after_their_commit(store: Store) -> No
 
 def test_a_full_queue_asks_to_come_again(store: Store) -> None:
     async def send() -> None:
-        intake = Intake(store, largest_batch=10, largest_queue=0)
+        intake = Intake(store, max_batch=10, max_queue=0)
         start_intake(intake)
         with pytest.raises(Retry, match="more reports waiting"):
             await submit(intake, make_report(1))

@@ -27,7 +27,7 @@ from tuner.service.access.envelope import Application, wrap
 from tuner.service.access.logs import say, set_up_logs
 from tuner.service.access.token import SCOPES, is_live, make_token
 from tuner.service.app import make_app, release_agents
-from tuner.service.exchange.service_settings import Settings
+from tuner.service.exchange.services import Settings
 from tuner.service.serving import Listening, bind, check_listening, describe_address, make_server, names_of
 from tuner.service.serving import serve as serve_until_stopped
 from tuner.store.address import DatabaseAddress
@@ -123,9 +123,9 @@ def list_secrets(store: Store) -> list[str]:
 
 def build(store: Store, listening: Listening, rate: float, max_body: int) -> tuple[FastAPI, Application]:
     """The service, and it in its envelope."""
-    settings = Settings(largest_body=max_body, requests_per_s=rate, burst=max(1, round(SURGE * rate)))
+    settings = Settings(max_body=max_body, requests_per_s=rate, burst=max(1, round(SURGE * rate)))
     app = make_app(store, settings)
-    return app, wrap(app, settings.largest_body, names_of(listening))
+    return app, wrap(app, settings.max_body, names_of(listening))
 
 
 def offer_first_token(store: Store) -> None:

@@ -16,8 +16,7 @@ from dataclasses import dataclass, field
 
 from scaler.model.errors import BadInput, Retry
 from tuner.retuning.phases import advance
-from tuner.retuning.requests import is_requested
-from tuner.retuning.state import Clock, DaemonContext, never
+from tuner.retuning.state import Clock, DaemonContext, is_requested, never
 from tuner.rollout.issued_orders import CANDIDATES, issue_orders, list_guards
 from tuner.store.connection import Store
 from tuner.store.controls import list_expired_controls

@@ -15,18 +15,22 @@ from dataclasses import replace
 from importlib.util import find_spec
 
 from scaler.model.errors import BadInput, Retry
-from tuner.retuning.due import explain_error, find_cause
+from tuner.retuning.causes import explain_error, find_cause
 from tuner.retuning.refit import explain_health, refit
-from tuner.retuning.requests import SEARCHING, STEERING, TUNE, apply_requests, start_requested
 from tuner.retuning.stages import advance_stage, find_moving
 from tuner.retuning.state import (
+    SEARCHING,
+    STEERING,
+    TUNE,
     Cause,
     DaemonContext,
     DaemonEvent,
     Interrupted,
     abandon,
+    apply_requests,
     commit_phase,
     settings_of,
+    start_requested,
     state_of,
 )
 from tuner.rollout.improvement import compare, find_similar
@@ -38,6 +42,7 @@ from tuner.search.tuning_run import tune as run_search
 from tuner.store.applications import load_application
 from tuner.store.connection import Session
 from tuner.store.events import add_event
+from tuner.store.json_fields import write_fields
 from tuner.store.objective_evidence import ObjectiveEvidence, Reversion
 from tuner.store.objectives import find_full_objective, list_objectives, load_objective, merge_evidence
 from tuner.store.records import ApplicationVersion, EventRecord, ObjectiveRecord, RetuningRecord, Trial, TuningRun
@@ -180,7 +185,7 @@ def start_search(context: DaemonContext, record: RetuningRecord) -> tuple[Retuni
     with context.store.begin() as session:
         run = start_run(session, new, context.owner, time.time())
         changed = replace(state, run_id=run.id, searches=state.searches + 1)
-        record = update_retuning(session, record, detail=changed.to_json())
+        record = update_retuning(session, record, detail=write_fields(changed))
         message = f"tuning {record.application} (run {run.id}): {cause.why}"
         about = {"run": run.id, "kind": cause.kind, "why": cause.why}
         add_event(session, EventRecord(record.application, context.clock(), DAEMON, "tuning started", message, about))

@@ -9,7 +9,7 @@ import numpy as np
 
 from scaler.model.errors import BadInput
 from scaler.model.sample import Sample
-from tuner.retuning.due import have_moments_changed
+from tuner.retuning.causes import have_moments_changed
 from tuner.rollout.retuning_settings import RetuningSettings
 from tuner.scenario.description import tables_of
 from tuner.scenario.scenario import make_infrastructure

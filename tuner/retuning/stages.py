@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from scaler.model.errors import find_pause
-from tuner.retuning.requests import SEARCHING
-from tuner.retuning.state import MAX_PAUSE_S, DaemonContext, DaemonEvent, commit_phase, settings_of, state_of
+from tuner.retuning.state import MAX_PAUSE_S, SEARCHING, DaemonContext, DaemonEvent, commit_phase, settings_of, state_of
 from tuner.rollout.issued_orders import CANDIDATES, find_slot
 from tuner.rollout.push import DAEMON, push, roll_back
 from tuner.rollout.stage_checks import BROKEN, GOES_ON, PASSED, UNDECIDED, WAITS, StageVerdict, check_stage

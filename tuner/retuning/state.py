@@ -1,6 +1,7 @@
-"""State of one application's retuning between two phases, and how each transition changes it.
+"""State of one application's retuning between two phases, and how phases and people's requests change it.
 
-It is stored as JSON in the record's `detail`, under keys that older versions wrote too.
+It is stored as JSON in the record's `detail`, under keys that older versions wrote too. Each commit names the fence of
+the lease that the phase was given.
 """
 
 from __future__ import annotations
@@ -19,7 +20,15 @@ from tuner.store.events import add_event
 from tuner.store.json_fields import keyed, read_fields, write_fields
 from tuner.store.objective_evidence import StageFigures
 from tuner.store.records import EventRecord, RetuningRecord
-from tuner.store.retunings import find_retuning, update_retuning
+from tuner.store.retunings import find_retuning, remove_requests, update_retuning
+from tuner.store.runs import claim_run, end_run
+
+Clock = Callable[[], float]
+Change = Callable[["RetuningState"], "RetuningState"]
+MAX_PAUSE_S = 7 * 86_400.0
+STEERING = ("pause", "resume", "stop")
+TUNE = "tune"
+SEARCHING = ("ingest", "fit", "check", "tune", "compare")  # phases between being due and a candidate
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,25 +55,6 @@ class RetuningState:
     paused_by: str | None = keyed("paused")
     silent: bool = False  # the stage waits for agents that report nothing
     figures: StageFigures | None = None  # of the stage under way
-
-    def to_json(self) -> dict[str, Any]:
-        return write_fields(
-            self,
-            cause=None if self.cause is None else write_fields(self.cause),
-            request=None if self.request is None else self.request.to_json(),
-            figures=None if self.figures is None else write_fields(self.figures),
-        )
-
-    @classmethod
-    def from_json(cls, document: Any) -> Self:
-        cause, request, figures = (document.get(key) for key in ("cause", "wish", "figures"))
-        return read_fields(
-            cls,
-            document,
-            cause=None if cause is None else read_fields(Cause, cause),
-            request=None if request is None else TuningRequest.from_json(request),
-            figures=None if figures is None else read_fields(StageFigures, figures),
-        )
 
     def start_search(self, cause: Cause, request: TuningRequest | None = None) -> Self:
         return replace(self, cause=cause, request=request, message=cause.why, run_id=None, version=None)
@@ -98,15 +88,8 @@ class RetuningState:
         return replace(self, message=message, since=now, reverts=0, failures=0, silent=False, figures=None)
 
 
-Change = Callable[[RetuningState], RetuningState]
-
-
 def state_of(record: RetuningRecord) -> RetuningState:
-    return RetuningState.from_json(record.detail)
-
-
-Clock = Callable[[], float]
-MAX_PAUSE_S = 7 * 86_400.0
+    return read_fields(RetuningState, record.detail)
 
 
 def never() -> bool:
@@ -137,25 +120,25 @@ def settings_of(record: RetuningRecord) -> RetuningSettings:
     return read_retuning(record.settings)
 
 
-def unchanged(state: RetuningState) -> RetuningState:
-    return state
-
-
 def commit_phase(
     context: DaemonContext,
     record: RetuningRecord,
-    change: Change = unchanged,
+    change: Change | None = None,
     phase: str | None = None,
     due: float | None = None,
     event: DaemonEvent | None = None,
     work: Callable[[Session], object] | None = None,
+    applied: str | None = None,
 ) -> RetuningRecord:
-    """Commit a phase's end in one transaction: the changed state, an event and whatever belongs to it, or nothing."""
+    """Commit a phase's end in one transaction: changed state, event, removal of the applied request, other work."""
     with context.store.begin() as session:
         stored = find_retuning(session, record.application) or record  # a phase may end with an older record
-        values: dict[str, Any] = {"detail": change(state_of(stored)).to_json()}
+        state = state_of(stored)
+        values: dict[str, Any] = {"detail": write_fields(state if change is None else change(state))}
         values |= {key: value for key, value in (("phase", phase), ("due", due)) if value is not None}
         written = update_retuning(session, record, **values)
+        if applied is not None:
+            remove_requests(session, record, (applied,))
         if work is not None:
             work(session)
         if event is not None:
@@ -169,3 +152,62 @@ def abandon(context: DaemonContext, record: RetuningRecord, why: str) -> Retunin
     later = now + find_pause(failures + 1, settings.check_s, max(settings.period_s, settings.check_s))
     event = DaemonEvent("not tuned", f"{record.application} was not tuned: {why}", {"why": why, "again": later})
     return commit_phase(context, record, lambda state: state.fail_search(why, later), "idle", later, event)
+
+
+def is_requested(record: RetuningRecord) -> bool:
+    """Whether a request can be applied now: one to tune waits for what is under way."""
+    return any(word in record.asked for word in STEERING) or (TUNE in record.asked and record.phase == "idle")
+
+
+def apply_requests(context: DaemonContext, record: RetuningRecord) -> RetuningRecord:
+    """Pause, resume and stop, in the order of the requests."""
+    requests = [(word, read_fields(TuningRequest, record.asked[word])) for word in STEERING if word in record.asked]
+    for word, request in sorted(requests, key=lambda one: one[1].when):
+        record = (stop if word == "stop" else pause if word == "pause" else resume)(context, record, request.who)
+    return reload_requests(context, record) if requests else record
+
+
+def pause(context: DaemonContext, record: RetuningRecord, who: str) -> RetuningRecord:
+    event = DaemonEvent("paused", f"{who} paused the retuning of {record.application}", {"who": who})
+    return commit_phase(context, record, lambda state: replace(state, paused_by=who), event=event, applied="pause")
+
+
+def resume(context: DaemonContext, record: RetuningRecord, who: str) -> RetuningRecord:
+    event = DaemonEvent("resumed", f"{who} let the retuning of {record.application} go on", {"who": who})
+    now = context.clock()
+    return commit_phase(
+        context, record, lambda state: replace(state, paused_by=None), due=now, event=event, applied="resume"
+    )
+
+
+def stop(context: DaemonContext, record: RetuningRecord, who: str) -> RetuningRecord:
+    """End the search under way for good."""
+    run_id, now = state_of(record).run_id, context.clock()
+
+    def work(session: Session) -> None:
+        run = None if run_id is None else claim_run(session, run_id, context.owner, time.time())
+        if run is not None:
+            end_run(session, run, "stopped", time.time(), f"stopped by {who}")
+
+    if record.phase not in SEARCHING:
+        return commit_phase(context, record, work=work, applied="stop")
+    message = f"{who} stopped the tuning of {record.application}"
+    event, due = DaemonEvent("tuning ended", message, {"who": who, "run": run_id}), now + settings_of(record).check_s
+    return commit_phase(
+        context, record, lambda state: state.stop_search(now, message), "idle", due, event, work, "stop"
+    )
+
+
+def start_requested(context: DaemonContext, record: RetuningRecord) -> RetuningRecord:
+    """Start the search that a person asked for."""
+    request = read_fields(TuningRequest, record.asked[TUNE])
+    cause = Cause("asked", f"{request.who} asked for it")
+    started = commit_phase(context, record, lambda state: state.start_search(cause, request), "ingest", applied=TUNE)
+    return reload_requests(context, started)
+
+
+def reload_requests(context: DaemonContext, record: RetuningRecord) -> RetuningRecord:
+    """The record with the requests that are left."""
+    with context.store.read() as session:
+        stored = find_retuning(session, record.application)
+    return record if stored is None else replace(record, asked=stored.asked, settings=stored.settings)

@@ -99,16 +99,11 @@ def choose_canary(session: Session, candidate: ObjectiveRecord, entered: StageEv
     standing = find_full_objective(session, candidate.application)
     if standing is None or not any(name in standing.bounds for name in names):
         return replace(entered, operators=(names[0],), chosen="the first operator, as none pursues anything yet")
-    shifts = {name: shift(standing.bounds.get(name), bound) for name, bound in candidate.bounds.items()}
+    pairs = {name: (standing.bounds.get(name, 0.0), bound) for name, bound in candidate.bounds.items()}
+    shifts = {name: abs(after - before) / max(after, before) for name, (before, after) in pairs.items()}
     least = min(names, key=lambda name: shifts[name])
-    return replace(
-        entered, operators=(least,), chosen=f"the operator whose bound changes least, by {shifts[least]:.0%}"
-    )
-
-
-def shift(before: float | None, after: float) -> float:
-    """Change of a bound as a share of the larger one."""
-    return 1.0 if before is None else abs(after - before) / max(after, before)
+    chosen = f"the operator whose bound changes least, by {shifts[least]:.0%}"
+    return replace(entered, operators=(least,), chosen=chosen)
 
 
 def roll_back(
@@ -127,7 +122,7 @@ def roll_back(
     if version is not None and bad.version != version:
         raise StaleState(f"objective {version} of {app!r} is not what would be rolled back by now; look again")
     reversion = Reversion(why, now, who, bad.state, figures or StageFigures())
-    moved = move_objective(session, app, bad.version, bad.state, "reverted", now, {"reverted": reversion.to_json()})
+    moved = move_objective(session, app, bad.version, bad.state, "reverted", now, {"reverted": write_fields(reversion)})
     back = restore_previous(session, app, bad, now) if bad.state == "full" else None
     to = "" if bad.state != "full" else f" to objective {back.version}" if back else ", and nothing is pursued now"
     message = f"{who} rolled back objective {bad.version} from {bad.state}{to}: {why}"

@@ -1,14 +1,15 @@
-"""Set and lift controls: the guards that a person puts before an application's agents.
+"""Use cases of people: register an application, set and lift its controls, request and set its retuning.
 
-Each is one writing transaction of the caller's: the control, the event that says who and why, and new orders.
+Each is one writing transaction of the caller's: the change, the event that says who and why, and new orders. A request
+lies in the database until the daemon that holds the application's lease has applied it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 from scaler.guards import GUARDS, parse_guards
 from scaler.model.errors import BadInput
@@ -22,31 +23,52 @@ from tuner.store.applications import add_application, list_versions, load_applic
 from tuner.store.connection import Session
 from tuner.store.events import add_event
 from tuner.store.faults import NotFound
+from tuner.store.json_fields import write_fields
 from tuner.store.orders import load_orders
 from tuner.store.records import ApplicationVersion, Control, EventRecord, RetuningRecord
 from tuner.store.retunings import add_request, find_retuning, save_retuning
 
 MAX_SHOWN = 60  # characters of a name in a refusal
+Action = Literal["tune", "pause", "resume", "stop"]
+ACTION_WORDS: dict[Action, str] = {
+    "tune": "asked for a tuning",
+    "pause": "asked to pause the retuning",
+    "resume": "asked to go on with the retuning",
+    "stop": "asked to stop the tuning",
+}
+
+
+def register_application(
+    session: Session, app: str, document: Mapping[str, Any], who: str, now: float
+) -> ApplicationVersion:  # fmt: skip
+    """Register the description and let the daemon retune it; retuning settings stay as they were set."""
+    before = len(list_versions(session, app))
+    version = add_application(session, app, document, now)
+    watch = find_retuning(session, app)
+    if watch is not None and version.number == before:
+        return version
+    says = f"{who} registered {app} (version {version.number})"
+    add_event(session, EventRecord(app, now, who, "registered", says, {"version": version.number}))
+    save_retuning(session, app, DEFAULTS if watch is None else watch.settings, now)
+    if load_orders(session, app) is not None:
+        issue_orders(session, app, now)
+    return version
 
 
 def set_control(session: Session, control: Control) -> Control:
     """Set a control in the place of one of its kind for the same operator; the same with its id."""
     check_control(session, control)
     made = controls.set_control(session, control)
-    message = f"{control.who} set {control.kind} for {describe_scope(control.operator)}"
+    app, who, now = control.application, control.who, control.since
+    message = add_why(f"{who} set {control.kind} for {describe_scope(control.operator)}", control.note)
     about = {"kind": control.kind, "operator": control.operator, "settings": control.settings, "until": control.until}
-    add_event(
-        session,
-        EventRecord(
-            control.application, control.since, control.who, "control set", add_why(message, control.note), about
-        ),
-    )
-    issue_orders(session, control.application, control.since)
+    add_event(session, EventRecord(app, now, who, "control set", message, about))
+    issue_orders(session, app, now)
     return made
 
 
 def lift_control(session: Session, app: str, operator: str, kind: str, who: str, now: float, why: str = "") -> None:
-    """Lift a control; `Missing` where none of its kind stands for the operator ("": for all)."""
+    """Lift a control; `NotFound` where none of its kind stands for the operator ("": for all)."""
     load_application(session, app)
     controls.lift_control(session, app, operator, kind, who, now)
     message = add_why(f"{who} lifted {kind} for {describe_scope(operator)}", why)
@@ -84,32 +106,6 @@ def add_why(message: str, why: str) -> str:
     return f"{message}: {why}" if why else message
 
 
-def register_application(
-    session: Session, app: str, document: Mapping[str, Any], who: str, now: float
-) -> ApplicationVersion:  # fmt: skip
-    """Register the description and let the daemon retune it; retuning settings stay as they were set."""
-    before = len(list_versions(session, app))
-    version = add_application(session, app, document, now)
-    watch = find_retuning(session, app)
-    if watch is not None and version.number == before:
-        return version
-    says = f"{who} registered {app} (version {version.number})"
-    add_event(session, EventRecord(app, now, who, "registered", says, {"version": version.number}))
-    save_retuning(session, app, DEFAULTS if watch is None else watch.settings, now)
-    if load_orders(session, app) is not None:
-        issue_orders(session, app, now)
-    return version
-
-
-Action = Literal["tune", "pause", "resume", "stop"]
-ACTION_WORDS: dict[Action, str] = {
-    "tune": "asked for a tuning",
-    "pause": "asked to pause the retuning",
-    "resume": "asked to go on with the retuning",
-    "stop": "asked to stop the tuning",
-}
-
-
 @dataclass(frozen=True, slots=True)
 class TuningRequest:
     """Who asked, when and why; of a tuning, what is to differ from the retuning's settings."""
@@ -121,22 +117,12 @@ class TuningRequest:
     engine: str | None = None
     seed: int | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        return {key: value for key, value in asdict(self).items() if value not in (None, "")}
-
-    @classmethod
-    def from_json(cls, document: Any) -> Self:
-        """Parse a stored request; keys that are missing or of another type get their defaults."""
-        table = document if isinstance(document, Mapping) else {}
-        kinds = {"who": str, "when": float | int, "why": str, "budget": int, "engine": str, "seed": int}
-        return cls(**{key: table[key] for key, kind in kinds.items() if isinstance(table.get(key), kind)})
-
 
 def request_action(session: Session, app: str, action: Action, request: TuningRequest) -> RetuningRecord:
     """Record a request for the daemons, in the place of an earlier one of the same action."""
     if request.engine is not None and request.engine not in ENGINES:
         raise BadInput(f"there is no engine {request.engine[:MAX_SHOWN]!r}; choose of {', '.join(ENGINES)}")
-    document = request.to_json()
+    document = write_fields(request)
     watch = add_request(session, app, {action: document})
     about = {"word": action, **{key: value for key, value in document.items() if key not in ("who", "when")}}
     message = add_why(f"{request.who} {ACTION_WORDS[action]}", request.why)

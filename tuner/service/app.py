@@ -13,18 +13,18 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cache
 
 from fastapi import APIRouter, FastAPI, Response
 from fastapi.responses import JSONResponse
 
 from scaler.model.errors import BadInput
 from tuner.service.access.gate import RateLimits, make_gate
-from tuner.service.api import agent_routes, change_routes, openapi, read_routes, tuning_routes
+from tuner.service.api import agent_routes, change_routes, dependencies, read_routes, tuning_routes
 from tuner.service.api.problems import add_handlers, problem
 from tuner.service.exchange.intake import Intake, close_intake, start_intake
 from tuner.service.exchange.order_board import Board, close_board, watch_orders
-from tuner.service.exchange.service_settings import Settings
-from tuner.service.exchange.services import Services
+from tuner.service.exchange.services import Services, Settings
 from tuner.service.metrics.exposition import Meter, make_metrics_router
 from tuner.service.page import page_routes
 from tuner.store.connection import Store
@@ -34,7 +34,7 @@ TITLE = "Application Manager"
 DESCRIPTION = "Agents report, and fetch their orders; people read, tune and push. Times are seconds since 1970."
 API = (
     agent_routes.router, tuning_routes.applications, read_routes.router, tuning_routes.tunings,
-    change_routes.objectives, change_routes.controls, openapi.router,
+    change_routes.objectives, change_routes.controls, dependencies.description_router,
 )  # fmt: skip
 LOGGER = logging.getLogger(__name__)
 FRESH_S = 1.0
@@ -114,7 +114,8 @@ def find_store_fault(store: Store) -> str:
 def make_app(store: Store, settings: Settings | None = None) -> FastAPI:
     """Build the service; the caller owns the store."""
     chosen = Settings() if settings is None else settings
-    board, intake = Board(store, chosen), Intake(store, chosen.largest_batch, chosen.largest_queue)
+    board = Board(store, chosen.poll_s, chosen.wake_at_once, chosen.wake_pause_s)
+    intake = Intake(store, chosen.max_batch, chosen.max_queue)
 
     @asynccontextmanager
     async def live(app: FastAPI) -> AsyncIterator[None]:
@@ -138,13 +139,13 @@ def make_app(store: Store, settings: Settings | None = None) -> FastAPI:
     add_handlers(app)
     for router in list_routers(services):
         app.include_router(router)
-    app.openapi = openapi.describe(app)  # type: ignore[method-assign]
+    app.openapi = cache(lambda: dependencies.write_openapi(app))  # type: ignore[method-assign]
     return app
 
 
 def list_routers(services: Services) -> Iterator[APIRouter]:
     intake = services.intake
-    meter = Meter(services.store, services.settings.clock, lambda: (len(intake.waiting), intake.largest_queue))
+    meter = Meter(services.store, services.settings.clock, lambda: (len(intake.waiting), intake.max_queue))
     yield from API
     yield make_router(Health(lambda: find_fault(services)))
     yield make_metrics_router(meter)

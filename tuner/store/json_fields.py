@@ -1,13 +1,14 @@
 """Read dataclasses from stored JSON tolerantly, and write them back: one codec for all plain fields.
 
 A field's JSON key is its name, or its metadata's `key`. Reading leaves out what is missing or of another type, so that
-the field gets its default: documents of older versions stay readable. Writing leaves out defaults.
+the field gets its default: documents of older versions stay readable. Writing leaves out defaults. A field that holds a
+dataclass of plain fields is an object.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import Field, field, fields
+from dataclasses import Field, field, fields, is_dataclass
 from functools import cache
 from types import UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
@@ -30,11 +31,13 @@ def read_fields(kind: type[T], document: object, **others: Any) -> T:
     table = document if isinstance(document, Mapping) else {}
     known: dict[str, Any] = {}
     plain: Any = kind
-    for one, types in list_types(plain):
+    for one, types, inner in list_types(plain):
         value = table.get(key_of(one))
         if one.name in others or (isinstance(value, bool) and bool not in types):
             continue
-        if tuple in types and isinstance(value, list | tuple):
+        if inner is not None and isinstance(value, Mapping):
+            known[one.name] = read_fields(inner, value)
+        elif tuple in types and isinstance(value, list | tuple):
             known[one.name] = tuple(str(item) for item in value)
         elif isinstance(value, types):
             known[one.name] = value
@@ -42,14 +45,15 @@ def read_fields(kind: type[T], document: object, **others: Any) -> T:
 
 
 @cache
-def list_types(kind: type) -> tuple[tuple[Field[Any], tuple[type, ...]], ...]:
-    """Every field with the plain types that its value may have; whole numbers pass for floats."""
+def list_types(kind: type) -> tuple[tuple[Field[Any], tuple[type, ...], type | None], ...]:
+    """Every field with the plain types, or the dataclass, of its value; whole numbers pass for floats."""
     hints, listed = get_type_hints(kind), []
     for one in fields(kind):
         hint = hints[one.name]
         parts = get_args(hint) if isinstance(hint, UnionType) else (hint,)
         types = tuple(part for part in (get_origin(part) or part for part in parts) if part in PLAIN)
-        listed.append((one, (*types, int) if float in types else types))
+        inner = next((part for part in parts if isinstance(part, type) and is_dataclass(part)), None)
+        listed.append((one, (*types, int) if float in types else types, inner))
     return tuple(listed)
 
 
@@ -60,5 +64,6 @@ def write_fields(value: Any, **others: Any) -> dict[str, Any]:
         stated = others.get(one.name) if one.name in others else getattr(value, one.name)
         default = None if one.name in others else one.default
         if stated != default:
+            stated = write_fields(stated) if is_dataclass(stated) else stated
             table[key_of(one)] = list(stated) if isinstance(stated, tuple) else stated
     return table

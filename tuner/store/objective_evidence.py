@@ -94,13 +94,6 @@ class Reversion:
     stage: str = ""
     figures: StageFigures = NO_FIGURES
 
-    def to_json(self) -> dict[str, Any]:
-        return write_fields(self, figures=write_fields(self.figures))
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> Self:
-        return read_fields(cls, document, figures=read_fields(StageFigures, document.get("figures")))
-
 
 @dataclass(frozen=True, slots=True)
 class ObjectiveEvidence:
@@ -121,7 +114,7 @@ class ObjectiveEvidence:
             **({} if self.model is None else {"model": self.model.to_json()}),
             **({} if self.better is None else {"better": write_fields(self.better)}),
             **{name: stage.to_json() for name, stage in self.stages.items()},
-            **({} if self.reverted is None else {"reverted": self.reverted.to_json()}),
+            **({} if self.reverted is None else {"reverted": write_fields(self.reverted)}),
             **({} if self.settled == NEVER_IN_FULL else {"settled": self.settled, "replaces": self.replaces}),
         }
 
@@ -136,7 +129,7 @@ class ObjectiveEvidence:
             model=parse_model(parts.get("model")),
             better=read_fields(Improvement, parts["better"]) if "better" in parts else None,
             stages={name: StageEvidence.from_json(parts[name]) for name in STAGES if name in parts},
-            reverted=Reversion.from_json(parts["reverted"]) if "reverted" in parts else None,
+            reverted=read_fields(Reversion, parts["reverted"]) if "reverted" in parts else None,
             settled=settled if "settled" in table and isinstance(settled, float | int | None) else NEVER_IN_FULL,
             replaces=replaces if isinstance(replaces, int) else None,
         )

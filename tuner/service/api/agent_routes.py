@@ -92,7 +92,7 @@ async def orders(
     """Fetch the scalers' orders, or wait for new ones (long poll)."""
     note_scaler(given, app, scaler)
     known = [tag.strip().removeprefix("W/") for tag in if_none_match.split(",")]
-    notice = await wait_for_orders(given.board, app, known, min(wait, given.settings.longest_wait_s))
+    notice = await wait_for_orders(given.board, app, known, min(wait, given.settings.max_wait_s))
     if notice is None:
         return problem(404, f"there are no orders for {app!r} yet; they come with its first objective or control")
     if notice.etag in known or "*" in known:

@@ -15,7 +15,7 @@ from pydantic import (
     WithJsonSchema,
     create_model,
     model_validator,
-)
+)  # fmt: skip
 
 from scaler.model.sample import Sample
 from scaler.model.wire import SPELLED
@@ -56,18 +56,13 @@ Moment = Annotated[float, Field(ge=0.0, le=MAX_TIME, description="Seconds since 
 Amount = Annotated[float, Field(ge=0.0)]
 Positive = Annotated[float, Field(gt=0.0)]
 Spelled = Annotated[
-    float,
-    Field(allow_inf_nan=True),
-    AfterValidator(refuse_nan),
-    BeforeValidator(unspell),
+    float, Field(allow_inf_nan=True), AfterValidator(refuse_nan), BeforeValidator(unspell),
     WithJsonSchema({"anyOf": [{"type": "number"}, {"type": "string", "enum": list(SPECIAL[:2])}]}),
-]
+]  # fmt: skip
 Duration = Annotated[
-    float,
-    Field(allow_inf_nan=True, ge=0.0),
-    BeforeValidator(unspell),
+    float, Field(allow_inf_nan=True, ge=0.0), BeforeValidator(unspell),
     WithJsonSchema({"anyOf": [{"type": "number", "minimum": 0}, {"type": "string", "enum": [SPECIAL[0]]}]}),
-]
+]  # fmt: skip
 Version = Annotated[int, Field(ge=1, le=MAX_WHOLE)]
 Document = Annotated[dict[str, Any], Field(max_length=MAX_KEYS)]
 Kind = Literal["SCALED", "NO_CHANGE", "BLOCKED", "HELD", "ACTUATION_FAILED", "DRY_RUN"]
@@ -78,6 +73,10 @@ class Body(BaseModel):
     """Nothing is taken for what it is not: no number in a text, no field that nobody reads."""
 
     model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+
+
+def exemplify(**example: Any) -> ConfigDict:
+    return ConfigDict(json_schema_extra={"example": example})
 
 
 class Window(Body):
@@ -136,37 +135,25 @@ class DecisionBody(Body):
     objections: Annotated[list[ObjectionBody], Field(max_length=MAX_OBJECTIONS)] | None = None
 
 
+DECISION_EXAMPLE = {
+    "time": 1.7e9, "kind": "SCALED", "reason": "the rate is expected to rise", "code": "policy",
+    "proposed": {"small": 1}, "objections": [], "action": "+1 small", "objective_version": 3, "rate": 90.0,
+    "response": 0.031, "bound": 0.04, "price": 2.0,
+    "seen": {"utilisation": 0.7, "deployment": {"small": 2}, "completeness": 1.0},
+    "alternatives": {"no change": 0.31, "+1 small": 0.24},
+}  # fmt: skip
+
+
 class ReportBody(Body):
     """What one scaler saw and did since it last said so."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "example": {
-                "instance": "driver-1",
-                "operator": "parse",
-                "revision": 7,
-                "samples": [{"start": 1.7e9, "end": 1.7e9 + 60, "evidence": "progress", "arrived": 5400.0}],
-                "decisions": [
-                    {
-                        "time": 1.7e9,
-                        "kind": "SCALED",
-                        "reason": "the rate is expected to rise",
-                        "code": "policy",
-                        "proposed": {"small": 1},
-                        "objections": [],
-                        "action": "+1 small",
-                        "objective_version": 3,
-                        "rate": 90.0,
-                        "response": 0.031,
-                        "bound": 0.04,
-                        "price": 2.0,
-                        "seen": {"utilisation": 0.7, "deployment": {"small": 2}, "completeness": 1.0},
-                        "alternatives": {"no change": 0.31, "+1 small": 0.24},
-                    }
-                ],
-                "detail": {},
-            }
-        }
+    model_config = exemplify(
+        instance="driver-1",
+        operator="parse",
+        revision=7,
+        samples=[{"start": 1.7e9, "end": 1.7e9 + 60, "evidence": "progress", "arrived": 5400.0}],
+        decisions=[DECISION_EXAMPLE],
+        detail={},
     )
     instance: Name
     operator: Name
@@ -187,16 +174,12 @@ class AcknowledgementBody(Body):
 class ApplicationBody(Body):
     """An application as a scenario's tables, what is demanded of it included; no table may name a file."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "example": {
-                "document": {
-                    "application": {"operator": [{"name": "parse", "service_rate": 180.0, "scv": 0.5, "k_max": 10}]},
-                    "infrastructure": {"node": [{"name": "small", "speedup": 1.0, "price": 1.0}]},
-                    "qos": {"r_max": 0.05, "eta_v": 0.05, "eta_r": 0.1},
-                    "policy": {"name": "planner"},
-                }
-            }
+    model_config = exemplify(
+        document={
+            "application": {"operator": [{"name": "parse", "service_rate": 180.0, "scv": 0.5, "k_max": 10}]},
+            "infrastructure": {"node": [{"name": "small", "speedup": 1.0, "price": 1.0}]},
+            "qos": {"r_max": 0.05, "eta_v": 0.05, "eta_r": 0.1},
+            "policy": {"name": "planner"},
         }
     )
     document: Document
@@ -235,11 +218,7 @@ class WeightsBody(Body):
 class ObjectiveBody(Body):
     """An objective by hand: weights, and a latency bound in seconds for every operator."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "example": {"weights": {"perf": 0.6, "rcf": 0.2, "res": 0.2}, "bounds": {"parse": 0.05}, "why": "a trial"}
-        }
-    )
+    model_config = exemplify(weights={"perf": 0.6, "rcf": 0.2, "res": 0.2}, bounds={"parse": 0.05}, why="a trial")
     weights: WeightsBody
     bounds: Bounds
     why: Text = ""
@@ -259,22 +238,13 @@ class RollbackBody(Body):
 class ControlBody(Body):
     """A guard's settings, until when, and a note for others."""
 
-    model_config = ConfigDict(
-        json_schema_extra={"example": {"settings": {"only": "out"}, "until": 2.0e9, "note": "sale until Monday"}}
-    )
+    model_config = exemplify(settings={"only": "out"}, until=2.0e9, note="sale until Monday")
     settings: Document = {}
     until: Moment | None = None
     note: Text = ""
 
 
 BODIES: tuple[type[Body], ...] = (
-    ReportBody,
-    AcknowledgementBody,
-    ApplicationBody,
-    TuningBody,
-    RetuningBody,
-    ObjectiveBody,
-    PushBody,
-    RollbackBody,
+    ReportBody, AcknowledgementBody, ApplicationBody, TuningBody, RetuningBody, ObjectiveBody, PushBody, RollbackBody,
     ControlBody,
-)
+)  # fmt: skip

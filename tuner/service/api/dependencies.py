@@ -1,4 +1,4 @@
-"""What routes share: services, callers, parsed bodies, answers, filters and pages of lists."""
+"""What routes share: services, callers, parsed bodies, answers, filters, pages of lists, and the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from contextlib import suppress
 from typing import Annotated, Any, TypeVar
 from urllib.parse import quote, urlencode
 
-from fastapi import Depends, Path, Query, Request, Response
+from fastapi import APIRouter, Depends, FastAPI, Path, Query, Request, Response
+from fastapi.openapi.utils import get_openapi
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic.json_schema import models_json_schema
 from starlette.concurrency import run_in_threadpool
 
 from scaler.model.errors import BadInput, Retry
 from tuner.service.access.envelope import PROBLEM
 from tuner.service.access.gate import Caller, require
-from tuner.service.api.bodies import MAX_NAME, MAX_TEXT, MAX_TIME, MAX_WHOLE, Body, check_name
+from tuner.service.api.bodies import BODIES, MAX_NAME, MAX_TEXT, MAX_TIME, MAX_WHOLE, Body, check_name
 from tuner.service.api.problems import Unsupported, explain_invalid
 from tuner.service.exchange.order_board import poll
 from tuner.service.exchange.services import Services, services_of
@@ -38,6 +40,25 @@ REFUSALS = {
         503: "A passing fault; the header Retry-After says when to come again.",
     }.items()
 }
+PROBLEM_SCHEMA = {
+    "title": "Problem",
+    "type": "object",
+    "properties": {
+        "type": {"type": "string", "const": "about:blank"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string", "description": "One sentence on what is wrong and what would be right."},
+    },
+    "required": ["type", "title", "status", "detail"],
+}
+TAGS = [
+    {"name": "scalers", "description": "What the scaler of an operator does: report, and fetch its orders."},
+    {"name": "applications", "description": "What is scaled, and what is demanded of it."},
+    {"name": "reading", "description": "What was seen, decided and done, and why."},
+    {"name": "tuning", "description": "Searches for the best objective, and when they are made."},
+    {"name": "objectives", "description": "What the scalers pursue: proposed, pushed, rolled back."},
+    {"name": "controls", "description": "Guards that people put before scalers."},
+]
 MAX_OFFSET = 100_000  # of an offset; who wants more narrows the question
 
 
@@ -157,3 +178,28 @@ def page_of(schema: dict[str, Any]) -> dict[str, Any]:
     link = {"anyOf": [{"type": "string"}, {"type": "null"}], "description": "Where the next page is, if there is one."}
     items = {"type": "array", "items": schema}
     return {"type": "object", "properties": {"items": items, "next": link}, "required": ["items", "next"]}
+
+
+description_router = APIRouter(tags=["description"])
+
+
+@description_router.get("/v1/openapi.json", **gives({"type": "object"}, "OpenAPI 3.1."))
+def description(request: Request, caller: Reading) -> Response:
+    """Describe this interface."""
+    return answer(request.app.openapi())
+
+
+def write_openapi(app: FastAPI) -> dict[str, Any]:
+    """The OpenAPI document of the service's routes and bodies."""
+    documented = [route for route in app.routes if getattr(route, "include_in_schema", True)]
+    written = get_openapi(
+        title=app.title, version=app.version, description=app.description, routes=documented, tags=TAGS
+    )
+    _, bodies = models_json_schema(
+        [(body, "validation") for body in BODIES], ref_template="#/components/schemas/{model}"
+    )
+    schemas = written.setdefault("components", {}).setdefault("schemas", {})
+    schemas.update(bodies["$defs"], Problem=PROBLEM_SCHEMA)
+    for unused in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(unused, None)
+    return written

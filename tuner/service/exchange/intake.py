@@ -43,8 +43,8 @@ class Intake:
     """Queue of reports to write, with the answers that wait for them."""
 
     store: Store
-    largest_batch: int
-    largest_queue: int
+    max_batch: int
+    max_queue: int
     waiting: deque[tuple[Report, Answer | None]] = field(default_factory=deque)
     arrival: threading.Condition = field(default_factory=threading.Condition)
     closed: bool = False
@@ -69,7 +69,7 @@ async def submit(intake: Intake, report: Report) -> None:
     """Return when the report is committed; raise the fault that prevented it."""
     answer: Answer = asyncio.get_running_loop().create_future()
     with intake.arrival:
-        if intake.closed or len(intake.waiting) >= intake.largest_queue:
+        if intake.closed or len(intake.waiting) >= intake.max_queue:
             raise Retry(CLOSED if intake.closed else FULL)
         intake.waiting.append((report, answer))
         intake.arrival.notify()
@@ -79,7 +79,7 @@ async def submit(intake: Intake, report: Report) -> None:
 def submit_unanswered(intake: Intake, report: Report) -> None:
     """Queue a report without an answer; it is dropped while the queue is half full."""
     with intake.arrival:
-        if not intake.closed and len(intake.waiting) < intake.largest_queue // 2:
+        if not intake.closed and len(intake.waiting) < intake.max_queue // 2:
             intake.waiting.append((report, None))
             intake.arrival.notify()
 
@@ -92,7 +92,7 @@ def write_all(intake: Intake) -> None:
                 intake.arrival.wait()
             if not intake.waiting:
                 return
-            count = min(len(intake.waiting), intake.largest_batch)
+            count = min(len(intake.waiting), intake.max_batch)
             batch = [intake.waiting.popleft() for _ in range(count)]
         outcomes = write_batch(intake.store, [report for report, _ in batch])
         answer_all([(answer, told) for (_, answer), told in zip(batch, outcomes, strict=True) if answer is not None])

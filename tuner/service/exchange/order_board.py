@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 
 from scaler.model.errors import Retry
 from tuner.rollout.issued_orders import write_orders
-from tuner.service.exchange.service_settings import Settings
 from tuner.service.exchange.wire_documents import to_bytes
 from tuner.store.connection import Store
 from tuner.store.orders import list_revisions, load_orders
@@ -40,7 +39,9 @@ class Board:
     """The newest revision of every application, and who waits for the next."""
 
     store: Store
-    settings: Settings
+    poll_s: float  # between polls for orders that another process issued
+    wake_at_once: int  # waiters answered in one go
+    wake_pause_s: float
     revisions: Mapping[str, int] | None = None  # None: not polled yet
     notices: dict[str, Notice] = field(default_factory=dict)
     waiting: dict[str, set[asyncio.Future[None]]] = field(default_factory=dict)
@@ -63,7 +64,7 @@ async def watch_orders(board: Board) -> None:
             away = True
         except Exception:
             log.exception("orders cannot be polled")
-        await asyncio.sleep(board.settings.poll_s)
+        await asyncio.sleep(board.poll_s)
 
 
 async def poll(board: Board) -> None:
@@ -92,7 +93,7 @@ async def wake_waiters(board: Board, apps: Sequence[str]) -> None:
     # made before anybody wakes; a waiter that finds none asks for it and gets the fault
     await asyncio.gather(*(notice_of(board, app) for app in apps), return_exceptions=True)
     waiters = [waiter for app in apps for waiter in board.waiting.pop(app, ())]
-    clock, size, pause = asyncio.get_running_loop().time, board.settings.wake_at_once, board.settings.wake_pause_s
+    clock, size, pause = asyncio.get_running_loop().time, board.wake_at_once, board.wake_pause_s
     latest = clock() + MAX_WAKE_S
     for start in range(0, len(waiters), size):
         wake(waiters[start : start + size])

@@ -177,6 +177,10 @@ class Scale:
         """The share of one value; what lies beyond an end stays at it."""
         return min(1.0, max(0.0, float(self.share(np.array(value)))))
 
+    def axis(self, label: str, factor: float = 1.0) -> Axis:
+        """An axis over this scale, in a unit so many times smaller."""
+        return Axis(label, logarithmic=self.by_factors, low=factor * self.low, high=factor * self.high)
+
     def ticks(self) -> Ticks:
         """Round values with labels, not too near to each other."""
         values = (list_factors if self.by_factors else list_rounds)(self.low, self.high)

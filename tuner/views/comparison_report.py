@@ -18,7 +18,7 @@ from scaler.model.units import (
     format_rate,
 )
 from sim.floor import Bound
-from sim.simulate import MEASURES, Run
+from sim.simulate import MEASURES
 from sim.toml_table import format_document
 from sim.trace import EPOCH
 from tuner.scenario.scenario import Scenario
@@ -194,19 +194,13 @@ def describe_floor(bound: Bound) -> dict[str, Any]:
 
 
 def describe_row(row: ComparisonRow, bound: Bound | None) -> dict[str, Any]:
-    figures = {name: asdict(getattr(row, name)) for name in MEASURES}
     return {
         "policy": row.policy,
         "title": row.title,
-        **figures,
+        **{name: asdict(getattr(row, name)) for name in MEASURES},
         "times_floor": None if bound is None else bound.multiple(row.cost.mean),
         "replicas": row.replicas.tolist(),
         "policy_bytes": row.policy_bytes,
         "slots_per_second": row.slots_per_second,
-        "runs": [describe_run(run) for run in row.runs],
+        "runs": [{name: getattr(run, name) for name in ("seed", *MEASURES, "errors", "seconds")} for run in row.runs],
     }
-
-
-def describe_run(run: Run) -> dict[str, Any]:
-    figures = {name: getattr(run, name) for name in MEASURES}
-    return {"seed": run.seed, **figures, "errors": run.errors, "seconds": run.seconds}

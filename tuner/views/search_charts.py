@@ -77,10 +77,6 @@ def height_of(point: Point, costs: Scale) -> float:
     return costs.low if point.kind == "failed" else min(max(price_of(point), costs.low), costs.high)
 
 
-def make_axis(label: str, scale: Scale) -> Axis:
-    return Axis(label, low=scale.low, high=scale.high)
-
-
 def thin(points: Sequence[Point], most: int) -> list[Point]:
     """All points, or so many of them evenly."""
     return list(points) if len(points) <= most else [points[i * len(points) // most] for i in range(most)]
@@ -134,7 +130,7 @@ def draw_search(tuning: Tuning) -> str:
     numbers, last = pick_values(placed, number_of), number_of(tuning.points[-1])
     chart = Chart(
         "Cost of every trial and the best so far", numbers, Axis("trial", low=-0.5, high=last + 0.5),
-        make_axis("cost per hour; trials by number across", costs), [*follow_best(tuning, placed, costs), *marks],
+        costs.axis("cost per hour; trials by number across"), [*follow_best(tuning, placed, costs), *marks],
         height=TALL, note=explain_thinning(tuning, shown, costs),
     )  # fmt: skip
     return chart.render()
@@ -186,7 +182,7 @@ def draw_front(tuning: Tuning) -> str:
     label = "" if limit is None else f"; the dashed line is the limit, {format_share(limit)}"
     chart = Chart(
         "Cost against violations", pick_values(placed, place), Axis("violations, %", low=0.0, high=100.0 * edge),
-        make_axis(f"cost per hour; violations, % of slots, across{label}", costs), [*(series if front else []), *marks],
+        costs.axis(f"cost per hour; violations, % of slots, across{label}"), [*(series if front else []), *marks],
         height=TALL, uprights=[] if limit is None else [(100.0 * limit, "limit")],
         note=f"At the right edge: {format_count(beyond, 'trial', 'trials')} with more violations." if beyond else "",
     )  # fmt: skip
@@ -238,7 +234,7 @@ def draw_slice(tuning: Tuning, shown: Sequence[Point], title: str, pick: Pick) -
     placed, marks = mark_trials(tuning, known, pick, costs)
     chart = Chart(
         f"Cost against the {title}", pick_values(placed, pick), Axis(title, low=max(0.0, low - room), high=high + room),
-        make_axis(title, costs), hide_legend(marks), height=SMALL, legend=False,
+        costs.axis(title), hide_legend(marks), height=SMALL, legend=False,
     )  # fmt: skip
     return f'<div title="{escape(title)}">{chart.render()}</div>'
 

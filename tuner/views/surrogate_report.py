@@ -24,6 +24,8 @@ from tuner.surrogate.surrogate import (
 from tuner.views.chart import TALL, Axis, Chart, Scale, Series
 from tuner.views.html_document import Column, write_columns, write_document, write_readings
 
+ACROSS, DOWN = 56, 14  # characters
+MAX_OUTLIER = 4.0  # times the 99 % quantile, above which a point is drawn at the edge
 Show = Callable[[OperatorSurrogate], str]
 COLUMNS: dict[str, tuple[Show, str]] = {
     "mean ms": (
@@ -121,18 +123,15 @@ def write_check(check: Check) -> str:
     return f"<tr><td>{verdict}</td><td>{escape(check.name)}</td><td>{escape(check.says)}</td></tr>"
 
 
-ACROSS, DOWN = 56, 14  # characters
-MAX_OUTLIER = 4.0  # times the 99 % quantile, above which a point is drawn at the edge
-
-
 def list_shown(points: Sequence[PredictedWindow]) -> list[PredictedWindow]:
     """Those with a finite prediction, those fitted on first so that held-out ones lie on top."""
     finite = [point for point in points if math.isfinite(point.predicted) and point.observed > 0.0]
     return sorted(finite, key=lambda point: point.held_out)
 
 
-def choose_scale(values: Floats) -> Scale:
+def choose_scale(points: Sequence[PredictedWindow]) -> Scale:
     """From a little below the least to a little above the greatest that is no outlier; logarithmic where far apart."""
+    values = np.array([[p.observed, p.predicted] for p in points])
     low, high = float(values.min()), min(float(values.max()), MAX_OUTLIER * float(np.quantile(values, 0.99)))
     if low > 0.0 and high > 8.0 * low:
         return Scale(low / 1.1, high * 1.1, True)
@@ -146,7 +145,7 @@ def draw_text(points: Sequence[PredictedWindow], ascii_only: bool = False) -> st
     if not some:
         return "  (no window with a response time was predicted)"
     fitted, held, even = (".", "o", "/") if ascii_only else ("·", "●", "-")
-    scale = choose_scale(np.array([[p.observed, p.predicted] for p in some]))
+    scale = choose_scale(some)
     grid = [[" "] * ACROSS for _ in range(DOWN)]
     for i in range(ACROSS):
         grid[DOWN - 1 - min(DOWN - 1, i * DOWN // ACROSS)][i] = even
@@ -172,24 +171,16 @@ def draw_agreement(points: Sequence[PredictedWindow]) -> str:
     some = sorted(list_shown(points), key=lambda point: point.observed)
     if not some:
         return ""
-    scale = choose_scale(np.array([[p.observed, p.predicted] for p in some]))
-    milliseconds = make_axis("predicted response time, ms; observed across", scale)
-    observed = place(scale, [p.observed for p in some])
+    scale, held = choose_scale(some), np.array([p.held_out for p in some])
+    ends, beyond = 1000.0 * np.array([scale.low, scale.high]), np.array([np.nan])
+    x = np.concatenate([ends[:1], place(scale, [p.observed for p in some]), ends[1:]])
     predicted = place(scale, [p.predicted for p in some])
-    ends = 1000.0 * np.array([scale.low, scale.high])
-    x, between = np.concatenate([ends[:1], observed, ends[1:]]), np.array([np.nan])
-    held = np.array([p.held_out for p in some])
-    series = [
-        Series("predicted as observed", x, "faint", dashed=True),
-        *(
-            Series(
-                label, np.concatenate([between, np.where(side, predicted, np.nan), between]), colour, "dot", width=6.0
-            )
-            for label, side, colour in (("windows fitted on", ~held, "c0"), ("held-out windows", held, "c1"))
-        ),
-    ]
-    across = make_axis("observed", scale)
-    return Chart("Predicted against observed response times", x, across, milliseconds, series, height=TALL).render()
+    series = [Series("predicted as observed", x, "faint", dashed=True)]
+    for label, side, colour in (("windows fitted on", ~held, "c0"), ("held-out windows", held, "c1")):
+        values = np.concatenate([beyond, np.where(side, predicted, np.nan), beyond])
+        series.append(Series(label, values, colour, "dot", width=6.0))
+    across, left = scale.axis("observed", 1000.0), scale.axis("predicted response time, ms; observed across", 1000.0)
+    return Chart("Predicted against observed response times", x, across, left, series, height=TALL).render()
 
 
 def draw_course(points: Sequence[PredictedWindow]) -> str:
@@ -197,23 +188,16 @@ def draw_course(points: Sequence[PredictedWindow]) -> str:
     some = sorted(list_shown(points), key=lambda point: point.utilisation)
     if not some:
         return ""
-    scale = choose_scale(np.array([[p.observed, p.predicted] for p in some]))
-    observed = place(scale, [p.observed for p in some])
-    held = np.array([p.held_out for p in some])
+    scale, held = choose_scale(some), np.array([p.held_out for p in some])
+    observed, x = place(scale, [p.observed for p in some]), np.array([p.utilisation for p in some])
     series = [
         Series("observed, fitted on", np.where(held, np.nan, observed), "c0", "dot", width=6.0),
         Series("observed, held out", np.where(held, observed, np.nan), "c1", "dot", width=6.0),
         Series("predicted", place(scale, [p.predicted for p in some]), "ink", "dot", width=3.0),
     ]
-    x = np.array([p.utilisation for p in some])
     across = Axis("utilisation", low=0.0, high=max(1.0, 1.05 * float(x.max())))
-    left = make_axis("response time, ms; utilisation across", scale)
+    left = scale.axis("response time, ms; utilisation across", 1000.0)
     return Chart("Response times over utilisation", x, across, left, series, height=TALL).render()
-
-
-def make_axis(label: str, scale: Scale) -> Axis:
-    """The scale in milliseconds."""
-    return Axis(label, logarithmic=scale.by_factors, low=1000.0 * scale.low, high=1000.0 * scale.high)
 
 
 def place(scale: Scale, seconds: Sequence[float]) -> Floats:

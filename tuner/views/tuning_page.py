@@ -12,7 +12,7 @@ from tuner.views.html_document import Column, write_columns, write_document, wri
 from tuner.views.search_charts import COLOURS, Named, draw_front, draw_search, draw_slices, list_named
 from tuner.views.strands import draw_strands
 from tuner.views.tuning import MEASURES, Figures, Point, Tuning, number, rank
-from tuner.views.tuning_summary import describe_run, list_measures, summarise, write_title
+from tuner.views.tuning_summary import describe_run, list_constraints, list_measures, summarise, write_title
 
 BEST = 20  # trials listed
 
@@ -58,10 +58,7 @@ def write_tiles(tuning: Tuning) -> str:
         less = "less" if saved >= 0.0 else "more"
         share = format_share(abs(saved) / before.cost)
         tiles.append(write_tile(format_money(abs(saved)), f"per hour {less} than equal shares, {share}"))
-    for what, value, limit in (
-        ("late", tuned.violations, tuning.limits.eta_v),
-        ("reconfigured", tuned.reconfigurations, tuning.limits.eta_r),
-    ):
+    for what, (_, value, limit) in zip(("late", "reconfigured"), list_constraints(tuning, tuned), strict=True):
         if value is not None:
             filled = value / limit if limit else None
             tiles.append(write_tile(format_share(value), f"of slots {what}{describe_slack(value, limit)}", filled))
@@ -173,10 +170,7 @@ def format_cell(figures: Figures, operator: str, node_type: str | None, r_max: f
 
 def write_best(tuning: Tuning) -> str:
     best = rank(tuning.points)[:BEST]
-    if not best:
-        return ""
-    marked = [point is tuning.chosen for point in best]
-    return write_columns(list_best(tuning, best), marked)
+    return write_columns(list_best(tuning, best), [point is tuning.chosen for point in best]) if best else ""
 
 
 def list_best(tuning: Tuning, best: Sequence[Point]) -> list[Column]:

@@ -138,9 +138,8 @@ def describe_infeasible(tuning: Tuning) -> list[str]:
     kept = compare_with_limits(tuning, figures, " where {} are allowed")
     nearest = f"Nothing feasible was found. Trial {trial.number} came nearest: {format_cost(figures)} per hour"
     sentences = [f"{nearest}{', with ' if kept else ''}{' and '.join(kept)}."]
-    gives = {"violations": "eta_v", "reconfigurations": "eta_r"}
-    broken = list_broken(tuning, figures)
-    needed = [f"{gives[what]} to {math.ceil(1000.0 * value) / 1000.0:g}" for what, value in broken]
+    keys = {"violations": "eta_v", "reconfigurations": "eta_r"}
+    needed = [f"{keys[what]} to {math.ceil(1000.0 * v) / 1000.0:g}" for what, v in list_broken(tuning, figures)]
     if needed:
         sentences.append(
             f"To make it feasible, raise {' and '.join(needed)}; or allow a longer R_max, more replicas (k_max) or a "
@@ -165,7 +164,7 @@ def describe_run(tuning: Tuning) -> dict[str, str]:
             for what, limit in (("violations", limits.eta_v), ("reconfigurations", limits.eta_r))
             if limit is not None
         ),
-        "policy": find_policy(tuning),
+        "policy": str(settings.get("policy") or first.detail.get("policy") or ""),
         "trace": describe_trace(tuning) or first.trace or "",
         "engine": f"{run.engine}, seed {run.seed}",
         "budget": f"{evaluations}; {len(searched):,} done: {', '.join(kinds)}",
@@ -181,11 +180,6 @@ def describe_bounds(tuning: Tuning) -> str:
     bounds = [] if limits.r_max is None else [f"at most {format_duration(limits.r_max)} on every path"]
     bounds += [f"at most {format_duration(bound)} on {path}" for path, bound in limits.paths.items()]
     return "; ".join(bounds)
-
-
-def find_policy(tuning: Tuning) -> str:
-    named = tuning.run.settings.get("policy")
-    return str(named or tuning.points[0].trial.detail.get("policy") or "")
 
 
 def describe_trace(tuning: Tuning) -> str:
@@ -239,7 +233,7 @@ def describe_tuning(tuning: Tuning) -> dict[str, Any]:
     """As plain values for JSON."""
     run, chosen, objective = tuning.run, tuning.chosen, tuning.objective
     nearest = next(iter(rank(tuning.points)), None)
-    described: dict[str, Any] = tame(
+    return tame(
         {
             "application": tuning.application,
             "run": run.id,
@@ -262,7 +256,6 @@ def describe_tuning(tuning: Tuning) -> dict[str, Any]:
             "baseline": describe_figures(tuning.baseline),
         }
     )
-    return described
 
 
 def find_slack(tuning: Tuning, figures: Figures) -> float | None:

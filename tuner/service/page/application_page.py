@@ -61,7 +61,7 @@ def gather_application(
         "pushable": [o.version for o in pushable if o.version is not None],
         "stages": {  # where any of them can go
             stage for o in pushable for stage in STAGES[STAGES.index(o.state) + 1 :]
-        },  # where any of them can go
+        },
         "rollouts": [make_rollout(o) for o in choose_rollouts(objectives)],
         "controls": list_controls(session, app, at=now),
         "events": events[:EVENTS],

@@ -108,8 +108,7 @@ def load_replicas(
     slot = np.clip(np.rint((np.array(times) - start) / slot_s).astype(np.int64), 0, count - 1)
     m = np.array([number[name] for name in names], dtype=np.int64)
     grids = np.full((2, count, len(operators), len(types)), math.nan)
-    for grid, side in zip(grids, (0, 1), strict=True):
-        grid[slot, m] = table[code, side]
+    grids[:, slot, m] = table[code].swapaxes(0, 1)
     return tuple(types), grids[0], grids[1]
 
 

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from scaler.acting.profiles import pin
-    from scaler.agent.attach import AttachSettings, attach
+    from scaler.agent.attach import attach
+    from scaler.agent.attachment import AttachSettings
     from scaler.timing import ServiceTimer
 
 __all__ = ["AttachSettings", "ServiceTimer", "attach", "pin"]
 WHERE = {
     "attach": "scaler.agent.attach",
-    "AttachSettings": "scaler.agent.attach",
+    "AttachSettings": "scaler.agent.attachment",
     "pin": "scaler.acting.profiles",
     "ServiceTimer": "scaler.timing",
 }

@@ -29,7 +29,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from scaler.acting.calls import Calls, TargetOrder, read_replicas
+from scaler.acting.actuator import Calls, TargetOrder, read_replicas
 from scaler.model.errors import BadInput, Retry
 
 LOG = logging.getLogger("scaler.agent")
@@ -83,11 +83,11 @@ class Command:
         except (ValueError, RecursionError):
             return None
 
-    def room(self, operator: str, node_type: str) -> str | None:  # noqa: ARG002
+    def check_room(self, operator: str, node_type: str) -> str | None:  # noqa: ARG002
         """Orders that do not get through are not followed by larger ones."""
         return self.calls.waiting(operator)
 
-    def ask(self, operator: str, target: Mapping[str, int]) -> None:
+    def apply(self, operator: str, target: Mapping[str, int]) -> None:
         self.calls.put(operator, target)
 
     def send(self, order: TargetOrder) -> None:

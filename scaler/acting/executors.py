@@ -14,8 +14,7 @@ from collections.abc import Mapping, Sequence
 
 from scaler.acting.gateway import Executor, Gateway
 from scaler.acting.loans import Loans
-from scaler.acting.profiles import Pinned
-from scaler.acting.room import find_limit, find_worker
+from scaler.acting.profiles import Pinned, find_limit, find_worker
 from scaler.model.errors import BadInput, Retry, find_pause
 
 LOG = logging.getLogger("scaler.agent")
@@ -97,7 +96,7 @@ class Executors:
             return None
         return {node_type: serving[profile] for node_type, profile in one.types.items()}
 
-    def room(self, operator: str, node_type: str) -> str | None:
+    def check_room(self, operator: str, node_type: str) -> str | None:
         one = self.find(operator)
         if node_type not in one.types:
             return f"operator {operator!r} has no profile for node type {node_type!r}"
@@ -117,7 +116,7 @@ class Executors:
         asked, here = sum(coming.get(p, 0) for p in alike), sum(there[p] for p in alike)
         return find_worker(self.master_url, one, node_type, asked, here)
 
-    def ask(self, operator: str, target: Mapping[str, int]) -> None:
+    def apply(self, operator: str, target: Mapping[str, int]) -> None:
         """Types that the target leaves out get none. What Spark refuses, or does not take in time, is taken back."""
         asked = self.check(self.find(operator), target)
         with self.changed:
@@ -229,7 +228,7 @@ class Executors:
         self.told = None
         # Spark remembers a total that its cluster manager refused: what is not wanted goes back to what was found.
         ours = {profile: self.found.get(profile, 0) for profile in self.stages if profile in totals}
-        self.gateway.ask_totals({**totals, **ours, **aims})
+        self.gateway.request_totals({**totals, **ours, **aims})
         self.told = dict(aims)
 
     def close(self) -> None:
@@ -250,7 +249,7 @@ class Executors:
             self.loans.lent.clear()
             totals = self.gateway.totals()
             if self.frozen and not totals.get(DEFAULT_PROFILE):
-                self.gateway.ask_totals({**totals, DEFAULT_PROFILE: 1})
+                self.gateway.request_totals({**totals, DEFAULT_PROFILE: 1})
         except (BadInput, Retry) as error:  # the session may have ended before
             LOG.debug("loans could not be ended: %s", error)
 

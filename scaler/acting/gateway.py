@@ -106,7 +106,7 @@ class Gateway:
             pairs = iterate(self.backend.getRequestedTotalExecutors())
             return {int(pair._1().id()): int(pair._2()) for pair in pairs}
 
-    def ask_totals(self, totals: Mapping[int, int]) -> None:
+    def request_totals(self, totals: Mapping[int, int]) -> None:
         """Set the totals of all profiles at once; one that is left out is forgotten by Spark."""
         with self.guarded("set totals of executors (requestTotalExecutors)"):
             none, no_hosts = self.scala_map(dict.fromkeys(totals, 0)), self.scala_map({})

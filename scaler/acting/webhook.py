@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from scaler.acting.calls import Calls, RetryAfter, TargetOrder, read_replicas
+from scaler.acting.actuator import Calls, RetryAfter, TargetOrder, read_replicas
 from scaler.link.http import ManagerAddress, ManagerConnection, ManagerResponse
 from scaler.model.errors import BadInput, Retry
 
@@ -62,11 +62,11 @@ class Webhook:
             LOG.warning("%s tells in no JSON what is deployed for operator %r", self.url, operator)
         return replicas
 
-    def room(self, operator: str, node_type: str) -> str | None:  # noqa: ARG002
+    def check_room(self, operator: str, node_type: str) -> str | None:  # noqa: ARG002
         """Orders that do not get through are not followed by larger ones."""
         return self.calls.waiting(operator)
 
-    def ask(self, operator: str, target: Mapping[str, int]) -> None:
+    def apply(self, operator: str, target: Mapping[str, int]) -> None:
         self.calls.put(operator, target)
 
     def send(self, order: TargetOrder) -> None:

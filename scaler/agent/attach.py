@@ -8,12 +8,9 @@ live.detach()                                   # or: with scaler.attach(...) as
 from __future__ import annotations
 
 import logging
-import math
 import os
 import socket
-import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,11 +21,9 @@ from scaler.acting.actuator import Actuator, NoActuator
 from scaler.acting.executors import Executors
 from scaler.acting.gateway import Gateway
 from scaler.acting.profiles import Pinned
-from scaler.agent.attachment import SLOT_S, AgentSettings, Attachment, OnDecision
-from scaler.agent.checkpoint_mirror import CheckpointMirror
-from scaler.agent.order_source import OrdersFile
-from scaler.agent.pending import ArrivalTimeouts
-from scaler.agent.slot_loop import OrderSource
+from scaler.agent.attachment import AgentSettings, Attachment, AttachSettings
+from scaler.agent.checkpoint_file import CheckpointMirror
+from scaler.agent.order_source import OrdersFile, OrderSource
 from scaler.link import Link, LinkSettings
 from scaler.model.errors import BadInput
 from scaler.model.nodes import NodeType
@@ -38,37 +33,6 @@ from scaler.timing import ServiceTimer
 
 LOG = logging.getLogger("scaler.agent")
 ATTACHED: WeakValueDictionary[str, Attachment] = WeakValueDictionary()  # by application
-
-
-def find_data_home() -> Path:
-    """Where a user's programs keep their data (XDG)."""
-    return Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share")
-
-
-@dataclass(frozen=True, slots=True)
-class AttachSettings:
-    """What `attach` can be given beyond its own parameters."""
-
-    timers: Mapping[str, ServiceTimer | Sequence[ServiceTimer]] = field(default_factory=dict)  # by operator
-    nodes: Sequence[NodeType] | None = None  # None: the types of `pinned`, at the objective's speeds and prices
-    actuator: Actuator | None = None  # None: executors by resource profile
-    master_url: str | None = None  # of a standalone master's page, to know whether a worker has room
-    policy: str | None = None  # instead of the objective's
-    k_max: int | None = None  # replicas of one operator, whatever the objective allows
-    arrival: ArrivalTimeouts = field(default_factory=ArrivalTimeouts)  # of ordered replicas
-    slot_s: float = SLOT_S  # until orders come
-    seed: int = 0  # of policies
-    ca_file: str | Path | None = None  # certificates to trust instead of the system's
-    folder: str | Path | None = None  # of checkpoints and unsent reports; None: beside the stream's checkpoint
-    data_home: Path = field(default_factory=find_data_home)  # where `folder` is None: of what is not sent yet
-    on_decision: OnDecision | None = None  # called after every slot of every operator
-    clock: Callable[[], float] = time.time
-
-    def __post_init__(self) -> None:
-        if not 0.0 < self.slot_s < math.inf:
-            raise BadInput(f"slot_s is {self.slot_s}, and must be a positive number of seconds")
-        if self.k_max is not None and not self.k_max >= 1:
-            raise BadInput(f"k_max is {self.k_max}; say 1 or more, or None for as many as the objective allows")
 
 
 def attach(
@@ -105,42 +69,35 @@ def attach(
     nodes = name_nodes(pinned, settings.nodes)
     actuator = choose_actuator(spark, pinned, settings, enforce)
     folder = make_folder(app, settings)
-    source: OrderSource | None = None
-    if orders is not None:
-        source = OrdersFile(Path(orders), app, settings.slot_s, folder / "decisions.jsonl")
+    given = None if orders is None else OrdersFile(Path(orders), app, settings.slot_s, folder / "decisions.jsonl")
     name = f"{getattr(getattr(spark, 'sparkContext', None), 'applicationId', '')}/{app}"
-    detach_earlier(name)  # now that all that is stated can be meant, and before their folder is opened anew
-    if source is None:
-        source = make_link(str(url), app, token, pinned, folder, settings)
-    agents = AgentSettings(
-        nodes, {one.operator: set(one.types) for one in pinned}, enforce, settings.policy, settings.k_max,
-        settings.seed, settings.slot_s, folder, settings.arrival, settings.on_decision,
-        partial(CheckpointMirror, Driver(spark)) if settings.folder is None else None,
-    )  # fmt: skip
+    detach_earlier(name)  # now that all arguments are valid, and before their folder is opened anew
+    source: OrderSource = given or make_link(str(url), app, token, pinned, folder, settings)
+    types = {one.operator: set(one.types) for one in pinned}
+    mirror = partial(CheckpointMirror, Driver(spark)) if settings.folder is None else None
+    agents = AgentSettings(nodes, types, enforce, folder, settings, mirror)
     roll = PinnedOperators(pinned)
 
     def find() -> Sequence[StreamOperator]:
         running = find_operators(spark)
         return roll.find(running) if pinned else running
 
-    ATTACHED[name] = attached = Attachment(
-        agents, listen(spark, settings.timers), actuator, source, find, settings.clock
-    )
+    ATTACHED[name] = attached = Attachment(agents, listen(spark, settings.timers), actuator, source, find)
     return attached
 
 
 def name_nodes(pinned: Sequence[Pinned], nodes: Sequence[NodeType] | None) -> tuple[NodeType, ...]:
-    """All types that operators may be on; of those that nobody describes speed and price are the objective's."""
+    """List all node types that operators may be on; undescribed ones get speed and price of the objective."""
     names = list(dict.fromkeys(name for one in pinned for name in one.types))
-    known = tuple(nodes) if nodes is not None else tuple(NodeType(name, 1.0, 1.0) for name in names)
-    if not known:
+    described = tuple(nodes) if nodes is not None else tuple(NodeType(name, 1.0, 1.0) for name in names)
+    if not described:
         raise BadInput("attach does not know the node types; hand over what scaler.pin made, or nodes=[NodeType(...)]")
-    strange = [name for name in names if name not in {node.name for node in known}]
+    strange = [name for name in names if name not in {node.name for node in described}]
     if strange:
         raise BadInput(
             f"an operator is pinned to {', '.join(strange)}, and nodes= leaves that out; say its speed there"
         )
-    return known
+    return described
 
 
 def choose_actuator(spark: Any, pinned: Sequence[Pinned], settings: AttachSettings, enforce: bool) -> Actuator:
@@ -185,7 +142,7 @@ def listen(spark: Any, timers: Mapping[str, ServiceTimer | Sequence[ServiceTimer
 
 
 def detach_earlier(name: str) -> None:
-    """A cell of a notebook that is run twice must not leave two that undo what the other did."""
+    """Detach the attachment before: a notebook's cell that is run twice must not leave two that undo each other."""
     before = ATTACHED.get(name)
     if before is not None and not before.ended.is_set():
         LOG.warning("scalers were attached to %s before; they are detached, and new ones take over", name)

@@ -1,17 +1,22 @@
-"""Convert what a Decider knows to plain arrays by dotted name, and back."""
+"""Convert what a Decider remembers to plain arrays by dotted name, and back.
+
+Objectives and single values are JSON, under "pilot"; transitions are numbers, a row each. The keys are those of format
+2, whatever the fields are called.
+"""
 
 from __future__ import annotations
 
 import json
+import math
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scaler.agent.policy_instance import PolicyInstance, build_policy_instance
-from scaler.agent.shadow_run import Virtual
+from scaler.agent.policy_instance import PolicyInstance, ShadowState, build_policy_instance
 from scaler.guards.guard import ChangeHistory
 from scaler.model.decision import Step, parse_decision
 from scaler.model.errors import BadInput
@@ -23,106 +28,94 @@ FORMAT = 2
 FIGURES = ("time", "rate", "utilisation", "response", "completeness", "catch_up_rate")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class DeciderMemory:
     """What belongs to the operator, whatever the objective."""
 
-    names: tuple[str, ...]
-    history: ChangeHistory
-    failed: Mapping[Reconfiguration, float]
-    kept: Iterable[Transition]
-    before: Observation | None
-    pending: Step | None
-    since: float | None
-    latest: float
+    transitions: deque[Transition]  # for policies to come
+    history: ChangeHistory = field(default_factory=ChangeHistory)
+    failed: dict[Reconfiguration, float] = field(default_factory=dict)  # when each change failed last
+    before: Observation | None = None  # in the slot before, if it was seen whole
+    pending: Step | None = None  # that nobody has reported on
+    leaderless_since: float | None = None  # when the last policy that led stopped doing so
+    latest: float = -math.inf  # start of the slot that was seen last
 
 
-def pack(memory: DeciderMemory, instances: Mapping[int, PolicyInstance], last: PolicyInstance | None) -> Arrays:
-    """Objectives and single values as JSON, what is long as numbers."""
-    types = len(memory.names)
-    arrays = pack_transitions("kept.", memory.kept, types)
-    built = [*instances.values()]
-    if last is not None and all(last is not instance for instance in built):
-        built.append(last)
-    for number, instance in enumerate(built):
-        arrays |= pack_transitions(f"behind.{number}.", instance.unlearned, types)
-        arrays |= pack_transitions(f"replays.{number}.", instance.replays, types)
+def pack(
+    names: Sequence[str], memory: DeciderMemory, instances: Mapping[int, PolicyInstance], last: PolicyInstance | None
+) -> Arrays:
+    """Convert to arrays; `last` is the instance that led last, which may be of no objective any more."""
+    current = [*instances.values()]
+    gone = [] if last is None or any(last is instance for instance in current) else [last]
+    arrays = pack_transitions("kept.", memory.transitions, len(names))
+    for number, instance in enumerate([*current, *gone]):
+        arrays |= pack_transitions(f"behind.{number}.", instance.unlearned, len(names))
+        arrays |= pack_transitions(f"replays.{number}.", instance.replays, len(names))
         if instance.policy is not None and not instance.fault:
             arrays |= {f"seat.{number}.{name}": value for name, value in instance.policy.save().items()}
     rest = {
         "format": FORMAT,
-        "names": list(memory.names),
+        "names": list(names),
         "history": asdict(memory.history),
         "failed": [[*pair_of(change), when] for change, when in memory.failed.items()],
         "before": None if memory.before is None else row_of(memory.before),
         "pending": None if memory.pending is None else write_step(memory.pending),
-        "since": memory.since,
+        "since": memory.leaderless_since,
         "latest": memory.latest,
         "seats": [
-            write_instance(instance, any(instance is s for s in instances.values()), instance is last)
-            for instance in built
+            {
+                "objective": instance.objective.to_json(),
+                "fault": instance.fault,
+                "sits": number < len(current),
+                "last": instance is last,
+                "virtual": None if instance.shadow is None else write_shadow(instance.shadow),
+            }
+            for number, instance in enumerate([*current, *gone])
         ],
     }
     return arrays | {"pilot": np.array(json.dumps(rest))}
 
 
 def unpack(
-    arrays: Mapping[str, NDArray[Any]], operator: str, nodes: Sequence[NodeType], k_max: int | None, seed: int
-) -> tuple[DeciderMemory, dict[int, PolicyInstance], PolicyInstance | None]:
-    """The same from plain arrays; BadInput where they are no checkpoint of such a pilot."""
-    try:
-        return read(arrays, operator, nodes, k_max, seed)
-    except BadInput:
-        raise
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-        raise BadInput(
-            f"the checkpoint of operator {operator!r} cannot be read ({error!r}); begin without it"
-        ) from error
-
-
-def read(
-    arrays: Mapping[str, NDArray[Any]], operator: str, nodes: Sequence[NodeType], k_max: int | None, seed: int
-) -> tuple[DeciderMemory, dict[int, PolicyInstance], PolicyInstance | None]:
+    arrays: Mapping[str, NDArray[Any]], operator: str, nodes: Sequence[NodeType], k_max: int | None, seed: int,
+    max_transitions: int | None,
+) -> tuple[DeciderMemory, dict[int, PolicyInstance], PolicyInstance | None]:  # fmt: skip
+    """Convert back; BadInput where they are of other node types, and any error where they are no checkpoint."""
     rest = json.loads(str(arrays["pilot"]))
-    names = tuple(node.name for node in nodes)
-    if rest["format"] != FORMAT or tuple(rest["names"]) != names:
+    if rest["format"] != FORMAT or rest["names"] != [node.name for node in nodes]:
         was = f"format {rest['format']}, node types {', '.join(rest['names'])}"
         raise BadInput(f"the checkpoint of operator {operator!r} is of another kind ({was}); begin without it")
     instances: dict[int, PolicyInstance] = {}
     last = None
     for number, table in enumerate(rest["seats"]):
         prefix = f"seat.{number}."
-        own = {name[len(prefix) :]: value for name, value in arrays.items() if name.startswith(prefix)}
-        objective = parse_objective(table["objective"])
-        instance = build_policy_instance(
-            objective, operator, nodes, k_max, seed, unpack_transitions(f"behind.{number}.", arrays), own
-        )
+        own = {name.removeprefix(prefix): value for name, value in arrays.items() if name.startswith(prefix)}
+        objective, unlearned = parse_objective(table["objective"]), unpack_transitions(f"behind.{number}.", arrays)
+        instance = build_policy_instance(objective, operator, nodes, k_max, seed, unlearned, own)
         if f"replays.{number}.done" in arrays:
             instance.replays.extend(unpack_transitions(f"replays.{number}.", arrays))
         if table["fault"]:
             instance.fault = table["fault"]
         elif instance.fault:  # it could decide when it was saved
             raise BadInput(f"the checkpoint of operator {operator!r} cannot be gone on with: {instance.fault}")
-        instance.virtual = None if table["virtual"] is None else read_virtual(table["virtual"])
+        instance.shadow = None if table["virtual"] is None else read_shadow(table["virtual"])
         if table["sits"]:
             instances[objective.version] = instance
         if table["last"]:
             last = instance
     memory = DeciderMemory(
-        names=names,
+        transitions=deque(unpack_transitions("kept.", arrays), max_transitions),
         history=read_history(rest["history"]),
         failed={Reconfiguration(int(delta), int(kind)): float(when) for delta, kind, when in rest["failed"]},
-        kept=unpack_transitions("kept.", arrays),
         before=None if rest["before"] is None else seen_of(rest["before"]),
         pending=None if rest["pending"] is None else read_step(rest["pending"]),
-        since=rest["since"],
+        leaderless_since=rest["since"],
         latest=float(rest["latest"]),
     )
     return memory, instances, last
 
 
 def pack_transitions(prefix: str, transitions: Iterable[Transition], types: int) -> Arrays:
-    """Transitions as numbers, a row each."""
     rows = list(transitions)
     width = len(FIGURES) + types
     return {
@@ -164,28 +157,16 @@ def read_step(table: Mapping[str, Any]) -> Step:
     return Step(parse_decision(table["decision"]), *changes)
 
 
-def write_instance(instance: PolicyInstance, sits: bool, last: bool) -> dict[str, Any]:
-    virtual = instance.virtual
+def write_shadow(shadow: ShadowState) -> dict[str, Any]:
     return {
-        "objective": instance.objective.to_json(),
-        "fault": instance.fault,
-        "sits": sits,
-        "last": last,
-        "virtual": None
-        if virtual is None
-        else {
-            "deployment": list(virtual.deployment.replicas),
-            "history": asdict(virtual.history),
-            "before": None if virtual.before is None else row_of(virtual.before),
-            "done": pair_of(virtual.done),
-        },
+        "deployment": list(shadow.deployment.replicas),
+        "history": asdict(shadow.history),
+        "before": None if shadow.before is None else row_of(shadow.before),
+        "done": pair_of(shadow.done),
     }
 
 
-def read_virtual(table: Mapping[str, Any]) -> Virtual:
-    return Virtual(
-        deployment=Deployment(tuple(table["deployment"])),
-        history=read_history(table["history"]),
-        before=None if table["before"] is None else seen_of(table["before"]),
-        done=Reconfiguration(*table["done"]),
-    )
+def read_shadow(table: Mapping[str, Any]) -> ShadowState:
+    before = None if table["before"] is None else seen_of(table["before"])
+    deployment, done = Deployment(tuple(table["deployment"])), Reconfiguration(*table["done"])
+    return ShadowState(deployment, read_history(table["history"]), before, done)

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from scaler.agent.policy_instance import PolicyInstance
+import numpy as np
+
+from scaler.agent.policy_instance import MAX_RATE, NodeView, PolicyInstance
 from scaler.guards import parse_guards
 from scaler.guards.deployments import DRY_RUN_GUARD
 from scaler.guards.guard import ChangeHistory, Guard
@@ -34,15 +36,21 @@ from scaler.model.decision import (
     describe_change,
 )
 from scaler.model.errors import BadInput
-from scaler.model.nodes import NOTHING, Deployment, Reconfiguration
+from scaler.model.kernel import lay_out, view_deployment
+from scaler.model.nodes import NOTHING, Deployment, NodeType, Reconfiguration, decode
 from scaler.model.orders import Orders
 from scaler.model.policy import Observation
+from scaler.model.task import Moments, Task
 from scaler.model.units import format_duration
+from scaler.policies.homogeneous import optimal
+from scaler.policies.rules import threshold
+
+NO_MOMENTS = Moments(1e-3, 1e-6)  # of the threshold policy, which does not use them
 
 
 @dataclass(frozen=True, slots=True)
 class DecisionDraft:
-    """What is to become of a slot, before it is written down."""
+    """The decision of a slot before it goes on record."""
 
     kind: str
     reason: str
@@ -55,7 +63,7 @@ class DecisionDraft:
 
 @dataclass(frozen=True, slots=True)
 class DecisionContext:
-    """What limits and guards need to know beside the proposal."""
+    """What limits and guards depend on beside the proposal."""
 
     operator: str
     names: tuple[str, ...]  # of the driver's node types
@@ -85,7 +93,7 @@ def hold(objection: Objection, reason: str = "") -> DecisionDraft:
 
 
 def hold_unseen(gap: Objection, no_scale_in: Objection | None) -> DecisionDraft:
-    """Hold a slot of which too little is known, and say so where a stage that nobody runs is the cause."""
+    """Hold a slot of which too little is known; a stage that no executor serves is named as the cause."""
     if no_scale_in is None or no_scale_in.code != STAGE_WAITS:
         return hold(gap)
     held = hold(gap, f"{gap.message}; {no_scale_in.message}")
@@ -107,23 +115,23 @@ def decide(context: DecisionContext, instance: PolicyInstance, seen: Observation
 
 
 def apply_guards(context: DecisionContext, seen: Observation, proposal: Proposal) -> DecisionDraft:
-    """Hold a proposal against the limits and the guards of the orders."""
+    """Check a proposal against the limits and the guards of the orders."""
     change = proposal.change
     what = describe_change(change, context.names)
-    said = f"{describe_slot(seen, proposal.bound)}; {proposal.proposer} proposed {what}"
+    stated = f"{describe_slot(seen, proposal.bound)}; {proposal.proposer} proposed {what}"
     if change.delta == 0:
-        return DecisionDraft(NO_CHANGE, said, proposal.code)
+        return DecisionDraft(NO_CHANGE, stated, proposal.code)
     try:
         objections = find_objections(context, seen, change, proposal.k_max)
     except BadInput as error:  # what a person has set is not passed over because it cannot be read
         message = f"a guard of the orders cannot be understood ({error})"
         return hold(Objection(ORDERS, GUARDS_UNREADABLE, message))
     if not objections:
-        return DecisionDraft(SCALED, f"{said}, and no guard objected", proposal.code, (), change, change)
+        return DecisionDraft(SCALED, f"{stated}, and no guard objected", proposal.code, (), change, change)
     code = objections[0].code
     if code == DRY_RUN_GUARD:
-        return DecisionDraft(DRY_RUN, f"{said}, and in this dry run nothing is changed", code, objections, change)
-    blocked = f"{said}, which was blocked by {'; '.join(map(str, objections))}"
+        return DecisionDraft(DRY_RUN, f"{stated}, and in this dry run nothing is changed", code, objections, change)
+    blocked = f"{stated}, which was blocked by {'; '.join(map(str, objections))}"
     return DecisionDraft(BLOCKED, blocked, code, objections, change)
 
 
@@ -200,3 +208,27 @@ def describe_slot(seen: Observation, bound: float | None) -> str:
     allowed = "" if bound is None else f", with {format_duration(bound)} allowed"
     behind = f", and {seen.catch_up_rate:.3g} to catch up with," if seen.catch_up_rate > 0.0 else ""
     return f"At {seen.rate:.4g} tuples/s{behind} {took}{allowed}"
+
+
+def fall_back(seen: Observation, nodes: tuple[NodeType, ...], k_max: int, view: NodeView | None) -> Reconfiguration:
+    """Propose the threshold policy's change, in the driver's node types, after the manager was silent for long.
+
+    It uses the cheapest node type that meets the last known bound; where none was ever known, the type that the stream
+    runs on most, for a cheaper one might be too slow to be of use.
+    """
+    counts = seen.deployment.replicas
+    usual = counts.index(max(counts))
+    if seen.deployment.parallelism > k_max:
+        return Reconfiguration(-1, usual)
+    if view is not None and view.find_unknown(seen.deployment):
+        view = None
+    if view is not None:
+        task = replace(view.task, k_max=k_max)
+        choice, counts = optimal(task), tuple(counts[i] for i in view.places)
+    else:
+        task = Task(types=nodes, k_max=k_max, moments=NO_MOMENTS, bound=1.0, highest_rate=1.0)
+        choice = usual
+    k, p = np.array(counts, dtype=np.int64), lay_out(task)
+    shown = view_deployment(p, k, min(seen.demand, MAX_RATE * task.highest_rate), seen.utilisation, seen.response)
+    change = decode(int(threshold.decide(p, threshold.prepare(task, task, 0, {}, choice), k, shown)), len(task.types))
+    return change if view is None else view.name_change(change)

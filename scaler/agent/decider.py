@@ -1,13 +1,12 @@
 """Decide for one operator, slot by slot, under the orders of the moment.
 
 Guards remember what was done to the operator, whatever the objective; policies learn what deployments really were, so
-that a replica which came late, or never, is learned as it was. Without an objective the operator is held, and after
-`away_s` the threshold policy takes over; the last good orders, however old, are an objective.
+that a replica that came late, or never, is learned as it was. Without an objective the operator is held, and after
+`fallback_s` the threshold policy takes over; the last good orders, however old, are an objective.
 """
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -15,7 +14,6 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from scaler.agent.awaited import describe_pending, expect_arrivals
 from scaler.agent.checkpoint import DeciderMemory, pack, unpack
 from scaler.agent.decide import (
     DecisionContext,
@@ -23,15 +21,15 @@ from scaler.agent.decide import (
     Proposal,
     apply_guards,
     decide,
+    fall_back,
     find_gap,
     hold,
     hold_unseen,
 )
-from scaler.agent.fallback import fall_back
+from scaler.agent.pending import describe_pending, expect_arrivals
 from scaler.agent.policy_instance import PolicyInstance, build_policy_instance
-from scaler.agent.record import write_decision
-from scaler.agent.shadow_decision import decide_in_shadow
-from scaler.guards.guard import ChangeHistory, record_slot
+from scaler.agent.record import decide_in_shadow, write_decision
+from scaler.guards.guard import record_slot
 from scaler.model.decision import (
     DEPLOYMENT_UNKNOWN,
     FALLBACK,
@@ -56,17 +54,17 @@ from scaler.model.nodes import NOTHING, Deployment, NodeType, Reconfiguration
 from scaler.model.orders import Objective, Orders
 from scaler.model.policy import Arrays, Observation, Transition
 
-AWAY_S = 6 * 3600.0  # without anything to pursue, after which the threshold policy takes over
-COMPLETE = 0.8  # share of the metrics that must have arrived
-KEPT = 2000  # transitions, for policies to come
+FALLBACK_S = 6 * 3600.0  # without an objective, after which the threshold policy takes over
+MIN_COMPLETENESS = 0.8  # share of the metrics that must have arrived
+MAX_TRANSITIONS = 2000  # kept for policies to come
 GAP = 1.5  # slots between two observations, beyond which the one did not lead to the other
 
 
 class Decider:
-    """Decides for one operator under the orders of the moment; it has no thread, no clock, no connection.
+    """Decide for one operator; it has no thread, no clock, no connection, and is not for two threads at a time.
 
     `nodes` are the driver's node types in the order of `Observation.deployment`; `k_max` is the driver's own limit, and
-    holds beside the objective's. Not to be used by two threads at a time.
+    holds beside the objective's.
     """
 
     def __init__(
@@ -75,122 +73,114 @@ class Decider:
         nodes: Sequence[NodeType],
         k_max: int | None = None,
         seed: int = 0,
-        slot_s: float = 60.0,  # until orders tell
-        away_s: float = AWAY_S,
-        complete: float = COMPLETE,
-        kept: int = KEPT,
-        again_s: float = 300.0,  # before a change that failed is asked for again
+        slot_s: float = 60.0,  # until orders come
+        fallback_s: float = FALLBACK_S,
+        complete: float = MIN_COMPLETENESS,
+        kept: int = MAX_TRANSITIONS,
+        retry_s: float = 300.0,  # before a change that failed is ordered again
         guards: Mapping[str, Any] | None = None,  # the driver's own, with or without orders
     ) -> None:
         self.operator, self.nodes, self.k_max, self.seed = operator, tuple(nodes), k_max, seed
         self.names = tuple(node.name for node in nodes)
         if not nodes or len(set(self.names)) < len(nodes) or (k_max is not None and k_max < 1):
             raise BadInput(f"operator {operator!r} needs node types with a name each, and a k_max of at least 1")
-        self.slot_s, self.away_s, self.complete, self.again_s = slot_s, away_s, complete, again_s
+        self.slot_s, self.fallback_s, self.complete, self.retry_s = slot_s, fallback_s, complete, retry_s
         self.guards = dict(guards or {})
-        self.instances: dict[int, PolicyInstance] = {}
+        self.instances: dict[int, PolicyInstance] = {}  # by version of the objective
         self.last: PolicyInstance | None = None  # that led last, for its limits
-        self.kept: deque[Transition] = deque(maxlen=kept)
-        self.history = ChangeHistory()
-        self.failed: dict[Reconfiguration, float] = {}  # when each change failed last
-        self.latest = -math.inf  # start of the slot that was seen last
-        self.before: Observation | None = None  # in the slot before, if it was seen whole
-        self.pending: Step | None = None  # that nobody has reported on
-        self.since: float | None = None  # there is nothing to pursue
+        self.memory = DeciderMemory(deque(maxlen=kept))
 
     def step(
         self,
         observation: Observation,
         orders: Orders | None,
         now: float,
-        asked: Deployment | None = None,
+        target: Deployment | None = None,
         figures: SlotFigures | None = None,
         no_scale_in: Objection | None = None,
         barred: Mapping[str, Objection] | None = None,
     ) -> Step:
-        """Decide about a slot; nan is a rate, a response time or a utilisation that is not known.
+        """Decide a slot.
 
-        `observation.time` is the start of the slot. `asked` is the deployment once everything asked for has come: it is
-        what is decided about, and nothing is taken away before it is there. `no_scale_in` says why nothing is to be
-        taken away otherwise (a backlog), `barred` why none of a node type, by name, is to be added. `figures` go into
-        the record.
+        Args:
+            observation: of the slot, `time` its start; NaN is an unknown rate, response time or utilisation.
+            orders: of now; None before any came.
+            now: seconds since the epoch.
+            target: the deployment once all pending replicas serve: decided about, and not scaled in before.
+            figures: more of the slot, for the record.
+            no_scale_in: why nothing is to be removed otherwise (a backlog).
+            barred: why no replica is to be added, by node type.
         """
-        if self.pending is not None:
-            self.actuated(self.pending, NOTHING)
-        self.latest = observation.time
-        self.follow(orders)
+        if self.memory.pending is not None:
+            self.actuated(self.memory.pending, NOTHING)
+        self.memory.latest = observation.time
+        self.update_instances(orders)
         gap = find_gap(observation, len(self.names), self.complete)
-        awaited = None if asked == observation.deployment else asked
+        pending = None if target == observation.deployment else target
         shadow = None
         if gap is not None:
-            self.forget()
+            self.break_sequence()
         else:
-            shadow = self.teach(observation, orders, self.find_lead(orders, observation)[0])
+            shadow = self.learn(observation, orders, self.find_lead(orders, observation)[0])
         lead, why = self.find_lead(orders, observation)  # anew: one may have failed while it learned
-        self.follow_lead(lead, now)
+        self.record_lead(lead, now)
         context = replace(
-            self.make_context(orders), failed=self.failed, retry_s=self.again_s, no_scale_in=no_scale_in,
+            self.make_context(orders), failed=self.memory.failed, retry_s=self.retry_s, no_scale_in=no_scale_in,
             barred=barred or {},
         )  # fmt: skip
-        draft = (
-            hold_unseen(gap, no_scale_in)
-            if gap is not None
-            else self.draft(context, observation, now, lead, why, awaited)
-        )
+        if gap is not None:
+            draft = hold_unseen(gap, no_scale_in)
+        else:
+            draft = self.draft(context, observation, now, lead, why, pending)
         if lead is not None and lead.fault:
             lead = None
-        decision = write_decision(observation, draft, lead, shadow, self.nodes, asked, figures or SlotFigures())
-        self.pending = Step(decision, draft.change, draft.proposed)
-        return self.pending
+        decision = write_decision(observation, draft, lead, shadow, self.nodes, target, figures or SlotFigures())
+        self.memory.pending = step = Step(decision, draft.change, draft.proposed)
+        return step
 
     def actuated(self, step: Step, done: Reconfiguration) -> None:
-        """Note what was done about a step: before the next `step`, which else takes it that nothing was done.
+        """Record what was done about a step; a next `step` without this assumes that nothing was done.
 
-        And once more, at any time, if what was done turns out not to last (a replica that never arrived): `done` is
-        then what remained of it.
+        And once more, at any time, where what was done did not last (a replica that never arrived): `done` is then what
+        remained of it.
         """
-        decision, change = step.decision, step.change
-        if self.pending == step:
-            self.pending = None
+        decision, change, memory = step.decision, step.change, self.memory
+        if memory.pending == step:
+            memory.pending = None
             if decision.kind != HELD or done.delta != 0:
-                self.history = record_slot(self.history, decision.time, step.proposed, done)
+                memory.history = record_slot(memory.history, decision.time, step.proposed, done)
         if done == change:
-            self.failed.pop(change, None)
+            memory.failed.pop(change, None)
         elif change.delta != 0:
-            self.failed[change] = max(decision.time, self.latest)
+            memory.failed[change] = max(decision.time, memory.latest)
 
-    def follow(self, orders: Orders | None) -> None:
-        """Have a instance for each objective of the orders, and for no other; without orders, those that there are."""
+    def update_instances(self, orders: Orders | None) -> None:
+        """Have an instance for each objective of the orders, and for no other; without orders, keep what there is."""
         if orders is None:
             return
         self.slot_s = orders.slot_s
-        wanted: dict[int, Objective] = {}
-        if orders.candidate is not None:
-            wanted[orders.candidate.objective.version] = orders.candidate.objective
-        if orders.objective is not None:
-            wanted[orders.objective.version] = orders.objective
+        wanted = [] if orders.candidate is None else [orders.candidate.objective]
+        wanted += [] if orders.objective is None else [orders.objective]
         instances = {}
-        for version, objective in wanted.items():
-            instance = self.instances.get(version)
+        for objective in {one.version: one for one in wanted}.values():
+            instance = self.instances.get(objective.version)
             if instance is None or instance.objective != objective:  # a restored manager may use a version twice
                 instance = build_policy_instance(
-                    objective, self.operator, self.nodes, self.k_max, self.seed, self.kept,
+                    objective, self.operator, self.nodes, self.k_max, self.seed, self.memory.transitions,
                     source=self.find_source(objective),
                 )  # fmt: skip
-            instances[version] = instance
+            instances[objective.version] = instance
         self.instances = instances
 
     def find_source(self, objective: Objective) -> PolicyInstance | None:
-        """The instance of the same policy that knows the operator best: the one that led last, if it can be."""
-        known = [self.last, *self.instances.values()]
-        fits = [
-            one for one in known
-            if one is not None and not one.fault and one.virtual is None and one.objective.policy == objective.policy
-        ]  # fmt: skip
-        return fits[0] if fits else None
+        """The instance of the same policy that has learned the operator best: the one that led last, if it can be."""
+        for one in (self.last, *self.instances.values()):
+            if one is not None and not one.fault and one.shadow is None and one.objective.policy == objective.policy:
+                return one
+        return None
 
     def make_context(self, orders: Orders | None) -> DecisionContext:
-        return DecisionContext(self.operator, self.names, orders, self.history, self.guards)
+        return DecisionContext(self.operator, self.names, orders, self.memory.history, self.guards)
 
     def find_lead(self, orders: Orders | None, seen: Observation) -> tuple[PolicyInstance | None, Objection | None]:
         """Under which objective the operator acts in this slot, or why under none."""
@@ -215,29 +205,29 @@ class Decider:
             return Objection(POLICY, POLICY_FAILED, instance.fault)
         if instance.view is None or len(seen.deployment.replicas) != len(self.names):
             return None
-        unknown = [self.names[i] for i in instance.view.unknown(seen.deployment)]
+        unknown = [self.names[i] for i in instance.view.find_unknown(seen.deployment)]
         if not unknown:
             return None
         message = f"replicas run on {', '.join(unknown)}, which objective {instance.objective.version} does not know"
         return Objection(POLICY, NODE_TYPE_UNKNOWN, message, {"node_types": unknown})
 
-    def forget(self) -> None:
-        """What comes after a slot that was not seen did not follow from what was before it."""
-        self.before = None
+    def break_sequence(self) -> None:
+        """A slot that was not seen: what comes after it did not follow from what was before it."""
+        self.memory.before = None
         for instance in self.instances.values():
-            instance.virtual = None if instance.virtual is None else replace(instance.virtual, before=None)
+            instance.shadow = None if instance.shadow is None else replace(instance.shadow, before=None)
 
-    def teach(self, seen: Observation, orders: Orders | None, lead: PolicyInstance | None) -> ShadowDecision | None:
-        """Let every policy learn what came of the last slot; what a candidate beside the lead would do now."""
+    def learn(self, seen: Observation, orders: Orders | None, lead: PolicyInstance | None) -> ShadowDecision | None:
+        """Let every policy learn the last slot's transition; decide for a candidate that does not lead."""
         transition = self.connect(seen)
         if transition is not None:
-            self.kept.append(transition)
-        self.before = seen
+            self.memory.transitions.append(transition)
+        self.memory.before = seen
         beside = self.find_candidate(orders, lead)
         for instance in self.instances.values():
             if instance is not beside:
-                instance.virtual = None
-            if instance.virtual is None:
+                instance.shadow = None
+            if instance.shadow is None:
                 instance.learn(transition)
         if beside is None:
             return None
@@ -252,8 +242,8 @@ class Decider:
         return None if instance is lead or instance.objective.version == full else instance
 
     def connect(self, seen: Observation) -> Transition | None:
-        """What led from the slot before to this one; None where that cannot be told."""
-        before = self.before
+        """The transition from the slot before to this one; None where one of them did not lead to the other."""
+        before = self.memory.before
         if before is None or not 0.0 < seen.time - before.time <= GAP * self.slot_s:
             return None
         steps = [a - b for a, b in zip(seen.deployment.replicas, before.deployment.replicas, strict=True)]
@@ -262,12 +252,13 @@ class Decider:
         done = next((Reconfiguration(delta, i) for i, delta in enumerate(steps) if delta), NOTHING)
         return Transition(before, done, seen)
 
-    def follow_lead(self, lead: PolicyInstance | None, now: float) -> None:
-        """Note who leads, or since when nobody does."""
+    def record_lead(self, lead: PolicyInstance | None, now: float) -> None:
+        """Record which instance leads, or since when none does."""
+        since = self.memory.leaderless_since
         if lead is not None:
-            self.last, self.since = lead, None
+            self.last, self.memory.leaderless_since = lead, None
         else:
-            self.since = now if self.since is None else min(self.since, now)
+            self.memory.leaderless_since = now if since is None else min(since, now)
 
     def draft(
         self,
@@ -276,30 +267,32 @@ class Decider:
         now: float,
         lead: PolicyInstance | None,
         why: Objection | None,
-        awaited: Deployment | None,
+        pending: Deployment | None,
     ) -> DecisionDraft:
-        """What to do about a slot of which enough is known."""
-        pending = None
-        if awaited is not None:
-            if len(awaited.replicas) != len(self.names):
-                message = "what was asked for is on its way, and is not known by node type"
+        """Decide about a slot of which enough is known, on the deployment once pending replicas serve."""
+        wait = None
+        if pending is not None:
+            if len(pending.replicas) != len(self.names):
+                message = "ordered replicas are pending, and are not known by node type"
                 return hold(Objection(METRICS, DEPLOYMENT_UNKNOWN, message))
-            message = f"what was asked for is on its way ({describe_pending(seen.deployment, awaited, self.names)})"
-            pending = Objection(LIMIT, PENDING, message)
-            context = replace(context, no_scale_in=pending)
-            seen = expect_arrivals(seen, awaited, self.nodes if lead is None else lead.know_speeds(self.nodes))
+            message = f"ordered replicas are pending ({describe_pending(seen.deployment, pending, self.names)})"
+            wait = Objection(LIMIT, PENDING, message)
+            context = replace(context, no_scale_in=wait)
+            seen = expect_arrivals(seen, pending, self.nodes if lead is None else lead.match_nodes(self.nodes))
         draft = None if lead is None else decide(context, lead, seen)
         if draft is None:
             fault = why if lead is None else Objection(POLICY, POLICY_FAILED, lead.fault)
             assert fault is not None
-            draft = self.do_without(context, seen, now, fault)
-        said = draft.reason if pending is None or pending in draft.objections else f"{draft.reason}; {pending.message}"
-        return replace(draft, reason=said, decided_on=seen)
+            draft = self.decide_without(context, seen, now, fault)
+        stated = wait is None or wait in draft.objections
+        reason = draft.reason if stated or wait is None else f"{draft.reason}; {wait.message}"
+        return replace(draft, reason=reason, decided_on=seen)
 
-    def do_without(self, context: DecisionContext, seen: Observation, now: float, why: Objection) -> DecisionDraft:
+    def decide_without(self, context: DecisionContext, seen: Observation, now: float, why: Objection) -> DecisionDraft:
         """Hold, and after a while let the threshold policy decide."""
-        self.since = now if self.since is None else self.since
-        passed, limit = (now - self.since) / 3600.0, self.away_s / 3600.0
+        since = self.memory.leaderless_since
+        since = self.memory.leaderless_since = now if since is None else since
+        passed, limit = (now - since) / 3600.0, self.fallback_s / 3600.0
         view = None if self.last is None else self.last.view
         limits = [k for k in (self.k_max, None if view is None else view.task.k_max) if k is not None]
         said = why.message
@@ -317,14 +310,16 @@ class Decider:
         return apply_guards(context, seen, Proposal(proposed, who, FALLBACK, None, min(limits)))
 
     def save(self) -> Arrays:
-        """All that is known, as arrays by dotted name (fit for numpy.savez)."""
-        own = (self.history, self.failed, self.kept, self.before, self.pending, self.since, self.latest)
-        return pack(DeciderMemory(self.names, *own), self.instances, self.last)
+        """Everything remembered, as arrays by dotted name (fit for numpy.savez)."""
+        return pack(self.names, self.memory, self.instances, self.last)
 
     def load(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Go on from a checkpoint, or refuse it with BadInput and stay as it was."""
-        memory, instances, last = unpack(arrays, self.operator, self.nodes, self.k_max, self.seed)
-        self.history, self.failed, self.since = memory.history, dict(memory.failed), memory.since
-        self.kept = deque(memory.kept, maxlen=self.kept.maxlen)
-        self.before, self.pending, self.latest = memory.before, memory.pending, memory.latest
-        self.instances, self.last = instances, last
+        kept = self.memory.transitions.maxlen
+        try:
+            loaded = unpack(arrays, self.operator, self.nodes, self.k_max, self.seed, kept)
+        except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+            raise BadInput(
+                f"the checkpoint of operator {self.operator!r} cannot be read ({error!r}); begin without it"
+            ) from error
+        self.memory, self.instances, self.last = loaded

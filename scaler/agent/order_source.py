@@ -1,7 +1,6 @@
-"""Orders from a file, for agents that have no manager: an objective, or whole orders.
+"""Orders from a file, for agents without a manager: an objective, or whole orders.
 
-Decisions go to lines of JSON beside it, or to nobody. The file is read again when it changes; a damaged one leaves what
-was read before.
+Decisions are appended to lines of JSON beside it. The file is read again when it changes; a damaged one is ignored.
 """
 
 from __future__ import annotations
@@ -11,14 +10,32 @@ import logging
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from scaler.model.errors import BadInput
 from scaler.model.orders import Orders, parse_objective, parse_orders
 from scaler.model.wire import write_line
 
 LOG = logging.getLogger("scaler.agent")
-LARGEST = 64 << 20  # bytes of decisions, beyond which the older half of the time goes
+MAX_LOG_BYTES = 64 << 20  # of decisions, beyond which the log is rotated
+
+
+class OrderSource(Protocol):
+    """Where orders come from and reports go: a `scaler.link.Link`, or a file."""
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def orders(self) -> Orders | None: ...
+
+    def report(
+        self,
+        operator: str,
+        decisions: Sequence[Mapping[str, Any]] = (),
+        samples: Sequence[Mapping[str, Any]] = (),
+        detail: Mapping[str, Any] | None = None,
+    ) -> None: ...
 
 
 class OrdersFile:
@@ -28,7 +45,7 @@ class OrdersFile:
         self.path, self.app, self.slot_s, self.log = path, app, slot_s, log
         self.lock = threading.Lock()
         self.stamp = stamp(path)
-        self.known = read_file(path, app, slot_s)
+        self.latest = read_file(path, app, slot_s)
 
     def start(self) -> None:
         pass
@@ -42,23 +59,23 @@ class OrdersFile:
             if now != self.stamp and now is not None:
                 self.stamp = now
                 try:
-                    self.known = read_file(self.path, self.app, self.slot_s)
+                    self.latest = read_file(self.path, self.app, self.slot_s)
                 except BadInput as error:
                     LOG.warning("%s; the objective that was read before stands", error)
-            return self.known
+            return self.latest
 
     def report(
         self,
         operator: str,
         decisions: Sequence[Mapping[str, Any]] = (),
-        samples: Sequence[Mapping[str, Any]] = (),  # noqa: ARG002  nobody asks for them
+        samples: Sequence[Mapping[str, Any]] = (),  # noqa: ARG002  nobody reads them
         detail: Mapping[str, Any] | None = None,  # noqa: ARG002
     ) -> None:
         if self.log is None:
             return
         try:
             with self.lock:
-                if self.log.exists() and self.log.stat().st_size > LARGEST:
+                if self.log.exists() and self.log.stat().st_size > MAX_LOG_BYTES:
                     self.log.replace(self.log.with_suffix(".earlier.jsonl"))
                 with self.log.open("ab") as file:
                     file.writelines(write_line({"operator": operator, **one}) + b"\n" for one in decisions)

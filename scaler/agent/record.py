@@ -1,4 +1,4 @@
-"""Write a drafted slot down as the decision that goes on record."""
+"""Write the decision of a slot that goes on record, and what a candidate objective would have decided."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from scaler.agent.decide import DecisionDraft, is_missing
-from scaler.agent.policy_instance import PolicyInstance
+from scaler.agent.decide import DecisionContext, DecisionDraft, decide, is_missing
+from scaler.agent.policy_instance import NodeView, PolicyInstance, ShadowState
+from scaler.guards.guard import record_slot
 from scaler.model.decision import (
     ACTUATION,
     ACTUATION_FAILED,
@@ -24,7 +25,8 @@ from scaler.model.decision import (
     name_action,
 )
 from scaler.model.nodes import Deployment, NodeType, Reconfiguration
-from scaler.model.policy import Observation
+from scaler.model.policy import Observation, Transition
+from scaler.model.queueing import mg1_response
 
 MAX_REASON = 1500  # characters
 
@@ -35,10 +37,10 @@ def write_decision(
     lead: PolicyInstance | None,
     shadow: ShadowDecision | None,
     nodes: Sequence[NodeType],
-    asked: Deployment | None,
+    target: Deployment | None,
     figures: SlotFigures,
 ) -> Decision:
-    """The slot for the record, as it is if all goes well."""
+    """The decision of a slot as it is recorded if everything decided is done."""
     names = [node.name for node in nodes]
     known = len(seen.deployment.replicas) == len(names)
     figures = replace(
@@ -46,7 +48,7 @@ def write_decision(
         utilisation=known_or_none(seen.utilisation),
         completeness=known_or_none(seen.completeness) if figures.completeness is None else figures.completeness,
         deployment=count_by_name(seen.deployment, names) if known else {},
-        target={} if asked is None or len(asked.replicas) != len(names) else count_by_name(asked, names),
+        target={} if target is None or len(target.replicas) != len(names) else count_by_name(target, names),
     )
     return Decision(
         time=seen.time,
@@ -68,7 +70,7 @@ def write_decision(
 
 
 def conclude(step: Step, done: Reconfiguration, why: str, names: Sequence[str]) -> Decision:
-    """The decision as it goes on record, now that it is known what was done and, where that is not all, why."""
+    """The decision for the record, by what was done of it and, where that is not all, why."""
     if done == step.change:
         return step.decision
     decided, did = describe_change(step.change, names), describe_change(done, names)
@@ -87,3 +89,46 @@ def price(nodes: Sequence[NodeType], deployment: Deployment, instance: PolicyIns
 
 def known_or_none(value: float) -> float | None:
     return None if is_missing(value) else float(value)
+
+
+def decide_in_shadow(
+    context: DecisionContext, candidate: PolicyInstance, seen: Observation, nodes: Sequence[NodeType], gap_s: float
+) -> ShadowDecision | None:
+    """Decide one slot in the candidate's own deployment, which begins where the real one stands; None where it cannot.
+
+    The same guards apply, with the candidate's own history of changes.
+    """
+    view, shadow = candidate.view, candidate.shadow
+    if candidate.fault or view is None:
+        return None
+    if shadow is None or not view.fits(shadow.deployment):
+        if not view.fits(seen.deployment):
+            return None
+        shadow = ShadowState(seen.deployment, context.history)
+    predicted = predict_slot(view, shadow.deployment, seen)
+    if shadow.before is not None:
+        near = 0.0 < seen.time - shadow.before.time <= gap_s
+        candidate.learn(Transition(shadow.before, shadow.done, predicted) if near else None)
+    draft = None if candidate.fault else decide(replace(context, history=shadow.history), candidate, predicted)
+    if draft is None:
+        return None
+    history = record_slot(shadow.history, seen.time, draft.proposed, draft.change)
+    candidate.shadow = ShadowState(shadow.deployment.after(draft.change), history, predicted, draft.change)
+    return ShadowDecision(
+        version=candidate.objective.version,
+        change=list_changes(draft.change, context.names),
+        action=name_action(draft.change, context.names),
+        deployment=count_by_name(shadow.deployment, context.names),
+        response=predicted.response,
+        bound=view.bound,
+        price=price(nodes, shadow.deployment, candidate),
+        reason=draft.reason,
+    )
+
+
+def predict_slot(view: NodeView, deployment: Deployment, seen: Observation) -> Observation:
+    """Predict the slot on another deployment: an M/G/1 queue on its worst replica."""
+    share = seen.rate / deployment.parallelism
+    moments, speed = view.task.moments, view.task.types[view.find_slowest(deployment)].speedup
+    response = float(mg1_response(share, moments.mean, moments.variance, speed)) + view.constant
+    return replace(seen, utilisation=share * moments.mean / speed, response=response, deployment=deployment)

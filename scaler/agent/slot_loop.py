@@ -2,9 +2,8 @@
 
     sensor, actuator, orders -> SlotInput -> SlotPlan -> actuator -> decisions -> reports, checkpoint
 
-Ordered replicas that have not arrived are pending (see pending.py), and the policy decides about the deployment that
-they will make. One that misses its deadline is cancelled, and the decision that ordered it is reported again, as
-ACTUATION_FAILED.
+The policy decides about the deployment that pending replicas will make (see pending.py). A replica that misses its
+deadline is cancelled, and the decision that ordered it is reported again, as ACTUATION_FAILED.
 """
 
 from __future__ import annotations
@@ -13,14 +12,23 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
 
 from scaler.acting.actuator import Actuator
-from scaler.agent.bootstrap import choose_initial, find_replica_limit, raise_target
-from scaler.agent.checkpoint_file import put_target, read_checkpoint, read_target, write_checkpoint
-from scaler.agent.checkpoint_mirror import CheckpointCopy
+from scaler.agent.checkpoint_file import CheckpointMirror, read_checkpoint, read_target, write_checkpoint
 from scaler.agent.decider import Decider
-from scaler.agent.pending import REACHED, ArrivalTimeouts, PendingOutcome, PendingReplicas, compare, find_refusal, order
+from scaler.agent.order_source import OrderSource
+from scaler.agent.pending import (
+    REACHED,
+    ArrivalTimeouts,
+    PendingOutcome,
+    PendingReplicas,
+    choose_initial,
+    compare,
+    find_refusal,
+    find_replica_limit,
+    order,
+    raise_target,
+)
 from scaler.agent.record import conclude
 from scaler.agent.slot_readings import SlotReadings
 from scaler.guards import is_dry_run
@@ -34,24 +42,6 @@ from scaler.sensing.slot_notes import NoteCode
 
 LOG = logging.getLogger("scaler.agent")
 CHECKPOINT_S = 60.0  # between two checkpoints: nothing learned is lost that is older
-
-
-class OrderSource(Protocol):
-    """Where orders come from and reports go: a `scaler.link.Link`, or a file."""
-
-    def start(self) -> None: ...
-
-    def stop(self) -> None: ...
-
-    def orders(self) -> Orders | None: ...
-
-    def report(
-        self,
-        operator: str,
-        decisions: Sequence[Mapping[str, Any]] = (),
-        samples: Sequence[Mapping[str, Any]] = (),
-        detail: Mapping[str, Any] | None = None,
-    ) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +64,7 @@ class SlotPlan:
     outcome: PendingOutcome  # of the replicas ordered before
     pending: PendingReplicas  # once all but the step's change is applied
     failed: tuple[Step, ...]  # that ordered what never arrived
-    awaited: tuple[Step, ...]  # whose replicas are still to arrive
+    open_steps: tuple[Step, ...]  # whose replicas are still to arrive
     base: Mapping[str, int] | None  # the target to apply whatever the step says; None: there is none
 
 
@@ -91,7 +81,7 @@ class Agent:
         policy: str | None = None,  # instead of the objective's
         checkpoint: Path | None = None,
         on_decision: Callable[[str, Decision, Reading], None] | None = None,
-        mirror: CheckpointCopy | None = None,  # of the checkpoint
+        mirror: CheckpointMirror | None = None,  # of the checkpoint
     ) -> None:
         self.operator, self.nodes = decider.operator, decider.nodes
         self.decider, self.actuator, self.source = decider, actuator, source
@@ -99,17 +89,17 @@ class Agent:
         self.on_decision, self.mirror = on_decision, mirror
         self.readings = SlotReadings(self.operator, sensor, decider.complete)
         self.pending = PendingReplicas()
-        self.awaited: tuple[Step, ...] = ()  # that ordered what has not arrived yet
+        self.open_steps: tuple[Step, ...] = ()  # that ordered what has not arrived yet
         self.saved_at = float("-inf")
-        self.had: Mapping[str, int] = {}  # replicas that served last
-        self.restored: Mapping[str, int] = {}  # that the driver before this one wanted, until they are ordered
+        self.served_last: Mapping[str, int] = {}  # replicas
+        self.restored: Mapping[str, int] = {}  # ordered by the driver before this one, until they are ordered again
         if checkpoint is not None:
             self.restore(checkpoint)
 
     def restore(self, path: Path) -> None:
-        """Go on where the driver was before."""
+        """Load the checkpoint, from the mirror where that is newer."""
         if self.mirror is not None:
-            self.mirror.fetch(path)
+            self.mirror.download(path)
         arrays = read_checkpoint(path)
         if arrays is None:
             return
@@ -127,21 +117,22 @@ class Agent:
         done, why, applied = self.apply(plan, slot)
         self.decider.actuated(plan.step, done)
         decision = conclude(plan.step, done, why, self.decider.names)
-        failed = [conclude(step, NOTHING, plan.outcome.says, self.decider.names) for step in plan.failed if applied]
+        failed = [conclude(step, NOTHING, plan.outcome.message, self.decider.names) for step in plan.failed if applied]
         self.record(slot, (*failed, decision))
         self.save(now)
         return decision
 
     def collect(self, start: float, end: float, now: float) -> SlotInput:
+        """Read sensor, orders and actuator."""
         reading, shown = self.readings.read(start, end)
         orders = self.read_orders()
         deployed = self.count_deployed(reading, orders)
         if deployed is not None and any(deployed.values()):
-            self.had = dict(deployed)
+            self.served_last = dict(deployed)
         return SlotInput(reading, shown, deployed, orders, self.choose_bootstrap(reading, deployed, orders), now)
 
     def read_orders(self) -> Orders | None:
-        """As they came, but for the policy that this driver was started with."""
+        """Read the newest orders, with this driver's policy in place of the objective's."""
         orders = self.source.orders()
         if orders is None or self.policy is None or orders.objective is None:
             return orders
@@ -150,7 +141,7 @@ class Agent:
         return replace(orders, objective=replace(orders.objective, model=model))
 
     def count_deployed(self, reading: Reading, orders: Orders | None) -> Mapping[str, int] | None:
-        """By the actuator; in a dry run whose actuator cannot count, as the sensor has seen them."""
+        """Count replicas by the actuator; in a dry run whose actuator cannot count, by the sensor."""
         try:
             found = self.actuator.deployed(self.operator)
         except Exception as error:
@@ -161,50 +152,52 @@ class Agent:
         return {name: round(n) for name, n in reading.replicas.items()}
 
     def is_dry_run(self, orders: Orders | None) -> bool:
-        """Whether this driver or the orders of now say that nothing is to be changed."""
-        stated = [] if orders is None else [orders.guards.get(whose, {}) for whose in ("", self.operator)]
-        return any(map(is_dry_run, (self.decider.guards, *stated)))
+        """Whether this driver or the orders switch actuation off."""
+        guards = {} if orders is None else orders.guards
+        return any(
+            is_dry_run(table) for table in (self.decider.guards, guards.get("", {}), guards.get(self.operator, {}))
+        )
 
     def plan(self, slot: SlotInput) -> SlotPlan:
-        """Settle what was ordered before, choose first replicas, and let the policy decide; nothing is applied."""
+        """Compare earlier orders with what serves and let the policy decide; nothing is applied."""
         outcome = compare(self.pending, slot.deployed, slot.now, self.arrival)
         failed = tuple(step for name, count in outcome.failed.items() for step in self.find_steps(name, count))
         for step in failed:
             self.decider.actuated(step, NOTHING)
         over = set(outcome.failed) if outcome.state != REACHED else {node.name for node in self.nodes}
-        awaited = tuple(step for step in self.awaited if self.name_type(step) not in over)
-        pending, base = outcome.ledger, outcome.give_back
+        open_steps = tuple(step for step in self.open_steps if self.name_type(step) not in over)
+        pending, base = outcome.pending, outcome.new_target
         if slot.first is not None:
             pending, base = order(pending, slot.first, slot.now), slot.first
         step = self.decider.step(
             observe(slot.shown, slot.deployed, self.nodes),
             slot.orders,
             slot.now,
-            None if slot.deployed is None else self.expect(pending, awaited),
+            None if slot.deployed is None else self.expect(pending, open_steps),
             list_figures(slot.shown),
             find_scale_in_objection(slot.shown),
             self.find_barred(pending, slot.now),
         )
-        return SlotPlan(step, outcome, pending, failed, awaited, base)
+        return SlotPlan(step, outcome, pending, failed, open_steps, base)
 
     def choose_bootstrap(
         self, reading: Reading, deployed: Mapping[str, int] | None, orders: Orders | None
     ) -> Mapping[str, int] | None:
-        """The target of an operator for which nothing was ordered yet, as far as there is room (see bootstrap.py)."""
-        if deployed is None or any(self.pending.target().values()) or reading.has(NoteCode.STOPPED):
+        """The target of an operator for which nothing was ordered yet, as far as there is room."""
+        if deployed is None or any(self.pending.target.values()):
             return None
-        if self.is_dry_run(orders):
+        if reading.has(NoteCode.STOPPED) or self.is_dry_run(orders):
             return None
         there = {node.name: deployed.get(node.name, 0) for node in self.nodes}
-        wanted = choose_initial(there, self.had, self.restored)
-        free = {name: n for name, n in wanted.items() if n <= there.get(name, 0) or self.is_free(name)}
+        wanted = choose_initial(there, self.served_last, self.restored)
+        free = {name: n for name, n in wanted.items() if n <= there.get(name, 0) or self.has_room(name)}
         target = raise_target(there, free, find_replica_limit(orders, self.operator, self.decider.k_max))
         return None if target == there else target
 
-    def is_free(self, node_type: str) -> bool:
-        """Whether there is room for replicas, as far as the actuator knows."""
+    def has_room(self, node_type: str) -> bool:
+        """Whether the actuator knows of nothing against one more replica."""
         try:
-            why = self.actuator.room(self.operator, node_type)
+            why = self.actuator.check_room(self.operator, node_type)
         except Exception as error:
             self.warn("the actuator cannot tell whether there is room", error)
             return True
@@ -213,23 +206,23 @@ class Agent:
         return why is None
 
     def find_steps(self, node_type: str, count: int) -> list[Step]:
-        """The latest that ordered so many replicas of a type more, or less than 0: fewer."""
-        same = [one for one in self.awaited if self.name_type(one) == node_type and one.change.delta * count > 0]
+        """The latest steps that ordered `count` more replicas of a type, or fewer where it is below 0."""
+        same = [one for one in self.open_steps if self.name_type(one) == node_type and one.change.delta * count > 0]
         return same[-abs(count) :]
 
     def name_type(self, step: Step) -> str:
         return self.nodes[step.change.node_type].name
 
     def find_barred(self, pending: PendingReplicas, now: float) -> dict[str, Objection]:
-        """Node types of which none arrived lately, and why they are not ordered."""
+        """Node types that are backed off, and why."""
         said = ((node.name, find_refusal(pending, node.name, now)) for node in self.nodes)
         return {name: Objection(LIMIT, UNAVAILABLE, why, {"node_type": name}) for name, why in said if why is not None}
 
-    def expect(self, pending: PendingReplicas, awaited: Sequence[Step]) -> Deployment | None:
-        """The deployment once all that was ordered has arrived; None where nothing is awaited."""
-        if not (awaited or pending.short):
+    def expect(self, pending: PendingReplicas, open_steps: Sequence[Step]) -> Deployment | None:
+        """The deployment once all that was ordered has arrived; None where nothing is pending."""
+        if not (open_steps or pending.short):
             return None
-        return Deployment(tuple(pending.target().get(node.name, 0) for node in self.nodes))
+        return Deployment(tuple(pending.target.get(node.name, 0) for node in self.nodes))
 
     def apply(self, plan: SlotPlan, slot: SlotInput) -> tuple[Reconfiguration, str, bool]:
         """Send targets to the actuator: what earlier orders and first replicas call for, then the decided change.
@@ -239,15 +232,15 @@ class Agent:
         """
         if plan.base is not None:
             try:
-                self.actuator.ask(self.operator, plan.base)
+                self.actuator.apply(self.operator, plan.base)
             except Exception as error:
                 self.warn("the target of earlier orders or first replicas was not accepted", error)
                 return NOTHING, str(error), False
             if slot.first is not None:
                 self.restored = {}
         if plan.outcome.failed:
-            LOG.warning("operator %r: %s", self.operator, plan.outcome.says)
-        self.pending, self.awaited = plan.pending, plan.awaited
+            LOG.warning("operator %r: %s", self.operator, plan.outcome.message)
+        self.pending, self.open_steps = plan.pending, plan.open_steps
         done, why = self.apply_change(plan.step, slot)
         return done, why, True
 
@@ -259,21 +252,21 @@ class Agent:
         if slot.deployed is None:
             return NOTHING, "how many replicas serve cannot be told"
         node_type = self.nodes[change.node_type].name
-        base = slot.deployed if self.expect(self.pending, self.awaited) is None else self.pending.target()
+        base = slot.deployed if self.expect(self.pending, self.open_steps) is None else self.pending.target
         target = {node.name: base.get(node.name, 0) for node in self.nodes}
         target[node_type] += change.delta
         try:
-            why = self.actuator.room(self.operator, node_type) if change.delta > 0 else None
+            why = self.actuator.check_room(self.operator, node_type) if change.delta > 0 else None
             if why is not None:
                 return NOTHING, why
-            self.actuator.ask(self.operator, target)
+            self.actuator.apply(self.operator, target)
         except (BadInput, Retry) as error:
             return NOTHING, str(error)
         except Exception as error:
             self.warn("the actuator failed", error)
             return NOTHING, f"the actuator failed ({type(error).__name__}: {error})"
         self.pending = order(self.pending, target, slot.now)
-        self.awaited = (*self.awaited, step)
+        self.open_steps = (*self.open_steps, step)
         return change, ""
 
     def record(self, slot: SlotInput, decisions: Sequence[Decision]) -> None:
@@ -289,22 +282,22 @@ class Agent:
         if self.checkpoint is None or now - self.saved_at < CHECKPOINT_S:
             return
         try:
-            wanted = self.pending.target() or self.restored or self.had
-            write_checkpoint(self.checkpoint, put_target(self.decider.save(), wanted))
+            wanted = self.pending.target or self.restored or self.served_last
+            write_checkpoint(self.checkpoint, self.decider.save(), wanted)
             self.saved_at = now
             if self.mirror is not None:
-                self.mirror.put(self.checkpoint)
+                self.mirror.upload(self.checkpoint)
         except Exception as error:
             self.warn("the checkpoint could not be written", error)
 
-    def close(self, now: float, patience: float = 10.0) -> None:
+    def close(self, now: float, timeout: float = 10.0) -> None:
         """Write the last checkpoint, and have it copied."""
         if self.mirror is not None:
-            self.mirror.close(0.5 * patience)  # so that no copy under way is in the way of the last
+            self.mirror.close(0.5 * timeout)  # so that no copy under way is in the way of the last
         self.saved_at = float("-inf")
         self.save(now)
         if self.mirror is not None:
-            self.mirror.close(0.5 * patience)
+            self.mirror.close(0.5 * timeout)
 
     def warn(self, what: str, error: Exception) -> None:
         LOG.warning("operator %r: %s (%s: %s)", self.operator, what, type(error).__name__, error, exc_info=error)

@@ -1,4 +1,4 @@
-"""Read an operator's slots: what is known of each, and what may stand for one of which too little is known yet."""
+"""Read an operator's slots; an earlier reading may stand for a slot whose reports are late."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LOG = logging.getLogger("scaler.agent")
 
 
 class SlotReadings:
-    """Of one operator; a fault of the sensor is a slot of which nothing is known."""
+    """Readings of one operator; where the sensor fails, nothing is known of the slot."""
 
     def __init__(self, operator: str, sensor: Sensor, complete: float) -> None:
         self.operator, self.sensor, self.complete = operator, sensor, complete

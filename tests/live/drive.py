@@ -141,8 +141,8 @@ def drive(spark: SparkSession, page: str, folder: Path) -> dict[str, Any]:
     seen: dict[str, Any] = {}
 
     began = time.monotonic()
-    actuator.ask("split", {"small": 1})
-    actuator.ask("count", {"small": 1})
+    actuator.apply("split", {"small": 1})
+    actuator.apply("count", {"small": 1})
     told["asking took"] = time.monotonic() - began
     await_deployed(actuator, "split", {"small": 1})
     await_deployed(actuator, "count", {"small": 1, "large": 0})
@@ -152,22 +152,25 @@ def drive(spark: SparkSession, page: str, folder: Path) -> dict[str, Any]:
     query = start_count(spark, folder, count, seen)
     await_batches(seen, 2)
 
-    actuator.ask("count", {"small": 1, "large": 1})
+    actuator.apply("count", {"small": 1, "large": 1})
     took["scale-out of a stream by one of another type"] = await_deployed(actuator, "count", {"small": 1, "large": 1})
     told["split beside it"] = actuator.deployed("split")
     await_batches(seen, 3)
     told["count ran on"], told["split ran on"] = run_somewhere(spark, count), run_somewhere(spark, split)
 
-    actuator.ask("count", {"small": 1, "large": 2})
+    actuator.apply("count", {"small": 1, "large": 2})
     took["scale-out by one more"] = await_deployed(actuator, "count", {"small": 1, "large": 2})
-    told["room on small"], told["room on large"] = actuator.room("count", "small"), actuator.room("count", "large")
-    actuator.ask("count", {"small": 1, "large": 3})
+    told["room on small"], told["room on large"] = (
+        actuator.check_room("count", "small"),
+        actuator.check_room("count", "large"),
+    )
+    actuator.apply("count", {"small": 1, "large": 3})
     await_batches(seen, 3)
     told["three asked of two"] = actuator.deployed("count")
-    actuator.ask("count", {"small": 1, "large": 2})
+    actuator.apply("count", {"small": 1, "large": 2})
 
     active = {executor.id for executor in gateway.executors()}
-    actuator.ask("count", {"small": 1})
+    actuator.apply("count", {"small": 1})
     took["scale-in by two, no more tasks"] = await_deployed(actuator, "count", {"small": 1, "large": 0})
     began = time.monotonic()
     listed = spark.sparkContext._jsc.sc().statusTracker
@@ -191,7 +194,7 @@ def drive(spark: SparkSession, page: str, folder: Path) -> dict[str, Any]:
     actuator.close()
     told["after closing"] = Executors(gateway, [split, count]).deployed("count")
     try:
-        actuator.ask("count", {"small": 1})
+        actuator.apply("count", {"small": 1})
     except Retry as error:
         told["asked after closing"] = str(error)
     return told

@@ -92,10 +92,10 @@ class Plant:
     def deployed(self, operator: str) -> Mapping[str, int]:
         return dict(self.serving)
 
-    def room(self, operator: str, node_type: str) -> str | None:
+    def check_room(self, operator: str, node_type: str) -> str | None:
         return None
 
-    def ask(self, operator: str, target: Mapping[str, int]) -> None:
+    def apply(self, operator: str, target: Mapping[str, int]) -> None:
         if self.refuses:
             raise Retry(self.refuses)
         self.asked.append(dict(target))

@@ -191,11 +191,11 @@ def measure_start(spark: SparkSession, actuator: Executors, pinned: Pinned, firs
     """Seconds from asking for one more replica to its having run a first task."""
     name = next(iter(pinned.types))
     more = {**first, name: first.get(name, 0) + 1}
-    actuator.ask(OPERATOR, more)
+    actuator.apply(OPERATOR, more)
     took, began = await_replicas(actuator, more), time.monotonic()
     spark.range(0, 8, 1, 4).mapInArrow(pass_on, "id long", profile=pinned.profile).collect()
     took += time.monotonic() - began
-    actuator.ask(OPERATOR, first)
+    actuator.apply(OPERATOR, first)
     await_replicas(actuator, first)
     return took
 
@@ -237,7 +237,7 @@ def toggle(spark: SparkSession, setup: Setup, folder: Path, pinned: Pinned, time
             with ExitStack() as stack:
                 if attached:
                     actuator = Executors(Gateway(spark), [pinned], setup.page)
-                    actuator.ask(OPERATOR, setup.first)  # so that it tends what is there, as it would
+                    actuator.apply(OPERATOR, setup.first)  # so that it tends what is there, as it would
                     stack.enter_context(attach(spark, setup, folder, pinned, actuator, timer))
                 time.sleep(setup.toggle_s)
                 ended, took = time.time(), find_work(spark) - work
@@ -252,7 +252,7 @@ def run(spark: SparkSession, setup: Setup, folder: Path) -> dict[str, Any]:
     with ExitStack() as stack:
         if setup.scaled != SPARKS:
             actuator = Executors(Gateway(spark), [pinned], setup.page)
-            actuator.ask(OPERATOR, setup.first)
+            actuator.apply(OPERATOR, setup.first)
             await_replicas(actuator, setup.first)
         warm_up(spark, pinned)
         if setup.measured:

@@ -15,10 +15,8 @@ import pytest
 import scaler
 from scaler.acting.command import Command
 from scaler.acting.profiles import Pinned
-from scaler.agent.attach import AttachSettings
-from scaler.agent.attachment import AgentSettings, Attachment
+from scaler.agent.attachment import AgentSettings, Attachment, AttachSettings
 from scaler.agent.order_source import OrdersFile
-from scaler.agent.pending import ArrivalTimeouts
 from scaler.model.errors import BadInput
 from scaler.model.orders import parse_orders
 from scaler.sensing.driver import StreamOperator
@@ -31,17 +29,10 @@ PINNED = Pinned("parse", 1, {"small": 1, "huge": 2})
 PARSE, COUNT = StreamOperator("parse", "1", "1"), StreamOperator("count", "2", "2")
 
 
-def make_terms(folder: Path, **other: Any) -> AgentSettings:
-    stated = {
-        "types": {},
-        "enforce": True,
-        "policy": None,
-        "k_max": None,
-        "seed": 0,
-        "slot_s": 0.05,
-        "arrival": ArrivalTimeouts(),
-    }
-    return AgentSettings(nodes=NODES, folder=folder, on_decision=None, **{**stated, **other})
+def make_settings(
+    folder: Path, enforce: bool = True, types: dict[str, set[str]] | None = None, slot_s: float = 0.05
+) -> AgentSettings:
+    return AgentSettings(NODES, types or {}, enforce, folder, AttachSettings(slot_s=slot_s))
 
 
 class Quick(Desk):
@@ -64,7 +55,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
 
 def test_a_manager_for_each_operator_until_they_are_detached(tmp_path: Path) -> None:
     plant, desk, found = Plant(lambda t: 900.0), Quick(), [PARSE]
-    with Attachment(make_terms(tmp_path), plant, plant, desk, lambda: found) as live:
+    with Attachment(make_settings(tmp_path), plant, plant, desk, lambda: found) as live:
         wait_for(lambda: len(desk.told) >= 3)
         found.append(COUNT)
         wait_for(lambda: set(live.threads) == {"parse", "count"})
@@ -84,15 +75,15 @@ def test_an_operator_is_scaled_on_the_node_types_that_it_was_pinned_to(tmp_path:
         """Each operator on a plant of its own."""
 
         def __getattr__(self, name: str) -> Any:
-            if name not in ("read", "deployed", "room", "ask", "watch", "prepare", "close"):
+            if name not in ("read", "deployed", "check_room", "apply", "watch", "prepare", "close"):
                 raise AttributeError(name)
             if name in ("watch", "prepare", "close"):
                 return lambda *_: None
             return lambda operator, *rest: getattr(plants[operator], name)(operator, *rest)
 
-    terms = make_terms(tmp_path, types={"parse": {"small"}, "count": {"fast"}})
+    settings = make_settings(tmp_path, types={"parse": {"small"}, "count": {"fast"}})
     both: Any = Both()
-    with Attachment(terms, both, both, desk, lambda: [PARSE, COUNT]) as live:
+    with Attachment(settings, both, both, desk, lambda: [PARSE, COUNT]) as live:
         wait_for(lambda: all(plant.asked for plant in plants.values()))
         assert [[node.name for node in live.agents[name].nodes] for name in plants] == [["small"], ["fast"]]
     assert plants["parse"].asked[0] == {"small": 2}
@@ -107,7 +98,7 @@ def test_a_fault_in_a_slot_ends_nothing(tmp_path: Path, caplog: pytest.LogCaptur
                 raise RuntimeError("the disk is on fire")
 
     plant, desk = Plant(lambda t: 900.0), Faulty()
-    with Attachment(make_terms(tmp_path), plant, plant, desk, lambda: [PARSE]):
+    with Attachment(make_settings(tmp_path), plant, plant, desk, lambda: [PARSE]):
         wait_for(lambda: len(desk.told) >= 5)
     assert "the disk is on fire" in caplog.text
 
@@ -122,7 +113,7 @@ def test_spark_that_does_not_answer_is_asked_again(tmp_path: Path, monkeypatch: 
             raise OSError("no JVM")
         return [PARSE]
 
-    with Attachment(make_terms(tmp_path), plant, plant, desk, find):
+    with Attachment(make_settings(tmp_path), plant, plant, desk, find):
         wait_for(lambda: len(desk.told) >= 1)
 
 
@@ -169,14 +160,14 @@ def test_an_actuator_is_prepared_beside_the_driver_before_any_operator_is_there(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     plant = Prepared()
-    with Attachment(make_terms(tmp_path), plant, plant, Quick(), list):
+    with Attachment(make_settings(tmp_path), plant, plant, Quick(), list):
         wait_for(lambda: "the allocation does not stop" in caplog.text)
     assert plant.prepared_by == ["scaler"]
 
 
 def test_nothing_is_prepared_where_nothing_is_enforced(tmp_path: Path) -> None:
     plant, desk = Prepared(), Quick()
-    with Attachment(make_terms(tmp_path, enforce=False), plant, plant, desk, lambda: [PARSE]):
+    with Attachment(make_settings(tmp_path, enforce=False), plant, plant, desk, lambda: [PARSE]):
         wait_for(lambda: len(desk.told) >= 2)
     assert (plant.prepared_by, plant.asked) == ([], [])
 
@@ -191,7 +182,8 @@ def test_a_fault_that_lasts_is_heard_now_and_again(
         asked.append(1)
         raise OSError("no JVM")
 
-    with caplog.at_level(logging.DEBUG, "scaler.agent"), Attachment(make_terms(tmp_path), plant, plant, Quick(), find):
+    settings = make_settings(tmp_path)
+    with caplog.at_level(logging.DEBUG, "scaler.agent"), Attachment(settings, plant, plant, Quick(), find):
         wait_for(lambda: len(asked) > 62)
     told = [one for one in caplog.records if one.getMessage() == "operators cannot be looked for"]
     assert [i for i, one in enumerate(told) if one.levelno == logging.WARNING][:3] == [0, 30, 60]
@@ -205,14 +197,14 @@ def test_an_operator_that_is_gone_for_long_is_let_go_and_begun_again(
     monkeypatch.setattr("scaler.agent.attachment.FIND_OPERATORS_S", 0.01)
     monkeypatch.setattr("scaler.agent.attachment.MAX_ABSENCE_S", 0.1)
     plant, desk, found = Plant(lambda t: 900.0), Quick(), [PARSE, COUNT]
-    with Attachment(make_terms(tmp_path), plant, plant, desk, lambda: found) as live:
+    with Attachment(make_settings(tmp_path), plant, plant, desk, lambda: found) as live:
         wait_for(lambda: set(live.threads) == {"parse", "count"} and len(desk.told) >= 2)
         gone = live.threads["count"]
         found.remove(COUNT)
         wait_for(lambda: set(live.threads) == {"parse"})
         assert not gone.is_alive()
         assert (tmp_path / "count.npz").exists()
-        assert set(live.agents) == set(live.over) == set(live.seen) == {"parse"}
+        assert set(live.agents) == set(live.stops) == set(live.last_found) == {"parse"}
         found.append(COUNT)
         wait_for(lambda: set(live.threads) == {"parse", "count"})
 
@@ -262,7 +254,7 @@ def test_an_operator_that_cannot_be_begun_keeps_no_other_from_it(
 
     monkeypatch.setattr("scaler.agent.attachment.FIND_OPERATORS_S", 0.01)
     plant = Picky(lambda t: 900.0)
-    with Attachment(make_terms(tmp_path), plant, plant, Quick(), lambda: [PARSE, COUNT]) as live:
+    with Attachment(make_settings(tmp_path), plant, plant, Quick(), lambda: [PARSE, COUNT]) as live:
         wait_for(lambda: set(live.threads) == {"count"})
         plant.bad = False
         wait_for(lambda: set(live.threads) == {"parse", "count"})
@@ -282,7 +274,7 @@ def test_an_office_that_fails_ends_no_operator_and_is_not_asked_without_a_pause(
             return super().orders()
 
     plant, desk = Plant(lambda t: 900.0), Closed()
-    with Attachment(make_terms(tmp_path, slot_s=0.4), plant, plant, desk, lambda: [PARSE]):
+    with Attachment(make_settings(tmp_path, slot_s=0.4), plant, plant, desk, lambda: [PARSE]):
         wait_for(lambda: desk.asked >= 1)
         time.sleep(0.5)
         assert desk.asked < 10

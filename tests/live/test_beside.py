@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import scaler
-from scaler.agent.checkpoint_mirror import FOLDER, CheckpointMirror
+from scaler.agent.checkpoint_file import FOLDER, CheckpointMirror
 from scaler.sensing.driver import Driver
 from tests.live.plant import NODES, Plant, make_orders
 from tests.live.wait import await_true
@@ -46,34 +46,34 @@ def start(spark: SparkSession, tmp_path: Path) -> Iterator[Start]:
 def test_a_copy_is_put_and_fetched_where_it_is_newer(spark: SparkSession, start: Start, tmp_path: Path) -> None:
     here, there = tmp_path / "here" / "parse.npz", tmp_path / "there" / "parse.npz"
     copies = CheckpointMirror(Driver(spark), str(start().id))
-    copies.fetch(there)
+    copies.download(there)
     assert not there.exists()  # of what is not there no file is made
     here.parent.mkdir()
     for content in (b"first", b"second"):
         here.write_bytes(content)
-        copies.put(here)
+        copies.upload(here)
         copies.close(10.0)
     assert (tmp_path / "state" / FOLDER / "parse.npz").read_bytes() == b"second"
-    copies.fetch(there)
+    copies.download(there)
     assert there.read_bytes() == b"second"
     there.write_bytes(b"newer than the copy")
     os.utime(there, (time.time() + 60.0, time.time() + 60.0))
-    copies.fetch(there)
+    copies.download(there)
     assert there.read_bytes() == b"newer than the copy"
     os.utime(there, (0.0, 0.0))
-    copies.fetch(there)
+    copies.download(there)
     assert there.read_bytes() == b"second"
 
 
 def test_a_crash_between_two_copies_leaves_one_of_them(spark: SparkSession, start: Start, tmp_path: Path) -> None:
     copies, file = CheckpointMirror(Driver(spark), str(start().id)), tmp_path / "parse.npz"
     file.write_bytes(b"whole")
-    copies.put(file)
+    copies.upload(file)
     copies.close(10.0)
     place = tmp_path / "state" / FOLDER / "parse.npz"
     place.rename(place.with_name("parse.npz.part"))  # as it is before the last step
     file.unlink()
-    copies.fetch(file)
+    copies.download(file)
     assert file.read_bytes() == b"whole"
 
 
@@ -83,7 +83,7 @@ def test_what_cannot_be_copied_is_said_and_costs_nothing(
     (tmp_path / "parse.npz").write_bytes(b"whole")
     copies = CheckpointMirror(Driver(spark), "2b1c1e3e-0000-4000-8000-000000000000")
     with caplog.at_level(logging.WARNING, "scaler.agent"):
-        copies.put(tmp_path / "parse.npz")
+        copies.upload(tmp_path / "parse.npz")
         copies.close(10.0)
     assert "cannot be copied beside the checkpoint" in caplog.text
 
@@ -94,10 +94,10 @@ def test_a_file_system_that_hangs_keeps_nobody_waiting(tmp_path: Path) -> None:
             time.sleep(3.0)
             return None
 
-    copies = CheckpointMirror(Hanging(), "1", patience=0.01)  # type: ignore[arg-type]
-    copies.fetch(tmp_path / "parse.npz")
+    copies = CheckpointMirror(Hanging(), "1", timeout=0.01)  # type: ignore[arg-type]
+    copies.download(tmp_path / "parse.npz")
     first = copies.thread
-    copies.put(tmp_path / "parse.npz")
+    copies.upload(tmp_path / "parse.npz")
     assert copies.thread is first
     assert first is not None
     assert first.is_alive()
@@ -114,7 +114,7 @@ def test_a_driver_on_another_machine_goes_on_from_the_streams_checkpoint(
         plant, query = Plant(lambda t: 900.0), start()
         settings = scaler.AttachSettings(nodes=NODES, actuator=plant, slot_s=0.2)
         with scaler.attach(spark, "shop", orders=tmp_path / "o.json", settings=settings) as live:
-            await_true(lambda: "parse" in live.agents and live.agents["parse"].decider.latest > 0.0)
+            await_true(lambda: "parse" in live.agents and live.agents["parse"].decider.memory.latest > 0.0)
         query.stop()
         return live.agents["parse"]
 
@@ -123,4 +123,4 @@ def test_a_driver_on_another_machine_goes_on_from_the_streams_checkpoint(
         assert "goes on from checkpoint" not in caplog.text
         second = run("another")
     assert "goes on from checkpoint" in caplog.text
-    assert second.decider.latest >= first.decider.latest > 0.0
+    assert second.decider.memory.latest >= first.decider.memory.latest > 0.0

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from scaler.acting.calls import Calls, TargetOrder, read_replicas
+from scaler.acting.actuator import Calls, TargetOrder, read_replicas
 from scaler.acting.command import LARGEST, Command, run_bounded
 from scaler.acting.webhook import Webhook
 from scaler.agent.decider import Decider
@@ -38,7 +38,7 @@ def orders(folder: Path) -> list[dict[str, Any]]:
 def test_a_program_is_told_the_whole_order_and_says_what_there_is(tmp_path: Path) -> None:
     command = Command("shop", argv(tmp_path))
     assert command.deployed("count") == {}
-    command.ask("count", {"small": 2, "large": 1})
+    command.apply("count", {"small": 2, "large": 1})
     await_true(lambda: command.calls.idle("count"))
     assert command.deployed("count") == {"small": 2, "large": 1}
     asked, scale, _ = orders(tmp_path)
@@ -48,7 +48,7 @@ def test_a_program_is_told_the_whole_order_and_says_what_there_is(tmp_path: Path
     assert len(scale["key"]) == 32
     command.close()
     with pytest.raises(Retry, match="closed"):
-        command.ask("count", {"small": 1})
+        command.apply("count", {"small": 1})
 
 
 def test_placeholders_are_filled_for_each_node_type_and_no_shell_reads_them(tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_placeholders_are_filled_for_each_node_type_and_no_shell_reads_them(tmp_
     words = ["{application}", "{operator}/{node_type}", "{replicas}", "{key}", '{"not": "one"}', "$(touch no)"]
     line = f"import sys; open({str(out)!r}, 'a').write(repr(sys.argv[1:]) + chr(10))"
     command = Command("shop", [sys.executable, "-c", line, *words])
-    command.ask("{key}; rm", {"small": 2, "large": 0})
+    command.apply("{key}; rm", {"small": 2, "large": 0})
     await_true(lambda: command.calls.idle("{key}; rm"))
     key = command.calls.lines["{key}; rm"].order.key
     assert out.read_text().splitlines() == [
@@ -71,11 +71,11 @@ def test_asking_returns_at_once_and_the_newest_target_wins(tmp_path: Path) -> No
     (tmp_path / "sleep").write_text("0.5")
     command = Command("shop", argv(tmp_path))
     began = time.monotonic()
-    command.ask("count", {"small": 1})
+    command.apply("count", {"small": 1})
     await_true(lambda: len(orders(tmp_path)) == 1)  # under way
     for count in range(2, 30):
-        command.ask("count", {"small": count})
-    command.ask("count", {"small": 29})  # the same again is no other order
+        command.apply("count", {"small": count})
+    command.apply("count", {"small": 29})  # the same again is no other order
     assert time.monotonic() - began < 30.0
     await_true(lambda: command.calls.idle("count"))
     told = orders(tmp_path)
@@ -87,15 +87,15 @@ def test_asking_returns_at_once_and_the_newest_target_wins(tmp_path: Path) -> No
 def test_a_passing_fault_is_tried_again_with_the_same_key(tmp_path: Path) -> None:
     (tmp_path / "exit").write_text("75")
     command = Command("shop", argv(tmp_path), pause=0.05)
-    command.ask("count", {"small": 1})
+    command.apply("count", {"small": 1})
     await_true(lambda: len(orders(tmp_path)) >= 3)
-    said = command.room("count", "small")
+    said = command.check_room("count", "small")
     assert said is not None
     assert said.endswith("for operator 'count' exited with 75: the cloud says no")
     assert command.deployed("count") is None
     (tmp_path / "exit").unlink()
     await_true(lambda: command.calls.idle("count"))
-    assert command.room("count", "small") is None
+    assert command.check_room("count", "small") is None
     assert len({order["key"] for order in orders(tmp_path) if order["verb"] == "scale"}) == 1
     command.close()
 
@@ -103,12 +103,12 @@ def test_a_passing_fault_is_tried_again_with_the_same_key(tmp_path: Path) -> Non
 def test_a_refusal_is_not_tried_again_until_another_order(tmp_path: Path) -> None:
     (tmp_path / "exit").write_text("64")
     command = Command("shop", argv(tmp_path), pause=0.01)
-    command.ask("count", {"small": 1})
+    command.apply("count", {"small": 1})
     await_true(lambda: command.calls.idle("count"))
     assert "the order is refused" in str(command.calls.trouble("count"))
-    assert command.room("count", "small") is None  # for only another order can show that it is mended
+    assert command.check_room("count", "small") is None  # for only another order can show that it is mended
     (tmp_path / "exit").unlink()
-    command.ask("count", {"small": 1})
+    command.apply("count", {"small": 1})
     await_true(lambda: command.deployed("count") == {"small": 1})
     first, second = [order["key"] for order in orders(tmp_path) if order["verb"] == "scale"]
     assert first != second
@@ -224,7 +224,7 @@ class Site:
 
     def __init__(self, plant: Plant) -> None:
         self.plant = plant
-        self.calls = Calls("shop", lambda order: plant.ask(order.operator, order.target))
+        self.calls = Calls("shop", lambda order: plant.apply(order.operator, order.target))
 
     can_count = True
 
@@ -234,10 +234,10 @@ class Site:
     def deployed(self, operator: str) -> dict[str, int]:
         return {"small": self.plant.serving["small"]}
 
-    def room(self, operator: str, node_type: str) -> str | None:
+    def check_room(self, operator: str, node_type: str) -> str | None:
         return self.calls.waiting(operator)
 
-    def ask(self, operator: str, target: Mapping[str, int]) -> None:
+    def apply(self, operator: str, target: Mapping[str, int]) -> None:
         self.calls.put(operator, target)
         await_true(lambda: self.calls.idle(operator))
 
@@ -331,7 +331,7 @@ def test_a_webhook_is_posted_the_order_with_its_key_and_token(server: Server, tm
     token = tmp_path / "token"
     token.write_text("first\n")
     webhook = Webhook("shop", server.url, str(token))
-    webhook.ask("count", {"small": 2})
+    webhook.apply("count", {"small": 2})
     await_true(lambda: webhook.calls.idle("count"))
     token.write_text("second\n")
     assert webhook.deployed("count") == {"small": 2}
@@ -345,7 +345,7 @@ def test_a_webhook_is_posted_the_order_with_its_key_and_token(server: Server, tm
 def test_a_webhook_is_told_anew_what_it_took_before(server: Server) -> None:
     webhook = Webhook("shop", server.url)
     for _ in range(2):
-        webhook.ask("count", {"small": 1})
+        webhook.apply("count", {"small": 1})
         await_true(lambda: webhook.calls.idle("count"))
     first, second = (headers["Idempotency-Key"] for headers, _ in server.asked)
     assert first != second
@@ -355,7 +355,7 @@ def test_a_webhook_is_told_anew_what_it_took_before(server: Server) -> None:
 def test_a_webhook_tries_again_with_the_same_key_until_it_is_taken(server: Server) -> None:
     server.answers = [(503, {}, b""), (429, {"Retry-After": "0"}, b""), (500, {}, b"x" * 100), (204, {}, b"")]
     webhook = Webhook("shop", server.url, pause=0.02)
-    webhook.ask("count", {"small": 1})
+    webhook.apply("count", {"small": 1})
     await_true(lambda: webhook.calls.idle("count"))
     assert len(server.asked) == 4
     assert len({headers["Idempotency-Key"] for headers, _ in server.asked}) == 1
@@ -365,9 +365,9 @@ def test_a_webhook_tries_again_with_the_same_key_until_it_is_taken(server: Serve
 def test_a_webhook_leaves_alone_whoever_asks_for_it(server: Server) -> None:
     server.answers = [(503, {"Retry-After": "3600"}, b"")]
     webhook = Webhook("shop", server.url, pause=0.01)
-    webhook.ask("count", {"small": 1})
-    await_true(lambda: webhook.room("count", "small") is not None)
-    webhook.ask("count", {"small": 2})  # another target need not wait
+    webhook.apply("count", {"small": 1})
+    await_true(lambda: webhook.check_room("count", "small") is not None)
+    webhook.apply("count", {"small": 2})  # another target need not wait
     await_true(lambda: len(server.asked) == 2)
     time.sleep(0.2)
     assert [order["target"]["small"] for _, order in server.asked] == [1, 2]
@@ -378,7 +378,7 @@ def test_a_webhook_leaves_alone_whoever_asks_for_it(server: Server) -> None:
 def test_a_webhook_that_refuses_or_sends_elsewhere_is_not_asked_again(server: Server, status: int) -> None:
     server.answers = [(status, {"Location": server.url}, b"")]
     webhook = Webhook("shop", server.url, pause=0.01)
-    webhook.ask("count", {"small": 1})
+    webhook.apply("count", {"small": 1})
     await_true(lambda: webhook.calls.idle("count"))
     assert f"answered {status}" in str(webhook.calls.trouble("count"))
     assert len(server.asked) == 1
@@ -398,8 +398,8 @@ def test_a_webhook_that_is_not_there_is_tried_again(server: Server) -> None:
     gone = Server()
     gone.server_close()
     webhook = Webhook("shop", gone.url, pause=0.02)
-    webhook.ask("count", {"small": 1})
-    await_true(lambda: "cannot be reached" in str(webhook.room("count", "small")))
+    webhook.apply("count", {"small": 1})
+    await_true(lambda: "cannot be reached" in str(webhook.check_room("count", "small")))
     webhook.close()
 
 

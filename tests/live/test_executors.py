@@ -118,7 +118,7 @@ class Spark:
     def totals(self) -> dict[int, int]:
         return dict(self.asked)
 
-    def ask_totals(self, totals: dict[int, int]) -> None:
+    def request_totals(self, totals: dict[int, int]) -> None:
         self.asked = dict(totals)
         if self.away.is_set():
             self.back.wait(30)
@@ -160,7 +160,7 @@ def test_nothing_is_touched_before_the_first_order() -> None:
     spark = Spark()
     with steer(spark) as actuator:
         assert actuator.deployed("count") == {"small": 0, "large": 0}
-        assert actuator.room("count", "large") is None
+        assert actuator.check_room("count", "large") is None
     assert (spark.frozen, spark.asked) == (0, {0: 1, 9: 4})
 
 
@@ -169,42 +169,42 @@ def test_preparing_ends_sparks_own_allocation_and_nothing_else() -> None:
     with steer(spark) as actuator:
         actuator.prepare()
         assert (spark.frozen, spark.asked) == (1, {0: 1, 9: 4})
-        actuator.ask("split", {"small": 1})
+        actuator.apply("split", {"small": 1})
         assert (spark.frozen, spark.asked) == (1, {0: 1, 9: 4, 3: 1})
 
 
 def test_the_last_place_of_a_type_is_not_for_two_operators() -> None:
     spark = Spark()
     with serve(describe(4, 4096, 4, taken=3)) as page, steer(spark, page=page) as actuator:
-        actuator.ask("split", {"small": 1})
-        actuator.ask("count", {"small": 2, "large": 1})
-        assert actuator.room("split", "small") is None
+        actuator.apply("split", {"small": 1})
+        actuator.apply("count", {"small": 2, "large": 1})
+        assert actuator.check_room("split", "small") is None
         spark.full = True
-        actuator.ask("split", {"small": 2})
+        actuator.apply("split", {"small": 2})
         said = "no worker of node type 'small' has 1 core and 512 MiB free beside the 1 to come"
-        assert [actuator.room(operator, "small") for operator in ("count", "split")] == [said, said]
+        assert [actuator.check_room(operator, "small") for operator in ("count", "split")] == [said, said]
         spark.there = [one for one in spark.there if one.made_for != 1]  # launched, and not there yet
-        assert actuator.room("split", "small") == said
+        assert actuator.check_room("split", "small") == said
 
 
 def test_a_place_that_the_master_has_taken_is_not_taken_again() -> None:
     spark = Spark()
     spark.full = True
     with serve(describe(2, 4096, 2, taken=1)) as page, steer(spark, page=page) as actuator:
-        actuator.ask("split", {"small": 1})
-        assert actuator.room("count", "small") is None
-        assert actuator.room("split", "small") is None
+        actuator.apply("split", {"small": 1})
+        assert actuator.check_room("count", "small") is None
+        assert actuator.check_room("split", "small") is None
 
 
 def test_totals_of_others_stay_and_mixed_types_serve_one_stage() -> None:
     spark = Spark()
     with steer(spark) as actuator:
-        actuator.ask("split", {"small": 2})
-        actuator.ask("count", {"small": 1, "large": 2})
+        actuator.apply("split", {"small": 2})
+        actuator.apply("count", {"small": 1, "large": 2})
         await_true(lambda: actuator.deployed("count") == {"small": 1, "large": 2})
         assert spark.asked == {0: 1, 9: 4, 1: 1, 2: 2, 3: 2}
         assert {one.serves for one in spark.there if one.made_for == 2} == {1}
-        actuator.ask("count", {"large": 1})
+        actuator.apply("count", {"large": 1})
         await_true(lambda: actuator.deployed("count") == {"small": 0, "large": 1})
         assert actuator.deployed("split") == {"small": 2}
         assert spark.asked == {0: 1, 9: 4, 1: 0, 2: 1, 3: 2}
@@ -213,7 +213,7 @@ def test_totals_of_others_stay_and_mixed_types_serve_one_stage() -> None:
 def test_one_that_comes_after_it_was_given_up_is_sent_away_and_foreign_totals_are_set_right() -> None:
     spark = Spark()
     with steer(spark) as actuator:
-        actuator.ask("count", {"small": 1})
+        actuator.apply("count", {"small": 1})
         spark.there.append(make_executor("late", 2))
         await_true(lambda: spark.gone == ["late"])
         spark.asked[1] = 7
@@ -225,13 +225,13 @@ def test_a_refused_order_leaves_the_target_as_it_was() -> None:
     with steer(spark) as actuator:
         spark.refuses = True
         with pytest.raises(Retry, match="did not take it"):
-            actuator.ask("split", {"small": 5})
+            actuator.apply("split", {"small": 5})
         spark.refuses = False
         await_true(lambda: spark.asked == {0: 1, 9: 4, 3: 0})
-        actuator.ask("count", {"small": 2})
+        actuator.apply("count", {"small": 2})
         spark.refuses = True
         with pytest.raises(Retry, match="did not take it"):
-            actuator.ask("count", {"small": 0})
+            actuator.apply("count", {"small": 0})
         spark.refuses = False
         await_true(lambda: spark.asked[1] == 2)
         assert spark.gone == []
@@ -240,10 +240,10 @@ def test_a_refused_order_leaves_the_target_as_it_was() -> None:
 def test_an_order_that_was_given_up_is_not_carried_out_when_the_master_is_back() -> None:
     spark = Spark()
     with steer(spark, patience=0.3) as actuator:
-        actuator.ask("count", {"small": 1, "large": 1})
+        actuator.apply("count", {"small": 1, "large": 1})
         spark.away.set()
         with pytest.raises(Retry, match=r"took no order within 0\.3 s"):
-            actuator.ask("count", {"small": 2})
+            actuator.apply("count", {"small": 2})
         spark.away.clear()
         spark.back.set()
         await_true(lambda: spark.asked == {0: 1, 9: 4, 1: 1, 2: 1})
@@ -259,7 +259,7 @@ def test_idle_executor_serves_a_foreign_stage_while_it_lasts() -> None:
     spark.asked = {}
     with steer(spark) as actuator:
         actuator.prepare()
-        actuator.ask("count", {"small": 2})
+        actuator.apply("count", {"small": 2})
         await_true(lambda: actuator.deployed("count") == {"small": 2, "large": 0})
         spark.waiting = [LISTING]
         await_true(lambda: sorted(one.serves for one in spark.there) == [0, 1])
@@ -295,7 +295,7 @@ def test_detaching_leaves_an_executor_for_stages_of_no_operator() -> None:
     spark = Spark()
     spark.asked = {}
     with steer(spark) as actuator:
-        actuator.ask("count", {"small": 1})
+        actuator.apply("count", {"small": 1})
         spark.waiting = [LISTING]
         await_true(lambda: 0 in {one.serves for one in spark.there})
     assert spark.asked == {0: 1, 1: 1, 2: 0}
@@ -312,7 +312,7 @@ def test_detaching_leaves_an_executor_for_stages_of_no_operator() -> None:
 )
 def test_targets_that_cannot_be_are_refused(operator: str, target: dict[str, int], said: str) -> None:
     with steer(Spark()) as actuator, pytest.raises(BadInput, match=said):
-        actuator.ask(operator, target)
+        actuator.apply(operator, target)
 
 
 def test_settings_that_spark_needs_are_named() -> None:

@@ -50,7 +50,7 @@ def test_what_is_on_its_way_counts_as_there() -> None:
     made = run(make(plant, desk, slots=9), plant, 6)
     assert [one.kind for one in made] == ["SCALED"] * 3 + ["NO_CHANGE"] * 3
     assert [target["small"] for target in plant.asked] == [2, 3, 4]
-    assert "on its way (3 on small, now 1)" in made[2].reason
+    assert "pending (3 on small, now 1)" in made[2].reason
     assert made[2].seen.target == {"small": 3, "fast": 0}
 
 
@@ -232,23 +232,23 @@ def test_first_replicas_are_asked_for_within_the_limits_alone() -> None:
     """Of a stream that has none: not where there is no room, nor of one that ended, nor where nothing is to be done."""
 
     class Full(Plant):
-        def room(self, operator: str, node_type: str) -> str | None:
+        def check_room(self, operator: str, node_type: str) -> str | None:
             return "the quota is used up"
 
-    def ask(plant: Plant, desk: Desk) -> list[dict[str, int]]:
+    def order_first(plant: Plant, desk: Desk) -> list[dict[str, int]]:
         plant.serving = plant.target = {"small": 0, "fast": 0}
         operation = make(plant, desk)
-        operation.had = {"small": 20}
+        operation.served_last = {"small": 20}
         run(operation, plant, 1)
         return plant.asked
 
-    assert ask(Plant(lambda t: 300.0), Desk()) == [{"small": 8, "fast": 0}]  # the objective's limit
-    assert ask(Full(lambda t: 300.0), Desk()) == []
-    assert ask(Plant(lambda t: 300.0), Desk(dry_run=True)) == []
+    assert order_first(Plant(lambda t: 300.0), Desk()) == [{"small": 8, "fast": 0}]  # the objective's limit
+    assert order_first(Full(lambda t: 300.0), Desk()) == []
+    assert order_first(Plant(lambda t: 300.0), Desk(dry_run=True)) == []
     empty = Plant(lambda t: 300.0)
     stopped = (SlotNote(NoteCode.STOPPED),)
     empty.read = lambda operator, start, end: Reading(operator, start, end, notes=stopped)  # type: ignore[method-assign]
-    assert ask(empty, Desk()) == []
+    assert order_first(empty, Desk()) == []
 
 
 def test_where_no_actuator_can_tell_replicas_are_those_that_were_seen_as_long_as_nothing_is_changed() -> None:
@@ -284,7 +284,7 @@ def test_without_enforce_nothing_is_asked_for_even_when_nobody_has_said_anything
     plant, desk = Plant(lambda t: 2500.0), Desk()
     desk.orders_now = None
     operation = make(plant, desk, enforce=False)
-    operation.decider.k_max, operation.decider.away_s = 8, 3 * SLOT_S
+    operation.decider.k_max, operation.decider.fallback_s = 8, 3 * SLOT_S
     made = run(operation, plant, 8)
     assert made[0].kind == "HELD"
     assert "DRY_RUN" in {one.kind for one in made}
@@ -296,11 +296,11 @@ def test_what_did_not_come_is_blocked_and_told_once() -> None:
     plant, desk = Plant(lambda t: 2500.0), Desk()
     plant.full = True
     operation = make(plant, desk)
-    operation.decider.again_s = 0.0
+    operation.decider.retry_s = 0.0
     made = run(operation, plant, 9)
     after = next(i for i, one in enumerate(made) if one.code == "node_type_unavailable")
     assert {one.kind for one in made[after : after + 4]} == {"BLOCKED"}
-    assert "was asked for and did not come, once; not again for" in made[after].reason
+    assert "was ordered and did not come, once; not again for" in made[after].reason
 
 
 def test_replicas_that_came_are_no_failure_of_those_that_did_not() -> None:
@@ -322,7 +322,7 @@ def test_replicas_that_nobody_takes_away_are_wanted_in_the_end() -> None:
     made = run(make(plant, desk), plant, 14)
     assert desk.told[0.0]["kind"] == "ACTUATION_FAILED"
     assert "did not go" in desk.told[0.0]["reason"]
-    assert "on its way" not in made[-1].reason
+    assert "are pending" not in made[-1].reason
 
 
 def test_the_planner_gives_nothing_back_while_a_backlog_is_worked_off() -> None:

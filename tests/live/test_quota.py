@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
-from scaler.acting.profiles import Pinned
-from scaler.acting.room import find_limit, find_worker
+from scaler.acting.profiles import Pinned, find_limit, find_worker
 
 COUNT = Pinned("count", 1, {"small": 1}, cores=1, memory_mib=512)
 

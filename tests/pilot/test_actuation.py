@@ -1,4 +1,4 @@
-"""What became of a decision: done, refused, on its way, never arrived."""
+"""What became of a decision: done, refused, pending, never arrived."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from scaler.agent.awaited import expect_arrivals
 from scaler.agent.decider import Decider
+from scaler.agent.pending import expect_arrivals
 from scaler.agent.record import conclude
 from scaler.model.nodes import NOTHING, Deployment
 from tests.pilot.drive import (
@@ -20,7 +20,7 @@ from tests.pilot.drive import (
 
 
 def test_a_failed_actuation_is_recorded_and_not_repeated_at_once() -> None:
-    pilot = Decider("parse", NODES, again_s=300.0)
+    pilot = Decider("parse", NODES, retry_s=300.0)
     orders = make_orders(make_objective())
     kinds = []
     for t in range(8):
@@ -32,7 +32,7 @@ def test_a_failed_actuation_is_recorded_and_not_repeated_at_once() -> None:
             assert decision.action is not None
             assert "no change was done: the quota is used up" in decision.reason
     assert kinds == ["ACTUATION_FAILED", *["BLOCKED"] * 4, "ACTUATION_FAILED", "BLOCKED", "BLOCKED"]
-    assert pilot.history.changes == ()
+    assert pilot.memory.history.changes == ()
 
 
 def test_a_replica_that_never_arrived_is_told_later() -> None:
@@ -42,9 +42,9 @@ def test_a_replica_that_never_arrived_is_told_later() -> None:
     step = pilot.step(seen, orders, 0.0)
     pilot.actuated(step, step.change)
     assert conclude(step, step.change, "", pilot.names).kind == "SCALED"
-    later = pilot.step(replace(seen, time=60.0), orders, 60.0, asked=seen.deployment.after(step.change))
+    later = pilot.step(replace(seen, time=60.0), orders, 60.0, target=seen.deployment.after(step.change))
     assert later.decision.kind == "NO_CHANGE"  # what is on its way will do
-    assert "is on its way" in later.decision.reason
+    assert "are pending" in later.decision.reason
     assert later.decision.seen.target != later.decision.seen.deployment
     pilot.actuated(later, NOTHING)
     pilot.actuated(step, NOTHING)
@@ -77,6 +77,6 @@ def test_speeds_are_the_objectives_and_not_what_the_driver_believes() -> None:
     flat = tuple(replace(node, speedup=1.0) for node in NODES)
     pilot = Decider("parse", flat)
     seen = observe(Deployment((2, 0, 0)), 200.0, 0.0)
-    step = pilot.step(seen, make_orders(make_objective()), 0.0, asked=Deployment((2, 1, 0)))
-    assert "on its way (1 on A2, now 0)" in step.decision.reason
-    assert pilot.instances[1].know_speeds(flat) == NODES
+    step = pilot.step(seen, make_orders(make_objective()), 0.0, target=Deployment((2, 1, 0)))
+    assert "pending (1 on A2, now 0)" in step.decision.reason
+    assert pilot.instances[1].match_nodes(flat) == NODES

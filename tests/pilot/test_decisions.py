@@ -59,7 +59,7 @@ def test_what_is_missing_is_not_zero(seen: Observation, why: str) -> None:
     )
     assert (decision.kind, decision.action) == ("HELD", None)
     assert why in decision.reason
-    assert pilot.before is None
+    assert pilot.memory.before is None
     assert "NaN" not in json.dumps(decision.to_json())
     assert decision.rate is None or decision.rate == 600.0
 
@@ -103,7 +103,7 @@ def test_guards_that_cannot_be_read_hold() -> None:
 @pytest.mark.parametrize("orders", [None, make_orders(None), make_orders(make_objective(operators={})),
                                     make_orders(make_objective(policy="magic"))])  # fmt: skip
 def test_without_an_objective_it_holds_and_then_falls_back(orders: Orders | None) -> None:
-    pilot = Decider("parse", NODES, k_max=K_MAX, away_s=3600.0)
+    pilot = Decider("parse", NODES, k_max=K_MAX, fallback_s=3600.0)
     decisions, deployment = drive(pilot, orders, 130)
     assert {d.kind for d in decisions[:60]} == {"HELD"}
     assert "after 1 h without an objective the threshold policy takes over" in decisions[0].reason
@@ -116,7 +116,7 @@ def test_without_an_objective_it_holds_and_then_falls_back(orders: Orders | None
 
 
 def test_without_any_limit_it_holds_for_ever() -> None:
-    decisions, _ = drive(Decider("parse", NODES, away_s=60.0), None, 50)
+    decisions, _ = drive(Decider("parse", NODES, fallback_s=60.0), None, 50)
     assert {d.kind for d in decisions} == {"HELD"}
     assert "no limit" in decisions[-1].reason
 

@@ -129,7 +129,7 @@ def observe(deployment: Deployment, rate: float, slot: int) -> Observation:
 @pytest.mark.parametrize(
     ("given", "code"),
     [
-        ({"asked": Deployment((4, 0, 0))}, "pending"),
+        ({"target": Deployment((4, 0, 0))}, "pending"),
         ({"no_scale_in": PENDING_LIMIT}, "backlog"),
         ({"barred": {name: Objection(LIMIT, UNAVAILABLE, "none came") for name in NAMES[0]}}, UNAVAILABLE),
         ({"guards": {"cooldown": {"in_s": 1e6}}}, "cooldown"),
@@ -142,7 +142,7 @@ def test_everyday_blocks_are_explained(site: Site, given: dict[str, Any], code: 
     made = []
     for slot, more in enumerate(({}, {"pin": True})):
         decider = Decider("parse", NODES, k_max=2 if low else None)  # a proposal to remove, or to add
-        decider.history = replace(decider.history, changes=(START - 1.0,))
+        decider.memory.history = replace(decider.memory.history, changes=(START - 1.0,))
         orders = make_orders(make_objective(policy="threshold-o"), **given.get("guards", {}), **more)
         others = {key: value for key, value in given.items() if key != "guards"}
         made.append(decider.step(replace(seen, time=START + SLOT * slot), orders, START, **others).decision)
@@ -220,13 +220,13 @@ def give_orders(stage: str, names: tuple[str, ...], policy: str, table: dict[str
     story=st.lists(slots, min_size=1, max_size=6),
     policy=st.sampled_from(["planner", "threshold-o", "ql-pds"]),
     names=st.sampled_from(NAMES),
-    away_s=st.sampled_from([60.0, 36_000.0]),
+    fallback_s=st.sampled_from([60.0, 36_000.0]),
 )
 def test_every_decision_of_an_agent_is_found_everywhere(
-    site: Site, story: list[dict[str, Any]], policy: str, names: tuple[str, ...], away_s: float
+    site: Site, story: list[dict[str, Any]], policy: str, names: tuple[str, ...], fallback_s: float
 ) -> None:
     nodes = [NodeType(name, n.speedup, n.price) for name, n in zip(names, NODES, strict=True)]
-    decider = Decider("parse", nodes, k_max=K_MAX, away_s=away_s)
+    decider = Decider("parse", nodes, k_max=K_MAX, fallback_s=fallback_s)
     made = []
     for slot, told in enumerate(story):
         time = START + SLOT * slot

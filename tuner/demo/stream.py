@@ -201,7 +201,7 @@ def await_first(actuator: Executors, seconds: float = 90.0) -> None:
     """The first replicas of all operators; scalers have nothing to go by before there are any."""
     limit = time.monotonic() + seconds
     for operator, one in actuator.pinned.items():
-        actuator.ask(operator, {next(iter(one.types)): 1})
+        actuator.apply(operator, {next(iter(one.types)): 1})
     while any(sum((actuator.deployed(operator) or {}).values()) < 1 for operator in OPERATORS):
         if time.monotonic() > limit:
             raise Retry(f"the first executors did not come in {seconds:g} s")

@@ -40,8 +40,8 @@ from tuner.history.live_status import describe as describe_status
 from tuner.history.scene import Scene, set_scene
 from tuner.store.connection import open_store
 from tuner.store.decisions import save_decisions
+from tuner.store.orders import save_scalers
 from tuner.store.records import DecisionRecord, Scaler
-from tuner.store.scalers import save_scalers
 
 BEGAN = 1_700_000_003.0
 FIRST = BEGAN - 3.0

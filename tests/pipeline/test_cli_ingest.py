@@ -26,9 +26,8 @@ from tuner.cli.monitoring_commands import export, ingest, plot
 from tuner.cli.samples_command import samples
 from tuner.store.applications import add_application
 from tuner.store.connection import open_store
-from tuner.store.marks import save_marks
 from tuner.store.records import SourceMark
-from tuner.store.samples import save_samples
+from tuner.store.samples import save_marks, save_samples
 from tuner.views.html_document import read_scripts
 
 if TYPE_CHECKING:

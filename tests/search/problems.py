@@ -21,8 +21,7 @@ from sim.application import Application, Edge, Operator
 from sim.infrastructure import find_infrastructure
 from tuner.scenario.layout import QoS
 from tuner.search.engines import Engine, SearchProblem, Suggestion
-from tuner.search.space.evaluated import EvaluationOutcome, meets
-from tuner.search.space.parameters import Parameters
+from tuner.search.space.parameters import EvaluationOutcome, Parameters, meets
 from tuner.search.space.space import make_space
 
 Point = NDArray[np.float64]

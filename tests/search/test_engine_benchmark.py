@@ -75,7 +75,7 @@ def test_matches_are_kept_and_not_held_again(tmp_path: Path) -> None:
     changed["found"][0]["cost"] = 123.0
     kept.write_text(json.dumps(changed) + "\n" + line[:40])  # and one that was cut off
     again = run_engine_benchmark(rules, [CELL], print, kept)
-    assert again[0].found[0].price == 123.0
+    assert again[0].found[0].cost == 123.0
     assert again[0].found[1] == first[0].found[1]
     other = run_engine_benchmark(replace(rules, budget=2), [CELL], print, kept)
     assert other[0].found[1].evaluations == 2

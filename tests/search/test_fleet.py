@@ -14,9 +14,8 @@ from sim.infrastructure import find_infrastructure
 from sim.setting import Setting
 from tuner.scenario.layout import QoS
 from tuner.search.evaluation import Evaluation, EvaluationSpec
-from tuner.search.local_pool import evaluate_locally
+from tuner.search.pools import SparkPool, count_tasks, evaluate_locally
 from tuner.search.space.space import from_cube, make_space
-from tuner.search.spark_pool import SparkPool, count_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -29,8 +29,7 @@ from tuner.search.recommendation import (
     needs_more,
     verify,
 )
-from tuner.search.space.evaluated import EvaluationOutcome, measure_slack, meets
-from tuner.search.space.parameters import Parameters
+from tuner.search.space.parameters import EvaluationOutcome, Parameters, measure_slack, meets
 from tuner.search.space.space import from_cube, make_space
 
 QUALITY = QoS(0.05, 0.05, 0.10)

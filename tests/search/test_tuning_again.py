@@ -25,7 +25,7 @@ from tests.search.runs import (
 )
 from tuner.search.engines import ENGINES
 from tuner.search.evaluation import Evaluation, EvaluationSpec
-from tuner.search.local_pool import evaluate_locally
+from tuner.search.pools import evaluate_locally
 from tuner.search.search_plan import TuneOptions
 from tuner.search.space.parameters import Parameters
 from tuner.search.tuning_run import TuningResult, resume_tuning, start_tuning, tune

@@ -15,8 +15,8 @@ import pytest
 from tests.search.processes import Tuners, open_tuners
 from tests.search.runs import APP, add, all_figures, read_objectives, read_run, read_runs, recommended
 from tuner.search.recommendation import PROVED
-from tuner.store.checkup import check_store
 from tuner.store.connection import Store, open_store
+from tuner.store.maintenance import check_store
 from tuner.store.records import ObjectiveRecord, Trial
 
 pytestmark = pytest.mark.slow

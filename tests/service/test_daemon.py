@@ -25,12 +25,11 @@ from tuner.rollout.improvement import compare, find_similar
 from tuner.rollout.issued_orders import issue_orders
 from tuner.rollout.push import propose_objective, push
 from tuner.rollout.retuning_settings import DEFAULTS, RetuningSettings, read_retuning, read_settings
-from tuner.search.objective_model import make_model
+from tuner.search.recommendation import make_model
 from tuner.search.search_plan import SearchPlan, TuneOptions, freeze_settings, make_plan
 from tuner.store.applications import add_application, load_application
 from tuner.store.connection import Store
-from tuner.store.controls import set_control
-from tuner.store.events import list_events
+from tuner.store.controls import list_events, set_control
 from tuner.store.json_fields import read_fields
 from tuner.store.objectives import list_objectives, load_objective
 from tuner.store.records import Control, EventRecord, ObjectiveRecord, RetuningRecord

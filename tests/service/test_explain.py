@@ -29,9 +29,8 @@ from tuner.store.connection import Store, open_store
 from tuner.store.controls import set_control
 from tuner.store.decisions import list_decisions, save_decisions
 from tuner.store.objectives import add_objective
-from tuner.store.orders import save_orders
+from tuner.store.orders import save_orders, save_scalers
 from tuner.store.records import Control, DecisionRecord, ObjectiveRecord, Scaler
-from tuner.store.scalers import save_scalers
 from tuner.views.explanation_lines import to_lines
 from tuner.views.words import to_json
 

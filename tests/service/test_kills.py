@@ -17,8 +17,8 @@ import pytest
 from tests.service.conftest import BOUNDS, SHOP, WEIGHTS
 from tests.service.served import Served, add_secret, service, start_service
 from tuner.store.connection import Store
+from tuner.store.controls import list_events
 from tuner.store.decisions import list_decisions
-from tuner.store.events import list_events
 from tuner.store.objectives import list_objectives
 from tuner.store.orders import load_orders
 

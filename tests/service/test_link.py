@@ -17,8 +17,8 @@ from tests.service.conftest import BOUNDS, WEIGHTS
 from tests.service.served import add_secret
 from tuner.store.connection import Store
 from tuner.store.decisions import list_decisions
+from tuner.store.orders import list_scalers
 from tuner.store.samples import load_samples
-from tuner.store.scalers import list_scalers
 
 
 def wait_for(condition: Callable[[], bool]) -> None:

@@ -25,13 +25,13 @@ from tuner.service.metrics.exposition import FRESH_S, Meter
 from tuner.service.metrics.families import COUNTERS, GAUGES
 from tuner.service.metrics.running_totals import join_neighbours
 from tuner.store.connection import Store, open_store
+from tuner.store.controls import add_event
 from tuner.store.decisions import save_decisions
-from tuner.store.events import add_event
+from tuner.store.maintenance import prune
 from tuner.store.monitoring import list_operator_states
-from tuner.store.prune import prune
+from tuner.store.orders import save_scalers
 from tuner.store.records import DecisionRecord, EventRecord, Scaler
 from tuner.store.retunings import add_request
-from tuner.store.scalers import save_scalers
 
 STAY = DecisionRecord("shop", "parse", NOW, "NO_CHANGE", "the policy proposed none", code="policy")
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]

@@ -18,8 +18,7 @@ from tuner.service.app import make_app, release_agents
 from tuner.service.exchange.order_board import Board, poll, wait_for_orders
 from tuner.service.exchange.services import Settings
 from tuner.store.connection import Store, open_store
-from tuner.store.orders import save_orders
-from tuner.store.scalers import list_scalers
+from tuner.store.orders import list_scalers, save_orders
 
 PLACE = "/v1/applications/shop/orders"
 ENOUGH = 30.0  # seconds, of what takes less than one

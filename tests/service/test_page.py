@@ -21,11 +21,11 @@ from tuner.service.page.decision_page import DECISIONS_PER_PAGE
 from tuner.service.page.overview_page import describe
 from tuner.store.applications import add_application, load_application
 from tuner.store.connection import open_store
+from tuner.store.controls import add_event
 from tuner.store.decisions import list_decisions, save_decisions
-from tuner.store.events import add_event
 from tuner.store.objectives import add_objective
+from tuner.store.orders import save_scalers
 from tuner.store.records import DecisionRecord, EventRecord, ObjectiveRecord, Scaler
-from tuner.store.scalers import save_scalers
 
 PAGES = (
     *("/", "/applications/clicks", "/applications/clicks?last=30d&kind=BLOCKED&kind=HELD", "/applications/payments"),

@@ -27,9 +27,9 @@ from tuner.service.exchange.intake import (
 )
 from tuner.store.connection import Store
 from tuner.store.decisions import list_decisions
+from tuner.store.orders import list_scalers
 from tuner.store.records import DecisionRecord, Scaler
 from tuner.store.samples import load_samples
-from tuner.store.scalers import list_scalers
 
 PLACE = "/v1/applications/shop/reports"
 SAMPLE = {"start": 60.0, "end": 120, "evidence": "progress", "arrived": 5.0, "node_type": "small"}

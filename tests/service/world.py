@@ -27,7 +27,7 @@ from tuner.rollout.issued_orders import write_orders
 from tuner.store.applications import add_application
 from tuner.store.connection import Store
 from tuner.store.decisions import save_decisions
-from tuner.store.json_text import write_json
+from tuner.store.json_fields import write_json
 from tuner.store.orders import load_orders
 from tuner.store.records import DecisionRecord
 from tuner.store.retunings import save_retuning

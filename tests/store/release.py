@@ -18,12 +18,10 @@ from scaler.model.sample import Sample
 from scaler.model.task import Weights
 from tuner.store.applications import add_application
 from tuner.store.connection import Store, connect_unprepared
-from tuner.store.controls import set_control
+from tuner.store.controls import add_event, set_control
 from tuner.store.decisions import save_decisions
-from tuner.store.events import add_event
-from tuner.store.marks import save_marks
 from tuner.store.objectives import add_objective, move_objective
-from tuner.store.orders import save_orders
+from tuner.store.orders import save_orders, save_scalers
 from tuner.store.records import (
     Control,
     DecisionRecord,
@@ -39,8 +37,7 @@ from tuner.store.records import (
 )
 from tuner.store.retunings import save_retuning
 from tuner.store.runs import start_run
-from tuner.store.samples import save_samples
-from tuner.store.scalers import save_scalers
+from tuner.store.samples import save_marks, save_samples
 from tuner.store.schema import HEAD, upgrade
 from tuner.store.surrogates import save_surrogate
 from tuner.store.tokens import add_token

@@ -16,16 +16,18 @@ from scaler.model.task import Weights
 from tuner.store.applications import add_application, list_applications, list_versions, load_application, load_version
 from tuner.store.connection import Store
 from tuner.store.decisions import count_decisions, list_decisions, save_decisions
-from tuner.store.marks import delete_marks, load_marks, save_marks
 from tuner.store.models import SampleRow
 from tuner.store.objectives import add_objective, find_full_objective, list_objectives, move_objective
 from tuner.store.records import DecisionRecord, ObjectiveRecord, SourceMark, SurrogateRecord, Trial, TuningRun
 from tuner.store.runs import LeaseLost, claim_run, end_run, list_runs, load_run, release_run, start_run
 from tuner.store.samples import (
     count_samples,
+    delete_marks,
     delete_samples,
     delete_windows,
+    load_marks,
     load_samples,
+    save_marks,
     save_samples,
     stream_samples,
 )

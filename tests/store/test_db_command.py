@@ -23,10 +23,9 @@ from tests.commands import run_or_raise
 from tests.store.conftest import POSTGRES
 from tests.store.release import fill
 from tuner.cli.options import parse_span
-from tuner.store.checkup import check_store
 from tuner.store.connection import Store, open_store
 from tuner.store.export import count_rows, export_store, tables
-from tuner.store.prune import prune
+from tuner.store.maintenance import check_store, prune
 from tuner.store.runs import end_run, load_run
 from tuner.store.samples import save_samples
 from tuner.store.schema import HEAD, VERSION_TABLE

@@ -18,9 +18,9 @@ from scaler.model.errors import BadInput, Retry
 from scaler.model.sample import Sample
 from tests.store.conftest import POSTGRES
 from tuner.store.applications import add_application, load_application
-from tuner.store.checkup import check_store
 from tuner.store.connection import Store, open_store
 from tuner.store.faults import TransientFault
+from tuner.store.maintenance import check_store
 from tuner.store.records import TuningRun
 from tuner.store.runs import (
     LeaseLost,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from scaler.model.errors import BadInput
 from scaler.model.wire import SPELLED, read_json
-from tuner.store.json_text import as_stored, write_json
+from tuner.store.json_fields import as_stored, write_json
 
 words = st.text().filter(lambda word: word not in SPELLED)
 leaves = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | words

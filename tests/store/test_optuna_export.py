@@ -24,8 +24,7 @@ from tuner.store.connection import Store
 from tuner.store.optuna_export import ExportCounts, export_to_optuna
 from tuner.store.records import Trial, TuningRun
 from tuner.store.runs import start_run
-from tuner.store.tallies import TrialCounts, count_trials_by_application
-from tuner.store.trials import add_trial
+from tuner.store.trials import TrialCounts, add_trial, count_trials_by_application
 
 START = 1_777_636_800.25
 QOS = {"r_max": 0.05, "eta_v": 0.05, "eta_r": 0.1, "paths": {}}

@@ -9,10 +9,9 @@ import pytest
 
 from scaler.model.errors import BadInput
 from tuner.store.connection import Store
-from tuner.store.controls import lift_control, list_controls, set_control
+from tuner.store.controls import add_event, lift_control, list_controls, list_events, set_control
 from tuner.store.decisions import list_decisions, save_decisions
-from tuner.store.events import add_event, list_events
-from tuner.store.orders import list_revisions, load_orders, save_orders
+from tuner.store.orders import list_revisions, list_scalers, load_orders, save_orders, save_scalers
 from tuner.store.records import Control, DecisionRecord, EventRecord, Scaler, Token
 from tuner.store.retunings import (
     LEASE_S,
@@ -26,7 +25,6 @@ from tuner.store.retunings import (
     update_retuning,
 )
 from tuner.store.runs import LeaseLost, name_owner
-from tuner.store.scalers import list_scalers, save_scalers
 from tuner.store.tokens import add_token, find_token, list_tokens, revoke_token
 
 ELSEWHERE = "another machine:1:aa"

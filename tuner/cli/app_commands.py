@@ -35,7 +35,7 @@ from tuner.store.applications import list_applications, list_versions, load_appl
 from tuner.store.connection import Session, open_store
 from tuner.store.objectives import find_full_objective, list_objectives
 from tuner.store.records import ApplicationVersion
-from tuner.store.tallies import TrialCounts, count_trials_by_application
+from tuner.store.trials import TrialCounts, count_trials_by_application
 from tuner.views.grid import print_grid
 from tuner.views.words import tame
 

@@ -34,7 +34,7 @@ from tuner.cli.options import (
     store_option,
     until_option,
 )
-from tuner.search.trial_replay import restate
+from tuner.search.trial_records import restate
 from tuner.store.address import DatabaseAddress
 from tuner.store.applications import load_application, load_version
 from tuner.store.connection import open_store

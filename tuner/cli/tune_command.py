@@ -30,12 +30,10 @@ from tuner.cli.options import (
 from tuner.cli.progress import run_interruptibly, start_quietly
 from tuner.cli.report_command import print_tuning, read_tuning
 from tuner.search.evaluation import Evaluation, EvaluationSpec
-from tuner.search.local_pool import evaluate_locally
-from tuner.search.loop import EvaluateAll
+from tuner.search.pools import evaluate_locally, open_spark_pool
 from tuner.search.search_plan import TuneOptions
 from tuner.search.space.parameters import Parameters
-from tuner.search.spark_pool import open_spark_pool
-from tuner.search.tuning_run import TuningResult, resume_tuning, start_tuning
+from tuner.search.tuning_run import EvaluateAll, TuningResult, resume_tuning, start_tuning
 from tuner.search.tuning_run import tune as run_tuning
 from tuner.store.address import DatabaseAddress
 from tuner.store.connection import Store, open_store

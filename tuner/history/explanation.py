@@ -23,9 +23,8 @@ from tuner.store.connection import Session
 from tuner.store.controls import list_controls
 from tuner.store.decisions import list_decided_operators, list_decisions
 from tuner.store.objectives import list_objectives
-from tuner.store.orders import load_orders
+from tuner.store.orders import list_scalers, load_orders
 from tuner.store.records import Control, DecisionRecord
-from tuner.store.scalers import list_scalers
 
 SLOT_S = 60.0
 MAX_OPERATORS = 1000

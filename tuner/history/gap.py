@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from scaler.model.units import find_moment, format_duration, format_moment, join_words, quote
 from tuner.store.connection import Session
 from tuner.store.decisions import find_decision_time
-from tuner.store.objective_evidence import ObjectiveEvidence
-from tuner.store.objectives import list_objectives
+from tuner.store.objectives import ObjectiveEvidence, list_objectives
+from tuner.store.orders import list_scalers
 from tuner.store.records import DecisionRecord, Scaler
-from tuner.store.scalers import list_scalers
 
 NEAR_SLOTS = 3  # a decision further back than this says nothing of the moment
 

@@ -16,8 +16,7 @@ from tuner.history.scene import read_moment
 from tuner.store.applications import load_application
 from tuner.store.connection import Session
 from tuner.store.decisions import list_decisions
-from tuner.store.orders import load_orders
-from tuner.store.scalers import list_scalers
+from tuner.store.orders import list_scalers, load_orders
 
 MAX_ROWS = 1000  # of a page
 SILENT_SLOTS = 3.0  # without a report, after which a scaler is not alive

@@ -10,8 +10,7 @@ from scaler.model.errors import BadInput
 from scaler.model.wire import read_number, read_table
 from tuner.store.connection import Session
 from tuner.store.json_fields import read_fields
-from tuner.store.objective_evidence import ObjectiveEvidence, Reversion, StageEvidence
-from tuner.store.objectives import load_objective
+from tuner.store.objectives import ObjectiveEvidence, Reversion, StageEvidence, load_objective
 from tuner.store.records import ObjectiveRecord, Trial
 from tuner.store.runs import load_run
 from tuner.store.surrogates import find_surrogate

@@ -23,13 +23,12 @@ from sim.trace import Trace, window
 from tuner.scenario.layout import QoS
 from tuner.search.engines import SearchProblem, Suggestion, find_engine
 from tuner.search.evaluation import EvaluationSpec, apply_parameters, average, replay_seeds
-from tuner.search.local_pool import evaluate_locally
-from tuner.search.loop import search
+from tuner.search.pools import evaluate_locally
 from tuner.search.recommendation import Verification, choose, list_candidates, needs_more, verify
 from tuner.search.search_plan import FIRST_VERIFICATION_SEED, HELD_OUT, SEEDS, SHORT_PART, VERIFICATION_SEEDS
-from tuner.search.space.evaluated import EvaluationOutcome, History, meets
-from tuner.search.space.parameters import Parameters
+from tuner.search.space.parameters import EvaluationOutcome, History, Parameters, meets
 from tuner.search.space.space import make_space
+from tuner.search.tuning_run import search
 from tuner.simulation.parallel import run_all
 
 BASELINE = "skopt"

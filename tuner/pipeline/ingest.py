@@ -45,9 +45,8 @@ from tuner.pipeline.sources.found import InputFile
 from tuner.pipeline.sources.sample_schema import SourceResult
 from tuner.pipeline.window_writer import count_windows, save_windows, write_windows
 from tuner.store.connection import Session, Store
-from tuner.store.marks import delete_marks, load_marks, save_marks
 from tuner.store.records import SourceMark
-from tuner.store.samples import delete_samples
+from tuner.store.samples import delete_marks, delete_samples, load_marks, save_marks
 
 Read = Callable[[SparkSession, Sequence[InputFile]], SourceResult]
 Report = Callable[[str, int], None]  # what is being done, and how many of STEPS are done

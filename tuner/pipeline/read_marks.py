@@ -16,8 +16,8 @@ from typing import Any
 from scaler.model.errors import BadInput
 from tuner.pipeline.sources.found import InputFile
 from tuner.store.connection import Session
-from tuner.store.marks import load_marks
 from tuner.store.records import SourceMark
+from tuner.store.samples import load_marks
 
 HEAD = 65_536  # bytes
 TAIL = 4_096

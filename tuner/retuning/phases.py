@@ -41,10 +41,16 @@ from tuner.search.tuning_run import TuningResult, find_proposed
 from tuner.search.tuning_run import tune as run_search
 from tuner.store.applications import load_application
 from tuner.store.connection import Session
-from tuner.store.events import add_event
+from tuner.store.controls import add_event
 from tuner.store.json_fields import write_fields
-from tuner.store.objective_evidence import ObjectiveEvidence, Reversion
-from tuner.store.objectives import find_full_objective, list_objectives, load_objective, merge_evidence
+from tuner.store.objectives import (
+    ObjectiveEvidence,
+    Reversion,
+    find_full_objective,
+    list_objectives,
+    load_objective,
+    merge_evidence,
+)
 from tuner.store.records import ApplicationVersion, EventRecord, ObjectiveRecord, RetuningRecord, Trial, TuningRun
 from tuner.store.retunings import find_retuning, update_retuning
 from tuner.store.runs import LeaseLost, claim_run, load_run, start_run

@@ -12,8 +12,7 @@ from tuner.rollout.stage_checks import BROKEN, GOES_ON, PASSED, UNDECIDED, WAITS
 from tuner.store.applications import load_application
 from tuner.store.connection import Session
 from tuner.store.faults import StaleState
-from tuner.store.objective_evidence import ObjectiveEvidence, StageEvidence
-from tuner.store.objectives import list_objectives, merge_evidence
+from tuner.store.objectives import ObjectiveEvidence, StageEvidence, list_objectives, merge_evidence
 from tuner.store.records import ObjectiveRecord, RetuningRecord
 
 NEXT_STAGE = {"shadow": "canary", "canary": "full"}

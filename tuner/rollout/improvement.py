@@ -23,7 +23,7 @@ from tuner.search.evaluation import MEASURES, average_last
 from tuner.search.recommendation import verify
 from tuner.search.search_plan import SearchPlan
 from tuner.search.space.parameters import Parameters
-from tuner.store.objective_evidence import Improvement, ObjectiveEvidence
+from tuner.store.objectives import Improvement, ObjectiveEvidence
 from tuner.store.records import ObjectiveRecord
 
 CONFIDENCE = 0.95

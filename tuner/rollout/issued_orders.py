@@ -13,7 +13,7 @@ from scaler.model.orders import Candidate, Objective, ObjectiveModel, Orders
 from sim.setting import Setting, gains
 from tuner.history.qos_history import SLOT_S
 from tuner.scenario.description import scenario_of
-from tuner.search.objective_model import make_model
+from tuner.search.recommendation import make_model
 from tuner.search.search_plan import (
     apply_surrogate,
     choose_policy,
@@ -26,8 +26,7 @@ from tuner.search.search_plan import (
 from tuner.store.applications import load_application
 from tuner.store.connection import Session
 from tuner.store.controls import list_controls
-from tuner.store.objective_evidence import ObjectiveEvidence
-from tuner.store.objectives import find_full_objective, list_objectives
+from tuner.store.objectives import ObjectiveEvidence, find_full_objective, list_objectives
 from tuner.store.orders import save_orders
 from tuner.store.records import ObjectiveRecord, OrdersRecord
 from tuner.store.rows import lock_turn

@@ -17,11 +17,21 @@ from tuner.rollout.issued_orders import CANDIDATES, find_slot, issue_orders, mod
 from tuner.scenario.description import shape_of
 from tuner.store.applications import load_application
 from tuner.store.connection import Session
-from tuner.store.events import add_event
+from tuner.store.controls import add_event
 from tuner.store.faults import StaleState
 from tuner.store.json_fields import write_fields
-from tuner.store.objective_evidence import STAGES, ObjectiveEvidence, Reversion, StageEvidence, StageFigures
-from tuner.store.objectives import add_objective, find_full_objective, list_objectives, load_objective, move_objective
+from tuner.store.objectives import (
+    STAGES,
+    ObjectiveEvidence,
+    Reversion,
+    StageEvidence,
+    StageFigures,
+    add_objective,
+    find_full_objective,
+    list_objectives,
+    load_objective,
+    move_objective,
+)
 from tuner.store.records import EventRecord, ObjectiveRecord
 from tuner.store.rows import lock_turn
 

@@ -40,7 +40,7 @@ from tuner.search.search_plan import read_qos
 from tuner.store.applications import load_application
 from tuner.store.connection import Session
 from tuner.store.decisions import list_shadow_decisions
-from tuner.store.objective_evidence import NO_FIGURES, ObjectiveEvidence, StageFigures
+from tuner.store.objectives import NO_FIGURES, ObjectiveEvidence, StageFigures
 from tuner.store.records import ObjectiveRecord
 
 Flags = NDArray[np.bool_]

@@ -21,7 +21,7 @@ from tuner.search.engines import ENGINES
 from tuner.store import controls
 from tuner.store.applications import add_application, list_versions, load_application
 from tuner.store.connection import Session
-from tuner.store.events import add_event
+from tuner.store.controls import add_event
 from tuner.store.faults import NotFound
 from tuner.store.json_fields import write_fields
 from tuner.store.orders import load_orders

@@ -1,14 +1,19 @@
-"""Refuse a search in which no deployment could keep R_max often enough."""
+"""Refuse a search that no deployment could satisfy, and find by evaluating what would have to give."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
 from scaler.model.errors import BadInput
+from scaler.model.nodes import NodeType
 from scaler.model.queueing import mg1_response
 from sim.application import Application, name_path
 from sim.setting import Setting, gains, path_limits
 from tuner.scenario.layout import QoS
+from tuner.search.evaluation import EvaluationSpec, evaluate
+from tuner.search.space.parameters import EvaluationOutcome, Parameters, meets
 
 
 def check_feasible(setting: Setting, qos: QoS) -> None:
@@ -37,3 +42,78 @@ def least_responses(application: Application, speedup: float, rate: float) -> li
         mg1_response(rate * gain / operator.k_max, operator.moments.mean, operator.moments.variance, speedup)
         for operator, gain in zip(application.operators, gains(application), strict=True)
     ]
+
+
+STEPS = (1.25, 1.5, 2.0, 3.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Relaxation:
+    """The least of the steps in one direction with which the constraints were met; None where none sufficed."""
+
+    what: str
+    outcome: EvaluationOutcome | None
+
+
+def find_relaxations(spec: EvaluationSpec, parameters: Parameters) -> list[Relaxation]:
+    """Every direction by itself, with the parameters as they are: shares grow with R_max."""
+    return [try_steps(spec, parameters, name, change) for name, change in DIRECTIONS.items()]
+
+
+def try_steps(
+    spec: EvaluationSpec, parameters: Parameters, name: str, change: Callable[[EvaluationSpec, float], EvaluationSpec]
+) -> Relaxation:
+    for step, changed in widen(spec, change):
+        outcome = evaluate(changed, parameters).outcome
+        if outcome.whole and meets(outcome, spec.qos):
+            return Relaxation(describe_relaxation(name, spec, changed, step), outcome)
+    return Relaxation(f"no {name} up to {STEPS[-1]:g} times", None)
+
+
+def widen(
+    spec: EvaluationSpec, change: Callable[[EvaluationSpec, float], EvaluationSpec]
+) -> Iterator[tuple[float, EvaluationSpec]]:
+    for step in STEPS:
+        yield step, change(spec, step)
+
+
+def describe_relaxation(name: str, before: EvaluationSpec, after: EvaluationSpec, step: float) -> str:
+    if name == "larger R_max":
+        return f"an R_max of {1000 * after.qos.r_max:.4g} ms instead of {1000 * before.qos.r_max:.4g} ms"
+    if name == "more replicas":
+        operators = zip(before.setting.application.operators, after.setting.application.operators, strict=True)
+        return "k_max of " + ", ".join(f"{b.k_max} -> {a.k_max} at {b.name!r}" for b, a in operators)
+    fastest = max(node.speedup for node in before.setting.infrastructure.types)
+    return f"a node type of speedup {fastest * step:.4g}, {step:g} times the fastest there is"
+
+
+def allow_longer(spec: EvaluationSpec, step: float) -> EvaluationSpec:
+    qos = replace(spec.qos, r_max=spec.qos.r_max * step, paths={k: v * step for k, v in spec.qos.paths.items()})
+    return replace(spec, qos=qos, setting=bound_by(spec.setting, qos))
+
+
+def bound_by(setting: Setting, qos: QoS) -> Setting:
+    return replace(setting, r_max=qos.r_max, path_bounds=qos.paths)
+
+
+def add_replicas(spec: EvaluationSpec, step: float) -> EvaluationSpec:
+    application = spec.setting.application
+    operators = tuple(replace(o, k_max=round(o.k_max * step + 0.499)) for o in application.operators)
+    return replace(spec, setting=replace(spec.setting, application=replace(application, operators=operators)))
+
+
+def add_faster(spec: EvaluationSpec, step: float) -> EvaluationSpec:
+    infrastructure = spec.setting.infrastructure
+    fastest = max(infrastructure.types, key=lambda node: node.speedup)
+    faster = NodeType(f"{fastest.name} x {step:g}", fastest.speedup * step, fastest.price * step)
+    return replace(
+        spec,
+        setting=replace(spec.setting, infrastructure=replace(infrastructure, types=(*infrastructure.types, faster))),
+    )
+
+
+DIRECTIONS: dict[str, Callable[[EvaluationSpec, float], EvaluationSpec]] = {
+    "larger R_max": allow_longer,
+    "more replicas": add_replicas,
+    "faster node type": add_faster,
+}

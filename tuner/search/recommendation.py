@@ -8,17 +8,17 @@ its held-out end included. Recommended is the cheapest of those that keep both c
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from scipy.special import stdtr
 
-from sim.setting import Setting
+from scaler.model.orders import ObjectiveModel, OperatorModel
+from sim.setting import Setting, tasks
 from sim.simulate import Run
 from tuner.scenario.layout import QoS
 from tuner.search.evaluation import EvaluationSpec, apply_parameters, average, replay_seeds
-from tuner.search.space.evaluated import EvaluationOutcome, measure_slack
-from tuner.search.space.parameters import Parameters
+from tuner.search.space.parameters import EvaluationOutcome, Parameters, measure_slack
 from tuner.search.space.space import SearchSpace
 
 CONFIDENCE = 0.95
@@ -108,3 +108,15 @@ def find_least_infeasible(history: Sequence[EvaluationOutcome], qos: QoS) -> int
     if not known:
         return None
     return max(known, key=lambda one: (min(one[1], 0.0), -history[one[0]].price))[0]
+
+
+def make_model(setting: Setting, constants: Mapping[str, float]) -> ObjectiveModel:
+    """The setting's part of an objective; `constants` are seconds of response time besides queueing, by operator."""
+    operators = {
+        operator.name: OperatorModel(
+            task.moments, task.k_max, task.highest_rate, constants.get(operator.name, 0.0), task.dearest
+        )
+        for operator, task in zip(setting.application.operators, tasks(setting), strict=True)
+    }
+    types = tuple(setting.infrastructure.types)
+    return ObjectiveModel(setting.policy, types, operators, dict(setting.options), setting.levels, setting.gamma)

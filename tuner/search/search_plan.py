@@ -23,7 +23,7 @@ from tuner.scenario.scenario import Document
 from tuner.search.engines import SearchProblem, find_engine
 from tuner.search.evaluation import EvaluationSpec
 from tuner.search.feasibility import check_feasible
-from tuner.search.space.evaluated import EvaluationOutcome
+from tuner.search.space.parameters import EvaluationOutcome
 from tuner.search.space.space import EPS, make_space
 from tuner.search.warm_start import describe_workload, list_earlier, load_earlier
 from tuner.store.connection import Session

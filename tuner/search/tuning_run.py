@@ -15,17 +15,15 @@ from typing import Any
 import numpy as np
 
 from scaler.model.errors import BadInput
-from tuner.search.engines import find_engine
+from tuner.search.engines import Engine, SearchProblem, Suggestion, find_engine
 from tuner.search.engines.naive import suggest as ask_naive
-from tuner.search.evaluation import Evaluation, evaluate
+from tuner.search.evaluation import Evaluation, EvaluationSpec, evaluate
+from tuner.search.feasibility import Relaxation, find_relaxations
 from tuner.search.lease import Clock, release_lease, renew_lease
-from tuner.search.local_pool import evaluate_locally
-from tuner.search.loop import EvaluateAll, search
-from tuner.search.objective_model import make_model
-from tuner.search.recommendation import choose, find_least_infeasible, list_candidates, needs_more, verify
-from tuner.search.relaxations import Relaxation, find_relaxations
+from tuner.search.pools import evaluate_locally
+from tuner.search.recommendation import choose, find_least_infeasible, list_candidates, make_model, needs_more, verify
 from tuner.search.search_plan import SearchPlan, TuneOptions, freeze_settings, load_plan
-from tuner.search.space.parameters import Parameters, from_document, to_bounds
+from tuner.search.space.parameters import EvaluationOutcome, Parameters, from_document, meets, to_bounds
 from tuner.search.trial_records import (
     BASELINE,
     SEARCH,
@@ -42,6 +40,61 @@ from tuner.store.objectives import add_objective, list_objectives
 from tuner.store.records import ObjectiveRecord, Trial, TuningRun
 from tuner.store.runs import claim_abandoned, end_run, load_run, name_owner, start_run
 from tuner.store.trials import add_trial, load_history
+
+EvaluateAll = Callable[
+    [EvaluationSpec, Sequence[Parameters], float], Iterator[Evaluation]
+]  # results in the order of the parameters
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluatedSuggestion:
+    """One step of a search; `number` counts the search's own from 0."""
+
+    number: int
+    suggestion: Suggestion
+    result: Evaluation
+
+    @property
+    def outcome(self) -> EvaluationOutcome:
+        return replace(self.result.outcome, note=self.suggestion.note)
+
+
+def search(
+    ask: Engine,
+    problem: SearchProblem,
+    spec: EvaluationSpec,
+    spread: EvaluateAll,
+    seed: int,
+    batch: int = 1,
+    earlier: Sequence[EvaluationOutcome] = (),
+    done: Sequence[EvaluationOutcome] = (),
+    in_time: Callable[[], bool] = lambda: True,
+) -> Iterator[EvaluatedSuggestion]:
+    """Go on after `done`, the outcomes of this search so far, until the budget, the time or the engine is exhausted.
+
+    Batches begin at multiples of their size: a search that was interrupted within one asks for the same again, and
+    leaves out what it has.
+    """
+    own = list(done)
+    while len(own) < problem.budget and in_time():
+        first = len(own) // batch * batch
+        count = min(batch, problem.budget - first)
+        suggestions = ask(problem, [*earlier, *own[:first]], seed, count)
+        todo = suggestions[len(own) - first :]
+        if not todo:
+            return
+        ceiling = find_ceiling(own[:first], problem)
+        results = spread(spec, [suggestion.parameters for suggestion in todo], ceiling)
+        for suggestion, result in zip(todo, results, strict=True):
+            tried = EvaluatedSuggestion(len(own), suggestion, result)
+            own.append(tried.outcome)
+            yield tried
+
+
+def find_ceiling(own: Sequence[EvaluationOutcome], problem: SearchProblem) -> float:
+    """The cost of the best feasible outcome so far."""
+    return min((o.price for o in own if o.whole and meets(o, problem.qos)), default=math.inf)
+
 
 MEASURES = ("cost", "violations", "reconfigurations")  # keys of an objective's evidence; cost is a price per hour
 FIGURES = {"cost": "price", "cost_error": "price_error", **{n: n for n in (*MEASURES[1:], "violations_error")}}

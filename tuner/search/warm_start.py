@@ -14,8 +14,7 @@ import numpy as np
 
 from sim.setting import Setting
 from tuner.scenario.layout import QoS
-from tuner.search.space.evaluated import EvaluationOutcome
-from tuner.search.space.parameters import Parameters, from_document
+from tuner.search.space.parameters import EvaluationOutcome, Parameters, from_document
 from tuner.search.space.space import SearchSpace, project_to_limits
 from tuner.store.connection import Session
 from tuner.store.records import Trial

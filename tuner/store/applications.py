@@ -9,7 +9,7 @@ from sqlalchemy import Select, func, insert, select
 from sqlalchemy.orm import Session
 
 from tuner.store.faults import NotFound
-from tuner.store.json_text import as_stored
+from tuner.store.json_fields import as_stored
 from tuner.store.models import ApplicationRow, ApplicationVersionRow
 from tuner.store.records import ApplicationVersion
 from tuner.store.rows import lock_turn

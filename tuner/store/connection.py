@@ -24,7 +24,7 @@ from scaler.model.errors import BadInput, Retry
 from scaler.model.wire import read_json
 from tuner.store.address import DatabaseAddress, make_folder, parse_address
 from tuner.store.faults import TransientFault, translate_errors
-from tuner.store.json_text import write_json
+from tuner.store.json_fields import write_json
 from tuner.store.schema import HEAD, read_revision, upgrade
 
 T = TypeVar("T")

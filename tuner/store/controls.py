@@ -1,18 +1,19 @@
-"""Controls that people set on an application's scalers, and which are active at a time."""
+"""Controls that people set on an application's agents, and the events that say who did what and why."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from sqlalchemy import ColumnElement, insert, or_, select, update
 from sqlalchemy.orm import Session
 
 from tuner.store.faults import NotFound
-from tuner.store.models import ControlRow, OrdersRow
-from tuner.store.records import Control
+from tuner.store.models import ControlRow, EventRow, OrdersRow
+from tuner.store.records import Control, EventRecord
 from tuner.store.rows import columns_of, lock_turn, to_columns
 
-COLUMNS = columns_of(ControlRow, Control)
+CONTROL_COLUMNS = columns_of(ControlRow, Control)
 
 
 def set_control(session: Session, control: Control) -> Control:
@@ -42,7 +43,7 @@ def is_active_at(now: float) -> ColumnElement[bool]:
 
 def list_controls(session: Session, application: str, at: float | None = None) -> list[Control]:
     """The newest first: those that stood at this moment, or all that there ever were."""
-    query = select(*COLUMNS).where(ControlRow.application == application)
+    query = select(*CONTROL_COLUMNS).where(ControlRow.application == application)
     if at is not None:
         query = query.where(is_active_at(at))
     return [Control(**row._mapping) for row in session.execute(query.order_by(ControlRow.id.desc()))]
@@ -56,3 +57,34 @@ def list_expired_controls(session: Session, now: float) -> list[str]:
         .where(ControlRow.until <= now, ControlRow.until > OrdersRow.issued, ControlRow.ended.is_(None))
     )
     return list(session.scalars(query.distinct()))
+
+
+EVENT_COLUMNS = columns_of(EventRow, EventRecord)
+
+
+def add_event(session: Session, event: EventRecord) -> EventRecord:
+    return replace(event, id=session.scalar(insert(EventRow).values(to_columns(event)).returning(EventRow.id)))
+
+
+def list_events(
+    session: Session,
+    application: str | None = None,
+    what: Sequence[str] | None = None,
+    since: float | None = None,
+    until: float | None = None,
+    limit: int | None = 100,
+    before: int | None = None,
+) -> list[EventRecord]:
+    """The newest first; the next page is the one `before` the id of the last of this one."""
+    query = select(*EVENT_COLUMNS)
+    if application is not None:
+        query = query.where(EventRow.application == application)
+    if what is not None:
+        query = query.where(EventRow.what.in_(what))
+    if since is not None:
+        query = query.where(EventRow.time >= since)
+    if until is not None:
+        query = query.where(EventRow.time < until)
+    if before is not None:
+        query = query.where(EventRow.id < before)
+    return [EventRecord(**row._mapping) for row in session.execute(query.order_by(EventRow.id.desc()).limit(limit))]

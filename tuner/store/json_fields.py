@@ -13,6 +13,10 @@ from functools import cache
 from types import UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
+from scaler.model import wire
+from scaler.model.errors import BadInput
+from scaler.model.wire import read_json
+
 T = TypeVar("T")
 PLAIN = (bool, int, float, str, tuple)
 
@@ -67,3 +71,16 @@ def write_fields(value: Any, **others: Any) -> dict[str, Any]:
             stated = write_fields(stated) if is_dataclass(stated) else stated
             table[key_of(one)] = list(stated) if isinstance(stated, tuple) else stated
     return table
+
+
+def write_json(document: Any) -> str:
+    """The document as JSON; BadInput where a value is not plain."""
+    try:
+        return wire.write_json(document)
+    except TypeError as error:
+        raise BadInput(f"a document for the database holds what JSON cannot say ({error}); make it plain") from error
+
+
+def as_stored(document: Any) -> Any:
+    """The document as it will come back: lists where there were tuples, plain numbers for those of numpy."""
+    return read_json(write_json(document))

@@ -1,19 +1,155 @@
-"""Objectives, numbered per application, and their states."""
+"""Objectives, numbered per application, with their states and the evidence of their search and stages.
+
+Evidence is one JSON document beside the objective. `to_json` writes the parts that it knows; the store merges them over
+the document, so that what other versions wrote stays.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 from sqlalchemy import Row, insert, select, update
 from sqlalchemy.orm import Session
 
+from scaler.model.orders import ObjectiveModel, parse_objective_model
 from scaler.model.task import Weights
 from tuner.store.faults import NotFound, StaleState
+from tuner.store.json_fields import read_fields, write_fields
 from tuner.store.models import ObjectiveRow
 from tuner.store.records import OBJECTIVE_STATES, ObjectiveRecord, check_one_of
 from tuner.store.rows import columns_of, lock_turn, next_number, to_columns
+
+STAGES = ("proposed", "shadow", "canary", "full")
+NEVER_IN_FULL = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class StageFigures:
+    """What a stage has shown; shares of slots, prices per hour."""
+
+    slots: int | None = None  # of which it is known whether they broke R_max
+    reported: int | None = None
+    violations: float | None = None
+    violations_limit: float | None = None
+    violations_doubt: float | None = None  # probability bound of such violations within the limit
+    reconfigurations: float | None = None
+    reconfigurations_limit: float | None = None
+    reconfigurations_doubt: float | None = None
+    price: float | None = None
+    real_price: float | None = None  # in shadow: what was paid meanwhile
+    outcome: str | None = None  # where the stage was rolled back
+
+
+NO_FIGURES = StageFigures()
+
+
+@dataclass(frozen=True, slots=True)
+class StageEvidence:
+    """When an objective entered a stage, who pushed it, which operators led, and what the stage ended by."""
+
+    since: float | None = None
+    who: str = ""
+    why: str = ""
+    skipped: tuple[str, ...] = ()  # stages that a person left out
+    operators: tuple[str, ...] = ()  # of a canary: those that pursue the objective
+    share: float = 1.0  # of the time for which they do
+    period_s: float | None = None
+    chosen: str = ""  # why these operators
+    ended: float | None = None
+    again: float | None = None  # when it came back into full use
+    figures: StageFigures = NO_FIGURES
+
+    def to_json(self) -> dict[str, Any]:
+        table = write_fields(self, figures=None) | write_fields(self.figures)
+        return table | ({"share": self.share} if self.operators else {})
+
+    @classmethod
+    def from_json(cls, document: Any) -> Self:
+        return read_fields(cls, document, figures=read_fields(StageFigures, document))
+
+
+@dataclass(frozen=True, slots=True)
+class Improvement:
+    """An objective's fresh replays against those of the one in use, over the same slots and seeds."""
+
+    why: str = ""
+    by: str | None = None  # violations, reconfigurations, cost or first; None: it is no improvement
+    against: int | None = None  # version of the other; None: equal shares
+    seeds: int | None = None
+    cost: float | None = None
+    other_cost: float | None = None
+    violations: float | None = None
+    other_violations: float | None = None
+    reconfigurations: float | None = None
+    other_reconfigurations: float | None = None
+    confidence: float | None = None
+    saves: float | None = None  # share of the other's cost
+
+    @property
+    def is_better(self) -> bool:
+        return self.by is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Reversion:
+    """Why, when and from which stage an objective was rolled back."""
+
+    why: str = ""
+    when: float | None = None
+    who: str = ""
+    stage: str = ""
+    figures: StageFigures = NO_FIGURES
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectiveEvidence:
+    run_id: int | None = None  # of the search that found it
+    why: str = ""  # of a person who proposed it
+    model: ObjectiveModel | None = None  # what its orders say besides bounds and weights
+    better: Improvement | None = None
+    stages: Mapping[str, StageEvidence] = field(default_factory=dict)
+    reverted: Reversion | None = None
+    settled: float | None = NEVER_IN_FULL  # when it passed its last stage; None: in full use, and checked still
+    replaces: int | None = None  # version that it replaced in full use
+
+    def to_json(self) -> dict[str, Any]:
+        """The parts that are known."""
+        return {
+            **({} if self.run_id is None else {"run": self.run_id}),
+            **({"why": self.why} if self.why else {}),
+            **({} if self.model is None else {"model": self.model.to_json()}),
+            **({} if self.better is None else {"better": write_fields(self.better)}),
+            **{name: stage.to_json() for name, stage in self.stages.items()},
+            **({} if self.reverted is None else {"reverted": write_fields(self.reverted)}),
+            **({} if self.settled == NEVER_IN_FULL else {"settled": self.settled, "replaces": self.replaces}),
+        }
+
+    @classmethod
+    def from_json(cls, document: Any) -> Self:
+        table = document if isinstance(document, Mapping) else {}
+        parts = {name: part for name, part in table.items() if isinstance(part, Mapping)}
+        run_id, why, settled, replaces = (table.get(key) for key in ("run", "why", "settled", "replaces"))
+        return cls(
+            run_id=run_id if isinstance(run_id, int) else None,
+            why=why if isinstance(why, str) else "",
+            model=parse_model(parts.get("model")),
+            better=read_fields(Improvement, parts["better"]) if "better" in parts else None,
+            stages={name: StageEvidence.from_json(parts[name]) for name in STAGES if name in parts},
+            reverted=read_fields(Reversion, parts["reverted"]) if "reverted" in parts else None,
+            settled=settled if "settled" in table and isinstance(settled, float | int | None) else NEVER_IN_FULL,
+            replaces=replaces if isinstance(replaces, int) else None,
+        )
+
+
+def parse_model(document: Mapping[str, Any] | None) -> ObjectiveModel | None:
+    """The stored model; None where there is none that can be read."""
+    try:
+        return None if document is None else parse_objective_model(document)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return None
+
 
 KEPT = columns_of(ObjectiveRow, ObjectiveRecord, without=("weights",))
 COLUMNS = [*KEPT, ObjectiveRow.performance, ObjectiveRow.reconfiguration, ObjectiveRow.resources]

@@ -1,4 +1,7 @@
-"""Folded samples, upserted by application, operator, window and node type."""
+"""Folded samples, upserted by application, operator, window and node type; how far each source was read.
+
+Save marks in the transaction that saves what was read up to them: then both are there after a crash, or neither.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,9 @@ from sqlalchemy.orm import Session
 
 from scaler.model.errors import BadInput
 from scaler.model.sample import Sample
-from tuner.store.models import SampleRow
-from tuner.store.rows import BATCH, count_changed, names_of, to_sql_value, upsert_into
+from tuner.store.models import SampleRow, SourceMarkRow
+from tuner.store.records import SourceMark
+from tuner.store.rows import BATCH, columns_of, count_changed, names_of, to_columns, to_sql_value, upsert_into
 
 Window = tuple[str, float, float]  # operator, start, end
 STORED = names_of(Sample, without=("key",))  # a folded sample has none
@@ -125,3 +129,28 @@ def delete_windows(session: Session, application: str, windows: Iterable[Window]
     places = [{"of": operator, "since": start, "until": end} for operator, start, end in windows]
     if places:
         session.connection().execute(statement, places)
+
+
+def save_marks(session: Session, marks: Iterable[SourceMark]) -> int:
+    rows = [to_columns(mark) for mark in marks]
+    if rows:
+        session.connection().execute(upsert_into(session, SourceMarkRow), rows)
+    return len(rows)
+
+
+def load_marks(session: Session, application: str) -> dict[str, SourceMark]:
+    """The marks of an application by source."""
+    query = (
+        select(*columns_of(SourceMarkRow, SourceMark))
+        .where(SourceMarkRow.application == application)
+        .order_by(SourceMarkRow.source)
+    )
+    return {row.source: SourceMark(**row._mapping) for row in session.execute(query)}
+
+
+def delete_marks(session: Session, application: str, sources: Sequence[str] | None = None) -> int:
+    """Forget how far these sources (None: all of the application's) were read, so that they are read anew; how many."""
+    statement = delete(SourceMarkRow).where(SourceMarkRow.application == application)
+    if sources is not None:
+        statement = statement.where(SourceMarkRow.source.in_(sources))
+    return count_changed(session.execute(statement))

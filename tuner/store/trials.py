@@ -1,4 +1,4 @@
-"""Trials of tuning runs: add one, load a history, list a page."""
+"""Trials of tuning runs: add one, load a history, list a page, count them by application."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Select, func, nulls_last, select
+from sqlalchemy import Select, and_, case, func, nulls_last, select
 from sqlalchemy.orm import Session
 
 from scaler.model.errors import BadInput
 from tuner.store.faults import NotFound
-from tuner.store.json_text import as_stored
-from tuner.store.models import RunRow, TrialRow
+from tuner.store.json_fields import as_stored
+from tuner.store.models import ApplicationRow, ApplicationVersionRow, RunRow, TrialRow
 from tuner.store.records import Trial, TuningRun
 from tuner.store.rows import BATCH, columns_of, insert_into, to_columns
 from tuner.store.runs import LEASE_S, of_application, renew_run
@@ -113,3 +113,34 @@ def apply_filter(query: Select[Any], chosen: TrialFilter) -> Select[Any]:
     if chosen.until is not None:
         query = query.where(TrialRow.ended < chosen.until)
     return query
+
+
+@dataclass(frozen=True, slots=True)
+class TrialCounts:
+    """Over all versions of one application."""
+
+    runs: int = 0
+    trials: int = 0
+    best: float | None = None  # price per hour, of complete and feasible trials
+    tuned: float | None = None  # when the newest trial ended
+
+
+def count_trials_by_application(session: Session, name: str | None = None) -> dict[str, TrialCounts]:
+    """By the name of each application, or of this one, that was searched at all."""
+    counts = and_(TrialRow.state == "complete", TrialRow.feasible.is_(True))
+    query = (
+        select(
+            ApplicationRow.name,
+            func.count(RunRow.id.distinct()),
+            func.count(TrialRow.id),
+            func.min(case((counts, TrialRow.price))),
+            func.max(TrialRow.ended),
+        )
+        .join_from(ApplicationRow, ApplicationVersionRow)
+        .join(RunRow, RunRow.application_version_id == ApplicationVersionRow.id)
+        .outerjoin(TrialRow, TrialRow.run_id == RunRow.id)
+        .group_by(ApplicationRow.name)
+    )
+    if name is not None:
+        query = query.where(ApplicationRow.name == name)
+    return {row[0]: TrialCounts(*row[1:]) for row in session.execute(query)}

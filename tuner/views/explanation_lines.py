@@ -30,7 +30,7 @@ from tuner.history.alternatives import NOTHING, Alternative
 from tuner.history.explanation import Account, Block, Explanation
 from tuner.history.objective_origin import Pursued
 from tuner.store.json_fields import write_fields
-from tuner.store.objective_evidence import Reversion, StageEvidence
+from tuner.store.objectives import Reversion, StageEvidence
 from tuner.store.records import Control
 from tuner.views.words import format_deployment, join_facts
 

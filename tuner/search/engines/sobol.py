@@ -5,7 +5,7 @@ from __future__ import annotations
 from scipy.stats import qmc
 
 from tuner.search.engines import SearchProblem, Suggestion
-from tuner.search.space.evaluated import History
+from tuner.search.space.parameters import History
 from tuner.search.space.space import from_cube
 
 

@@ -32,14 +32,13 @@ from tuner.service.api.dependencies import (
 from tuner.service.exchange.wire_documents import schema_of
 from tuner.store.applications import load_application
 from tuner.store.connection import Session
-from tuner.store.controls import list_controls
+from tuner.store.controls import list_controls, list_events
 from tuner.store.decisions import list_decisions
-from tuner.store.events import list_events
 from tuner.store.faults import NotFound
 from tuner.store.objectives import list_objectives, load_objective
+from tuner.store.orders import list_scalers
 from tuner.store.records import Control, DecisionRecord, EventRecord, ObjectiveRecord, Scaler, SurrogateRecord
 from tuner.store.samples import stream_samples
-from tuner.store.scalers import list_scalers
 from tuner.store.surrogates import list_surrogates
 
 router = APIRouter(prefix="/v1/applications/{app}", tags=["reading"])

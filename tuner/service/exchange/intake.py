@@ -18,9 +18,9 @@ from scaler.model.errors import BadInput, Retry
 from scaler.model.sample import Sample
 from tuner.store.connection import Session, Store
 from tuner.store.decisions import save_decisions
+from tuner.store.orders import save_scalers
 from tuner.store.records import DecisionRecord, Scaler
 from tuner.store.samples import save_samples
-from tuner.store.scalers import save_scalers
 
 log = logging.getLogger(__name__)
 Answer = asyncio.Future[None]

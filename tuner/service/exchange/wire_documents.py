@@ -13,7 +13,7 @@ from typing import Any
 
 from scaler.model.errors import BadInput
 from scaler.model.wire import SPELLED
-from tuner.store.json_text import write_json
+from tuner.store.json_fields import write_json
 
 MAX_DEPTH = 12  # documents in documents; what a scaler or a person writes has four
 MAX_NUMBER = 400  # characters; the longest plain spelling of a float has some 330

@@ -10,7 +10,7 @@ from tuner.rollout import push, steering
 from tuner.rollout.steering import Action, TuningRequest, request_action
 from tuner.service.page.address import check_choice, read_moment, read_version
 from tuner.store.connection import Session
-from tuner.store.objective_evidence import STAGES
+from tuner.store.objectives import STAGES
 from tuner.store.records import Control
 
 LONGEST_WHY = 500  # letters

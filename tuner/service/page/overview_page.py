@@ -16,11 +16,11 @@ from tuner.search.search_plan import read_qos
 from tuner.service.page.address import SPANS, USUAL
 from tuner.store.applications import list_applications
 from tuner.store.connection import Session
+from tuner.store.controls import list_events
 from tuner.store.decisions import find_mean_price
-from tuner.store.events import list_events
 from tuner.store.objectives import list_objectives
+from tuner.store.orders import list_scalers
 from tuner.store.records import ApplicationVersion, EventRecord, ObjectiveRecord, SurrogateRecord
-from tuner.store.scalers import list_scalers
 from tuner.store.surrogates import list_surrogates
 
 APPLICATIONS_PER_PAGE = 20

@@ -1,4 +1,4 @@
-"""Evaluate many parameters on the executors of a Spark cluster.
+"""Evaluate several parameters at a time, on the cores of this machine or on the executors of a Spark cluster.
 
 A task of Spark's costs tens of milliseconds to send, so each gets a second of work or more. Executors replay what would
 be replayed here, with the same seeds, and come to the same figures; they need this package installed.
@@ -8,16 +8,37 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from scaler.model.policy import Kernel
+from scaler.policies import find_policy
 from tuner.search.evaluation import Evaluation, EvaluationSpec, evaluate
-from tuner.search.local_pool import evaluate_job
 from tuner.search.space.parameters import Parameters
+from tuner.simulation.parallel import count_cores, run_all
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+Job = tuple[EvaluationSpec, Parameters, float]
+
+
+def evaluate_locally(spec: EvaluationSpec, parameters: Sequence[Parameters], ceiling: float) -> Iterator[Evaluation]:
+    """On all cores: threads where the policy compiles, for its kernels let others run, else processes."""
+    if len(parameters) == 1:
+        yield evaluate(spec, parameters[0], ceiling)
+    elif isinstance(find_policy(spec.setting.policy), Kernel):
+        with ThreadPoolExecutor(min(count_cores(), len(parameters))) as threads:
+            yield from threads.map(lambda one: evaluate(spec, one, ceiling), parameters)
+    else:
+        yield from run_all(evaluate_job, [(spec, one, ceiling) for one in parameters])
+
+
+def evaluate_job(job: Job) -> Evaluation:
+    return evaluate(*job)
+
 
 LEAST_TASK_S = 1.0
 EACH = 2  # evaluations in a batch for each of the cluster's cores

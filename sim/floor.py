@@ -1,14 +1,11 @@
 """Clairvoyant floor: the least cost per slot of any policy, from all arrival rates known beforehand.
 
 Backward dynamic programming over deployments on the memoryless plant, one change a slot, with the replay's own slot
-order. Where there are few deployments each is a state and the optimum is exact. Where there are many, two smaller
-graphs enclose it:
-
-- from below, a state names the `depth` slowest node types present, how many there are of each, and how many replicas
-  are faster than these. Of the faster ones each is charged at the least price of any faster type, and once one of the
-  named types has gone they turn out to be whatever suits best. Every real course maps to one in this graph at no more
-  than its cost: a violation depends on the number of replicas and the slowest type alone, and no price is overstated.
-- from above, deployments of at most two types at a time: a part of the real graph, so that its optimum can be reached.
+order. Where there are few deployments each is a state and the optimum is exact. Where there are many, a smaller graph
+bounds it from below: a state names the `depth` slowest node types present, how many there are of each, and how many
+replicas are faster than these. Of the faster ones each is charged at the least price of any faster type, and once one
+of the named types has gone they turn out to be whatever suits best. Every real course maps to one in this graph at no
+more than its cost: a violation depends on the number of replicas and the slowest type alone, and no price is too high.
 
 Notation: S states, E edges; limit[s] is the highest rate that state s answers within the bound.
 """
@@ -34,18 +31,16 @@ from sim.compiler import compile_kernel
 MAX_STATES = 50_000  # some minutes for half a million slots
 EDGES_PER_SECOND = 4e8  # of the compiled pass, roughly
 
-Replicas = tuple[int, ...]
 Named = tuple[tuple[int, int], ...]  # rank and replicas of the slowest types present, slowest first
 Relaxed = tuple[Named, int]  # and how many replicas are faster than all of these
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """What the clairvoyant pays per slot: no less than `lower`; `upper` is a plan's cost, nan if none was sought."""
+    """What the clairvoyant pays per slot: no less than `lower`, and that where it is exact."""
 
     lower: float
     exact: bool
-    upper: float = math.nan
 
     def multiple(self, cost: float) -> float:
         """A policy's cost as a multiple of the floor."""
@@ -61,18 +56,15 @@ class Graph(NamedTuple):
     next: Integers  # [E]
 
 
-def clairvoyant_floor(task: Task, rates: Floats, with_plan: bool = False, depth: int | None = None) -> Bound:
-    """The least average slot cost over these rates; `with_plan` also encloses it from above where it is a bound.
+def clairvoyant_floor(task: Task, rates: Floats, depth: int | None = None) -> Bound:
+    """The least average slot cost over these rates.
 
     `depth` is how many types a state names; None: as many as some minutes allow.
     """
     p = lay_out(task)
     types = len(p.price)
     depth = depth if depth is not None else affordable_depth(types, p.k_max)
-    lower = solve(p, relaxation(p, depth), rates)
-    if depth >= types:
-        return Bound(lower, True, lower)
-    return Bound(lower, False, solve(p, list_deployments(p, 2), rates) if with_plan else math.nan)
+    return Bound(solve(p, relaxation(p, depth), rates), depth >= types)
 
 
 def affordable_depth(types: int, k_max: int) -> int:
@@ -139,30 +131,7 @@ def limits(p: Problem) -> Floats:
     return table
 
 
-def list_deployments(p: Problem, mixed: int) -> Graph:
-    """Every deployment of at most `mixed` node types at a time."""
-    types = len(p.price)
-    start = (1, *([0] * (types - 1)))
-    states = [start, *(k for k in spread(types, p.k_max, mixed) if k != start)]
-    number = {k: s for s, k in enumerate(states)}
-    table = limits(p)
-    edges = [[number[n] for n in neighbours(k) if n in number] for k in states]
-    limit = [table[sum(k), min(int(p.rank[i]) for i in range(types) if k[i])] for k in states]
-    return connect(limit, [float(np.dot(k, p.price)) for k in states], edges)
-
-
-def spread(types: int, k_max: int, mixed: int) -> Iterator[Replicas]:
-    """Replica counts of one to `k_max` in total, at most `mixed` of them above zero."""
-    for present in range(1, min(mixed, types) + 1):
-        for chosen in combinations(range(types), present):
-            for counts in compositions(present, k_max):
-                k = [0] * types
-                for i, n in zip(chosen, counts, strict=True):
-                    k[i] = n
-                yield tuple(k)
-
-
-def compositions(parts: int, most: int) -> Iterator[Replicas]:
+def compositions(parts: int, most: int) -> Iterator[tuple[int, ...]]:
     """Positive numbers, so many of them, that sum to at most `most`."""
     if parts == 0:
         yield ()
@@ -170,12 +139,6 @@ def compositions(parts: int, most: int) -> Iterator[Replicas]:
     for head in range(1, most - parts + 2):
         for tail in compositions(parts - 1, most - head):
             yield (head, *tail)
-
-
-def neighbours(k: Replicas) -> Iterator[Replicas]:
-    for i in range(len(k)):
-        for delta in (-1, 1):
-            yield (*k[:i], k[i] + delta, *k[i + 1 :])
 
 
 def relaxation(p: Problem, depth: int) -> Graph:

@@ -1,11 +1,10 @@
-"""Traces of arrival rates at a fixed step, their windows and their resampling."""
+"""Traces of arrival rates at a fixed step, and their windows."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,26 +62,6 @@ def window(trace: Trace, first: int, last: int) -> Trace:
     if not 0 <= first < last <= slots:
         raise BadInput(f"trace {trace.name!r} has {slots} slots: a window needs 0 <= {first} < {last} <= {slots}")
     return replace(trace, rates=trace.rates[first:last], start=time_of(trace, first))
-
-
-def resample(trace: Trace, step_s: float) -> Trace:
-    """The same tuples at another step: every window has the mean rate over what the trace covers of it.
-
-    The steps' ratio is taken as a fraction and time counted in whole parts of it, so that windows end where slots do.
-    """
-    if not 0.0 < step_s < math.inf:
-        raise BadInput(f"the step to resample to is {step_s} s, and must be positive")
-    ratio = Fraction(step_s / trace.step_s).limit_denominator(10**9)
-    if ratio == 0:
-        raise BadInput(f"the step to resample to is {step_s} s, and must be at least {trace.step_s * 1e-9:g} s")
-    parts = ratio.denominator
-    span = trace.rates.size * parts
-    windows = np.arange(0, span, min(ratio.numerator, span))
-    pieces = np.sort(np.concatenate([windows, np.arange(0, span, parts)]), kind="stable")
-    lengths = np.diff(pieces, append=span)
-    first = np.searchsorted(pieces, windows)
-    tuples = np.add.reduceat(trace.rates[pieces // parts] * lengths, first)
-    return replace(trace, rates=tuples / np.add.reduceat(lengths, first), step_s=step_s)
 
 
 def acceptable(rates: NDArray[np.float64]) -> NDArray[np.bool_]:

@@ -106,5 +106,5 @@ def test_memory_counts_are_those_of_the_definitions() -> None:
     by_hand = sum(1 for a in range(11) for b in range(11) for c in range(11) if 0 < a + b + c <= 10)
     assert count_deployments(3, 10) == by_hand
     assert count_deployments(10, 20) == 30_045_014
-    assert measure_representations(3, 10).q_table == 285 * 30 * 7 * 8
+    assert measure_representations(3, 10)["Q table"] == 285 * 30 * 7 * 8
     assert encoding_lengths(3, 10) == {"minimal": 4, "reduced1": 60, "reduced2": 67, "large": 315}

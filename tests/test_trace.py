@@ -15,10 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from scaler.model.errors import BadInput
-from sim.trace import Trace, resample, time_of, window
+from sim.trace import Trace, time_of, window
 from sim.trace_file import FORMATS, read_trace, write_trace
 
 TRACES = Path(__file__).parents[2] / "shared" / "traces"
@@ -37,12 +36,6 @@ def put(folder: Path, name: str, content: str | bytes) -> Path:
     data = content.encode() if isinstance(content, str) else content
     path.write_bytes(gzip.compress(data, mtime=0) if name.endswith(".gz") else data)
     return path
-
-
-def covered(trace: Trace, seconds: float) -> NDArray[np.float64]:
-    """How much of each slot lies within a stretch of this length."""
-    begins = np.arange(trace.rates.size) * trace.step_s
-    return np.clip(seconds - begins, 0.0, trace.step_s)
 
 
 @pytest.mark.parametrize("suffix", FORMATS)
@@ -80,34 +73,6 @@ def test_summer_time_moves_no_slot(suffix: str, tmp_path: Path) -> None:
     write_trace(trace, tmp_path / f"t{suffix}")
     back = read_trace(tmp_path / f"t{suffix}")
     assert (back.step_s, back.start) == (3600.0, trace.start)
-
-
-@settings(deadline=None)
-@given(trace=traces, step_s=st.one_of(steps, st.floats(0.05, 5000.0)))
-def test_resampling_conserves_tuples(trace: Trace, step_s: float) -> None:
-    again = resample(trace, step_s)
-    seconds = trace.rates.size * trace.step_s
-    assert (again.step_s, again.start) == (step_s, trace.start)
-    tuples = float(again.rates @ covered(again, seconds))
-    assert tuples == pytest.approx(float(trace.rates.sum()) * trace.step_s, rel=1e-6, abs=1e-6)
-    assert again.rates.min() >= trace.rates.min() * (1.0 - 1e-12)
-    assert again.rates.max() <= trace.rates.max() * (1.0 + 1e-12)
-
-
-@settings(deadline=None)
-@given(trace=traces, times=st.integers(1, 9))
-def test_a_finer_step_repeats_and_a_coarser_one_averages(trace: Trace, times: int) -> None:
-    finer = resample(trace, trace.step_s / times)
-    np.testing.assert_array_equal(finer.rates, np.repeat(trace.rates, times))
-    coarser = resample(trace, trace.step_s * times)
-    whole = [trace.rates[i : i + times].mean() for i in range(0, trace.rates.size, times)]
-    np.testing.assert_allclose(coarser.rates, whole, rtol=1e-12)
-    np.testing.assert_allclose(resample(finer, trace.step_s).rates, trace.rates, rtol=1e-12)
-
-
-def test_other_ratios_weigh_by_time() -> None:
-    np.testing.assert_allclose(resample(Trace(np.array([10.0, 40.0, 70.0])), 90.0).rates, [20.0, 60.0])
-    np.testing.assert_allclose(resample(Trace(np.array([10.0, 40.0])), 45.0).rates, [10.0, 30.0, 40.0])
 
 
 @settings(deadline=None)
@@ -342,12 +307,6 @@ def test_what_is_no_trace_is_refused(values: list[float], step_s: float, start: 
 def test_a_window_outside_the_trace_is_refused(first: int, last: int) -> None:
     with pytest.raises(BadInput, match=f"has 3 slots: a window needs 0 <= {first} < {last} <= 3"):
         window(Trace(np.ones(3)), first, last)
-
-
-@pytest.mark.parametrize("step_s", [0.0, -60.0, math.nan, math.inf, 1e-12])
-def test_a_step_that_cannot_be_is_refused(step_s: float) -> None:
-    with pytest.raises(BadInput, match="the step to resample to is"):
-        resample(Trace(np.ones(3)), step_s)
 
 
 @pytest.mark.skipif(not TRACES.exists(), reason=f"the published traces are not in {TRACES}")

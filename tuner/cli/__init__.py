@@ -94,7 +94,7 @@ COMMANDS: dict[str, Entry | LazyGroup] = {
         "Benchmark policies and engines, and compute the published tables again (research).",
         "  tuner lab reproduce table2 --traces ../shared/traces\n"
         "  tuner lab compare --published --policy threshold-c --policy planner\n"
-        "  tuner lab compare-engines --app pipeline --n-res 1",
+        "  tuner lab compare-engines --application pipeline --n-res 1",
         reproduce=Entry("tuner.cli.reproduce_command:reproduce", "Compute a published table or figure again."),
         compare=Entry("tuner.cli.compare_command:compare", "Compare policies over many settings, against the floor."),
         **{

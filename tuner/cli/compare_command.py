@@ -12,12 +12,13 @@ from scaler.model.files import check_place, write_whole
 from tuner.cli.options import html_option, json_option, print_json
 from tuner.cli.progress import run_interruptibly, show_share
 from tuner.cli.simulate_command import parse_pairs
-from tuner.cli.summary_grid import print_benchmark
-from tuner.lab.benchmark_report import describe_benchmark, write_benchmark
+from tuner.lab.benchmark_report import describe_benchmark, explain_errors, list_rows, list_summaries, write_benchmark
 from tuner.lab.plan import BenchmarkPlan, read_plan
 from tuner.lab.policy_benchmark import BenchmarkResult, run_benchmark
 from tuner.lab.published.plan import plan_published
 from tuner.lab.shifts import SHIFTS
+from tuner.views.grid import print_columns, print_lines
+from tuner.views.html_document import Column
 
 TRACES = Path("../shared/traces")
 EXAMPLE = """\
@@ -132,3 +133,12 @@ def run_plan(plan: BenchmarkPlan, html: Path | None) -> BenchmarkResult:
         write_whole(html, write_benchmark(result))
         click.echo(f"The page is in {html}.", err=True)
     return result
+
+
+def print_benchmark(result: BenchmarkResult) -> None:
+    """A line per setting and policy, then a line per policy."""
+    workload = Column("workload", tuple(row.cell.group for row in result.rows), "")
+    print_columns([workload, *list_rows(result, result.rows)], left=3, texts=("floor",))
+    click.echo()
+    print_columns(list_summaries(result))
+    print_lines(explain_errors(result))

@@ -57,7 +57,7 @@ def reproduce(what: str, traces: Path, seeds: int, policies: tuple[str, ...], de
         parts = [draw_cells(what, cells), sum_up(cells, deep or bool(policies))]
     else:
         with show_share(what) as on_share:
-            study = run_interruptibly(lambda: FIGURES[what](traces, seeds, lambda done, total: on_share(done / total)))
+            study = run_interruptibly(lambda: FIGURES[what](traces, seeds, on_share))
         document = describe_study(study)
         parts = [draw_study(study)]
     if as_json:

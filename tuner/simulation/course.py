@@ -103,10 +103,13 @@ class ReplayCourse:
 
 
 class SlotCosts(NamedTuple):
-    """The application slot by slot."""
+    """The application slot by slot [T]."""
 
-    response: Floats  # [T] of the slowest path
-    cost: Floats  # [T]
+    response: Floats  # of the slowest path
+    violated: NDArray[np.bool_]
+    moved: NDArray[np.bool_]
+    resources: Floats
+    cost: Floats
 
 
 def make_course(setting: Setting, run: Run, columns: int) -> ReplayCourse:
@@ -148,8 +151,9 @@ def replay_costs(setting: Setting, line: Timeline) -> SlotCosts:
     resources = sum((line.replicas(i) @ prices for i in range(len(line.actions))), np.zeros(len(line.rates)))
     moved: NDArray[np.bool_] = (line.actions != 0).any(axis=0)
     dearest = sum(task.dearest for task in tasks(setting))
-    cost = w.performance * (response > setting.r_max) + w.reconfiguration * moved + w.resources * resources / dearest
-    return SlotCosts(response, cost)
+    violated = response > setting.r_max
+    cost = w.performance * violated + w.reconfiguration * moved + w.resources * resources / dearest
+    return SlotCosts(response, violated, moved, resources, cost)
 
 
 def make_operator_course(setting: Setting, line: Timeline, i: int, columns: int) -> OperatorCourse:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -65,8 +64,7 @@ def compute_floor(question: FloorQuery) -> Floor:
     rates = question.rates[:]
     rates.flags.writeable = False
     if question.tail is None:
-        found = clairvoyant_floor(question.task, rates)
-        return Floor(enclose(found.lower, found.exact))
+        return Floor(clairvoyant_floor(question.task, rates))
     at = question.at if question.at is not None else question.tail
     changed = question.changed or question.task
     whole, _, tail = shifted_floors(
@@ -76,12 +74,7 @@ def compute_floor(question: FloorQuery) -> Floor:
             Stretch(changed, rates[question.tail :]),
         ]
     )
-    return Floor(enclose(whole.lower, whole.exact), enclose(tail.lower, tail.exact))
-
-
-def enclose(lower: float, exact: bool) -> Bound:
-    """A bound that says no more of the optimum than what is kept of it."""
-    return Bound(lower, exact, lower if exact else math.nan)
+    return Floor(whole, tail)
 
 
 def name_query(question: FloorQuery) -> str:
@@ -105,7 +98,7 @@ def load_floor(folder: Path, name: str) -> Floor | None:
     """The answer kept under this name; what cannot be read is no answer."""
     try:
         kept = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
-        whole, tail = (None if part is None else enclose(float(part[0]), bool(part[1])) for part in kept)
+        whole, tail = (None if part is None else Bound(float(part[0]), bool(part[1])) for part in kept)
     except (OSError, ValueError, TypeError, LookupError):
         return None
     return None if whole is None else Floor(whole, tail)

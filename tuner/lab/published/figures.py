@@ -9,36 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import count, pairwise
 from math import comb
 from pathlib import Path
 
 import numpy as np
 
-from scaler.model.nodes import NodeType
-from sim.graphs import find_application
-from sim.infrastructure import find_infrastructure
+from sim.graphs import find_application, single
 from sim.setting import Setting, Shift
 from sim.simulate import simulate
 from sim.trace import window
-from tuner.lab.published.tables import OPTIONS, POLICY_NAMES, R_MAX, WORKLOADS, load_workload
+from tuner.lab.published.tables import POLICY_NAMES, WORKLOADS, load_workload, make_published_setting
+from tuner.lab.shifts import ShiftedWorld, double_rate, raise_prices
+from tuner.simulation.course import replay_costs
 from tuner.simulation.parallel import run_all
+from tuner.simulation.runner import OnShare
 
 RATE_LEVELS = 30
 FLOAT_BYTES = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Footprint:
-    """Bytes of every representation for one size of problem."""
-
-    n_res: int
-    k_max: int
-    deployments: int
-    q_table: int
-    pds_table: int
-    tiles: int
-    networks: dict[str, int]  # by state encoding
 
 
 def count_deployments(n_res: int, k_max: int) -> int:
@@ -72,20 +60,19 @@ def network_bytes(inputs: int, outputs: int, word: int = 4) -> int:
     return word * sum((a + 1) * b for a, b in pairwise(widths))
 
 
-def measure_representations(n_res: int, k_max: int) -> Footprint:
-    """Every representation of a problem of this size; networks as for post-decision states, with one output."""
+def measure_representations(n_res: int, k_max: int) -> dict[str, int]:
+    """Bytes of every representation for one size of problem; networks as for post-decision states, with one output."""
     states = count_deployments(n_res, k_max) * RATE_LEVELS
-    return Footprint(
-        n_res=n_res,
-        k_max=k_max,
-        deployments=count_deployments(n_res, k_max),
-        q_table=states * (2 * n_res + 1) * FLOAT_BYTES,
-        pds_table=states * FLOAT_BYTES,
-        tiles=tile_bytes(n_res, k_max),
-        networks={name: network_bytes(n, 1) for name, n in encoding_lengths(n_res, k_max).items()},
-    )
+    return {
+        "Q table": states * (2 * n_res + 1) * FLOAT_BYTES,
+        "PDS table": states * FLOAT_BYTES,
+        "tiles": tile_bytes(n_res, k_max),
+        **{f"net {name}": network_bytes(n, 1) for name, n in encoding_lengths(n_res, k_max).items()},
+    }
 
 
+WINDOWS = 8
+COSTS_BY_WINDOW = tuple(f"cost in eighth {i}" for i in range(1, WINDOWS + 1))
 ETAS = tuple((eta_v, eta_r) for eta_v in (0.01, 0.05, 0.10) for eta_r in (0.05, 0.10))
 LEARNERS = ("QL", "QL+PDS", "QL+PDS+", "QL+FA")
 RIVALS = tuple(f"{rule}-{node}" for rule in ("threshold", "drs", "lohrmann", "heinze") for node in ("c", "s", "o"))
@@ -114,17 +101,7 @@ class StudyJob:
 
 def taxi(folder: Path, policy: str, infrastructure: str = "A", n_res: int = 3) -> Setting:
     """The paper's single operator under the taxi trace, K_max 10."""
-    workload = WORKLOADS["taxi"]
-    return Setting(
-        application=find_application("single", service_rate=workload.service_rate, k_max=10),
-        infrastructure=find_infrastructure(infrastructure, n_res),
-        trace=load_workload("taxi", folder),
-        policy=POLICY_NAMES.get(policy, policy),
-        r_max=R_MAX,
-        highest_rate=workload.highest_rate,
-        options=OPTIONS.get(policy, {}),
-        perturbed=True,
-    )
+    return make_published_setting("taxi", infrastructure, n_res, 10, load_workload("taxi", folder), policy)
 
 
 def average(job: StudyJob) -> np.ndarray:
@@ -138,83 +115,65 @@ def average(job: StudyJob) -> np.ndarray:
 
 def windowed(job: StudyJob, seed: int, shifts: Sequence[Shift]) -> np.ndarray:
     """The four measures in consecutive windows of one run [windows, 4]; one operator."""
-    setting, w = job.setting, job.setting.weights
-    timeline = simulate(setting, seed, record=True, shifts=shifts).timeline
-    assert timeline is not None
-    n = len(timeline.rates)
-    prices = np.zeros(n)
-    bounds = [0, *(s.at for s in shifts), n]
-    for world, first, last in zip([setting, *(s.setting for s in shifts)], bounds, bounds[1:], strict=False):
-        price = np.array([t.price for t in world.infrastructure.types])
-        prices[first:last] = timeline.replicas(0)[first:last] @ price
-    violated = timeline.responses[0] > setting.r_max
-    moved = timeline.actions[0] != 0
-    dearest = setting.application.operators[0].k_max * setting.infrastructure.normaliser_price
-    cost = w.performance * violated + w.reconfiguration * moved + w.resources * prices / dearest
-    parts = [np.array_split(line, job.windows) for line in (cost, violated, moved, prices)]
-    return np.array([[part.mean() for part in line] for line in parts]).T
+    line = simulate(job.setting, seed, record=True, shifts=shifts).timeline
+    assert line is not None
+    worlds = [replay_costs(setting, line) for setting in (job.setting, *(shift.setting for shift in shifts))]
+    bounds = [0, *(shift.at for shift in shifts), len(line.rates)]
+    stretches = [slice(*ends) for ends in pairwise(bounds)]
+    parts = []
+    for name in ("cost", "violated", "moved", "resources"):
+        values = [getattr(world, name)[stretch] for world, stretch in zip(worlds, stretches, strict=True)]
+        parts.append([part.mean() for part in np.array_split(np.concatenate(values), job.windows)])
+    return np.array(parts).T
 
 
-Reporter = Callable[[int, int], None]  # jobs done, jobs in all
+def run_jobs(jobs: list[StudyJob], on_share: OnShare) -> list[np.ndarray]:
+    counter = count(1)
+    return run_all(average, jobs, lambda *_: on_share(next(counter) / len(jobs)))
 
 
-def run_jobs(jobs: list[StudyJob], progress: Reporter | None) -> list[np.ndarray]:
-    done = 0
-
-    def count(i: int, result: np.ndarray) -> None:
-        nonlocal done
-        done += 1
-        if progress is not None:
-            progress(done, len(jobs))
-
-    return run_all(average, jobs, count)
+def list_costs(jobs: list[StudyJob], on_share: OnShare) -> list[tuple[object, ...]]:
+    """A row of costs, window by window, for each job."""
+    return [(*job.label, "-", *result[:, 0]) for job, result in zip(jobs, run_jobs(jobs, on_share), strict=True)]
 
 
 def per_cent(values: Iterable[float]) -> tuple[float, ...]:
     return tuple(100.0 * value for value in values)
 
 
-def figure_16(folder: Path, seeds: int, progress: Reporter | None) -> Study:
+def figure_16(folder: Path, seeds: int, on_share: OnShare) -> Study:
     """How the learners' cost falls."""
-    windows = 8
     jobs = [
-        StudyJob((policy, part), taxi(folder, policy, part), tuple(range(seeds)), windows)
+        StudyJob((policy, part), taxi(folder, policy, part), tuple(range(seeds)), WINDOWS)
         for part in ("A", "B")
         for policy in LEARNERS
     ]
-    rows = [(*job.label, "-", *result[:, 0]) for job, result in zip(jobs, run_jobs(jobs, progress), strict=True)]
-    columns = ("policy", "infrastructure", "published", *(f"cost in eighth {i}" for i in range(1, windows + 1)))
-    return Study("fig16", "Average cost as learning goes on (taxi, N_res 3, K_max 10)", columns, rows)
+    columns = ("policy", "infrastructure", "published", *COSTS_BY_WINDOW)
+    caption = "Average cost as learning goes on (taxi, N_res 3, K_max 10)"
+    return Study("fig16", caption, columns, list_costs(jobs, on_share))
 
 
-def figure_18(folder: Path, seeds: int, progress: Reporter | None) -> Study:
-    """Memory by representation."""
+def figure_18(folder: Path, seeds: int, on_share: OnShare) -> Study:
+    """Memory of each representation of the value function, by number of node types.
+
+    A table holds one float64 for every (deployment, rate level, action) or, on post-decision states, for every
+    (deployment, rate level); a network its weights and biases. What a run over the trace really held stands beside it,
+    since states never visited have no row.
+    """
     rows: list[tuple[object, ...]] = []
     sizes = [(n, k) for k in (10, 20) for n in (3, 6, 10)]
     for done, (n_res, k_max) in enumerate(sizes, 1):
-        size = measure_representations(n_res, k_max)
-        setting = taxi(folder, "QL", "A", n_res)
-        held = [
-            simulate(replace(setting, policy=POLICY_NAMES[p], application=resize(setting, k_max))).policy_bytes
-            for p in ("QL", "QL+PDS")
-        ]
-        tables = (size.q_table, size.pds_table, size.tiles)
-        in_mib = tuple(value / 2**20 for value in (*tables, *size.networks.values(), *held))
-        rows.append((n_res, k_max, "-", size.deployments, *in_mib))
-        if progress is not None:
-            progress(done, len(sizes))
-    networks = tuple(f"net {name} MiB" for name in measure_representations(3, 10).networks)
-    columns = ("N_res", "K_max", "published", "deployments", "Q table MiB", "PDS table MiB", "tiles MiB", *networks)
-    columns += ("QL held MiB", "PDS held MiB")
+        setting = replace(taxi(folder, "QL", "A", n_res), application=single(WORKLOADS["taxi"].service_rate, k_max))
+        held = [simulate(replace(setting, policy=POLICY_NAMES[p])).policy_bytes for p in ("QL", "QL+PDS")]
+        in_mib = tuple(value / 2**20 for value in (*measure_representations(n_res, k_max).values(), *held))
+        rows.append((n_res, k_max, "-", count_deployments(n_res, k_max), *in_mib))
+        on_share(done / len(sizes))
+    names = (*measure_representations(3, 10), "QL held", "PDS held")
+    columns = ("N_res", "K_max", "published", "deployments", *(f"{name} MiB" for name in names))
     return Study("fig18", "Memory of the value function by representation; held: rows really visited", columns, rows)
 
 
-def resize(setting: Setting, k_max: int):  # type: ignore[no-untyped-def]
-    operator = replace(setting.application.operators[0], k_max=k_max)
-    return replace(setting.application, operators=(operator,))
-
-
-def figure_23(folder: Path, seeds: int, progress: Reporter | None) -> Study:
+def figure_23(folder: Path, seeds: int, on_share: OnShare) -> Study:
     """Rules of the literature with each choice of node."""
     jobs = [
         StudyJob((policy, part), taxi(folder, policy, part), tuple(range(seeds if policy in LEARNERS else 1)))
@@ -223,58 +182,36 @@ def figure_23(folder: Path, seeds: int, progress: Reporter | None) -> Study:
     ]
     rows = [
         (*job.label, "-", result[0, 0], *per_cent(result[0, 1:3]), result[0, 3])
-        for job, result in zip(jobs, run_jobs(jobs, progress), strict=True)
+        for job, result in zip(jobs, run_jobs(jobs, on_share), strict=True)
     ]
     columns = ("policy", "infrastructure", "published", "cost", "violations %", "reconfigurations %", "resources")
     return Study("fig23", "Threshold, DRS, Lohrmann and Heinze by node choice (taxi, N_res 3, K_max 10)", columns, rows)
 
 
-def figure_24(folder: Path, seeds: int, progress: Reporter | None) -> Study:
+def figure_24(folder: Path, seeds: int, on_share: OnShare) -> Study:
     """The rate doubles half-way."""
-
-    def double(setting: Setting) -> Setting:
-        rates = setting.trace.rates.copy()
-        rates[len(rates) // 2 :] *= 2.0
-        return replace(setting, trace=replace(setting.trace, rates=rates), highest_rate=1300.0)
-
-    return shifted("fig24", "The rate doubles half-way (taxi, A, N_res 3)", folder, seeds, progress, double, None)
+    return shifted("fig24", "The rate doubles half-way (taxi, A, N_res 3)", folder, seeds, on_share, double_rate)
 
 
-def figure_25(folder: Path, seeds: int, progress: Reporter | None) -> Study:
+def figure_25(folder: Path, seeds: int, on_share: OnShare) -> Study:
     """The price of every node type but the second rises a hundredfold half-way."""
-
-    def raise_prices(setting: Setting) -> Shift:
-        types = tuple(
-            node if i == 1 else NodeType(node.name, node.speedup, node.price * 100.0)
-            for i, node in enumerate(setting.infrastructure.types)
-        )
-        dearer = replace(setting, infrastructure=replace(setting.infrastructure, types=types))
-        return Shift(len(setting.trace.rates) // 2, dearer)
-
-    title = "Every price but one rises a hundredfold half-way (taxi, A, N_res 3; C_max as before)"
-    return shifted("fig25", title, folder, seeds, progress, lambda setting: setting, raise_prices)
+    caption = "Every price but one rises a hundredfold half-way (taxi, A, N_res 3; C_max as before)"
+    return shifted("fig25", caption, folder, seeds, on_share, raise_prices)
 
 
 def shifted(
-    figure: str,
-    caption: str,
-    folder: Path,
-    seeds: int,
-    progress: Reporter | None,
-    prepare: Callable[[Setting], Setting],
-    shift: Callable[[Setting], Shift] | None,
+    figure: str, caption: str, folder: Path, seeds: int, on_share: OnShare, change: Callable[[Setting], ShiftedWorld]
 ) -> Study:
     """Cost in eighths of the run; the world changes after the fourth."""
     jobs = []
     for policy in ("TB-C", "TB-S", *LEARNERS, "planner"):
-        setting = prepare(taxi(folder, policy))
+        world = change(taxi(folder, policy))
         many = tuple(range(1 if policy.startswith("TB") else seeds))
-        jobs.append(StudyJob((policy,), setting, many, 8, None if shift is None else shift(setting)))
-    rows = [(*job.label, "-", *result[:, 0]) for job, result in zip(jobs, run_jobs(jobs, progress), strict=True)]
-    return Study(figure, caption, ("policy", "published", *(f"cost in eighth {i}" for i in range(1, 9))), rows)
+        jobs.append(StudyJob((policy,), world.setting, many, WINDOWS, world.shift))
+    return Study(figure, caption, ("policy", "published", *COSTS_BY_WINDOW), list_costs(jobs, on_share))
 
 
-def figure_27(folder: Path, seeds: int, progress: Reporter | None) -> Study:
+def figure_27(folder: Path, seeds: int, on_share: OnShare) -> Study:
     """Equal latency shares and equal weights on whole applications: how often the constraints are met."""
     trace = window(load_workload("taxi", folder), 0, 50_000)
     third = replace(taxi(folder, "QL+PDS+").weights, performance=1 / 3, reconfiguration=1 / 3, resources=1 / 3)
@@ -297,7 +234,7 @@ def figure_27(folder: Path, seeds: int, progress: Reporter | None) -> Study:
     ]
     rows: list[tuple[object, ...]] = []
     met: list[bool] = []
-    for job, result in zip(jobs, run_jobs(jobs, progress), strict=True):
+    for job, result in zip(jobs, run_jobs(jobs, on_share), strict=True):
         violations, reconfigurations = result[0, 1], result[0, 2]
         met += [violations <= eta_v and reconfigurations <= eta_r for eta_v, eta_r in ETAS]
         here = f"{sum(met[-len(ETAS) :])} of {len(ETAS)}"
@@ -310,7 +247,7 @@ def figure_27(folder: Path, seeds: int, progress: Reporter | None) -> Study:
     return Study("fig27", caption, columns, rows)
 
 
-FIGURES: dict[str, Callable[[Path, int, Reporter | None], Study]] = {
+FIGURES: dict[str, Callable[[Path, int, OnShare], Study]] = {
     "fig16": figure_16,
     "fig18": figure_18,
     "fig23": figure_23,

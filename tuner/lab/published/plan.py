@@ -10,13 +10,9 @@ from pathlib import Path
 
 from scaler.model.errors import BadInput
 from scaler.policies import POLICIES
-from sim.graphs import single
-from sim.infrastructure import find_infrastructure
-from sim.setting import Setting
 from sim.toml_table import Table
-from sim.trace import Trace
-from tuner.lab.plan import FLAGS, BenchmarkPlan, Options, PublishedBest, make_cell, name_policy_flags
-from tuner.lab.published.tables import R_MAX, WORKLOADS, load_workload, read_cells
+from tuner.lab.plan import FLAGS, BenchmarkPlan, PublishedBest, make_cell, name_policy_flags
+from tuner.lab.published.tables import WORKLOADS, load_workload, make_published_setting, read_cells
 from tuner.scenario.scenario import blame, spread_options, take_seeds
 
 TABLES = (2, 3, 4, 5)
@@ -37,7 +33,7 @@ def plan_published(folder: Path, flags: Table | None = None, shift: str | None =
     for (trace, infrastructure, n_res, k_max), best in list_published().items():
         if n_res in flags.get("n_res", [n_res]) and k_max in flags.get("k_max", [k_max]):
             size = (trace, infrastructure, n_res, k_max)
-            setting = make_published_setting(size, traces[trace], policies)
+            setting = make_published_setting(*size, traces[trace], next(iter(policies)))
             cells.append(make_cell(trace, infrastructure, setting, shift, best if shift is None else None))
     if not cells:
         raise BadInput("--n-res and --k-max leave no published setting; there are 3, 6 and 10, and 10 and 20")
@@ -53,17 +49,3 @@ def list_published() -> dict[Size, PublishedBest]:
             if size not in best or cell.cost < best[size].cost:
                 best[size] = PublishedBest(cell.policy, cell.cost)
     return dict(sorted(best.items()))
-
-
-def make_published_setting(size: Size, trace: Trace, policies: Options) -> Setting:
-    workload, infrastructure, n_res, k_max = size
-    earlier = (infrastructure, n_res) == ("B", 10)
-    return Setting(
-        application=single(WORKLOADS[workload].service_rate, k_max),
-        infrastructure=find_infrastructure("B-earlier" if earlier else infrastructure, n_res),
-        trace=trace,
-        policy=next(iter(policies)),
-        r_max=R_MAX,
-        highest_rate=WORKLOADS[workload].highest_rate,
-        perturbed=True,
-    )

@@ -18,7 +18,7 @@ import numpy as np
 
 from scaler.model.errors import BadInput
 from scaler.policies.homogeneous import cheapest, fastest
-from sim.graphs import find_application
+from sim.graphs import single
 from sim.infrastructure import find_infrastructure
 from sim.setting import Setting, tasks
 from sim.simulate import Run, simulate
@@ -110,21 +110,27 @@ def load_workload(name: str, folder: Path) -> Trace:
     return trace if slots is None else window(trace, 0, slots)
 
 
-def make_cell_setting(cell: PublishedCell, trace: Trace) -> Setting:
-    """The setting that reproduces a cell."""
-    workload = WORKLOADS[cell.trace]
-    earlier = cell.infrastructure == "B" and cell.n_res == 10
-    setting = Setting(
-        application=find_application("single", service_rate=workload.service_rate, k_max=cell.k_max),
-        infrastructure=find_infrastructure("B-earlier" if earlier else cell.infrastructure, cell.n_res),
+def make_published_setting(
+    workload: str, infrastructure: str, n_res: int, k_max: int, trace: Trace, policy: str
+) -> Setting:
+    """One operator under a workload of the paper; `policy` as the tables or as the registry name it."""
+    earlier = infrastructure == "B" and n_res == 10
+    return Setting(
+        application=single(WORKLOADS[workload].service_rate, k_max),
+        infrastructure=find_infrastructure("B-earlier" if earlier else infrastructure, n_res),
         trace=trace,
-        policy=POLICY_NAMES[cell.policy],
+        policy=POLICY_NAMES.get(policy, policy),
         r_max=R_MAX,
-        highest_rate=workload.highest_rate,
-        options=OPTIONS.get(cell.policy, {}),
+        highest_rate=WORKLOADS[workload].highest_rate,
+        options=OPTIONS.get(policy, {}),
         perturbed=True,
     )
-    if cell.infrastructure == "B" and not earlier and cell.policy in PICKS:
+
+
+def make_cell_setting(cell: PublishedCell, trace: Trace) -> Setting:
+    """The setting that reproduces a cell."""
+    setting = make_published_setting(cell.trace, cell.infrastructure, cell.n_res, cell.k_max, trace, cell.policy)
+    if cell.infrastructure == "B" and cell.n_res < 10 and cell.policy in PICKS:
         pick = PICKS[cell.policy](tasks(setting)[0])
         return replace(setting, start=setting.infrastructure.types[pick].name)
     return setting

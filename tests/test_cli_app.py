@@ -19,7 +19,8 @@ from sim.application import parse_application
 from sim.setting import Setting
 from tests.commands import refuse, run, succeed
 from tuner.cli import main
-from tuner.scenario.description import describe_application, scenario_of, shape_of
+from tuner.scenario.description import scenario_of
+from tuner.scenario.document import describe_application, shape_of
 from tuner.scenario.scenario import Scenario, read_scenario
 from tuner.store.applications import add_application, load_application
 from tuner.store.connection import open_store

@@ -18,8 +18,8 @@ from scaler.model.errors import BadInput
 from sim.arrivals import GENERATORS
 from sim.setting import tasks
 from sim.toml_table import format_document
-from tuner.scenario.layout import ANNOTATED, DEFAULTS, FLAGS, KINDS, SOURCES
-from tuner.scenario.scenario import read_scenario
+from tuner.scenario.layout import DEFAULTS, FLAGS, KINDS, SOURCES
+from tuner.scenario.scenario import ANNOTATED, read_scenario
 
 SHORT: dict[str, dict[str, Any]] = {"trace": {"slots": 50}}
 NODES = """

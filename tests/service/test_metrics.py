@@ -16,7 +16,8 @@ from tests.service.made_decisions import DAY, HOUR, NOW, PAYMENTS, SLOT
 from tests.service.served import add_secret
 from tests.service.showcase import furnish
 from tuner.history.qos_history import load_slots, measure_qos
-from tuner.scenario.description import shape_of, tables_of
+from tuner.scenario.description import tables_of
+from tuner.scenario.document import shape_of
 from tuner.scenario.scenario import make_qos
 from tuner.service.app import make_app
 from tuner.service.exchange.services import Settings

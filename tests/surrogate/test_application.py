@@ -19,7 +19,7 @@ from sim.setting import Setting
 from sim.simulate import simulate
 from sim.trace import Trace
 from tests.surrogate.worlds import batch_stream, queue_stream
-from tuner.scenario.description import format_application
+from tuner.scenario.document import format_application
 from tuner.surrogate.fit import fit
 from tuner.surrogate.fitted_application import (
     apply_speeds,

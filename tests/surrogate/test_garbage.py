@@ -10,7 +10,7 @@ from scaler.model.sample import Sample
 from scaler.model.wire import read_json
 from tests.surrogate.worlds import WINDOW
 from tuner.pipeline.sources.sample_schema import MEASURED
-from tuner.scenario.description import format_application
+from tuner.scenario.document import format_application
 from tuner.store.json_fields import write_json
 from tuner.surrogate.checks import CHECKS
 from tuner.surrogate.fit import check_drift_since, fit

@@ -28,7 +28,8 @@ from tuner.cli.options import (
     store_option,
 )
 from tuner.rollout.steering import register_application
-from tuner.scenario.description import describe_application, format_description, read_description, shape_of, tables_of
+from tuner.scenario.description import read_description, tables_of
+from tuner.scenario.document import describe_application, format_description, shape_of
 from tuner.scenario.scenario import make_infrastructure, make_qos
 from tuner.store.address import DatabaseAddress
 from tuner.store.applications import list_applications, list_versions, load_application

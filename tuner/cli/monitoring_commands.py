@@ -25,7 +25,7 @@ from tuner.pipeline.ingest import forget as forget_all
 from tuner.pipeline.ingest import ingest as take_in
 from tuner.pipeline.read_marks import load_links
 from tuner.pipeline.sources import InputFile, SourceResult, detect, examine
-from tuner.scenario.description import shape_of
+from tuner.scenario.document import shape_of
 from tuner.store.address import DatabaseAddress
 from tuner.store.applications import list_applications
 from tuner.store.connection import Session, open_store

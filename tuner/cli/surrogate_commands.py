@@ -32,7 +32,7 @@ from tuner.cli.options import (
     until_option,
 )
 from tuner.pipeline.flows import estimate_edges
-from tuner.scenario.description import format_application, shape_of
+from tuner.scenario.document import format_application, shape_of
 from tuner.store.address import DatabaseAddress
 from tuner.store.applications import load_application
 from tuner.store.connection import open_store

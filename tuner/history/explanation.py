@@ -17,7 +17,7 @@ from scaler.model.wire import read_number, read_table
 from tuner.history.alternatives import Alternative, compare, rank_alternatives
 from tuner.history.gap import Gap, find_gap
 from tuner.history.objective_origin import Pursued, find_pursued
-from tuner.scenario.description import shape_of
+from tuner.scenario.document import shape_of
 from tuner.store.applications import list_applications, load_application
 from tuner.store.connection import Session
 from tuner.store.controls import list_controls

@@ -31,13 +31,14 @@ from sim.toml_table import (
 )
 from sim.trace import Trace
 from tuner.lab.shifts import ShiftedWorld, apply_shift
-from tuner.scenario.layout import DEFAULTS, SOURCES, kinds_of
+from tuner.scenario.document import make_application
+from tuner.scenario.layout import DEFAULTS, SOURCES
 from tuner.scenario.scenario import (
     anchor,
     blame,
     fill,
+    kinds_of,
     lay_over,
-    make_application,
     make_infrastructure,
     make_trace,
     spread_options,

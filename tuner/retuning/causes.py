@@ -18,7 +18,8 @@ from tuner.retuning.state import Cause, RetuningState
 from tuner.rollout.betting import exceeds, share_of
 from tuner.rollout.issued_orders import find_slot
 from tuner.rollout.retuning_settings import RetuningSettings
-from tuner.scenario.description import shape_of, tables_of
+from tuner.scenario.description import tables_of
+from tuner.scenario.document import shape_of
 from tuner.scenario.scenario import make_infrastructure
 from tuner.search.search_plan import read_qos
 from tuner.store.applications import load_application

@@ -14,7 +14,7 @@ from dataclasses import replace
 from scaler.model.errors import BadInput
 from scaler.model.task import Weights
 from tuner.rollout.issued_orders import CANDIDATES, find_slot, issue_orders, model_of
-from tuner.scenario.description import shape_of
+from tuner.scenario.document import shape_of
 from tuner.store.applications import load_application
 from tuner.store.connection import Session
 from tuner.store.controls import add_event

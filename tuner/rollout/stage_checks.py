@@ -34,7 +34,8 @@ from tuner.history.qos_history import (
 from tuner.rollout.betting import exceeds, measure_doubt, share_of
 from tuner.rollout.issued_orders import find_slot
 from tuner.rollout.retuning_settings import RetuningSettings
-from tuner.scenario.description import shape_of, tables_of
+from tuner.scenario.description import tables_of
+from tuner.scenario.document import shape_of
 from tuner.scenario.layout import QoS
 from tuner.search.search_plan import read_qos
 from tuner.store.applications import load_application

@@ -15,7 +15,8 @@ from scaler.guards import GUARDS, parse_guards
 from scaler.model.errors import BadInput
 from tuner.rollout.issued_orders import issue_orders
 from tuner.rollout.retuning_settings import DEFAULTS, read_settings
-from tuner.scenario.description import shape_of, tables_of
+from tuner.scenario.description import tables_of
+from tuner.scenario.document import shape_of
 from tuner.scenario.scenario import make_infrastructure
 from tuner.search.engines import ENGINES
 from tuner.store import controls

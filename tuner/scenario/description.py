@@ -1,64 +1,29 @@
-"""Convert application descriptions (TOML) to the JSON document in the database, and back.
-
-A document is a scenario's tables, those that were stated, in values that JSON knows: the application as operators and
-edges, node types of a file as `node` tables, dates as ISO 8601 texts. Older ones are an application alone.
-"""
+"""Read descriptions of applications from a file, the network or the database; refuse what cannot be simulated."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, replace
-from datetime import date, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from scaler.model.errors import BadInput
-from sim.application import Application, Operator, parse_application, read_application
+from sim.application import parse_application, read_application
 from sim.graphs import APPLICATIONS
 from sim.infrastructure import INFRASTRUCTURES, read_infrastructure
-from sim.toml_table import MOMENT, TABLE, Table, check_table, format_document, read_toml
-from tuner.scenario.layout import KINDS, SOURCES
-from tuner.scenario.scenario import (
+from sim.toml_table import TABLE, Table, check_table, read_toml
+from tuner.scenario.document import (
     Document,
-    Scenario,
-    anchor,
-    build_scenario,
-    check_layer,
-    complete,
-    lay_over,
-    make_application,
-    read_document,
+    Stored,
+    describe_application,
+    freeze,
+    is_alone,
+    shape_of,
+    thaw,
 )
-
-
-def format_application(application: Application) -> str:
-    """The TOML text that `sim.application.read_application` reads back as the same application."""
-    return format_document(describe_application(application))
-
-
-def describe_application(application: Application) -> dict[str, Any]:
-    """The table that `sim.application.parse_application` reads."""
-    document: dict[str, Any] = {
-        "name": application.name,
-        "operator": [format_operator(operator) for operator in application.operators],
-        "edge": [{"from": e.upstream, "to": e.downstream, "selectivity": e.selectivity} for e in application.edges],
-        "sources": dict(application.sources),
-    }
-    return {key: value for key, value in document.items() if value}
-
-
-def format_operator(operator: Operator) -> dict[str, Any]:
-    return {
-        "name": operator.name,
-        "service_time": operator.moments.mean,
-        "variance": operator.moments.variance,
-        "k_max": operator.k_max,
-        "selectivity": operator.selectivity,
-        "stateful": operator.stateful,
-    }
-
-
-Stored = Mapping[str, Any]  # of an ApplicationVersion, or under "document" of a tuning run's settings
+from tuner.scenario.layout import KINDS, SOURCES
+from tuner.scenario.scenario import Scenario, anchor, build_scenario, check_layer, complete, lay_over, read_document
 
 
 def read_description(path: Path, name: str, flags: Document) -> dict[str, Any]:
@@ -85,46 +50,10 @@ def read_tables(path: Path) -> Document:
     return stated
 
 
-def is_alone(document: Stored) -> bool:
-    """Whether operators stand at the top, where a scenario has its tables."""
-    return "operator" in document or "edge" in document or "sources" in document
-
-
 def put_inline(table: Table) -> dict[str, Any]:
     found = read_infrastructure(table["file"])
     rest = {key: value for key, value in table.items() if key != "file"}
     return {**rest, "node": [asdict(node) for node in found.types], "normaliser_price": found.normaliser_price}
-
-
-def freeze(table: Table) -> dict[str, Any]:
-    """The table in values that JSON knows."""
-    return {key: value.isoformat() if isinstance(value, date) else value for key, value in table.items()}
-
-
-def thaw(document: Stored) -> Document:
-    """The tables as a file would have stated them."""
-    if is_alone(document):
-        return {"application": document}
-    return {
-        name: {**table, **dict(thaw_moments(name, table))} if isinstance(table, Mapping) else table
-        for name, table in document.items()
-    }
-
-
-def thaw_moments(name: str, table: Table) -> Iterator[tuple[str, date]]:
-    for key, value in table.items():
-        if isinstance(value, str) and KINDS.get(name, {}).get(key) is MOMENT:
-            yield key, date.fromisoformat(value) if len(value) == len("2026-01-05") else datetime.fromisoformat(value)
-
-
-def shape_of(document: Stored) -> Application:
-    """The operators and their edges."""
-    if is_alone(document):
-        return parse_application(document)
-    table = document.get("application", {})
-    if not any(key in table for key in SOURCES["application"]):
-        raise BadInput("nothing is said of the application's operators; describe it with: tuner app add NAME FILE.toml")
-    return make_application(table)
 
 
 def tables_of(document: Stored, flags: Document | None = None) -> Document:
@@ -140,11 +69,6 @@ def scenario_of(document: Stored, flags: Document | None = None, name: str = "ap
     check_table(stated, dict.fromkeys(KINDS, TABLE), lambda table: f"{place}, [{table}]")
     check_layer(stated, lambda table, key: f"{place}, [{table}] {key}")
     return build_scenario(name, stated, flags or {}, place)
-
-
-def format_description(document: Stored) -> str:
-    """The TOML text that `tuner app add` and `tuner simulate` read."""
-    return format_document(thaw(document))
 
 
 MAX_VALUES = {

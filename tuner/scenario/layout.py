@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,11 +9,9 @@ from datetime import date
 from typing import Any
 
 from scaler.model.errors import BadInput
-from sim.arrivals import GENERATORS
 from sim.toml_table import (
     MOMENT,
     NUMBER,
-    NUMBERS,
     SHARES,
     TABLE,
     TABLES,
@@ -23,7 +20,6 @@ from sim.toml_table import (
     WHOLE,
     WHOLES,
     Kind,
-    Table,
 )
 
 TWO_WEEKS = 20_160  # slots of a minute
@@ -100,17 +96,6 @@ FLAGS = {
     ("run", "plant"): "--plant",
     ("run", "seeds"): "--seed/--seeds",
 }
-ANNOTATED = {"float": NUMBER, "int": WHOLE, "Sequence[float]": NUMBERS, "datetime": MOMENT}  # generators' parameters
-
-
-def kinds_of(name: str, table: Table) -> dict[str, Kind]:
-    """The keys of a table; a trace also has its generator's parameters, whichever it is in the end."""
-    if name != "trace" or "file" in table:
-        return KINDS[name]
-    makers = [GENERATORS[table["generator"]]] if table.get("generator") in GENERATORS else [*GENERATORS.values()]
-    known = {p.name: ANNOTATED[p.annotation] for make in makers for p in inspect.signature(make).parameters.values()}
-    common = {key: KINDS["trace"][key] for key in ("generator", "highest_rate", "slots")}
-    return {**common, **known} if "generator" in table else {**KINDS["trace"], **known}
 
 
 def name_flag(table: str, key: str) -> str:

@@ -20,19 +20,17 @@ from scaler.model.kernel import lay_out
 from scaler.model.policy import check_options
 from scaler.model.task import parse_weights
 from scaler.policies import find_policy
-from sim.application import Application, parse_application
 from sim.arrivals import GENERATORS, generate
-from sim.graphs import find_application
 from sim.infrastructure import INFRASTRUCTURES, Infrastructure, find_infrastructure, parse_infrastructure
 from sim.plant import Inertia
 from sim.setting import Setting, tasks
-from sim.toml_table import TABLE, Table, check_table, read_toml, suggest
+from sim.toml_table import MOMENT, NUMBER, NUMBERS, TABLE, WHOLE, Kind, Table, check_table, read_toml, suggest
 from sim.trace import EPOCH, Trace, window
 from sim.trace_file import read_trace
-from tuner.scenario.layout import DEFAULTS, KINDS, SOURCES, TWO_WEEKS, QoS, kinds_of, name_flag
+from tuner.scenario.document import Document, make_application
+from tuner.scenario.layout import DEFAULTS, KINDS, SOURCES, TWO_WEEKS, QoS, name_flag
 from tuner.scenario.policy_check import check_policy
 
-Document = Mapping[str, Table]
 DEEPER = ("options", "bounds", "paths")  # tables in tables, whose keys lie over each other one by one
 
 
@@ -175,19 +173,6 @@ def make_scenario(name: str, document: Document, places: Mapping[str, str], whol
     return Scenario(name, tuple(options), settings, seeds, document)
 
 
-def make_application(table: Table) -> Application:
-    if "operator" in table:
-        application = parse_application(
-            {k: v for k, v in table.items() if k in ("operator", "edge", "sources", "name")}
-        )
-    else:
-        given = {"service_rate": table["service_rate"]} if "service_rate" in table else {}
-        application = find_application(table.get("builtin", table.get("file")), **given)
-    if "k_max" not in table:
-        return application
-    return replace(application, operators=tuple(replace(o, k_max=table["k_max"]) for o in application.operators))
-
-
 def make_trace(table: Table) -> Trace:
     if "generator" in table:
         parameters = {k: v for k, v in table.items() if k not in ("generator", "highest_rate")}
@@ -256,3 +241,16 @@ def take_seeds(seeds: int | list[int]) -> tuple[int, ...]:
     if min(listed) < 0 or len(set(listed)) < len(listed):
         raise BadInput(f"the seeds are {', '.join(map(str, listed))}, and must be 0 or more and differ from each other")
     return listed
+
+
+ANNOTATED = {"float": NUMBER, "int": WHOLE, "Sequence[float]": NUMBERS, "datetime": MOMENT}  # generators' parameters
+
+
+def kinds_of(name: str, table: Table) -> dict[str, Kind]:
+    """The keys of a table; a trace also has its generator's parameters, whichever it is in the end."""
+    if name != "trace" or "file" in table:
+        return KINDS[name]
+    makers = [GENERATORS[table["generator"]]] if table.get("generator") in GENERATORS else [*GENERATORS.values()]
+    known = {p.name: ANNOTATED[p.annotation] for make in makers for p in inspect.signature(make).parameters.values()}
+    common = {key: KINDS["trace"][key] for key in ("generator", "highest_rate", "slots")}
+    return {**common, **known} if "generator" in table else {**KINDS["trace"], **known}

@@ -17,9 +17,9 @@ from sim.application import Application
 from sim.setting import Setting
 from sim.trace import Trace, window
 from tuner.pipeline.flows import build_arrivals, estimate_edges, fill, find_sources
-from tuner.scenario.description import freeze, scenario_of
+from tuner.scenario.description import scenario_of
+from tuner.scenario.document import Document, freeze
 from tuner.scenario.layout import QoS
-from tuner.scenario.scenario import Document
 from tuner.search.engines import SearchProblem, find_engine
 from tuner.search.evaluation import EvaluationSpec
 from tuner.search.feasibility import check_feasible

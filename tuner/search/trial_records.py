@@ -9,8 +9,9 @@ from typing import Any
 
 from scaler.model.errors import BadInput
 from scaler.policies import find_policy
-from tuner.scenario.description import tables_of, thaw
-from tuner.scenario.scenario import Document, lay_over
+from tuner.scenario.description import tables_of
+from tuner.scenario.document import Document, thaw
+from tuner.scenario.scenario import lay_over
 from tuner.search.evaluation import Evaluation, describe_replicas
 from tuner.search.recommendation import Verification
 from tuner.search.search_plan import SearchPlan

@@ -8,11 +8,11 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import CursorResult, Insert, Select, Table, func, select, text
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
+    from sqlalchemy.dialects import postgresql, sqlite
 
     from tuner.store.models import Base
 
@@ -47,7 +47,13 @@ def insert_into(session: Session, model: type[Base]) -> postgresql.Insert | sqli
     """An INSERT of the dialect's own, which knows ON CONFLICT."""
     table = model.__table__
     assert isinstance(table, Table)
-    return postgresql.insert(table) if dialect(session) == "postgresql" else sqlite.insert(table)
+    if dialect(session) == "postgresql":
+        from sqlalchemy.dialects.postgresql import insert as insert_postgresql  # loads the drivers' dialects
+
+        return insert_postgresql(table)
+    from sqlalchemy.dialects.sqlite import insert as insert_sqlite
+
+    return insert_sqlite(table)
 
 
 def upsert_into(session: Session, model: type[Base]) -> Insert:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from scaler.model.decision import BLOCKED, DRY_RUN, GUARD, Decision, Objection
 from scaler.model.errors import BadInput
@@ -24,9 +24,9 @@ from tuner.store.controls import list_controls
 from tuner.store.decisions import list_decided_operators, list_decisions
 from tuner.store.objectives import list_objectives
 from tuner.store.orders import list_scalers, load_orders
-from tuner.store.records import Control, DecisionRecord
+from tuner.store.records import Control
 
-SLOT_S = 60.0
+SLOT_S = 60.0  # where no orders state it
 MAX_OPERATORS = 1000
 
 
@@ -70,7 +70,7 @@ class Explanation:
     known: bool  # whether anything at all is known of the application
     says: str = ""  # where there is no operator to speak of
     do: str = ""
-    operators: tuple[Account, ...] = field(default_factory=tuple)
+    operators: tuple[Account, ...] = ()
 
 
 def explain(
@@ -90,38 +90,23 @@ def explain(
         says = f"No operator of {quote(app)} is known, and no scaler of it ever reported."
         return Explanation(app, moment, True, says, f"Describe it: tuner app add {quote(app)} FILE.toml.")
     asked = names if operator is None else [operator]
-    slot_s, cache = find_slot(session, app), dict[tuple[str, int], Pursued]()
-    accounts = [account_for(session, app, one, moment, today, slot_s, cache) for one in asked]
-    return Explanation(app, moment, True, operators=tuple(accounts))
+    slot_s = find_slot(session, app)
+    accounts = tuple(account_for(session, app, one, moment, today, slot_s) for one in asked)
+    return Explanation(app, moment, True, operators=accounts)
 
 
-def account_for(
-    session: Session, app: str, operator: str, at: float | None, now: float, slot_s: float,
-    cache: dict[tuple[str, int], Pursued],
-) -> Account:  # fmt: skip
+def account_for(session: Session, app: str, operator: str, at: float | None, now: float, slot_s: float) -> Account:
     until = None if at is None or at == math.inf else math.nextafter(at, math.inf)
     last = next(iter(list_decisions(session, app, [operator], until=until, limit=1)), None)
     moment = now if at is None else at
     gap = find_gap(session, app, operator, last, moment, now, slot_s)
     if last is None:
         return Account(operator, gap)
-    controls = list_controls(session, app, at=last.time)
-    return describe_slot(session, app, last, gap, moment, controls, cache)
-
-
-def describe_slot(
-    session: Session, app: str, record: DecisionRecord, gap: Gap | None, moment: float, controls: list[Control],
-    cache: dict[tuple[str, int], Pursued],
-) -> Account:  # fmt: skip
-    decision = record.decision
-    standing = tuple(one for one in controls if one.operator in ("", record.operator))
-    ranked = rank_alternatives(decision)
-    version, key = decision.objective_version, (record.operator, decision.objective_version or 0)
-    if version is not None and key not in cache:
-        cache[key] = find_pursued(session, app, record.operator, version)
-    age = moment - decision.time
+    decision, age = last.decision, moment - last.time
+    standing = tuple(one for one in list_controls(session, app, at=last.time) if one.operator in ("", operator))
+    ranked, version = rank_alternatives(decision), decision.objective_version
     return Account(
-        operator=record.operator,
+        operator=operator,
         gap=gap,
         age=age if math.isfinite(age) else None,
         decision=decision,
@@ -129,7 +114,7 @@ def describe_slot(
         compared=compare(decision, ranked),
         blocked=find_blocks(decision, standing),
         controls=standing,
-        objective=None if version is None else cache[key],
+        objective=None if version is None else find_pursued(session, app, operator, version),
     )
 
 

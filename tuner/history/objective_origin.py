@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +12,7 @@ from scaler.model.wire import read_number, read_table
 from tuner.store.connection import Session
 from tuner.store.json_fields import read_fields
 from tuner.store.objectives import ObjectiveEvidence, Reversion, StageEvidence, load_objective
-from tuner.store.records import ObjectiveRecord, Trial
+from tuner.store.records import ObjectiveRecord
 from tuner.store.runs import load_run
 from tuner.store.surrogates import find_surrogate
 from tuner.store.trials import load_trial
@@ -89,34 +90,26 @@ def find_pursued(session: Session, app: str, operator: str, version: int) -> Pur
 
 
 def find_source(session: Session, objective: ObjectiveRecord) -> ObjectiveSource | None:
-    trial: Trial | None = None
-    engine = seed = None
+    trial, run = None, None
     if objective.trial_id is not None:
-        try:
+        with suppress(BadInput):  # taken out by hand: `prune` keeps what became an objective
             trial = load_trial(session, objective.trial_id)
             run = load_run(session, trial.run_id)
-            engine, seed = run.engine, run.seed
-        except BadInput:  # taken out by hand: `prune` keeps what became an objective
-            pass
-    surrogate = objective.surrogate_id or (None if trial is None else trial.surrogate_id)
-    if trial is None and surrogate is None:
+    surrogate_id = objective.surrogate_id or (None if trial is None else trial.surrogate_id)
+    if trial is None and surrogate_id is None:
         return None
+    surrogate = None if surrogate_id is None else find_surrogate(session, surrogate_id)
     return ObjectiveSource(
         trial=objective.trial_id,
         number=None if trial is None else trial.number,
         run=None if trial is None else trial.run_id,
-        engine=engine,
-        seed=seed,
-        **describe_surrogate(session, surrogate),
+        engine=None if run is None else run.engine,
+        seed=None if run is None else run.seed,
+        surrogate=None if surrogate is None else surrogate.number,
+        health=None if surrogate is None else surrogate.health,
+        error=None if surrogate is None else surrogate.error,
+        doubts=() if surrogate is None else list_doubts(surrogate.document),
     )
-
-
-def describe_surrogate(session: Session, surrogate_id: int | None) -> dict[str, Any]:
-    found = None if surrogate_id is None else find_surrogate(session, surrogate_id)
-    if found is None:
-        return {"surrogate": None, "health": None, "error": None}
-    doubts = list_doubts(found.document)
-    return {"surrogate": found.number, "health": found.health, "error": found.error, "doubts": doubts}
 
 
 def list_doubts(document: Any) -> tuple[str, ...]:

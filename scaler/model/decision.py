@@ -55,6 +55,7 @@ CODES = (
     STAGE_WAITS,
 )  # fmt: skip
 
+NO_ACTION = "no change"  # the action among alternatives
 MAX_TEXT = 2000  # characters of a sentence on the wire
 MAX_REPLICAS = 2**31  # of a node type in a document
 
@@ -216,13 +217,13 @@ def name_action(change: Reconfiguration, types: Sequence[str]) -> str | None:
 
 
 def name_alternative(change: Reconfiguration, types: Sequence[str]) -> str:
-    return name_action(change, types) or "no change"
+    return name_action(change, types) or NO_ACTION
 
 
 def describe_change(change: Reconfiguration, types: Sequence[str]) -> str:
     """A change within a sentence: "adding a replica on small"."""
     if change.delta == 0:
-        return "no change"
+        return NO_ACTION
     return f"{'adding' if change.delta > 0 else 'removing'} a replica on {types[change.node_type]}"
 
 

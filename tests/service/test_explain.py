@@ -21,8 +21,7 @@ from scaler.model.units import format_moment
 from tests.service.made_decisions import CLICKS, HOUR, NOW, SLOT
 from tests.service.showcase import furnish
 from tuner.cli.agent_commands import explain as command
-from tuner.history.alternatives import compare, rank_alternatives
-from tuner.history.explanation import Account, Explanation, explain, find_blocks
+from tuner.history.explanation import Account, Explanation, compare, explain, find_blocks, rank_alternatives
 from tuner.history.objective_origin import ExpectedFigures
 from tuner.store.applications import add_application
 from tuner.store.connection import Store, open_store

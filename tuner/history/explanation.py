@@ -1,4 +1,4 @@
-"""Explain what each operator's agent did, or did not do, at a moment.
+"""Explain what each operator's agent did, or did not do, at a moment: alternatives, blocks, objective, or the gap.
 
 Every slot has an answer, and decisions of agents of other versions are read as far as possible: nothing raises.
 """
@@ -10,11 +10,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scaler.model.decision import BLOCKED, DRY_RUN, GUARD, Decision, Objection
+from scaler.model.decision import BLOCKED, DRY_RUN, GUARD, HELD, NO_ACTION, NO_CHANGE, SCALED, Decision, Objection
 from scaler.model.errors import BadInput
-from scaler.model.units import join_words, quote
+from scaler.model.units import clean, format_number, join_words, quote
 from scaler.model.wire import read_number, read_table
-from tuner.history.alternatives import Alternative, compare, rank_alternatives
 from tuner.history.gap import Gap, find_gap
 from tuner.history.objective_origin import Pursued, find_pursued
 from tuner.scenario.document import shape_of
@@ -46,6 +45,17 @@ def find_blocks(decision: Decision, standing: Sequence[Control]) -> tuple[Block,
         Block(one, tuple(control for control in standing if one.source == GUARD and control.kind == one.code))
         for one in decision.objections
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """Something that could have been done, and its worth: less is better."""
+
+    action: str
+    worth: float | None
+    more: float | None  # than the best
+    done: bool
+    wanted: bool  # by the policy
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,3 +172,64 @@ def can_be_stored(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return "\0" not in text
+
+
+def rank_alternatives(decision: Decision) -> tuple[Alternative, ...]:
+    """The best first; those without a number last."""
+    worths = decision.alternatives
+    known = [worth for worth in worths.values() if worth is not None]
+    best = min(known, default=None)
+    done = decision.action or NO_ACTION if decision.kind == SCALED else NO_ACTION
+    wanted = decision.wanted or NO_ACTION if decision.kind != HELD else None
+    ordered = sorted(worths, key=lambda action: (worths[action] is None, worths[action] or 0.0, action != NO_ACTION))
+    return tuple(Alternative(a, worths[a], subtract(worths[a], best), a == done, a == wanted) for a in ordered)
+
+
+def subtract(worth: float | None, best: float | None) -> float | None:
+    return None if worth is None or best is None else 0.0 if worth == best else worth - best
+
+
+def compare(decision: Decision, ranked: tuple[Alternative, ...]) -> str:
+    """Why the best was the best; for no change, why nothing was better."""
+    known = [one for one in ranked if one.worth is not None]
+    if not known:
+        return explain_unvalued(decision)
+    best, wanted = known[0], decision.wanted or NO_ACTION
+    named, worth = capitalise(best.action), f"worth {format_number(best.worth)}"
+    ahead = describe_second(known[1]) if len(known) > 1 else ""
+    if decision.kind == NO_CHANGE:
+        if best.action == NO_ACTION:
+            return f"Nothing was better than no change, {worth}{ahead}."
+        return explain_no_change(named, known)
+    if best.action == wanted:
+        return f"{named} was best, {worth}{ahead}."
+    if decision.kind == HELD:
+        return f"{named} would have been best, but nothing is decided while the scaler holds."
+    return f"{named} had the least worth; {clean(wanted)} was what the policy wanted."
+
+
+def describe_second(second: Alternative) -> str:
+    if not second.more:
+        return f"; {clean(second.action)} was worth the same"
+    return f"; {clean(second.action)} came next, worth {format_number(second.more)} more"
+
+
+def explain_no_change(named: str, known: list[Alternative]) -> str:
+    """A policy may want more than a slight gain before it changes anything."""
+    stay = next((one for one in known if one.action == NO_ACTION), None)
+    if stay is None:
+        return f"{named} had the least worth, and the policy wanted no change all the same."
+    less = format_number(stay.more)
+    return f"{named} was worth {less} less than no change, which the policy did not find enough to change."
+
+
+def explain_unvalued(decision: Decision) -> str:
+    if decision.kind == HELD:
+        return "Nothing was weighed, for the scaler held."
+    if decision.kind == NO_CHANGE:
+        return "The policy found nothing better than no change; it does not put a figure on alternatives."
+    return "The policy does not put a figure on alternatives."
+
+
+def capitalise(action: str) -> str:
+    return "No change" if action == NO_ACTION else clean(action)

@@ -12,6 +12,7 @@ from scaler.model.decision import (
     BLOCKED,
     DRY_RUN,
     GUARD,
+    NO_ACTION,
     SCALED,
     Decision,
     ShadowDecision,
@@ -26,8 +27,7 @@ from scaler.model.units import (
     join_words,
     quote,
 )
-from tuner.history.alternatives import NOTHING, Alternative
-from tuner.history.explanation import Account, Block, Explanation
+from tuner.history.explanation import Account, Alternative, Block, Explanation
 from tuner.history.objective_origin import Pursued
 from tuner.store.json_fields import write_fields
 from tuner.store.objectives import Reversion, StageEvidence
@@ -237,7 +237,7 @@ def describe_reversion(reverted: Reversion) -> str:
 
 def describe_candidate(candidate: ShadowDecision) -> str:
     which = format_if("objective {}", str, candidate.version) or "the candidate"
-    change = "made no change" if candidate.action in (None, NOTHING) else f"done {clean(candidate.action or '')}"
+    change = "made no change" if candidate.action in (None, NO_ACTION) else f"done {clean(candidate.action or '')}"
     parts = [f"{which} would have {change}"]
     if candidate.deployment:
         parts.append(f"with {format_deployment(candidate.deployment)} by now")

@@ -14,7 +14,7 @@ from scaler.model.errors import BadInput
 from scaler.model.sample import Sample
 from tests.test_report import Page
 from tuner.pipeline.flows import Arrivals, build_arrivals, estimate_edges, fill, find_gaps, find_sources
-from tuner.views.arrivals_page import write_arrivals
+from tuner.views.course_charts import write_arrivals
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC).timestamp()
 

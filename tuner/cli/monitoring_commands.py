@@ -30,7 +30,7 @@ from tuner.store.address import DatabaseAddress
 from tuner.store.applications import list_applications
 from tuner.store.connection import Session, open_store
 from tuner.store.samples import load_samples
-from tuner.views.arrivals_page import write_arrivals
+from tuner.views.course_charts import write_arrivals
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

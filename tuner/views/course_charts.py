@@ -1,4 +1,4 @@
-"""Chart the course of an application: costs, response times against their bound, replicas under the arrivals."""
+"""Chart the course of an application: costs, response times, replicas; a page of its arrival rates and their gaps."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ from html import escape
 import numpy as np
 
 from scaler.model.kernel import Floats
-from scaler.model.units import format_duration
-from tuner.simulation.course import Columns, OperatorCourse, ReplayCourse
+from scaler.model.units import format_count, format_duration, format_moment, format_number, format_share
+from tuner.pipeline.flows import Arrivals, find_gaps
+from tuner.simulation.course import Columns, OperatorCourse, ReplayCourse, column_centres, column_starts, reduce_columns
 from tuner.views.chart import COLOURS, MIDDLE, TALL, Axis, Chart, Series, is_far_apart, level
+from tuner.views.html_document import Column, write_columns, write_document
 
 MAX_COLUMNS, MIN_COLUMNS = 720, 100
 MAX_CHART_BYTES = 600_000
 BYTES_PER_VALUE = 7  # of JSON, on average
+MAX_GAPS = 50  # listed, the longest of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +45,9 @@ def limit_columns(lines: int) -> int:
 def chart_costs(frame: Frame, courses: Sequence[tuple[str, ReplayCourse]], floor: float | None) -> Chart:
     """The cost of every policy, period by period."""
     first = courses[0][1]
-    series = [
-        Series(name, hold_last(course.cost), f"c{i % COLOURS}", "steps") for i, (name, course) in enumerate(courses)
+    series = [  # one value for each edge of the periods: the last one holds to the end
+        Series(name, np.append(course.cost, course.cost[-1]), f"c{i % COLOURS}", "steps")
+        for i, (name, course) in enumerate(courses)
     ]
     if floor is not None:
         series.append(level("the floor: the least mean cost over the whole trace", floor, "faint"))
@@ -61,11 +65,6 @@ def chart_cost(frame: Frame, course: ReplayCourse) -> Chart:
         Series("mean so far", course.running_cost, "ink", width=2.0),
     ]
     return frame.chart("Cost over time", course.at, Axis("cost per slot", low=0.0, high=highest), series)
-
-
-def hold_last(values: Floats) -> Floats:
-    """One value for each edge of the periods: the last one holds to the end."""
-    return np.append(values, values[-1])
 
 
 def chart_response(frame: Frame, at: Floats, response: Columns, bound: float, name: str) -> Chart:
@@ -141,3 +140,54 @@ def draw_policy(frame: Frame, course: ReplayCourse, r_max: float) -> str:
 
 def fold_operator(name: str, figures: str) -> str:
     return f"<details><summary>Operator {escape(name)}</summary>{figures}</details>"
+
+
+def write_arrivals(arrivals: Arrivals) -> str:
+    """The whole page."""
+    body = f"{write_summary(arrivals)}{chart_arrivals(arrivals).render()}\n{write_gaps(arrivals)}"
+    return write_document(f"{arrivals.application}: arrivals", body)
+
+
+def write_summary(arrivals: Arrivals) -> str:
+    rates = arrivals.rates
+    known = rates[~np.isnan(rates)]
+    start, end = (format_moment(t) for t in (arrivals.start, arrivals.start + arrivals.step_s * rates.size))
+    shares = ", ".join(f"{escape(name)} {format_share(share)}" for name, share in arrivals.shares.items())
+    counted = "" if arrivals.counted else " Only the processed input is known, not the offered."
+    return (
+        f"<p>{start} to {end}, {format_count(rates.size, 'window', 'windows')} of {arrivals.step_s:g} s, "
+        f"{format_share(known.size / rates.size)} of them known. Mean <b>{format_number(known.mean())}</b>, least "
+        f"{format_number(known.min())}, greatest {format_number(known.max())} tuples per second. Sources: "
+        f"{shares or 'silent'}.{counted}</p>"
+    )
+
+
+def chart_arrivals(arrivals: Arrivals) -> Chart:
+    """The rate column by column; windows without a rate are marked along the upper edge."""
+    columns, slots = reduce_columns(arrivals.rates, MAX_COLUMNS), arrivals.rates.size
+    series = [
+        Series("least to greatest", columns.high, "c0", "band", columns.low),
+        Series("mean", columns.mean, "c0"),
+    ]
+    if columns.infinite.any():
+        gaps = np.where(columns.infinite > 0, columns.infinite.astype(float), np.nan)
+        series.append(Series("windows without a rate", gaps, "alarm", "strip"))
+    frame = Frame(arrivals.start, slots * arrivals.step_s, ())
+    at = column_centres(slots, column_starts(slots, MAX_COLUMNS))
+    return frame.chart("Arrivals over time", at, Axis("tuples per second"), series)
+
+
+def write_gaps(arrivals: Arrivals) -> str:
+    """The longest gaps, in order of time."""
+    gaps = find_gaps(arrivals.rates)
+    if not gaps:
+        return "<p>Nothing is missing.</p>"
+    longest = sorted(sorted(gaps, key=lambda gap: gap[0] - gap[1])[:MAX_GAPS])
+    begins, ends = (tuple(format_moment(arrivals.start + gap[i] * arrivals.step_s) for gap in longest) for i in (0, 1))
+    columns = [
+        Column("from", begins, "first window without a rate"),
+        Column("to", ends, "first window with a rate again"),
+        Column("windows", tuple(f"{last - first:,}" for first, last in longest), "how many have no rate"),
+    ]
+    left = f"<p class=faint>The {len(longest)} longest of {len(gaps):,}.</p>" if len(longest) < len(gaps) else ""
+    return f"<h2>What is missing</h2>{write_columns(columns)}{left}"

@@ -56,12 +56,8 @@ def read_settings(kind: str, form: Form) -> dict[str, Any]:
         days = DAYS.get(form.get("days", "all"))
         if days is None:
             raise BadInput(f"days must be one of {', '.join(DAYS)}")
-        return {
-            "from": form.get("from", ""),
-            "to": form.get("to", ""),
-            "days": list(days),
-            "zone": form.get("zone") or "UTC",
-        }
+        times = {key: form.get(key, "") for key in ("from", "to")}
+        return {**times, "days": list(days), "zone": form.get("zone") or "UTC"}
     return {}
 
 

@@ -92,10 +92,9 @@ def show_run(request: Request, run: str, session: Reader) -> Response:
 
 @router.get("/trials/{trial}")
 def show_trial(request: Request, trial: str, session: Reader) -> Response:
-    def gather(database: Session, now: float) -> Mapping[str, Any]:
-        return {"view": gather_trial(database, read_id(trial, "trial"))}
-
-    return answer(request, session, "trial.html", gather)
+    return answer(
+        request, session, "trial.html", lambda database, _: {"view": gather_trial(database, read_id(trial, "trial"))}
+    )
 
 
 @router.get("/explain")

@@ -38,7 +38,7 @@ from tuner.store.objectives import find_full_objective, list_objectives
 from tuner.store.records import ApplicationVersion
 from tuner.store.trials import TrialCounts, count_trials_by_application
 from tuner.views.grid import print_grid
-from tuner.views.words import tame
+from tuner.views.words import to_finite
 
 
 @click.command(
@@ -105,7 +105,7 @@ def show(app: str, number: int | None, toml: Path | None, as_json: bool, address
         check_place(toml)
         write_whole(toml, format_description(version.document))
     if as_json:
-        print_json(tame(known))
+        print_json(to_finite(known))
     else:
         print_application(known)
 

@@ -23,7 +23,7 @@ from tuner.scenario.layout import QoS
 from tuner.search.engines import find_engine
 from tuner.search.space.space import make_space
 from tuner.views.grid import print_grid
-from tuner.views.words import tame
+from tuner.views.words import to_finite
 
 TRACES = Path("../shared/traces")
 APPLICATIONS = ("pipeline", "diamond", "multi-sink")
@@ -123,7 +123,7 @@ def show(matches: Sequence[EngineResults], as_json: bool) -> None:
     lines, rows = summarise_engines(matches), list_settings(matches)
     if as_json:
         document = {"engines": [asdict(line) for line in lines], "settings": rows, "matches": [*map(asdict, matches)]}
-        print_json(tame(document))
+        print_json(to_finite(document))
         return
     if not lines:
         raise BadInput("no engine kept the constraints in any setting; allow a larger --r-max, --eta-v or --eta-r")

@@ -50,7 +50,7 @@ from tuner.views.surrogate_report import (
     summarise_surrogate,
     write_surrogate,
 )
-from tuner.views.words import tame
+from tuner.views.words import to_finite
 
 UNFIT = 1  # the exit code where a check failed
 COLOURS = {"pass": "green", "warn": "yellow", "fail": "red"}
@@ -166,7 +166,7 @@ def show_all(fitted: Surrogate, number: int | None, html: Path | None, as_json: 
     if html is not None:
         write_whole(html, write_surrogate(fitted))
     if as_json:
-        print_json(tame({"number": number, **to_document(fitted)}))
+        print_json(to_finite({"number": number, **to_document(fitted)}))
     else:
         print_surrogate(fitted, number)
 

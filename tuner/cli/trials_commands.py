@@ -42,7 +42,7 @@ from tuner.store.records import Trial, TuningRun
 from tuner.store.runs import list_runs, load_run
 from tuner.store.trials import TrialFilter, count_trials, list_trials, load_trial
 from tuner.views.grid import print_grid
-from tuner.views.words import tame
+from tuner.views.words import to_finite
 
 SORTS = ("id", "number", "price", "violations", "reconfigurations", "slack", "seconds", "ended")
 STATES = ("complete", "pruned", "failed")
@@ -100,7 +100,7 @@ def trials(
     chosen = TrialFilter(app, run_id, state, feasible, since, until)
     found, count = find_trials(chosen, sort, descending, limit, address)
     if as_json:
-        print_json([tame(describe(trial)) for trial in found])
+        print_json([to_finite(describe(trial)) for trial in found])
     elif as_csv:
         click.echo(write_csv(found), nl=False)
     elif found:
@@ -208,7 +208,7 @@ def trial(number: int, toml: Path | None, as_json: bool, address: DatabaseAddres
     if as_json:
         run = {"engine": known["run"].engine, "seed": known["run"].seed, "settings": known["run"].settings}
         document = {**describe(known["trial"]), "application": known["application"], "run": run}
-        print_json(tame(document))
+        print_json(to_finite(document))
     else:
         print_trial(known)
 

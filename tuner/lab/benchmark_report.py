@@ -18,7 +18,7 @@ from tuner.simulation.comparison import Figure
 from tuner.views.chart import DotRow, draw_dots
 from tuner.views.comparison_report import describe_floor
 from tuner.views.html_document import Column, write_columns, write_document, write_facts, write_readings
-from tuner.views.words import tame
+from tuner.views.words import to_finite
 
 FLOOR_READING = "least cost with the trace known beforehand; exact, or a bound that is no more than that"
 
@@ -209,7 +209,7 @@ def describe_benchmark(result: BenchmarkResult) -> dict[str, Any]:
     """Cells with a row per policy, and a summary per policy."""
     plan, many = result.plan, len(result.plan.policies)
     parts = [result.rows[i : i + many] for i in range(0, len(result.rows), many)]
-    described: dict[str, Any] = tame(
+    described: dict[str, Any] = to_finite(
         {
             "plan": plan.name,
             "seeds": plan.seeds,

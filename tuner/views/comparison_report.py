@@ -26,7 +26,7 @@ from tuner.simulation.comparison import ComparisonRow, Figure, PolicyComparison
 from tuner.simulation.course import ReplayCourse
 from tuner.views.course_charts import Frame, chart_costs, draw_policy, limit_columns
 from tuner.views.html_document import Column, write_columns, write_document, write_facts, write_readings
-from tuner.views.words import tame
+from tuner.views.words import to_finite
 
 
 def list_columns(comparison: PolicyComparison) -> list[Column]:
@@ -176,7 +176,7 @@ def write_settings(comparison: PolicyComparison) -> str:
 def describe_comparison(comparison: PolicyComparison) -> dict[str, Any]:
     """The comparison as plain values for JSON; what is not finite is None."""
     setting = comparison.scenario.settings[0]
-    return tame(
+    return to_finite(
         {
             "scenario": comparison.scenario.document,
             "slots": setting.trace.rates.size,

@@ -83,11 +83,11 @@ def chart_response(frame: Frame, at: Floats, response: Columns, bound: float, na
         series.append(Series(f"overloaded in {count:,} slot{'s' if count > 1 else ''}", marked, "alarm", "strip"))
     left = Axis("response time, ms", logarithmic=is_far_apart(least, greatest))
     if left.logarithmic:  # which has no place for 0
-        series = [positive(each) for each in series]
+        series = [hide_zeros(each) for each in series]
     return frame.chart(f"Response time of {name}", at, left, series)
 
 
-def positive(series: Series) -> Series:
+def hide_zeros(series: Series) -> Series:
     values = np.where(series.values > 0.0, series.values, np.nan)
     low = None if series.low is None else np.where(series.low > 0.0, series.low, np.nan)
     return replace(series, values=values, low=low)

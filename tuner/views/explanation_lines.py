@@ -95,7 +95,7 @@ def list_parts(account: Account, shown: set[int]) -> Iterator[Part]:
         yield "last slot", f"{format_moment(decision.time)}: {name_change(decision)}"
     yield "because", clean(decision.reason, 600) or "no reason was given"
     yield "seen", describe_observation(decision)
-    table = f"{lay_out(account.alternatives)}\n" if account.alternatives else ""
+    table = f"{tabulate_alternatives(account.alternatives)}\n" if account.alternatives else ""
     yield "worth", f"{table}{account.compared}"
     for block in account.blocked:
         yield "blocked by", describe_block(block)
@@ -125,7 +125,7 @@ def describe_observation(decision: Decision) -> str:
     return ", ".join(filter(None, parts))
 
 
-def lay_out(alternatives: tuple[Alternative, ...]) -> str:
+def tabulate_alternatives(alternatives: tuple[Alternative, ...]) -> str:
     """A table: less is better, the best first."""
     rows = [(clean(a.action, 40), format_number(a.worth), format_more(a), name_mark(a)) for a in alternatives]
     heads = ("alternative", "worth", "more", "")

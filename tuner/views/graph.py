@@ -188,7 +188,7 @@ class Box(NamedTuple):
 def draw_graph(boxes: Mapping[str, Box], edges: Edges, label: str, legend: Legend) -> str:
     """Boxes from the sources on the left to the sinks on the right, with curves between them."""
     layout = lay_out(list(boxes), edges)
-    bands = fold(layout, (BAR + GAP) * max(len(box.bars) for box in boxes.values()))
+    bands = cut_bands(layout, (BAR + GAP) * max(len(box.bars) for box in boxes.values()))
     width, height = bands.wide + 2, round(bands.tops[-1]) + 2
     marks = [draw_edge(course, bands) for course in layout.courses]
     marks += [draw_box(name, box, bands, layout.boxes[name]) for name, box in boxes.items()]
@@ -199,7 +199,7 @@ def draw_graph(boxes: Mapping[str, Box], edges: Edges, label: str, legend: Legen
     return frame_drawing(drawing, legend)
 
 
-def fold(layout: Layout, bars: int) -> Bands:
+def cut_bands(layout: Layout, bars: int) -> Bands:
     """One band where the columns fit the page, else several of about as many columns each."""
     if layout.columns * (NARROW + ACROSS) - ACROSS <= PAGE:
         bands, each = 1, layout.columns
@@ -232,14 +232,14 @@ def fold(layout: Layout, bars: int) -> Bands:
     return Bands(box, high, head, each, wide, margin, tuple(tops), tuple(starts), lanes)
 
 
-def stand(bands: Bands, column: int, row: float) -> tuple[int, float]:
+def place_box(bands: Bands, column: int, row: float) -> tuple[int, float]:
     """The left side and the middle of what is in a column and a row."""
     band, place = divmod(column, bands.each)
     return bands.margin + place * (bands.box + ACROSS), bands.starts[band] + (bands.high + BELOW) * row
 
 
 def draw_box(name: str, box: Box, bands: Bands, place: tuple[int, float]) -> str:
-    x, y = stand(bands, *place)
+    x, y = place_box(bands, *place)
     lines = break_name(name, int((bands.box - 2 * EDGE) / LETTER))
     parts = [f'<rect class="box" width="{bands.box}" height="{bands.high}" rx="6"/>']
     parts += [
@@ -272,15 +272,15 @@ def draw_bar(bar: Bar, width: int, top: int) -> str:
 
 def draw_edge(course: Course, bands: Bands) -> str:
     """A curve from box to box, level where it passes other boxes, and back to the left where a band ends."""
-    x, y = stand(bands, *course[0])
+    x, y = place_box(bands, *course[0])
     x += bands.box
     path = [f"M{x} {y:.1f}"]
     for i, (column, row) in enumerate(course[1:], 1):
         last = i == len(course) - 1
-        to, at = stand(bands, column, row)
+        to, at = place_box(bands, column, row)
         to -= 6 if last else 0
         if column % bands.each == 0:
-            path.append(turn(bands, column // bands.each, bands.lanes[course, column], at))
+            path.append(draw_turn(bands, column // bands.each, bands.lanes[course, column], at))
             path.append(f"H{to}")
         else:
             half = (x + to) / 2
@@ -292,7 +292,7 @@ def draw_edge(course: Course, bands: Bands) -> str:
     return f'<path class="edge" d="{"".join(path)}"/><path class="tip" d="M{x + 6} {y:.1f}l-8 -4v8Z"/>'
 
 
-def turn(bands: Bands, band: int, lane: int, at: float) -> str:
+def draw_turn(bands: Bands, band: int, lane: int, at: float) -> str:
     """Round the right end of the band before, between both, and round the left end of this one."""
     out, gap = 12 + LANE * lane, bands.tops[band - 1] + GUTTER / 2 + LANE * lane
     right, left = bands.wide - bands.margin + out, bands.margin - out

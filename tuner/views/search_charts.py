@@ -113,7 +113,7 @@ def pick_values(points: Sequence[Point], pick: Pick) -> Floats:
     return np.array([pick(point) for point in points], dtype=float)
 
 
-def hide_legend(series: Sequence[Series]) -> list[Series]:
+def shrink_marks(series: Sequence[Series]) -> list[Series]:
     """For small charts that share one legend: smaller marks."""
     return [replace(each, width=max(4.0, 0.75 * each.width)) for each in series]
 
@@ -234,7 +234,7 @@ def draw_slice(tuning: Tuning, shown: Sequence[Point], title: str, pick: Pick) -
     placed, marks = mark_trials(tuning, known, pick, costs)
     chart = Chart(
         f"Cost against the {title}", pick_values(placed, pick), Axis(title, low=max(0.0, low - room), high=high + room),
-        costs.axis(title), hide_legend(marks), height=SMALL, legend=False,
+        costs.axis(title), shrink_marks(marks), height=SMALL, legend=False,
     )  # fmt: skip
     return f'<div title="{escape(title)}">{chart.render()}</div>'
 

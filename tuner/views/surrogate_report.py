@@ -173,8 +173,8 @@ def draw_agreement(points: Sequence[PredictedWindow]) -> str:
         return ""
     scale, held = choose_scale(some), np.array([p.held_out for p in some])
     ends, beyond = 1000.0 * np.array([scale.low, scale.high]), np.array([np.nan])
-    x = np.concatenate([ends[:1], place(scale, [p.observed for p in some]), ends[1:]])
-    predicted = place(scale, [p.predicted for p in some])
+    x = np.concatenate([ends[:1], clip_response(scale, [p.observed for p in some]), ends[1:]])
+    predicted = clip_response(scale, [p.predicted for p in some])
     series = [Series("predicted as observed", x, "faint", dashed=True)]
     for label, side, colour in (("windows fitted on", ~held, "c0"), ("held-out windows", held, "c1")):
         values = np.concatenate([beyond, np.where(side, predicted, np.nan), beyond])
@@ -189,17 +189,17 @@ def draw_course(points: Sequence[PredictedWindow]) -> str:
     if not some:
         return ""
     scale, held = choose_scale(some), np.array([p.held_out for p in some])
-    observed, x = place(scale, [p.observed for p in some]), np.array([p.utilisation for p in some])
+    observed, x = clip_response(scale, [p.observed for p in some]), np.array([p.utilisation for p in some])
     series = [
         Series("observed, fitted on", np.where(held, np.nan, observed), "c0", "dot", width=6.0),
         Series("observed, held out", np.where(held, observed, np.nan), "c1", "dot", width=6.0),
-        Series("predicted", place(scale, [p.predicted for p in some]), "ink", "dot", width=3.0),
+        Series("predicted", clip_response(scale, [p.predicted for p in some]), "ink", "dot", width=3.0),
     ]
     across = Axis("utilisation", low=0.0, high=max(1.0, 1.05 * float(x.max())))
     left = scale.axis("response time, ms; utilisation across", 1000.0)
     return Chart("Response times over utilisation", x, across, left, series, height=TALL).render()
 
 
-def place(scale: Scale, seconds: Sequence[float]) -> Floats:
+def clip_response(scale: Scale, seconds: Sequence[float]) -> Floats:
     """In milliseconds, outliers at the edge."""
     return 1000.0 * np.clip(np.array(seconds), scale.low, scale.high)

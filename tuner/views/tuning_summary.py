@@ -18,7 +18,7 @@ from scaler.model.units import (
 )
 from tuner.views.html_document import Column
 from tuner.views.tuning import MEASURES, Figures, Point, Tuning, is_searched, number, rank, table, to_figures
-from tuner.views.words import tame
+from tuner.views.words import to_finite
 
 MONTH = 730.0  # hours
 STATES = {
@@ -202,7 +202,7 @@ def list_measures(tuning: Tuning) -> list[Column]:
         Column("", tuple(MEASURES.values()), ""),
         Column("equal shares", tuple(format_measure(before, name) for name in MEASURES), "equal shares and weights"),
         Column("tuned", tuple(format_measure(after, name) for name in MEASURES), "what is recommended"),
-        Column("difference", tuple(differ(before, after, name) for name in MEASURES), "tuned less equal"),
+        Column("difference", tuple(format_difference(before, after, name) for name in MEASURES), "tuned less equal"),
     ]
 
 
@@ -213,7 +213,7 @@ def format_measure(figures: Figures, name: str) -> str:
     return format_fixed(value, 2) if name == "replicas" else format_percentage(value)
 
 
-def differ(before: Figures, after: Figures, name: str) -> str:
+def format_difference(before: Figures, after: Figures, name: str) -> str:
     old, new = before.measure(name), after.measure(name)
     if old is None or new is None:
         return NONE
@@ -233,7 +233,7 @@ def describe_tuning(tuning: Tuning) -> dict[str, Any]:
     """As plain values for JSON."""
     run, chosen, objective = tuning.run, tuning.chosen, tuning.objective
     nearest = next(iter(rank(tuning.points)), None)
-    return tame(
+    return to_finite(
         {
             "application": tuning.application,
             "run": run.id,

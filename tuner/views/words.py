@@ -87,12 +87,12 @@ def shorten(name: str, letters: int) -> str:
     return f"{name[: letters - 1 - end]}…{name[len(name) - end :]}"
 
 
-def tame(value: Any) -> Any:
+def to_finite(value: Any) -> Any:
     """Values that JSON knows: None for what is not finite, the text of any other object."""
     if isinstance(value, dict):
-        return {str(key): tame(item) for key, item in value.items()}
+        return {str(key): to_finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [tame(item) for item in value]
+        return [to_finite(item) for item in value]
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return value if value is None or isinstance(value, str | int) else str(value)

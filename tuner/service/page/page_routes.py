@@ -141,7 +141,7 @@ def show_login(request: Request) -> Response:
 
 
 @router.post("/login")
-async def take_login(request: Request) -> Response:
+async def submit_login(request: Request) -> Response:
     form = await read_form(request)
     onward = read_next(form.get("next"))
     secret = await log_in(request, form.get("token", "").strip())
@@ -153,7 +153,7 @@ async def take_login(request: Request) -> Response:
 
 
 @router.post("/logout")
-async def take_logout(request: Request, session: Reader) -> Response:
+async def submit_logout(request: Request, session: Reader) -> Response:
     await log_out(request)
     answer = go_to("/login")
     clear_cookie(request, answer)

@@ -14,7 +14,7 @@ import numpy as np
 from scaler.model.kernel import Floats, Integers
 from scaler.model.units import format_duration, format_response, format_share
 from sim.application import Application
-from tuner.service.page.slot_series import LATELY, SlotGrid
+from tuner.service.page.slot_series import RECENT_SLOTS, SlotGrid
 from tuner.simulation.course import Columns, column_centres, column_starts, reduce_columns
 from tuner.views.course_charts import (
     MIN_COLUMNS,
@@ -97,14 +97,14 @@ def draw_live(shape: Application, course: SlotGrid, r_max: float) -> str:
     edges = [(e.upstream, e.downstream) for e in shape.edges]
     drawing = draw_graph(boxes, edges, f"The application graph. {described}", [*legend, ("area c3", "utilisation")])
     return (
-        f'<p class="faint">Means of the last {LATELY} slots. A full bar is R_max, {format_duration(r_max)}; a full '
+        f'<p class="faint">Means of the last {RECENT_SLOTS} slots. A full bar is R_max, {format_duration(r_max)}; a full '
         f'utilisation bar is 100 %.</p><div class="wide drawn" tabindex="0">{drawing}</div>'
     )
 
 
-def lately(values: Floats) -> float | None:
+def find_recent_mean(values: Floats) -> float | None:
     """The mean of what is known of the last slots; infinite where most of them were."""
-    last = values[-LATELY:]
+    last = values[-RECENT_SLOTS:]
     last = last[~np.isnan(last)]
     if not last.size:
         return None
@@ -113,13 +113,17 @@ def lately(values: Floats) -> float | None:
 
 
 def describe_operator(course: SlotGrid, i: int, r_max: float) -> str:
-    response, busy = lately(course.response[:, i]), course.busy[i]
+    response, busy = find_recent_mean(course.response[:, i]), course.busy[i]
     took = "response time not known" if response is None else f"response time {format_response(response)}"
     return f"{course.operators[i]}: {took}, utilisation {'not known' if busy is None else format_share(busy)}"
 
 
 def draw_operator_box(course: SlotGrid, i: int, r_max: float) -> Box:
-    response, bound, busy = lately(course.response[:, i]), lately(course.bound[:, i]), course.busy[i]
+    response, bound, busy = (
+        find_recent_mean(course.response[:, i]),
+        find_recent_mean(course.bound[:, i]),
+        course.busy[i],
+    )
     late = response is not None and bound is not None and response > bound
     took = None if response is None else response / r_max
     held = "" if bound is None else f"; bound {format_duration(bound)}"

@@ -21,7 +21,7 @@ from tuner.service.page.address import TimeRange
 from tuner.store.connection import Session
 from tuner.store.decisions import find_utilisations, list_changes
 
-LATELY = 60  # slots that "now" means
+RECENT_SLOTS = 60  # slots that "now" means
 MAX_REPLICAS = 1_000_000  # of a node type: more is no count
 MAX_DECISIONS = 100_000  # decisions that are read for charts; of a longer stretch the newest
 
@@ -58,8 +58,8 @@ def load_grid(session: Session, app: str, shape: Application, qos: QoS, window: 
     slots = load_slots(session, app, operators, window.since, window.until, slot_s)
     place = np.clip(np.rint((slots.time - start) / slot_s).astype(np.int64), 0, count - 1)
     rate, response, bound = (spread(grid, place, count) for grid in (slots.rate, slots.response, slots.bound))
-    lately = max(window.since, window.until - LATELY * slot_s)
-    busy = find_utilisations(session, app, operators, lately, window.until)
+    recently = max(window.since, window.until - RECENT_SLOTS * slot_s)
+    busy = find_utilisations(session, app, operators, recently, window.until)
     types, actual, wanted = load_replicas(session, app, operators, window, start, slot_s, count)
     return SlotGrid(
         start,

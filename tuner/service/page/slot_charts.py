@@ -97,8 +97,8 @@ def draw_live(shape: Application, course: SlotGrid, r_max: float) -> str:
     edges = [(e.upstream, e.downstream) for e in shape.edges]
     drawing = draw_graph(boxes, edges, f"The application graph. {described}", [*legend, ("area c3", "utilisation")])
     return (
-        f'<p class="faint">Means of the last {RECENT_SLOTS} slots. A full bar is R_max, {format_duration(r_max)}; a full '
-        f'utilisation bar is 100 %.</p><div class="wide drawn" tabindex="0">{drawing}</div>'
+        f'<p class="faint">Means of the last {RECENT_SLOTS} slots. A full bar is R_max, {format_duration(r_max)}; a '
+        f'full utilisation bar is 100 %.</p><div class="wide drawn" tabindex="0">{drawing}</div>'
     )
 
 

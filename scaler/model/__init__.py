@@ -1,0 +1,1 @@
+"""The shared nouns of the product, one codec each."""

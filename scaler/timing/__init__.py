@@ -1,4 +1,4 @@
-"""Time the service of records inside Spark's tasks, and write the sums as JSON lines by the fields of a sample.
+"""Time the service of records inside tasks of Spark, and write the sums as JSON lines.
 
     timer = ServiceTimer(spark, app="orders", operator="count", folder="timings")  # in the driver
 

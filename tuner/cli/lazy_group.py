@@ -1,4 +1,4 @@
-"""Command groups that import a command's module when it is called, and turn errors into a sentence and an exit code."""
+"""Command groups that import a command's module when called, and turn errors into sentences and exit codes."""
 
 from __future__ import annotations
 

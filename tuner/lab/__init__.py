@@ -1,0 +1,1 @@
+"""Research: published tables, benchmarks of policies and of search engines."""

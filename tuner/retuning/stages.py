@@ -1,4 +1,4 @@
-"""Advance the roll-out of a candidate, or of an objective new in full use, as the check of its stage says."""
+"""Advance the roll-out of a candidate or a newly full objective, as the check of its stage says."""
 
 from __future__ import annotations
 

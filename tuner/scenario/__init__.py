@@ -1,0 +1,1 @@
+"""Descriptions of applications and runs: TOML, stored document, validation."""

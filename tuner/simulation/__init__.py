@@ -1,0 +1,1 @@
+"""Replays of many policies and seeds, and the floors under them."""

@@ -1,4 +1,4 @@
-"""Parse the path or URL of a database to an address that SQLAlchemy opens, and a name that hides its secrets."""
+"""Parse the path or URL of a database to SQLAlchemy's address and a name that hides its secrets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lay an application's graph out in layers from its sources, and draw its boxes, their bars and the edges as SVG.
+"""Lay out an application's graph in layers, and draw its boxes, bars and edges as SVG.
 
 Sugiyama's way: a layer is the longest way from a source; an edge that skips layers gets a bend in each; what is in a
 layer is ordered by the mean place of its neighbours, back and forth, and the order with the fewest crossings is kept.

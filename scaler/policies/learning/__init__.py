@@ -1,0 +1,1 @@
+"""Reinforcement learning and dynamic programming, as in the papers."""

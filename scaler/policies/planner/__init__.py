@@ -1,0 +1,1 @@
+"""The planner: holds a replica while what it averts is worth more than it costs."""

@@ -1,0 +1,1 @@
+"""Threshold rules, and the rules of other systems."""

@@ -1,0 +1,1 @@
+"""What a search may choose, and what came of each choice."""

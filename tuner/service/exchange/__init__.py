@@ -1,0 +1,1 @@
+"""Reports and decisions of agents; their orders."""

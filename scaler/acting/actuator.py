@@ -1,7 +1,10 @@
 """Actuator: bring an operator to its target replicas by node type, and count those that serve.
 
-Targets are absolute, so that sending one twice is harmless. `ask` returns at once: replicas come and go in their own
-time, and the agent compares targets with what serves.
+Targets are absolute, so that sending one twice is harmless. `apply` returns at once: replicas come and go in their own
+time, and the agent compares targets with what serves. `Calls` is for receivers that may be slow, gone or wrong: an
+operator's newest target is sent, one call at a time, with the same key after pauses that double, until it is accepted,
+refused or replaced. A receiver that accepted an order may lose its result: the same target is then a new order, with a
+key of its own.
 """
 
 from __future__ import annotations
@@ -39,7 +42,7 @@ class Actuator(Protocol):
 
 
 class NoActuator:
-    """Of a driver that only watches: nothing is known of replicas, and nothing can be applied."""
+    """No actuator: nothing is known of replicas, and nothing can be applied."""
 
     can_count = False
 
@@ -64,7 +67,7 @@ LOG = logging.getLogger("scaler.agent")
 
 @dataclass(frozen=True, slots=True)
 class TargetOrder:
-    """What is to be; the key is the same whenever this very order is sent again, so that it can be known by it."""
+    """A target for an operator; the key is the same whenever this very order is sent again."""
 
     app: str
     operator: str
@@ -72,12 +75,12 @@ class TargetOrder:
     key: str
 
     def document(self, verb: str = "scale") -> dict[str, Any]:
-        told = {"verb": verb, "application": self.app, "operator": self.operator}
-        return told if verb == "deployed" else {**told, "target": dict(self.target), "key": self.key}
+        document = {"verb": verb, "application": self.app, "operator": self.operator}
+        return document if verb == "deployed" else {**document, "target": dict(self.target), "key": self.key}
 
 
 class RetryAfter(Retry):
-    """A passing fault, and for how many seconds whoever takes calls asked to be left alone."""
+    """A passing fault, and for how many seconds the receiver asked not to be called."""
 
     def __init__(self, message: str, seconds: float = 0.0) -> None:
         super().__init__(message)
@@ -86,17 +89,17 @@ class RetryAfter(Retry):
 
 @dataclass(slots=True)
 class OrderQueue:
-    """One operator's: its newest order, and what is known of it."""
+    """An operator's newest order and its state."""
 
     order: TargetOrder
     thread: threading.Thread | None = None
     number: int = 0  # of the order
-    taken: int = 0  # number of the last order that was taken or refused
-    trouble: str | None = None
+    closed: int = 0  # number of the last order that was accepted or refused
+    fault: str | None = None
 
 
 class Calls:
-    """Hands orders to `send`, on a thread for each operator; `Retry` means again, `BadInput` not again."""
+    """Pass orders to `send`, on a thread for each operator; `Retry` means again, `BadInput` not again."""
 
     def __init__(
         self, app: str, send: Callable[[TargetOrder], None], pause: float = 1.0, longest: float = 60.0,
@@ -104,79 +107,76 @@ class Calls:
     ) -> None:  # fmt: skip
         self.app, self.send, self.pause, self.longest = app, send, pause, longest
         self.run = run or uuid.uuid4().hex  # so that keys of an earlier driver are not taken for ours
-        self.lines: dict[str, OrderQueue] = {}
+        self.queues: dict[str, OrderQueue] = {}
         self.changed = threading.Condition()
-        self.over = False
+        self.ended = False
 
     def put(self, operator: str, target: Mapping[str, int]) -> None:
-        """Returns at once; the target that is under way is not sent twice, one that was taken or refused is anew."""
+        """Queue a target; one that is under way is not sent twice, one that was accepted or refused is sent anew."""
         with self.changed:
-            if self.over:
+            if self.ended:
                 raise Retry("the actuator is closed")
-            line = self.lines.get(operator)
-            if line is not None and line.taken < line.number and dict(line.order.target) == dict(target):
+            queue = self.queues.get(operator)
+            if queue is not None and queue.closed < queue.number and dict(queue.order.target) == dict(target):
                 return
-            number = 1 if line is None else line.number + 1
+            number = 1 if queue is None else queue.number + 1
             order = TargetOrder(self.app, operator, dict(target), self.make_key(operator, number))
-            if line is None:
-                line = self.lines[operator] = OrderQueue(order)
+            if queue is None:
+                queue = self.queues[operator] = OrderQueue(order)
                 name = f"scaler-calls-{operator}"
-                line.thread = threading.Thread(target=self.run_line, args=(line,), name=name, daemon=True)
-                line.thread.start()
-            line.order, line.number = order, number
+                queue.thread = threading.Thread(target=self.run_queue, args=(queue,), name=name, daemon=True)
+                queue.thread.start()
+            queue.order, queue.number = order, number
             self.changed.notify_all()
 
     def make_key(self, operator: str, number: int) -> str:
         text = "\n".join((self.app, operator, self.run, str(number)))
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
-    def trouble(self, operator: str) -> str | None:
-        """Why the newest target was not taken yet, if a call for it failed."""
-        with self.changed:
-            line = self.lines.get(operator)
-            return None if line is None else line.trouble
+    def find_fault(self, operator: str, retried: bool = False) -> str | None:
+        """Why the newest target was not accepted yet; with `retried` only while it is still tried.
 
-    def waiting(self, operator: str) -> str | None:
-        """The same, while it is still tried; once refused, only another order can show that the fault is gone."""
+        Once it is refused, only another order can show that the fault is gone.
+        """
         with self.changed:
-            line = self.lines.get(operator)
-            return None if line is None or line.taken == line.number else line.trouble
+            queue = self.queues.get(operator)
+            return None if queue is None or (retried and queue.closed == queue.number) else queue.fault
 
-    def idle(self, operator: str) -> bool:
-        """Whether the newest target was taken, or refused for good."""
+    def is_idle(self, operator: str) -> bool:
+        """Whether the newest target was accepted, or refused for good."""
         with self.changed:
-            line = self.lines.get(operator)
-            return line is None or line.taken == line.number
+            queue = self.queues.get(operator)
+            return queue is None or queue.closed == queue.number
 
-    def run_line(self, line: OrderQueue) -> None:
+    def run_queue(self, queue: OrderQueue) -> None:
         while True:
             with self.changed:
-                self.changed.wait_for(lambda: self.over or line.number > line.taken)
-                if self.over:
+                self.changed.wait_for(lambda: self.ended or queue.number > queue.closed)
+                if self.ended:
                     return
-                order, number = line.order, line.number
-            self.see_through(line, order, number)
+                order, number = queue.order, queue.number
+            self.send_until_closed(queue, order, number)
 
-    def see_through(self, line: OrderQueue, order: TargetOrder, number: int) -> None:
-        """Until it is taken, refused, overtaken, or we are closed."""
+    def send_until_closed(self, queue: OrderQueue, order: TargetOrder, number: int) -> None:
+        """Repeat an order until it is accepted, refused or replaced, or all is closed."""
         failures = 0
         while True:
             failure = self.try_once(order)
             with self.changed:
-                if line.number == number:
-                    line.trouble = None if failure is None else str(failure)
+                if queue.number == number:
+                    queue.fault = None if failure is None else str(failure)
                     if failure is None or isinstance(failure, BadInput):
-                        line.taken = number
+                        queue.closed = number
                         return
                 failures += 1
                 pause = find_pause(failures, self.pause, self.longest)
                 wait = max(pause, failure.seconds if isinstance(failure, RetryAfter) else 0.0)
-                self.changed.wait_for(lambda: self.over or line.number > number, wait)
-                if self.over or line.number > number:
+                self.changed.wait_for(lambda: self.ended or queue.number > number, wait)
+                if self.ended or queue.number > number:
                     return
 
     def try_once(self, order: TargetOrder) -> BadInput | Retry | None:
-        """Nothing may end the thread."""
+        """Send an order once; no fault may end the thread."""
         try:
             self.send(order)
         except (BadInput, Retry) as error:
@@ -187,14 +187,14 @@ class Calls:
             return Retry(f"a call for operator {order.operator!r} failed: {error}")
         return None
 
-    def close(self, patience: float = 2.0) -> None:
-        """A call under way ends by itself; no other begins."""
+    def close(self, timeout: float = 2.0) -> None:
+        """Begin no further call; one under way ends by itself."""
         with self.changed:
-            self.over = True
+            self.ended = True
             self.changed.notify_all()
-            threads = [line.thread for line in self.lines.values() if line.thread is not None]
+            threads = [queue.thread for queue in self.queues.values() if queue.thread is not None]
         for thread in threads:
-            thread.join(patience)
+            thread.join(timeout)
 
 
 def read_replicas(document: Any) -> dict[str, int] | None:

@@ -36,14 +36,14 @@ LOG = logging.getLogger("scaler.agent")
 KNOWN = ("verb", "application", "operator", "node_type", "replicas", "key")
 EACH_TYPE = ("{node_type}", "{replicas}")
 REFUSED = (2, 64, 65, 77, 78)
-LARGEST = 64 << 10  # bytes that are read of what a program writes
-LONGEST_SENTENCE = 300
+MAX_OUTPUT = 64 << 10  # bytes that are read of what a program writes
+MAX_MESSAGE = 300
 ADD = 'add deployed=["/opt/count-replicas", "{operator}"], a program that writes {"small": 2}'
 PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
 
 class Command:
-    """`deployed`: the argv that tells what there is, where it is not `argv` with another {verb}."""
+    """`deployed`: the argv that counts replicas, where it is not `argv` with another {verb}."""
 
     def __init__(
         self, app: str, argv: Sequence[str], deployed: Sequence[str] | None = None, timeout: float = 30.0,
@@ -63,7 +63,7 @@ class Command:
 
     @property
     def can_count(self) -> bool:
-        """Whether there is an argv to ask what is deployed; without one `deployed` is always None."""
+        """Whether there is an argv that counts replicas; without one `deployed` is always None."""
         return self.query is not None
 
     def prepare(self) -> None:
@@ -84,8 +84,8 @@ class Command:
             return None
 
     def check_room(self, operator: str, node_type: str) -> str | None:  # noqa: ARG002
-        """Orders that do not get through are not followed by larger ones."""
-        return self.calls.waiting(operator)
+        """While an order is not accepted no larger one follows it."""
+        return self.calls.find_fault(operator, retried=True)
 
     def apply(self, operator: str, target: Mapping[str, int]) -> None:
         self.calls.put(operator, target)
@@ -98,17 +98,17 @@ class Command:
             self.run(self.argv, order, "scale", {})
 
     def run(self, argv: Sequence[str], order: TargetOrder, verb: str, more: Mapping[str, str]) -> bytes:
-        """What the program wrote, if it exited with 0."""
-        told = {"verb": verb, "application": order.app, "operator": order.operator, "key": order.key, **more}
-        words = [PLACEHOLDER.sub(lambda found: told.get(found[1], found[0]), word) for word in argv]
+        """Run the program; what it wrote, if it exited with 0."""
+        values = {"verb": verb, "application": order.app, "operator": order.operator, "key": order.key, **more}
+        words = [PLACEHOLDER.sub(lambda found: values.get(found[1], found[0]), word) for word in argv]
         code, out, err = run_bounded(words, json.dumps(order.document(verb)).encode(), self.timeout)
         if code == 0:
             return out
-        said = " ".join(err.decode(errors="replace").split())[-LONGEST_SENTENCE:]
+        stated = " ".join(err.decode(errors="replace").split())[-MAX_MESSAGE:]
         what = f"{words[0]} for operator {order.operator!r}"
         if code is None:
             raise Retry(f"{what} did not end in {self.timeout:g} s and was killed")
-        sentence = f"{what} exited with {code}" + (f": {said}" if said else "")
+        sentence = f"{what} exited with {code}" + (f": {stated}" if stated else "")
         raise BadInput(f"{sentence}; the order is refused") if code in REFUSED else Retry(sentence)
 
     def close(self) -> None:
@@ -125,10 +125,10 @@ def check_argv(name: str, argv: Any) -> list[str]:
     return list(argv)
 
 
-def run_bounded(argv: Sequence[str], told: bytes, timeout: float) -> tuple[int | None, bytes, bytes]:
-    """Exit code (None: killed, for it took too long), the first bytes of its output and of its errors."""
+def run_bounded(argv: Sequence[str], document: bytes, timeout: float) -> tuple[int | None, bytes, bytes]:
+    """Run a program; exit code (None: killed at the timeout), and the first bytes of its output and of its errors."""
     with tempfile.TemporaryFile() as source:
-        source.write(told)
+        source.write(document)
         source.seek(0)
         try:
             program = subprocess.Popen(
@@ -147,7 +147,7 @@ def run_bounded(argv: Sequence[str], told: bytes, timeout: float) -> tuple[int |
 
 
 def read_pipes(program: subprocess.Popen[bytes], deadline: float) -> tuple[bytes, bytes]:
-    """Until the program has ended, or the deadline; the rest of what is too long is read and forgotten."""
+    """Read until the program has ended, or the deadline; what exceeds MAX_OUTPUT is dropped."""
     assert program.stdout is not None
     assert program.stderr is not None
     kept = {program.stdout.fileno(): bytearray(), program.stderr.fileno(): bytearray()}
@@ -166,12 +166,12 @@ def read_pipes(program: subprocess.Popen[bytes], deadline: float) -> tuple[bytes
                 piece = os.read(key.fd, 1 << 16)
                 if not piece:
                     selector.unregister(key.fd)
-                kept[key.fd] += piece[: max(0, LARGEST - len(kept[key.fd]))]
+                kept[key.fd] += piece[: max(0, MAX_OUTPUT - len(kept[key.fd]))]
     return bytes(kept[order[0]]), bytes(kept[order[1]])
 
 
 def kill_group(program: subprocess.Popen[bytes]) -> None:
-    """The program, which leads a group of its own, if it has not ended."""
+    """Kill the program, which leads a group of its own, if it has not ended."""
     if program.poll() is None:
         with suppress(ProcessLookupError):
             os.killpg(program.pid, signal.SIGKILL)

@@ -50,13 +50,13 @@ class Executors:
 
     def __init__(
         self, gateway: Gateway, pinned: Sequence[Pinned], master_url: str | None = None, period: float = 0.5,
-        patience: float = 5.0,
+        timeout: float = 5.0,
     ) -> None:  # fmt: skip
-        """`master_url`: the URL of a standalone master's page, to know whether a worker has room for one more."""
+        """`master_url`: the URL of a standalone master's page, to check that a worker has room for one more."""
         for name in NEEDED:
             if gateway.setting(name, "false") != "true":
                 raise BadInput(f"{name} is not true; start the application with --conf {name}=true")
-        self.gateway, self.master_url, self.period, self.patience = gateway, master_url, period, patience
+        self.gateway, self.master_url, self.period, self.timeout = gateway, master_url, period, timeout
         self.pinned = {one.operator: one for one in pinned}
         self.stages = {profile: one.stage for one in pinned for profile in one.types.values()}
         self.cores = {profile: one.cores for one in pinned for profile in one.types.values()}
@@ -65,12 +65,12 @@ class Executors:
         self.wanted: dict[int, int] = {}  # by profile
         self.loans = Loans(self.stages)
         self.raised: set[int] = set()  # profiles of no operator that got an executor of their own
-        self.found: dict[int, int] = {}  # totals before anything was asked for
-        self.told: dict[int, int] | None = {}  # what Spark took last
+        self.initial: dict[int, int] = {}  # totals before anything was ordered
+        self.accepted: dict[int, int] | None = {}  # totals that Spark accepted last
         self.frozen = False  # Spark's own allocation
-        self.ticket = self.settled = self.failures = 0
-        self.trouble: BadInput | Retry | None = None
-        self.over = False
+        self.ordered = self.handled = self.failures = 0  # numbers of orders
+        self.fault: BadInput | Retry | None = None
+        self.ended = False
         self.changed = threading.Condition()
         self.thread: threading.Thread | None = None
 
@@ -83,12 +83,12 @@ class Executors:
     def freeze(self) -> None:
         if not self.frozen:
             self.gateway.freeze_allocation()
-            self.found = self.gateway.totals()
+            self.initial = self.gateway.totals()
             self.frozen = True
 
     def deployed(self, operator: str) -> Mapping[str, int] | None:
         """Executors that take this operator's tasks now, by node type."""
-        one = self.find(operator)
+        one = self.find_pinned(operator)
         try:
             serving = Counter(e.made_for for e in self.gateway.executors() if self.loans.owner(e) == one.stage)
         except (BadInput, Retry) as error:
@@ -97,7 +97,7 @@ class Executors:
         return {node_type: serving[profile] for node_type, profile in one.types.items()}
 
     def check_room(self, operator: str, node_type: str) -> str | None:
-        one = self.find(operator)
+        one = self.find_pinned(operator)
         if node_type not in one.types:
             return f"operator {operator!r} has no profile for node type {node_type!r}"
         try:
@@ -117,29 +117,29 @@ class Executors:
         return find_worker(self.master_url, one, node_type, asked, here)
 
     def apply(self, operator: str, target: Mapping[str, int]) -> None:
-        """Types that the target leaves out get none. What Spark refuses, or does not take in time, is taken back."""
-        asked = self.check(self.find(operator), target)
+        """Order totals; types that the target leaves out get none. What Spark refuses or delays is withdrawn."""
+        profiles = self.check_target(self.find_pinned(operator), target)
         with self.changed:
-            if self.over:
+            if self.ended:
                 raise Retry("the actuator is closed")
-            before = {profile: self.wanted.get(profile) for profile in asked}
-            self.wanted |= asked
-            self.ticket += 1
-            mine = self.ticket
+            before = {profile: self.wanted.get(profile) for profile in profiles}
+            self.wanted |= profiles
+            self.ordered += 1
+            number = self.ordered
             self.start()
             self.changed.notify_all()
-            self.changed.wait_for(lambda: self.settled >= mine or self.over, self.patience)
-            refused = self.trouble if self.settled >= mine else Retry(f"Spark took no order within {self.patience:g} s")
+            self.changed.wait_for(lambda: self.handled >= number or self.ended, self.timeout)
+            refused = self.fault if self.handled >= number else Retry(f"Spark took no order within {self.timeout:g} s")
             if refused is None:
                 return
             for profile, count in before.items():
-                if self.wanted.get(profile) == asked[profile]:
+                if self.wanted.get(profile) == profiles[profile]:
                     self.wanted.pop(profile)
                     if count is not None:
                         self.wanted[profile] = count
         raise type(refused)(*refused.args)
 
-    def check(self, one: Pinned, target: Mapping[str, int]) -> dict[int, int]:
+    def check_target(self, one: Pinned, target: Mapping[str, int]) -> dict[int, int]:
         for node_type, count in target.items():
             if node_type not in one.types:
                 raise BadInput(f"operator {one.operator!r} has no node type {node_type!r}, only {', '.join(one.types)}")
@@ -147,41 +147,41 @@ class Executors:
                 raise BadInput(f"operator {one.operator!r} cannot have {count} replicas of {node_type!r}")
         return {profile: int(target.get(node_type, 0)) for node_type, profile in one.types.items()}
 
-    def find(self, operator: str) -> Pinned:
+    def find_pinned(self, operator: str) -> Pinned:
         if operator not in self.pinned:
             raise BadInput(f"operator {operator!r} is not pinned to a resource profile; see profiles.pin")
         return self.pinned[operator]
 
     def start(self) -> None:
-        if self.thread is None and not self.over:
-            self.thread = threading.Thread(target=self.tend_on, name="scaler-executors", daemon=True)
+        if self.thread is None and not self.ended:
+            self.thread = threading.Thread(target=self.run, name="scaler-executors", daemon=True)
             self.thread.start()
 
-    def tend_on(self) -> None:
-        """Until closed: bring Spark's totals and its executors to what is wanted, again and again."""
+    def run(self) -> None:
+        """Until closed: bring Spark's totals and its executors to what is ordered, again and again."""
         while True:
             with self.changed:
                 period = self.period if not self.loans.lent else LOAN_SHARE * self.period
                 pause = find_pause(self.failures + 1, period, LONGEST_S)
-                self.changed.wait_for(lambda: self.over or self.ticket > self.settled, pause)
-                if self.over:
+                self.changed.wait_for(lambda: self.ended or self.ordered > self.handled, pause)
+                if self.ended:
                     return
-                ticket, wanted = self.ticket, dict(self.wanted)
-            trouble = self.tend(wanted)
+                number, wanted = self.ordered, dict(self.wanted)
+            fault = self.reconcile(wanted)
             with self.changed:
-                self.trouble, self.settled = trouble, ticket
-                self.failures = self.failures + 1 if trouble else 0
+                self.fault, self.handled = fault, number
+                self.failures = self.failures + 1 if fault else 0
                 self.changed.notify_all()
 
-    def tend(self, wanted: Mapping[int, int]) -> BadInput | Retry | None:
-        """Why it could not be done, if so; nothing may end the thread."""
+    def reconcile(self, wanted: Mapping[int, int]) -> BadInput | Retry | None:
+        """Bring totals and executors to what is ordered; returns the fault, as nothing may end the thread."""
         try:
             aims = {**wanted, **self.find_extra()}
-            self.tell(aims)
+            self.set_totals(aims)
             executors = self.gateway.executors()
             with self.changed:
                 if self.wanted != wanted:
-                    return None  # Spark took its time: the order was overtaken, or given up by whoever gave it
+                    return None  # meanwhile the order was replaced or withdrawn
             for executor in executors:
                 stage = self.stages.get(executor.made_for, executor.serves)
                 if executor.serves != stage and executor.id not in self.loans.lent:
@@ -194,12 +194,12 @@ class Executors:
             LOG.warning("%s", error)
             return error
         except Exception as error:
-            LOG.exception("executors could not be tended")
-            return Retry(f"executors could not be tended: {error}")
+            LOG.exception("executors could not be steered")
+            return Retry(f"executors could not be steered: {error}")
         return None
 
     def lend(self, executors: Sequence[Executor]) -> None:
-        """Have stages run that belong to no operator; orders of operators do not depend on it."""
+        """Lend executors to stages of no operator; orders of operators do not depend on it."""
         try:
             plan = self.loans.plan(self.gateway.stages(), executors, time.monotonic())
             made_for = {executor.id: executor.made_for for executor in executors}
@@ -217,27 +217,27 @@ class Executors:
     def find_extra(self) -> dict[int, int]:
         """Totals of the profiles of no operator that have, or had, an executor of their own."""
         self.raised |= set(self.loans.extra)
-        return {p: max(self.found.get(p, 0), int(p in self.loans.extra)) for p in self.raised}
+        return {p: max(self.initial.get(p, 0), int(p in self.loans.extra)) for p in self.raised}
 
-    def tell(self, aims: Mapping[int, int]) -> None:
-        """Set all totals, unless Spark has taken these and still has them; those of others stay as they are."""
+    def set_totals(self, aims: Mapping[int, int]) -> None:
+        """Set all totals, unless Spark has accepted these and still has them; those of others stay as they are."""
         self.freeze()
         totals = self.gateway.totals()
-        if self.told == aims and all(totals.get(profile) == count for profile, count in aims.items()):
+        if self.accepted == aims and all(totals.get(profile) == count for profile, count in aims.items()):
             return
-        self.told = None
+        self.accepted = None
         # Spark remembers a total that its cluster manager refused: what is not wanted goes back to what was found.
-        ours = {profile: self.found.get(profile, 0) for profile in self.stages if profile in totals}
+        ours = {profile: self.initial.get(profile, 0) for profile in self.stages if profile in totals}
         self.gateway.request_totals({**totals, **ours, **aims})
-        self.told = dict(aims)
+        self.accepted = dict(aims)
 
     def close(self) -> None:
         """Executors and totals stay; Spark's own allocation stays stopped, so that stages of no operator get one."""
         with self.changed:
-            self.over = True
+            self.ended = True
             self.changed.notify_all()
         if self.thread is not None:
-            self.thread.join(self.patience)
+            self.thread.join(self.timeout)
             self.thread = None
             self.end_loans()
 

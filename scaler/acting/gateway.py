@@ -1,4 +1,4 @@
-"""Executors, stages and totals of a Spark session by py4j: all that is internal to Spark, pinned to 4.3.
+"""Read and steer the executors of a Spark session by py4j: all that is internal to Spark, pinned to 4.3.
 
 What it reaches through py4j, none of which is API (see with `javap -p -cp spark-core_2.13-4.3.0.jar CLASS`):
 
@@ -32,7 +32,7 @@ class Executor:
 
     id: str
     host: str
-    made_for: int  # the profile that it was asked for with, and so its node type
+    made_for: int  # the profile that it was requested with, and so its node type
     serves: int  # the profile whose tasks it is given
     cores: int
     running: int  # tasks
@@ -74,7 +74,7 @@ class Gateway:
 
     @contextmanager
     def guarded(self, what: str) -> Iterator[None]:
-        """Any fault of Spark or py4j becomes one sentence, named by what the caller does next."""
+        """Raise any fault of Spark or py4j as BadInput or Retry, with one sentence."""
         try:
             yield
         except (BadInput, Retry):
@@ -101,8 +101,8 @@ class Gateway:
                 manager.get().stop()
 
     def totals(self) -> dict[int, int]:
-        """Executors last asked for, by profile."""
-        with self.guarded("read the totals asked for (getRequestedTotalExecutors)"):
+        """Executors last requested, by profile."""
+        with self.guarded("read the requested totals (getRequestedTotalExecutors)"):
             pairs = iterate(self.backend.getRequestedTotalExecutors())
             return {int(pair._1().id()): int(pair._2()) for pair in pairs}
 
@@ -126,7 +126,7 @@ class Gateway:
             return [read_stage(one) for one in iterate(self.spark.statusStore().activeStages())]
 
     def decommission(self, names: Sequence[str]) -> list[str]:
-        """Give them no more tasks, let them end those they run and move their blocks; who was really told to go."""
+        """Give executors no more tasks; they end those they run, move their blocks and exit. Returns who will."""
         if not names:
             return []
         with self.guarded("decommission executors (decommissionExecutors)"):
@@ -137,10 +137,10 @@ class Gateway:
             return [str(name) for name in iterate(self.backend.decommissionExecutors(pairs, False, False))]
 
     def hand_over(self, name: str, profile: int) -> bool:
-        """Have an executor serve the stages of another profile than it was made for; whether it was still there.
+        """Let an executor serve the stages of another profile than its own; False where it is gone.
 
         Spark runs a task only where the profile's number is the task's own (ResourceProfileManager.canBeScheduled), so
-        an operator on mixed types needs this. Everything else that Spark keeps of the executor stays as it is.
+        an operator on mixed types needs this. Everything else that Spark records of the executor stays as it is.
         """
         with self.guarded("hand an executor over (ExecutorInfo.resourceProfileId)"):
             backend = self.backend
@@ -172,7 +172,7 @@ class Gateway:
             return profile
 
     def register(self, profile: Any) -> None:
-        """Totals may be asked for only of profiles that Spark has registered; again is as good as once."""
+        """Register a profile with Spark, which totals need; again is as good as once."""
         with self.guarded("register a resource profile (ResourceProfileManager.addResourceProfile)"):
             self.spark.resourceProfileManager().addResourceProfile(profile)
 

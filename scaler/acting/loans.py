@@ -22,7 +22,7 @@ MIN_WAIT_S = 3.0  # of a stage, before it is reported as waiting
 
 @dataclass(frozen=True, slots=True)
 class LoanPlan:
-    """What to do now: executors to lend and the profile that they are to serve, and those to be given back."""
+    """Executors to lend now, with the profile to serve, and those to give back."""
 
     lend: Mapping[str, int]
     give_back: tuple[str, ...]
@@ -38,7 +38,7 @@ class Loans:
     recent: dict[int, deque[float]] = field(default_factory=dict)  # times of the last loans by profile
 
     def plan(self, stages: Iterable[SparkStage], executors: Sequence[Executor], now: float) -> LoanPlan:
-        """Decide on loans and on executors of their own; the caller carries the loans out."""
+        """Plan loans and profiles with an executor of their own; the caller carries the loans out."""
         needed = {stage.profile for stage in stages if stage.left > 0} - set(self.operators.values())
         self.lent = {one.id: self.lent[one.id] for one in executors if one.id in self.lent}
         served = {one.serves for one in executors if one.id not in self.lent}
@@ -59,18 +59,18 @@ class Loans:
         return LoanPlan(lend, back)
 
     def is_frequent(self, profile: int, now: float) -> bool:
-        """Count a loan; whether it is one of many."""
+        """Count a loan; True where it is one of many."""
         times = self.recent.setdefault(profile, deque(maxlen=OFTEN))
         times.append(now)
         return len(times) == OFTEN and now - times[0] < OFTEN_S
 
     def owner(self, executor: Executor) -> int:
-        """The profile whose tasks it is given but for a loan."""
+        """The profile whose tasks an executor is given, loans aside."""
         return self.operators.get(executor.made_for, executor.serves) if executor.id in self.lent else executor.serves
 
 
 def choose_lender(executors: Sequence[Executor], taken: Iterable[str], operators: Mapping[int, int]) -> str | None:
-    """An idle executor, of the operator that has the most; None where no operator has any."""
+    """Choose an idle executor, of the operator that has the most; None where no operator has any."""
     spare = [one for one in executors if one.made_for in operators and one.id not in set(taken)]
     counts = Counter(operators[one.made_for] for one in spare)
     spare.sort(key=lambda one: (one.running, -counts[operators[one.made_for]], one.held, one.id))

@@ -43,7 +43,7 @@ class Pinned:
 
 
 def pin(spark: Any, operator: str, node_types: Sequence[str], cores: int = 1, memory: str = "512m") -> Pinned:
-    """New profiles for an operator that may run on these node types, one or several."""
+    """Make a resource profile for each node type that an operator may run on."""
     gateway = Gateway(spark)
     check_types(operator, node_types)
     amounts: dict[str, int | str] = {"cores": cores, "memory": memory}
@@ -52,7 +52,7 @@ def pin(spark: Any, operator: str, node_types: Sequence[str], cores: int = 1, me
 
 
 def join(spark: Any, operator: str, profile: Any, node_types: Sequence[str]) -> Pinned:
-    """The same for a stage that is pinned to a profile of the user's own, whose executors are one of these types."""
+    """Pin an operator whose stage has a profile of the user's own, with executors of one of these types."""
     gateway = Gateway(spark)
     check_types(operator, node_types)
     own = [name[len(NODE_RESOURCE) :] for name in profile.executorResources if name.startswith(NODE_RESOURCE)]
@@ -78,7 +78,7 @@ def check_types(operator: str, node_types: Sequence[str]) -> None:
 
 
 def copy_amounts(operator: str, profile: Any) -> dict[str, int | str]:
-    """What the executors of a profile have, but for the node type."""
+    """The amounts of a profile's executors, without the node type."""
     amounts: dict[str, int | str] = {}
     for name, request in profile.executorResources.items():
         if name in AMOUNTS:
@@ -102,7 +102,7 @@ TIMEOUT_S = 3.0
 
 
 def find_limit(setting: Callable[[str, str], str], executors: int, cores: int, more: int) -> str | None:
-    """`executors`: of this operator and type, with those to come. maxExecutors holds for each profile."""
+    """Why Spark's own limits allow no more; `executors` of this operator and type, pending ones included."""
     most = setting("spark.dynamicAllocation.maxExecutors", "")
     if most.isdecimal() and executors >= int(most):
         return f"spark.dynamicAllocation.maxExecutors is {most}"
@@ -113,11 +113,10 @@ def find_limit(setting: Callable[[str, str], str], executors: int, cores: int, m
 
 
 def find_worker(page: str, pinned: Pinned, node_type: str, coming: int = 0, there: int = 0) -> str | None:
-    """Ask the master; where it does not answer, nothing is known, and nothing stands against asking.
+    """Why no worker has room, by the master's page; None too where that does not answer.
 
-    `there`: the application's executors on this node type. `coming`: those that were asked for and are not there yet.
-    There must be room for these besides, but for those that the master has launched, whose places it has taken. The
-    page does not tell whose places are taken; what others have on the type is held to be launched, in doubt.
+    `there`: the application's executors on this node type. `coming`: those pending, which need room besides, unless the
+    master has launched them. The page does not list whose executors they are: others' on the type count as launched.
     """
     try:
         with closing(ManagerConnection(read_address(page), None)) as connection:
@@ -138,7 +137,7 @@ def find_worker(page: str, pinned: Pinned, node_type: str, coming: int = 0, ther
 
 
 def count_places(worker: Mapping[str, Any], pinned: Pinned, node_type: str) -> int:
-    """How many more executors of this kind it has room for."""
+    """Places for more executors of this kind on a worker."""
     free = count_units(worker["resourcesfree"], node_type)
     return min(free, worker["coresfree"] // pinned.cores, worker["memoryfree"] // pinned.memory_mib)
 

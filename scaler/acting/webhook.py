@@ -63,8 +63,8 @@ class Webhook:
         return replicas
 
     def check_room(self, operator: str, node_type: str) -> str | None:  # noqa: ARG002
-        """Orders that do not get through are not followed by larger ones."""
-        return self.calls.waiting(operator)
+        """While an order is not accepted no larger one follows it."""
+        return self.calls.find_fault(operator, retried=True)
 
     def apply(self, operator: str, target: Mapping[str, int]) -> None:
         self.calls.put(operator, target)
@@ -77,10 +77,10 @@ class Webhook:
             answer = connection.request("POST", "", document, headers, self.timeout)
         if 200 <= answer.status < 300:
             return answer
-        said = f"{self.url} answered {answer.status}"
+        stated = f"{self.url} answered {answer.status}"
         if answer.status in RETRY_STATUSES or answer.status >= 500:
-            raise RetryAfter(said, answer.retry_after or 0.0)
-        raise BadInput(f"{said}; the order is refused")
+            raise RetryAfter(stated, answer.retry_after or 0.0)
+        raise BadInput(f"{stated}; the order is refused")
 
     def read_token(self) -> str:
         if self.token_file is None:

@@ -148,8 +148,8 @@ COUNT, SPLIT = Pinned("count", 1, {"small": 1, "large": 2}), Pinned("split", 3, 
 
 
 @contextmanager
-def steer(spark: Any, patience: float = 30.0, page: str | None = None) -> Iterator[Executors]:
-    actuator = Executors(spark, [COUNT, SPLIT], page, period=0.02, patience=patience)
+def steer(spark: Any, timeout: float = 30.0, page: str | None = None) -> Iterator[Executors]:
+    actuator = Executors(spark, [COUNT, SPLIT], page, period=0.02, timeout=timeout)
     try:
         yield actuator
     finally:
@@ -239,7 +239,7 @@ def test_a_refused_order_leaves_the_target_as_it_was() -> None:
 
 def test_an_order_that_was_given_up_is_not_carried_out_when_the_master_is_back() -> None:
     spark = Spark()
-    with steer(spark, patience=0.3) as actuator:
+    with steer(spark, timeout=0.3) as actuator:
         actuator.apply("count", {"small": 1, "large": 1})
         spark.away.set()
         with pytest.raises(Retry, match=r"took no order within 0\.3 s"):

@@ -113,8 +113,8 @@ class Executors:
             return limit
         # Operators compete for the workers of a type: those to come of all of them need a place there.
         alike = [other.types[node_type] for other in self.pinned.values() if node_type in other.types]
-        asked, here = sum(coming.get(p, 0) for p in alike), sum(there[p] for p in alike)
-        return find_worker(self.master_url, one, node_type, asked, here)
+        pending, here = sum(coming.get(p, 0) for p in alike), sum(there[p] for p in alike)
+        return find_worker(self.master_url, one, node_type, pending, here)
 
     def apply(self, operator: str, target: Mapping[str, int]) -> None:
         """Order totals; types that the target leaves out get none. What Spark refuses or delays is withdrawn."""

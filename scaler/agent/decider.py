@@ -155,7 +155,7 @@ class Decider:
             memory.failed[change] = max(decision.time, memory.latest)
 
     def update_instances(self, orders: Orders | None) -> None:
-        """Have an instance for each objective of the orders, and for no other; without orders, keep what there is."""
+        """Have an instance for each objective of the orders, and for no other; without orders, those there are stay."""
         if orders is None:
             return
         self.slot_s = orders.slot_s

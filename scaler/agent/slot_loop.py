@@ -46,7 +46,7 @@ CHECKPOINT_S = 60.0  # between two checkpoints: nothing learned is lost that is 
 
 @dataclass(frozen=True, slots=True)
 class SlotInput:
-    """All that is known when a slot is decided about."""
+    """Input of a slot's decision."""
 
     reading: Reading
     shown: Reading  # what is decided about: the reading, or what stands for it
@@ -195,7 +195,7 @@ class Agent:
         return None if target == there else target
 
     def has_room(self, node_type: str) -> bool:
-        """Whether the actuator knows of nothing against one more replica."""
+        """Whether one more replica may be ordered, as far as the actuator knows."""
         try:
             why = self.actuator.check_room(self.operator, node_type)
         except Exception as error:

@@ -6,6 +6,7 @@ import asyncio
 import errno
 import logging
 import re
+import resource
 import signal
 import socket
 import ssl
@@ -136,8 +137,6 @@ def names_of(listening: Listening) -> tuple[str, ...]:
 
 def make_server(app: Any, listening: Listening) -> uvicorn.Server:
     """A server of HTTP/1.1 without upgrades; it trusts forwarded addresses of the named proxy alone."""
-    import uvicorn
-
     config = uvicorn.Config(
         app, http="h11", ws="none", loop="asyncio", lifespan="on", log_config=None, access_log=False,
         server_header=False, backlog=WAITING, timeout_keep_alive=IDLE, timeout_graceful_shutdown=GRACE,
@@ -226,8 +225,6 @@ def stopped_by_signals(server: uvicorn.Server) -> Iterator[None]:
 
 def raise_file_limit(wanted: int = 65_536) -> None:
     """Allow more open files: a thousand agents have two connections each, and many systems start at 1024."""
-    import resource
-
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
     if soft != resource.RLIM_INFINITY and soft < most:

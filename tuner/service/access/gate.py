@@ -96,12 +96,6 @@ class Caller:
     token_id: int
 
 
-def find_caller(store: Store, header: str | None, now: float) -> Caller | None:
-    """Of an Authorization header; None where there is none, or its token is wrong, revoked or expired."""
-    secret = read_bearer(header)
-    return None if secret is None else look_up(store, secret, now, False)
-
-
 def read_bearer(header: str | None) -> str | None:
     scheme, _, secret = (header or "").strip().partition(" ")
     return secret.strip() if scheme.lower() == "bearer" else None
@@ -122,9 +116,8 @@ def look_up(store: Store, secret: str, now: float, page: bool) -> Caller | None:
 
 def has_live_parent(session: Session, token: Token, now: float) -> bool:
     """Revoking a token revokes its sessions; this finds also one that was being opened at that moment."""
-    if token.parent_id is None:
-        return True
-    return any(one.id == token.parent_id and is_live(one, now) for one in list_tokens(session))
+    parent = token.parent_id
+    return parent is None or any(one.id == parent and is_live(one, now) for one in list_tokens(session))
 
 
 class Callers:
@@ -210,9 +203,7 @@ def gate_of(request: Request) -> Gate:
 
 def require(*scopes: str) -> Callable[..., Awaitable[Caller]]:
     """For `Depends`: the caller, who has all of these scopes."""
-    unknown = set(scopes) - SCOPES.keys()
-    if unknown or not scopes:
-        raise ValueError(f"a route needs one or more of {', '.join(SCOPES)}, not {', '.join(unknown) or 'none'}")
+    check_scopes(scopes)
 
     async def authorize(
         request: Request,
@@ -230,6 +221,12 @@ def require(*scopes: str) -> Callable[..., Awaitable[Caller]]:
 
     authorize.scopes = frozenset(scopes)  # type: ignore[attr-defined]  # for whoever lists the routes
     return authorize
+
+
+def check_scopes(scopes: tuple[str, ...]) -> None:
+    unknown = set(scopes) - SCOPES.keys()
+    if unknown or not scopes:
+        raise ValueError(f"a route needs one or more of {', '.join(SCOPES)}, not {', '.join(unknown) or 'none'}")
 
 
 async def identify(request: Request, secret: str, page: bool) -> Caller | None:

@@ -17,9 +17,9 @@ from urllib.parse import parse_qsl, quote
 from fastapi import BackgroundTasks, HTTPException, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from tuner.service.access.gate import Caller, admit, count_failure, gate_of, identify, look_up
+from tuner.service.access.gate import Caller, admit, check_scopes, count_failure, gate_of, identify, look_up
 from tuner.service.access.logs import say
-from tuner.service.access.token import PAGE_PREFIX, SCOPES, SECRET, digest, is_live, make_secret
+from tuner.service.access.token import PAGE_PREFIX, SECRET, digest, is_live, make_secret
 from tuner.store.connection import Store
 from tuner.store.records import Token
 from tuner.store.tokens import add_token, find_token, revoke_token
@@ -41,9 +41,7 @@ class PageSession:
 
 def require_page(*scopes: str) -> Callable[..., Awaitable[PageSession]]:
     """For `Depends`: the session, of one who has these scopes; without one, a GET is sent to /login and back."""
-    unknown = set(scopes) - SCOPES.keys()
-    if unknown or not scopes:
-        raise ValueError(f"a page needs one or more of {', '.join(SCOPES)}, not {', '.join(unknown) or 'none'}")
+    check_scopes(scopes)
 
     async def authorize(request: Request, background: BackgroundTasks) -> PageSession:
         secret = read_cookie(request)

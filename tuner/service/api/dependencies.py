@@ -140,6 +140,11 @@ Since = Annotated[float, Field(ge=0.0, le=MAX_TIME, description="The first momen
 Until = Annotated[float, Field(ge=0.0, le=MAX_TIME, description="The moment after the last.")]
 
 
+class Ranged(Filter):
+    since: Since | None = None
+    until: Until | None = None
+
+
 def check_word(word: str) -> str:
     try:
         check_text(word)
@@ -156,22 +161,21 @@ Why = Annotated[
 ]
 
 
-def give_page(request: Request, items: Sequence[Any], after: dict[str, Any] | None) -> Response:
-    """The items, and where those after them are: this address with another place in the list."""
-    return answer({"items": items, "next": None if after is None else link_next(request, after)})
-
-
-def link_next(request: Request, after: dict[str, Any]) -> str:
-    kept = [(key, value) for key, value in request.query_params.multi_items() if key not in after]
-    return f"{quote(request.url.path)}?{urlencode([*kept, *after.items()])}"
+def give_page(request: Request, found: Sequence[Any], limit: int, place: Callable[[Any], dict[str, Any]]) -> Response:
+    """A page of a list that was loaded to one beyond it; the next page is this address with the last item's place."""
+    page, link = found[:limit], None
+    if len(found) > limit:
+        after = place(page[-1])
+        same = [(key, value) for key, value in request.query_params.multi_items() if key not in after]
+        link = f"{quote(request.url.path)}?{urlencode([*same, *after.items()])}"
+    return answer({"items": page, "next": link})
 
 
 def cut_page(request: Request, found: Sequence[Any], asked: Paged) -> Response:
     """Of a list from its beginning to one beyond the page."""
-    page = found[asked.offset : asked.offset + asked.limit]
     further = asked.offset + asked.limit
-    more = len(found) > further and further <= MAX_OFFSET
-    return give_page(request, page, {"offset": further} if more else None)
+    rest = found[asked.offset : None if further <= MAX_OFFSET else further]
+    return give_page(request, rest, asked.limit, lambda _: {"offset": further})
 
 
 def page_of(schema: dict[str, Any]) -> dict[str, Any]:

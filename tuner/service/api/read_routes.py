@@ -15,9 +15,9 @@ from tuner.history.explanation import explain
 from tuner.service.api.bodies import MAX_TIME, MAX_WHOLE, Kind, Name
 from tuner.service.api.dependencies import (
     App,
-    Filter,
     Given,
     Paged,
+    Ranged,
     Reading,
     RowId,
     Since,
@@ -56,11 +56,9 @@ def check_place(text: str) -> str:
     raise ValueError("must be the one of a `next` that was answered")
 
 
-class DecisionFilter(Filter):
+class DecisionFilter(Ranged):
     operator: list[Word] = Field([], max_length=50)
     kind: list[Kind] = Field([], max_length=len(KINDS))
-    since: Since | None = None
-    until: Until | None = None
     after: Annotated[Word, AfterValidator(check_place)] | None = Field(None, description="As `next` has it.")
 
 
@@ -70,10 +68,8 @@ class SampleFilter(Paged):
     until: Until = MAX_TIME
 
 
-class EventFilter(Filter):
+class EventFilter(Ranged):
     what: list[Word] = Field([], max_length=20)
-    since: Since | None = None
-    until: Until | None = None
     before: int | None = Field(None, ge=1, le=MAX_WHOLE, description="The id that all are to be lower than.")
 
 
@@ -107,9 +103,7 @@ def decisions(
             session, app, asked.operator or None, asked.kind or None, asked.since, asked.until, asked.limit + 1, after
         )
         ensure_known(session, app, found)
-    page = found[: asked.limit]
-    further = {"after": f"{page[-1].time!r}~{page[-1].operator}"} if len(found) > asked.limit else None
-    return give_page(request, page, further)
+    return give_page(request, found, asked.limit, lambda last: {"after": f"{last.time!r}~{last.operator}"})
 
 
 @router.get("/samples", **gives(page_of(schema_of(Sample)), "The newest first.", 404))
@@ -125,8 +119,7 @@ def samples(
         skipped = sum(1 for _ in islice(rows, asked.offset))
         found = list(rows)
         ensure_known(session, app, found or range(skipped))
-    after = {"offset": further - 1} if len(found) > asked.limit else None
-    return give_page(request, found[: asked.limit], after)
+    return give_page(request, found, asked.limit, lambda _: {"offset": further - 1})
 
 
 @router.get("/events", **gives(page_of(schema_of(EventRecord)), "The newest first.", 404))
@@ -137,8 +130,7 @@ def events(
     with given.store.read() as session:
         found = list_events(session, app, asked.what or None, asked.since, asked.until, asked.limit + 1, asked.before)
         ensure_known(session, app, found)
-    page = found[: asked.limit]
-    return give_page(request, page, {"before": page[-1].id} if len(found) > asked.limit else None)
+    return give_page(request, found, asked.limit, lambda last: {"before": last.id})
 
 
 def list_from(

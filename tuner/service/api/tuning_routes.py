@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Query, Request, Response
-from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 
 from tuner.rollout.steering import TuningRequest, load_watch, register_application, request_action
 from tuner.rollout.steering import set_retuning as set_settings
 from tuner.scenario.description import describe_received
-from tuner.service.api.bodies import MAX_TIME, MAX_WHOLE, ApplicationBody, RetuningBody, TuningBody
+from tuner.service.api.bodies import MAX_WHOLE, ApplicationBody, RetuningBody, TuningBody
 from tuner.service.api.dependencies import (
     App,
     Given,
     Paged,
+    Ranged,
     Reading,
     RowId,
     Tuning,
@@ -46,13 +46,11 @@ class RunFilter(Paged):
     state: Literal["running", "done", "stopped", "failed"] | None = None
 
 
-class TrialQuery(Paged):
+class TrialQuery(Paged, Ranged):
     sort: Literal["id", "number", "price", "violations", "reconfigurations", "slack", "seconds", "ended"] = "number"
     descending: bool = False
     state: Literal["complete", "pruned", "failed"] | None = None
     feasible: bool | None = None
-    since: Annotated[float, Field(ge=0.0, le=MAX_TIME)] | None = None
-    until: Annotated[float, Field(ge=0.0, le=MAX_TIME)] | None = None
 
 
 @applications.put("/{app}", **gives(APPLICATION, "The newest version, which says what was sent.", body=ApplicationBody))

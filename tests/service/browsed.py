@@ -12,7 +12,7 @@ import httpx
 from tests.service.heard import running
 from tests.service.made_decisions import NOW
 from tuner.service.access.envelope import wrap
-from tuner.service.access.session import make_csrf
+from tuner.service.access.page_session import make_csrf
 from tuner.service.access.token import make_token
 from tuner.service.app import make_app, release_agents
 from tuner.service.exchange.services import Settings

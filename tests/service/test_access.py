@@ -33,7 +33,7 @@ from tuner.service.access.gate import (
     read_bearer,
     require,
 )
-from tuner.service.access.session import open_session
+from tuner.service.access.page_session import open_session
 from tuner.service.access.token import SCOPES, SECRET, digest, is_live, join_scopes, make_token, matches
 from tuner.service.serving import Listening
 from tuner.store.connection import Store, open_store

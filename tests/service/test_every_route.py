@@ -14,7 +14,7 @@ from fastapi.routing import iter_route_contexts
 from tests.service.heard import running
 from tuner.service.access.envelope import wrap
 from tuner.service.access.gate import RateLimits, make_gate
-from tuner.service.access.session import make_csrf, open_session
+from tuner.service.access.page_session import make_csrf, open_session
 from tuner.service.access.token import SCOPES, make_secret, make_token
 from tuner.service.app import make_app
 from tuner.service.exchange.services import Settings

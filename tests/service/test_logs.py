@@ -18,7 +18,7 @@ from scaler.model.errors import Retry
 from tests.service.heard import PATIENCE, running
 from tuner.service.access.envelope import wrap
 from tuner.service.access.logs import Lines, say, set_up_logs
-from tuner.service.access.session import make_csrf
+from tuner.service.access.page_session import make_csrf
 from tuner.service.access.token import PAGE_PREFIX
 
 # The same in every process that collects these tests, for their names hold them.

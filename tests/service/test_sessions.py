@@ -14,7 +14,7 @@ from fastapi.responses import JSONResponse, RedirectResponse, Response
 from tests.service.heard import running
 from tuner.service.access.envelope import wrap
 from tuner.service.access.gate import RateLimits, make_gate
-from tuner.service.access.session import (
+from tuner.service.access.page_session import (
     SESSION_S,
     PageSession,
     clear_cookie,

@@ -34,7 +34,11 @@ SIMILAR_BOUND, SIMILAR_WEIGHT = 0.05, 0.02  # relative and absolute difference o
 def compare(plan: SearchPlan, found: ObjectiveRecord, standing: ObjectiveRecord | None, gain: float) -> Improvement:
     """Compare the proposed objective with the one in full use, or with equal shares."""
     known = standing if standing is not None and set(standing.bounds) == set(found.bounds) else None
-    other = suggest_equal(plan) if known is None else to_parameters(plan, translate(plan, known))
+    other = (
+        suggest(plan.problem, (), plan.seed)[0].parameters
+        if known is None
+        else to_parameters(plan, translate(plan, known))
+    )
     name = "equal shares" if known is None else f"objective {known.version}"
     qos = plan.problem.qos
     mine, runs = verify(plan.verification, to_parameters(plan, found), plan.verification_seeds, plan.held_out, qos)
@@ -106,10 +110,6 @@ def translate(plan: SearchPlan, standing: ObjectiveRecord) -> ObjectiveRecord:
             reached = mg1_response(each, true.mean, true.variance, 1.0)
             bounds[operator.name] = min(max(reached, 1e-9), MAX_BOUND * plan.problem.space.r_max)
     return replace(standing, bounds=bounds)
-
-
-def suggest_equal(plan: SearchPlan) -> Parameters:
-    return suggest(plan.problem, (), plan.seed)[0].parameters
 
 
 def find_similar(found: ObjectiveRecord, reverted: Sequence[ObjectiveRecord]) -> ObjectiveRecord | None:

@@ -93,8 +93,11 @@ class StageScope:
 
 def check_stage(session: Session, objective: ObjectiveRecord, settings: RetuningSettings, now: float) -> StageVerdict:
     """Check the stage that the objective is in."""
-    scope, evidence = find_scope(session, objective), ObjectiveEvidence.from_json(objective.evidence)
-    since = find_start(objective, evidence, scope.stage)
+    document = load_application(session, objective.application).document
+    scope = StageScope(objective.state, shape_of(document), read_qos(tables_of(document)), find_slot(document))
+    evidence = ObjectiveEvidence.from_json(objective.evidence)
+    begun = evidence.stages[scope.stage].since if scope.stage in evidence.stages else None
+    since = (objective.changed or 0.0) if begun is None else begun
     slots = load(session, objective, scope, since)
     if scope.stage == "shadow":
         seen = measure_shadow(session, objective, scope, slots, since)
@@ -110,16 +113,6 @@ def check_stage(session: Session, objective: ObjectiveRecord, settings: Retuning
         when = "since it began" if seen.last is None else f"for {(now - seen.last) / scope.slot_s:.0f} slots"
         return StageVerdict(WAITS, f"{scope.stage} waits: no scaler has reported a decision {when}", verdict.figures)
     return verdict
-
-
-def find_scope(session: Session, objective: ObjectiveRecord) -> StageScope:
-    document = load_application(session, objective.application).document
-    return StageScope(objective.state, shape_of(document), read_qos(tables_of(document)), find_slot(document))
-
-
-def find_start(objective: ObjectiveRecord, evidence: ObjectiveEvidence, stage: str) -> float:
-    begun = evidence.stages[stage].since if stage in evidence.stages else None
-    return float((objective.changed or 0.0) if begun is None else begun)
 
 
 def load(

@@ -36,16 +36,12 @@ def read_document(body: bytes) -> Any:
     """Plain JSON of limited depth: no NaN, no number beyond a float or 64 bit, no key twice, no NUL in a text."""
     try:
         text = body.decode()
+        document = json.loads(
+            text, parse_float=parse_float_text, parse_int=parse_whole, parse_constant=refuse_constant,
+            object_pairs_hook=parse_pairs,
+        )  # fmt: skip
     except UnicodeDecodeError as error:
         raise BadInput(f"the body is not UTF-8 (byte {error.start}); send JSON in UTF-8") from error
-    try:
-        document = json.loads(
-            text,
-            parse_float=take_float,
-            parse_int=take_whole,
-            parse_constant=refuse_constant,
-            object_pairs_hook=take_pairs,
-        )
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
         raise BadInput(f"the body is not JSON ({where}: {error.msg}); send one JSON document") from error
@@ -56,14 +52,14 @@ def read_document(body: bytes) -> Any:
     return document
 
 
-def take_float(text: str) -> float:
+def parse_float_text(text: str) -> float:
     value = float(text) if len(text) <= MAX_NUMBER else math.inf
     if not math.isfinite(value):
         raise BadInput(f"the number {shorten(text)} is too large; the largest is 1.797e308")
     return value
 
 
-def take_whole(text: str) -> int:
+def parse_whole(text: str) -> int:
     value = int(text) if len(text) <= 20 else 2**63
     if not -(2**63) <= value < 2**63:
         raise BadInput(f"the whole number {shorten(text)} has more than 64 bit; write it as 1e20 where it is none")
@@ -74,7 +70,7 @@ def refuse_constant(word: str) -> float:
     raise BadInput(f'{word} is no JSON; where an infinite number may stand, write the text "Infinity"')
 
 
-def take_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def parse_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     table = dict(pairs)
     if len(table) < len(pairs):
         keys = [key for key, _ in pairs]

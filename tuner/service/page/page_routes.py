@@ -11,7 +11,7 @@ from starlette.concurrency import run_in_threadpool
 
 from scaler.model.decision import KINDS
 from scaler.model.errors import BadInput, Retry
-from tuner.service.access.session import (
+from tuner.service.access.page_session import (
     PageSession,
     clear_cookie,
     log_in,

@@ -17,7 +17,7 @@ from typing import Any
 from scaler.model.spark_progress import read_count, read_object, read_time
 from scaler.sensing.query_history import overlap
 from scaler.sensing.slot_notes import NoteCode, SlotNote
-from scaler.timing import NODE_RESOURCE
+from scaler.timing.stopwatch import name_node_type
 
 DRIVER_ID = "driver"  # in local mode it is the one executor, and else has no task slots
 NODE_TYPE_ATTRIBUTE = "node_type"
@@ -73,11 +73,12 @@ def fix_zone(value: object) -> object:
 
 
 def find_node_type(document: Mapping[str, Any]) -> str:
-    named = sorted(str(name) for name in read_object(document, "resources") if str(name).startswith(NODE_RESOURCE))
     attributes = {str(name).lower(): value for name, value in read_object(document, "attributes").items()}
     profile = read_count(document.get("resourceProfileId"))
-    marks = [*(name.removeprefix(NODE_RESOURCE) for name in named), str(attributes.get(NODE_TYPE_ATTRIBUTE) or "")]
-    return next(filter(None, marks), f"profile {profile}" if profile else UNNAMED_TYPE)
+    named = name_node_type(map(str, read_object(document, "resources"))) or str(
+        attributes.get(NODE_TYPE_ATTRIBUTE) or ""
+    )
+    return named or (f"profile {profile}" if profile else UNNAMED_TYPE)
 
 
 def select_profiles(executors: Iterable[ObservedExecutor], profiles: Collection[int]) -> list[ObservedExecutor]:

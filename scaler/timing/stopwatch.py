@@ -230,8 +230,13 @@ def find_host(environ: Mapping[str, str]) -> str:
 
 def find_node_type(environ: Mapping[str, str], resources: Iterable[str]) -> str | None:
     """By the resources of the task, else by the environment; None where neither names a type."""
+    return name_node_type(resources) or environ.get(NODE_TYPE) or None
+
+
+def name_node_type(resources: Iterable[str]) -> str | None:
+    """The node type that custom resources name; None where there is none."""
     named = sorted(name.removeprefix(NODE_RESOURCE) for name in resources if name.startswith(NODE_RESOURCE))
-    return next(filter(None, named), None) or environ.get(NODE_TYPE) or None
+    return next(filter(None, named), None)
 
 
 def list_resources() -> list[str]:

@@ -16,13 +16,13 @@ import os
 import threading
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from scaler.model.errors import BadInput
-from scaler.timing.stopwatch import Batch, Result, Row, ServiceTally, Stopwatch
+from scaler.timing.stopwatch import ServiceTally, Stopwatch
 
 LOG = logging.getLogger("scaler.timing")
 
@@ -76,6 +76,7 @@ class ServiceTimer:
         self.operator = operator
         self.inbox = TallyInbox()
         self.stopwatch = Stopwatch(context.accumulator(self.inbox, TallyParam()))
+        self.each, self.whole, self.each_batch = self.stopwatch.each, self.stopwatch.whole, self.stopwatch.each_batch
         self.run = uuid.uuid4().hex[:12]
         self.path = Path(folder) / f"{quote(app, safe='')}.{quote(operator, safe='')}.{self.run}.jsonl"
         self.pending: dict[tuple[str | None, str | None], ServiceTally] = {}  # by node
@@ -94,22 +95,6 @@ class ServiceTimer:
     def __reduce__(self) -> tuple[type[Stopwatch], tuple[Any, ...]]:
         """What travels to the executors is the stopwatch alone."""
         return Stopwatch, (self.stopwatch.sums, self.stopwatch.clock, self.stopwatch.now)
-
-    def each(self, rows: Iterable[Row], arrived: Callable[[Row], float | None] | None = None) -> Iterator[Row]:
-        """See `Stopwatch.each`."""
-        return self.stopwatch.each(rows, arrived)
-
-    def whole(
-        self, function: Callable[[Iterator[Batch]], Iterable[Result]]
-    ) -> Callable[[Iterator[Batch]], Iterator[Result]]:
-        """See `Stopwatch.whole`."""
-        return self.stopwatch.whole(function)
-
-    def each_batch(
-        self, function: Callable[[Any, int], Any], records: Callable[[Any], int] | None = None
-    ) -> Callable[[Any, int], None]:
-        """See `Stopwatch.each_batch`."""
-        return self.stopwatch.each_batch(function, records)
 
     def keep_flushing(self, period: float, wait: Callable[[float], bool]) -> None:
         while not wait(period):

@@ -14,13 +14,12 @@ import secrets
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
-from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
@@ -32,14 +31,6 @@ from tuner.pipeline.sources.sample_schema import COLUMNS, schema
 DAY_S = 86_400.0
 MANY_PARTS = 32
 LARGE_PART = 5_000_000  # rows; parts beyond it are not written again to join others
-
-
-@dataclass(frozen=True, slots=True)
-class WrittenPart:
-    """A part, and how many samples had which fault; no part where no sample was left."""
-
-    part: HistoryPart | None
-    faults: dict[str, int]
 
 
 def place_history(root: Path, application: str) -> Path:
@@ -77,12 +68,12 @@ def leave_out(samples: DataFrame, known: DataFrame) -> DataFrame:
     return rest.select(*COLUMNS)
 
 
-def write_part(judged: DataFrame, folder: Path, id: str) -> WrittenPart:
-    """Write what is sound of judged samples as a part, in one pass that counts the faults too."""
+def write_part(judged: DataFrame, folder: Path, id: str) -> tuple[HistoryPart | None, dict[str, int]]:
+    """Write what is sound of judged samples as a part, in one pass that counts the faults too; None: nothing was."""
     sound = F.col("fault").isNull() | (F.col("fault") == "turned")
     start = F.when(sound, F.least("start", "end"))
     seen = Observation()
-    placed = judged.withColumns({INGEST: F.lit(id), "day": F.date_format(F.timestamp_seconds(start), "yyyy-MM-dd")})
+    placed = judged.withColumns({INGEST: F.lit(id), "day": day_of(start)})
     observed = placed.hint("rebalance", "day").observe(
         seen,
         F.count_if(sound).alias("rows"),
@@ -95,8 +86,12 @@ def write_part(judged: DataFrame, folder: Path, id: str) -> WrittenPart:
     counts = get_counts(seen)
     faults = {name: counts[name] for name in FAULTS if counts.get(name)}
     if not counts.get("rows"):
-        return WrittenPart(None, faults)
-    return WrittenPart(HistoryPart(id, counts["rows"], counts["first"], counts["last"], counts["longest"]), faults)
+        return None, faults
+    return HistoryPart(id, counts["rows"], counts["first"], counts["last"], counts["longest"]), faults
+
+
+def day_of(seconds: Column | str) -> Column:
+    return F.date_format(F.timestamp_seconds(seconds), "yyyy-MM-dd")
 
 
 def get_counts(seen: Observation) -> dict[str, Any]:
@@ -129,9 +124,9 @@ def read_parts(
         return spark.createDataFrame([], history_schema())
     rows = spark.read.schema(history_schema().add("day", "string")).option("basePath", str(folder)).parquet(*paths)
     if since is not None:
-        rows = rows.where(F.col("day") >= F.date_format(F.timestamp_seconds(F.lit(since)), "yyyy-MM-dd"))
+        rows = rows.where(F.col("day") >= day_of(F.lit(since)))
     if until is not None:
-        rows = rows.where(F.col("day") <= F.date_format(F.timestamp_seconds(F.lit(until)), "yyyy-MM-dd"))
+        rows = rows.where(F.col("day") <= day_of(F.lit(until)))
     return rows.drop("day", "part")
 
 
@@ -155,7 +150,7 @@ def choose_small(parts: Sequence[HistoryPart]) -> list[HistoryPart]:
 def join_parts(spark: SparkSession, folder: Path, parts: Sequence[HistoryPart], id: str) -> HistoryPart:
     """Write the samples of these parts as one, without the versions that no longer hold."""
     kept = drop_repeated(read_parts(spark, folder, parts), keep_ingest=True)
-    days = kept.withColumn("day", F.date_format(F.timestamp_seconds("start"), "yyyy-MM-dd"))
+    days = kept.withColumn("day", day_of("start"))
     write(days.hint("rebalance", "day"), folder / f"part={id}")
     rows = read_parts(spark, folder, [HistoryPart(id, 0, 0.0, 0.0, 0.0)]).count()
     return HistoryPart(id, rows, min(p.first for p in parts), max(p.last for p in parts), max(p.longest for p in parts))

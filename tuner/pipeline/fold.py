@@ -9,18 +9,29 @@ what counts everything that happened, from one that saw (in tenths) as much of t
 
 The rows of node types and the one without a type (of sources that do not know it) stay apart, and overlap:
 `merge_types` makes one of them.
+
+Spark writes folded windows to a scratch folder, from which they replace those in the database, so that no transaction
+stays open while it works. In there, a window that was touched and holds nothing any more is a row without evidence.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import reduce
+from itertools import groupby, islice
+from operator import or_
+from pathlib import Path
+from typing import Any
 
+import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from scaler.model.errors import BadInput
-from scaler.model.sample import EVIDENCE
+from scaler.model.sample import EVIDENCE, Sample
 from tuner.pipeline.sources.sample_schema import AT_THE_END, BLOCKS, MEASURED, SPREAD, SUMS, ColumnBlock
+from tuner.store.connection import Session, Store
+from tuner.store.samples import SampleWindow, delete_windows, save_samples
 
 WINDOW_S = 60.0
 INGEST = "ingest"  # a column of the history: which reading a row came from; a later one knows better
@@ -37,6 +48,8 @@ REFUSED = {
     "partial": "have a completeness that is not between 0 and 1",
 }
 FAULTS = {**REFUSED, "turned": TURNED}
+WINDOWS_A_PASS = 50_000
+ROWS_A_BATCH = 10_000
 
 
 def check_samples(samples: DataFrame, now: float) -> DataFrame:
@@ -49,7 +62,7 @@ def check_samples(samples: DataFrame, now: float) -> DataFrame:
         "future": F.least(start, end) > now + AHEAD_S,
         "long": end - start > LONGEST_S,
         "evidence": ~F.coalesce(F.col("evidence"), F.lit("")).isin(*EVIDENCE),
-        "negative": any_of([F.col(column).isNotNull() & ~sound(F.col(column)) for column in MEASURED]),
+        "negative": reduce(or_, (F.col(column).isNotNull() & ~sound(F.col(column)) for column in MEASURED)),
         "partial": ~(sound(F.col("completeness")) & (F.col("completeness") <= 1.0)),
         "turned": end < start,
     }
@@ -68,13 +81,6 @@ def select_sound(judged: DataFrame) -> DataFrame:
 def sound(value: Column) -> Column:
     """Whether it is a finite number of 0 or more; Spark holds NaN to be the greatest of all."""
     return F.coalesce((value >= 0.0) & (value < float("inf")), F.lit(False))
-
-
-def any_of(conditions: list[Column]) -> Column:
-    whole = conditions[0]
-    for condition in conditions[1:]:
-        whole = whole | condition
-    return whole
 
 
 def fold(samples: DataFrame, window_s: float = WINDOW_S, touched: DataFrame | None = None) -> DataFrame:
@@ -210,3 +216,47 @@ def pick_blocks(rank_for: Callable[[ColumnBlock], Column], completeness: Column)
         order = F.when(known, rank - F.round(completeness * 10.0) * 10.0 if block.total else rank)
         picks += [F.min_by(column, order).alias(column) for column in block.columns]
     return picks
+
+
+def write_windows(folded: DataFrame, touched: DataFrame | None, window_s: float, scratch: Path) -> None:
+    """Write windows to a scratch folder, the rows of each together in one file."""
+    rows = folded
+    if touched is not None:
+        width = F.lit(window_s)
+        start, end = F.col("slot") * width, (F.col("slot") + 1) * width
+        named = touched.select("operator", start.alias("start"), end.alias("end"))
+        rows = named.join(folded, ["operator", "start", "end"], "left").select(*folded.columns)
+    together = rows.repartition("operator", "start").sortWithinPartitions("operator", "start", "node_type")
+    together.drop("key").write.parquet(str(scratch))
+
+
+def count_windows(scratch: Path) -> int:
+    return sum(1 for _, samples in read_windows(scratch) if samples)
+
+
+def read_windows(scratch: Path) -> Iterator[tuple[SampleWindow, list[Sample]]]:
+    """Every window with its samples, file by file."""
+    for _, group in groupby(read_rows(scratch), key=lambda row: (row["operator"], row["start"], row["end"])):
+        rows = list(group)
+        yield (
+            (rows[0]["operator"], rows[0]["start"], rows[0]["end"]),
+            [Sample(**row) for row in rows if row["evidence"] is not None],
+        )
+
+
+def read_rows(scratch: Path) -> Iterator[dict[str, Any]]:
+    for path in sorted(scratch.glob("*.parquet")):
+        for batch in pq.ParquetFile(path).iter_batches(ROWS_A_BATCH):
+            yield from batch.to_pylist()
+
+
+def save_windows(store: Store, application: str, scratch: Path) -> None:
+    """Replace windows pass by pass, each in one transaction."""
+    windows = read_windows(scratch)
+    while chosen := list(islice(windows, WINDOWS_A_PASS)):
+        store.write(lambda session, chosen=chosen: replace_windows(session, application, chosen))  # type: ignore[misc]
+
+
+def replace_windows(session: Session, application: str, windows: list[tuple[SampleWindow, list[Sample]]]) -> None:
+    delete_windows(session, application, (window for window, _ in windows))
+    save_samples(session, (sample for _, samples in windows for sample in samples))

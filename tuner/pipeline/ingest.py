@@ -29,7 +29,16 @@ from tuner.pipeline.fine_history import (
     sweep,
     write_part,
 )
-from tuner.pipeline.fold import WINDOW_S, check_samples, drop_repeated, find_touched, fold
+from tuner.pipeline.fold import (
+    WINDOW_S,
+    check_samples,
+    count_windows,
+    drop_repeated,
+    find_touched,
+    fold,
+    save_windows,
+    write_windows,
+)
 from tuner.pipeline.read_marks import (
     HISTORY,
     Edge,
@@ -43,7 +52,6 @@ from tuner.pipeline.read_marks import (
 )
 from tuner.pipeline.sources.found import InputFile
 from tuner.pipeline.sources.sample_schema import SourceResult
-from tuner.pipeline.window_writer import count_windows, save_windows, write_windows
 from tuner.store.connection import Session, Store
 from tuner.store.records import SourceMark
 from tuner.store.samples import delete_marks, delete_samples, load_marks, save_marks
@@ -109,7 +117,7 @@ def ingest(
         report("Reading", 1)
         known = read_known_samples(spark, folder, ledger, marks, fresh)
         taken = write_samples(read(spark, fresh) if fresh else None, known, folder, id, began)
-        done = Ledger(place.window_s, (*ledger.parts, *taken.parts), (), join_links(ledger.links, taken.links))
+        done = Ledger(place.window_s, (*ledger.parts, *taken.parts), (), tuple(sorted({*ledger.links, *taken.links})))
         scratch = folder / f".windows-{id}"
         try:
             report("Folding", 2)
@@ -155,9 +163,9 @@ def write_samples(
     if reading is None:
         return WrittenSamples()
     samples = reading.samples if known is None else leave_out(reading.samples, known)
-    written = write_part(check_samples(samples, now), folder, id)
+    part, faults = write_part(check_samples(samples, now), folder, id)
     links = {(row["upstream"], row["downstream"]) for row in reading.links.collect()}
-    return WrittenSamples((written.part,) if written.part else (), tuple(sorted(links)), written.faults, reading.notes)
+    return WrittenSamples((part,) if part else (), tuple(sorted(links)), faults, reading.notes)
 
 
 def mark_files(
@@ -177,10 +185,6 @@ def mark_files(
             firsts = [float(first) for first in (before, *(part.first for part in added)) if first is not None]
             made.append(mark_file(application, state, now, min(firsts, default=None)))
     return made
-
-
-def join_links(known: Sequence[Edge], more: Sequence[Edge]) -> tuple[Edge, ...]:
-    return tuple(sorted({*known, *more}))
 
 
 def fold_windows(

@@ -21,7 +21,7 @@ from tuner.store.models import SampleRow, SourceMarkRow
 from tuner.store.records import SourceMark
 from tuner.store.rows import BATCH, columns_of, count_changed, names_of, to_columns, to_sql_value, upsert_into
 
-Window = tuple[str, float, float]  # operator, start, end
+SampleWindow = tuple[str, float, float]  # operator, start, end
 STORED = names_of(Sample, without=("key",))  # a folded sample has none
 read_fields = attrgetter(*STORED)
 PLAIN = {float, str, NoneType}
@@ -118,7 +118,7 @@ def delete_samples(session: Session, application: str, since: float = -math.inf,
     return count_changed(session.execute(statement))
 
 
-def delete_windows(session: Session, application: str, windows: Iterable[Window]) -> None:
+def delete_windows(session: Session, application: str, windows: Iterable[SampleWindow]) -> None:
     """Take out all samples of these windows, on whichever node types, as one does before saving them anew."""
     statement = delete(SampleRow).where(
         SampleRow.application == application,

@@ -80,16 +80,8 @@ def blend_earlier(load: WindowLoad, share: float) -> WindowLoad:
 
 def select_windows(load: WindowLoad, which: Flags) -> WindowLoad:
     """Some of the windows."""
-    return replace(
-        load,
-        rate=load.rate[which],
-        earlier=load.earlier[which],
-        replicas=load.replicas[which],
-        interval=load.interval[which],
-        duration=load.duration[which],
-        taken=load.taken[which],
-        batches=load.batches[which],
-    )
+    columns = ("rate", "earlier", "replicas", "interval", "duration", "taken", "batches")
+    return replace(load, **{name: getattr(load, name)[which] for name in columns})
 
 
 def fit_batches(load: WindowLoad, observed: Floats) -> dict[str, float]:

@@ -25,7 +25,7 @@ from functools import lru_cache
 from typing import Any
 
 from scaler.model.spark_progress import read_object, read_progress, read_time
-from scaler.timing.stopwatch import NODE_RESOURCE
+from scaler.timing.stopwatch import name_node_type
 from tuner.pipeline.sources.task_lines import DamagedLine, load, parse, part, whole
 
 IDENTITY = re.compile(
@@ -103,7 +103,7 @@ def parse_executor(line: bytes) -> Iterator[dict[str, Any]]:
         "executor": str(event.get("Executor ID")),
         "number": whole(info.get("Total Cores")),
         "profile": whole(info.get("Resource Profile Id")),
-        "name": find_mark(part(info, "Resources")) or str(attributes.get(NODE_TYPE_ATTRIBUTE) or "") or None,
+        "name": name_node_type(part(info, "Resources")) or str(attributes.get(NODE_TYPE_ATTRIBUTE) or "") or None,
     }
 
 
@@ -123,13 +123,8 @@ def parse_profile(line: bytes) -> Iterator[dict[str, Any]]:
         "kind": "profile",
         "profile": whole(event.get("Resource Profile Id")),
         "number": max(int(cpus), 1) if isinstance(cpus, int | float) and 0 < cpus < 1e6 else 1,
-        "name": find_mark(part(event, "Executor Resource Requests")),
+        "name": name_node_type(part(event, "Executor Resource Requests")),
     }
-
-
-def find_mark(resources: Iterable[str]) -> str | None:
-    named = sorted(name.removeprefix(NODE_RESOURCE) for name in resources if name.startswith(NODE_RESOURCE))
-    return named[0] if named and named[0] else None
 
 
 BRACKETS = re.compile(r"^\w*(?P<kind>File|Delta|Kafka|Iceberg)\w*\[(?:Subscribe\w*\[)?(?P<inner>[^\[\]]+)\]*$")

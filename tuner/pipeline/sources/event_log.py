@@ -14,7 +14,7 @@ from pyspark.sql import functions as f
 
 from scaler.model.errors import BadInput
 from tuner.pipeline.sources.found import InputFile, find_gaps
-from tuner.pipeline.sources.log_file import FilePiece, ddl, read_piece
+from tuner.pipeline.sources.log_file import FilePiece, LogEvent, read_piece
 from tuner.pipeline.sources.log_samples import (
     find_context,
     make_batch_samples,
@@ -22,7 +22,7 @@ from tuner.pipeline.sources.log_samples import (
     make_replica_samples,
     make_task_samples,
 )
-from tuner.pipeline.sources.sample_schema import SourceResult
+from tuner.pipeline.sources.sample_schema import SourceResult, ddl
 
 LEAST, MOST = 16 << 20, 128 << 20  # bytes of a plain log that a task reads: starting one costs as much as some MB
 EXPANDS = 12  # times, about, that Spark's compressed logs grow; decides only how files are shared out
@@ -75,7 +75,7 @@ def map_pieces(spark: SparkSession, bundles: list[list[FilePiece]], read: Reader
                     yield from read(piece)
 
     tasks = spark.range(0, len(bundles), 1, len(bundles))
-    return tasks.mapInArrow(run, ddl())
+    return tasks.mapInArrow(run, ddl(LogEvent))
 
 
 def count_kinds(events: DataFrame) -> Counts:

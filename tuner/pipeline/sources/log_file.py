@@ -62,11 +62,6 @@ class LogEvent:
     writes: str | None = None
 
 
-def ddl() -> str:
-    kinds = {"str": "string", "int": "bigint", "bool": "boolean", "list[str]": "array<string>"}
-    return ", ".join(f"{field.name} {kinds[str(field.type).removesuffix(' | None')]}" for field in fields(LogEvent))
-
-
 def arrow_schema() -> pa.Schema:
     kinds = {"str": pa.string(), "int": pa.int64(), "bool": pa.bool_(), "list[str]": pa.list_(pa.string())}
     return pa.schema([(field.name, kinds[str(field.type).removesuffix(" | None")]) for field in fields(LogEvent)])

@@ -23,11 +23,12 @@ from tuner.pipeline.sources.codec import TruncatedStream
 from tuner.pipeline.sources.event_lines import read_trigger
 from tuner.pipeline.sources.event_log import count_kinds, cut_pieces, note_damage, read_events
 from tuner.pipeline.sources.found import InputFile
-from tuner.pipeline.sources.log_file import LONGEST, FilePiece, LogEvent, arrow_schema, ddl, pack, read_blocks
+from tuner.pipeline.sources.log_file import LONGEST, FilePiece, LogEvent, arrow_schema, pack, read_blocks
 from tuner.pipeline.sources.log_samples import find_queries, make_batch_samples, make_links
-from tuner.pipeline.sources.sample_schema import SourceResult
+from tuner.pipeline.sources.sample_schema import SourceResult, ddl
 from tuner.pipeline.sources.task_lines import DamagedLine, part
 
+EVENT_FIELDS = [field.name for field in fields(LogEvent)]
 TIMEOUT = 30.0  # s
 BETWEEN = re.compile(r"[\s,\[\]]*")
 
@@ -44,7 +45,9 @@ def read_progress(
         if is_address(file):
             rows = parse_text(fetch(file.path), file.log)
             names = [field.name for field in fields(LogEvent)]
-            frames.append(spark.createDataFrame([tuple(row.get(name) for name in names) for row in rows], ddl()))
+            frames.append(
+                spark.createDataFrame([tuple(row.get(name) for name in names) for row in rows], ddl(LogEvent))
+            )
     events = reduce(lambda one, other: one.unionByName(other), frames)
     counts = count_kinds(events)
     if strict and not any("progress" in kinds for kinds in counts.values()):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-KINDS = {"str": "string", "float": "double", "int": "bigint", "bool": "boolean"}
+KINDS = {"str": "string", "float": "double", "int": "bigint", "bool": "boolean", "list[str]": "array<string>"}
 COLUMNS = tuple(field.name for field in fields(Sample))
 
 
@@ -27,10 +27,10 @@ def ddl(shape: type = Sample) -> str:
     return ", ".join(f"{field.name} {KINDS[str(field.type).removesuffix(' | None')]}" for field in fields(shape))
 
 
-def schema(shape: type = Sample) -> StructType:
+def schema() -> StructType:
     from pyspark.sql.types import StructType
 
-    found = StructType.fromDDL(ddl(shape))
+    found = StructType.fromDDL(ddl())
     assert isinstance(found, StructType)
     return found
 

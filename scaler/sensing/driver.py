@@ -85,21 +85,20 @@ class Driver:
         self.context = context._jsc.sc()
         self.mapper: Any = None
 
-    def write(self, value: Any) -> Any:
-        """Convert a JVM's value to plain ones."""
+    def write_list(self, value: Any) -> list[Any]:
+        """Convert a JVM's list to plain values."""
         if self.mapper is None:
             self.mapper = self.jvm.org.apache.spark.status.api.v1.JacksonMessageWriter().mapper()
-        return json.loads(self.mapper.writeValueAsString(value))
+        found = json.loads(self.mapper.writeValueAsString(value))
+        return found if isinstance(found, list) else []
 
     def list_executors(self) -> list[Any]:
         """Executors as JSON; removed ones, too, as long as Spark remembers them (spark.ui.retainedDeadExecutors)."""
-        found = self.write(self.context.statusStore().executorList(False))
-        return found if isinstance(found, list) else []
+        return self.write_list(self.context.statusStore().executorList(False))
 
     def list_running_jobs(self) -> list[Any]:
         running = self.jvm.java.util.Collections.singletonList(self.jvm.org.apache.spark.JobExecutionStatus.RUNNING)
-        found = self.write(self.context.statusStore().jobsList(running))
-        return found if isinstance(found, list) else []
+        return self.write_list(self.context.statusStore().jobsList(running))
 
     def list_waiting_stages(self, now: float) -> list[SparkStage]:
         """Stages that have waited for a while for a resource profile that no executor serves."""

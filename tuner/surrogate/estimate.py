@@ -48,6 +48,10 @@ def scale(figure: Estimate, factor: float) -> Estimate:
     return Estimate(factor * figure.value, factor * figure.low, factor * figure.high, factor * figure.error)
 
 
+def exact(value: float) -> Estimate:
+    return Estimate(value, value, value, 0.0)
+
+
 def spread(influence: Floats) -> tuple[float, float]:
     """The standard error, and how many of them the interval reaches to either side."""
     count = influence.size

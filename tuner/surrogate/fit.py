@@ -90,7 +90,8 @@ def fit_operator(
     held[np.flatnonzero(sound)] = hold_out(int(sound.sum()), holdout)
     fewer = filter_windows(windows, ~held)
     before = make_load(windows, list_services(fewer)[0].get(reference, service), speedups, base)
-    judged = judge(windows, before, after, sound, held, seed)
+    loads = select_windows(before, sound), select_windows(after, sound)
+    judged = calibrate(*loads, windows.response[sound], held[sound], seed)
     points = list_points(windows, before, judged, sound, held)
     usable = after.utilisation[np.isfinite(after.utilisation) & find_known(windows)]
     operator = OperatorSurrogate(
@@ -135,9 +136,10 @@ def make_load(windows: Windows, service: ServiceMoments, speedups: Sequence[Spee
     sums = windows.batch_interval, windows.batch_time, windows.tuples_in
     interval, duration, taken = (divide(total, windows.batches) for total in sums)
     rate = windows.rate
+    before = np.append(np.nan, rate[:-1])
     return WindowLoad(
         rate,
-        take_earlier(windows, rate),
+        np.where(follows(windows) & (before > 0.0), before, rate),
         counts,
         np.array([speeds.get(name, base) for name in windows.node_types]),
         service.mean.value * base,
@@ -146,19 +148,6 @@ def make_load(windows: Windows, service: ServiceMoments, speedups: Sequence[Spee
         np.where(duration > 0.0, duration, np.nan),
         np.where(taken > 0.0, taken, np.nan),
         windows.batches,
-    )
-
-
-def take_earlier(windows: Windows, rate: Floats) -> Floats:
-    before = np.append(np.nan, rate[:-1])
-    return np.where(follows(windows) & (before > 0.0), before, rate)
-
-
-def judge(
-    windows: Windows, before: WindowLoad, after: WindowLoad, sound: Flags, held: Flags, seed: int
-) -> CalibrationResult | None:
-    return calibrate(
-        select_windows(before, sound), select_windows(after, sound), windows.response[sound], held[sound], seed
     )
 
 

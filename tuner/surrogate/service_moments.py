@@ -28,7 +28,7 @@ import numpy as np
 
 from scaler.model.kernel import Floats
 from scaler.model.nodes import NodeType
-from tuner.surrogate.estimate import Estimate, estimate, estimate_positive
+from tuner.surrogate.estimate import Estimate, estimate, estimate_positive, exact, scale
 from tuner.surrogate.observed_windows import RECORDS, TASKS, UNNAMED, Windows
 from tuner.surrogate.surrogate import Speedup
 
@@ -222,11 +222,8 @@ def find_speedups(
     for name in names:
         service = services.get(name)
         if service is not None and service.evidence == services[reference].evidence:
-            speed = compare(service, services[reference])
-            own = Estimate(base, base, base, 0.0)
-            scaled = Estimate(*(base * x for x in (speed.value, speed.low, speed.high, speed.error)))
-            found.append(Speedup(name, own if name == reference else scaled, service.tuples, False))
+            speed = exact(base) if name == reference else scale(compare(service, services[reference]), base)
+            found.append(Speedup(name, speed, service.tuples, False))
         else:
-            speed_now = stated.get(name, base)
-            found.append(Speedup(name, Estimate(speed_now, speed_now, speed_now, 0.0), 0.0, True))
+            found.append(Speedup(name, exact(stated.get(name, base)), 0.0, True))
     return tuple(found)

@@ -7,12 +7,11 @@ A fine sample has a key: the same thing has the same key whenever it is read, an
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 from tuner.pipeline.sources.found import InputFile, detect
-from tuner.pipeline.sources.sample_schema import SourceResult
+from tuner.pipeline.sources.sample_schema import SourceResult, unite
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,7 +41,7 @@ def examine(
             module, _, name = place.partition(":")
             readings.append(getattr(import_module(module), name)(spark, files, application, strict))
     return SourceResult(
-        reduce(lambda one, other: one.unionByName(other), [reading.samples for reading in readings]),
-        reduce(lambda one, other: one.unionByName(other), [reading.links for reading in readings]),
+        unite(reading.samples for reading in readings),
+        unite(reading.links for reading in readings),
         tuple(note for reading in readings for note in reading.notes),
     )

@@ -22,7 +22,7 @@ from tuner.pipeline.sources.log_samples import (
     make_replica_samples,
     make_task_samples,
 )
-from tuner.pipeline.sources.sample_schema import SourceResult, ddl
+from tuner.pipeline.sources.sample_schema import SourceResult, ddl, unite
 
 LEAST, MOST = 16 << 20, 128 << 20  # bytes of a plain log that a task reads: starting one costs as much as some MB
 EXPANDS = 12  # times, about, that Spark's compressed logs grow; decides only how files are shared out
@@ -114,9 +114,8 @@ def read_event_log(
     if not streaming and strict:
         raise BadInput(refuse(found, counts))
     context = find_context(events, application)
-    samples = make_task_samples(events, context)
-    samples = samples.unionByName(make_replica_samples(events, context))
-    samples = samples.unionByName(make_batch_samples(events, context.queries))
+    made = make_task_samples(events, context), make_replica_samples(events, context)
+    samples = unite((*made, make_batch_samples(events, context.queries)))
     if any(file.compact for file in found):  # it repeats what its originals hold, where these are still there
         samples = samples.dropDuplicates(["operator", "key"])
     rest = len(logs) - len(streaming)

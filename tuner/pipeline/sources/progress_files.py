@@ -9,7 +9,6 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
-from functools import reduce
 from itertools import chain
 from typing import Any
 from urllib.error import URLError
@@ -25,7 +24,7 @@ from tuner.pipeline.sources.event_log import count_kinds, cut_pieces, note_damag
 from tuner.pipeline.sources.found import InputFile
 from tuner.pipeline.sources.log_file import LONGEST, FilePiece, LogEvent, arrow_schema, pack, read_blocks
 from tuner.pipeline.sources.log_samples import find_queries, make_batch_samples, make_links
-from tuner.pipeline.sources.sample_schema import SourceResult, ddl
+from tuner.pipeline.sources.sample_schema import SourceResult, ddl, unite
 from tuner.pipeline.sources.task_lines import DamagedLine, part
 
 EVENT_FIELDS = [field.name for field in fields(LogEvent)]
@@ -48,7 +47,7 @@ def read_progress(
             frames.append(
                 spark.createDataFrame([tuple(row.get(name) for name in names) for row in rows], ddl(LogEvent))
             )
-    events = reduce(lambda one, other: one.unionByName(other), frames)
+    events = unite(frames)
     counts = count_kinds(events)
     if strict and not any("progress" in kinds for kinds in counts.values()):
         raise BadInput(f"{found[0].path}: no progress of a streaming query is in it; write progress.json, one a line")

@@ -10,7 +10,6 @@ from __future__ import annotations
 import csv
 import gzip
 from collections.abc import Mapping, Sequence
-from functools import reduce
 from urllib.parse import unquote, urlparse
 
 import pyarrow as pa
@@ -20,7 +19,7 @@ from pyspark.sql import functions as f
 
 from scaler.model.errors import BadInput
 from tuner.pipeline.sources.found import InputFile
-from tuner.pipeline.sources.sample_schema import MEASURED, SourceResult, ddl, no_links, shape_frame
+from tuner.pipeline.sources.sample_schema import MEASURED, SourceResult, ddl, no_links, shape_frame, unite
 
 TEXTS = ("application", "operator", "key", "node_type")
 TIMES = ("start", "end", "time")
@@ -42,7 +41,7 @@ def read_table(spark: SparkSession, found: Sequence[InputFile], application: str
     for (parquet, names), paths in groups.items():
         rows = spark.read.parquet(*paths) if parquet else spark.read.csv(paths, header=True, multiLine=False)
         frames.append(make_samples(rows, {name.strip().lower(): name for name in names}, application))
-    return SourceResult(reduce(lambda one, other: one.unionByName(other), frames), no_links(spark))
+    return SourceResult(unite(frames), no_links(spark))
 
 
 def read_header(path: str) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
+from functools import reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scaler.model.sample import EVIDENCE, Sample
@@ -51,6 +52,11 @@ def shape_frame(frame: DataFrame, columns: dict[str, Column] | None = None) -> D
             column = f.lit(1.0 if field.name == "completeness" else None)
         chosen.append(column.cast(kind).alias(field.name))
     return frame.select(*chosen)
+
+
+def unite(frames: Iterable[DataFrame]) -> DataFrame:
+    """Rows of all frames, which have the same columns."""
+    return reduce(lambda one, other: one.unionByName(other), frames)
 
 
 LINKS = "application string, upstream string, downstream string"

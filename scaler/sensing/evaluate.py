@@ -8,9 +8,9 @@ batch_throughput       tuples of the slot's batches per second that they ran, ea
                most those of the batch that is not done, over the time for which it has run
 backlog        tuples that the last batch before the slot's end left; 0 in idleness; of a file source the files that
                wait, each taken for as many tuples as files had of late. Only the first operator has any
-response       mean over the tuples, from arrival to the end of their batch (see `spans`), by timers where these were
-               told the arrivals; at least the time for which the oldest file waits, and that for which a batch has run
-               that outlasts it
+response       mean over the tuples, from arrival to the end of their batch (see `query_history`), by timers where these
+               were told the arrivals; at least the time for which the oldest file waits, and that for which a batch has
+               run that outlasts it
 utilisation    of the busiest node type, seconds of work per replica and second of the slot: by the operator's timers;
                else by the time of all tasks on its executors; else the share of time that batches ran. Tasks that are
                not done count for as long as they ran in the slot

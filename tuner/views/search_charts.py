@@ -25,6 +25,9 @@ MARKS = {
 }
 COLOURS = {"chosen": "c2", "nearest": "c1", "naive": "c3"}
 NAMED_SIZE, VERIFIED_SIZE = 12.0, 8.0  # pixels
+MAX_DOTS = 1500  # that a chart shows
+MIN_SLICE_DOTS = 150
+MAX_LIMIT_RATIO = 3.0  # times the limit, beyond which violations are drawn at the edge
 Pick = Callable[[Point], float]
 
 
@@ -74,7 +77,7 @@ def mark_trials(
 
 def height_of(point: Point, costs: Scale) -> float:
     """Its cost, at the edge where it is beyond it; a failed trial lies at the lower edge."""
-    return costs.low if point.kind == "failed" else min(max(price_of(point), costs.low), costs.high)
+    return costs.low if point.kind == "failed" else min(max(point.price, costs.low), costs.high)
 
 
 def thin(points: Sequence[Point], most: int) -> list[Point]:
@@ -88,25 +91,13 @@ def scale_costs(tuning: Tuning) -> Scale:
     What matters lies where the good ones are, so trials that were given up for their cost do not count.
     """
     there = [p for p in tuning.points if p.kind != "failed"]
-    whole = np.array([price_of(p) for p in there if p.kind != "pruned"] or [price_of(p) for p in there] or [0.0])
-    named = [price_of(p) for p in (tuning.chosen, tuning.naive) if p is not None and p.kind != "failed"]
+    whole = np.array([p.price for p in there if p.kind != "pruned"] or [p.price for p in there] or [0.0])
+    named = [p.price for p in (tuning.chosen, tuning.naive) if p is not None and p.kind != "failed"]
     low = float(whole.min())
     common = low + MAX_OUTLIER * (float(np.quantile(whole, COMMON_QUANTILE)) - low)
     high = max([min(float(whole.max()), common), *named])
     room = 0.08 * (high - low) or 0.05 * abs(high) or 1.0
     return Scale(max(0.0, low - room), high + room)
-
-
-def price_of(point: Point) -> float:
-    return math.nan if point.trial.price is None else point.trial.price
-
-
-def violations_of(point: Point) -> float:
-    return math.nan if point.trial.violations is None else point.trial.violations
-
-
-def reconfigurations_of(point: Point) -> float:
-    return math.nan if point.trial.reconfigurations is None else point.trial.reconfigurations
 
 
 def pick_values(points: Sequence[Point], pick: Pick) -> Floats:
@@ -116,11 +107,6 @@ def pick_values(points: Sequence[Point], pick: Pick) -> Floats:
 def shrink_marks(series: Sequence[Series]) -> list[Series]:
     """For small charts that share one legend: smaller marks."""
     return [replace(each, width=max(4.0, 0.75 * each.width)) for each in series]
-
-
-MAX_DOTS = 1500  # that a chart shows
-MIN_SLICE_DOTS = 150
-MAX_LIMIT_RATIO = 3.0  # times the limit, beyond which violations are drawn at the edge
 
 
 def draw_search(tuning: Tuning) -> str:
@@ -149,10 +135,10 @@ def follow_best(tuning: Tuning, placed: Sequence[Point], costs: Scale) -> list[S
     found: Point | None = None
     for point in placed:
         while i < len(candidates) and candidates[i].trial.number <= point.trial.number:
-            if found is None or price_of(candidates[i]) < price_of(found):
+            if found is None or candidates[i].price < found.price:
                 found = candidates[i]
             i += 1
-        price = math.nan if found is None else price_of(found)
+        price = math.nan if found is None else found.price
         error = 0.0 if found is None else 2.0 * (found.trial.price_error or 0.0)
         best.append(price)
         low.append(max(costs.low, price - error))
@@ -169,16 +155,16 @@ def draw_front(tuning: Tuning) -> str:
     if not whole:
         return ""
     limit, costs = tuning.limits.eta_v, scale_costs(tuning)
-    greatest = max(violations_of(p) for p in whole)
+    greatest = max(p.violations for p in whole)
     edge = 1.05 * (greatest if limit is None else max(1.25 * limit, min(greatest, MAX_LIMIT_RATIO * limit))) or 1.0
 
     def place(point: Point) -> float:
-        return 100.0 * min(violations_of(point), edge)
+        return 100.0 * min(point.violations, edge)
 
     placed, marks = mark_trials(tuning, [p for p in whole if is_searched(p)], place, costs)
     front = find_front([p for p in tuning.points if p.kind in ("feasible", "infeasible") and is_searched(p)])
     series = [Series("front: no trial is better in both", trace_front(placed, front, costs), "ink", "steps", width=2.0)]
-    beyond = sum(violations_of(p) > edge for p in tuning.points if p.kind != "failed")
+    beyond = sum(p.violations > edge for p in tuning.points if p.kind != "failed")
     label = "" if limit is None else f"; the dashed line is the limit, {format_share(limit)}"
     chart = Chart(
         "Cost against violations", pick_values(placed, place), Axis("violations, %", low=0.0, high=100.0 * edge),
@@ -193,7 +179,7 @@ def trace_front(placed: Sequence[Point], front: Sequence[Point], costs: Scale) -
     """The front's cost at each of these points: the least that any trial with no more violations costs."""
     heights = []
     for point in placed:
-        reached = [price_of(p) for p in front if violations_of(p) <= violations_of(point)]
+        reached = [p.price for p in front if p.violations <= point.violations]
         heights.append(min(max(reached[-1], costs.low), costs.high) if reached else math.nan)
     return np.array(heights)
 
@@ -202,8 +188,8 @@ def find_front(points: Sequence[Point]) -> list[Point]:
     """Fewest violations first; each costs less than all before it."""
     known = [p for p in points if p.trial.violations is not None]
     front: list[Point] = []
-    for point in sorted(known, key=lambda p: (violations_of(p), price_of(p))):
-        if not front or price_of(point) < price_of(front[-1]):
+    for point in sorted(known, key=lambda p: (p.violations, p.price)):
+        if not front or point.price < front[-1].price:
             front.append(point)
     return front
 
@@ -243,7 +229,7 @@ def explain_thinning(tuning: Tuning, shown: Sequence[Point], costs: Scale) -> st
     notes = []
     if len(shown) < len(tuning.points):
         notes.append(f"{len(shown):,} of {len(tuning.points):,} trials are drawn, evenly chosen.")
-    over = sum(p.kind != "failed" and price_of(p) > costs.high for p in tuning.points)
+    over = sum(p.kind != "failed" and p.price > costs.high for p in tuning.points)
     if over:
         trials = format_count(over, "trial", "trials")
         notes.append(f"At the upper edge: {trials} that cost more than {format_money(costs.high)}.")

@@ -8,11 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from html import escape
+from operator import attrgetter
 from typing import NamedTuple
 
 from tuner.views.chart import Scale, format_tick
 from tuner.views.html_document import frame_drawing
-from tuner.views.search_charts import Pick, list_named, price_of, reconfigurations_of, scale_costs, thin, violations_of
+from tuner.views.search_charts import Pick, list_named, scale_costs, thin
 from tuner.views.tuning import WEIGHTS, Point, Tuning, is_searched
 from tuner.views.words import shorten
 
@@ -74,12 +75,10 @@ def list_rows(tuning: Tuning, points: Sequence[Point]) -> list[ParallelAxis]:
         ParallelAxis(label, lambda p, key=key: p.weights.get(key, math.nan), Scale(0.0, 1.0))  # type: ignore[misc]
         for key, label in WEIGHTS.items()
     ]
-    axes.append(ParallelAxis("cost per hour", price_of, scale_costs(tuning)))
+    axes.append(ParallelAxis("cost per hour", attrgetter("price"), scale_costs(tuning)))
     limits = tuning.limits
-    for name, pick, limit in (
-        ("violations", violations_of, limits.eta_v),
-        ("reconfigurations", reconfigurations_of, limits.eta_r),
-    ):
+    for name, limit in (("violations", limits.eta_v), ("reconfigurations", limits.eta_r)):
+        pick = attrgetter(name)
         values = [v for v in map(pick, points) if math.isfinite(v)]
         most = max(values, default=0.0)
         high = most if limit is None else max(1.2 * limit, min(most, 4.0 * limit))

@@ -28,6 +28,9 @@ class Point:
     trial: Trial
     kind: str  # one of KINDS
     verifies: int | None  # the number of the trial that it repeats on fresh seeds
+    price: float  # NaN where unknown, as the next two
+    violations: float
+    reconfigurations: float
     shares: Mapping[str, float]
     weights: Mapping[str, float]
 
@@ -113,7 +116,10 @@ def gather_tuning(
 def to_point(trial: Trial) -> Point:
     of, given = number(trial.detail, "of"), trial.parameters
     verifies = int(of) if trial.detail.get("purpose") == "verify" and of is not None else None
-    return Point(trial, kind_of(trial), verifies, numbers(given, "shares"), numbers(given, "weights"))
+    figures = (trial.price, trial.violations, trial.reconfigurations)
+    price, violations, reconfigurations = (math.nan if figure is None else figure for figure in figures)
+    shares, weights = numbers(given, "shares"), numbers(given, "weights")
+    return Point(trial, kind_of(trial), verifies, price, violations, reconfigurations, shares, weights)
 
 
 def kind_of(trial: Trial) -> str:

@@ -13,8 +13,8 @@ import pytest
 
 from scaler.model.task import Weights
 from tests.commands import refuse, run, succeed
-from tuner.cli.trials_commands import SORTS as OFFERED
-from tuner.cli.trials_commands import STATES
+from tuner.cli.list_commands import SORTS as OFFERED
+from tuner.cli.list_commands import STATES
 from tuner.scenario.scenario import read_scenario
 from tuner.store.applications import add_application
 from tuner.store.connection import open_store

@@ -23,7 +23,7 @@ from scaler.model.errors import BadInput
 from sim.application import parse_application
 from sim.infrastructure import find_infrastructure
 from tests.test_report import HOSTILE, Page, check_alone
-from tuner.cli.report_command import report
+from tuner.cli.report_commands import report
 from tuner.scenario.layout import QoS
 from tuner.search.space.parameters import Parameters, from_document, to_bounds, to_document
 from tuner.search.space.space import from_cube, gather, make_space, project_to_limits

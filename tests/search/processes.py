@@ -45,7 +45,7 @@ def prepare() -> None:
     warnings.simplefilter("ignore", DeprecationWarning)
     import psycopg  # noqa: F401
 
-    import tuner.cli.report_command
+    import tuner.cli.report_commands
     import tuner.cli.tune_command
     import tuner.search.tuning_run  # noqa: F401
     from sim.simulate import simulate

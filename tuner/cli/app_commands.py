@@ -32,7 +32,7 @@ from tuner.scenario.description import read_description, tables_of
 from tuner.scenario.document import describe_application, format_description, shape_of
 from tuner.scenario.scenario import make_infrastructure, make_qos
 from tuner.store.address import DatabaseAddress
-from tuner.store.applications import list_applications, list_versions, load_application
+from tuner.store.applications import list_versions, load_application
 from tuner.store.connection import Session, open_store
 from tuner.store.objectives import find_full_objective, list_objectives
 from tuner.store.records import ApplicationVersion
@@ -161,38 +161,6 @@ def describe_objective(objective: Any) -> dict[str, Any] | None:
         "created": objective.created,
         "changed": objective.changed,
     }
-
-
-@click.command("list", epilog="\b\nExamples:\n  tuner app list\n  tuner app list --json | jq '.[].name'")
-@json_option
-@store_option
-def list_all(as_json: bool, address: DatabaseAddress) -> None:
-    """List the applications and their tuning runs."""
-    with closing(open_store(address)) as store, store.read() as session:
-        tallies = count_trials_by_application(session)
-        rows = [describe_row(version, tallies.get(version.application)) for version in list_applications(session)]
-    if as_json:
-        print_json(rows)
-    elif rows:
-        print_rows(rows)
-    else:
-        click.echo("There are no applications yet; add one with: tuner app add NAME FILE.toml", err=True)
-
-
-def describe_row(version: ApplicationVersion, tally: Any) -> dict[str, Any]:
-    try:
-        operators: int | None = len(shape_of(version.document).operators)
-    except BadInput:  # an empty description, as older programs let through
-        operators = None
-    name, number = version.application, version.number
-    return {"name": name, "version": number, "operators": operators, **asdict(tally or TrialCounts())}
-
-
-def print_rows(rows: list[dict[str, Any]]) -> None:
-    heads = ("application", "version", "operators", "runs", "trials", "best cost", "last tuned")
-    figures = ("version", "operators", "runs", "trials", "best")
-    cells = [[row["name"], *(format_number(row[key]) for key in figures), format_moment(row["tuned"])] for row in rows]
-    print_grid(heads, cells)
 
 
 Known = Mapping[str, Any]

@@ -28,7 +28,7 @@ from tuner.cli.options import (
     store_option,
 )
 from tuner.cli.progress import run_interruptibly, start_quietly
-from tuner.cli.report_command import print_tuning, read_tuning
+from tuner.cli.report_commands import print_tuning, read_tuning
 from tuner.search.evaluation import Evaluation, EvaluationSpec
 from tuner.search.pools import evaluate_locally, open_spark_pool
 from tuner.search.search_plan import TuneOptions

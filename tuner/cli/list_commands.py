@@ -1,0 +1,219 @@
+"""`tuner app list` and `tuner trials`: applications, and the trials of tuning runs, as a table, CSV or JSON."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from scaler.model.errors import BadInput
+from scaler.model.units import (
+    format_fixed,
+    format_flag,
+    format_moment,
+    format_number,
+    format_percentage,
+)
+from tuner.cli.options import (
+    TIME_FORMS,
+    app_argument,
+    csv_option,
+    json_option,
+    parse_moment,
+    print_json,
+    store_option,
+    until_option,
+)
+from tuner.scenario.document import shape_of
+from tuner.store.address import DatabaseAddress
+from tuner.store.applications import list_applications, load_application
+from tuner.store.connection import open_store
+from tuner.store.records import ApplicationVersion, Trial
+from tuner.store.runs import list_runs
+from tuner.store.trials import (
+    TrialCounts,
+    TrialFilter,
+    count_trials,
+    count_trials_by_application,
+    list_trials,
+)
+from tuner.views.grid import print_grid
+from tuner.views.words import to_finite
+
+SORTS = ("id", "number", "price", "violations", "reconfigurations", "slack", "seconds", "ended")
+STATES = ("complete", "pruned", "failed")
+DOCUMENTS = ("parameters", "detail")  # of a trial; a table has their parts or nothing of them
+
+
+@click.command(
+    epilog="\b\nExamples:\n"
+    "  tuner trials shop\n"
+    "  tuner trials shop --feasible --sort cost --limit 10\n"
+    "  tuner trials shop --run 3 --since 6h --limit 0 --csv > trials.csv"
+)
+@app_argument
+@click.option("--run", "run_id", type=click.IntRange(1), help="Number of the tuning run (default: all).")
+@click.option(
+    "--feasible/--infeasible",
+    default=None,
+    help="Keep trials that met both constraints, or that did not (default: both).",
+)
+@click.option("--state", type=click.Choice(STATES), help="State of the trials (default: all).")
+@click.option(
+    "--since",
+    metavar="TIME",
+    callback=parse_moment,
+    help=f"First time of their end, {TIME_FORMS} (default: the earliest).",
+)
+@until_option
+@click.option("--sort", type=click.Choice(SORTS), help="Column to sort by (default: time of the end, the newest last).")
+@click.option("--descending", is_flag=True, help="Sort the highest first.")
+@click.option("--limit", type=click.IntRange(0), default=50, show_default=True, help="Number of trials; 0 for all.")
+@json_option
+@csv_option
+@store_option
+def trials(
+    app: str,
+    run_id: int | None,
+    feasible: bool | None,
+    state: str | None,
+    since: float | None,
+    until: float | None,
+    sort: str | None,
+    descending: bool,
+    limit: int,
+    as_json: bool,
+    as_csv: bool,
+    address: DatabaseAddress,
+) -> None:
+    """List the trials of APP's tuning runs.
+
+    Price is per hour; violations and reconfigurations are per cent of the slots. Slack is the unused share of the
+    tighter constraint; below 0 it is broken. - is a missing value.
+    """
+    if as_json and as_csv:
+        raise BadInput("--json and --csv both say how to print; give one of them")
+    chosen = TrialFilter(app, run_id, state, feasible, since, until)
+    found, count = find_trials(chosen, sort, descending, limit, address)
+    if as_json:
+        print_json([to_finite(describe_trial(trial)) for trial in found])
+    elif as_csv:
+        click.echo(write_csv(found), nl=False)
+    elif found:
+        print_grid(HEADS, [list_cells(trial) for trial in found], left=LEFT)
+    if not count and not as_json:
+        click.echo(f"There are no such trials of {app!r}.", err=True)
+    elif count > len(found) and not as_json and not as_csv:
+        click.echo(f"{len(found)} of {count:,}; --limit 0 shows all.", err=True)
+
+
+def find_trials(
+    chosen: TrialFilter, sort: str | None, descending: bool, limit: int, address: DatabaseAddress
+) -> tuple[list[Trial], int]:
+    """So many of the chosen trials, and how many there are."""
+    with closing(open_store(address)) as store, store.read() as session:
+        load_application(session, chosen.application or "")
+        if chosen.run_id is not None:
+            check_run(session, chosen)
+        count = count_trials(session, chosen)
+        if sort is None:  # the newest, in the order in which they ended unless asked otherwise
+            found = list_trials(session, chosen, "id", descending=True, limit=limit or None)
+            return (found if descending else found[::-1]), count
+        return list_trials(session, chosen, sort, descending, limit or None), count
+
+
+def check_run(session: Any, chosen: TrialFilter) -> None:
+    """Refuse a run that is none of the application's."""
+    known = [run.id for run in list_runs(session, chosen.application)]
+    if chosen.run_id not in known:
+        told = f"its runs are {', '.join(map(str, known[:10]))}" if known else "it was not tuned yet"
+        raise BadInput(f"application {chosen.application!r} has no run {chosen.run_id}; {told}")
+
+
+def describe_trial(trial: Trial) -> dict[str, Any]:
+    return {**asdict(trial), "purpose": purpose_of(trial)}
+
+
+def purpose_of(trial: Trial) -> str:
+    return str(trial.detail.get("purpose", "search"))
+
+
+def write_csv(found: Sequence[Trial]) -> str:
+    """A column per figure, then one per parameter."""
+    rows = [flatten(trial) for trial in found]
+    names = dict.fromkeys(name for row in rows for name in row) if rows else dict.fromkeys(HEADS_OF_NONE)
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(names), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def flatten(trial: Trial) -> dict[str, Any]:
+    plain = {name: value for name, value in describe_trial(trial).items() if name not in DOCUMENTS}
+    parameters = trial.parameters
+    shares = {f"share {name}": share for name, share in parameters.get("shares", {}).items()}
+    weights = {f"weight {name}": weight for name, weight in parameters.get("weights", {}).items()}
+    return {"id": plain.pop("id"), **plain, **shares, **weights}
+
+
+HEADS_OF_NONE = ("id", "run_id", "number", "state", "price", "violations", "reconfigurations", "feasible")
+LEFT = 1
+HEADS = (
+    *("id", "run", "number", "state", "purpose", "price/h", "±", "violations %", "reconfigurations %"),
+    *("feasible", "slack", "slots", "seconds", "ended"),
+)
+
+
+def list_cells(trial: Trial) -> list[str]:
+    return [
+        *map(str, (trial.id, trial.run_id, trial.number)),
+        trial.state,
+        purpose_of(trial),
+        format_fixed(trial.price),
+        format_fixed(trial.price_error),
+        format_percentage(trial.violations),
+        format_percentage(trial.reconfigurations),
+        format_flag(trial.feasible),
+        format_fixed(trial.slack),
+        "-" if trial.slots is None else f"{trial.slots:,}",
+        format_fixed(trial.seconds, 2),
+        format_moment(trial.ended),
+    ]
+
+
+@click.command("list", epilog="\b\nExamples:\n  tuner app list\n  tuner app list --json | jq '.[].name'")
+@json_option
+@store_option
+def list_all(as_json: bool, address: DatabaseAddress) -> None:
+    """List the applications and their tuning runs."""
+    with closing(open_store(address)) as store, store.read() as session:
+        tallies = count_trials_by_application(session)
+        rows = [describe_row(version, tallies.get(version.application)) for version in list_applications(session)]
+    if as_json:
+        print_json(rows)
+    elif rows:
+        print_rows(rows)
+    else:
+        click.echo("There are no applications yet; add one with: tuner app add NAME FILE.toml", err=True)
+
+
+def describe_row(version: ApplicationVersion, tally: Any) -> dict[str, Any]:
+    try:
+        operators: int | None = len(shape_of(version.document).operators)
+    except BadInput:  # an empty description, as older programs let through
+        operators = None
+    name, number = version.application, version.number
+    return {"name": name, "version": number, "operators": operators, **asdict(tally or TrialCounts())}
+
+
+def print_rows(rows: list[dict[str, Any]]) -> None:
+    heads = ("application", "version", "operators", "runs", "trials", "best cost", "last tuned")
+    figures = ("version", "operators", "runs", "trials", "best")
+    cells = [[row["name"], *(format_number(row[key]) for key in figures), format_moment(row["tuned"])] for row in rows]
+    print_grid(heads, cells)

@@ -1,0 +1,229 @@
+"""`tuner report` and `tuner trial`: a tuning run, or one of its trials, in words, as JSON, a page or a scenario."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import click
+
+from scaler.model.errors import BadInput
+from scaler.model.files import check_place, write_whole
+from scaler.model.units import format_fixed, format_flag, format_milliseconds, format_moment, format_number
+from sim.toml_table import format_document
+from tuner.cli.list_commands import describe_trial
+from tuner.cli.options import app_argument, file_type, html_option, json_option, print_json, store_option
+from tuner.search.trial_records import restate
+from tuner.store.address import DatabaseAddress
+from tuner.store.applications import load_application, load_version
+from tuner.store.connection import Session, open_store
+from tuner.store.objectives import list_objectives
+from tuner.store.records import ObjectiveRecord, Trial, TuningRun
+from tuner.store.runs import list_runs, load_run
+from tuner.store.trials import load_history, load_trial
+from tuner.views.grid import print_columns, print_grid, print_lines
+from tuner.views.tuning import Tuning, gather_tuning
+from tuner.views.tuning_page import write_tuning
+from tuner.views.tuning_summary import describe_run, describe_tuning, list_measures, summarise, write_title
+from tuner.views.words import to_finite
+
+
+@click.command(
+    epilog="\b\nExamples:\n  tuner report shop\n  tuner report shop --html tuning.html\n"
+    "  tuner report shop --run 7 --json"
+)
+@app_argument
+@click.option("--run", "number", type=click.IntRange(1), help="Number of the tuning run (default: the newest of APP).")
+@html_option
+@json_option
+@click.pass_context
+@store_option
+def report(
+    ctx: click.Context, app: str, number: int | None, html: Path | None, as_json: bool, address: DatabaseAddress
+) -> None:
+    """Report a tuning run of APP: settings, recommendation, gain.
+
+    The page of --html shows every trial, the latency bounds on the application's graph, and the recommendation beside
+    the baseline of equal shares and weights. It is one file, and needs no network.
+    """
+    if html is not None:
+        check_place(html)
+    with closing(open_store(address)) as store, store.read() as session:
+        tuning = read_tuning(session, app, number)
+    if html is not None:
+        write_whole(html, write_tuning(tuning))
+    if as_json:
+        print_json(describe_tuning(tuning))
+    else:
+        print_tuning(tuning)
+
+
+def read_tuning(session: Session, app: str, number: int | None) -> Tuning:
+    """The run of this number, or the newest of the application."""
+    run = choose_run(session, app, number)
+    assert run.id is not None
+    trials = load_history(session, run.id)
+    if not trials:
+        raise BadInput(f"tuning run {run.id} of {app!r} has no trial yet; there is nothing to report")
+    version = load_version(session, run.application_version_id)
+    return gather_tuning(app, run, version.document, trials, find_objective(session, app, run, trials))
+
+
+def choose_run(session: Session, app: str, number: int | None) -> TuningRun:
+    if number is None:
+        load_application(session, app)  # refuses a name that there is not
+        found = list_runs(session, app, limit=1)
+        if not found:
+            raise BadInput(f"application {app!r} was not tuned yet; tune it with: tuner tune {app}")
+        return found[0]
+    run = load_run(session, number)
+    owner = load_version(session, run.application_version_id).application
+    if owner != app:
+        raise BadInput(f"tuning run {number} is of application {owner!r}, not of {app!r}")
+    return run
+
+
+def find_objective(session: Session, app: str, run: TuningRun, trials: list[Trial]) -> ObjectiveRecord | None:
+    """The newest that the run proposed."""
+    mine = {trial.id for trial in trials}
+    proposed = list_objectives(session, app)
+    return next((o for o in proposed if o.trial_id in mine or o.evidence.get("run") == run.id), None)
+
+
+def print_tuning(tuning: Tuning) -> None:
+    """The sentences, what was asked, and the table of baseline beside tuned."""
+    facts = describe_run(tuning)
+    width = max(map(len, facts))
+    listed = [f"  {key:<{width}}  {value}" for key, value in facts.items()]
+    print_lines(write_title(tuning), *summarise(tuning), "", *listed)
+    if tuning.baseline is not None and tuning.tuned is not None:
+        click.echo()
+        print_columns(list_measures(tuning))
+
+
+@click.command(
+    epilog="\b\nExamples:\n"
+    "  tuner trial 17\n"
+    "  tuner trial 17 --json | jq .detail.note\n"
+    "  tuner trial 17 --toml trial.toml && tuner simulate trial.toml"
+)
+@click.argument("number", type=click.IntRange(1))
+@click.option("--toml", type=file_type, help="Write the scenario that replays it to this file.")
+@json_option
+@store_option
+def trial(number: int, toml: Path | None, as_json: bool, address: DatabaseAddress) -> None:
+    """Show one trial in full.
+
+    NUMBER is the id that `tuner trials` lists. Shown are parameters, figures, and how to replay it.
+    """
+    with closing(open_store(address)) as store, store.read() as session:
+        known = gather(session, number)
+    if toml is not None:
+        write_scenario(known, toml)
+    if as_json:
+        run = {"engine": known["run"].engine, "seed": known["run"].seed, "settings": known["run"].settings}
+        document = {**describe_trial(known["trial"]), "application": known["application"], "run": run}
+        print_json(to_finite(document))
+    else:
+        print_trial(known)
+
+
+def gather(session: Any, number: int) -> dict[str, Any]:
+    """The trial, its run, and the application's version that this searched for."""
+    found = load_trial(session, number)
+    run = load_run(session, found.run_id)
+    version = load_version(session, run.application_version_id)
+    return {
+        "trial": found,
+        "run": run,
+        "application": version.application,
+        "version": version.number,
+        "described": version.document,
+    }
+
+
+def write_scenario(known: dict[str, Any], path: Path) -> None:
+    check_place(path)
+    found = known["trial"]
+    head = f"# Trial {found.number} of run {found.run_id} of {known['application']}; `tuner simulate` replays it."
+    write_whole(path, f"{head}\n\n" + format_document(restate(found, known["run"], known["described"])))
+
+
+def print_trial(known: Mapping[str, Any]) -> None:
+    trial, run = known["trial"], known["run"]
+    demanded = run.settings.get("qos", {})
+    click.echo(describe_place(trial, run, known))
+    if trial.failure:
+        click.echo(f"It failed: {trial.failure}")
+    print_parameters(trial, demanded.get("r_max"))
+    print_figures(trial, demanded)
+    print_replicas(trial)
+    click.echo(describe_replay(trial, run))
+    click.echo(f"Replay it: tuner trial {trial.id} --toml trial.toml && tuner simulate trial.toml")
+
+
+def describe_place(trial: Trial, run: TuningRun, known: Mapping[str, Any]) -> str:
+    purpose = trial.detail.get("purpose", "search")
+    of = f" of number {trial.detail['of']}" if trial.detail.get("of") is not None else ""
+    surrogate = "the described service times" if trial.surrogate_id is None else f"surrogate id {trial.surrogate_id}"
+    ended = f"ended {format_moment(trial.ended)} after {format_number(trial.seconds, 3)} s of work"
+    return (
+        f"Trial {trial.id}: number {trial.number} of run {trial.run_id} ({run.engine}, seed {run.seed}) of "
+        f"{known['application']}, version {known['version']}, on {surrogate}.\n"
+        f"{trial.state}, for {purpose}{of}, {ended}."
+    )
+
+
+def print_parameters(trial: Trial, r_max: float | None) -> None:
+    """By operator, in the order of its path; weights below."""
+    shares, weights = trial.parameters.get("shares"), trial.parameters.get("weights")
+    click.echo()
+    if shares is None or weights is None:
+        click.echo(f"Parameters: {dict(trial.parameters)}")
+        return
+    rows = [
+        [name, f"{share:.4f}", "-" if r_max is None else format_milliseconds(share * r_max)]
+        for name, share in shares.items()
+    ]
+    print_grid(("operator", "share of R_max", "bound ms"), rows)
+    click.echo("weights: " + ", ".join(f"{name} {weight:.4f}" for name, weight in weights.items()))
+
+
+def print_figures(trial: Trial, demanded: Mapping[str, Any]) -> None:
+    """Each with its standard error, against what is allowed."""
+    rows = [["price/h", format_fixed(trial.price), format_fixed(trial.price_error), "-"]]
+    for name, limit in (("violations", demanded.get("eta_v")), ("reconfigurations", demanded.get("eta_r"))):
+        figures = (getattr(trial, name), getattr(trial, f"{name}_error"), limit)
+        rows.append([f"{name} %", *(format_fixed(None if x is None else 100.0 * x) for x in figures)])
+    click.echo()
+    print_grid(("figure", "mean", "±", "at most"), rows)
+    click.echo(f"feasible: {format_flag(trial.feasible)}, slack {format_fixed(trial.slack)}")
+
+
+def print_replicas(trial: Trial) -> None:
+    """On average over the slots."""
+    replicas = trial.detail.get("replicas")
+    if not replicas:
+        return
+    types = dict.fromkeys(name for held in replicas.values() for name in held)
+    rows = [[operator, *(format_fixed(held.get(name)) for name in types)] for operator, held in replicas.items()]
+    click.echo()
+    print_grid(("mean replicas", *types), rows)
+
+
+def describe_replay(trial: Trial, run: TuningRun) -> str:
+    seeds = trial.detail.get("seeds") or run.settings.get("seeds") or [trial.seed]
+    policy = trial.detail.get("policy") or run.settings.get("policy") or "its policy"
+    slots = "-" if trial.slots is None else f"{trial.slots:,}"
+    saved = trial.detail.get("slots_saved")
+    told = f"\nReplayed {slots} slots under {policy} with {'seed' if len(seeds) == 1 else 'seeds'} "
+    told += ", ".join(map(str, seeds)) + (f"; {saved:,} slots saved" if saved else "") + "."
+    held_out = trial.detail.get("held_out")
+    if held_out:
+        figures = ", ".join(
+            f"{name} {format_number(value)}" for name, value in held_out.items() if isinstance(value, float)
+        )
+        told += f"\nOn the part of the trace that was held out: {figures}."
+    return told

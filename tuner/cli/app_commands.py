@@ -1,4 +1,4 @@
-"""`tuner app`: store descriptions of applications, list and show them."""
+"""`tuner app add` and `tuner app show`: store the description of an application, and show it with its objectives."""
 
 from __future__ import annotations
 

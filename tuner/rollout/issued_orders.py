@@ -1,6 +1,10 @@
 """Write an application's orders: the one document that its agents receive.
 
 They are written in the transaction of the change that they follow from, so that agents receive nothing uncommitted.
+The model of an objective (moments, constants, node types, rate levels, policy) is in its evidence: put there by the
+search that proposed it, or when a push first moves it out of "proposed", so that a version's orders never change. For
+an objective made by hand it comes from the newest description and surrogate; for one that an older program proposed,
+from the plan of its run.
 """
 
 from __future__ import annotations
@@ -18,6 +22,8 @@ from tuner.store.orders import save_orders
 from tuner.store.records import ObjectiveRecord, OrdersRecord
 from tuner.store.rows import lock_turn
 
+CANDIDATES = ("shadow", "canary")  # states of a candidate
+
 
 def model_of(session: Session, record: ObjectiveRecord) -> ObjectiveModel:
     """The stored model, else the one that a push would store now."""
@@ -27,9 +33,6 @@ def model_of(session: Session, record: ObjectiveRecord) -> ObjectiveModel:
     from tuner.rollout.objective_model import find_model  # loads numpy, scipy, the search: not for every command
 
     return find_model(session, record)
-
-
-CANDIDATES = ("shadow", "canary")  # states of a candidate
 
 
 def issue_orders(session: Session, app: str, now: float) -> OrdersRecord:

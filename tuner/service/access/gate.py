@@ -27,7 +27,13 @@ from tuner.store.connection import Session, Store
 from tuner.store.records import Token
 from tuner.store.tokens import find_token, list_tokens, record_token_use
 
-MAX_BUCKETS = 10_000  # keys kept at a time
+LOGGER = logging.getLogger(__name__)
+HOW = "send a token as `Authorization: Bearer ts_...`; `tuner token make` makes one"
+BEARER = HTTPBearer(auto_error=False, scheme_name="token", description="A token that `tuner token make` made.")
+MAX_BUCKETS = 10_000  # keys remembered at a time
+FRESH_S = 1.0  # seconds that an answer of the database is believed, and so the longest that a revoked token still works
+NOTED_S = 60.0  # seconds between two notes that a token is in use
+MAX_CALLERS = 4096  # tokens remembered at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +86,6 @@ def group_address(host: str | None) -> str:
     except ValueError:
         return host or "?"
     return str(ip_network((address, 64), strict=False)) if isinstance(address, IPv6Address) else str(address)
-
-
-FRESH_S = 1.0  # seconds that an answer of the database is believed, and so the longest that a revoked token still works
-NOTED_S = 60.0  # seconds between two notes that a token is in use
-MAX_CALLERS = 4096  # tokens remembered at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,11 +172,6 @@ class Callers:
                 record_token_use(session, caller.token_id, now)
         except Retry:
             self.noted.pop(caller.token_id, None)
-
-
-LOGGER = logging.getLogger(__name__)
-HOW = "send a token as `Authorization: Bearer ts_...`; `tuner token make` makes one"
-BEARER = HTTPBearer(auto_error=False, scheme_name="token", description="A token that `tuner token make` made.")
 
 
 @dataclass(frozen=True, slots=True)

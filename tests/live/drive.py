@@ -1,4 +1,4 @@
-"""A master flows in; what executors did when they were asked for, drained and killed flows out, as JSON in a folder.
+"""Order, drain and kill executors of a standalone master; what they did goes to a folder as JSON.
 
 The driver of tests/live/test_executors.py, a process of its own:  python -m tests.live.drive MASTER PAGE FOLDER
 Operator `split` has a stage on small nodes, `count` a stateful one on small and large ones. Words come as files all the

@@ -1,4 +1,4 @@
-"""A master and a folder flow in; a stream that is scaled as the README tells, and nothing done by hand, flows out.
+"""Run a stream that is scaled as the README describes, nothing done by hand.
 
 The driver of tests/live/test_plain_driver.py, a process of its own: python -m tests.live.plain_driver MASTER FOLDER S
 """

@@ -1,4 +1,4 @@
-"""Rates and a speed flow in; a simulated operator, its sensor and its cluster in one, flows out: an M/G/1 queue."""
+"""Simulate an operator as an M/G/1 queue: its sensor and its actuator in one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A scaler's order flows in; what a user's program does with it flows out: python -m tests.live.program FOLDER VERB.
+"""A user's program for the command actuator: python -m tests.live.program FOLDER VERB.
 
 It writes each order down, keeps what was asked for, and misbehaves where a file in the folder says so: `exit` (a code),
 `sleep` (seconds), `noise` (bytes on its output).

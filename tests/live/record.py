@@ -1,4 +1,4 @@
-"""Streams of known arrivals on a local session flow in; what Spark told of them is left in tests/live/recorded/.
+"""Record what Spark reports of streams with known arrivals on a local session, in tests/live/recorded/.
 
 python -m tests.live.record    a line an event: {"event": "progress", "document": {...}}
 """

@@ -1,4 +1,4 @@
-"""A rate and a limit flow in; a stream whose offsets count its tuples, as Kafka's do, flows out."""
+"""Streaming source of a given rate and limit, whose offsets count its tuples as Kafka's do."""
 
 from __future__ import annotations
 

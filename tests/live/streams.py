@@ -1,4 +1,4 @@
-"""Arrivals, a trigger and service times in; what Spark would tell of such a stream, and what really was, out."""
+"""Simulate a micro-batch stream: the events that Spark would send, and the truth behind them."""
 
 from __future__ import annotations
 

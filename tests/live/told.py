@@ -1,4 +1,4 @@
-"""What a test says in; a driver that answers with it, and a sensor on it, out."""
+"""A fake driver that answers as a test states, and a sensor on it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A question flows in; that its answer became yes within a generous time flows out."""
+"""Wait until a condition holds, within a generous time."""
 
 from __future__ import annotations
 

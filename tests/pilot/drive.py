@@ -1,4 +1,4 @@
-"""A pilot and orders in; slots on a rate that wanders, and what was decided in each, out."""
+"""Drive a Decider through slots of a wandering arrival rate, and collect its decisions."""
 
 from __future__ import annotations
 

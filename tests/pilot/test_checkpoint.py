@@ -1,4 +1,4 @@
-"""A pilot that is saved and loaded: it goes on as if nothing had been, or refuses what is not its own."""
+"""Checkpoints of a Decider: a loaded one decides as the saved one would, and refuses what is not its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Objectives that come in by stages: shadows change nothing, canaries lead, what was learned stays."""
+"""Candidates by stage: shadow decisions change nothing, canaries lead, what was learned stays."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ from tuner.cli.compare_command import EXAMPLE, print_benchmark
 from tuner.lab.benchmark_report import describe_benchmark, write_benchmark
 from tuner.lab.plan import BenchmarkPlan, read_plan
 from tuner.lab.policy_benchmark import BenchmarkResult, measure_multiples, run_benchmark
-from tuner.lab.published.plan import list_published, plan_published
+from tuner.lab.published.tables import list_published, plan_published
 from tuner.lab.shifts import SETTLING, SHIFTS, apply_shift
 from tuner.scenario.scenario import read_scenario
 from tuner.simulation.comparison import Figure

@@ -15,7 +15,7 @@ from tuner.cli.simulate_command import parse_pairs
 from tuner.lab.benchmark_report import describe_benchmark, explain_errors, list_rows, list_summaries, write_benchmark
 from tuner.lab.plan import BenchmarkPlan, read_plan
 from tuner.lab.policy_benchmark import BenchmarkResult, run_benchmark
-from tuner.lab.published.plan import plan_published
+from tuner.lab.published.tables import plan_published
 from tuner.lab.shifts import SHIFTS
 from tuner.views.grid import print_columns, print_lines
 from tuner.views.html_document import Column
@@ -100,7 +100,9 @@ def compare(
         raise BadInput(f"a plan and --published: {said} what to compare; give one of them")
     if traces is not None and not published:
         raise BadInput("--traces says where the traces of --published are; give it with that")
-    result = run_plan(make_plan(plan, traces or TRACES, list_flags(**flags), shift), html)
+    given = list_flags(**flags)
+    stated = plan_published(traces or TRACES, given, shift) if plan is None else read_plan(plan, given, shift)
+    result = run_plan(stated, html)
     if as_json:
         print_json(describe_benchmark(result))
     else:
@@ -117,10 +119,6 @@ def list_flags(**flags: Any) -> dict[str, Any]:
         "k_max": list(flags["k_max"]) or None,
     }
     return {key: value for key, value in table.items() if value is not None}
-
-
-def make_plan(path: Path | None, traces: Path, flags: dict[str, Any], shift: str | None) -> BenchmarkPlan:
-    return plan_published(traces, flags, shift) if path is None else read_plan(path, flags, shift)
 
 
 def run_plan(plan: BenchmarkPlan, html: Path | None) -> BenchmarkResult:

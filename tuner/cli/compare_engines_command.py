@@ -16,7 +16,7 @@ from sim.arrivals import generate
 from sim.trace import Trace
 from tuner.cli.options import eta_r_help, eta_v_help, file_type, json_option, print_json, r_max_help
 from tuner.cli.progress import run_interruptibly, show_progress
-from tuner.lab.engine_benchmark import EngineResults, Rules, list_cells, make_setting, run_engine_benchmark
+from tuner.lab.engine_benchmark import EngineCell, EngineResults, Rules, list_cells, make_setting, run_engine_benchmark
 from tuner.lab.engine_summary import list_settings, summarise_engines
 from tuner.lab.published.tables import WORKLOADS, load_workload
 from tuner.scenario.layout import QoS
@@ -82,7 +82,6 @@ def compare_engines(as_json: bool, results: Path | None, traces: Path | None, **
     gain. The others search as `tuner tune` does, with half as many evaluations. The judge replays every recommendation
     over the whole trace with seeds that no search uses.
     """
-
     engines = asked["engine"] or ("skopt", "gp", "naive")
     for name in engines:
         find_engine(name)
@@ -97,8 +96,8 @@ def compare_engines(as_json: bool, results: Path | None, traces: Path | None, **
         asked["seeds"],
     )
     check_cells(rules, cells)
-    with show_progress(len(cells), "Searching") as tell:
-        matches = run_interruptibly(lambda: run_engine_benchmark(rules, cells, tell, results))
+    with show_progress(len(cells), "Searching") as report_done:
+        matches = run_interruptibly(lambda: run_engine_benchmark(rules, cells, report_done, results))
     show(matches, as_json)
 
 
@@ -106,13 +105,11 @@ def choose_trace(folder: Path | None) -> tuple[Trace, float | None]:
     """The paper's taxi trace, or one that is made for want of it."""
     if folder is not None:
         return load_workload("taxi", folder), WORKLOADS["taxi"].highest_rate
-
     return generate("diurnal", low=50.0, high=600.0, slots=MADE_SLOTS, seed=0, noise=50.0), None
 
 
-def check_cells(rules: Any, cells: Sequence[Any]) -> None:
+def check_cells(rules: Rules, cells: Sequence[EngineCell]) -> None:
     """Refuse what cannot be searched before anything is."""
-
     find_policy(rules.policy)
     for cell in cells:
         setting, qos = make_setting(rules, cell), QoS(cell.r_max, cell.eta_v, cell.eta_r)

@@ -10,6 +10,7 @@ import click
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from sim.simulate import MEASURES
 from tuner.cli.options import json_option, print_json
 from tuner.cli.progress import run_interruptibly, show_progress, show_share
 from tuner.lab.published.figures import FIGURES, Study
@@ -17,6 +18,7 @@ from tuner.lab.published.tables import DEEP, POLICY_NAMES, CellComparison, choos
 from tuner.views.grid import open_console
 
 TABLES = {"table2": 2, "table3": 3, "table4": 4, "table5": 5}
+FIGURES_OF_CELL = ("seeds", "difference", *MEASURES[1:], "agrees", "remark")
 EPILOG = "\b\nExample:\n  tuner lab reproduce table2 --traces ../shared/traces\n  tuner lab reproduce fig18 --json"
 
 
@@ -72,11 +74,8 @@ def draw_cells(what: str, cells: list[CellComparison]) -> Table:
     table = Table(title=f"{what}: average cost, published and ours", box=SIMPLE_HEAD, title_justify="left")
     for name in ("cell", "policy"):
         table.add_column(name, no_wrap=True)
-    for name in ("published", "ours", "± s.e.", "difference"):
+    for name in ("published", "ours", "± s.e.", "difference", "viol. %", "reconf. %", "resources"):
         table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("viol. %", justify="right", no_wrap=True)
-    table.add_column("reconf. %", justify="right", no_wrap=True)
-    table.add_column("resources", justify="right", no_wrap=True)
     table.add_column("agrees")
     table.add_column("remark")
     for c in cells:
@@ -115,22 +114,11 @@ def sum_up(cells: list[CellComparison], all_asked: bool) -> str:
 def describe_cells(cells: list[CellComparison]) -> list[dict[str, Any]]:
     return [
         {
-            "table": c.cell.table,
-            "trace": c.cell.trace,
-            "k_max": c.cell.k_max,
-            "infrastructure": c.cell.infrastructure,
-            "n_res": c.cell.n_res,
-            "policy": c.cell.policy,
+            **{key: getattr(c.cell, key) for key in ("table", "trace", "k_max", "infrastructure", "n_res", "policy")},
             "published": c.cell.cost,
             "ours": c.cost,
             "standard_error": c.error,
-            "seeds": c.seeds,
-            "difference": c.difference,
-            "violations": c.violations,
-            "reconfigurations": c.reconfigurations,
-            "resources": c.resources,
-            "agrees": c.agrees,
-            "remark": c.remark,
+            **{key: getattr(c, key) for key in FIGURES_OF_CELL},
         }
         for c in cells
     ]

@@ -11,7 +11,7 @@ from typing import Any
 from scaler.model.units import NONE, format_count, format_fixed, format_number, format_percentage
 from sim.floor import Bound
 from sim.simulate import MEASURES
-from tuner.lab.plan import BenchmarkCell
+from tuner.lab.plan import BenchmarkCell, PublishedBest
 from tuner.lab.policy_benchmark import BenchmarkResult, FloorMultiples, PolicyRow, PolicySummary
 from tuner.lab.shifts import SETTLING, SHIFTS
 from tuner.simulation.comparison import Figure
@@ -138,6 +138,7 @@ def explain_errors(result: BenchmarkResult) -> str:
 def write_benchmark(result: BenchmarkResult) -> str:
     """The whole page."""
     plan = result.plan
+    columns = [*list_summaries(result), *list_rows(result, result.rows[:1])]
     policies = format_count(len(plan.policies), "policy", "policies")
     groups = {cell.group: None for cell in plan.cells}
     tables = "".join(write_group(result, group) for group in groups)
@@ -146,7 +147,7 @@ def write_benchmark(result: BenchmarkResult) -> str:
         f"<p>{format_count(len(plan.cells), 'setting', 'settings')}, "
         f"{format_count(len(plan.seeds), 'seed', 'seeds')} each.</p>{write_columns(list_summaries(result))}"
         f'<p class="faint">{escape(explain_errors(result))}</p>\n'
-        f"{write_charts(result)}\n{tables}\n{explain_columns(result)}{describe_cells(plan.cells)}",
+        f"{write_charts(result)}\n{tables}\n{write_readings(columns)}{describe_cells(plan.cells)}",
     )
 
 
@@ -161,32 +162,19 @@ def write_group(result: BenchmarkResult, group: str) -> str:
 def write_charts(result: BenchmarkResult) -> str:
     """Multiples of the floor where there is any, else costs; of the last part too where the world changes."""
     if all(row.floor is None for row in result.rows):
-        rows = make_dot_rows(result, "cost")
-        return f"<h2>Cost by policy and setting</h2>{draw_dots(rows, [*result.plan.policies], 'Cost', 0.0)}"
+        return draw_chart(result, "cost", "Cost by policy and setting", "Cost", 0.0)
     title = "Multiple of the floor by policy and setting"
-    parts = [f"<h2>{title}</h2>", draw_chart(result, "multiple", title)]
-    if result.plan.shift is not None:
-        title = f"The same from {SETTLING:,} slots after the change on"
-        parts += [f"<h2>{title}</h2>", draw_chart(result, "tail_multiple", title)]
-    return "".join(parts)
+    chart = draw_chart(result, "multiple", title, title, 1.0)
+    if result.plan.shift is None:
+        return chart
+    title = f"The same from {SETTLING:,} slots after the change on"
+    return chart + draw_chart(result, "tail_multiple", title, title, 1.0)
 
 
-def draw_chart(result: BenchmarkResult, measure: str, title: str) -> str:
-    rows = [row for row in make_dot_rows(result, measure) if any(row.values)]
-    return draw_dots(rows, [*result.plan.policies], title, 1.0)
-
-
-def make_dot_rows(result: BenchmarkResult, measure: str) -> list[DotRow]:
-    plan, many = result.plan, len(result.plan.policies)
-    parts = [result.rows[i : i + many] for i in range(0, len(result.rows), many)]
-    return [
-        DotRow(cell.name, tuple(getattr(row, measure) for row in rows))
-        for cell, rows in zip(plan.cells, parts, strict=True)
-    ]
-
-
-def explain_columns(result: BenchmarkResult) -> str:
-    return write_readings([*list_summaries(result), *list_rows(result, result.rows[:1])])
+def draw_chart(result: BenchmarkResult, measure: str, title: str, axis: str, least: float) -> str:
+    rows = [DotRow(cell.name, tuple(getattr(row, measure) for row in rows)) for cell, rows in result.by_cell]
+    known = [row for row in rows if any(row.values)]
+    return f"<h2>{title}</h2>{draw_dots(known, [*result.plan.policies], axis, least)}"
 
 
 def describe_cells(cells: Sequence[BenchmarkCell]) -> str:
@@ -207,8 +195,7 @@ def describe_cells(cells: Sequence[BenchmarkCell]) -> str:
 
 def describe_benchmark(result: BenchmarkResult) -> dict[str, Any]:
     """Cells with a row per policy, and a summary per policy."""
-    plan, many = result.plan, len(result.plan.policies)
-    parts = [result.rows[i : i + many] for i in range(0, len(result.rows), many)]
+    plan = result.plan
     described: dict[str, Any] = to_finite(
         {
             "plan": plan.name,
@@ -216,10 +203,17 @@ def describe_benchmark(result: BenchmarkResult) -> dict[str, Any]:
             "shift": plan.shift,
             "shift_says": None if plan.shift is None else SHIFTS[plan.shift].says,
             "policies": [describe_summary(summary) for summary in result.summaries],
-            "cells": [describe_benchmark_cell(cell, rows) for cell, rows in zip(plan.cells, parts, strict=True)],
+            "cells": [describe_benchmark_cell(cell, rows) for cell, rows in result.by_cell],
         }
     )
     return described
+
+
+def describe_known(value: FloorMultiples | Figure | PublishedBest | Bound | None) -> dict[str, Any] | None:
+    """The value's fields; None where it is not known."""
+    if isinstance(value, Bound):
+        return describe_floor(value)
+    return None if value is None else asdict(value)
 
 
 def describe_summary(summary: PolicySummary) -> dict[str, Any]:
@@ -227,17 +221,13 @@ def describe_summary(summary: PolicySummary) -> dict[str, Any]:
         "policy": summary.policy,
         "title": summary.title,
         "cells_with_a_floor": summary.cells,
-        "times_floor": describe_extent(summary.whole),
-        "times_floor_after": describe_extent(summary.tail),
+        "times_floor": describe_known(summary.whole),
+        "times_floor_after": describe_known(summary.tail),
         "worst_violations": summary.worst_violations,
         "worst_reconfigurations": summary.worst_reconfigurations,
         "microseconds_per_decision": summary.microseconds,
         "cells_as_cheap_as_published": summary.as_published,
     }
-
-
-def describe_extent(extent: FloorMultiples | None) -> dict[str, Any] | None:
-    return None if extent is None else asdict(extent)
 
 
 def describe_benchmark_cell(cell: BenchmarkCell, rows: tuple[PolicyRow, ...]) -> dict[str, Any]:
@@ -248,29 +238,21 @@ def describe_benchmark_cell(cell: BenchmarkCell, rows: tuple[PolicyRow, ...]) ->
         "n_res": cell.n_res,
         "k_max": int(cell.k_max) if cell.k_max.isdigit() else cell.k_max,
         "slots": cell.world.setting.trace.rates.size,
-        "floor": describe_bound(rows[0].bound),
-        "floor_after": describe_bound(rows[0].tail_bound),
-        "published_best": None if cell.published is None else asdict(cell.published),
+        "floor": describe_known(rows[0].bound),
+        "floor_after": describe_known(rows[0].tail_bound),
+        "published_best": describe_known(cell.published),
         "policies": [describe_row(row) for row in rows],
     }
-
-
-def describe_bound(bound: Bound | None) -> dict[str, Any] | None:
-    return None if bound is None else describe_floor(bound)
 
 
 def describe_row(row: PolicyRow) -> dict[str, Any]:
     return {
         "policy": row.policy,
         "title": row.title,
-        **{name: describe_figure(getattr(row, name)) for name in MEASURES},
-        "times_floor": describe_figure(row.multiple),
-        "cost_after": describe_figure(row.tail_cost),
-        "times_floor_after": describe_figure(row.tail_multiple),
+        **{name: describe_known(getattr(row, name)) for name in MEASURES},
+        "times_floor": describe_known(row.multiple),
+        "cost_after": describe_known(row.tail_cost),
+        "times_floor_after": describe_known(row.tail_multiple),
         "times_published_best": row.of_published,
-        "microseconds_per_decision": describe_figure(row.microseconds),
+        "microseconds_per_decision": describe_known(row.microseconds),
     }
-
-
-def describe_figure(figure: Figure | None) -> dict[str, Any] | None:
-    return None if figure is None else asdict(figure)

@@ -110,6 +110,12 @@ class BenchmarkResult:
     rows: tuple[PolicyRow, ...]  # cell by cell, policies in the order asked for
     summaries: tuple[PolicySummary, ...]
 
+    @property
+    def by_cell(self) -> list[tuple[BenchmarkCell, tuple[PolicyRow, ...]]]:
+        """The cells, each with its rows."""
+        many = len(self.plan.policies)
+        return [(cell, self.rows[i * many : (i + 1) * many]) for i, cell in enumerate(self.plan.cells)]
+
 
 def summarise_benchmark(
     plan: BenchmarkPlan, answers: Sequence[Floor | None], replays: Sequence[Replay]

@@ -1,4 +1,4 @@
-"""Cells of the published Tables 2 to 5, and the setting that reproduces each.
+"""Cells of the published Tables 2 to 5: settings that reproduce them, runs on all cores, comparison, a benchmark plan.
 
 Found by running: on infrastructure B the published threshold rows at N_res 3 and 6 start with one replica of the type
 that they pick (the others start on type 1), and the whole N_res 10 column of B came from an earlier list of speeds.
@@ -22,11 +22,17 @@ from sim.graphs import single
 from sim.infrastructure import find_infrastructure
 from sim.setting import Setting, tasks
 from sim.simulate import Run, simulate
+from sim.toml_table import Table
 from sim.trace import Trace, window
 from sim.trace_file import read_trace
+from tuner.lab.plan import FLAGS, BenchmarkPlan, PublishedBest, make_cell, name_policy_flags
 from tuner.lab.policy_benchmark import HALF_DIGIT
+from tuner.scenario.scenario import blame, spread_options, take_seeds
 from tuner.simulation.parallel import run_all
 
+TABLES = (2, 3, 4, 5)
+DEFAULT_POLICIES = ("threshold-c", "ql-pds-plus", "planner")
+Size = tuple[str, str, int, int]  # trace, infrastructure, N_res, K_max
 POLICY_NAMES = {
     "TB-C": "threshold-c",
     "TB-S": "threshold-s",
@@ -241,3 +247,37 @@ def reproduce_table(
             on_done(compare_cell(cells[i], runs))
 
     return [compare_cell(cell, runs) for cell, runs in zip(cells, run_all(run_cell, jobs, report), strict=True)]
+
+
+def plan_published(folder: Path, flags: Table | None = None, shift: str | None = None) -> BenchmarkPlan:
+    """Plan a benchmark over the 24 settings of Tables 2 to 5, or those of the sizes asked for.
+
+    Unlike in the tables every policy starts on the first type, because the floor does.
+    """
+    flags = flags or {}
+    with blame(name_policy_flags(flags)):
+        names, options = flags.get("policies", [*DEFAULT_POLICIES]), flags.get("options", {})
+        policies = spread_options({"names": names, "options": options})
+    with blame(FLAGS["seeds"]):
+        seeds = take_seeds(flags.get("seeds", 1))
+    traces = {name: load_workload(name, folder) for name in WORKLOADS}
+    cells = []
+    for size, best in list_published().items():
+        trace, infrastructure, n_res, k_max = size
+        if n_res in flags.get("n_res", [n_res]) and k_max in flags.get("k_max", [k_max]):
+            setting = make_published_setting(*size, traces[trace], next(iter(policies)))
+            cells.append(make_cell(trace, infrastructure, setting, shift, best if shift is None else None))
+    if not cells:
+        raise BadInput("--n-res and --k-max leave no published setting; there are 3, 6 and 10, and 10 and 20")
+    return BenchmarkPlan("the settings of Tables 2 to 5", tuple(cells), policies, seeds, shift)
+
+
+def list_published() -> dict[Size, PublishedBest]:
+    """The settings, each with the cheapest row that was published for it."""
+    best: dict[Size, PublishedBest] = {}
+    for table in TABLES:
+        for cell in read_cells(table):
+            size = (cell.trace, cell.infrastructure, cell.n_res, cell.k_max)
+            if size not in best or cell.cost < best[size].cost:
+                best[size] = PublishedBest(cell.policy, cell.cost)
+    return dict(sorted(best.items()))

@@ -17,6 +17,7 @@ from scaler.model.wire import read_number, read_table
 from tuner.history.gap import Gap, find_gap
 from tuner.history.objective_origin import Pursued, find_pursued
 from tuner.scenario.document import shape_of
+from tuner.scenario.layout import SLOT_S
 from tuner.store.applications import list_applications, load_application
 from tuner.store.connection import Session
 from tuner.store.controls import list_controls
@@ -25,7 +26,6 @@ from tuner.store.objectives import list_objectives
 from tuner.store.orders import list_scalers, load_orders
 from tuner.store.records import Control
 
-SLOT_S = 60.0  # where no orders state it
 MAX_OPERATORS = 1000
 
 

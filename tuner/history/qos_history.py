@@ -17,12 +17,11 @@ from numpy.typing import NDArray
 
 from scaler.model.kernel import Floats, Integers
 from sim.application import Application, name_path, paths
-from tuner.scenario.layout import QoS
+from tuner.scenario.layout import SLOT_S, QoS
 from tuner.store.connection import Session
 from tuner.store.decisions import SlotRow, list_slot_figures
 
 WITHIN, VIOLATED, UNKNOWN = 0, 1, -1
-SLOT_S = 60.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)

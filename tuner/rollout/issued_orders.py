@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from scaler.model.orders import Candidate, Objective, ObjectiveModel, Orders
-from tuner.history.qos_history import SLOT_S
+from tuner.scenario.layout import SLOT_S
 from tuner.store.applications import load_application
 from tuner.store.connection import Session
 from tuner.store.controls import list_controls

@@ -22,6 +22,7 @@ from sim.toml_table import (
     Kind,
 )
 
+SLOT_S = 60.0  # seconds of a slot where nothing states it
 TWO_WEEKS = 20_160  # slots of a minute
 DEFAULTS: dict[str, dict[str, Any]] = {
     "application": {"builtin": "single", "service_rate": 180.0, "k_max": 10},

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 from scaler.model.errors import BadInput
-from tuner.history.qos_history import SLOT_S
 from tuner.rollout.issued_orders import find_slot
 from tuner.scenario.description import tables_of
 from tuner.scenario.document import shape_of
+from tuner.scenario.layout import SLOT_S
 from tuner.scenario.scenario import make_qos
 from tuner.service.metrics.families import Families
 from tuner.service.metrics.running_totals import OTHER, DecisionCounts, Growth, Shares, Sums, Watched

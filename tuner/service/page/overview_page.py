@@ -8,11 +8,11 @@ from typing import Any
 
 from scaler.model.errors import BadInput
 from sim.application import Application
-from tuner.history.qos_history import SLOT_S, QosFigures, load_slots, measure_qos
+from tuner.history.qos_history import QosFigures, load_slots, measure_qos
 from tuner.rollout.issued_orders import find_slot
 from tuner.scenario.description import tables_of
 from tuner.scenario.document import shape_of
-from tuner.scenario.layout import QoS
+from tuner.scenario.layout import SLOT_S, QoS
 from tuner.search.search_plan import read_qos
 from tuner.service.page.address import SPANS, USUAL
 from tuner.store.applications import list_applications

@@ -19,12 +19,11 @@ from tuner.search.trial_records import restate
 from tuner.store.address import DatabaseAddress
 from tuner.store.applications import load_application, load_version
 from tuner.store.connection import Session, open_store
-from tuner.store.objectives import list_objectives
-from tuner.store.records import ObjectiveRecord, Trial, TuningRun
+from tuner.store.records import Trial, TuningRun
 from tuner.store.runs import list_runs, load_run
 from tuner.store.trials import load_history, load_trial
 from tuner.views.grid import print_columns, print_grid, print_lines
-from tuner.views.tuning import Tuning, gather_tuning
+from tuner.views.tuning import Tuning, load_tuning
 from tuner.views.tuning_page import write_tuning
 from tuner.views.tuning_summary import describe_run, describe_tuning, list_measures, summarise, write_title
 from tuner.views.words import to_finite
@@ -68,7 +67,7 @@ def read_tuning(session: Session, app: str, number: int | None) -> Tuning:
     if not trials:
         raise BadInput(f"tuning run {run.id} of {app!r} has no trial yet; there is nothing to report")
     version = load_version(session, run.application_version_id)
-    return gather_tuning(app, run, version.document, trials, find_objective(session, app, run, trials))
+    return load_tuning(session, app, run, version.document, trials)
 
 
 def choose_run(session: Session, app: str, number: int | None) -> TuningRun:
@@ -83,13 +82,6 @@ def choose_run(session: Session, app: str, number: int | None) -> TuningRun:
     if owner != app:
         raise BadInput(f"tuning run {number} is of application {owner!r}, not of {app!r}")
     return run
-
-
-def find_objective(session: Session, app: str, run: TuningRun, trials: list[Trial]) -> ObjectiveRecord | None:
-    """The newest that the run proposed."""
-    mine = {trial.id for trial in trials}
-    proposed = list_objectives(session, app)
-    return next((o for o in proposed if o.trial_id in mine or o.evidence.get("run") == run.id), None)
 
 
 def print_tuning(tuning: Tuning) -> None:

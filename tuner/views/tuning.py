@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from scaler.model.wire import read_number, read_table
+from tuner.store.connection import Session
+from tuner.store.objectives import list_objectives
 from tuner.store.records import ObjectiveRecord, Trial, TuningRun
 
 KINDS = ("feasible", "infeasible", "pruned", "failed")
@@ -80,6 +82,16 @@ class Tuning:
     naive: Point | None
     tuned: Figures | None  # of what was chosen, the verified ones where there are any
     baseline: Figures | None
+
+
+def load_tuning(
+    session: Session, app: str, run: TuningRun, document: Mapping[str, Any], trials: Sequence[Trial]
+) -> Tuning:
+    """The run with the newest objective that it proposed."""
+    ids = {trial.id for trial in trials}
+    objectives = list_objectives(session, app)
+    proposed = next((o for o in objectives if o.trial_id in ids or o.evidence.get("run") == run.id), None)
+    return gather_tuning(app, run, document, trials, proposed)
 
 
 def gather_tuning(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,10 +13,9 @@ from tuner.service.page.address import check_choice, link_run, read_digits
 from tuner.store.applications import load_version
 from tuner.store.connection import Session
 from tuner.store.objectives import list_objectives
-from tuner.store.records import ObjectiveRecord, Trial
 from tuner.store.runs import load_run
 from tuner.store.trials import TrialFilter, count_trials, list_trials, load_trial
-from tuner.views.tuning import gather_tuning, numbers, table
+from tuner.views.tuning import load_tuning, numbers, table
 from tuner.views.tuning_page import draw_parts, write_tiles
 from tuner.views.tuning_summary import describe_run, summarise
 
@@ -59,9 +58,7 @@ def gather_run(session: Session, run_id: int, order: TrialOrder) -> dict[str, An
     total = count_trials(session, chosen)
     history = list_trials(session, chosen, sort="number", limit=MAX_CHARTED)
     offset = TRIALS_PER_PAGE * (order.page - 1)
-    tuning = None
-    if history:
-        tuning = gather_tuning(app, run, version.document, history, find_objective(session, app, history))
+    tuning = load_tuning(session, app, run, version.document, history) if history else None
     return {
         "application": app,
         "run": run,
@@ -76,12 +73,6 @@ def gather_run(session: Session, run_id: int, order: TrialOrder) -> dict[str, An
         "newer": link_page(run_id, order, order.page - 1) if order.page > 1 else None,
         "older": link_page(run_id, order, order.page + 1) if offset + TRIALS_PER_PAGE < total else None,
     }
-
-
-def find_objective(session: Session, app: str, trials: Sequence[Trial]) -> ObjectiveRecord | None:
-    """What the run led to."""
-    made = {trial.id for trial in trials}
-    return next((o for o in list_objectives(session, app) if o.trial_id is not None and o.trial_id in made), None)
 
 
 def link_sorted(run_id: int, name: str, order: TrialOrder) -> str:

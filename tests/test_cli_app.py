@@ -24,7 +24,7 @@ from tuner.scenario.document import describe_application, shape_of
 from tuner.scenario.scenario import Scenario, read_scenario
 from tuner.store.applications import add_application, load_application
 from tuner.store.connection import open_store
-from tuner.store.controls import list_events
+from tuner.store.orders import list_events
 from tuner.store.records import ApplicationVersion
 from tuner.store.retunings import find_retuning, save_retuning
 

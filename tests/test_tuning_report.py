@@ -25,8 +25,16 @@ from sim.infrastructure import find_infrastructure
 from tests.test_report import HOSTILE, Page, check_alone
 from tuner.cli.report_commands import report
 from tuner.scenario.layout import QoS
-from tuner.search.space.parameters import Parameters, from_document, to_bounds, to_document
-from tuner.search.space.space import from_cube, gather, make_space, project_to_limits
+from tuner.search.space.space import (
+    Parameters,
+    from_cube,
+    from_document,
+    gather,
+    make_space,
+    project_to_limits,
+    to_bounds,
+    to_document,
+)
 from tuner.store.applications import add_application
 from tuner.store.connection import open_store
 from tuner.store.objectives import add_objective

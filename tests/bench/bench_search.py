@@ -48,8 +48,7 @@ def search_once(engine: str, slots: int) -> dict[str, float]:
     from tuner.scenario.layout import QoS
     from tuner.search.engines import SearchProblem, find_engine
     from tuner.search.evaluation import EvaluationSpec, evaluate
-    from tuner.search.space.parameters import EvaluationOutcome
-    from tuner.search.space.space import make_space
+    from tuner.search.space.space import EvaluationOutcome, make_space
 
     trace = generate("diurnal", low=50.0, high=600.0, slots=slots, seed=0, noise=50.0)
     qos = QoS(0.04)
@@ -85,8 +84,7 @@ def time_suggestion(trials: int = 100, repeats: int = 10) -> float:
     from sim.infrastructure import find_infrastructure
     from tuner.scenario.layout import QoS
     from tuner.search.engines import SearchProblem, find_engine
-    from tuner.search.space.parameters import EvaluationOutcome
-    from tuner.search.space.space import from_cube, make_space
+    from tuner.search.space.space import EvaluationOutcome, from_cube, make_space
 
     names = [f"op{i}" for i in range(8)]
     operators = tuple(Operator(name, Moments(0.002, 4e-6)) for name in names)

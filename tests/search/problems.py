@@ -21,8 +21,7 @@ from sim.application import Application, Edge, Operator
 from sim.infrastructure import find_infrastructure
 from tuner.scenario.layout import QoS
 from tuner.search.engines import Engine, SearchProblem, Suggestion
-from tuner.search.space.parameters import EvaluationOutcome, Parameters, meets
-from tuner.search.space.space import make_space
+from tuner.search.space.space import EvaluationOutcome, Parameters, make_space, meets
 
 Point = NDArray[np.float64]
 QUALITY = QoS(0.05)

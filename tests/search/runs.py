@@ -15,7 +15,7 @@ from sim.setting import Setting
 from sim.simulate import simulate
 from tuner.scenario.description import read_description, scenario_of
 from tuner.search.search_plan import TuneOptions, load_plan
-from tuner.search.space.parameters import Parameters
+from tuner.search.space.space import Parameters
 from tuner.search.tuning_run import TuningResult, resume_tuning, start_tuning, tune
 from tuner.store.applications import add_application
 from tuner.store.connection import Store, open_store

@@ -14,8 +14,7 @@ from sim.infrastructure import find_infrastructure
 from tuner.scenario.layout import QoS
 from tuner.search.engines import SearchProblem, Suggestion, find_engine
 from tuner.search.engines import skopt as paper
-from tuner.search.space.parameters import EvaluationOutcome, Parameters
-from tuner.search.space.space import make_space
+from tuner.search.space.space import EvaluationOutcome, Parameters, make_space
 
 
 def answer(suggestion: Suggestion, cost: float) -> EvaluationOutcome:

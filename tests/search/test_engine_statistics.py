@@ -15,8 +15,7 @@ from scipy.stats import wilcoxon
 
 from tests.search.problems import PROBLEMS, evaluate, find_regret, search
 from tuner.search.engines import Suggestion, find_engine
-from tuner.search.space.parameters import meets
-from tuner.search.space.space import from_cube
+from tuner.search.space.space import from_cube, meets
 
 LEVEL = 0.01
 

@@ -18,8 +18,7 @@ from sim.graphs import APPLICATIONS, find_application
 from tests.search.problems import Problem, ask_for, evaluate, quadratic, search, to_coordinates
 from tuner.scenario.layout import QoS
 from tuner.search.engines import ENGINES, Engine, SearchProblem, Suggestion, find_engine, sobol
-from tuner.search.space.parameters import EvaluationOutcome, Parameters, from_document, to_document
-from tuner.search.space.space import fits
+from tuner.search.space.space import EvaluationOutcome, Parameters, fits, from_document, to_document
 
 LENGTH = 14  # beyond what engines draw at random before they begin
 

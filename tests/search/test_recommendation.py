@@ -29,8 +29,7 @@ from tuner.search.recommendation import (
     needs_more,
     verify,
 )
-from tuner.search.space.parameters import EvaluationOutcome, Parameters, measure_slack, meets
-from tuner.search.space.space import from_cube, make_space
+from tuner.search.space.space import EvaluationOutcome, Parameters, from_cube, make_space, measure_slack, meets
 
 QUALITY = QoS(0.05, 0.05, 0.10)
 POINT = Parameters((0.3, 0.35, 0.35), Weights(0.5, 0.3, 0.2))

@@ -18,8 +18,19 @@ from sim.application import Application, Edge, Operator, paths
 from sim.graphs import find_application
 from sim.infrastructure import find_infrastructure
 from tuner.scenario.layout import QoS
-from tuner.search.space.parameters import Parameters, from_document, to_bounds, to_document
-from tuner.search.space.space import SearchSpace, fits, from_cube, gather, make_space, project_to_limits, to_cube
+from tuner.search.space.space import (
+    Parameters,
+    SearchSpace,
+    fits,
+    from_cube,
+    from_document,
+    gather,
+    make_space,
+    project_to_limits,
+    to_bounds,
+    to_cube,
+    to_document,
+)
 
 TYPES = find_infrastructure("A", n_res=3)  # the fastest is of 1.3
 QUALITY = QoS(0.05)

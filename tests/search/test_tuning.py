@@ -22,7 +22,7 @@ from tests.search.runs import (
 )
 from tuner.search.evaluation import evaluate
 from tuner.search.recommendation import CONFIDENCE, MOST_PROVED, PROVED, find_least_infeasible
-from tuner.search.space.parameters import Parameters, from_document, measure_slack
+from tuner.search.space.space import Parameters, from_document, measure_slack
 from tuner.search.tuning_run import TuningResult
 from tuner.store.connection import Store
 

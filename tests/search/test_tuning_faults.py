@@ -33,12 +33,11 @@ from tests.search.runs import (
     stop_after,
 )
 from tests.store.conftest import POSTGRES
-from tuner.search.lease import renew_lease
 from tuner.search.search_plan import TuneOptions
 from tuner.search.tuning_run import TuningResult, resume_tuning, start_tuning, tune
 from tuner.store.connection import Store, open_store
 from tuner.store.records import TuningRun
-from tuner.store.runs import LEASE_S, LeaseLost, claim_run
+from tuner.store.runs import LEASE_S, LeaseLost, claim_run, renew_lease
 
 SLOTS, BUDGET = 12_000, 8
 ENDED = (0, 1)  # exit codes: with a recommendation, and without one
@@ -172,7 +171,7 @@ class TestLease:
 
     @pytest.fixture
     def held(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> TuningRun:
-        monkeypatch.setattr("tuner.search.lease.LEASE_S", 0.04)  # between two renewals, four times
+        monkeypatch.setattr("tuner.search.trial_records.LEASE_S", 0.04)  # between two renewals, four times
         add(store, slots=300)
         return start_tuning(store, APP, {}, TuneOptions(), clock=lambda: 1_000.0)
 
@@ -330,7 +329,7 @@ class TestConnections:
     def test_a_lease_whose_renewal_is_cut_off_is_renewed_again(
         self, server_store: Store, postgres: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("tuner.search.lease.LEASE_S", 0.04)
+        monkeypatch.setattr("tuner.search.trial_records.LEASE_S", 0.04)
         add(server_store, slots=300)
         held = start_tuning(server_store, APP, {}, TuneOptions(), clock=lambda: 1_000.0)
         cut = cut_off_every_other(server_store, postgres, "UPDATE tuning_runs")

@@ -18,7 +18,7 @@ from tests.search.runs import (
     setting_of,
 )
 from tuner.search.evaluation import HOPELESS
-from tuner.search.space.parameters import from_document
+from tuner.search.space.space import from_document
 from tuner.search.tuning_run import TuningResult
 from tuner.store.connection import open_store
 

@@ -17,8 +17,7 @@ from tests.search.runs import APP, Stop, add, all_figures, describe, put, recomm
 from tuner.search.engines import Suggestion
 from tuner.search.evaluation import Evaluation, EvaluationSpec
 from tuner.search.search_plan import TuneOptions, load_plan
-from tuner.search.space.parameters import EvaluationOutcome, Parameters
-from tuner.search.space.space import fits
+from tuner.search.space.space import EvaluationOutcome, Parameters, fits
 from tuner.search.tuning_run import TuningResult, resume_tuning, start_tuning, tune
 from tuner.search.warm_start import EACH, MOST, OLDEST, STRANGER, YOUNGEST
 from tuner.store.connection import Store, open_store

@@ -17,10 +17,9 @@ from tests.test_tuning_report import Search
 from tuner.rollout.objective_model import model_by_hand
 from tuner.store.applications import add_application
 from tuner.store.connection import Store
-from tuner.store.controls import add_event, set_control
 from tuner.store.decisions import save_decisions
 from tuner.store.objectives import add_objective
-from tuner.store.orders import save_scalers
+from tuner.store.orders import add_event, save_scalers, set_control
 from tuner.store.records import Control, EventRecord, ObjectiveRecord, Scaler, SurrogateRecord
 from tuner.store.retunings import save_retuning
 from tuner.store.runs import end_run, start_run

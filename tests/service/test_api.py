@@ -164,8 +164,8 @@ def test_the_retuning_is_set(shop: httpx.Client) -> None:
 
 
 def test_every_page_of_a_list_is_reached_by_its_links(shop: httpx.Client, store: Store) -> None:
-    from tuner.store.controls import add_event
     from tuner.store.decisions import save_decisions
+    from tuner.store.orders import add_event
 
     times = [60.0 * i + 0.1 for i in range(25)]
     with store.begin() as session:

@@ -29,9 +29,9 @@ from tuner.search.recommendation import make_model
 from tuner.search.search_plan import SearchPlan, TuneOptions, freeze_settings, make_plan
 from tuner.store.applications import add_application, load_application
 from tuner.store.connection import Store
-from tuner.store.controls import list_events, set_control
 from tuner.store.json_fields import read_fields
 from tuner.store.objectives import list_objectives, load_objective
+from tuner.store.orders import list_events, set_control
 from tuner.store.records import Control, EventRecord, ObjectiveRecord, RetuningRecord
 from tuner.store.retunings import add_request, find_retuning, save_retuning
 from tuner.store.runs import list_runs

@@ -19,8 +19,8 @@ from tests.service.world import World, describe, into, live, orders_of, register
 from tests.store.conftest import POSTGRES
 from tuner.retuning.loop import run_once
 from tuner.store.connection import Store
-from tuner.store.controls import list_events
 from tuner.store.objectives import list_objectives
+from tuner.store.orders import list_events
 from tuner.store.records import TuningRun
 from tuner.store.retunings import LEASE_S, add_request, claim_retuning, find_retuning
 from tuner.store.runs import list_runs, name_owner

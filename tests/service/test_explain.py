@@ -25,10 +25,9 @@ from tuner.history.explanation import Account, Explanation, compare, explain, fi
 from tuner.history.objective_origin import ExpectedFigures
 from tuner.store.applications import add_application
 from tuner.store.connection import Store, open_store
-from tuner.store.controls import set_control
 from tuner.store.decisions import list_decisions, save_decisions
 from tuner.store.objectives import add_objective
-from tuner.store.orders import save_orders, save_scalers
+from tuner.store.orders import save_orders, save_scalers, set_control
 from tuner.store.records import Control, DecisionRecord, ObjectiveRecord, Scaler
 from tuner.views.explanation_lines import to_lines
 from tuner.views.words import to_json

@@ -26,11 +26,10 @@ from tuner.service.metrics.exposition import FRESH_S, Meter
 from tuner.service.metrics.families import COUNTERS, GAUGES
 from tuner.service.metrics.running_totals import join_neighbours
 from tuner.store.connection import Store, open_store
-from tuner.store.controls import add_event
 from tuner.store.decisions import save_decisions
 from tuner.store.maintenance import prune
 from tuner.store.monitoring import list_operator_states
-from tuner.store.orders import save_scalers
+from tuner.store.orders import add_event, save_scalers
 from tuner.store.records import DecisionRecord, EventRecord, Scaler
 from tuner.store.retunings import add_request
 

@@ -22,8 +22,8 @@ from tests.service.showcase import WHY, furnish
 from tuner.service.page.address import link_application
 from tuner.store.applications import add_application
 from tuner.store.connection import open_store
-from tuner.store.controls import add_event, list_events
 from tuner.store.decisions import save_decisions
+from tuner.store.orders import add_event, list_events
 from tuner.store.records import DecisionRecord, EventRecord
 
 if TYPE_CHECKING:

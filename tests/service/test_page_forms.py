@@ -12,9 +12,8 @@ from tests.service.browsed import PERSON, Seen, Site, browsing
 from tests.service.made_decisions import DAY, NOW
 from tests.service.showcase import MODELS, furnish
 from tuner.store.connection import open_store
-from tuner.store.controls import list_controls, list_events
 from tuner.store.objectives import add_objective, list_objectives
-from tuner.store.orders import load_orders
+from tuner.store.orders import list_controls, list_events, load_orders
 from tuner.store.records import ObjectiveRecord
 from tuner.store.retunings import find_retuning
 

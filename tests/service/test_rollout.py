@@ -15,9 +15,8 @@ from tuner.rollout.issued_orders import issue_orders, write_orders
 from tuner.rollout.push import DAEMON, propose_objective, push, roll_back
 from tuner.store.applications import add_application
 from tuner.store.connection import Store
-from tuner.store.controls import list_events, set_control
 from tuner.store.objectives import StageFigures, find_full_objective, list_objectives, load_objective
-from tuner.store.orders import load_orders
+from tuner.store.orders import list_events, load_orders, set_control
 from tuner.store.records import Control, ObjectiveRecord
 
 APP = "shop"

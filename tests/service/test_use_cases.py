@@ -14,8 +14,8 @@ from tests.commands import run
 from tests.service.browsed import PERSON, Seen, Site
 from tests.service.made_decisions import NOW
 from tests.service.showcase import MODELS
-from tuner.store.controls import list_events
 from tuner.store.objectives import add_objective
+from tuner.store.orders import list_events
 from tuner.store.records import ObjectiveRecord
 
 APP = "payments"

@@ -18,10 +18,9 @@ from scaler.model.sample import Sample
 from scaler.model.task import Weights
 from tuner.store.applications import add_application
 from tuner.store.connection import Store, connect_unprepared
-from tuner.store.controls import add_event, set_control
 from tuner.store.decisions import save_decisions
 from tuner.store.objectives import add_objective, move_objective
-from tuner.store.orders import save_orders, save_scalers
+from tuner.store.orders import add_event, save_orders, save_scalers, set_control
 from tuner.store.records import (
     Control,
     DecisionRecord,

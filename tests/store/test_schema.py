@@ -16,12 +16,11 @@ from tests.store.conftest import POSTGRES
 from tests.store.release import DOCUMENT, FOLDER
 from tuner.store.applications import list_versions, load_application
 from tuner.store.connection import Store, connect_unprepared, open_store, upgrade_store
-from tuner.store.controls import list_controls
 from tuner.store.decisions import list_decisions
 from tuner.store.maintenance import check_store, compare
 from tuner.store.models import Base
 from tuner.store.objectives import find_full_objective
-from tuner.store.orders import list_revisions
+from tuner.store.orders import list_controls, list_revisions
 from tuner.store.records import Trial, TuningRun
 from tuner.store.runs import claim_run, start_run
 from tuner.store.samples import load_marks, load_samples, save_samples

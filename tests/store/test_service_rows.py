@@ -9,9 +9,19 @@ import pytest
 
 from scaler.model.errors import BadInput
 from tuner.store.connection import Store
-from tuner.store.controls import add_event, lift_control, list_controls, list_events, set_control
 from tuner.store.decisions import list_decisions, save_decisions
-from tuner.store.orders import list_revisions, list_scalers, load_orders, save_orders, save_scalers
+from tuner.store.orders import (
+    add_event,
+    lift_control,
+    list_controls,
+    list_events,
+    list_revisions,
+    list_scalers,
+    load_orders,
+    save_orders,
+    save_scalers,
+    set_control,
+)
 from tuner.store.records import Control, DecisionRecord, EventRecord, Scaler, Token
 from tuner.store.retunings import (
     LEASE_S,

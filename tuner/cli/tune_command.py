@@ -32,7 +32,7 @@ from tuner.cli.report_commands import print_tuning, read_tuning
 from tuner.search.evaluation import Evaluation, EvaluationSpec
 from tuner.search.pools import evaluate_locally, open_spark_pool
 from tuner.search.search_plan import TuneOptions
-from tuner.search.space.parameters import Parameters
+from tuner.search.space.space import Parameters
 from tuner.search.tuning_run import EvaluateAll, TuningResult, resume_tuning, start_tuning
 from tuner.search.tuning_run import tune as run_tuning
 from tuner.store.address import DatabaseAddress

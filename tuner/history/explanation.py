@@ -20,10 +20,9 @@ from tuner.scenario.document import shape_of
 from tuner.scenario.layout import SLOT_S
 from tuner.store.applications import list_applications, load_application
 from tuner.store.connection import Session
-from tuner.store.controls import list_controls
 from tuner.store.decisions import list_decided_operators, list_decisions
 from tuner.store.objectives import list_objectives
-from tuner.store.orders import list_scalers, load_orders
+from tuner.store.orders import list_controls, list_scalers, load_orders
 from tuner.store.records import Control
 
 MAX_OPERATORS = 1000

@@ -26,8 +26,7 @@ from tuner.search.evaluation import EvaluationSpec, apply_parameters, average, r
 from tuner.search.pools import evaluate_locally
 from tuner.search.recommendation import Verification, choose, list_candidates, needs_more, verify
 from tuner.search.search_plan import FIRST_VERIFICATION_SEED, HELD_OUT, SEEDS, SHORT_PART, VERIFICATION_SEEDS
-from tuner.search.space.parameters import EvaluationOutcome, History, Parameters, meets
-from tuner.search.space.space import make_space
+from tuner.search.space.space import EvaluationOutcome, History, Parameters, make_space, meets
 from tuner.search.tuning_run import search
 from tuner.simulation.parallel import run_all
 

@@ -19,9 +19,8 @@ from tuner.retuning.phases import advance
 from tuner.retuning.state import Clock, DaemonContext, is_requested, never
 from tuner.rollout.issued_orders import CANDIDATES, issue_orders, list_guards
 from tuner.store.connection import Store
-from tuner.store.controls import list_expired_controls
 from tuner.store.objectives import list_applications_with
-from tuner.store.orders import load_orders
+from tuner.store.orders import list_expired_controls, load_orders
 from tuner.store.records import RetuningRecord
 from tuner.store.retunings import LEASE_S, claim_retuning, list_retunings, release_retuning, renew_retuning
 from tuner.store.runs import LeaseLost, name_owner

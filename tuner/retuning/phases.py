@@ -41,7 +41,6 @@ from tuner.search.tuning_run import TuningResult, find_proposed
 from tuner.search.tuning_run import tune as run_search
 from tuner.store.applications import load_application
 from tuner.store.connection import Session
-from tuner.store.controls import add_event
 from tuner.store.json_fields import write_fields
 from tuner.store.objectives import (
     ObjectiveEvidence,
@@ -51,6 +50,7 @@ from tuner.store.objectives import (
     load_objective,
     merge_evidence,
 )
+from tuner.store.orders import add_event
 from tuner.store.records import ApplicationVersion, EventRecord, ObjectiveRecord, RetuningRecord, Trial, TuningRun
 from tuner.store.retunings import find_retuning, update_retuning
 from tuner.store.runs import LeaseLost, claim_run, load_run, start_run

@@ -16,9 +16,9 @@ from tuner.rollout.push import DAEMON
 from tuner.rollout.retuning_settings import RetuningSettings, read_retuning
 from tuner.rollout.steering import TuningRequest
 from tuner.store.connection import Session, Store
-from tuner.store.controls import add_event
 from tuner.store.json_fields import keyed, read_fields, write_fields
 from tuner.store.objectives import StageFigures
+from tuner.store.orders import add_event
 from tuner.store.records import EventRecord, RetuningRecord
 from tuner.store.retunings import find_retuning, remove_requests, update_retuning
 from tuner.store.runs import claim_run, end_run

@@ -22,7 +22,7 @@ from tuner.search.engines.naive import suggest
 from tuner.search.evaluation import MEASURES, average_last
 from tuner.search.recommendation import verify
 from tuner.search.search_plan import SearchPlan
-from tuner.search.space.parameters import Parameters
+from tuner.search.space.space import Parameters
 from tuner.store.objectives import Improvement, ObjectiveEvidence
 from tuner.store.records import ObjectiveRecord
 

@@ -16,9 +16,8 @@ from scaler.model.orders import Candidate, Objective, ObjectiveModel, Orders
 from tuner.scenario.layout import SLOT_S
 from tuner.store.applications import load_application
 from tuner.store.connection import Session
-from tuner.store.controls import list_controls
 from tuner.store.objectives import ObjectiveEvidence, find_full_objective, list_objectives
-from tuner.store.orders import save_orders
+from tuner.store.orders import list_controls, save_orders
 from tuner.store.records import ObjectiveRecord, OrdersRecord
 from tuner.store.rows import lock_turn
 

@@ -17,7 +17,6 @@ from tuner.rollout.issued_orders import CANDIDATES, find_slot, issue_orders, mod
 from tuner.scenario.document import shape_of
 from tuner.store.applications import load_application
 from tuner.store.connection import Session
-from tuner.store.controls import add_event
 from tuner.store.faults import StaleState
 from tuner.store.json_fields import write_fields
 from tuner.store.objectives import (
@@ -32,6 +31,7 @@ from tuner.store.objectives import (
     load_objective,
     move_objective,
 )
+from tuner.store.orders import add_event
 from tuner.store.records import EventRecord, ObjectiveRecord
 from tuner.store.rows import lock_turn
 

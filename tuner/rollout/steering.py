@@ -19,13 +19,12 @@ from tuner.scenario.description import tables_of
 from tuner.scenario.document import shape_of
 from tuner.scenario.scenario import make_infrastructure
 from tuner.search.engines import ENGINES
-from tuner.store import controls
+from tuner.store import orders
 from tuner.store.applications import add_application, list_versions, load_application
 from tuner.store.connection import Session
-from tuner.store.controls import add_event
 from tuner.store.faults import NotFound
 from tuner.store.json_fields import write_fields
-from tuner.store.orders import load_orders
+from tuner.store.orders import add_event, load_orders
 from tuner.store.records import ApplicationVersion, Control, EventRecord, RetuningRecord
 from tuner.store.retunings import add_request, find_retuning, save_retuning
 
@@ -59,7 +58,7 @@ def register_application(
 def set_control(session: Session, control: Control) -> Control:
     """Set a control in the place of one of its kind for the same operator; the same with its id."""
     check_control(session, control)
-    made = controls.set_control(session, control)
+    made = orders.set_control(session, control)
     app, who, now = control.application, control.who, control.since
     message = add_why(f"{who} set {control.kind} for {describe_scope(control.operator)}", control.note)
     about = {"kind": control.kind, "operator": control.operator, "settings": control.settings, "until": control.until}
@@ -71,7 +70,7 @@ def set_control(session: Session, control: Control) -> Control:
 def lift_control(session: Session, app: str, operator: str, kind: str, who: str, now: float, why: str = "") -> None:
     """Lift a control; `NotFound` where none of its kind stands for the operator ("": for all)."""
     load_application(session, app)
-    controls.lift_control(session, app, operator, kind, who, now)
+    orders.lift_control(session, app, operator, kind, who, now)
     message = add_why(f"{who} lifted {kind} for {describe_scope(operator)}", why)
     about = {"kind": kind, "operator": operator, **({"why": why} if why else {})}
     add_event(session, EventRecord(app, now, who, "control lifted", message, about))

@@ -25,7 +25,7 @@ from sim.setting import Setting
 from sim.simulate import Run, simulate
 from sim.trace import window
 from tuner.scenario.layout import QoS
-from tuner.search.space.parameters import EvaluationOutcome, Parameters, to_bounds
+from tuner.search.space.space import EvaluationOutcome, Parameters, to_bounds
 from tuner.simulation.parallel import count_cores
 
 MEASURES = ("resources", "violations", "reconfigurations")

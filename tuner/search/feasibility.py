@@ -13,7 +13,7 @@ from sim.application import Application, name_path
 from sim.setting import Setting, gains, path_limits
 from tuner.scenario.layout import QoS
 from tuner.search.evaluation import EvaluationSpec, evaluate
-from tuner.search.space.parameters import EvaluationOutcome, Parameters, meets
+from tuner.search.space.space import EvaluationOutcome, Parameters, meets
 
 
 def check_feasible(setting: Setting, qos: QoS) -> None:

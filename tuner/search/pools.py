@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from scaler.model.policy import Kernel
 from scaler.policies import find_policy
 from tuner.search.evaluation import Evaluation, EvaluationSpec, evaluate
-from tuner.search.space.parameters import Parameters
+from tuner.search.space.space import Parameters
 from tuner.simulation.parallel import count_cores, run_all
 
 if TYPE_CHECKING:

@@ -18,8 +18,7 @@ from sim.setting import Setting, tasks
 from sim.simulate import Run
 from tuner.scenario.layout import QoS
 from tuner.search.evaluation import EvaluationSpec, apply_parameters, average, replay_seeds
-from tuner.search.space.parameters import EvaluationOutcome, Parameters, measure_slack
-from tuner.search.space.space import SearchSpace
+from tuner.search.space.space import EvaluationOutcome, Parameters, SearchSpace, measure_slack
 
 CONFIDENCE = 0.95
 PROVED = 4  # candidates that are replayed again, even where the first of them passes

@@ -23,8 +23,7 @@ from tuner.scenario.layout import QoS
 from tuner.search.engines import SearchProblem, find_engine
 from tuner.search.evaluation import EvaluationSpec
 from tuner.search.feasibility import check_feasible
-from tuner.search.space.parameters import EvaluationOutcome
-from tuner.search.space.space import EPS, make_space
+from tuner.search.space.space import EPS, EvaluationOutcome, make_space
 from tuner.search.warm_start import describe_workload, list_earlier, load_earlier
 from tuner.store.connection import Session
 from tuner.store.records import SurrogateRecord, TuningRun

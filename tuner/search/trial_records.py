@@ -15,7 +15,7 @@ from tuner.scenario.scenario import lay_over
 from tuner.search.evaluation import Evaluation, describe_replicas
 from tuner.search.recommendation import Verification
 from tuner.search.search_plan import SearchPlan
-from tuner.search.space.parameters import EvaluationOutcome, from_document, measure_slack, meets, to_document
+from tuner.search.space.space import EvaluationOutcome, from_document, measure_slack, meets, to_document
 from tuner.store.records import Trial, TuningRun
 
 BASELINE, SEARCH, VERIFY = "baseline", "search", "verify"

@@ -19,11 +19,10 @@ from tuner.search.engines import Engine, SearchProblem, Suggestion, find_engine
 from tuner.search.engines.naive import suggest as ask_naive
 from tuner.search.evaluation import Evaluation, EvaluationSpec, evaluate
 from tuner.search.feasibility import Relaxation, find_relaxations
-from tuner.search.lease import Clock, release_lease, renew_lease
 from tuner.search.pools import evaluate_locally
 from tuner.search.recommendation import choose, find_least_infeasible, list_candidates, make_model, needs_more, verify
 from tuner.search.search_plan import SearchPlan, TuneOptions, freeze_settings, load_plan
-from tuner.search.space.parameters import EvaluationOutcome, Parameters, from_document, meets, to_bounds
+from tuner.search.space.space import EvaluationOutcome, Parameters, from_document, meets, to_bounds
 from tuner.search.trial_records import (
     BASELINE,
     SEARCH,
@@ -38,7 +37,16 @@ from tuner.store.applications import load_application
 from tuner.store.connection import Store
 from tuner.store.objectives import add_objective, list_objectives
 from tuner.store.records import ObjectiveRecord, Trial, TuningRun
-from tuner.store.runs import claim_abandoned, end_run, load_run, name_owner, start_run
+from tuner.store.runs import (
+    Clock,
+    claim_abandoned,
+    end_run,
+    load_run,
+    name_owner,
+    release_lease,
+    renew_lease,
+    start_run,
+)
 from tuner.store.trials import add_trial, load_history
 
 EvaluateAll = Callable[

@@ -14,8 +14,7 @@ import numpy as np
 
 from sim.setting import Setting
 from tuner.scenario.layout import QoS
-from tuner.search.space.parameters import EvaluationOutcome, Parameters, from_document
-from tuner.search.space.space import SearchSpace, project_to_limits
+from tuner.search.space.space import EvaluationOutcome, Parameters, SearchSpace, from_document, project_to_limits
 from tuner.store.connection import Session
 from tuner.store.records import Trial
 from tuner.store.runs import list_runs

@@ -12,7 +12,6 @@ from sqlalchemy import Integer, Select, and_, bindparam, cast, func, or_, select
 from sqlalchemy.orm import Session
 
 from scaler.model.decision import parse_figures
-from tuner.store.controls import is_active_at
 from tuner.store.models import (
     ApplicationRow,
     ApplicationVersionRow,
@@ -26,6 +25,7 @@ from tuner.store.models import (
     SurrogateRow,
     TrialRow,
 )
+from tuner.store.orders import is_active_at
 from tuner.store.rows import dialect
 
 MAX_OPERATORS = 5_000  # that are listed one by one; those known the longest

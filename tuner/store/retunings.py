@@ -96,7 +96,7 @@ def remove_requests(session: Session, watch: RetuningRecord, words: tuple[str, .
 
 
 def update_retuning(session: Session, watch: RetuningRecord, **values: Any) -> RetuningRecord:
-    """Change what the holder may; `TakenOver` where it is not the holder any more."""
+    """Change what the holder may; `LeaseLost` where it is not the holder any more."""
     mine = (
         RetuningRow.application == watch.application,
         RetuningRow.fence == watch.fence,

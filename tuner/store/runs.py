@@ -9,14 +9,17 @@ from __future__ import annotations
 import os
 import secrets
 import socket
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import Select, insert, or_, select, update
 from sqlalchemy.orm import Session
 
-from scaler.model.errors import Retry
+from scaler.model.errors import BadInput, Retry
+from tuner.store.connection import Store
 from tuner.store.faults import NotFound
 from tuner.store.models import ApplicationRow, ApplicationVersionRow, RunRow
 from tuner.store.records import RUN_STATES, TuningRun, check_one_of
@@ -92,7 +95,7 @@ def claim_abandoned(
 
 
 def renew_run(session: Session, run: TuningRun, now: float, lease_s: float = LEASE_S) -> TuningRun:
-    """Say that the holder is alive; `TakenOver` where it came too late."""
+    """Say that the holder is alive; `LeaseLost` where it came too late."""
     return write_held(session, run, {"heartbeat": now, "lease_until": now + lease_s})
 
 
@@ -136,3 +139,42 @@ def of_application(query: Select[Any], application: str) -> Select[Any]:
     """Of the runs, those of any version of this application."""
     versions = select(ApplicationVersionRow.id).join(ApplicationRow).where(ApplicationRow.name == application)
     return query.where(RunRow.application_version_id.in_(versions))
+
+
+Clock = Callable[[], float]
+
+
+@contextmanager
+def renew_lease(store: Store, run: TuningRun, clock: Clock) -> Iterator[Callable[[], None]]:
+    """Renew the lease while an evaluation takes long; what it yields raises where the run was taken over."""
+    ended, lost = threading.Event(), threading.Event()
+
+    def renew() -> None:
+        while not ended.wait(LEASE_S / 4):
+            try:
+                with store.begin() as session:
+                    renew_run(session, run, clock())
+            except Retry:  # taken over, or no answer: the next write will tell which, in a transaction that is fenced
+                lost.set()
+
+    def check() -> None:
+        if lost.is_set():
+            store.write(lambda session: renew_run(session, run, clock()))
+            lost.clear()
+
+    thread = threading.Thread(target=renew, daemon=True)
+    thread.start()
+    try:
+        yield check
+    finally:
+        ended.set()
+        thread.join()
+
+
+def release_lease(store: Store, run: TuningRun) -> None:
+    """Leave an interrupted run for anybody to resume; where even that fails, its lease runs out."""
+    try:
+        with store.begin() as session:
+            release_run(session, run)
+    except (Retry, BadInput):
+        return

@@ -46,7 +46,7 @@ def add_trial(session: Session, run: TuningRun, trial: Trial, now: float, lease_
     """Keep a trial of a run that this process holds, and renew its lease; the same with its id.
 
     Saving it again comes to the same, so that a commit whose answer was lost can be repeated; another trial under its
-    number is refused. `TakenOver` where the run is another process's by now.
+    number is refused. `LeaseLost` where the run is another process's by now.
     """
     renew_run(session, run, now, lease_s)
     if trial.run_id != run.id:

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 from scaler.model.errors import BadInput
 from tuner.scenario.layout import QoS
-from tuner.search.space.parameters import History, Parameters
-from tuner.search.space.space import SearchSpace
+from tuner.search.space.space import History, Parameters, SearchSpace
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,8 +25,15 @@ from scaler.model.kernel import Floats
 from tuner.scenario.layout import QoS
 from tuner.search.engines import SearchProblem, Suggestion
 from tuner.search.engines.gaussian import Fitted, alone, fit, imagine, predict, recall, save
-from tuner.search.space.parameters import EvaluationOutcome, History, Parameters, meets
-from tuner.search.space.space import SearchSpace, gather, project_to_limits
+from tuner.search.space.space import (
+    EvaluationOutcome,
+    History,
+    Parameters,
+    SearchSpace,
+    gather,
+    meets,
+    project_to_limits,
+)
 
 BENT = 3.0  # logarithm at which a weight's coordinate rises half as far as it did at 0
 WIDEST = 5.0  # of a weight's logarithm in the pool

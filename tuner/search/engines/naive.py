@@ -6,8 +6,7 @@ import numpy as np
 
 from scaler.model.kernel import Floats
 from tuner.search.engines import SearchProblem, Suggestion
-from tuner.search.space.parameters import History
-from tuner.search.space.space import SearchSpace, gather
+from tuner.search.space.space import History, SearchSpace, gather
 
 EQUAL_WEIGHTS = (1.0 / 3.0, 1.0 / 3.0, 1.0 / 3.0)
 

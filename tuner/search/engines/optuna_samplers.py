@@ -16,8 +16,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from tuner.scenario.layout import QoS
 from tuner.search.engines import SearchProblem, Suggestion
-from tuner.search.space.parameters import EvaluationOutcome, History
-from tuner.search.space.space import SearchSpace, from_cube, to_cube
+from tuner.search.space.space import EvaluationOutcome, History, SearchSpace, from_cube, to_cube
 
 PENALTY = 100.0  # of a broken constraint, as in the paper, for the one sampler that knows none
 LEAST_SOURCE = 20  # earlier trials, the best tenth of which is where the evolution strategy starts

@@ -22,8 +22,15 @@ from scaler.model.kernel import Floats
 from tuner.scenario.layout import QoS
 from tuner.search.engines import SearchProblem, Suggestion
 from tuner.search.engines.naive import EQUAL_WEIGHTS, bounds_of_paths, equal_shares
-from tuner.search.space.parameters import EvaluationOutcome, History, Parameters
-from tuner.search.space.space import SearchSpace, find_centre, gather, project_to_limits
+from tuner.search.space.space import (
+    EvaluationOutcome,
+    History,
+    Parameters,
+    SearchSpace,
+    find_centre,
+    gather,
+    project_to_limits,
+)
 
 N_BO = 25  # evaluations in a phase, the random ones at its start included
 START = {"shares": 5, "weights": 3}  # of these random

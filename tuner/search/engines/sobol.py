@@ -5,8 +5,7 @@ from __future__ import annotations
 from scipy.stats import qmc
 
 from tuner.search.engines import SearchProblem, Suggestion
-from tuner.search.space.parameters import History
-from tuner.search.space.space import from_cube
+from tuner.search.space.space import History, from_cube
 
 
 def suggest(problem: SearchProblem, history: History, seed: int, count: int = 1) -> list[Suggestion]:

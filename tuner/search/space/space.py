@@ -1,4 +1,4 @@
-"""The search space of an application: shares of R_max that fit every path, and three weights.
+"""The search space of an application (shares of R_max that fit every path, three weights), and outcomes of its points.
 
 Notation: n operators, P paths; x [n] shares of R_max; A [P, n] is 1 where the path has the operator. Allowed is
 `low <= A x <= high` and `x >= least`. A sum along a path is scaled to its limit by scaling all its shares alike, which
@@ -8,18 +8,78 @@ is the projection in the sense of Kullback and Leibler; doing so for path after 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scaler.model.errors import BadInput
 from scaler.model.kernel import Floats
-from scaler.model.task import Weights
+from scaler.model.task import Weights, parse_weights
 from sim.application import Application, name_path, paths
 from sim.infrastructure import Infrastructure
 from tuner.scenario.layout import QoS
-from tuner.search.space.parameters import Parameters
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """A point of a `Space`: `shares` in the order of its operators, as parts of R_max."""
+
+    shares: tuple[float, ...]
+    weights: Weights
+
+
+def to_document(operators: Sequence[str], parameters: Parameters) -> dict[str, Any]:
+    """As the database keeps it."""
+    return {
+        "shares": dict(zip(operators, parameters.shares, strict=True)),
+        "weights": parameters.weights.to_json(),
+    }
+
+
+def from_document(operators: Sequence[str], document: Mapping[str, Any]) -> Parameters:
+    shares = tuple(float(document["shares"][name]) for name in operators)
+    return Parameters(shares, parse_weights(document["weights"]))
+
+
+def to_bounds(operators: Sequence[str], parameters: Parameters, r_max: float) -> dict[str, float]:
+    """The latency bound of every operator, in seconds."""
+    return {name: r_max * share for name, share in zip(operators, parameters.shares, strict=True)}
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationOutcome:
+    """One evaluation. Violations and reconfigurations are shares of the slots, price is per hour."""
+
+    parameters: Parameters
+    price: float  # NaN, like the others, where the evaluation failed
+    violations: float
+    reconfigurations: float
+    price_error: float = 0.0  # standard errors
+    violations_error: float = 0.0
+    reconfigurations_error: float = 0.0
+    whole: bool = True  # False where it was given up early: its figures are those of the slots replayed
+    note: Mapping[str, Any] = field(default_factory=dict)  # what the engine wrote down with its suggestion
+    age: float = 0.0  # how far the workload has moved since, for outcomes of earlier runs; 0: of this run
+
+
+History = Sequence[EvaluationOutcome]
+
+
+def meets(outcome: EvaluationOutcome, qos: QoS) -> bool:
+    """Whether both constraints were met, taken at face value."""
+    return outcome.violations <= qos.eta_v and outcome.reconfigurations <= qos.eta_r
+
+
+def measure_slack(outcome: EvaluationOutcome, qos: QoS) -> float:
+    """The lesser of both constraints' slacks, as a part of what is allowed; negative where one is broken."""
+    if math.isnan(outcome.price):
+        return math.nan
+    return min(1.0 - outcome.violations / qos.eta_v, 1.0 - outcome.reconfigurations / qos.eta_r)
+
 
 Flags = NDArray[np.bool_]
 EPS = 0.05  # how far the shares along a path may sum to less or more than its whole bound

@@ -32,11 +32,10 @@ from tuner.service.api.dependencies import (
 from tuner.service.exchange.wire_documents import schema_of
 from tuner.store.applications import load_application
 from tuner.store.connection import Session
-from tuner.store.controls import list_controls, list_events
 from tuner.store.decisions import list_decisions
 from tuner.store.faults import NotFound
 from tuner.store.objectives import list_objectives, load_objective
-from tuner.store.orders import list_scalers
+from tuner.store.orders import list_controls, list_events, list_scalers
 from tuner.store.records import Control, DecisionRecord, EventRecord, ObjectiveRecord, Scaler, SurrogateRecord
 from tuner.store.samples import stream_samples
 from tuner.store.surrogates import list_surrogates

@@ -16,9 +16,8 @@ from tuner.service.page.slot_charts import draw_course, draw_live
 from tuner.service.page.slot_series import load_grid
 from tuner.store.applications import load_application
 from tuner.store.connection import Session
-from tuner.store.controls import list_controls, list_events
 from tuner.store.objectives import STAGES, list_objectives
-from tuner.store.orders import list_scalers
+from tuner.store.orders import list_controls, list_events, list_scalers
 from tuner.store.records import ObjectiveRecord
 from tuner.store.retunings import find_retuning
 from tuner.store.runs import list_runs

@@ -8,8 +8,8 @@ from typing import Any
 
 from scaler.model.wire import read_table
 from tuner.store.connection import Session
-from tuner.store.controls import list_events
 from tuner.store.objectives import STAGES, list_objectives, load_objective
+from tuner.store.orders import list_events
 from tuner.store.records import ObjectiveRecord
 from tuner.store.trials import load_trial
 

@@ -17,10 +17,9 @@ from tuner.search.search_plan import read_qos
 from tuner.service.page.address import SPANS, USUAL
 from tuner.store.applications import list_applications
 from tuner.store.connection import Session
-from tuner.store.controls import list_events
 from tuner.store.decisions import find_mean_price
 from tuner.store.objectives import list_objectives
-from tuner.store.orders import list_scalers
+from tuner.store.orders import list_events, list_scalers
 from tuner.store.records import ApplicationVersion, EventRecord, ObjectiveRecord, SurrogateRecord
 from tuner.store.surrogates import list_surrogates
 

@@ -1,4 +1,4 @@
-"""Run an agent for every operator of an attached driver, each on a thread and a slot clock of its own.
+"""Run an agent for every operator of an attached driver, each on a thread and slot clock of its own.
 
 One more thread finds operators as queries start and end. No fault in any of them reaches the driver's own code.
 """

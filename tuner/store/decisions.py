@@ -12,9 +12,9 @@ from sqlalchemy.orm import Session
 from scaler.model.decision import KINDS, ShadowDecision, parse_shadow
 from tuner.store.models import DecisionRow
 from tuner.store.records import DecisionRecord, check_one_of
-from tuner.store.rows import BATCH, columns_of, to_columns, upsert_into
+from tuner.store.rows import BATCH, RecordTable, to_columns, upsert_into
 
-COLUMNS = columns_of(DecisionRow, DecisionRecord)
+DECISIONS = RecordTable(DecisionRow, DecisionRecord)
 SlotRow = tuple[float, str, float | None, float | None, float | None, float | None, str, int | None]
 Place = tuple[float, str]  # time and operator of the last decision on a page
 
@@ -41,7 +41,7 @@ def list_decisions(
     version: int | None = None,
 ) -> list[DecisionRecord]:
     """The newest first; the next page is the one `after` the last decision's (time, operator) of this one."""
-    query = select(*COLUMNS).where(DecisionRow.application == application)
+    query = DECISIONS.select(DecisionRow.application == application)
     if operators is not None:
         query = query.where(DecisionRow.operator.in_(operators))
     if kinds is not None:
@@ -58,8 +58,7 @@ def list_decisions(
         time, operator = after
         later = (DecisionRow.time == time) & (DecisionRow.operator > operator)
         query = query.where(DecisionRow.time <= time, or_(DecisionRow.time < time, later))
-    found = session.execute(query.order_by(DecisionRow.time.desc(), DecisionRow.operator).limit(limit))
-    return [DecisionRecord(*row) for row in found]
+    return DECISIONS.load(session, query.order_by(DecisionRow.time.desc(), DecisionRow.operator).limit(limit))
 
 
 def list_shadow_decisions(session: Session, application: str, since: float) -> list[tuple[float, str, ShadowDecision]]:

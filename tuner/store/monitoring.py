@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import Integer, Select, and_, bindparam, cast, func, or_, select
 from sqlalchemy.orm import Session
@@ -28,6 +28,7 @@ from tuner.store.models import (
 from tuner.store.orders import is_active_at
 from tuner.store.rows import dialect
 
+T = TypeVar("T")
 MAX_OPERATORS = 5_000  # that are listed one by one; those known the longest
 
 
@@ -129,17 +130,14 @@ def count_by_stretch(session: Session, since: float, until: float, size: float) 
     return counts
 
 
-def list_counts(session: Session, query: Select[str, str, int]) -> list[tuple[str, str, int]]:
+def list_counts(session: Session, query: Select[str, T, int]) -> list[tuple[str, T, int]]:
     return [(application, what, count) for application, what, count in session.execute(query)]
 
 
 def count_events(session: Session) -> list[tuple[str, str, int]]:
     """Events by application and name."""
     query = select(EventRow.application, EventRow.what, func.count())
-    return [
-        (name, what, count)
-        for name, what, count in session.execute(query.group_by(EventRow.application, EventRow.what))
-    ]
+    return list_counts(session, query.group_by(EventRow.application, EventRow.what))
 
 
 def count_scalers_behind(session: Session, heard_since: float, limit: int) -> list[tuple[str, int, int]]:
@@ -151,9 +149,7 @@ def count_scalers_behind(session: Session, heard_since: float, limit: int) -> li
         ScalerRow.application == OrdersRow.application, ScalerRow.last_seen > heard_since, behind
     )
     query = select(OrdersRow.application, OrdersRow.revision, late.correlate(OrdersRow).scalar_subquery())
-    return [
-        (name, what, count) for name, what, count in session.execute(query.order_by(OrdersRow.application).limit(limit))
-    ]
+    return list_counts(session, query.order_by(OrdersRow.application).limit(limit))
 
 
 def count_objectives(session: Session, limit: int) -> list[tuple[str, str, int]]:
@@ -179,10 +175,7 @@ def count_controls(session: Session, now: float, limit: int) -> list[tuple[str, 
     """Controls in force by application and kind."""
     row = ControlRow
     query = select(row.application, row.kind, func.count()).where(is_active_at(now))
-    return [
-        (name, what, count)
-        for name, what, count in session.execute(query.group_by(row.application, row.kind).limit(limit))
-    ]
+    return list_counts(session, query.group_by(row.application, row.kind).limit(limit))
 
 
 def list_surrogate_states(session: Session, limit: int) -> list[SurrogateState]:
@@ -197,10 +190,7 @@ def count_runs(session: Session, limit: int) -> list[tuple[str, str, int]]:
     """Tuning runs by application and state."""
     query = select(ApplicationRow.name, RunRow.state, func.count())
     joined = query.join_from(ApplicationRow, ApplicationVersionRow).join(RunRow)
-    return [
-        (name, what, count)
-        for name, what, count in session.execute(joined.group_by(ApplicationRow.name, RunRow.state).limit(limit))
-    ]
+    return list_counts(session, joined.group_by(ApplicationRow.name, RunRow.state).limit(limit))
 
 
 def count_trials_by_state(session: Session, limit: int) -> list[tuple[str, str, int]]:
@@ -208,10 +198,7 @@ def count_trials_by_state(session: Session, limit: int) -> list[tuple[str, str, 
     query = select(ApplicationRow.name, TrialRow.state, func.count())
     joined = query.join_from(ApplicationRow, ApplicationVersionRow).join(RunRow)
     joined = joined.join(TrialRow, TrialRow.run_id == RunRow.id)
-    return [
-        (name, what, count)
-        for name, what, count in session.execute(joined.group_by(ApplicationRow.name, TrialRow.state).limit(limit))
-    ]
+    return list_counts(session, joined.group_by(ApplicationRow.name, TrialRow.state).limit(limit))
 
 
 def list_run_states(session: Session, limit: int) -> list[RunState]:

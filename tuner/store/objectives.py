@@ -19,7 +19,7 @@ from tuner.store.faults import NotFound, StaleState
 from tuner.store.json_fields import read_fields, write_fields
 from tuner.store.models import ObjectiveRow
 from tuner.store.records import OBJECTIVE_STATES, ObjectiveRecord, check_one_of
-from tuner.store.rows import columns_of, lock_turn, next_number, to_columns
+from tuner.store.rows import lock_turn, names_of, next_number, to_columns
 
 STAGES = ("proposed", "shadow", "canary", "full")
 NEVER_IN_FULL = 0.0
@@ -151,8 +151,7 @@ def parse_model(document: Mapping[str, Any] | None) -> ObjectiveModel | None:
         return None
 
 
-KEPT = columns_of(ObjectiveRow, ObjectiveRecord, without=("weights",))
-COLUMNS = [*KEPT, ObjectiveRow.performance, ObjectiveRow.reconfiguration, ObjectiveRow.resources]
+COLUMNS = [getattr(ObjectiveRow, n) for n in (*names_of(Weights), *names_of(ObjectiveRecord, without=("weights",)))]
 
 
 def add_objective(session: Session, objective: ObjectiveRecord) -> ObjectiveRecord:
@@ -161,12 +160,7 @@ def add_objective(session: Session, objective: ObjectiveRecord) -> ObjectiveReco
     mine = select(ObjectiveRow.version).where(ObjectiveRow.application == objective.application)
     changed = objective.created if objective.changed is None else objective.changed
     made = replace(objective, version=next_number(session, mine), changed=changed)
-    weights = objective.weights
-    values = to_columns(made, without=("id", "weights")) | {
-        "performance": weights.performance,
-        "reconfiguration": weights.reconfiguration,
-        "resources": weights.resources,
-    }
+    values = to_columns(made, without=("id", "weights")) | to_columns(objective.weights)
     return replace(made, id=session.scalar(insert(ObjectiveRow).values(values).returning(ObjectiveRow.id)))
 
 
@@ -231,5 +225,4 @@ def list_objectives(
 
 def to_objective(row: Row[Any]) -> ObjectiveRecord:
     values = dict(row._mapping)
-    weights = Weights(values.pop("performance"), values.pop("reconfiguration"), values.pop("resources"))
-    return ObjectiveRecord(weights=weights, **values)
+    return ObjectiveRecord(weights=Weights(*map(values.pop, names_of(Weights))), **values)

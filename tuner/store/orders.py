@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, func, or_, select, update
 from sqlalchemy.orm import Session
 
 from tuner.store.faults import NotFound
 from tuner.store.json_fields import as_stored
 from tuner.store.models import ControlRow, EventRow, OrdersRow, ScalerRow
 from tuner.store.records import Control, EventRecord, OrdersRecord, Scaler
-from tuner.store.rows import columns_of, insert_into, lock_turn, to_columns, upsert_into
+from tuner.store.rows import RecordTable, insert_into, lock_turn, to_columns, upsert_into
 
-ORDERS_COLUMNS = columns_of(OrdersRow, OrdersRecord)
+ORDERS = RecordTable(OrdersRow, OrdersRecord)
+SCALERS = RecordTable(ScalerRow, Scaler)
+CONTROLS = RecordTable(ControlRow, Control)
+EVENTS = RecordTable(EventRow, EventRecord)
 
 
 def save_orders(session: Session, application: str, document: Mapping[str, Any], now: float) -> OrdersRecord:
@@ -30,16 +32,12 @@ def save_orders(session: Session, application: str, document: Mapping[str, Any],
 
 
 def load_orders(session: Session, application: str) -> OrdersRecord | None:
-    row = session.execute(select(*ORDERS_COLUMNS).where(OrdersRow.application == application)).first()
-    return None if row is None else OrdersRecord(**row._mapping)
+    return ORDERS.find(session, OrdersRow.application == application)
 
 
 def list_revisions(session: Session) -> dict[str, int]:
     """The newest revision of every application that has orders."""
     return dict(session.execute(select(OrdersRow.application, OrdersRow.revision)).all())
-
-
-SCALER_COLUMNS = columns_of(ScalerRow, Scaler)
 
 
 def save_scalers(session: Session, scalers: Iterable[Scaler], keep_detail: bool = False) -> None:
@@ -63,20 +61,17 @@ def save_scalers(session: Session, scalers: Iterable[Scaler], keep_detail: bool 
 
 def list_scalers(session: Session, application: str, since: float | None = None) -> list[Scaler]:
     """By operator, the one last seen first; only those seen from a moment on if one is given."""
-    query = select(*SCALER_COLUMNS).where(ScalerRow.application == application)
+    query = SCALERS.select(ScalerRow.application == application)
     if since is not None:
         query = query.where(ScalerRow.last_seen >= since)
-    return [Scaler(*row) for row in session.execute(query.order_by(ScalerRow.operator, ScalerRow.last_seen.desc()))]
-
-
-CONTROL_COLUMNS = columns_of(ControlRow, Control)
+    return SCALERS.load(session, query.order_by(ScalerRow.operator, ScalerRow.last_seen.desc()))
 
 
 def set_control(session: Session, control: Control) -> Control:
     """Let it stand from now on, in the place of one of the same kind for the same operator; the same with its id."""
     lock_turn(session, f"controls of {control.application}")
     end_control(session, control.application, control.operator, control.kind, control.who, control.since)
-    return replace(control, id=session.scalar(insert(ControlRow).values(to_columns(control)).returning(ControlRow.id)))
+    return CONTROLS.add(session, control)
 
 
 def lift_control(session: Session, application: str, operator: str, kind: str, who: str, now: float) -> None:
@@ -99,10 +94,10 @@ def is_active_at(now: float) -> ColumnElement[bool]:
 
 def list_controls(session: Session, application: str, at: float | None = None) -> list[Control]:
     """The newest first: those that stood at this moment, or all that there ever were."""
-    query = select(*CONTROL_COLUMNS).where(ControlRow.application == application)
+    query = CONTROLS.select(ControlRow.application == application)
     if at is not None:
         query = query.where(is_active_at(at))
-    return [Control(**row._mapping) for row in session.execute(query.order_by(ControlRow.id.desc()))]
+    return CONTROLS.load(session, query.order_by(ControlRow.id.desc()))
 
 
 def list_expired_controls(session: Session, now: float) -> list[str]:
@@ -115,11 +110,8 @@ def list_expired_controls(session: Session, now: float) -> list[str]:
     return list(session.scalars(query.distinct()))
 
 
-EVENT_COLUMNS = columns_of(EventRow, EventRecord)
-
-
 def add_event(session: Session, event: EventRecord) -> EventRecord:
-    return replace(event, id=session.scalar(insert(EventRow).values(to_columns(event)).returning(EventRow.id)))
+    return EVENTS.add(session, event)
 
 
 def list_events(
@@ -132,7 +124,7 @@ def list_events(
     before: int | None = None,
 ) -> list[EventRecord]:
     """The newest first; the next page is the one `before` the id of the last of this one."""
-    query = select(*EVENT_COLUMNS)
+    query = EVENTS.select()
     if application is not None:
         query = query.where(EventRow.application == application)
     if what is not None:
@@ -143,4 +135,4 @@ def list_events(
         query = query.where(EventRow.time < until)
     if before is not None:
         query = query.where(EventRow.id < before)
-    return [EventRecord(**row._mapping) for row in session.execute(query.order_by(EventRow.id.desc()).limit(limit))]
+    return EVENTS.load(session, query.order_by(EventRow.id.desc()).limit(limit))

@@ -9,16 +9,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import insert, or_, select, update
+from sqlalchemy import insert, update
 from sqlalchemy.orm import Session
 
 from tuner.store.faults import NotFound
 from tuner.store.models import RetuningRow
 from tuner.store.records import RetuningRecord
-from tuner.store.rows import columns_of, lock_turn, to_columns
-from tuner.store.runs import LeaseLost, is_owner_dead
+from tuner.store.rows import RecordTable, lock_turn, to_columns
+from tuner.store.runs import LeaseLost, claim
 
-COLUMNS = columns_of(RetuningRow, RetuningRecord)
+RETUNINGS = RecordTable(RetuningRow, RetuningRecord)
 LEASE_S = 45.0  # a holder that dies is followed within a minute
 
 
@@ -36,16 +36,12 @@ def save_retuning(session: Session, application: str, settings: Mapping[str, Any
 
 
 def find_retuning(session: Session, application: str) -> RetuningRecord | None:
-    row = session.execute(select(*COLUMNS).where(RetuningRow.application == application)).first()
-    return None if row is None else RetuningRecord(**row._mapping)
+    return RETUNINGS.find(session, RetuningRow.application == application)
 
 
 def list_retunings(session: Session) -> list[RetuningRecord]:
     """Those due the longest first."""
-    return [
-        RetuningRecord(*row)
-        for row in session.execute(select(*COLUMNS).order_by(RetuningRow.due, RetuningRow.application))
-    ]
+    return RETUNINGS.load(session, RETUNINGS.select().order_by(RetuningRow.due, RetuningRow.application))
 
 
 def add_request(session: Session, application: str, wish: Mapping[str, Any]) -> RetuningRecord:
@@ -64,18 +60,7 @@ def claim_retuning(
 ) -> RetuningRecord | None:
     """Take an application in hand that no living daemon has; None where one does."""
     lock_turn(session, f"watch of {application}")
-    holder = session.scalar(select(RetuningRow.owner).where(RetuningRow.application == application))
-    free = or_(RetuningRow.owner.is_(None), RetuningRow.lease_until < now)
-    if holder is not None and is_owner_dead(holder):
-        free = or_(free, RetuningRow.owner == holder)
-    statement = (
-        update(RetuningRow)
-        .where(RetuningRow.application == application, free)
-        .values(owner=owner, heartbeat=now, lease_until=now + lease_s, fence=RetuningRow.fence + 1)
-        .returning(*COLUMNS)
-    )
-    row = session.execute(statement).first()
-    return None if row is None else RetuningRecord(**row._mapping)
+    return claim(session, RETUNINGS, RetuningRow.application == application, owner, now, lease_s)
 
 
 def renew_retuning(session: Session, watch: RetuningRecord, now: float, lease_s: float = LEASE_S) -> RetuningRecord:
@@ -102,7 +87,7 @@ def update_retuning(session: Session, watch: RetuningRecord, **values: Any) -> R
         RetuningRow.fence == watch.fence,
         RetuningRow.owner == watch.owner,
     )
-    row = session.execute(update(RetuningRow).where(*mine).values(values).returning(*COLUMNS)).first()
-    if row is None:
+    written = RETUNINGS.update(session, values, *mine)
+    if written is None:
         raise LeaseLost(f"application {watch.application!r} was taken in hand by another daemon; this one lets go")
-    return RetuningRecord(**row._mapping)
+    return written

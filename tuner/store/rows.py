@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from sqlalchemy import CursorResult, Insert, Select, Table, func, select, text
+from sqlalchemy import ColumnElement, CursorResult, Insert, Select, Table, func, insert, select, text, update
 from sqlalchemy.orm import Session
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from tuner.store.models import Base
 
+R = TypeVar("R", bound="DataclassInstance")
 BATCH = 5_000  # rows
 
 
@@ -39,8 +40,34 @@ def to_sql_value(value: Any) -> Any:
     return dict(value) if isinstance(value, Mapping) else value
 
 
-def columns_of(model: type[Base], kind: type[DataclassInstance], without: Iterable[str] = ()) -> list[Any]:
-    return [getattr(model, name) for name in names_of(kind, without)]
+class RecordTable(Generic[R]):
+    """A table whose columns are the fields of one kind of record."""
+
+    def __init__(self, model: type[Base], kind: type[R]) -> None:
+        self.model: Any = model
+        self.kind = kind
+        self.columns = [getattr(model, name) for name in names_of(kind)]
+
+    def select(self, *where: ColumnElement[bool]) -> Select[Any]:
+        return select(*self.columns).where(*where)
+
+    def load(self, session: Session, query: Select[Any]) -> list[R]:
+        return [self.kind(*row) for row in session.execute(query)]
+
+    def find(self, session: Session, *where: ColumnElement[bool]) -> R | None:
+        """The one record for which this holds, None without one."""
+        row = session.execute(self.select(*where)).first()
+        return None if row is None else self.kind(*row)
+
+    def add(self, session: Session, record: R) -> R:
+        """Insert it; the same with the id that it got."""
+        values: Any = {"id": session.scalar(insert(self.model).values(to_columns(record)).returning(self.model.id))}
+        return replace(record, **values)
+
+    def update(self, session: Session, values: Mapping[str, Any], *where: ColumnElement[bool]) -> R | None:
+        """Change the one record for which this holds; as it is then, None without one."""
+        row = session.execute(update(self.model).where(*where).values(values).returning(*self.columns)).first()
+        return None if row is None else self.kind(*row)
 
 
 def insert_into(session: Session, model: type[Base]) -> postgresql.Insert | sqlite.Insert:

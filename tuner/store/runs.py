@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Select, insert, or_, select, update
+from sqlalchemy import ColumnElement, Select, or_, select
 from sqlalchemy.orm import Session
 
 from scaler.model.errors import BadInput, Retry
@@ -23,9 +23,9 @@ from tuner.store.connection import Store
 from tuner.store.faults import NotFound
 from tuner.store.models import ApplicationRow, ApplicationVersionRow, RunRow
 from tuner.store.records import RUN_STATES, TuningRun, check_one_of
-from tuner.store.rows import columns_of, to_columns
+from tuner.store.rows import R, RecordTable
 
-COLUMNS = columns_of(RunRow, TuningRun)
+RUNS = RecordTable(RunRow, TuningRun)
 LEASE_S = 60.0
 
 
@@ -64,23 +64,25 @@ def is_owner_dead(owner: str) -> bool:
 def start_run(session: Session, run: TuningRun, owner: str, now: float, lease_s: float = LEASE_S) -> TuningRun:
     """Save a new run, held by `owner` from the start."""
     held = replace(run, owner=owner, heartbeat=now, lease_until=now + lease_s, fence=1)
-    return replace(held, id=session.scalar(insert(RunRow).values(to_columns(held)).returning(RunRow.id)))
+    return RUNS.add(session, held)
 
 
 def claim_run(session: Session, run_id: int, owner: str, now: float, lease_s: float = LEASE_S) -> TuningRun | None:
     """Take a run that nobody holds any more; None where somebody does, or where it has ended."""
-    holder = session.scalar(select(RunRow.owner).where(RunRow.id == run_id))
-    free = or_(RunRow.owner.is_(None), RunRow.lease_until < now)
+    return claim(session, RUNS, (RunRow.id == run_id) & (RunRow.state == "running"), owner, now, lease_s)
+
+
+def claim(
+    session: Session, table: RecordTable[R], where: ColumnElement[bool], owner: str, now: float, lease_s: float
+) -> R | None:
+    """Lease the one record for which this holds, where nobody living holds it; None otherwise."""
+    model = table.model
+    holder = session.scalar(select(model.owner).where(where))
+    free = or_(model.owner.is_(None), model.lease_until < now)
     if holder is not None and is_owner_dead(holder):
-        free = or_(free, RunRow.owner == holder)
-    statement = (
-        update(RunRow)
-        .where(RunRow.id == run_id, RunRow.state == "running", free)
-        .values(owner=owner, heartbeat=now, lease_until=now + lease_s, fence=RunRow.fence + 1)
-        .returning(*COLUMNS)
-    )
-    row = session.execute(statement).first()
-    return None if row is None else TuningRun(**row._mapping)
+        free = or_(free, model.owner == holder)
+    lease = {"owner": owner, "heartbeat": now, "lease_until": now + lease_s, "fence": model.fence + 1}
+    return table.update(session, lease, where, free)
 
 
 def claim_abandoned(
@@ -112,27 +114,27 @@ def end_run(session: Session, run: TuningRun, state: str, now: float, failure: s
 
 def write_held(session: Session, run: TuningRun, values: Mapping[str, Any]) -> TuningRun:
     mine = (RunRow.id == run.id, RunRow.fence == run.fence, RunRow.owner == run.owner, RunRow.state == "running")
-    row = session.execute(update(RunRow).where(*mine).values(values).returning(*COLUMNS)).first()
-    if row is None:
+    written = RUNS.update(session, values, *mine)
+    if written is None:
         raise LeaseLost(f"tuning run {run.id} was taken over by another process, or has ended; this one stops")
-    return TuningRun(**row._mapping)
+    return written
 
 
 def load_run(session: Session, run_id: int) -> TuningRun:
-    row = session.execute(select(*COLUMNS).where(RunRow.id == run_id)).first()
-    if row is None:
+    run = RUNS.find(session, RunRow.id == run_id)
+    if run is None:
         raise NotFound(f"there is no tuning run {run_id}")
-    return TuningRun(**row._mapping)
+    return run
 
 
 def list_runs(
     session: Session, application: str | None = None, state: str | None = None, limit: int | None = None
 ) -> list[TuningRun]:
     """The newest first."""
-    query = select(*COLUMNS) if application is None else of_application(select(*COLUMNS), application)
+    query = RUNS.select() if application is None else of_application(RUNS.select(), application)
     if state is not None:
         query = query.where(RunRow.state == state)
-    return [TuningRun(**row._mapping) for row in session.execute(query.order_by(RunRow.id.desc()).limit(limit))]
+    return RUNS.load(session, query.order_by(RunRow.id.desc()).limit(limit))
 
 
 def of_application(query: Select[Any], application: str) -> Select[Any]:

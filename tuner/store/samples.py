@@ -19,7 +19,7 @@ from scaler.model.errors import BadInput
 from scaler.model.sample import Sample
 from tuner.store.models import SampleRow, SourceMarkRow
 from tuner.store.records import SourceMark
-from tuner.store.rows import BATCH, columns_of, count_changed, names_of, to_columns, to_sql_value, upsert_into
+from tuner.store.rows import BATCH, RecordTable, count_changed, names_of, to_columns, to_sql_value, upsert_into
 
 SampleWindow = tuple[str, float, float]  # operator, start, end
 STORED = names_of(Sample, without=("key",))  # a folded sample has none
@@ -140,12 +140,9 @@ def save_marks(session: Session, marks: Iterable[SourceMark]) -> int:
 
 def load_marks(session: Session, application: str) -> dict[str, SourceMark]:
     """The marks of an application by source."""
-    query = (
-        select(*columns_of(SourceMarkRow, SourceMark))
-        .where(SourceMarkRow.application == application)
-        .order_by(SourceMarkRow.source)
-    )
-    return {row.source: SourceMark(**row._mapping) for row in session.execute(query)}
+    marks = RecordTable(SourceMarkRow, SourceMark)
+    query = marks.select(SourceMarkRow.application == application).order_by(SourceMarkRow.source)
+    return {mark.source: mark for mark in marks.load(session, query)}
 
 
 def delete_marks(session: Session, application: str, sources: Sequence[str] | None = None) -> int:

@@ -14,10 +14,10 @@ from tuner.store.faults import NotFound
 from tuner.store.json_fields import as_stored
 from tuner.store.models import ApplicationRow, ApplicationVersionRow, RunRow, TrialRow
 from tuner.store.records import Trial, TuningRun
-from tuner.store.rows import BATCH, columns_of, insert_into, to_columns
+from tuner.store.rows import BATCH, RecordTable, insert_into, to_columns
 from tuner.store.runs import LEASE_S, of_application, renew_run
 
-COLUMNS = columns_of(TrialRow, Trial)
+TRIALS = RecordTable(TrialRow, Trial)
 SORTS: Mapping[str, Any] = {
     "id": TrialRow.id,
     "number": TrialRow.number,
@@ -57,22 +57,17 @@ def add_trial(session: Session, run: TuningRun, trial: Trial, now: float, lease_
     made = session.scalar(statement.returning(TrialRow.id))
     if made is not None:
         return Trial(**columns, id=made)
-    there = find_trial(session, trial)
-    if (there.parameters, there.seed, there.ended) != (columns["parameters"], trial.seed, trial.ended):
+    there = TRIALS.find(session, TrialRow.run_id == trial.run_id, TrialRow.number == trial.number)
+    if there is None or (there.parameters, there.seed, there.ended) != (columns["parameters"], trial.seed, trial.ended):
         raise ValueError(f"run {run.id} has another trial {trial.number} already")
     return there
 
 
-def find_trial(session: Session, trial: Trial) -> Trial:
-    same = (TrialRow.run_id == trial.run_id, TrialRow.number == trial.number)
-    return Trial(**session.execute(select(*COLUMNS).where(*same)).one()._mapping)
-
-
 def load_trial(session: Session, trial_id: int) -> Trial:
-    row = session.execute(select(*COLUMNS).where(TrialRow.id == trial_id)).first()
-    if row is None:
+    trial = TRIALS.find(session, TrialRow.id == trial_id)
+    if trial is None:
         raise NotFound(f"there is no trial {trial_id}; `tuner trials APP` lists those that there are")
-    return Trial(**row._mapping)
+    return trial
 
 
 def load_history(session: Session, run_id: int) -> list[Trial]:
@@ -92,9 +87,8 @@ def list_trials(
     if sort not in SORTS:
         raise BadInput(f"trials cannot be sorted by {sort!r}; sort by one of {', '.join(SORTS)}")
     key = SORTS[sort].desc() if descending else SORTS[sort].asc()
-    query = apply_filter(select(*COLUMNS), chosen).order_by(nulls_last(key), TrialRow.id).limit(limit)
-    found = session.execute((query.offset(offset) if offset else query).execution_options(yield_per=BATCH))
-    return [Trial(*row) for row in found]
+    query = apply_filter(TRIALS.select(), chosen).order_by(nulls_last(key), TrialRow.id).limit(limit)
+    return TRIALS.load(session, (query.offset(offset) if offset else query).execution_options(yield_per=BATCH))
 
 
 def count_trials(session: Session, chosen: TrialFilter) -> int:

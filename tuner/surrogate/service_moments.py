@@ -83,7 +83,7 @@ def measure(windows: Windows, node_type: str) -> ServiceMoments | None:
 def measure_columns(column: Mapping[str, Floats]) -> ServiceMoments | None:
     """The moments from the best evidence in columns of samples, by their names; None where there is none."""
     timed, tasks = (pick([column[name] for name in names]) for names in (RECORDS, TASKS))
-    found = measure_records(timed) if timed.size else measure_tasks(tasks) if tasks.size else None
+    found = measure_records(timed) if timed.size else measure_tasks(tasks) if tasks[1].sum() > 0.0 else None
     if found is None or not found.mean.value > 0.0:
         return measure_busy(*pick([column["tuples_in"], column["busy"]]))
     return found

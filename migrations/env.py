@@ -6,9 +6,8 @@ from alembic import context
 from sqlalchemy import Connection
 
 from scaler.model.errors import BadInput
-from tuner.store.connection import connect_unprepared
+from tuner.store.connection import VERSION_TABLE, connect_unprepared
 from tuner.store.models import Base
-from tuner.store.schema import VERSION_TABLE
 
 
 def run(connection: Connection) -> None:

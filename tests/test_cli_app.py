@@ -26,7 +26,7 @@ from tuner.store.applications import add_application, load_application
 from tuner.store.connection import open_store
 from tuner.store.orders import list_events
 from tuner.store.records import ApplicationVersion
-from tuner.store.retunings import find_retuning, save_retuning
+from tuner.store.runs import find_retuning, save_retuning
 
 DEMO = files("tuner.demo").joinpath("demo.toml").read_text()
 OPERATORS = """

@@ -13,8 +13,7 @@ from sim.graphs import find_application
 from sim.infrastructure import find_infrastructure
 from sim.setting import Setting
 from tuner.scenario.layout import QoS
-from tuner.search.evaluation import Evaluation, EvaluationSpec
-from tuner.search.pools import SparkPool, count_tasks, evaluate_locally
+from tuner.search.evaluation import Evaluation, EvaluationSpec, SparkPool, count_tasks, evaluate_locally
 from tuner.search.space.space import from_cube, make_space
 
 if TYPE_CHECKING:

@@ -24,8 +24,7 @@ from tests.search.runs import (
     stop_after,
 )
 from tuner.search.engines import ENGINES
-from tuner.search.evaluation import Evaluation, EvaluationSpec
-from tuner.search.pools import evaluate_locally
+from tuner.search.evaluation import Evaluation, EvaluationSpec, evaluate_locally
 from tuner.search.search_plan import TuneOptions
 from tuner.search.space.space import Parameters
 from tuner.search.tuning_run import TuningResult, resume_tuning, start_tuning, tune

@@ -21,8 +21,7 @@ from tuner.store.decisions import save_decisions
 from tuner.store.objectives import add_objective
 from tuner.store.orders import add_event, save_scalers, set_control
 from tuner.store.records import Control, EventRecord, ObjectiveRecord, Scaler, SurrogateRecord
-from tuner.store.retunings import save_retuning
-from tuner.store.runs import end_run, start_run
+from tuner.store.runs import end_run, save_retuning, start_run
 from tuner.store.surrogates import save_surrogate
 from tuner.store.trials import add_trial
 

@@ -18,7 +18,7 @@ from tuner.store.connection import Store
 from tuner.store.faults import StaleState
 from tuner.store.orders import load_orders
 from tuner.store.records import DecisionRecord, EventRecord
-from tuner.store.retunings import find_retuning
+from tuner.store.runs import find_retuning
 
 
 def put_shop(client: httpx.Client, **tables: Any) -> httpx.Response:

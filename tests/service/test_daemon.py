@@ -33,8 +33,7 @@ from tuner.store.json_fields import read_fields
 from tuner.store.objectives import list_objectives, load_objective
 from tuner.store.orders import list_events, set_control
 from tuner.store.records import Control, EventRecord, ObjectiveRecord, RetuningRecord
-from tuner.store.retunings import add_request, find_retuning, save_retuning
-from tuner.store.runs import list_runs
+from tuner.store.runs import add_request, find_retuning, list_runs, save_retuning
 from tuner.store.samples import load_samples
 from tuner.store.surrogates import list_surrogates, save_surrogate
 from tuner.surrogate.surrogate import find_operator, from_record, to_record, worst
@@ -369,8 +368,7 @@ def test_reverts_double_the_pause(store: Store, world: World) -> None:
 def test_a_daemon_that_was_followed_writes_nothing(store: Store, world: World) -> None:
     from tuner.retuning.loop import claim
     from tuner.retuning.phases import advance
-    from tuner.store.retunings import release_retuning
-    from tuner.store.runs import LeaseLost
+    from tuner.store.runs import LeaseLost, release_retuning
 
     context: Callable[[str], DaemonContext] = lambda owner: DaemonContext(store, owner, lambda: world.now)  # noqa: E731
     stale = claim(context("one"), APP)

@@ -22,8 +22,7 @@ from tuner.store.connection import Store
 from tuner.store.objectives import list_objectives
 from tuner.store.orders import list_events
 from tuner.store.records import TuningRun
-from tuner.store.retunings import LEASE_S, add_request, claim_retuning, find_retuning
-from tuner.store.runs import list_runs, name_owner
+from tuner.store.runs import RETUNING_LEASE_S, add_request, claim_retuning, find_retuning, list_runs, name_owner
 from tuner.store.trials import load_history
 
 Start = Callable[[str], BaseProcess]
@@ -182,7 +181,7 @@ def test_a_daemon_elsewhere_is_followed_when_its_lease_has_run_out(store: Store)
         assert claim_retuning(session, world.app, elsewhere, time.time()) is not None
     assert run_once(store, lambda: world.now) == []
     with store.begin() as session:
-        held = claim_retuning(session, world.app, name_owner(), time.time() + LEASE_S + 1.0)
+        held = claim_retuning(session, world.app, name_owner(), time.time() + RETUNING_LEASE_S + 1.0)
         assert held is not None  # which has it now, of this machine and alive
     assert run_once(store, lambda: world.now) == []
 

@@ -17,7 +17,7 @@ from tests.service.world import START, World, describe, live, over_http
 from tests.store.conftest import POSTGRES
 from tuner.retuning.loop import run_once
 from tuner.store.connection import Store
-from tuner.store.retunings import save_retuning
+from tuner.store.runs import save_retuning
 
 pytestmark = pytest.mark.slow
 APP = "shop"

@@ -13,8 +13,7 @@ import pytest
 
 from tests.service.heard import running
 from tuner.service.app import DETAILS, FRESH_S, STARTING, Health, find_store_fault, make_app
-from tuner.store.connection import Store, open_store
-from tuner.store.schema import VERSION_TABLE
+from tuner.store.connection import VERSION_TABLE, Store, open_store
 
 
 @dataclass

@@ -31,7 +31,7 @@ from tuner.store.maintenance import prune
 from tuner.store.monitoring import list_operator_states
 from tuner.store.orders import add_event, save_scalers
 from tuner.store.records import DecisionRecord, EventRecord, Scaler
-from tuner.store.retunings import add_request
+from tuner.store.runs import add_request
 
 STAY = DecisionRecord("shop", "parse", NOW, "NO_CHANGE", "the policy proposed none", code="policy")
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]

@@ -15,7 +15,7 @@ from tuner.store.connection import open_store
 from tuner.store.objectives import add_objective, list_objectives
 from tuner.store.orders import list_controls, list_events, load_orders
 from tuner.store.records import ObjectiveRecord
-from tuner.store.retunings import find_retuning
+from tuner.store.runs import find_retuning
 
 
 @pytest.fixture(scope="module")

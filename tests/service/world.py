@@ -30,7 +30,7 @@ from tuner.store.decisions import save_decisions
 from tuner.store.json_fields import write_json
 from tuner.store.orders import load_orders
 from tuner.store.records import DecisionRecord
-from tuner.store.retunings import save_retuning
+from tuner.store.runs import save_retuning
 from tuner.store.samples import save_samples
 
 start_compiling()  # hundreds of slots, and the same decisions as interpreted

@@ -1,6 +1,6 @@
 """Fill a small database of a schema to be released and dump it as SQL for `test_schema`.
 
-Run `python -m tests.store.release` when `tuner.store.schema.HEAD` is a new one; what was released stays as it is.
+Run `python -m tests.store.release` when `tuner.store.connection.HEAD` is a new one; what was released stays as it is.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from scaler.model.decision import Decision, Objection
 from scaler.model.sample import Sample
 from scaler.model.task import Weights
 from tuner.store.applications import add_application
-from tuner.store.connection import Store, connect_unprepared
+from tuner.store.connection import HEAD, Store, connect_unprepared, upgrade
 from tuner.store.decisions import save_decisions
 from tuner.store.objectives import add_objective, move_objective
 from tuner.store.orders import add_event, save_orders, save_scalers, set_control
@@ -34,10 +34,8 @@ from tuner.store.records import (
     TuningRun,
     make_decision_record,
 )
-from tuner.store.retunings import save_retuning
-from tuner.store.runs import start_run
+from tuner.store.runs import save_retuning, start_run
 from tuner.store.samples import save_marks, save_samples
-from tuner.store.schema import HEAD, upgrade
 from tuner.store.surrogates import save_surrogate
 from tuner.store.tokens import add_token
 from tuner.store.trials import add_trial

@@ -15,7 +15,16 @@ from scaler.model.errors import BadInput
 from tests.store.conftest import POSTGRES
 from tests.store.release import DOCUMENT, FOLDER
 from tuner.store.applications import list_versions, load_application
-from tuner.store.connection import Store, connect_unprepared, open_store, upgrade_store
+from tuner.store.connection import (
+    HEAD,
+    VERSION_TABLE,
+    Store,
+    configure,
+    connect_unprepared,
+    open_store,
+    upgrade,
+    upgrade_store,
+)
 from tuner.store.decisions import list_decisions
 from tuner.store.maintenance import check_store, compare
 from tuner.store.models import Base
@@ -24,7 +33,6 @@ from tuner.store.orders import list_controls, list_revisions
 from tuner.store.records import Trial, TuningRun
 from tuner.store.runs import claim_run, start_run
 from tuner.store.samples import load_marks, load_samples, save_samples
-from tuner.store.schema import HEAD, VERSION_TABLE, configure, upgrade
 from tuner.store.surrogates import load_surrogate, save_surrogate
 from tuner.store.trials import TrialFilter, add_trial, list_trials
 

@@ -23,18 +23,19 @@ from tuner.store.orders import (
     set_control,
 )
 from tuner.store.records import Control, DecisionRecord, EventRecord, Scaler, Token
-from tuner.store.retunings import (
-    LEASE_S,
+from tuner.store.runs import (
+    RETUNING_LEASE_S,
+    LeaseLost,
     add_request,
     claim_retuning,
     find_retuning,
+    name_owner,
     release_retuning,
     remove_requests,
     renew_retuning,
     save_retuning,
     update_retuning,
 )
-from tuner.store.runs import LeaseLost, name_owner
 from tuner.store.tokens import add_token, find_token, list_tokens, revoke_token
 
 ELSEWHERE = "another machine:1:aa"
@@ -111,9 +112,9 @@ def test_an_application_is_in_one_daemons_hand(store: Store) -> None:
         held = claim_retuning(session, "shop", ELSEWHERE, 10.0)
         assert held is not None
         assert claim_retuning(session, "shop", name_owner(), 11.0) is None
-        assert claim_retuning(session, "shop", name_owner(), 10.0 + LEASE_S) is None
+        assert claim_retuning(session, "shop", name_owner(), 10.0 + RETUNING_LEASE_S) is None
         renewed = renew_retuning(session, held, 50.0)
-        other = claim_retuning(session, "shop", name_owner(), 51.0 + LEASE_S)
+        other = claim_retuning(session, "shop", name_owner(), 51.0 + RETUNING_LEASE_S)
         assert other is not None
         with pytest.raises(LeaseLost):
             update_retuning(session, renewed, phase="tune")

@@ -26,7 +26,7 @@ from tuner.demo.demo_view import read_scene, showing, write_page
 from tuner.history.scene import Scene
 from tuner.scenario.description import read_description
 from tuner.scenario.scenario import read_scenario
-from tuner.search.pools import evaluate_locally
+from tuner.search.evaluation import evaluate_locally
 from tuner.search.search_plan import TuneOptions
 from tuner.search.tuning_run import start_tuning
 from tuner.store.applications import add_application

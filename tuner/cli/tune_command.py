@@ -29,8 +29,7 @@ from tuner.cli.options import (
 )
 from tuner.cli.progress import run_interruptibly, start_quietly
 from tuner.cli.report_commands import print_tuning, read_tuning
-from tuner.search.evaluation import Evaluation, EvaluationSpec
-from tuner.search.pools import evaluate_locally, open_spark_pool
+from tuner.search.evaluation import Evaluation, EvaluationSpec, evaluate_locally, open_spark_pool
 from tuner.search.search_plan import TuneOptions
 from tuner.search.space.space import Parameters
 from tuner.search.tuning_run import EvaluateAll, TuningResult, resume_tuning, start_tuning

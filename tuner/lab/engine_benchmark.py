@@ -22,8 +22,7 @@ from sim.setting import Setting
 from sim.trace import Trace, window
 from tuner.scenario.layout import QoS
 from tuner.search.engines import SearchProblem, Suggestion, find_engine
-from tuner.search.evaluation import EvaluationSpec, apply_parameters, average, replay_seeds
-from tuner.search.pools import evaluate_locally
+from tuner.search.evaluation import EvaluationSpec, apply_parameters, average, evaluate_locally, replay_seeds
 from tuner.search.recommendation import Verification, choose, list_candidates, needs_more, verify
 from tuner.search.search_plan import FIRST_VERIFICATION_SEED, HELD_OUT, SEEDS, SHORT_PART, VERIFICATION_SEEDS
 from tuner.search.space.space import EvaluationOutcome, History, Parameters, make_space, meets

@@ -22,8 +22,15 @@ from tuner.store.connection import Store
 from tuner.store.objectives import list_applications_with
 from tuner.store.orders import list_expired_controls, load_orders
 from tuner.store.records import RetuningRecord
-from tuner.store.retunings import LEASE_S, claim_retuning, list_retunings, release_retuning, renew_retuning
-from tuner.store.runs import LeaseLost, name_owner
+from tuner.store.runs import (
+    RETUNING_LEASE_S,
+    LeaseLost,
+    claim_retuning,
+    list_retunings,
+    name_owner,
+    release_retuning,
+    renew_retuning,
+)
 
 log = logging.getLogger(__name__)
 PASS_S = 0.5  # between two passes
@@ -155,7 +162,7 @@ def renewed_lease(context: DaemonContext, record: RetuningRecord) -> Iterator[No
     over = threading.Event()
 
     def renew() -> None:
-        while not over.wait(LEASE_S / 4):
+        while not over.wait(RETUNING_LEASE_S / 4):
             try:
                 with context.store.begin() as session:
                     renew_retuning(session, record, time.time())

@@ -52,8 +52,7 @@ from tuner.store.objectives import (
 )
 from tuner.store.orders import add_event
 from tuner.store.records import ApplicationVersion, EventRecord, ObjectiveRecord, RetuningRecord, Trial, TuningRun
-from tuner.store.retunings import find_retuning, update_retuning
-from tuner.store.runs import LeaseLost, claim_run, load_run, start_run
+from tuner.store.runs import LeaseLost, claim_run, find_retuning, load_run, start_run, update_retuning
 from tuner.store.samples import load_samples
 from tuner.store.surrogates import load_surrogate, save_surrogate
 from tuner.surrogate.surrogate import to_record

@@ -20,8 +20,7 @@ from tuner.store.json_fields import keyed, read_fields, write_fields
 from tuner.store.objectives import StageFigures
 from tuner.store.orders import add_event
 from tuner.store.records import EventRecord, RetuningRecord
-from tuner.store.retunings import find_retuning, remove_requests, update_retuning
-from tuner.store.runs import claim_run, end_run
+from tuner.store.runs import claim_run, end_run, find_retuning, remove_requests, update_retuning
 
 Clock = Callable[[], float]
 Change = Callable[["RetuningState"], "RetuningState"]

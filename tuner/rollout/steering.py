@@ -26,7 +26,7 @@ from tuner.store.faults import NotFound
 from tuner.store.json_fields import write_fields
 from tuner.store.orders import add_event, load_orders
 from tuner.store.records import ApplicationVersion, Control, EventRecord, RetuningRecord
-from tuner.store.retunings import add_request, find_retuning, save_retuning
+from tuner.store.runs import add_request, find_retuning, save_retuning
 
 MAX_SHOWN = 60  # characters of a name in a refusal
 Action = Literal["tune", "pause", "resume", "stop"]

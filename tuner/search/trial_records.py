@@ -15,7 +15,7 @@ from tuner.scenario.scenario import lay_over
 from tuner.search.evaluation import Evaluation, describe_replicas
 from tuner.search.recommendation import Verification
 from tuner.search.search_plan import SearchPlan
-from tuner.search.space.space import EvaluationOutcome, from_document, measure_slack, meets, to_document
+from tuner.search.space.space import FIGURES, EvaluationOutcome, from_document, measure_slack, meets, to_document
 from tuner.store.records import Trial, TuningRun
 
 BASELINE, SEARCH, VERIFY = "baseline", "search", "verify"
@@ -48,12 +48,7 @@ def write_trial(
         seed=result.seeds[0] if result.seeds else plan.seed,
         started=began,
         ended=ended,
-        price=outcome.price,
-        violations=outcome.violations,
-        reconfigurations=outcome.reconfigurations,
-        price_error=outcome.price_error,
-        violations_error=outcome.violations_error,
-        reconfigurations_error=outcome.reconfigurations_error,
+        **{name: getattr(outcome, name) for name in FIGURES},
         feasible=None if failed else outcome.whole and meets(outcome, plan.problem.qos),
         slack=measure_slack(outcome, plan.problem.qos),
         slots=result.slots,
@@ -73,19 +68,10 @@ def to_outcome(plan: SearchPlan, trial: Trial) -> EvaluationOutcome:
     """What an engine is told of a trial."""
     return EvaluationOutcome(
         parameters=from_document(plan.problem.space.operators, trial.parameters),
-        price=known(trial.price),
-        violations=known(trial.violations),
-        reconfigurations=known(trial.reconfigurations),
-        price_error=known(trial.price_error),
-        violations_error=known(trial.violations_error),
-        reconfigurations_error=known(trial.reconfigurations_error),
+        **{name: math.nan if (value := getattr(trial, name)) is None else value for name in FIGURES},
         whole=trial.state == "complete",
         note=trial.detail.get("note", {}),
     )
-
-
-def known(value: float | None) -> float:
-    return math.nan if value is None else value
 
 
 def to_verification(plan: SearchPlan, trial: Trial) -> Verification:

@@ -17,9 +17,8 @@ import numpy as np
 from scaler.model.errors import BadInput
 from tuner.search.engines import Engine, SearchProblem, Suggestion, find_engine
 from tuner.search.engines.naive import suggest as ask_naive
-from tuner.search.evaluation import Evaluation, EvaluationSpec, evaluate
+from tuner.search.evaluation import Evaluation, EvaluationSpec, evaluate, evaluate_locally
 from tuner.search.feasibility import Relaxation, find_relaxations
-from tuner.search.pools import evaluate_locally
 from tuner.search.recommendation import choose, find_least_infeasible, list_candidates, make_model, needs_more, verify
 from tuner.search.search_plan import SearchPlan, TuneOptions, freeze_settings, load_plan
 from tuner.search.space.space import EvaluationOutcome, Parameters, from_document, meets, to_bounds

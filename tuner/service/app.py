@@ -27,8 +27,7 @@ from tuner.service.exchange.order_board import Board, close_board, watch_orders
 from tuner.service.exchange.services import Services, Settings
 from tuner.service.metrics.exposition import Meter, make_metrics_router
 from tuner.service.page import page_routes
-from tuner.store.connection import Store
-from tuner.store.schema import HEAD, read_revision
+from tuner.store.connection import HEAD, Store, read_revision
 
 TITLE = "Application Manager"
 DESCRIPTION = "Agents report, and fetch their orders; people read, tune and push. Times are seconds since 1970."

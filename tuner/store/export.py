@@ -12,11 +12,10 @@ from sqlalchemy.orm import Session
 
 from scaler.model.errors import BadInput
 from scaler.model.files import check_place, replacing
-from tuner.store.connection import Store, open_store
+from tuner.store.connection import HEAD, Store, open_store
 from tuner.store.json_fields import write_json
 from tuner.store.models import Base
 from tuner.store.rows import BATCH
-from tuner.store.schema import HEAD
 
 COPIES = (".db", ".sqlite", ".sqlite3")
 LINES = (".jsonl", ".ndjson")

@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, delete, func, select, text
 from sqlalchemy.orm import Session
 
-from tuner.store.connection import Store
+from tuner.store.connection import HEAD, VERSION_TABLE, Store, read_revision
 from tuner.store.faults import translate_errors
 from tuner.store.models import (
     Base,
@@ -25,7 +25,6 @@ from tuner.store.models import (
     TrialRow,
 )
 from tuner.store.rows import count_changed
-from tuner.store.schema import HEAD, VERSION_TABLE, read_revision
 
 Difference = tuple[Any, ...]
 

@@ -1,6 +1,6 @@
-"""Tuning runs, each leased to one process until it ends or its lease runs out.
+"""Tuning runs, each leased to one process until it ends, and retunings, each leased to at most one daemon.
 
-Who claims a run raises its fence. Every write of a holder names the fence that it was given, in the same transaction:
+Who claims one raises its fence. Every write of a holder names the fence that it was given, in the same transaction:
 a process that slept through its lease finds its fence outdated and must stop, whatever it has computed in the meantime.
 """
 
@@ -15,15 +15,15 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, or_, select
+from sqlalchemy import ColumnElement, Select, insert, or_, select, update
 from sqlalchemy.orm import Session
 
 from scaler.model.errors import BadInput, Retry
 from tuner.store.connection import Store
 from tuner.store.faults import NotFound
-from tuner.store.models import ApplicationRow, ApplicationVersionRow, RunRow
-from tuner.store.records import RUN_STATES, TuningRun, check_one_of
-from tuner.store.rows import R, RecordTable
+from tuner.store.models import ApplicationRow, ApplicationVersionRow, RetuningRow, RunRow
+from tuner.store.records import RUN_STATES, RetuningRecord, TuningRun, check_one_of
+from tuner.store.rows import R, RecordTable, lock_turn, to_columns
 
 RUNS = RecordTable(RunRow, TuningRun)
 LEASE_S = 60.0
@@ -180,3 +180,80 @@ def release_lease(store: Store, run: TuningRun) -> None:
             release_run(session, run)
     except (Retry, BadInput):
         return
+
+
+RETUNINGS = RecordTable(RetuningRow, RetuningRecord)
+RETUNING_LEASE_S = 45.0  # a holder that dies is followed within a minute
+
+
+def save_retuning(session: Session, application: str, settings: Mapping[str, Any], due: float) -> RetuningRecord:
+    """Watch an application, or go on with other settings; what is in hand stays in hand."""
+    lock_turn(session, f"watch of {application}")
+    before = find_retuning(session, application)
+    if before is None:
+        watch = RetuningRecord(application, settings, due=due)
+        session.execute(insert(RetuningRow).values(to_columns(watch)))
+        return watch
+    changed = {"settings": dict(settings), "due": due}  # its holder writes the others, and takes no turns
+    session.execute(update(RetuningRow).where(RetuningRow.application == application).values(changed))
+    return replace(before, settings=settings, due=due)
+
+
+def find_retuning(session: Session, application: str) -> RetuningRecord | None:
+    return RETUNINGS.find(session, RetuningRow.application == application)
+
+
+def list_retunings(session: Session) -> list[RetuningRecord]:
+    """Those due the longest first."""
+    return RETUNINGS.load(session, RETUNINGS.select().order_by(RetuningRow.due, RetuningRow.application))
+
+
+def add_request(session: Session, application: str, wish: Mapping[str, Any]) -> RetuningRecord:
+    """Lay a person's wish before the daemons, over earlier ones of the same words; they look at it at once."""
+    lock_turn(session, f"watch of {application}")
+    watch = find_retuning(session, application)
+    if watch is None:
+        raise NotFound(f"application {application!r} is not watched; register it first")
+    asked = {**watch.asked, **wish}
+    session.execute(update(RetuningRow).where(RetuningRow.application == application).values(asked=asked))
+    return replace(watch, asked=asked)
+
+
+def claim_retuning(
+    session: Session, application: str, owner: str, now: float, lease_s: float = RETUNING_LEASE_S
+) -> RetuningRecord | None:
+    """Take an application in hand that no living daemon has; None where one does."""
+    lock_turn(session, f"watch of {application}")
+    return claim(session, RETUNINGS, RetuningRow.application == application, owner, now, lease_s)
+
+
+def renew_retuning(
+    session: Session, watch: RetuningRecord, now: float, lease_s: float = RETUNING_LEASE_S
+) -> RetuningRecord:
+    return update_retuning(session, watch, heartbeat=now, lease_until=now + lease_s)
+
+
+def release_retuning(session: Session, watch: RetuningRecord, **values: Any) -> RetuningRecord:
+    """Let go of it, for anybody to claim."""
+    return update_retuning(session, watch, owner=None, lease_until=None, **values)
+
+
+def remove_requests(session: Session, watch: RetuningRecord, words: tuple[str, ...]) -> RetuningRecord:
+    """The watch without these wishes, which its holder is about to fulfil; others laid before it meanwhile stay."""
+    lock_turn(session, f"watch of {watch.application}")
+    there = find_retuning(session, watch.application)
+    asked = {} if there is None else {key: wish for key, wish in there.asked.items() if key not in words}
+    return update_retuning(session, watch, asked=asked)
+
+
+def update_retuning(session: Session, watch: RetuningRecord, **values: Any) -> RetuningRecord:
+    """Change what the holder may; `LeaseLost` where it is not the holder any more."""
+    mine = (
+        RetuningRow.application == watch.application,
+        RetuningRow.fence == watch.fence,
+        RetuningRow.owner == watch.owner,
+    )
+    written = RETUNINGS.update(session, values, *mine)
+    if written is None:
+        raise LeaseLost(f"application {watch.application!r} was taken in hand by another daemon; this one lets go")
+    return written

@@ -67,6 +67,10 @@ class EvaluationOutcome:
 
 
 History = Sequence[EvaluationOutcome]
+FIGURES = (
+    *("price", "violations", "reconfigurations"),
+    *("price_error", "violations_error", "reconfigurations_error"),
+)  # of an outcome, and of the trial that it is stored as
 
 
 def meets(outcome: EvaluationOutcome, qos: QoS) -> bool:

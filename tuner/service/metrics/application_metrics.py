@@ -32,7 +32,7 @@ from tuner.store.monitoring import (
     list_surrogate_states,
 )
 from tuner.store.records import HEALTH, RUN_STATES, ApplicationVersion
-from tuner.store.retunings import list_retunings
+from tuner.store.runs import list_retunings
 
 EVENTS = (
     "registered", "asked", "proposed", "pushed", "rolled back", "control set", "control lifted", "tuning started",

@@ -24,8 +24,7 @@ from tuner.service.metrics.application_metrics import (
     add_surrogates,
 )
 from tuner.service.metrics.families import Families
-from tuner.store.connection import Store
-from tuner.store.schema import HEAD
+from tuner.store.connection import HEAD, Store
 
 FRESH_S = 5.0
 Backlog = Callable[[], tuple[int, int] | None]  # reports that wait, and how many may

@@ -19,8 +19,7 @@ from tuner.store.connection import Session
 from tuner.store.objectives import STAGES, list_objectives
 from tuner.store.orders import list_controls, list_events, list_scalers
 from tuner.store.records import ObjectiveRecord
-from tuner.store.retunings import find_retuning
-from tuner.store.runs import list_runs
+from tuner.store.runs import find_retuning, list_runs
 
 EVENTS, RUNS, OBJECTIVES = 20, 10, 10
 

@@ -171,7 +171,7 @@ class TestLease:
 
     @pytest.fixture
     def held(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> TuningRun:
-        monkeypatch.setattr("tuner.search.trial_records.LEASE_S", 0.04)  # between two renewals, four times
+        monkeypatch.setattr("tuner.store.runs.LEASE_S", 0.04)  # between two renewals, four times
         add(store, slots=300)
         return start_tuning(store, APP, {}, TuneOptions(), clock=lambda: 1_000.0)
 
@@ -329,7 +329,7 @@ class TestConnections:
     def test_a_lease_whose_renewal_is_cut_off_is_renewed_again(
         self, server_store: Store, postgres: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("tuner.search.trial_records.LEASE_S", 0.04)
+        monkeypatch.setattr("tuner.store.runs.LEASE_S", 0.04)
         add(server_store, slots=300)
         held = start_tuning(server_store, APP, {}, TuneOptions(), clock=lambda: 1_000.0)
         cut = cut_off_every_other(server_store, postgres, "UPDATE tuning_runs")

@@ -8,11 +8,12 @@ from itertools import islice
 
 from sqlalchemy import Text, cast, func, or_, select
 from sqlalchemy.orm import Session
+from sqlalchemy.sql.operators import eq, ge, in_op, lt
 
 from scaler.model.decision import KINDS, ShadowDecision, parse_shadow
 from tuner.store.models import DecisionRow
 from tuner.store.records import DecisionRecord, check_one_of
-from tuner.store.rows import BATCH, RecordTable, to_columns, upsert_into
+from tuner.store.rows import BATCH, RecordTable, to_columns, upsert_into, where_given
 
 DECISIONS = RecordTable(DecisionRow, DecisionRecord)
 SlotRow = tuple[float, str, float | None, float | None, float | None, float | None, str, int | None]
@@ -41,19 +42,16 @@ def list_decisions(
     version: int | None = None,
 ) -> list[DecisionRecord]:
     """The newest first; the next page is the one `after` the last decision's (time, operator) of this one."""
-    query = DECISIONS.select(DecisionRow.application == application)
-    if operators is not None:
-        query = query.where(DecisionRow.operator.in_(operators))
-    if kinds is not None:
-        for kind in kinds:
-            check_one_of(kind, KINDS, "the kind of decision")
-        query = query.where(DecisionRow.kind.in_(kinds))
-    if since is not None:
-        query = query.where(DecisionRow.time >= since)
-    if until is not None:
-        query = query.where(DecisionRow.time < until)
-    if version is not None:
-        query = query.where(DecisionRow.objective_version == version)
+    for kind in kinds or ():
+        check_one_of(kind, KINDS, "the kind of decision")
+    query = where_given(
+        DECISIONS.select(DecisionRow.application == application),
+        (DecisionRow.operator, in_op, operators),
+        (DecisionRow.kind, in_op, kinds),
+        (DecisionRow.time, ge, since),
+        (DecisionRow.time, lt, until),
+        (DecisionRow.objective_version, eq, version),
+    )
     if after is not None:
         time, operator = after
         later = (DecisionRow.time == time) & (DecisionRow.operator > operator)

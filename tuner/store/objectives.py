@@ -12,6 +12,7 @@ from typing import Any, Self
 
 from sqlalchemy import Row, insert, select, update
 from sqlalchemy.orm import Session
+from sqlalchemy.sql.operators import in_op
 
 from scaler.model.orders import ObjectiveModel, parse_objective_model
 from scaler.model.task import Weights
@@ -19,7 +20,7 @@ from tuner.store.faults import NotFound, StaleState
 from tuner.store.json_fields import read_fields, write_fields
 from tuner.store.models import ObjectiveRow
 from tuner.store.records import OBJECTIVE_STATES, ObjectiveRecord, check_one_of
-from tuner.store.rows import lock_turn, names_of, next_number, to_columns
+from tuner.store.rows import lock_turn, names_of, next_number, to_columns, where_given
 
 STAGES = ("proposed", "shadow", "canary", "full")
 NEVER_IN_FULL = 0.0
@@ -217,9 +218,8 @@ def list_objectives(
     session: Session, application: str, states: Sequence[str] | None = None, limit: int | None = None
 ) -> list[ObjectiveRecord]:
     """The newest first."""
-    query = select(*COLUMNS).where(ObjectiveRow.application == application)
-    if states is not None:
-        query = query.where(ObjectiveRow.state.in_(states))
+    mine = select(*COLUMNS).where(ObjectiveRow.application == application)
+    query = where_given(mine, (ObjectiveRow.state, in_op, states))
     return [to_objective(row) for row in session.execute(query.order_by(ObjectiveRow.version.desc()).limit(limit))]
 
 

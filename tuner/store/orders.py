@@ -7,12 +7,13 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, func, or_, select, update
 from sqlalchemy.orm import Session
+from sqlalchemy.sql.operators import eq, ge, in_op, lt
 
 from tuner.store.faults import NotFound
 from tuner.store.json_fields import as_stored
 from tuner.store.models import ControlRow, EventRow, OrdersRow, ScalerRow
 from tuner.store.records import Control, EventRecord, OrdersRecord, Scaler
-from tuner.store.rows import RecordTable, insert_into, lock_turn, to_columns, upsert_into
+from tuner.store.rows import RecordTable, insert_into, lock_turn, to_columns, upsert_into, where_given
 
 ORDERS = RecordTable(OrdersRow, OrdersRecord)
 SCALERS = RecordTable(ScalerRow, Scaler)
@@ -61,9 +62,7 @@ def save_scalers(session: Session, scalers: Iterable[Scaler], keep_detail: bool 
 
 def list_scalers(session: Session, application: str, since: float | None = None) -> list[Scaler]:
     """By operator, the one last seen first; only those seen from a moment on if one is given."""
-    query = SCALERS.select(ScalerRow.application == application)
-    if since is not None:
-        query = query.where(ScalerRow.last_seen >= since)
+    query = where_given(SCALERS.select(ScalerRow.application == application), (ScalerRow.last_seen, ge, since))
     return SCALERS.load(session, query.order_by(ScalerRow.operator, ScalerRow.last_seen.desc()))
 
 
@@ -124,15 +123,12 @@ def list_events(
     before: int | None = None,
 ) -> list[EventRecord]:
     """The newest first; the next page is the one `before` the id of the last of this one."""
-    query = EVENTS.select()
-    if application is not None:
-        query = query.where(EventRow.application == application)
-    if what is not None:
-        query = query.where(EventRow.what.in_(what))
-    if since is not None:
-        query = query.where(EventRow.time >= since)
-    if until is not None:
-        query = query.where(EventRow.time < until)
-    if before is not None:
-        query = query.where(EventRow.id < before)
+    query = where_given(
+        EVENTS.select(),
+        (EventRow.application, eq, application),
+        (EventRow.what, in_op, what),
+        (EventRow.time, ge, since),
+        (EventRow.time, lt, until),
+        (EventRow.id, lt, before),
+    )
     return EVENTS.load(session, query.order_by(EventRow.id.desc()).limit(limit))

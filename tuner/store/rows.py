@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -38,6 +38,11 @@ def to_sql_value(value: Any) -> Any:
     if isinstance(value, float) and math.isnan(value):
         return None
     return dict(value) if isinstance(value, Mapping) else value
+
+
+def where_given(query: Select[Any], *tests: tuple[Any, Callable[[Any, Any], Any], Any]) -> Select[Any]:
+    """Add each (column, comparison, value) as a condition; a value of None asks nothing."""
+    return query.where(*(compare(column, value) for column, compare, value in tests if value is not None))
 
 
 class RecordTable(Generic[R]):

@@ -8,13 +8,14 @@ from typing import Any
 
 from sqlalchemy import Select, and_, case, func, nulls_last, select
 from sqlalchemy.orm import Session
+from sqlalchemy.sql.operators import eq, ge, is_, lt
 
 from scaler.model.errors import BadInput
 from tuner.store.faults import NotFound
 from tuner.store.json_fields import as_stored
 from tuner.store.models import ApplicationRow, ApplicationVersionRow, RunRow, TrialRow
 from tuner.store.records import Trial, TuningRun
-from tuner.store.rows import BATCH, RecordTable, insert_into, to_columns
+from tuner.store.rows import BATCH, RecordTable, insert_into, to_columns, where_given
 from tuner.store.runs import LEASE_S, of_application, renew_run
 
 TRIALS = RecordTable(TrialRow, Trial)
@@ -98,15 +99,14 @@ def count_trials(session: Session, chosen: TrialFilter) -> int:
 def apply_filter(query: Select[Any], chosen: TrialFilter) -> Select[Any]:
     if chosen.application is not None:
         query = query.where(TrialRow.run_id.in_(of_application(select(RunRow.id), chosen.application)))
-    for column, value in ((TrialRow.run_id, chosen.run_id), (TrialRow.state, chosen.state)):
-        query = query if value is None else query.where(column == value)
-    if chosen.feasible is not None:
-        query = query.where(TrialRow.feasible.is_(chosen.feasible))
-    if chosen.since is not None:
-        query = query.where(TrialRow.ended >= chosen.since)
-    if chosen.until is not None:
-        query = query.where(TrialRow.ended < chosen.until)
-    return query
+    return where_given(
+        query,
+        (TrialRow.run_id, eq, chosen.run_id),
+        (TrialRow.state, eq, chosen.state),
+        (TrialRow.feasible, is_, chosen.feasible),
+        (TrialRow.ended, ge, chosen.since),
+        (TrialRow.ended, lt, chosen.until),
+    )
 
 
 @dataclass(frozen=True, slots=True)

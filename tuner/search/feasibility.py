@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from scaler.model.errors import BadInput
@@ -45,6 +45,7 @@ def least_responses(application: Application, speedup: float, rate: float) -> li
 
 
 STEPS = (1.25, 1.5, 2.0, 3.0)
+Widen = Callable[[EvaluationSpec, float], EvaluationSpec]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,21 +61,13 @@ def find_relaxations(spec: EvaluationSpec, parameters: Parameters) -> list[Relax
     return [try_steps(spec, parameters, name, change) for name, change in DIRECTIONS.items()]
 
 
-def try_steps(
-    spec: EvaluationSpec, parameters: Parameters, name: str, change: Callable[[EvaluationSpec, float], EvaluationSpec]
-) -> Relaxation:
-    for step, changed in widen(spec, change):
+def try_steps(spec: EvaluationSpec, parameters: Parameters, name: str, change: Widen) -> Relaxation:
+    for step in STEPS:
+        changed = change(spec, step)
         outcome = evaluate(changed, parameters).outcome
         if outcome.whole and meets(outcome, spec.qos):
             return Relaxation(describe_relaxation(name, spec, changed, step), outcome)
     return Relaxation(f"no {name} up to {STEPS[-1]:g} times", None)
-
-
-def widen(
-    spec: EvaluationSpec, change: Callable[[EvaluationSpec, float], EvaluationSpec]
-) -> Iterator[tuple[float, EvaluationSpec]]:
-    for step in STEPS:
-        yield step, change(spec, step)
 
 
 def describe_relaxation(name: str, before: EvaluationSpec, after: EvaluationSpec, step: float) -> str:
@@ -89,11 +82,7 @@ def describe_relaxation(name: str, before: EvaluationSpec, after: EvaluationSpec
 
 def allow_longer(spec: EvaluationSpec, step: float) -> EvaluationSpec:
     qos = replace(spec.qos, r_max=spec.qos.r_max * step, paths={k: v * step for k, v in spec.qos.paths.items()})
-    return replace(spec, qos=qos, setting=bound_by(spec.setting, qos))
-
-
-def bound_by(setting: Setting, qos: QoS) -> Setting:
-    return replace(setting, r_max=qos.r_max, path_bounds=qos.paths)
+    return replace(spec, qos=qos, setting=replace(spec.setting, r_max=qos.r_max, path_bounds=qos.paths))
 
 
 def add_replicas(spec: EvaluationSpec, step: float) -> EvaluationSpec:
@@ -112,7 +101,7 @@ def add_faster(spec: EvaluationSpec, step: float) -> EvaluationSpec:
     )
 
 
-DIRECTIONS: dict[str, Callable[[EvaluationSpec, float], EvaluationSpec]] = {
+DIRECTIONS: dict[str, Widen] = {
     "larger R_max": allow_longer,
     "more replicas": add_replicas,
     "faster node type": add_faster,

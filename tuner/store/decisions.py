@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from itertools import islice
 
 from sqlalchemy import Text, cast, func, or_, select
 from sqlalchemy.orm import Session
@@ -13,7 +12,7 @@ from sqlalchemy.sql.operators import eq, ge, in_op, lt
 from scaler.model.decision import KINDS, ShadowDecision, parse_shadow
 from tuner.store.models import DecisionRow
 from tuner.store.records import DecisionRecord, check_one_of
-from tuner.store.rows import BATCH, RecordTable, to_columns, upsert_into, where_given
+from tuner.store.rows import RecordTable, to_columns, upsert_all, where_given
 
 DECISIONS = RecordTable(DecisionRow, DecisionRecord)
 SlotRow = tuple[float, str, float | None, float | None, float | None, float | None, str, int | None]
@@ -22,12 +21,7 @@ Place = tuple[float, str]  # time and operator of the last decision on a page
 
 def save_decisions(session: Session, decisions: Iterable[DecisionRecord]) -> int:
     """Write these; how many. A scaler that sends one again after a lost answer overwrites it with the same."""
-    statement = upsert_into(session, DecisionRow)
-    rows, written = iter(decisions), 0
-    while batch := [to_columns(decision) for decision in islice(rows, BATCH)]:
-        session.connection().execute(statement, batch)
-        written += len(batch)
-    return written
+    return upsert_all(session, DecisionRow, map(to_columns, decisions))
 
 
 def list_decisions(

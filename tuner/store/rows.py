@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from sqlalchemy import ColumnElement, CursorResult, Insert, Select, Table, func, insert, select, text, update
@@ -94,6 +95,16 @@ def upsert_into(session: Session, model: type[Base]) -> Insert:
     keys = [column.name for column in model.__table__.columns if column.primary_key]
     changed = {c.name: statement.excluded[c.name] for c in model.__table__.columns if not c.primary_key}
     return statement.on_conflict_do_update(index_elements=keys, set_=changed)
+
+
+def upsert_all(session: Session, model: type[Base], rows: Iterable[dict[str, Any]]) -> int:
+    """Write rows in batches, over those of the same primary keys; how many."""
+    statement = upsert_into(session, model)
+    pending, written = iter(rows), 0
+    while batch := list(islice(pending, BATCH)):
+        session.connection().execute(statement, batch)
+        written += len(batch)
+    return written
 
 
 def dialect(session: Session) -> str:

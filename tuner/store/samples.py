@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
 from operator import attrgetter, ne
 from types import NoneType
 from typing import Any
@@ -19,7 +18,7 @@ from scaler.model.errors import BadInput
 from scaler.model.sample import Sample
 from tuner.store.models import SampleRow, SourceMarkRow
 from tuner.store.records import SourceMark
-from tuner.store.rows import BATCH, RecordTable, count_changed, names_of, to_columns, to_sql_value, upsert_into
+from tuner.store.rows import BATCH, RecordTable, count_changed, names_of, to_columns, to_sql_value, upsert_all
 
 SampleWindow = tuple[str, float, float]  # operator, start, end
 STORED = names_of(Sample, without=("key",))  # a folded sample has none
@@ -37,12 +36,7 @@ READ = [
 
 def save_samples(session: Session, samples: Iterable[Sample]) -> int:
     """Write these, over what there was of the same windows; how many. Of a window given twice the later one stays."""
-    statement = upsert_into(session, SampleRow)
-    rows, written = iter(samples), 0
-    while batch := [to_row(sample) for sample in islice(rows, BATCH)]:
-        session.connection().execute(statement, batch)
-        written += len(batch)
-    return written
+    return upsert_all(session, SampleRow, map(to_row, samples))
 
 
 def to_row(sample: Sample) -> dict[str, Any]:
@@ -132,10 +126,7 @@ def delete_windows(session: Session, application: str, windows: Iterable[SampleW
 
 
 def save_marks(session: Session, marks: Iterable[SourceMark]) -> int:
-    rows = [to_columns(mark) for mark in marks]
-    if rows:
-        session.connection().execute(upsert_into(session, SourceMarkRow), rows)
-    return len(rows)
+    return upsert_all(session, SourceMarkRow, map(to_columns, marks))
 
 
 def load_marks(session: Session, application: str) -> dict[str, SourceMark]:

@@ -20,8 +20,8 @@ from sqlalchemy import insert
 
 from tuner.store.applications import add_application
 from tuner.store.connection import Store, open_store
+from tuner.store.export import export_to_optuna, open_journal, to_frozen
 from tuner.store.models import TrialRow
-from tuner.store.optuna_export import export_to_optuna, open_journal, to_frozen
 from tuner.store.records import Trial, TuningRun
 from tuner.store.rows import to_columns
 from tuner.store.runs import start_run

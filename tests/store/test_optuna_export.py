@@ -18,10 +18,10 @@ from optuna.trial import FrozenTrial, TrialState
 
 from scaler.model.errors import BadInput
 from tuner.cli import main
-from tuner.store import optuna_export
+from tuner.store import export
 from tuner.store.applications import add_application
 from tuner.store.connection import Store
-from tuner.store.optuna_export import ExportCounts, export_to_optuna
+from tuner.store.export import ExportCounts, export_to_optuna
 from tuner.store.records import Trial, TuningRun
 from tuner.store.runs import start_run
 from tuner.store.trials import TrialCounts, add_trial, count_trials_by_application
@@ -155,7 +155,7 @@ def test_one_can_go_on_adding_to_it_with_optuna(exported: Path, runs: dict[str, 
 def test_more_trials_than_are_written_at_once_keep_their_order(
     store: Store, runs: dict[str, list[TuningRun]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(optuna_export, "BATCH", 3)
+    monkeypatch.setattr(export, "TRIAL_BATCH", 3)
     told: list[int] = []
     assert export_to_optuna(store, "clicks", tmp_path / "c.db", told.append) == ExportCounts(1, 8)
     assert told == [3, 6, 8]

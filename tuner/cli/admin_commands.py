@@ -16,11 +16,10 @@ from tuner.cli.progress import show_progress
 from tuner.service.access.token import SCOPES, make_token
 from tuner.store.address import DatabaseAddress
 from tuner.store.connection import Store, connect_unprepared, open_store, upgrade_store
-from tuner.store.export import check_target, count_rows, export_store
+from tuner.store.export import check_optuna_target as check_studies
+from tuner.store.export import check_target, count_rows, export_store, export_to_optuna
 from tuner.store.maintenance import check_store
 from tuner.store.maintenance import prune as prune_rows
-from tuner.store.optuna_export import check_target as check_studies
-from tuner.store.optuna_export import export_to_optuna
 from tuner.store.records import Token
 from tuner.store.tokens import list_tokens, revoke_token
 from tuner.store.trials import TrialFilter, count_trials

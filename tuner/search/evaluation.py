@@ -1,4 +1,4 @@
-"""Evaluate parameters by replaying the real policies, on the cores of this machine or the executors of a Spark cluster.
+"""Evaluate parameters by replaying the real policies, on this machine or on the executors of a Spark cluster.
 
 Every trial meets the same slots with the same seeds (common random numbers). A short look at the first slots comes
 first, and ends there where the constraints are broken far beyond all hope; then one seed over the whole trace. Other

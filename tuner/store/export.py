@@ -1,4 +1,4 @@
-"""Export the database as JSON lines or a SQLite copy, or runs as Optuna's studies, in files that appear when whole.
+"""Export the database as JSON lines, as a SQLite copy, or its runs as Optuna's studies.
 
 For Optuna, a run is a study and a trial a trial: its shares and weights are the parameters, its price the value, and
 violations and reconfigurations less their limits the constraints (feasible: none above 0). The file is a journal, which

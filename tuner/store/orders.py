@@ -1,4 +1,4 @@
-"""Orders by revision, the scalers that act under them, controls that people set, and events of who did what and why."""
+"""Orders by revision, scalers that act under them, controls, and events of who did what and why."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ DIE = """
 import os, sys
 from pathlib import Path
 from tests.pipeline.lines import find, read_lines
-from tuner.pipeline.ingest import Place, ingest
+from tuner.pipeline.ingest import IngestTarget, ingest
 from tuner.pipeline.session import start_session
 from tuner.store.connection import open_store
 folder, moment = Path(sys.argv[1]), int(sys.argv[2])
@@ -146,7 +146,7 @@ def report(doing, done):
     if done == moment:
         gateway.kill()
         os.kill(os.getpid(), 9)
-place = Place(open_store(folder / "tuner.db"), "shop", folder / "history")
+place = IngestTarget(open_store(folder / "tuner.db"), "shop", folder / "history")
 ingest(lambda: spark, place, find(folder / "a.json"), read_lines, clock=lambda: 1.7e9, report=report)
 """
 

@@ -15,7 +15,6 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future
 from contextlib import contextmanager
 from multiprocessing import resource_tracker
 from types import FrameType
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 STEP_S = 10.0  # the longest step that an interruption waits for
+STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
 CHILD_S = 1.0  # where the work cannot be stopped but by the end of its processes
 
 
@@ -44,27 +44,37 @@ def run_interruptibly(work: Callable[[], Result], stop: threading.Event | None =
     resource tracker is started first, because starting it unblocks signals on the thread. A second signal ends the
     wait.
     """
-    outcome: Future[Result] = Future()
+    results: list[Result] = []
+    errors: list[BaseException] = []
+    done = threading.Lock()  # a plain lock: what a signal raises in a Condition's wait can leave that broken
+    done.acquire()
 
     def run() -> None:
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        signal.pthread_sigmask(signal.SIG_SETMASK, {signal.SIGINT})
         try:
-            outcome.set_result(work())
+            results.append(work())
         except BaseException as error:
-            outcome.set_exception(error)
+            errors.append(error)
+        finally:
+            done.release()
 
     resource_tracker.ensure_running()
     with raising_on_termination():
         thread = threading.Thread(target=run, daemon=True)
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)  # starting waits in a Condition
         thread.start()
         try:
-            return outcome.result()
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            done.acquire()
         except (KeyboardInterrupt, SystemExit):
             if stop is not None:
                 stop.set()
             end_children()
             thread.join(CHILD_S if stop is None else STEP_S)
             raise
+    if errors:
+        raise errors[0]
+    return results[0]
 
 
 def end_children() -> None:

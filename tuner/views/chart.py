@@ -138,6 +138,8 @@ def list_values(values: Floats) -> list[float | int | None]:
 def shorten_number(value: float) -> float | int:
     """As many digits as a chart can show; whole numbers without a point."""
     rounded = float(f"{value:.{DIGITS}g}")
+    if not np.isfinite(rounded):  # rounded up beyond the greatest float
+        return value
     return int(rounded) if rounded.is_integer() and abs(rounded) < 1e15 else rounded
 
 

@@ -96,6 +96,7 @@ def test_an_option_means_one_thing(name: str) -> None:
         ("import tuner.cli.list_commands", SLOW),
         ("import tuner.cli.push_commands", SLOW),
         ("import tuner.cli.app_commands", []),
+        ("import tuner.cli.trace_commands", []),
     ],
 )
 def test_a_light_command_loads_nothing_heavy(statement: str, own: list[str]) -> None:

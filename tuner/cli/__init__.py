@@ -20,15 +20,15 @@ COMMANDS: dict[str, Entry | LazyGroup] = {
         "tuner.cli.simulate_command:simulate", "Replay a trace under one or more policies and compare them."
     ),
     "ingest": Entry(
-        "tuner.cli.monitoring_commands:ingest", "Read the monitoring of a stream into samples by operator and window."
+        "tuner.cli.ingest_command:ingest", "Read the monitoring of a stream into samples by operator and window."
     ),
     "samples": Entry("tuner.cli.samples_command:samples", "List the samples of an application, window by window."),
     "trace": make_group(
         "trace",
         "Write the arrival rates of an application to a file, or plot them.",
         "  tuner trace export shop rates.csv\n  tuner trace plot shop --html arrivals.html",
-        export=Entry("tuner.cli.monitoring_commands:export", "Write the arrival rates of APP to FILE."),
-        plot=Entry("tuner.cli.monitoring_commands:plot", "Plot the arrival rates of APP over time, gaps marked."),
+        export=Entry("tuner.cli.trace_commands:export", "Write the arrival rates of APP to FILE."),
+        plot=Entry("tuner.cli.trace_commands:plot", "Plot the arrival rates of APP over time, gaps marked."),
     ),
     "surrogate": make_group(
         "surrogate",

@@ -198,7 +198,7 @@ def test_without_samples_nothing_is_tuned_and_it_tries_again_ever_later(store: S
         assert watch.phase == "idle"
         world.slot += round((watch.due - world.now) / SLOT_S)
     assert waits == [600.0, 1200.0, 2400.0]
-    says = [event.says for event in events(store, "not tuned")]
+    says = [event.message for event in events(store, "not tuned")]
     assert len(says) == 3
     assert "no scaler of 'shop' reported a sample" in says[0]
 
@@ -208,7 +208,7 @@ def test_nothing_is_tuned_on_a_surrogate_that_fails_a_check(store: Store, world:
     live(world, store, 40)
     look(store, world)
     assert [event.what for event in events(store)] == ["not tuned"]
-    assert "surrogate 1 failed a check (count, load: utilisation was seen from" in events(store)[0].says
+    assert "surrogate 1 failed a check (count, load: utilisation was seen from" in events(store)[0].message
     with store.read() as session:
         assert list_runs(session, APP) == []
 
@@ -239,7 +239,7 @@ def test_people_pause_resume_stop_and_ask(store: Store, world: World) -> None:
         runs = list_runs(session, APP)
     assert [(run.budget, run.seed, run.state) for run in runs] == [(2, 7, "done")]
     assert [e.what for e in reversed(events(store))][:4] == ["paused", "resumed", "tuning started", "tuning ended"]
-    assert events(store, "tuning started")[0].says == "tuning shop (run 1): ann asked for it"
+    assert events(store, "tuning started")[0].message == "tuning shop (run 1): ann asked for it"
 
 
 def test_a_search_is_stopped_between_two_trials(store: Store, world: World) -> None:
@@ -261,14 +261,14 @@ def test_a_search_is_stopped_between_two_trials(store: Store, world: World) -> N
     assert (watch.phase, "run" in watch.detail) == ("idle", False)
     with store.read() as session:
         assert [(r.state, r.failure) for r in list_runs(session, APP)] == [("stopped", "stopped by ann")]
-    assert events(store, "tuning ended")[0].says == "ann stopped the tuning of shop"
+    assert events(store, "tuning ended")[0].message == "ann stopped the tuning of shop"
 
 
 def test_silent_scalers_hold_a_stage_up_and_are_told_of_once(store: Store, world: World) -> None:
     live(world, store, 30)
     version = full(store, 0.05, 0.05, world.now)
     world.slot += 5
-    assert "no scaler has reported a decision since it began" in look(store, world).detail["says"]
+    assert "no scaler has reported a decision since it began" in look(store, world).detail["message"]
     world.slot += 60 * 24
     assert look(store, world).phase == "full"
     assert len(events(store, "scaler silent")) == 1
@@ -389,7 +389,7 @@ def test_a_pass_from_the_command_line(store: Store, world: World, address: str) 
     done = CliRunner().invoke(daemon, ["--once", "--json", "--store", address], catch_exceptions=False)
     (row,) = json.loads(done.stdout)
     assert (row["application"], row["phase"]) == (APP, "idle")
-    assert "no scaler of 'shop' reported a sample" in row["says"]
+    assert "no scaler of 'shop' reported a sample" in row["message"]
     again = CliRunner().invoke(daemon, ["--once", "--store", address], catch_exceptions=False)
     assert again.stdout == "Nothing was due.\n"
     assert CliRunner().invoke(daemon, ["--json", "--store", address]).exit_code == 2

@@ -79,7 +79,7 @@ def test_what_drifts_is_tuned_again_and_rolled_out(client: httpx.Client, store: 
     assert last[1] == "settled"
     assert states(client)[last[0]] == "full"
     assert states(client)[1] == "retired"
-    assert any("the mean service time became" in e["says"] for e in read(client, "events", what=["drift"]))
+    assert any("the mean service time became" in e["message"] for e in read(client, "events", what=["drift"]))
 
 
 @pytest.mark.parametrize("address", ["sqlite"], indirect=True)
@@ -107,7 +107,7 @@ def test_what_is_secretly_bad_comes_back_by_itself(client: httpx.Client, store: 
     assert reverted["figures"]["violations"] > 0.15
     assert "broke R_max" in reverted["why"]
     event = read(client, "events", what=["rolled back"])[0]
-    assert event["says"] == f"the daemon rolled back objective 2 from canary: {reverted['why']}"
+    assert event["message"] == f"the daemon rolled back objective 2 from canary: {reverted['why']}"
     assert "costs" in bad["better"]["why"]  # why it was pushed
     check_told(store, reverted["why"], reverted["when"] - 60.0)
 

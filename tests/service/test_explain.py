@@ -172,7 +172,7 @@ def test_an_objective_is_followed_to_its_trial_and_its_stages(store: Store) -> N
 
 def test_every_reason_to_have_no_decision_is_told_apart(store: Store, ask: Callable[..., Explanation]) -> None:
     document = {"application": {"operator": [{"name": "parse", "service_rate": 100.0, "scv": 0.5}]}}
-    assert (ask().known, ask().says) == (
+    assert (ask().known, ask().message) == (
         False,
         "Application shop was never registered, and no scaler of it ever reported.",
     )
@@ -192,8 +192,8 @@ def test_every_reason_to_have_no_decision_is_told_apart(store: Store, ask: Calla
     assert silent is not None
     assert (silent.kind, silent.since, silent.until) == ("silent", NOW - 840.0, NOW - 100.0)
     assert gap_of(ask(at=NOW + HOUR)) == "to come"
-    assert all(account.gap is None or account.gap.do for account in ask().operators)
-    assert "has no operator count; it has parse." in ask(operator="count").says
+    assert all(account.gap is None or account.gap.advice for account in ask().operators)
+    assert "has no operator count; it has parse." in ask(operator="count").message
 
 
 def test_a_slot_lasts_as_long_as_the_orders_say(store: Store, ask: Callable[..., Explanation]) -> None:

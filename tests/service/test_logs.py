@@ -102,7 +102,7 @@ def test_programs_get_a_line_of_json_for_each_event() -> None:
     events = [json.loads(line, parse_constant=pytest.fail) for line in stream.getvalue().splitlines()]
     assert [event["what"] for event in events] == ["pushed", "elsewhere"]
     first, second = events
-    assert (first["level"], first["says"], first["app"], first["version"]) == (
+    assert (first["level"], first["message"], first["app"], first["version"]) == (
         "info",
         "objective 3 is in shadow",
         "shop\n",
@@ -128,7 +128,7 @@ def test_a_terminal_gets_lines_and_a_file_json(tmp_path: Path) -> None:
     with (tmp_path / "log").open("w") as stream:
         set_up_logs(stream)
         LOGGER.warning("a")
-    assert json.loads((tmp_path / "log").read_text())["says"] == "a"
+    assert json.loads((tmp_path / "log").read_text())["message"] == "a"
 
 
 def test_a_thread_that_fails_says_so_without_secrets(lines: io.StringIO) -> None:

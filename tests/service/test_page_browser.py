@@ -199,7 +199,7 @@ def test_a_form_of_another_site_is_refused(browser: Browser, site: Site) -> None
         assert sent.value.status == 403
         assert "tuner=" in (sent.value.request.all_headers().get("cookie") or "")
     with site.store.read() as session:
-        assert not any("forged" in event.says for event in list_events(session, limit=None))
+        assert not any("forged" in event.message for event in list_events(session, limit=None))
 
 
 def forge(site: Site) -> bytes:

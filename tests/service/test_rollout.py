@@ -128,7 +128,7 @@ def test_stages_are_skipped_by_people_alone_and_on_record(shop: Store) -> None:
         evidence = load_objective(session, APP, version).evidence
         event = list_events(session, APP, ["pushed"])[0]
     assert evidence["full"]["skipped"] == event.detail["skipped"] == ["shadow", "canary"]
-    assert event.says == f"ann pushed objective {version} to full, past shadow and canary: a test"
+    assert event.message == f"ann pushed objective {version} to full, past shadow and canary: a test"
 
 
 def test_one_objective_at_a_time_is_on_its_way_in(shop: Store) -> None:
@@ -175,7 +175,7 @@ def test_a_candidate_is_taken_back_and_what_stands_stays(shop: Store, stage: str
     assert told(shop).candidate is None
     with shop.read() as session:
         event = list_events(session, APP, ["rolled back"])[0]
-    assert event.says == f"the daemon rolled back objective 2 from {stage}: it broke R_max"
+    assert event.message == f"the daemon rolled back objective 2 from {stage}: it broke R_max"
     with pytest.raises(BadInput, match=r"objective 2 of 'shop' was rolled back \(it broke R_max\)"):
         go(shop, 2, "shadow")
 

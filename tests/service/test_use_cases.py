@@ -65,7 +65,7 @@ def newest_event(site: Site) -> tuple[str, str, str, dict[str, Any]]:
     with site.store.read() as session:
         [event] = list_events(session, APP, limit=1)
     told = {key: value for key, value in event.detail.items() if key != "version"}
-    return event.what, event.who, re.sub(r"objective \d+", "objective N", event.says), told
+    return event.what, event.who, re.sub(r"objective \d+", "objective N", event.message), told
 
 
 def propose(site: Site) -> str:

@@ -150,9 +150,9 @@ def test_events_come_newest_first_and_by_page(store: Store) -> None:
         for i in range(5):
             add_event(session, EventRecord("shop", float(i), "ann", "pinned" if i % 2 else "pushed", f"{i}", {"i": i}))
         page = list_events(session, "shop", limit=2)
-        assert [event.says for event in page] == ["4", "3"]
-        assert [event.says for event in list_events(session, "shop", limit=2, before=page[-1].id)] == ["2", "1"]
-        assert [event.says for event in list_events(session, what=["pinned"], since=2.0)] == ["3"]
+        assert [event.message for event in page] == ["4", "3"]
+        assert [event.message for event in list_events(session, "shop", limit=2, before=page[-1].id)] == ["2", "1"]
+        assert [event.message for event in list_events(session, what=["pinned"], since=2.0)] == ["3"]
 
 
 def test_decisions_keep_their_figures_and_what_a_candidate_would_have_done(store: Store) -> None:

@@ -23,6 +23,7 @@ from scaler.model.files import check_place, write_whole
 from tuner.cli.options import file_type, name_user, print_json, store_option
 from tuner.cli.progress import end_children, raising_on_termination, run_interruptibly
 from tuner.retuning.loop import daemon_thread, run_daemon, run_once
+from tuner.retuning.state import state_of
 from tuner.service.access.envelope import Application, wrap
 from tuner.service.access.logs import say, set_up_logs
 from tuner.service.access.token import SCOPES, is_live, make_token
@@ -211,7 +212,7 @@ def daemon(once: bool, every: float, as_json: bool, address: DatabaseAddress) ->
 def show(attended: list[RetuningRecord], as_json: bool) -> None:
     """What was attended to."""
     rows = [
-        {"application": w.application, "phase": w.phase, "due": w.due, "says": w.detail.get("says", "")}
+        {"application": w.application, "phase": w.phase, "due": w.due, "message": state_of(w).message or ""}
         for w in attended
     ]
     if as_json:
@@ -220,7 +221,7 @@ def show(attended: list[RetuningRecord], as_json: bool) -> None:
     if not rows:
         click.echo("Nothing was due.")
     for row in rows:
-        click.echo(f"{row['application']}: {row['phase']}" + (f" ({row['says']})" if row["says"] else ""))
+        click.echo(f"{row['application']}: {row['phase']}" + (f" ({row['message']})" if row["message"] else ""))
 
 
 SHIPPED = {

@@ -77,8 +77,8 @@ class Explanation:
     application: str
     at: float | None  # None: the newest
     known: bool  # whether anything at all is known of the application
-    says: str = ""  # where there is no operator to speak of
-    do: str = ""
+    message: str = ""  # where there is no operator to speak of
+    advice: str = ""
     operators: tuple[Account, ...] = ()
 
 
@@ -93,11 +93,11 @@ def explain(
         return Explanation(app, moment, False, *describe_unknown(session, app))
     if operator is not None and operator not in names:
         have = f"it has {join_words([quote(one) for one in names[:20]])}" if names else "none is known of it"
-        do = "Name one of these." if names else "Describe the application: tuner app add."
-        return Explanation(app, moment, True, f"{quote(app)} has no operator {quote(operator)}; {have}.", do)
+        advice = "Name one of these." if names else "Describe the application: tuner app add."
+        return Explanation(app, moment, True, f"{quote(app)} has no operator {quote(operator)}; {have}.", advice)
     if not names:
-        says = f"No operator of {quote(app)} is known, and no scaler of it ever reported."
-        return Explanation(app, moment, True, says, f"Describe it: tuner app add {quote(app)} FILE.toml.")
+        message = f"No operator of {quote(app)} is known, and no scaler of it ever reported."
+        return Explanation(app, moment, True, message, f"Describe it: tuner app add {quote(app)} FILE.toml.")
     asked = names if operator is None else [operator]
     slot_s = find_slot(session, app)
     accounts = tuple(account_for(session, app, one, moment, today, slot_s) for one in asked)
@@ -158,9 +158,9 @@ def find_slot(session: Session, app: str) -> float:
 
 def describe_unknown(session: Session, app: str) -> tuple[str, str]:
     names = [quote(version.application) for version in list_applications(session)][:20]
-    do = f"Register it: tuner app add {quote(app)} FILE.toml"
+    advice = f"Register it: tuner app add {quote(app)} FILE.toml"
     return f"Application {quote(app)} was never registered, and no scaler of it ever reported.", (
-        f"{do}, or name one of {join_words(names)}." if names else f"{do}."
+        f"{advice}, or name one of {join_words(names)}." if names else f"{advice}."
     )
 
 

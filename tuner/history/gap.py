@@ -19,8 +19,8 @@ class Gap:
     """That there is no decision is an answer too."""
 
     kind: str  # a word for programs
-    says: str
-    do: str
+    message: str
+    advice: str
     since: float | None = None
     until: float | None = None
 
@@ -61,46 +61,50 @@ def explain_silence(
 ) -> Gap:
     since, until = last.time + slot_s, following
     ended = min(at, now) if until is None else until
-    says = f"The scaler of {quote(operator)} decided nothing from {format_moment(since)} "
-    says += "on" if until is None else f"to {format_moment(until)}"
-    says += f" ({format_duration(max(0.0, ended - since))})."
+    message = f"The scaler of {quote(operator)} decided nothing from {format_moment(since)} "
+    message += "on" if until is None else f"to {format_moment(until)}"
+    message += f" ({format_duration(max(0.0, ended - since))})."
     last_seen = max((one.last_seen for one in scalers), default=None)
-    do = "See whether its Spark driver runs and reaches this service, and what the driver's log says."
+    advice = "See whether its Spark driver runs and reaches this service, and what the driver's log says."
     if last_seen is not None and until is None:
         if last_seen > since + NEAR_SLOTS * slot_s:
-            says += f" It is in touch all the same: last heard at {format_moment(last_seen)}."
-            do = "See the driver's log: it reports, but has nothing to decide on; its stream may be stopped."
+            message += f" It is in touch all the same: last heard at {format_moment(last_seen)}."
+            advice = "See the driver's log: it reports, but has nothing to decide on; its stream may be stopped."
         else:
-            says += f" It was last heard at {format_moment(last_seen)}."
+            message += f" It was last heard at {format_moment(last_seen)}."
     if until is not None:
-        do = "See the driver's log of that time: it was down, or decided nothing; what it decides while this service "
-        do += "is away is told later, up to a limit."
-    return Gap("silent", says, do, since, until)
+        advice = (
+            "See the driver's log of that time: it was down, or decided nothing; what it decides while this service "
+        )
+        advice += "is away is told later, up to a limit."
+    return Gap("silent", message, advice, since, until)
 
 
 def explain_early(session: Session, app: str, operator: str, following: float, scalers: list[Scaler], at: float) -> Gap:
     first = min((one.first_seen for one in scalers), default=None)
-    says = f"This is before the first slot that is kept of {quote(operator)}, at {format_moment(following)}."
+    message = f"This is before the first slot that is kept of {quote(operator)}, at {format_moment(following)}."
     if first is not None and first <= at:
-        says += f" Its scaler has been in touch since {format_moment(first)}; older slots may have been pruned."
+        message += f" Its scaler has been in touch since {format_moment(first)}; older slots may have been pruned."
     if not was_pursued(session, app, at):
-        says += " No objective had been pushed by then."
-    return Gap("before the first slot", says, f"Ask about a later time: --at {format_time(following)}", None, following)
+        message += " No objective had been pushed by then."
+    return Gap(
+        "before the first slot", message, f"Ask about a later time: --at {format_time(following)}", None, following
+    )
 
 
 def explain_idleness(session: Session, app: str, operator: str, scalers: list[Scaler], at: float) -> Gap:
     first = min(one.first_seen for one in scalers)
     if at < first:
-        says = f"The scaler of {quote(operator)} was first heard at {format_moment(first)}, after this time."
-        return Gap("before the first slot", says, "Ask about a later time.", None, first)
+        message = f"The scaler of {quote(operator)} was first heard at {format_moment(first)}, after this time."
+        return Gap("before the first slot", message, "Ask about a later time.", None, first)
     instances = join_words([quote(one.instance) for one in scalers[:3]])
-    says = (
+    message = (
         f"The scaler of {quote(operator)} ({instances}) has reported since {format_moment(first)}, without a decision."
     )
     if not was_pursued(session, app, at):
-        says += " Orders had no objective then, so that there was nothing to pursue."
-        return Gap("no objective", says, f"Find one and push it: tuner tune {quote(app)}, or let the daemon.", first)
-    return Gap("no decisions", says, "See the driver's log: the stream may be stopped, or without metrics.", first)
+        message += " Orders had no objective then, so that there was nothing to pursue."
+        return Gap("no objective", message, f"Find one and push it: tuner tune {quote(app)}, or let the daemon.", first)
+    return Gap("no decisions", message, "See the driver's log: the stream may be stopped, or without metrics.", first)
 
 
 def was_pursued(session: Session, app: str, at: float) -> bool:

@@ -16,7 +16,7 @@ from tuner.rollout.push import DAEMON
 from tuner.rollout.retuning_settings import RetuningSettings, read_retuning
 from tuner.rollout.steering import TuningRequest
 from tuner.store.connection import Session, Store
-from tuner.store.json_fields import keyed, read_fields, write_fields
+from tuner.store.json_fields import keyed, read_fields, renamed, write_fields
 from tuner.store.objectives import StageFigures
 from tuner.store.orders import add_event
 from tuner.store.records import EventRecord, RetuningRecord
@@ -40,7 +40,7 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class RetuningState:
-    message: str | None = keyed("says")  # the newest sentence for people
+    message: str | None = renamed("says")  # the newest sentence for people
     cause: Cause | None = None  # of the newest search
     request: TuningRequest | None = field(default=None, metadata={"key": "wish"})  # of a person
     run_id: int | None = keyed("run")  # of the search under way

@@ -47,8 +47,8 @@ def register_application(
     watch = find_retuning(session, app)
     if watch is not None and version.number == before:
         return version
-    says = f"{who} registered {app} (version {version.number})"
-    add_event(session, EventRecord(app, now, who, "registered", says, {"version": version.number}))
+    message = f"{who} registered {app} (version {version.number})"
+    add_event(session, EventRecord(app, now, who, "registered", message, {"version": version.number}))
     save_retuning(session, app, DEFAULTS if watch is None else watch.settings, now)
     if load_orders(session, app) is not None:
         issue_orders(session, app, now)

@@ -26,6 +26,11 @@ def keyed(key: str, default: Any = None) -> Any:
     return field(default=default, metadata={"key": key})
 
 
+def renamed(before: str) -> Any:
+    """A field that older versions stored under another key, which is read where its own is missing."""
+    return field(default=None, metadata={"before": before})
+
+
 def key_of(one: Field[Any]) -> str:
     return str(one.metadata.get("key", one.name))
 
@@ -36,7 +41,7 @@ def read_fields(kind: type[T], document: object, **others: Any) -> T:
     known: dict[str, Any] = {}
     plain: Any = kind
     for one, types, inner in list_types(plain):
-        value = table.get(key_of(one))
+        value = table.get(key_of(one), table.get(one.metadata.get("before")))
         if one.name in others or (isinstance(value, bool) and bool not in types):
             continue
         if inner is not None and isinstance(value, Mapping):

@@ -281,5 +281,5 @@ class EventRow(Base):
     time: Mapped[float]
     who: Mapped[str]
     what: Mapped[str]
-    says: Mapped[str]
+    message: Mapped[str] = mapped_column("says")
     detail: Mapped[dict[str, Any]]

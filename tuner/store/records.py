@@ -258,6 +258,6 @@ class EventRecord:
     time: float
     who: str
     what: str  # a word: "pushed", "rolled back", "pinned"
-    says: str
+    message: str
     detail: Document = field(default_factory=dict)
     id: int | None = None

@@ -43,7 +43,7 @@ T = TypeVar("T")
 def to_lines(explanation: Explanation, width: int = 120) -> list[str]:
     """One operator after the other, every fact behind its label."""
     if not explanation.operators:
-        return [*wrap(explanation.says, "", width), *wrap(explanation.do, "", width)]
+        return [*wrap(explanation.message, "", width), *wrap(explanation.advice, "", width)]
     lines: list[str] = []
     shown: set[int] = set()  # objectives, which operators share
     for account in explanation.operators:
@@ -86,8 +86,8 @@ def name_change(decision: Decision) -> str:
 
 def list_parts(account: Account, shown: set[int]) -> Iterator[Part]:
     if account.gap is not None:
-        yield "why", account.gap.says
-        yield "do", account.gap.do
+        yield "why", account.gap.message
+        yield "do", account.gap.advice
     decision = account.decision
     if decision is None:
         return

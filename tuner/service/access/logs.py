@@ -33,9 +33,9 @@ CONTROLS = {code: f"\\x{code:02x}" for code in (*range(9), *range(10, 32), *rang
 LOUD = ("tuner", "uvicorn.access")
 
 
-def say(logger: logging.Logger, level: int, what: str, says: str, **fields: Any) -> None:
+def say(logger: logging.Logger, level: int, what: str, message: str, **fields: Any) -> None:
     """One event: a word or two for programs, a sentence for people, and figures."""
-    logger.log(level, "%s", says, extra={"what": what, "fields": fields})
+    logger.log(level, "%s", message, extra={"what": what, "fields": fields})
 
 
 class Lines(logging.Formatter):
@@ -52,11 +52,11 @@ class Lines(logging.Formatter):
         if self.as_json:
             return json.dumps(event, default=str)
         trace = event.pop("trace", None)
-        moment, level, _, says = (str(event.pop(key)) for key in ("time", "level", "what", "says"))
+        moment, level, _, message = (str(event.pop(key)) for key in ("time", "level", "what", "message"))
         rest = " ".join(
-            f"{key}={value}" for key, value in event.items() if value is not None and str(value) not in says
+            f"{key}={value}" for key, value in event.items() if value is not None and str(value) not in message
         )
-        line = f"{moment[11:19]} {level:<7} {says}" + (f"  [{rest}]" if rest else "")
+        line = f"{moment[11:19]} {level:<7} {message}" + (f"  [{rest}]" if rest else "")
         return line.translate(CONTROLS) + (f"\n{trace.translate(CONTROLS | {10: 10})}" if trace else "")
 
     def hide(self, value: Any) -> Any:
@@ -83,7 +83,7 @@ def describe(record: logging.LogRecord) -> dict[str, Any]:
         "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
         "level": record.levelname.lower(),
         "what": getattr(record, "what", record.name),
-        "says": record.getMessage(),
+        "message": record.getMessage(),
     }
     event |= {key: value for key, value in added.items() if key not in event}
     if record.exc_info and record.exc_info[0] is not None:

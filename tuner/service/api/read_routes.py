@@ -194,5 +194,5 @@ def explanation(
     with given.store.read() as session:
         found = explain(session, app, at, operator, given.settings.clock())
     if not found.operators:
-        raise NotFound(f"{found.says} {found.do}")
+        raise NotFound(f"{found.message} {found.advice}")
     return answer(found)

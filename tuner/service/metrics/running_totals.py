@@ -40,7 +40,7 @@ USUAL = {  # a code of each kind that is shown from the start
 }  # fmt: skip
 STRETCH_S = 300.0
 SPANS = {"5m": 300.0, "1h": 3600.0, "1d": 86_400.0}  # labels and seconds
-LONGEST_S = max(SPANS.values())
+MAX_SPAN_S = max(SPANS.values())
 
 
 @dataclass(slots=True)
@@ -125,7 +125,7 @@ class Shares:
         """By application and span; each span begins with the stretch in which it begins."""
         found = {}
         for size in {watched.stretch_s for watched in applications}:
-            counted = count_by_stretch(session, now - LONGEST_S, now, size)
+            counted = count_by_stretch(session, now - MAX_SPAN_S, now, size)
             for watched in applications:
                 if watched.stretch_s == size:
                     found[watched.name] = self.sum_up(session, watched, counted.get(watched.name, {}), now)

@@ -98,7 +98,7 @@ def gather_explanation(session: Session, app: str, at: float | None, operator: s
         raise BadInput(f"at is {at:g}, and must be a time like 2026-03-12T14:20")
     found = explain(session, app, at, operator or None, now)
     if not found.operators:
-        raise NotFound(f"{found.says} {found.do}")
+        raise NotFound(f"{found.message} {found.advice}")
     described: set[int] = set()
     sections = []
     for account in found.operators:

@@ -18,7 +18,7 @@ from tuner.lab.policy_benchmark import BenchmarkResult, run_benchmark
 from tuner.lab.published.tables import plan_published
 from tuner.lab.shifts import SHIFTS
 from tuner.views.grid import print_columns, print_lines
-from tuner.views.html_document import Column
+from tuner.views.words import Column
 
 TRACES = Path("../shared/traces")
 EXAMPLE = """\

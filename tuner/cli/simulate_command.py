@@ -24,7 +24,7 @@ from tuner.views.comparison_report import (
     write_comparison,
 )
 from tuner.views.grid import print_columns, print_lines
-from tuner.views.html_document import Column
+from tuner.views.words import Column
 
 Tables = dict[str, dict[str, Any]]
 

@@ -17,8 +17,8 @@ from tuner.lab.shifts import SETTLING, SHIFTS
 from tuner.simulation.comparison import Figure
 from tuner.views.chart import DotRow, draw_dots
 from tuner.views.comparison_report import describe_floor
-from tuner.views.html_document import Column, write_columns, write_document, write_facts, write_readings
-from tuner.views.words import to_finite
+from tuner.views.html_document import write_columns, write_document, write_facts, write_readings
+from tuner.views.words import Column, to_finite
 
 FLOOR_READING = "least cost with the trace known beforehand; exact, or a bound that is no more than that"
 

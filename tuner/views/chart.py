@@ -5,19 +5,17 @@ Notation: X places along the horizontal axis.
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from html import escape
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from markupsafe import Markup
 
 from scaler.model.kernel import Floats
-from scaler.model.units import format_number
 from tuner.simulation.comparison import Figure
-from tuner.views.html_document import frame_drawing
+from tuner.views.html_document import render
 
 TIMES = ("utc", "elapsed")
 TOLERANCE, EXACT = 5e-4, 1e-9  # of the width: half a pixel, for columns of nearly even length, and none
@@ -32,7 +30,7 @@ class Axis:
     """What an axis shows; `low` and `high` fix it, else it reaches from 0 to the greatest value in sight."""
 
     label: str = ""
-    kind: str = "number"  # of the horizontal one also "utc" (seconds since 1970) or "elapsed" (seconds)
+    kind: str = ""  # of the horizontal one "utc" (seconds since 1970) or "elapsed" (seconds), else a plain number
     logarithmic: bool = False
     low: float | None = None
     high: float | None = None
@@ -69,58 +67,33 @@ class Chart:
     legend: bool = True
     note: str = field(default="", kw_only=True)
 
-    def render(self) -> str:
+    def render(self) -> Markup:
         """The HTML of the figure, whole without scripts."""
-        document = json.dumps(self.describe(), separators=(",", ":"), allow_nan=False)
-        data = document.replace("&", "&amp;").replace("'", "&#39;").replace("<", "&lt;")
-        right = f"<span>{escape(self.right.label)}</span>" if self.right else ""
-        note = f'<p class="note">{escape(self.note)}</p>' if self.note else ""
-        return (
-            f'<figure class="chart" role="group" aria-label="{escape(self.title)}" data-chart=\'{data}\'>'
-            f'<div class="axes"><span>{escape(self.left.label)}</span>{right}</div><div class="canvas"></div>'
-            f"{self.tabulate()}</figure>{note}"
-        )
+        return render("chart.html", chart=self, data=self.describe(), rows=list(self.tabulate()))
 
     def describe(self) -> dict[str, Any]:
         """The plain values that the script reads."""
-        tolerance = TOLERANCE if self.across.kind in TIMES else EXACT
-        described = {
-            "x": compress(self.x, tolerance), "across": describe_axis(self.across), "left": describe_axis(self.left),
-            "right": describe_axis(self.right), "series": [describe_series(each) for each in self.series],
-            "height": self.height, "group": self.group, "uprights": [[x, label] for x, label in self.uprights],
-            "legend": self.legend,
-        }  # fmt: skip
-        return {key: value for key, value in described.items() if value not in (None, "", [])}
+        return {**describe(self), "x": compress(self.x, TOLERANCE if self.across.kind in TIMES else EXACT)}
 
-    def tabulate(self) -> str:
-        """Least, mean and greatest value of every series."""
-        rows = []
+    def tabulate(self) -> Iterator[tuple[str, tuple[float, ...]]]:
+        """Label, least, mean and greatest value of every series."""
         for each in self.series:
             lows = each.values if each.low is None else each.low
             known, below = each.values[np.isfinite(each.values)], lows[np.isfinite(lows)]
             if known.size and below.size:
-                figures = (below.min(), known.mean(), known.max())
-                cells = "".join(f"<td>{format_number(float(value))}</td>" for value in figures)
-                rows.append(f'<tr><th scope="row">{escape(each.label)}</th>{cells}</tr>')
-        heads = "".join(f'<th scope="col">{name}</th>' for name in ("", "least", "mean", "greatest"))
-        return f"<table><thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+                yield each.label, (float(below.min()), float(known.mean()), float(known.max()))
 
 
-def describe_axis(axis: Axis | None) -> dict[str, Any] | None:
-    if axis is None:
-        return None
-    limits = None if axis.low is None or axis.high is None else [shorten_number(axis.low), shorten_number(axis.high)]
-    named = {"label": axis.label, "kind": axis.kind, "log": axis.logarithmic, "range": limits}
-    return {key: value for key, value in named.items() if value and value != "number"}
-
-
-def describe_series(series: Series) -> dict[str, Any]:
-    described = {
-        "label": series.label, "colour": series.colour, "look": series.look, "stack": series.stack,
-        "right": series.right, "width": series.width, "dashed": series.dashed, "values": list_values(series.values),
-        "low": None if series.low is None else list_values(series.low),
-    }  # fmt: skip
-    return {key: value for key, value in described.items() if value not in (None, "", False)}
+def describe(value: Any) -> Any:
+    """Records by those of their fields that are not empty, numbers in a few digits."""
+    if is_dataclass(value):
+        described = {each.name: describe(getattr(value, each.name)) for each in fields(value)}
+        return {name: item for name, item in described.items() if item is not False and item not in (None, "", [])}
+    if isinstance(value, np.ndarray):
+        return [shorten_number(each) if np.isfinite(each) else None for each in value.tolist()]
+    if isinstance(value, list | tuple):
+        return [describe(each) for each in value]
+    return shorten_number(value) if isinstance(value, float) else value
 
 
 def compress(x: Floats, tolerance: float) -> Any:
@@ -129,10 +102,6 @@ def compress(x: Floats, tolerance: float) -> Any:
     if len(x) > 2 and np.abs(x - np.linspace(x[0], x[-1], len(x))).max() <= tolerance * width:
         return {"first": float(x[0]), "step": width / (len(x) - 1), "count": len(x)}
     return [float(f"{value:.12g}") for value in x]
-
-
-def list_values(values: Floats) -> list[float | int | None]:
-    return [shorten_number(value) if np.isfinite(value) else None for value in values.tolist()]
 
 
 def shorten_number(value: float) -> float | int:
@@ -227,38 +196,27 @@ class DotRow(NamedTuple):
     values: tuple[Figure | None, ...]
 
 
-def draw_dots(rows: Sequence[DotRow], policies: Sequence[str], title: str, least: float) -> str:
+def draw_dots(rows: Sequence[DotRow], policies: Sequence[str], title: str, least: float) -> Markup:
     """The chart with its legend; `least` is what no value is below, and where the scale begins."""
     known = [f.mean for row in rows for f in row.values if f is not None and math.isfinite(f.mean)]
     scale = choose_scale(least, max(known, default=least))
-    lines = "".join(draw_row(scale, row, policies) for row in rows)
-    ticks = "".join(f'<span style="left:{100.0 * x:.2f}%">{label}</span>' for x, label in scale.ticks())
-    drawing = (
-        f'<div class="dots" role="group" aria-label="{escape(title)}">{lines}'
-        f'<div></div><div class="track axis">{ticks}</div></div>'
-    )
-    legend = [(f"area c{j % COLOURS}", policy) for j, policy in enumerate(policies)]
-    return f'<div class="roomy">{frame_drawing(drawing, legend)}</div>'
-
-
-def draw_row(scale: Scale, row: DotRow, policies: Sequence[str]) -> str:
-    marks = "".join(
-        draw_dot(scale, figure, ROW_MARGIN / 2 + DOT_HEIGHT * (j + 0.5), j, f"{row.name}, {policies[j]}")
-        for j, figure in enumerate(row.values)
-        if figure is not None and math.isfinite(figure.mean)
-    )
+    lines = [(row.name, list(place_dots(scale, row, policies))) for row in rows]
     height = ROW_MARGIN + DOT_HEIGHT * len(policies)
-    return f'<div class="name">{escape(row.name)}</div><div class="track" style="height:{height}px">{marks}</div>'
+    legend = [(f"area c{j % COLOURS}", policy) for j, policy in enumerate(policies)]
+    return render("dots.html", title=title, lines=lines, height=height, ticks=scale.ticks(), legend=legend)
 
 
-def draw_dot(scale: Scale, figure: Figure, top: float, colour: int, name: str) -> str:
-    """A dot with its value as title, and a stroke one standard error to either side."""
-    style, error = f"c{colour % COLOURS}", ""
-    if math.isfinite(figure.error) and figure.error > 0.0:
-        start, end = (100.0 * scale.within(figure.mean + sign * figure.error) for sign in (-1.0, 1.0))
-        error = f'<i class="error {style}" style="left:{start:.2f}%;width:{end - start:.2f}%;top:{top:g}px"></i>'
-    title, left = f"{escape(name)}: {format_number(figure.mean)}", 100.0 * scale.within(figure.mean)
-    return f'{error}<i class="dot {style}" style="left:{left:.2f}%;top:{top:g}px" title="{title}"></i>'
+def place_dots(scale: Scale, row: DotRow, policies: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """A dot for each known figure with its place, and a stroke one standard error to either side."""
+    for j, figure in enumerate(row.values):
+        if figure is not None and math.isfinite(figure.mean):
+            error = figure.error if math.isfinite(figure.error) else 0.0
+            start, left, end = (scale.within(figure.mean + sign * error) for sign in (-1.0, 0.0, 1.0))
+            top = ROW_MARGIN // 2 + DOT_HEIGHT * j + DOT_HEIGHT // 2
+            yield {
+                "start": start, "left": left, "width": end - start, "top": top, "colour": f"c{j % COLOURS}",
+                "mean": figure.mean, "error": error > 0.0, "policy": policies[j],
+            }  # fmt: skip
 
 
 def choose_scale(least: float, greatest: float) -> Scale:

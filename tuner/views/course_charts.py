@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from html import escape
 
 import numpy as np
+from markupsafe import Markup
 
 from scaler.model.kernel import Floats
-from scaler.model.units import format_count, format_duration, format_moment, format_number, format_share
+from scaler.model.units import format_duration, format_moment
 from tuner.pipeline.flows import Arrivals, find_gaps
 from tuner.simulation.course import Columns, OperatorCourse, ReplayCourse, column_centres, column_starts, reduce_columns
 from tuner.views.chart import COLOURS, MIDDLE, TALL, Axis, Chart, Series, is_far_apart, level
-from tuner.views.html_document import Column, write_columns, write_document
+from tuner.views.html_document import render, write_document
+from tuner.views.words import Column
 
 MAX_COLUMNS, MIN_COLUMNS = 720, 100
 MAX_CHART_BYTES = 600_000
@@ -117,13 +118,13 @@ def chart_replicas(
     return frame.chart(title, at, Axis("replicas"), series, Axis("tuples per second"))
 
 
-def draw_operator(frame: Frame, at: Floats, operator: OperatorCourse) -> str:
+def draw_operator(frame: Frame, at: Floats, operator: OperatorCourse) -> Markup:
     response = chart_response(frame, at, operator.response, operator.bound, operator.name)
     replicas = chart_replicas(frame, at, operator.replicas, operator.arrivals, operator.name)
     return response.render() + replicas.render()
 
 
-def draw_policy(frame: Frame, course: ReplayCourse, r_max: float) -> str:
+def draw_policy(frame: Frame, course: ReplayCourse, r_max: float) -> Markup:
     """All charts of one policy; those of single operators folded away where there are several."""
     total = np.sum([operator.replicas for operator in course.operators], axis=0)
     charts = (
@@ -132,34 +133,36 @@ def draw_policy(frame: Frame, course: ReplayCourse, r_max: float) -> str:
         chart_replicas(frame, course.at, total, course.arrivals, "the application"),
     )
     folded = [
-        (operator.name, draw_operator(frame, course.at, operator))
+        fold_operator(operator.name, draw_operator(frame, course.at, operator))
         for operator in (course.operators if len(course.operators) > 1 else ())
     ]
-    return "".join(chart.render() for chart in charts) + "".join(fold_operator(*each) for each in folded)
+    return Markup("").join([*(chart.render() for chart in charts), *folded])
 
 
-def fold_operator(name: str, figures: str) -> str:
-    return f"<details><summary>Operator {escape(name)}</summary>{figures}</details>"
+def fold_operator(name: str, figures: Markup) -> Markup:
+    return Markup("<details><summary>Operator {}</summary>{}</details>").format(name, figures)
 
 
 def write_arrivals(arrivals: Arrivals) -> str:
     """The whole page."""
-    body = f"{write_summary(arrivals)}{chart_arrivals(arrivals).render()}\n{write_gaps(arrivals)}"
-    return write_document(f"{arrivals.application}: arrivals", body)
-
-
-def write_summary(arrivals: Arrivals) -> str:
-    rates = arrivals.rates
+    rates, gaps = arrivals.rates, find_gaps(arrivals.rates)
     known = rates[~np.isnan(rates)]
-    start, end = (format_moment(t) for t in (arrivals.start, arrivals.start + arrivals.step_s * rates.size))
-    shares = ", ".join(f"{escape(name)} {format_share(share)}" for name, share in arrivals.shares.items())
-    counted = "" if arrivals.counted else " Only the processed input is known, not the offered."
-    return (
-        f"<p>{start} to {end}, {format_count(rates.size, 'window', 'windows')} of {arrivals.step_s:g} s, "
-        f"{format_share(known.size / rates.size)} of them known. Mean <b>{format_number(known.mean())}</b>, least "
-        f"{format_number(known.min())}, greatest {format_number(known.max())} tuples per second. Sources: "
-        f"{shares or 'silent'}.{counted}</p>"
+    body = render(
+        "arrivals.html",
+        start=arrivals.start,
+        end=arrivals.start + arrivals.step_s * rates.size,
+        step_s=arrivals.step_s,
+        windows=rates.size,
+        known=known.size / rates.size,
+        rates=known,
+        shares=arrivals.shares,
+        counted=arrivals.counted,
+        chart=chart_arrivals(arrivals).render(),
+        gaps=list_gaps(arrivals, gaps) if gaps else [],
+        found=len(gaps),
+        most=MAX_GAPS,
     )
+    return write_document(f"{arrivals.application}: arrivals", body)
 
 
 def chart_arrivals(arrivals: Arrivals) -> Chart:
@@ -177,17 +180,12 @@ def chart_arrivals(arrivals: Arrivals) -> Chart:
     return frame.chart("Arrivals over time", at, Axis("tuples per second"), series)
 
 
-def write_gaps(arrivals: Arrivals) -> str:
+def list_gaps(arrivals: Arrivals, gaps: Sequence[tuple[int, int]]) -> list[Column]:
     """The longest gaps, in order of time."""
-    gaps = find_gaps(arrivals.rates)
-    if not gaps:
-        return "<p>Nothing is missing.</p>"
     longest = sorted(sorted(gaps, key=lambda gap: gap[0] - gap[1])[:MAX_GAPS])
     begins, ends = (tuple(format_moment(arrivals.start + gap[i] * arrivals.step_s) for gap in longest) for i in (0, 1))
-    columns = [
+    return [
         Column("from", begins, "first window without a rate"),
         Column("to", ends, "first window with a rate again"),
         Column("windows", tuple(f"{last - first:,}" for first, last in longest), "how many have no rate"),
     ]
-    left = f"<p class=faint>The {len(longest)} longest of {len(gaps):,}.</p>" if len(longest) < len(gaps) else ""
-    return f"<h2>What is missing</h2>{write_columns(columns)}{left}"

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from itertools import pairwise
 from math import ceil
 from typing import NamedTuple
 
-from tuner.views.html_document import Legend, frame_drawing
+from markupsafe import Markup
+
+from tuner.views.html_document import Legend, render
 from tuner.views.words import shorten
 
 SWEEPS, STEPS = 12, 60  # over the orders, and over the heights
@@ -185,18 +186,22 @@ class Box(NamedTuple):
     bars: Sequence[Bar | None]
 
 
-def draw_graph(boxes: Mapping[str, Box], edges: Edges, label: str, legend: Legend) -> str:
+def draw_graph(boxes: Mapping[str, Box], edges: Edges, label: str, legend: Legend) -> Markup:
     """Boxes from the sources on the left to the sinks on the right, with curves between them."""
     layout = lay_out(list(boxes), edges)
     bands = cut_bands(layout, (BAR + GAP) * max(len(box.bars) for box in boxes.values()))
-    width, height = bands.wide + 2, round(bands.tops[-1]) + 2
-    marks = [draw_edge(course, bands) for course in layout.courses]
-    marks += [draw_box(name, box, bands, layout.boxes[name]) for name, box in boxes.items()]
-    drawing = (
-        f'<svg class="graph" width="{width}" height="{height}" viewBox="-1 -1 {width} {height}" role="img" '
-        f'aria-label="{escape(label)}">{"".join(marks)}</svg>'
-    )
-    return frame_drawing(drawing, legend)
+    placed = []
+    for name, box in boxes.items():
+        x, y = place_box(bands, *layout.boxes[name])
+        lines = break_name(name, int((bands.box - 2 * EDGE) / LETTER))
+        tops = (bands.head + (BAR + GAP) * i for i in range(len(box.bars)))
+        bars = [(top, bar) for top, bar in zip(tops, box.bars, strict=True) if bar]
+        placed.append({"title": box.title, "x": x, "y": y - bands.high / 2, "lines": lines, "bars": bars})
+    return render(
+        "graph.html", width=bands.wide + 2, height=round(bands.tops[-1]) + 2, label=label, legend=legend,
+        edges=[trace_edge(course, bands) for course in layout.courses], boxes=placed, box=bands.box, high=bands.high,
+        edge=EDGE, bar=BAR, line=LINE,
+    )  # fmt: skip
 
 
 def cut_bands(layout: Layout, bars: int) -> Bands:
@@ -238,19 +243,6 @@ def place_box(bands: Bands, column: int, row: float) -> tuple[int, float]:
     return bands.margin + place * (bands.box + ACROSS), bands.starts[band] + (bands.high + BELOW) * row
 
 
-def draw_box(name: str, box: Box, bands: Bands, place: tuple[int, float]) -> str:
-    x, y = place_box(bands, *place)
-    lines = break_name(name, int((bands.box - 2 * EDGE) / LETTER))
-    parts = [f'<rect class="box" width="{bands.box}" height="{bands.high}" rx="6"/>']
-    parts += [
-        f'<text class="name" x="{EDGE}" y="{19 + LINE * n}">{escape(line)}</text>' for n, line in enumerate(lines)
-    ]
-    parts += [draw_bar(bar, bands.box, bands.head + (BAR + GAP) * i) for i, bar in enumerate(box.bars) if bar]
-    return (
-        f'<g transform="translate({x} {y - bands.high / 2:.1f})"><title>{escape(box.title)}</title>{"".join(parts)}</g>'
-    )
-
-
 def break_name(name: str, letters: int) -> list[str]:
     """A name in two lines where one is too short for it, if it can be after a mark that is no letter."""
     if len(name) <= letters:
@@ -260,18 +252,8 @@ def break_name(name: str, letters: int) -> list[str]:
     return [name[:first], shorten(name[first:], letters)]
 
 
-def draw_bar(bar: Bar, width: int, top: int) -> str:
-    room, low = width - 2 * EDGE, top + BAR - 5
-    return (
-        f'<rect class="track" x="{EDGE}" y="{top}" width="{room}" height="{BAR}" rx="3"/>'
-        f'<rect class="{bar.colour}" x="{EDGE}" y="{top}" width="{room * bar.filled:.1f}" height="{BAR}" rx="3"/>'
-        f'<text x="{EDGE + 5}" y="{low}">{escape(bar.left)}</text>'
-        f'<text x="{width - EDGE - 5}" y="{low}" text-anchor="end">{escape(bar.right)}</text>'
-    )
-
-
-def draw_edge(course: Course, bands: Bands) -> str:
-    """A curve from box to box, level where it passes other boxes, and back to the left where a band ends."""
+def trace_edge(course: Course, bands: Bands) -> tuple[str, float, float]:
+    """A curve from box to box, level where it passes others, back to the left where a band ends; and where it ends."""
     x, y = place_box(bands, *course[0])
     x += bands.box
     path = [f"M{x} {y:.1f}"]
@@ -289,7 +271,7 @@ def draw_edge(course: Course, bands: Bands) -> str:
         if not last:
             x = to + bands.box
             path.append(f"H{x}")
-    return f'<path class="edge" d="{"".join(path)}"/><path class="tip" d="M{x + 6} {y:.1f}l-8 -4v8Z"/>'
+    return "".join(path), x, y
 
 
 def draw_turn(bands: Bands, band: int, lane: int, at: float) -> str:

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tuner.views.html_document import Column
+from tuner.views.words import Column
 
 GAP = 2
 UNBOUNDED = 10_000  # columns where stdout is no terminal

@@ -1,34 +1,25 @@
-"""Write self-contained HTML documents: the style sheet, the charts' scripts, tables and figures that reports share."""
+"""Render self-contained HTML documents from templates/, with the tables and figures that reports and pages share."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from html import escape
 from importlib.resources import files
-from typing import NamedTuple
+from typing import Any
 
-TEXTS = ("setting", "policy", "floor", "floor after")  # heads of columns that hold words
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from scaler.model import units
+from tuner.views.words import Column
+
 Legend = Iterable[tuple[str, str]]  # style, label
-
-
-class Column(NamedTuple):
-    """A head, one cell per row, and how to read them."""
-
-    head: str
-    cells: tuple[str, ...]
-    reading: str
 
 
 def write_document(title: str, body: str) -> str:
     """A whole page that asks for nothing; scripts only where it holds charts."""
-    scripts = f"<script>{read_scripts()}</script>" if 'class="chart"' in body else ""
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{read_style()}</style>{scripts}</head><body>\n"
-        f"<h1>{escape(title)}</h1>\n{body}</body></html>\n"
-    )
+    scripts = Markup(read_scripts()) if 'class="chart"' in body else ""
+    return str(render("document.html", title=title, style=Markup(read_style()), scripts=scripts, body=Markup(body)))
 
 
 @cache
@@ -49,33 +40,57 @@ def read_part(path: str) -> str:
     return files("tuner.views").joinpath(*path.split("/")).read_text(encoding="utf-8")
 
 
-def write_columns(columns: Sequence[Column], best: Sequence[bool] = ()) -> str:
+def make_environment(*packages: str) -> Environment:
+    """The templates of these packages, the first one's before the others', with the formats of all pages."""
+    made = Environment(
+        loader=ChoiceLoader([PackageLoader(package) for package in packages]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    made.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
+    made.filters |= {
+        "moment": units.format_moment,
+        "percent": units.format_share,
+        "money": units.format_money,
+        "seconds": units.format_response,
+        "number": units.format_number,
+        "count": units.format_count,
+        "span": units.format_duration,
+    }
+    return made
+
+
+@cache
+def open_templates() -> Environment:
+    return make_environment("tuner.views")
+
+
+def render(template: str, **values: Any) -> Markup:
+    """A part of a page, from one of the templates beside this module."""
+    return Markup(open_templates().get_template(template).render(values))
+
+
+def write_columns(columns: Sequence[Column], best: Sequence[bool] = ()) -> Markup:
     """Columns side by side; rows that are best stand out. A head's title says how to read it."""
-    side = [' class="text"' if c.head in TEXTS else "" for c in columns]
-    heads = "".join(
-        f'<th{s} title="{escape(c.reading)}">{escape(c.head)}</th>' for s, c in zip(side, columns, strict=True)
-    )
-    rows = "".join(
-        f"<tr{' class=best' if i < len(best) and best[i] else ''}>"
-        f"{''.join(f'<td{s}>{escape(cell)}</td>' for s, cell in zip(side, cells, strict=True))}</tr>"
-        for i, cells in enumerate(zip(*(column.cells for column in columns), strict=True))
-    )
-    return f'<div class="wide"><table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>'
+    return render_macro("columns", columns, best)
 
 
-def write_readings(columns: Iterable[Column]) -> str:
+def write_readings(columns: Iterable[Column]) -> Markup:
     """How to read the columns, folded away."""
-    readings = {column.head: column.reading for column in columns if column.reading}
-    items = "".join(f"<li>{escape(head)}: {escape(reading)}</li>" for head, reading in readings.items())
-    return f"<details><summary>How to read the columns</summary><ul>{items}</ul></details>"
+    return render_macro("readings", {column.head: column.reading for column in columns if column.reading})
 
 
-def write_facts(facts: Mapping[str, str]) -> str:
-    rows = "".join(f"<tr><td>{escape(key)}</td><td>{escape(value)}</td></tr>" for key, value in facts.items())
-    return f'<table class="facts"><tbody>{rows}</tbody></table>'
+def write_facts(facts: Mapping[str, str]) -> Markup:
+    return render_macro("facts", facts)
 
 
-def frame_drawing(drawing: str, legend: Legend) -> str:
+def frame_drawing(drawing: Markup, legend: Legend) -> Markup:
     """A drawing with its legend."""
-    keys = "".join(f'<span><i class="{style}"></i>{escape(label)}</span>' for style, label in legend)
-    return f'<figure>{drawing}<figcaption class="legend">{keys}</figcaption></figure>'
+    return render_macro("figure", drawing, legend)
+
+
+def render_macro(name: str, *values: Any) -> Markup:
+    return Markup(getattr(open_templates().get_template("tables.html").module, name)(*values))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from html import escape
 from typing import NamedTuple
 
 import numpy as np
+from markupsafe import Markup
 
 from scaler.model.kernel import Floats
 from scaler.model.units import format_count, format_money, format_share
@@ -109,7 +109,7 @@ def shrink_marks(series: Sequence[Series]) -> list[Series]:
     return [replace(each, width=max(4.0, 0.75 * each.width)) for each in series]
 
 
-def draw_search(tuning: Tuning) -> str:
+def draw_search(tuning: Tuning) -> Markup:
     """Every trial's cost in the order of their numbers, and the cheapest feasible one so far with its uncertainty."""
     costs, shown = scale_costs(tuning), thin(tuning.points, MAX_DOTS)
     placed, marks = mark_trials(tuning, shown, number_of, costs)
@@ -149,7 +149,7 @@ def follow_best(tuning: Tuning, placed: Sequence[Point], costs: Scale) -> list[S
     ]
 
 
-def draw_front(tuning: Tuning) -> str:
+def draw_front(tuning: Tuning) -> Markup | str:
     """Cost against violations of whole trials, the limit, and the front: the trials that none beats in both."""
     whole = [p for p in thin(tuning.points, MAX_DOTS) if p.trial.violations is not None and p.kind != "failed"]
     if not whole:
@@ -194,7 +194,7 @@ def find_front(points: Sequence[Point]) -> list[Point]:
     return front
 
 
-def draw_slices(tuning: Tuning) -> str:
+def draw_slices(tuning: Tuning) -> Markup | str:
     """Cost against every share and weight, one small chart each; marks as in the chart of all trials."""
     sides: list[tuple[str, Callable[[Point], float]]] = [
         (f"share %, {name}", lambda p, name=name: 100.0 * p.shares.get(name, math.nan))  # type: ignore[misc]
@@ -206,11 +206,11 @@ def draw_slices(tuning: Tuning) -> str:
         for p in thin(tuning.points, max(MIN_SLICE_DOTS, 6 * MAX_DOTS // len(sides)))
         if is_searched(p) and p.kind != "failed"
     ]
-    panels = "".join(draw_slice(tuning, shown, title, pick) for title, pick in sides)
-    return f'<div class="small">{panels}</div>' if panels else ""
+    panels = Markup("").join(draw_slice(tuning, shown, title, pick) for title, pick in sides)
+    return Markup('<div class="small">{}</div>').format(panels) if panels else ""
 
 
-def draw_slice(tuning: Tuning, shown: Sequence[Point], title: str, pick: Pick) -> str:
+def draw_slice(tuning: Tuning, shown: Sequence[Point], title: str, pick: Pick) -> Markup | str:
     known = [p for p in shown if math.isfinite(pick(p))]
     if not known:
         return ""
@@ -222,7 +222,7 @@ def draw_slice(tuning: Tuning, shown: Sequence[Point], title: str, pick: Pick) -
         f"Cost against the {title}", pick_values(placed, pick), Axis(title, low=max(0.0, low - room), high=high + room),
         costs.axis(title), shrink_marks(marks), height=SMALL, legend=False,
     )  # fmt: skip
-    return f'<div title="{escape(title)}">{chart.render()}</div>'
+    return Markup('<div title="{}">{}</div>').format(title, chart.render())
 
 
 def explain_thinning(tuning: Tuning, shown: Sequence[Point], costs: Scale) -> str:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from html import escape
 from operator import attrgetter
 from typing import NamedTuple
 
+from markupsafe import Markup
+
 from tuner.views.chart import Scale, format_tick
-from tuner.views.html_document import frame_drawing
+from tuner.views.html_document import render
 from tuner.views.search_charts import Pick, list_named, scale_costs, thin
 from tuner.views.tuning import WEIGHTS, Point, Tuning, is_searched
 from tuner.views.words import shorten
@@ -34,32 +35,39 @@ class ParallelAxis(NamedTuple):
     limit: float | None = None
 
 
-def draw_strands(tuning: Tuning) -> str:
+def draw_strands(tuning: Tuning) -> Markup | str:
     """The recommended one on top, the feasible ones in colour, the others pale."""
     searched = [p for p in thin(tuning.points, MAX_STRANDS) if is_searched(p) and p.kind != "failed"]
     axes = list_rows(tuning, searched)
     if not axes or not searched:
         return ""
-    height = EACH * len(axes)
-    marks, legend = [], []
+    strands: list[tuple[str, str]] = []  # style and path
+    legend = []
     for style, label, feasible in (("pale", "breaks a limit or given up early", False), ("feasible", "feasible", True)):
         if some := [p for p in searched if (p.kind == "feasible") is feasible]:
-            marks.append(draw_many(some, axes, style))
+            strands += [(style, trace(p, axes)) for p in some]  # a stroke each: many together look denser than one
             legend.append((style, label))
-    marks += [draw_limit(axis, i) for i, axis in enumerate(axes) if axis.limit is not None]
+    limits = [("limit", trace_limit(axis, i)) for i, axis in enumerate(axes) if axis.limit is not None]
+    strands += limits
     for point, style, label in list_named(tuning):
-        marks += [draw_many([point], axes, "halo"), draw_many([point], axes, style)]
+        strands += [(each, trace(point, axes)) for each in ("halo", style)]
         legend.append((style, label))
-    if any(axis.limit is not None for axis in axes):
+    if limits:
         legend.append(("limit", "limit"))
     room = round(70 + LETTER * min(MAX_LETTERS, max(len(axis.name) for axis in axes)))
-    style = f"height:{height}px;margin:10px 0 0 {room}px;width:calc(100% - {room + 60}px)"
-    drawing = (
-        f'<svg class="plot" style="{style}" role="img" aria-label="Parallel coordinates of all trials">'
-        f'{"".join(draw_rows(axes, searched))}<svg class="marks" viewBox="0 0 {WIDE} {height}" '
-        f'preserveAspectRatio="none">{"".join(marks)}</svg></svg>'
-    )
-    return f'<div class="roomy level">{frame_drawing(drawing, legend)}</div>'
+    rows = [
+        {
+            "name": axis.name,
+            "short": shorten(axis.name, MAX_LETTERS),
+            "y": f"{100.0 * (i + 0.5) / len(axes):.2f}%",
+            "low": format_end(axis, axis.scale.low),
+            "high": format_end(axis, axis.scale.high),
+            "over": any(axis.pick(p) > axis.scale.high * (1.0 + 1e-9) for p in searched),
+        }
+        for i, axis in enumerate(axes)
+    ]
+    height = EACH * len(axes)
+    return render("strands.html", wide=WIDE, height=height, room=room, rows=rows, strands=strands, legend=legend)
 
 
 def list_rows(tuning: Tuning, points: Sequence[Point]) -> list[ParallelAxis]:
@@ -86,31 +94,9 @@ def list_rows(tuning: Tuning, points: Sequence[Point]) -> list[ParallelAxis]:
     return [axis for axis in axes if any(math.isfinite(axis.pick(p)) for p in points)]
 
 
-def draw_rows(axes: Sequence[ParallelAxis], points: Sequence[Point]) -> list[str]:
-    """A line, a name, and what its ends stand for."""
-    marks = []
-    for i, axis in enumerate(axes):
-        y = f"{100.0 * (i + 0.5) / len(axes):.2f}%"
-        low, high = (format_end(axis, v) for v in (axis.scale.low, axis.scale.high))
-        over = "≥ " if any(axis.pick(p) > axis.scale.high * (1.0 + 1e-9) for p in points) else ""
-        marks.append(
-            f'<line class="grid" x1="0" x2="100%" y1="{y}" y2="{y}"/>'
-            f'<text class="name" x="-56" text-anchor="end" y="{y}" dy=".35em">{escape(shorten(axis.name, MAX_LETTERS))}'
-            f"<title>{escape(axis.name)}</title></text>"
-            f'<text x="-10" text-anchor="end" y="{y}" dy=".35em">{low}</text>'
-            f'<text x="100%" dx="10" y="{y}" dy=".35em">{over}{high}</text>'
-        )
-    return marks
-
-
 def format_end(axis: ParallelAxis, value: float) -> str:
     """Three digits."""
     return f"{format_tick(float(f'{100.0 * value if axis.unit else value:.3g}'))}{axis.unit}"
-
-
-def draw_many(points: Sequence[Point], axes: Sequence[ParallelAxis], style: str) -> str:
-    """A stroke each, so that many together look denser than one."""
-    return "".join(f'<path class="strand {style}" d="{trace(p, axes)}"/>' for p in points)
 
 
 def trace(point: Point, axes: Sequence[ParallelAxis]) -> str:
@@ -127,6 +113,5 @@ def trace(point: Point, axes: Sequence[ParallelAxis]) -> str:
     return "".join(parts)
 
 
-def draw_limit(axis: ParallelAxis, row: int) -> str:
-    x = WIDE * axis.scale.within(axis.limit or 0.0)
-    return f'<path class="strand limit" d="M{x:.1f} {EACH * row + 5}v{EACH - 10}"/>'
+def trace_limit(axis: ParallelAxis, row: int) -> str:
+    return f"M{WIDE * axis.scale.within(axis.limit or 0.0):.1f} {EACH * row + 5}v{EACH - 10}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from html import escape
 
 import numpy as np
 
@@ -14,7 +13,6 @@ from tuner.surrogate.estimate import Estimate, format_estimate
 from tuner.surrogate.response_models import MODELS
 from tuner.surrogate.surrogate import (
     Calibration,
-    Check,
     OperatorSurrogate,
     PredictedWindow,
     Speedup,
@@ -22,7 +20,8 @@ from tuner.surrogate.surrogate import (
     is_fit_for_tuning,
 )
 from tuner.views.chart import TALL, Axis, Chart, Scale, Series
-from tuner.views.html_document import Column, write_columns, write_document, write_readings
+from tuner.views.html_document import render, write_document, write_readings
+from tuner.views.words import Column
 
 ACROSS, DOWN = 56, 14  # characters
 MAX_OUTLIER = 4.0  # times the 99 % quantile, above which a point is drawn at the edge
@@ -87,12 +86,19 @@ def format_parameter(name: str, value: float) -> str:
 
 def write_surrogate(surrogate: Surrogate) -> str:
     """The whole page."""
-    columns = list_surrogate_columns(surrogate)
-    operators = "".join(write_operator(surrogate, operator) for operator in surrogate.operators)
-    table = write_columns(columns) + write_readings(columns[1:])
-    return write_document(
-        f"Surrogate of {surrogate.application}", f"<p>{escape(summarise_surrogate(surrogate))}</p>{table}\n{operators}"
-    )
+    operators = [
+        {
+            "name": one.operator,
+            "model": format_model(one),
+            "says": MODELS[one.response.model].says if one.response else "",
+            "charts": [draw_agreement(one.points), draw_course(one.points)],
+            "checks": [check for check in surrogate.checks if check.operator == one.operator],
+        }
+        for one in surrogate.operators
+    ]
+    says, table = summarise_surrogate(surrogate), list_surrogate_columns(surrogate)
+    body = render("surrogate.html", says=says, table=table, readings=write_readings(table[1:]), operators=operators)
+    return write_document(f"Surrogate of {surrogate.application}", body)
 
 
 def summarise_surrogate(surrogate: Surrogate) -> str:
@@ -105,22 +111,6 @@ def summarise_surrogate(surrogate: Surrogate) -> str:
         f"{format_count(len(surrogate.operators), 'operator', 'operators')}, {start} to {end} in windows of "
         f"{surrogate.window_s:g} s, {format_share(surrogate.holdout)} held out: {use} ({passed})."
     )
-
-
-def write_operator(surrogate: Surrogate, operator: OperatorSurrogate) -> str:
-    checks = "".join(write_check(check) for check in surrogate.checks if check.operator == operator.operator)
-    model = MODELS[operator.response.model].says if operator.response else ""
-    return (
-        f"<h2>{escape(operator.operator)}</h2><p>{escape(format_model(operator))}"
-        f"{f' <span class=faint>({escape(model)})</span>' if model else ''}</p>"
-        f'<div class="pair">{draw_agreement(operator.points)}{draw_course(operator.points)}</div>'
-        f'<table class="checks"><tbody>{checks}</tbody></table>'
-    )
-
-
-def write_check(check: Check) -> str:
-    verdict = f'<span class="verdict {check.verdict}">{check.verdict}</span>'
-    return f"<tr><td>{verdict}</td><td>{escape(check.name)}</td><td>{escape(check.says)}</td></tr>"
 
 
 def list_shown(points: Sequence[PredictedWindow]) -> list[PredictedWindow]:

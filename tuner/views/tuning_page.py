@@ -2,70 +2,83 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from html import escape
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from markupsafe import Markup
 
 from scaler.model.units import NONE, format_duration, format_fixed, format_money, format_share
 from sim.toml_table import format_document
 from tuner.views.graph import Bar, Box, draw_graph
-from tuner.views.html_document import Column, write_columns, write_document, write_facts
+from tuner.views.html_document import render, write_columns, write_document
 from tuner.views.search_charts import COLOURS, Named, draw_front, draw_search, draw_slices, list_named
 from tuner.views.strands import draw_strands
 from tuner.views.tuning import MEASURES, Figures, Point, Tuning, number, rank
 from tuner.views.tuning_summary import describe_run, list_constraints, list_measures, summarise, write_title
+from tuner.views.words import Column
 
 BEST = 20  # trials listed
 
 
+class Tile(NamedTuple):
+    """A figure that counts, and how far it fills its limit where it has one."""
+
+    figure: str
+    label: str
+    filled: float | None = None
+
+
 def write_tuning(tuning: Tuning) -> str:
     """The whole page; a part without figures is left out."""
-    parts = (
-        *draw_parts(tuning),
-        (f"The best {min(BEST, len(rank(tuning.points)))} trials", write_best(tuning)),
-        ("What was tuned", describe_document(tuning)),
+    best = rank(tuning.points)[:BEST]
+    body = render(
+        "tuning.html",
+        **describe_headline(tuning),
+        parts=draw_parts(tuning),
+        best=list_best(tuning, best) if best else [],
+        chosen=[point is tuning.chosen for point in best],
+        document=format_document(tuning.document) if tuning.document else "",
     )
-    body = "".join(f"<h2>{head}</h2>{part}" for head, part in parts if part)
-    return write_document(write_title(tuning), f"{write_headline(tuning)}{body}")
+    return write_document(write_title(tuning), body)
 
 
-def draw_parts(tuning: Tuning) -> list[tuple[str, str]]:
-    """The tables and charts, each with its heading; the service's page of a run has them too."""
-    return [
-        ("Tuned beside equal shares", write_comparison(tuning)),
-        ("Bounds on the graph", draw_shares(tuning)),
-        ("Bounds and replicas by operator", write_operators(tuning)),
-        ("The best so far", draw_search(tuning)),
-        ("Cost against violations", draw_front(tuning)),
-        ("All that was tried", draw_strands(tuning)),
-        ("Cost against each share and weight", draw_slices(tuning)),
-    ]
+def describe_headline(tuning: Tuning) -> dict[str, Any]:
+    """The figures that count, the sentences, and the facts of the run: the values of headline.html."""
+    return {"tiles": list(list_tiles(tuning)), "said": summarise(tuning), "facts": describe_run(tuning)}
 
 
-def write_headline(tuning: Tuning) -> str:
-    """The figures that count, the sentences, and the facts of the run."""
-    sentences = "".join(f"<p>{escape(sentence)}</p>" for sentence in summarise(tuning))
-    return f'{write_tiles(tuning)}<div class="top"><div>{sentences}</div>{write_facts(describe_run(tuning))}</div>'
+def draw_parts(tuning: Tuning) -> dict[str, str]:
+    """The tables and charts by their headings; the service's page of a run has them too."""
+    parts = {
+        "Tuned beside equal shares": write_comparison(tuning),
+        "Bounds on the graph": draw_shares(tuning),
+        "Bounds and replicas by operator": write_operators(tuning),
+        "The best so far": draw_search(tuning),
+        "Cost against violations": draw_front(tuning),
+        "All that was tried": draw_strands(tuning),
+        "Cost against each share and weight": draw_slices(tuning),
+    }
+    return {head: part for head, part in parts.items() if part}
 
 
-def write_tiles(tuning: Tuning) -> str:
+def list_tiles(tuning: Tuning) -> Iterator[Tile]:
     tuned, before = tuning.tuned, tuning.baseline
     if tuned is None or tuned.cost is None:
-        return ""
+        return
     error = f", ± {format_money(tuned.cost_error)}" if tuned.cost_error else ""
-    tiles = [write_tile(format_money(tuned.cost), f"per hour{error}")]
+    yield Tile(format_money(tuned.cost), f"per hour{error}")
     if before is not None and before.cost:
         saved = before.cost - tuned.cost
         less = "less" if saved >= 0.0 else "more"
         share = format_share(abs(saved) / before.cost)
-        tiles.append(write_tile(format_money(abs(saved)), f"per hour {less} than equal shares, {share}"))
+        yield Tile(format_money(abs(saved)), f"per hour {less} than equal shares, {share}")
     for what, (_, value, limit) in zip(("late", "reconfigured"), list_constraints(tuning, tuned), strict=True):
         if value is not None:
             filled = value / limit if limit else None
-            tiles.append(write_tile(format_share(value), f"of slots {what}{describe_slack(value, limit)}", filled))
+            yield Tile(format_share(value), f"of slots {what}{describe_slack(value, limit)}", filled)
     confidence = None if tuning.objective is None else number(tuning.objective.evidence, "confidence")
     if confidence is not None:
-        tiles.append(write_tile(format_share(confidence), "confidence that both limits are kept"))
-    return f'<div class="tiles">{"".join(tiles)}</div>'
+        yield Tile(format_share(confidence), "confidence that both limits are kept")
 
 
 def describe_slack(value: float, limit: float | None) -> str:
@@ -75,41 +88,28 @@ def describe_slack(value: float, limit: float | None) -> str:
     return f", {format_share(abs(1.0 - value / limit))} {side} the {format_share(limit)} allowed"
 
 
-def write_tile(figure: str, label: str, filled: float | None = None) -> str:
-    bar = ""
-    if filled is not None:
-        colour = "var(--alarm)" if filled > 1.0 else "var(--c2)"
-        width = f"width:{100.0 * min(1.0, filled):.1f}%;background:{colour}"
-        bar = f'<div class="track"><i style="{width}"></i></div>'
-    return f'<div class="tile"><b>{escape(figure)}</b><small>{escape(label)}</small>{bar}</div>'
-
-
-def write_comparison(tuning: Tuning) -> str:
+def write_comparison(tuning: Tuning) -> Markup | str:
     """A row per measure, with both as bars."""
     if tuning.baseline is None or tuning.tuned is None:
         return ""
-    columns = list_measures(tuning)
-    heads = "".join(f"<th>{escape(c.head)}</th>" for c in columns)
-    rows = "".join(
-        f"<tr>{''.join(f'<td>{escape(c.cells[i])}</td>' for c in columns)}"
-        f'<td class="bar">{draw_bars(tuning, name)}</td></tr>'
-        for i, name in enumerate(MEASURES)
-        if columns[1].cells[i] != NONE or columns[2].cells[i] != NONE
-    )
-    return f'<div class="wide"><table><thead><tr>{heads}<th></th></tr></thead><tbody>{rows}</tbody></table></div>'
+    bars = Column("", tuple(draw_bars(tuning, name) for name in MEASURES), "", "bar")
+    columns = [*list_measures(tuning), bars]
+    rows = [row for row in zip(*(c.cells for c in columns), strict=True) if row[1] != NONE or row[2] != NONE]
+    shown = zip(*rows, strict=True) if rows else [()] * len(columns)
+    return write_columns([c._replace(cells=cells) for c, cells in zip(columns, shown, strict=True)])
 
 
-def draw_bars(tuning: Tuning, name: str) -> str:
+def draw_bars(tuning: Tuning, name: str) -> Markup:
     before, after = ((figures or Figures()).measure(name) for figures in (tuning.baseline, tuning.tuned))
     most = max(before or 0.0, after or 0.0) or 1.0
-    return "".join(
-        f'<i class="{style}" style="width:{100.0 * value / most:.1f}%"></i>'
+    return Markup("").join(
+        Markup('<i class="{}" style="width:{:.1f}%"></i>').format(style, 100.0 * value / most)
         for value, style in ((before, "equal"), (after, "tuned"))
         if value is not None
     )
 
 
-def draw_shares(tuning: Tuning) -> str:
+def draw_shares(tuning: Tuning) -> Markup | str:
     """The application's graph with each operator's bound, of what was chosen or came nearest above equal shares."""
     if not tuning.operators:
         return ""
@@ -128,36 +128,27 @@ def draw_shares(tuning: Tuning) -> str:
     legend = [(f"area {COLOURS[side.style]}", side.label) for side in sides]
     drawing = draw_graph(boxes, tuning.edges, "Latency bounds on the application graph", legend)
     whole = f"Each operator's bound, and its share of R_max. A full bar is {100.0 * greatest:.1f} % of R_max."
-    note = f'<p class="faint">{whole}</p>' if sides else ""
-    return f'{note}<div class="wide drawn">{drawing}</div>'
+    note = Markup('<p class="faint">{}</p>').format(whole) if sides else Markup("")
+    return note + Markup('<div class="wide drawn">{}</div>').format(drawing)
 
 
-def write_operators(tuning: Tuning) -> str:
+def write_operators(tuning: Tuning) -> Markup | str:
     """Bounds and mean replicas by node type, before and after, an operator a line."""
     sides = [figures for figures in (tuning.baseline, tuning.tuned) if figures is not None]
     types = list(dict.fromkeys(t for f in sides for by in f.replicas.values() for t in by))
     r_max = tuning.limits.r_max
-    known = r_max is not None and any(f.shares for f in sides)
-    groups: list[tuple[str, str | None]] = [("bound", None)] if known else []
-    groups += [(f"replicas on {name}", name) for name in types]
-    if not groups or not sides:
+    groups: dict[str, str | None] = {"bound": None} if r_max is not None and any(f.shares for f in sides) else {}
+    groups |= {f"replicas on {name}": name for name in types}
+    if not groups:
         return ""
-    first = "".join(f'<th class="group" colspan="{len(sides)}">{escape(head)}</th>' for head, _ in groups)
-    heads = ["equal" if f is tuning.baseline else "tuned" for f in sides]
-    splits = [' class="split"' * (i == 0) for i in range(len(sides))]
-    second = "".join(f"<th{split}>{head}</th>" for _ in groups for split, head in zip(splits, heads, strict=True))
-    styles = [f' class="{"split" * (i == 0)}{" now" * (f is tuning.tuned)}"' for i, f in enumerate(sides)]
-    rows = []
-    for name in tuning.operators:
-        cells = "".join(
-            f"<td{styles[i]}>{format_cell(f, name, kind, r_max)}</td>"
-            for _, kind in groups
-            for i, f in enumerate(sides)
-        )
-        rows.append(f"<tr><td>{escape(name)}</td>{cells}</tr>")
-    return (
-        f'<div class="wide"><table><thead><tr><th></th>{first}</tr><tr><th>operator</th>{second}</tr></thead>'
-        f"<tbody>{''.join(rows)}</tbody></table></div>"
+    return render(
+        "operators.html",
+        groups=groups,
+        sides=["equal" if f is tuning.baseline else "tuned" for f in sides],
+        rows={
+            name: [format_cell(f, name, kind, r_max) for kind in groups.values() for f in sides]
+            for name in tuning.operators
+        },
     )
 
 
@@ -166,11 +157,6 @@ def format_cell(figures: Figures, operator: str, node_type: str | None, r_max: f
         share = figures.shares.get(operator)
         return NONE if share is None or r_max is None else format_duration(r_max * share)
     return format_fixed(figures.replicas.get(operator, {}).get(node_type), 2)
-
-
-def write_best(tuning: Tuning) -> str:
-    best = rank(tuning.points)[:BEST]
-    return write_columns(list_best(tuning, best), [point is tuning.chosen for point in best]) if best else ""
 
 
 def list_best(tuning: Tuning, best: Sequence[Point]) -> list[Column]:
@@ -202,10 +188,3 @@ def list_best(tuning: Tuning, best: Sequence[Point]) -> list[Column]:
         for name in tuning.operators
     ]
     return [column for column in columns if any(cell != NONE for cell in column.cells)]
-
-
-def describe_document(tuning: Tuning) -> str:
-    if not tuning.document:
-        return ""
-    text = escape(format_document(tuning.document))
-    return f"<details><summary>The application's document</summary><pre>{text}</pre></details>"

@@ -16,9 +16,8 @@ from scaler.model.units import (
     format_percentage,
     format_share,
 )
-from tuner.views.html_document import Column
 from tuner.views.tuning import MEASURES, Figures, Point, Tuning, is_searched, number, rank, table, to_figures
-from tuner.views.words import to_finite
+from tuner.views.words import Column, to_finite
 
 MONTH = 730.0  # hours
 STATES = {

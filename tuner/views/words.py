@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from scaler.model.units import NONE, clean, format_flag, format_moment, format_number, format_share
 from scaler.model.wire import read_number, spell, to_plain
@@ -101,3 +101,12 @@ def to_finite(value: Any) -> Any:
 def to_json(record: Any) -> str:
     """A record as JSON; what is infinite as the text "Infinity"."""
     return json.dumps(spell(to_plain(record)), indent=2, allow_nan=False)
+
+
+class Column(NamedTuple):
+    """A head, one cell per row, and how to read them."""
+
+    head: str
+    cells: tuple[str, ...]  # markup stays as it is in HTML
+    reading: str
+    style: str = ""  # in HTML

@@ -31,11 +31,11 @@ def gather_application(
     version = load_application(session, app)
     described = describe(version.document)
     shape, qos = described.shape, described.qos
-    course, graph, charts = None, "", ""
+    course, graph, charts = None, Markup(""), Markup("")
     if shape is not None and qos is not None:
         course = load_grid(session, app, shape, qos, window, described.slot_s)
         graph = draw_live(shape, course, qos.r_max)
-        charts = draw_course(course, qos.r_max) if course.known else ""
+        charts = draw_course(course, qos.r_max) if course.known else charts
     whole_day = course is not None and window.last == USUAL and course.start <= window.since
     line = gather_line(session, version, now, course.observed if course is not None and whole_day else None)
     objectives = list_objectives(session, app, limit=OBJECTIVES)
@@ -50,8 +50,8 @@ def gather_application(
         "window": window,
         "spans": spans,  # links to other time ranges
         "course": course,
-        "graph": Markup(graph),
-        "charts": Markup(charts),
+        "graph": graph,
+        "charts": charts,
         "listed": find_decisions(session, app, window, filters),
         "objectives": objectives,
         "pushable": [o.version for o in pushable if o.version is not None],

@@ -10,15 +10,14 @@ from typing import Any
 
 from fastapi import Response
 from fastapi.responses import HTMLResponse, RedirectResponse
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 from markupsafe import Markup, escape
 
-from scaler.model import units
 from scaler.model.units import NONE, find_moment, format_age, format_moment, format_share
 from scaler.model.wire import read_number
 from tuner.service.page import address
 from tuner.views import words
-from tuner.views.html_document import read_scripts, read_style
+from tuner.views.html_document import make_environment, read_scripts, read_style
 
 STATIC = {"page.css": "text/css; charset=utf-8", "page.js": "text/javascript; charset=utf-8"}
 TIME = Markup('<time datetime="{}" title="{}">{}</time>')
@@ -66,20 +65,9 @@ def go_to(link: str) -> Response:
 
 @cache
 def environment() -> Environment:
-    made = Environment(
-        loader=PackageLoader("tuner.service.page"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    made = make_environment("tuner.service.page", "tuner.views")
     made.filters |= {
         "moment": mark_moment,
-        "percent": units.format_share,
-        "money": units.format_money,
-        "seconds": units.format_response,
-        "number": units.format_number,
-        "span": units.format_duration,
         "facts": words.list_facts,
         "state": words.format_state,
         "kind": words.format_kind,

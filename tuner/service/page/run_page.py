@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from markupsafe import Markup
-
 from scaler.model.errors import BadInput
 from tuner.service.page.address import check_choice, link_run, read_digits
 from tuner.store.applications import load_version
@@ -16,8 +14,7 @@ from tuner.store.objectives import list_objectives
 from tuner.store.runs import load_run
 from tuner.store.trials import TrialFilter, count_trials, list_trials, load_trial
 from tuner.views.tuning import load_tuning, numbers, table
-from tuner.views.tuning_page import draw_parts, write_tiles
-from tuner.views.tuning_summary import describe_run, summarise
+from tuner.views.tuning_page import describe_headline, draw_parts
 
 TRIALS_PER_PAGE = 50
 MAX_CHARTED = 20_000  # trials that charts are drawn of
@@ -59,13 +56,12 @@ def gather_run(session: Session, run_id: int, order: TrialOrder) -> dict[str, An
     history = list_trials(session, chosen, sort="number", limit=MAX_CHARTED)
     offset = TRIALS_PER_PAGE * (order.page - 1)
     tuning = load_tuning(session, app, run, version.document, history) if history else None
+    nothing = f"The run is {run.state}, and no trial has ended."
     return {
         "application": app,
         "run": run,
-        "tiles": Markup("" if tuning is None else write_tiles(tuning)),
-        "said": [f"The run is {run.state}, and no trial has ended."] if tuning is None else summarise(tuning),
-        "facts": {} if tuning is None else describe_run(tuning),
-        "parts": [] if tuning is None else [(head, Markup(part)) for head, part in draw_parts(tuning) if part],
+        **(describe_headline(tuning) if tuning else {"tiles": [], "said": [nothing], "facts": {}}),
+        "parts": draw_parts(tuning) if tuning else {},
         "trials": list_trials(session, chosen, order.sort, order.descending, TRIALS_PER_PAGE, offset),
         "total": total,
         "order": order,

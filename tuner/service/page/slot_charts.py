@@ -10,6 +10,7 @@ import math
 from dataclasses import replace
 
 import numpy as np
+from markupsafe import Markup
 
 from scaler.model.kernel import Floats, Integers
 from scaler.model.units import format_duration, format_response, format_share
@@ -27,7 +28,7 @@ from tuner.views.course_charts import (
 from tuner.views.graph import Bar, Box, draw_graph
 
 
-def draw_course(course: SlotGrid, r_max: float) -> str:
+def draw_course(course: SlotGrid, r_max: float) -> Markup:
     """The whole application, then each operator, folded away."""
     operators = len(course.operators)
     charts = operators + 1 if operators > 1 else 1
@@ -37,13 +38,13 @@ def draw_course(course: SlotGrid, r_max: float) -> str:
     figures += draw_replicas(frame, course, None, columns)
     if operators > 1:
         half = max(MIN_COLUMNS, columns // 2)
-        figures += "".join(
+        figures += Markup("").join(
             fold_operator(name, chart_operator(frame, course, i, half)) for i, name in enumerate(course.operators)
         )
     return figures
 
 
-def chart_operator(frame: Frame, course: SlotGrid, i: int, columns: int) -> str:
+def chart_operator(frame: Frame, course: SlotGrid, i: int, columns: int) -> Markup:
     bounds = course.bound[:, i][np.isfinite(course.bound[:, i])]
     replicas = draw_replicas(frame, course, i, columns)
     if not bounds.size:
@@ -51,7 +52,7 @@ def chart_operator(frame: Frame, course: SlotGrid, i: int, columns: int) -> str:
     return draw_response(frame, course.response[:, i], float(bounds[-1]), course.operators[i], columns) + replicas
 
 
-def draw_response(frame: Frame, response: Floats, bound: float, name: str, columns: int) -> str:
+def draw_response(frame: Frame, response: Floats, bound: float, name: str, columns: int) -> Markup:
     at = column_centres(len(response), column_starts(len(response), columns))
     return chart_response(frame, at, thin(response, columns), bound, name).render()
 
@@ -63,14 +64,14 @@ def thin(values: Floats, columns: int) -> Columns:
     return replace(found, infinite=np.add.reduceat(np.isinf(values), starts, dtype=np.int64))
 
 
-def draw_replicas(frame: Frame, course: SlotGrid, operator: int | None, columns: int) -> str:
+def draw_replicas(frame: Frame, course: SlotGrid, operator: int | None, columns: int) -> Markup:
     """Replicas by node type and the arrival rate, of one operator or of the whole application."""
     name = "the application" if operator is None else course.operators[operator]
     actual, wanted, rate = choose(course, operator)
     starts = column_starts(len(rate), columns)
     running, recommended = keep_peaks(actual, starts), keep_peaks(wanted, starts)
     if not np.isfinite(running).any():
-        return ""
+        return Markup("")
     at = column_centres(len(rate), starts)
     return chart_replicas(frame, at, running, thin(rate, columns), name, recommended).render()
 
@@ -89,17 +90,17 @@ def keep_peaks(replicas: Floats, starts: Integers) -> Floats:
     return replicas[[first + int(totals[first:last].argmax()) for first, last in zip(starts, ends, strict=True)]]
 
 
-def draw_live(shape: Application, course: SlotGrid, r_max: float) -> str:
+def draw_live(shape: Application, course: SlotGrid, r_max: float) -> Markup:
     """The application's graph with each operator's share of R_max and its utilisation."""
     boxes = {name: draw_operator_box(course, i, r_max) for i, name in enumerate(course.operators)}
     described = "; ".join(describe_operator(course, i, r_max) for i in range(len(boxes)))
     legend = [("area c2", "response time, as part of R_max"), ("area c1", "the same, over its bound")]
     edges = [(e.upstream, e.downstream) for e in shape.edges]
     drawing = draw_graph(boxes, edges, f"The application graph. {described}", [*legend, ("area c3", "utilisation")])
-    return (
-        f'<p class="faint">Means of the last {RECENT_SLOTS} slots. A full bar is R_max, {format_duration(r_max)}; a '
-        f'full utilisation bar is 100 %.</p><div class="wide drawn" tabindex="0">{drawing}</div>'
-    )
+    return Markup(
+        '<p class="faint">Means of the last {} slots. A full bar is R_max, {}; a full utilisation bar is 100 %.</p>'
+        '<div class="wide drawn" tabindex="0">{}</div>'
+    ).format(RECENT_SLOTS, format_duration(r_max), drawing)
 
 
 def find_recent_mean(values: Floats) -> float | None:

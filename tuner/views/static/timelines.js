@@ -74,9 +74,12 @@
     return shown;
   }
 
+  const limitsOf = (axis) => axis.high == null ? null : [axis.low ?? 0, axis.high];
+
   function rangeOf(axis) {
-    if (axis.range) return () => axis.range;
-    if (axis.log) return (u, low, high) => low == null ? [0.1, 1] : uPlot.rangeLog(low, high, 10, false);
+    const limits = limitsOf(axis);
+    if (limits) return () => limits;
+    if (axis.logarithmic) return (u, low, high) => low == null ? [0.1, 1] : uPlot.rangeLog(low, high, 10, false);
     return (u, low, high) => [Math.min(0, low ?? 0), high > 0 ? 1.06 * high : 1];
   }
 
@@ -122,10 +125,10 @@
 
   function options(chart, lines, bands, width) {
     const styles = getComputedStyle(document.documentElement), tint = (name) => styles.getPropertyValue(`--${name}`).trim();
-    const kind = chart.across.kind, vertical = { left: chart.left, right: chart.right ?? chart.left };
+    const kind = chart.across.kind, across = limitsOf(chart.across), vertical = { left: chart.left, right: chart.right ?? chart.left };
     const place = (value) => kind === "utc" ? formatMoment(value) : kind ? formatSpan(value, value < HOUR ? MINUTE : value < 2 * DAY ? HOUR : DAY) : formatNumber(value);
-    const scales = { x: { time: false, distr: chart.across.log ? 3 : 1, ...(chart.across.range ? { range: (u, low, high) => u.zoomed ? [low, high] : chart.across.range } : {}) }, strip: { range: () => [0, 1] } };
-    for (const [name, axis] of Object.entries(vertical)) scales[name] = { distr: axis.log ? 3 : 1, range: rangeOf(axis) };
+    const scales = { x: { time: false, distr: chart.across.logarithmic ? 3 : 1, ...(across ? { range: (u, low, high) => u.zoomed ? [low, high] : across } : {}) }, strip: { range: () => [0, 1] } };
+    for (const [name, axis] of Object.entries(vertical)) scales[name] = { distr: axis.logarithmic ? 3 : 1, range: rangeOf(axis) };
     const axes = [horizontal(chart, tint), axisOf(chart.left, 3, tint, { scale: "left", size: 48 })];
     if (chart.right) axes.push(axisOf(chart.right, 1, tint, { scale: "right", size: 48, grid: { show: false } }));
     return {
@@ -133,7 +136,7 @@
       series: [{ label: chart.across.label || "at", value: (u, value, i, at) => at == null ? NONE : place(value) },
         ...lines.map((line) => style(line, tint))],
       bands: bands.map((band) => ({ series: band.series, fill: `${tint(band.tint)}48` })),
-      legend: { show: chart.legend, markers: { fill: (u, i) => u.series[i].legendFill ?? null } },
+      legend: { show: Boolean(chart.legend), markers: { fill: (u, i) => u.series[i].legendFill ?? null } },
       cursor: { sync: chart.group ? { key: chart.group, scales: ["x", null] } : undefined, points: { size: 6 }, y: false,
         drag: { x: true, y: false }, focus: { prox: -1 } },
       hooks: { draw: [drawStrips(lines, tint), drawUprights(chart.uprights ?? [], tint)],

@@ -37,8 +37,7 @@ from scaler.model.errors import BadInput, Retry
 from scaler.model.nodes import NOTHING, Deployment, Reconfiguration
 from scaler.model.orders import Orders
 from scaler.sensing.observation import find_scale_in_objection, list_figures, make_samples, observe
-from scaler.sensing.reading import Reading, Sensor
-from scaler.sensing.slot_notes import NoteCode
+from scaler.sensing.reading import NoteCode, Reading, Sensor
 
 LOG = logging.getLogger("scaler.agent")
 CHECKPOINT_S = 60.0  # between two checkpoints: nothing learned is lost that is older

@@ -6,8 +6,7 @@ import logging
 from collections import deque
 
 from scaler.sensing.observation import MAX_AGE_SLOTS, fill_from_previous, is_whole
-from scaler.sensing.reading import Reading, Sensor
-from scaler.sensing.slot_notes import NoteCode
+from scaler.sensing.reading import NoteCode, Reading, Sensor
 
 LOG = logging.getLogger("scaler.agent")
 

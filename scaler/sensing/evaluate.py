@@ -27,71 +27,61 @@ import math
 from collections.abc import Sequence
 
 from scaler.model.spark_progress import IDLE, Trigger
+from scaler.sensing.evidence import IDLE_S, USUAL_BATCHES, Evidence
 from scaler.sensing.executor_usage import (
     count_final_replicas,
     count_replicas,
     estimate_running_by_type,
-    find_lost_replicas,
     find_utilisation,
 )
 from scaler.sensing.query_history import ArrivalSpan, QueryPast, overlap, share_within
-from scaler.sensing.reading import Evidence, Reading, SlotFacts, derive_facts, select_counted, usual_wait
-from scaler.sensing.slot_notes import (
-    IDLE_S,
-    USUAL_BATCHES,
-    NoteCode,
-    SlotNote,
-    find_states,
-    first_heard,
-    last_heard,
-)
+from scaler.sensing.reading import Reading
+from scaler.sensing.slot_notes import find_notes
 from scaler.sensing.source_files import SourceFolder, estimate_rows_per_file
-from scaler.sensing.timed_records import TimedSums, sum_timed
-
-WORKING_UTILISATION = 0.5  # from which on replicas are seen to work though no report says so: a batch that is overdue
-# keeps those that are done with their share, or have just started, waiting for the others
+from scaler.timing import ServiceTally
 
 
 def evaluate(evidence: Evidence) -> Reading:
     """Assemble the reading of a slot; what the evidence does not say is None."""
-    slot = derive_facts(evidence)
-    entry, executors, end = evidence.entry, evidence.executors, evidence.end
-    done = [trigger for trigger in slot.triggers if slot.start <= trigger.done < end]
-    reported = entry and (slot.covered > 0.0 or bool(done))
-    timed = sum_timed(slot.timed or {})
-    timed_in = None if slot.timed is None or slot.completeness == 0.0 else timed.tuples
-    folder = evidence.folder if entry and slot.completeness > 0.0 else None
-    waiting = None if folder is None else find_waiting(slot, folder)
-    backlog = find_backlog(slot) if waiting is None else waiting[0]
+    entry, executors, start, end = evidence.entry, evidence.executors, evidence.start, evidence.end
+    done = [trigger for trigger in evidence.triggers if start <= trigger.done < end]
+    reported = entry and (evidence.covered > 0.0 or bool(done))
+    timed = ServiceTally()
+    for sums in (evidence.timed_sums or {}).values():
+        timed.add(sums)
+    timed_in = None if evidence.timed_sums is None or evidence.completeness == 0.0 else timed.tuples
+    folder = evidence.folder if entry and evidence.completeness > 0.0 else None
+    waiting = None if folder is None else find_waiting(evidence, folder)
+    backlog = find_backlog(evidence) if waiting is None else waiting[0]
     return Reading(
         evidence.operator,
-        slot.start,
+        start,
         end,
-        arrival_rate=find_arrival_rate(slot) if entry else divide(timed_in, end - slot.start),
-        latest_arrival_rate=find_latest_arrival_rate(slot.known, end) if entry else None,
-        tuples_in=find_tuples_in(slot) if entry else timed_in,
-        tuples_out=add_up([(t, t.written) for t in slot.triggers], slot.start, end) if evidence.leaving else None,
-        batch_throughput=find_batch_throughput(slot) if entry else None,
+        arrival_rate=find_arrival_rate(evidence) if entry else divide(timed_in, end - start),
+        latest_arrival_rate=find_latest_arrival_rate(evidence.spans, end) if entry else None,
+        tuples_in=find_tuples_in(evidence) if entry else timed_in,
+        tuples_out=add_up([(t, t.written) for t in evidence.triggers], start, end) if evidence.leaving else None,
+        batch_throughput=find_batch_throughput(evidence) if entry else None,
         backlog=backlog if entry or backlog is None else 0.0,  # a query's backlog waits before its first stage
-        response=find_response(slot, timed, None if waiting is None else waiting[1]),
-        utilisation=find_slot_utilisation(slot),
+        response=find_response(evidence, timed, None if waiting is None else waiting[1]),
+        utilisation=find_slot_utilisation(evidence),
         service_n=timed.service_n or None,
         service_sum=timed.service_sum if timed.service_n else None,
         service_squares=timed.service_squares if timed.service_n else None,
-        replicas=None if executors is None else count_replicas(executors, slot.start, end),
+        replicas=None if executors is None else count_replicas(executors, start, end),
         final_replicas=None if executors is None else count_final_replicas(executors, end),
         batches=len(done) if reported else None,
         batch_time=sum(t.duration or 0.0 for t in done) if reported else None,
-        running_time=slot.running_time,
-        completeness=slot.completeness,
-        notes=find_notes(slot),
+        running_time=evidence.running_time,
+        completeness=evidence.completeness,
+        notes=find_notes(evidence),
     )
 
 
-def find_arrival_rate(slot: SlotFacts) -> float | None:
-    counted = select_counted(slot.known, slot.start, slot.end)
-    arrived = sum(share_within(s.start, s.end, slot.start, slot.end) * (s.arrived or 0.0) for s in counted)
-    return arrived / slot.covered if slot.covered > 0.0 else None
+def find_arrival_rate(evidence: Evidence) -> float | None:
+    start, end = evidence.start, evidence.end
+    arrived = sum(share_within(s.start, s.end, start, end) * (s.arrived or 0.0) for s in evidence.counted_spans)
+    return arrived / evidence.covered if evidence.covered > 0.0 else None
 
 
 def find_latest_arrival_rate(spans: Sequence[ArrivalSpan], end: float) -> float | None:
@@ -101,9 +91,9 @@ def find_latest_arrival_rate(spans: Sequence[ArrivalSpan], end: float) -> float 
     return None if last is None else divide(last.arrived, last.end - last.start)
 
 
-def find_tuples_in(slot: SlotFacts) -> float | None:
-    tuples = add_up([(trigger, trigger.rows) for trigger in slot.triggers], slot.start, slot.end)
-    return 0.0 if tuples is None and slot.covered > 0.0 else tuples
+def find_tuples_in(evidence: Evidence) -> float | None:
+    tuples = add_up([(trigger, trigger.rows) for trigger in evidence.triggers], evidence.start, evidence.end)
+    return 0.0 if tuples is None and evidence.covered > 0.0 else tuples
 
 
 def add_up(amounts: Sequence[tuple[Trigger, int | None]], start: float, end: float) -> float | None:
@@ -113,15 +103,15 @@ def add_up(amounts: Sequence[tuple[Trigger, int | None]], start: float, end: flo
     return sum(within) if within else None
 
 
-def find_batch_throughput(slot: SlotFacts) -> float | None:
+def find_batch_throughput(evidence: Evidence) -> float | None:
     """Of batches with tuples, and at most that of the batch that is not done; None without any."""
-    known = [(overlap(t.time, t.done, slot.start, slot.end), t) for t in slot.triggers if t.executed and t.rows]
-    seconds = sum(ran for ran, _ in known)
-    rows = sum(share_within(t.time, t.done, slot.start, slot.end) * (t.rows or 0) for _, t in known)
+    start, end, known = evidence.start, evidence.end, [t for t in evidence.triggers if t.executed and t.rows]
+    seconds = sum(overlap(t.time, t.done, start, end) for t in known)
+    rows = sum(share_within(t.time, t.done, start, end) * (t.rows or 0) for t in known)
     rates = [rows / seconds] if seconds > 0.0 else []
-    planned = find_planned_rows(slot.past, slot.running_since)
-    if planned is not None and slot.running_time is not None:
-        rates.append(planned / slot.running_time)
+    planned = find_planned_rows(evidence.past, evidence.running_since)
+    if planned is not None and evidence.running_time is not None:
+        rates.append(planned / evidence.running_time)
     return min(rates, default=None)
 
 
@@ -133,50 +123,51 @@ def find_planned_rows(past: QueryPast, running_since: float | None) -> int | Non
     return None if last.ended is None or before.ended is None else (last.ended - before.ended) or None
 
 
-def find_waiting(slot: SlotFacts, folder: SourceFolder) -> tuple[float, float | None] | None:
+def find_waiting(evidence: Evidence, folder: SourceFolder) -> tuple[float, float | None] | None:
     """Tuples in files that wait at the slot's end, and for how long the oldest has; None where files count nothing.
 
     Files that were there when the query had nothing to do are none that it would take.
     """
-    rows = estimate_rows_per_file(slot.past, folder)
+    rows = estimate_rows_per_file(evidence.past, folder)
     if rows is None:
         return None
-    waiting = folder.find_waiting(max((event.time for event in slot.past.idle), default=-math.inf), slot.end)
-    return rows * waiting.files, None if waiting.oldest is None else slot.end - waiting.oldest
+    waiting = folder.find_waiting(max((event.time for event in evidence.past.idle), default=-math.inf), evidence.end)
+    return rows * waiting.files, None if waiting.oldest is None else evidence.end - waiting.oldest
 
 
-def find_response(slot: SlotFacts, timed: TimedSums, waited: float | None) -> float | None:
+def find_response(evidence: Evidence, timed: ServiceTally, waited: float | None) -> float | None:
     """By timers where they know arrivals, else by batches; `waited`: seconds that the oldest file has waited."""
     if timed.response_n:
-        return max(timed.response_sum / timed.response_n, slot.running_time or 0.0)
-    response = raise_response(find_mean_response(slot), slot)
+        return max(timed.response_sum / timed.response_n, evidence.running_time or 0.0)
+    response = raise_response(find_mean_response(evidence), evidence)
     return response if response is None or waited is None else max(response, waited)
 
 
-def find_mean_response(slot: SlotFacts) -> float | None:
+def find_mean_response(evidence: Evidence) -> float | None:
     total = weights = 0.0
-    for batch in slot.batches:
+    _, batches = evidence.reports
+    for batch in batches:
         trigger = batch.trigger
-        weight = (trigger.rows or 0) * share_within(trigger.time, trigger.done, slot.start, slot.end)
+        weight = (trigger.rows or 0) * share_within(trigger.time, trigger.done, evidence.start, evidence.end)
         if batch.response is not None and weight > 0.0:
             total, weights = total + weight * batch.response, weights + weight
     return total / weights if weights > 0.0 else None
 
 
-def raise_response(response: float | None, slot: SlotFacts) -> float | None:
+def raise_response(response: float | None, evidence: Evidence) -> float | None:
     """At least the time of a batch that still runs and outlasts what is known: its tuples wait as long."""
-    if slot.running_time is None:
+    if evidence.running_time is None:
         return response
-    usual = max((t.duration or 0.0 for t in slot.triggers[-USUAL_BATCHES:]), default=0.0)
-    return slot.running_time if slot.running_time > (usual if response is None else response) else response
+    usual = max((t.duration or 0.0 for t in evidence.triggers[-USUAL_BATCHES:]), default=0.0)
+    return evidence.running_time if evidence.running_time > (usual if response is None else response) else response
 
 
-def find_backlog(slot: SlotFacts) -> float | None:
+def find_backlog(evidence: Evidence) -> float | None:
     """Backlog at the slot's end; None where the last report is too old to be of it."""
-    past, end, patience = slot.past, slot.end, usual_wait(slot.spans, slot.triggers, slot.end)
+    past, end, patience = evidence.past, evidence.end, evidence.usual_wait
     if found_nothing(past, end):
         return 0.0
-    last = slot.triggers[-1] if slot.triggers else None
+    last = evidence.triggers[-1] if evidence.triggers else None
     idle = next((event.time for event in reversed(past.idle) if event.time < end), None)
     if idle is not None and (last is None or last.time <= idle):
         return 0.0 if end - idle <= patience else None
@@ -191,87 +182,41 @@ def found_nothing(past: QueryPast, end: float) -> bool:
     return kind == IDLE and event is not None and event.time - end <= IDLE_S
 
 
-def find_slot_utilisation(slot: SlotFacts) -> float | None:
+def find_slot_utilisation(evidence: Evidence) -> float | None:
     """By timers, by tasks, or by the time that batches ran: the first of these that is known."""
-    executors = slot.evidence.executors
-    replicas = {} if executors is None else count_replicas(executors, slot.start, slot.end)
+    executors = evidence.executors
+    replicas = {} if executors is None else count_replicas(executors, evidence.start, evidence.end)
     used = None
-    if slot.timed:
-        busy = {name: part.busy for name, part in slot.timed.items()}
-        running = estimate_running_work(slot.evidence)
-        used = find_utilisation(busy, replicas, slot.end - slot.start, running)
-    elif (spent := find_spent(slot, slot.start, slot.end)) is not None:
-        used = find_utilisation(spent, replicas, slot.end - slot.start)
-    return find_busy_share(slot) if used is None else used
+    if evidence.timed_sums:
+        busy = {name: part.busy for name, part in evidence.timed_sums.items()}
+        running = estimate_running_work(evidence)
+        used = find_utilisation(busy, replicas, evidence.end - evidence.start, running)
+    elif (spent := evidence.find_spent(evidence.start, evidence.end)) is not None:
+        used = find_utilisation(spent, replicas, evidence.end - evidence.start)
+    return find_busy_share(evidence) if used is None else used
 
 
 def estimate_running_work(evidence: Evidence) -> dict[str, float]:
     """Seconds of the slot that tasks have run that are not done, by node type; timers know those that are."""
-    since, end = evidence.activity.running_since, evidence.end
-    if since is None or since >= end:
+    if evidence.running_since is None:
         return {}
-    since = max(since, evidence.start)
+    since, end = max(evidence.running_since, evidence.start), evidence.end
     timed = {} if evidence.timed is None else evidence.timed.read(since, end)
-    return estimate_running_by_type(
-        evidence.executors or (), since, end, {name: part.busy for name, part in timed.items()}
-    )
+    ended = {name: part.busy for name, part in timed.items()}
+    return estimate_running_by_type(evidence.executors or (), since, end, ended)
 
 
-def find_spent(slot: SlotFacts, start: float, end: float) -> dict[str, float] | None:
-    """Seconds of tasks on the operator's executors, by node type."""
-    executors = slot.evidence.executors
-    if executors is None:
-        return None
-    batches = [(t.time, t.done) for t in slot.past.triggers if t.executed and t.done > start]
-    return slot.evidence.task_times.read(executors, start, end, slot.running_since, batches)
-
-
-def find_busy_share(slot: SlotFacts) -> float | None:
+def find_busy_share(evidence: Evidence) -> float | None:
     """Share of time that batches ran, over the time of which it is known."""
-    first, heard = first_heard(slot.past), last_heard(slot.past, slot.end)
+    first, heard = evidence.past.first_heard(), evidence.past.last_heard(evidence.end)
     if first is None or heard is None:
         return None
-    busy = sum(overlap(t.time, t.done, slot.start, slot.end) for t in slot.triggers)
-    watched = overlap(first, heard, slot.start, slot.end)
-    if slot.running_since is not None and slot.running_since >= heard:
-        busy += overlap(slot.running_since, slot.end, slot.start, slot.end)
-        watched += overlap(heard, slot.end, slot.start, slot.end)
+    busy = sum(overlap(t.time, t.done, evidence.start, evidence.end) for t in evidence.triggers)
+    watched = overlap(first, heard, evidence.start, evidence.end)
+    if evidence.running_since is not None and evidence.running_since >= heard:
+        busy += overlap(evidence.running_since, evidence.end, evidence.start, evidence.end)
+        watched += overlap(heard, evidence.end, evidence.start, evidence.end)
     return min(busy / watched, 1.0) if watched > 0.0 else None
-
-
-def find_notes(slot: SlotFacts) -> tuple[SlotNote, ...]:
-    """States of the query in the slot, each replica that was lost, and each profile that a stage waits for."""
-    states = find_states(slot.past, slot.spans, slot.batches, slot.start, slot.end)
-    if NoteCode.STALLED in states and is_worked_on(slot):
-        states = [state for state in states if state != NoteCode.STALLED]
-    lost = find_lost_replicas(slot.evidence.executors or (), slot.start, slot.end)
-    waits = {stage.profile: SlotNote(NoteCode.STAGE_WAITS, {"stage": stage.name, "profile": str(stage.profile)})
-             for stage in slot.evidence.waiting}  # fmt: skip
-    return (*map(SlotNote, states), *lost, *waits.values())
-
-
-def is_worked_on(slot: SlotFacts) -> bool:
-    """Whether executors worked through the longest batch: then silence is no stall, but an overloaded stream's."""
-    longest = find_longest_batch(slot)
-    spent = None if longest is None else find_spent(slot, *longest)
-    if longest is None or spent is None:
-        return False
-    start, end = longest
-    used = find_utilisation(spent, count_replicas(slot.evidence.executors or (), start, end), end - start)
-    return used is not None and used >= WORKING_UTILISATION
-
-
-def find_longest_batch(slot: SlotFacts) -> tuple[float, float] | None:
-    """When the longest batch ran of those reported in the slot and the one that is not done: of that one, in the slot.
-
-    Work at the slot's end says whether a batch hangs by now; one that is done is judged by all of its time.
-    """
-    start, end = slot.start, slot.end
-    done = [(t.done - t.time, t.time, t.done) for t in slot.past.triggers if t.executed and start <= t.done < end]
-    since = slot.running_since
-    running = [] if since is None else [(end - since, max(since, start), end)]
-    longest = max([*done, *running], default=None)
-    return None if longest is None or longest[0] <= 0.0 else longest[1:]
 
 
 def divide(tuples: float | None, seconds: float) -> float | None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from scaler.model.spark_progress import read_count, read_object, read_time
 from scaler.sensing.query_history import overlap
-from scaler.sensing.slot_notes import NoteCode, SlotNote
+from scaler.sensing.reading import NoteCode, SlotNote
 from scaler.timing.stopwatch import name_node_type
 
 DRIVER_ID = "driver"  # in local mode it is the one executor, and else has no task slots

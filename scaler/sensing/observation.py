@@ -20,12 +20,15 @@ from scaler.model.decision import (
 from scaler.model.nodes import Deployment, NodeType
 from scaler.model.policy import Observation
 from scaler.model.queueing import catch_up_rate
-from scaler.sensing.evaluate import WORKING_UTILISATION
-from scaler.sensing.reading import Reading
-from scaler.sensing.slot_notes import BEHIND, UNTRUSTED, NoteCode, SlotNote
+from scaler.sensing.reading import BEHIND, UNTRUSTED, NoteCode, Reading, SlotNote
+from scaler.sensing.slot_notes import WORKING_UTILISATION
 
 BACK_TO_BACK = 0.95  # of the slot, from which on batches follow each other
 QUIET_UTILISATION = 0.05  # up to which nobody is seen to work
+SAMPLE_FIELDS = (  # of a reading that a sample has under the same name
+    "operator", "start", "end", "tuples_in", "tuples_out", "backlog", "service_n", "service_sum", "service_squares",
+    "batches", "batch_time", "completeness",
+)  # fmt: skip
 MAX_AGE_SLOTS = 6.0  # beyond which an earlier reading says nothing of now
 
 
@@ -176,26 +179,14 @@ def make_samples(reading: Reading) -> list[dict[str, Any]]:
     replicas = None if reading.replicas is None else sum(reading.replicas.values())
     types = [name for name, count in (reading.replicas or {}).items() if count > 0.0]
     answered = reading.response is not None and math.isfinite(reading.response)
-    sample: dict[str, Any] = {
-        "operator": reading.operator,
-        "start": reading.start,
-        "end": reading.end,
+    sample: dict[str, Any] = {name: getattr(reading, name) for name in SAMPLE_FIELDS} | {
         "evidence": "progress" if reading.service_n is None else "records",
         "node_type": types[0] if len(types) == 1 else None,
         "arrived": multiply(reading.arrival_rate, reading.length * reading.completeness),
-        "tuples_in": reading.tuples_in,
-        "tuples_out": reading.tuples_out,
-        "backlog": reading.backlog,
-        "service_n": reading.service_n,
-        "service_sum": reading.service_sum,
-        "service_squares": reading.service_squares,
         "busy": multiply(multiply(reading.utilisation, reading.length), replicas),
         "replicas": replicas,
-        "batches": reading.batches,
-        "batch_time": reading.batch_time,
         "response_n": 1.0 if answered else None,
         "response_sum": reading.response if answered else None,
-        "completeness": reading.completeness,
     }
     return [{key: value for key, value in sample.items() if value is not None}]
 

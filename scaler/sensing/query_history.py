@@ -69,6 +69,21 @@ class QueryPast:
         each = [(kind, event) for kind, events in kinds for event in events]
         yield from sorted(each, key=lambda pair: pair[1].time)  # which keeps the order of kinds at the same time
 
+    def first_heard(self) -> float | None:
+        return next((event.time for _, event in self.events()), None)
+
+    def last_heard(self, end: float) -> float | None:
+        """Time of the query's last report by then."""
+        moments = [sign.time for sign in (*self.started, *self.idle)] + [trigger.done for trigger in self.triggers]
+        return max((min(moment, end) for moment in moments), default=None)
+
+    def has_stopped(self, end: float) -> bool:
+        over = [sign for sign in self.ended if sign.time < end]
+        if not over:
+            return False
+        run, time = over[-1].run, over[-1].time
+        return not any(event.run != run and time <= event.time < end for _, event in self.events())
+
 
 class QueryHistory:
     """Bounded reports of one query; for one thread at a time."""
@@ -153,14 +168,7 @@ class QueryListener:
         self.receive(STARTED, event)
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
-        try:
-            trigger = read_progress(json.loads(event.progress().json()))
-            if trigger is None:
-                self.unread += 1
-            else:
-                self.receiver.add_trigger(trigger)
-        except Exception as error:
-            self.fail(error)
+        self.receive(TRIGGER, event)
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802
         self.receive(IDLE, event)
@@ -170,17 +178,15 @@ class QueryListener:
 
     def receive(self, kind: str, event: Any) -> None:
         try:
-            found = read_query_event(json.loads(event.json()), self.now())
-            if found is None:
-                self.unread += 1
-            else:
+            if kind == TRIGGER and (trigger := read_progress(json.loads(event.progress().json()))) is not None:
+                self.receiver.add_trigger(trigger)
+            elif kind != TRIGGER and (found := read_query_event(json.loads(event.json()), self.now())) is not None:
                 self.receiver.add_event(kind, found)
+            else:
+                self.unread += 1
         except Exception as error:
-            self.fail(error)
-
-    def fail(self, error: Exception) -> None:
-        self.unread += 1
-        LOG.debug("an event of a streaming query could not be read", exc_info=error)
+            self.unread += 1
+            LOG.debug("an event of a streaming query could not be read", exc_info=error)
 
     class Java:
         implements = ["org.apache.spark.sql.streaming.PythonStreamingQueryListener"]  # noqa: RUF012
@@ -294,7 +300,3 @@ def share_within(first: float, last: float, start: float, end: float) -> float:
     if last <= first:
         return float(start <= first < end)
     return overlap(first, last, start, end) / (last - first)
-
-
-def covered_seconds(spans: Sequence[ArrivalSpan], start: float, end: float) -> float:
-    return sum(overlap(span.start, span.end, start, end) for span in spans)

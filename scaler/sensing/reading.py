@@ -1,112 +1,13 @@
-"""One operator's slot: the evidence, what several quantities share, the reading of it, and the protocol of sensors."""
+"""Reading of one operator's slot, typed notes on what is out of the ordinary in it, and the protocol of sensors."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Protocol
 
-from scaler.acting.gateway import SparkStage
-from scaler.model.spark_progress import Trigger
-from scaler.sensing.driver import QueryActivity, StreamOperator
-from scaler.sensing.executor_usage import ObservedExecutor, TaskTimes
-from scaler.sensing.query_history import ArrivalSpan, QueryPast, ServedBatch, covered_seconds, find_spans
-from scaler.sensing.slot_notes import IDLE_S, NoteCode, SlotNote, has_stopped, usual_cycle
-from scaler.sensing.source_files import SourceFolder, find_unreported_arrivals
-from scaler.sensing.timed_records import TimedSeconds, TimedSums
-
-LATE_FACTOR = 2.0  # times the usual, after which a report is late
-STEADY_S = 1.5 * IDLE_S
-
-
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """One operator in [start, end); None is not known."""
-
-    operator: str
-    start: float
-    end: float
-    past: QueryPast = QueryPast()  # noqa: RUF009  frozen; with the batch that was planned last
-    entry: bool = True  # what arrives at the query arrives here
-    leaving: bool = True  # what the query writes is written here
-    activity: QueryActivity = QueryActivity()  # noqa: RUF009  frozen; at the slot's end
-    folder: SourceFolder | None = None  # that the query reads files from
-    executors: Sequence[ObservedExecutor] | None = None  # of the operator's profiles
-    task_times: TaskTimes = TaskTimes()  # noqa: RUF009  frozen; of all executors
-    waiting: tuple[SparkStage, ...] = ()  # stages of the query that no executor can run, at the slot's end
-    timed: TimedSeconds | None = None  # by the operator's timers
-
-
-@dataclass(frozen=True, slots=True)
-class SlotFacts:
-    """Intermediate results that several quantities of a slot share."""
-
-    evidence: Evidence
-    start: float
-    end: float
-    past: QueryPast
-    spans: Sequence[ArrivalSpan]  # that were reported
-    known: Sequence[ArrivalSpan]  # these, and what is known since the last report
-    batches: Sequence[ServedBatch]  # that began before the slot's end
-    triggers: Sequence[Trigger]  # of these
-    running_since: float | None  # of a batch that is not done by the slot's end
-    covered: float  # seconds of the slot of which the arrivals are known
-    completeness: float
-    timed: Mapping[str, TimedSums] | None  # by node type
-
-    @property
-    def running_time(self) -> float | None:
-        return None if self.running_since is None else self.end - self.running_since
-
-
-def derive_facts(evidence: Evidence) -> SlotFacts:
-    past, start, end = evidence.past, evidence.start, evidence.end
-    since = evidence.activity.running_since
-    spans, batches = find_spans(past)
-    begun = [batch for batch in batches if batch.trigger.time < end]
-    triggers = [batch.trigger for batch in begun]
-    unreported = find_unreported_arrivals(past, evidence.folder, start, end, evidence.activity.run)
-    known = spans if unreported is None else [*spans, unreported]
-    covered = covered_seconds(select_counted(known, start, end), start, end)
-    return SlotFacts(
-        evidence,
-        start,
-        end,
-        past,
-        spans,
-        known,
-        begun,
-        triggers,
-        None if since is not None and since >= end else since,
-        covered,
-        find_completeness(past, known, triggers, covered, start, end),
-        None if evidence.timed is None else evidence.timed.read(start, end),
-    )
-
-
-def select_counted(spans: Sequence[ArrivalSpan], start: float, end: float) -> list[ArrivalSpan]:
-    """Spans that lie in the slot and whose arrivals are known."""
-    return [span for span in spans if span.arrived is not None and span.end > start and span.start < end]
-
-
-def usual_wait(spans: Sequence[ArrivalSpan], triggers: Sequence[Trigger], end: float) -> float:
-    """How long one may wait for a report before it is late."""
-    return max(STEADY_S, LATE_FACTOR * usual_cycle(spans, triggers, end))
-
-
-def find_completeness(
-    past: QueryPast,
-    spans: Sequence[ArrivalSpan],
-    triggers: Sequence[Trigger],
-    covered: float,
-    start: float,
-    end: float,
-) -> float:
-    last = max((span.end for span in spans), default=None)
-    tail = 0.0 if last is None else max(0.0, end - max(last, start))
-    if last is None or has_stopped(past, end) or tail > usual_wait(spans, triggers, end):
-        tail = 0.0
-    return min(1.0, (covered + min(tail, covered)) / (end - start))
+from scaler.sensing.driver import StreamOperator
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,3 +56,48 @@ class Sensor(Protocol):
     def watch(self, operator: StreamOperator) -> None: ...
 
     def close(self) -> None: ...
+
+
+class NoteCode(StrEnum):
+    """Codes of what can be out of the ordinary in a slot."""
+
+    RESTARTED = "restarted"
+    STOPPED = "stopped"
+    CATCHING_UP = "catching_up"
+    BATCHES_FULL = "batches_full"
+    STALLED = "stalled"
+    REPLICA_LOST = "replica_lost"
+    STAGE_WAITS = "stage_waits"
+    BATCH_OUTLASTS_SLOT = "batch_outlasts_slot"
+    REPORTED_LATE = "reported_late"
+
+
+MESSAGES = {
+    NoteCode.RESTARTED: "the query restarted",
+    NoteCode.STOPPED: "the query stopped",
+    NoteCode.CATCHING_UP: "a backlog is being worked off",
+    NoteCode.BATCHES_FULL: "batches took as much as they may, and left a backlog",
+    NoteCode.STALLED: "the query stalled",
+    NoteCode.REPLICA_LOST: "lost a replica on {node_type} ({cause})",
+    NoteCode.STAGE_WAITS: "stage {stage!r} waits for resource profile {profile}, which no executor serves",
+    NoteCode.BATCH_OUTLASTS_SLOT: "a batch outlasts the slot: the reading before is held",
+    NoteCode.REPORTED_LATE: "reports come after the slot: the slot before is decided about",
+}
+
+
+UNTRUSTED = (NoteCode.RESTARTED, NoteCode.STOPPED, NoteCode.STALLED)  # such a slot says nothing of the capacity
+
+
+BEHIND = (NoteCode.CATCHING_UP, NoteCode.BATCHES_FULL)
+
+
+@dataclass(frozen=True, slots=True)
+class SlotNote:
+    """One thing out of the ordinary in a slot; `data` by the names in the code's message."""
+
+    code: NoteCode
+    data: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def message(self) -> str:
+        return MESSAGES[self.code].format_map(self.data)

@@ -11,12 +11,14 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 from scaler.acting.gateway import SparkStage
 from scaler.model.spark_progress import IDLE, STARTED, QueryEvent, Trigger, read_time
 from scaler.sensing.driver import Driver, QueryActivity, QueryStatus, StreamOperator
 from scaler.sensing.evaluate import evaluate
+from scaler.sensing.evidence import Evidence
 from scaler.sensing.executor_usage import ObservedExecutor, TaskTimes, fix_zone, read_executors, select_profiles
 from scaler.sensing.query_history import (
     MAX_TRIGGERS,
@@ -28,9 +30,9 @@ from scaler.sensing.query_history import (
     find_idle_event,
     follows_last,
 )
-from scaler.sensing.reading import Evidence, Reading
+from scaler.sensing.reading import Reading
 from scaler.sensing.source_files import SourceFolder, read_source_folder
-from scaler.sensing.timed_records import TimedRecords, subscribe_timer
+from scaler.sensing.timed_records import TimedRecords
 from scaler.timing import ServiceTimer
 
 LOG = logging.getLogger("scaler.agent")
@@ -82,7 +84,8 @@ class SparkSensor:
         """Add this timer's sums to the operator's readings."""
         with self.lock:
             records = self.records.setdefault(operator, TimedRecords())
-        self.unsubscribe.append(subscribe_timer(timer, records))
+        timer.inbox.listeners.append(records.add)
+        self.unsubscribe.append(partial(timer.inbox.listeners.remove, records.add))
 
     def add_trigger(self, trigger: Trigger) -> None:
         with self.lock:
@@ -193,26 +196,18 @@ class SparkSensor:
 
     def read_folder(self, query: str | None, past: QueryPast, end: float) -> SourceFolder | None:
         """The files before a query that reads some; listed once for all operators of a slot."""
-        checkpoint = self.find_checkpoint(query, past) if self.now() - end <= MAX_DELAY_S else None
         folder = past.triggers[-1].folder if past.triggers else None
-        if query is None or checkpoint is None or folder is None:
+        if query is None or folder is None or self.now() - end > MAX_DELAY_S:
             return None
+        checkpoint = self.checkpoints.get(query) or attempt(lambda: self.driver.find_checkpoint(query))
+        if checkpoint is None:
+            return None
+        self.checkpoints[query] = checkpoint
         with self.listing:
             known = self.folders.get(query)
             if known is None or known[0] != end:
                 known = self.folders[query] = end, read_source_folder(folder, checkpoint)
             return known[1]
-
-    def find_checkpoint(self, query: str | None, past: QueryPast) -> str | None:
-        """Checkpoint of a query that reads files; requested once."""
-        if query is None or not past.triggers or past.triggers[-1].folder is None:
-            return None
-        if query not in self.checkpoints:
-            found = attempt(lambda: self.driver.find_checkpoint(query))
-            if found is None:
-                return None
-            self.checkpoints[query] = found
-        return self.checkpoints[query]
 
     def close(self) -> None:
         """Receive no more; what was received can still be read."""

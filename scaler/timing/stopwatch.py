@@ -71,12 +71,21 @@ class ServiceTally:
             self.task_rates += spent / records
             self.task_squares += spent * spent / records
 
-    def add(self, other: ServiceTally) -> None:
-        """Add another's sums; both ran on the same node, or it does not matter which."""
+    @property
+    def tuples(self) -> float:
+        return self.service_n or self.task_records
+
+    @property
+    def busy(self) -> float:
+        """Seconds of service; of whole batches where records were not timed one by one."""
+        return self.service_sum if self.service_n else self.task_time
+
+    def add(self, other: ServiceTally, share: float = 1.0) -> None:
+        """Add a share of another's sums; both ran on the same node, or it does not matter which."""
         self.node_type, self.host = other.node_type, other.host
         self.cover(other.start, other.end)
         for name in (*RECORDS, *BATCHES, *DRIVEN, *RESPONSES):
-            setattr(self, name, getattr(self, name) + getattr(other, name))
+            setattr(self, name, getattr(self, name) + share * getattr(other, name))
 
     def describe(self) -> dict[str, str | float]:
         """The known fields by the names of a sample, and the host beside them."""

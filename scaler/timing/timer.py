@@ -32,10 +32,17 @@ class TallyInbox:
 
     def __init__(self) -> None:
         self.tallies: deque[ServiceTally] = deque()
+        self.listeners: list[Callable[[ServiceTally], None]] = []  # called on Spark's thread, too
 
     def add(self, tally: ServiceTally) -> None:
-        if isinstance(tally, ServiceTally) and tally.end >= tally.start:  # a task that timed nothing sends an empty one
-            self.tallies.append(tally)
+        if not isinstance(tally, ServiceTally) or not tally.end >= tally.start:
+            return  # a task that timed nothing sends an empty one
+        self.tallies.append(tally)
+        for listener in tuple(self.listeners):
+            try:
+                listener(tally)
+            except Exception:  # it must not stop what Spark does on its thread
+                LOG.debug("a timer's sums could not be read", exc_info=True)
 
     def drain(self) -> Iterator[ServiceTally]:
         while self.tallies:

@@ -12,8 +12,7 @@ from scaler.model.orders import Orders, parse_orders
 from scaler.model.queueing import mg1_response
 from scaler.model.task import Moments
 from scaler.sensing.driver import StreamOperator
-from scaler.sensing.reading import Reading
-from scaler.sensing.slot_notes import SlotNote
+from scaler.sensing.reading import Reading, SlotNote
 
 SLOT_S = 60.0
 NODES = (NodeType("small", 1.0, 1.0), NodeType("fast", 2.0, 2.2))

@@ -10,10 +10,10 @@ import pytest
 
 from scaler.sensing.driver import PlannedBatch, QueryActivity, QueryStatus, StreamOperator
 from scaler.sensing.evaluate import estimate_running_work
+from scaler.sensing.evidence import Evidence
 from scaler.sensing.executor_usage import ObservedExecutor
-from scaler.sensing.reading import Evidence
-from scaler.sensing.slot_notes import NoteCode
-from scaler.sensing.timed_records import TimedRecords, sum_timed
+from scaler.sensing.reading import NoteCode
+from scaler.sensing.timed_records import TimedRecords
 from scaler.timing import ServiceTally, ServiceTimer
 from tests.live.streams import BEGAN, QUERY, Event, offsets, play, progress, recorded, spread
 from tests.live.told import WORDS, Context, Told, executor, gather, steady, told_time
@@ -293,7 +293,8 @@ def test_memory_is_bounded_and_threads_do_not_disturb_each_other(told: Told) -> 
     for second in range(1000):
         records.add(ServiceTally("small", None, float(second), second + 1.0, service_n=1.0))
     assert len(records.seconds) <= 102
-    assert sum_timed(records.copy(910.0, 960.0).read(910.0, 960.0)).service_n == pytest.approx(50.0)
+    sums = records.copy(910.0, 960.0).read(910.0, 960.0)
+    assert {name: each.service_n for name, each in sums.items()} == {"small": pytest.approx(50.0)}
 
 
 def test_late_and_double_events_are_put_where_they_belong(told: Told) -> None:

@@ -11,8 +11,7 @@ import pytest
 
 from scaler.sensing.driver import IdleTrigger, QueryStatus, find_operators
 from scaler.sensing.observation import is_idle
-from scaler.sensing.reading import Reading
-from scaler.sensing.slot_notes import NoteCode
+from scaler.sensing.reading import NoteCode, Reading
 from scaler.sensing.spark_sensor import SparkSensor
 from tests.live.record import drop_file
 from tests.live.streams import BEGAN, Event, play, progress, spread, tell

@@ -10,8 +10,7 @@ from scaler.agent.decider import Decider
 from scaler.agent.pending import ArrivalTimeouts
 from scaler.agent.slot_loop import Agent
 from scaler.model.decision import Decision
-from scaler.sensing.reading import Reading
-from scaler.sensing.slot_notes import UNTRUSTED, NoteCode, SlotNote
+from scaler.sensing.reading import UNTRUSTED, NoteCode, Reading, SlotNote
 from tests.live.plant import NODES, SLOT_S, Desk, Plant
 
 

@@ -15,7 +15,7 @@ from scaler.sensing.executor_usage import (
     find_utilisation,
     read_executors,
 )
-from scaler.sensing.timed_records import TimedRecords, subscribe_timer
+from scaler.sensing.timed_records import TimedRecords
 from scaler.timing import ServiceTally, ServiceTimer
 from tests.live.streams import BEGAN
 from tests.live.told import Context, executor, told_time
@@ -167,8 +167,7 @@ def test_what_a_timer_sends_and_cannot_be_read_does_not_stop_it(tmp_path: Path) 
             raise ValueError("no")
 
     timer = ServiceTimer(Context(), "shop", "words", tmp_path, period=3600.0)
-    leave = subscribe_timer(timer, Broken())
+    timer.inbox.listeners.append(Broken().add)
     timer.stopwatch.sums.add(ServiceTally(None, None, 1.0, 2.0, service_n=1.0))
-    leave()
     assert len(timer.inbox.tallies) == 1
     timer.close()

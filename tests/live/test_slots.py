@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from scaler.sensing.driver import QueryActivity
 from scaler.sensing.evaluate import evaluate
+from scaler.sensing.evidence import Evidence
 from scaler.sensing.query_history import QueryPast, find_spans
-from scaler.sensing.reading import Evidence, Reading
-from scaler.sensing.slot_notes import NoteCode
+from scaler.sensing.reading import NoteCode, Reading
 from tests.live.streams import BEGAN, play, recorded, sign, spread, tell
 from tests.pipeline.logs import progress as log_progress
 

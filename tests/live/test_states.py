@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scaler.sensing.query_history import find_spans
-from scaler.sensing.slot_notes import NoteCode, find_states
+from scaler.sensing.evidence import Evidence
+from scaler.sensing.reading import NoteCode
+from scaler.sensing.slot_notes import find_states
 from tests.live.streams import BEGAN, Event, play, progress, recorded, sign, spread, tell
 
 CATCHING_UP, RESTARTED = NoteCode.CATCHING_UP, NoteCode.RESTARTED
@@ -15,8 +16,7 @@ STALLED, STOPPED = NoteCode.STALLED, NoteCode.STOPPED
 
 
 def states(events: list[Event], start: float, end: float) -> list[NoteCode]:
-    past = tell(events, end)
-    return find_states(past, *find_spans(past), start, end)
+    return find_states(Evidence("words", start, end, tell(events, end)))
 
 
 def serve(rows: int) -> float:

@@ -18,8 +18,7 @@ from scaler.sensing.observation import (
     list_figures,
     observe,
 )
-from scaler.sensing.reading import Reading
-from scaler.sensing.slot_notes import NoteCode, SlotNote
+from scaler.sensing.reading import NoteCode, Reading, SlotNote
 from tests.live.plant import NODES
 
 WHOLE = Reading(

@@ -8,7 +8,7 @@ from scaler.agent.decider import Decider
 from scaler.agent.slot_loop import Agent
 from scaler.model.decision import STAGE_WAITS, parse_decision
 from scaler.sensing.driver import QueryStatus
-from scaler.sensing.slot_notes import NoteCode
+from scaler.sensing.reading import NoteCode
 from tests.live.plant import NODES, Desk, Plant
 from tests.live.streams import BEGAN
 from tests.live.told import WORDS, Told, executor, gather

@@ -21,7 +21,6 @@ from tuner.lab.published.tables import (
     make_cell_setting,
     read_cells,
     run_cell,
-    trace_in,
 )
 
 TRACES = Path(__file__).parents[2] / "shared" / "traces"
@@ -78,7 +77,7 @@ def test_pds_plus_agrees_where_its_figure_is_one_draw_among_ours() -> None:
 def test_the_last_digit_of_the_trace_matters() -> None:
     """The comparison can fail: one slot of the rate thrown away in a hundred moves the cost beyond the digit."""
     cell = next(c for c in CELLS if c.policy == "QL+PDS" and c.where == "taxi K10 A N3")
-    setting = make_cell_setting(cell, trace_in(TRACES, "taxi"))
+    setting = make_cell_setting(cell, load_workload("taxi", TRACES))
     changed = type(setting.trace)(np.delete(setting.trace.rates, slice(None, None, 100)))
     run = simulate(replace(setting, trace=changed))
     assert abs(run.cost - cell.cost) > HALF_DIGIT

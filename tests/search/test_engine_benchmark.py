@@ -22,6 +22,7 @@ from tuner.lab.engine_benchmark import (
     EngineResults,
     Rules,
     list_cells,
+    load_results,
     make_evaluation,
     make_paper_evaluation,
     make_setting,
@@ -38,8 +39,8 @@ SHORT = replace(TRACE, rates=TRACE.rates[:4_000])
 CELL = EngineCell("pipeline", 1, 0.05, 0.2, 0.5, 0)
 
 
-def find(engine: str, cost: float, met: bool = True) -> EngineResult:
-    return EngineResult(engine, 10, 1000, 0.1, 1.0, cost, 0.0, 0.0, met)
+def find(engine: str, price: float, met: bool = True) -> EngineResult:
+    return EngineResult(engine, 10, 1000, 0.1, 1.0, price, 0.0, 0.0, met)
 
 
 def test_the_papers_exam_is_one_seed_over_50_000_slots_and_ours_leaves_the_end_out() -> None:
@@ -72,13 +73,20 @@ def test_matches_are_kept_and_not_held_again(tmp_path: Path) -> None:
     line = kept.read_text()
     assert len(line.splitlines()) == 1
     changed = json.loads(line)
-    changed["found"][0]["cost"] = 123.0
+    changed["found"][0]["price"] = 123.0
     kept.write_text(json.dumps(changed) + "\n" + line[:40])  # and one that was cut off
     again = run_engine_benchmark(rules, [CELL], print, kept)
-    assert again[0].found[0].cost == 123.0
+    assert again[0].found[0].price == 123.0
     assert again[0].found[1] == first[0].found[1]
     other = run_engine_benchmark(replace(rules, budget=2), [CELL], print, kept)
     assert other[0].found[1].evaluations == 2
+
+
+def test_results_of_an_older_version_are_read(tmp_path: Path) -> None:
+    rules, kept = Rules(("naive",), SHORT, budget=1), tmp_path / "matches.jsonl"
+    first = run_engine_benchmark(rules, [CELL], print, kept)
+    kept.write_text(kept.read_text().replace('"price"', '"cost"'))
+    assert load_results(kept, rules) == {CELL: first[0]}
 
 
 def test_a_ratio_is_of_geometric_means_over_what_kept_the_constraints() -> None:

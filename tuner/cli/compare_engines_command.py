@@ -131,21 +131,21 @@ def show(matches: Sequence[EngineResults], as_json: bool) -> None:
 def print_settings(rows: Sequence[dict[str, Any]]) -> None:
     names = [key for key, value in rows[0].items() if isinstance(value, dict)]
     heads = ["application", "N_res", "R_max", "eta_V", "eta_R"]
-    heads += [head for name in names for head in (f"{name} cost", "kept", "ratio")]
+    heads += [head for name in names for head in (f"{name} price/h", "kept", "ratio")]
     table = []
     for row in rows:
         cells = [row["application"], str(row["n_res"]), f"{1000 * row['r_max']:.0f} ms"]
         cells += [f"{row['eta_v']:.0%}", f"{row['eta_r']:.0%}"]
         for name in names:
             one = row[name]
-            cells += [say(one["cost"], ".2f"), f"{one['kept']}/{row['seeds']}", say(one["ratio"], ".3f")]
+            cells += [say(one["price"], ".2f"), f"{one['kept']}/{row['seeds']}", say(one["ratio"], ".3f")]
         table.append(cells)
     print_grid(heads, table, 1)
     click.echo("")
 
 
 def print_lines(lines: Sequence[Any]) -> None:
-    heads = ["engine", "kept", "settings kept", "cost / skopt", "worst", "no higher in", "evaluations"]
+    heads = ["engine", "kept", "settings kept", "price / skopt", "worst", "no higher in", "evaluations"]
     heads += ["Mslots", "ms a suggestion", "s a search"]
     table = [
         [
@@ -164,7 +164,7 @@ def print_lines(lines: Sequence[Any]) -> None:
     ]
     print_grid(heads, table, 1)
     click.echo(
-        "\nOver the settings in which anybody kept the constraints; costs by geometric mean, where both engines did."
+        "\nOver the settings in which anybody kept the constraints; prices by geometric mean, where both engines did."
     )
 
 

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from itertools import count
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
 
 from sim.simulate import MEASURES
 from tuner.cli.options import json_option, print_json
-from tuner.cli.progress import run_interruptibly, show_progress, show_share
+from tuner.cli.progress import run_interruptibly, show_share
 from tuner.lab.published.figures import FIGURES, Study
-from tuner.lab.published.tables import DEEP, POLICY_NAMES, CellComparison, choose_cells, reproduce_table
-from tuner.views.grid import open_console
+from tuner.lab.published.tables import DEEP, POLICY_NAMES, CellComparison, reproduce_table
+from tuner.views.grid import print_grid, print_lines
 
 TABLES = {"table2": 2, "table3": 3, "table4": 4, "table5": 5}
 FIGURES_OF_CELL = ("seeds", "difference", *MEASURES[1:], "agrees", "remark")
+HEADS = (
+    *("cell", "policy", "published", "ours", "± s.e.", "difference"),
+    *("viol. %", "reconf. %", "resources", "agrees", "remark"),
+)
 EPILOG = "\b\nExample:\n  tuner lab reproduce table2 --traces ../shared/traces\n  tuner lab reproduce fig18 --json"
 
 
@@ -48,38 +50,21 @@ def reproduce(what: str, traces: Path, seeds: int, policies: tuple[str, ...], de
 
     Printed are the published figure, ours and the difference, cell by cell.
     """
-    if what in TABLES:
-        total = len(choose_cells(TABLES[what], policies, deep))
-        with show_progress(total, what) as tell:
-            counter = count()
-            cells = run_interruptibly(
-                lambda: reproduce_table(TABLES[what], traces, seeds, policies, deep, lambda _: tell(next(counter) + 1))
-            )
-        document: Any = describe_cells(cells)
-        parts = [draw_cells(what, cells), sum_up(cells, deep or bool(policies))]
-    else:
-        with show_share(what) as on_share:
-            study = run_interruptibly(lambda: FIGURES[what](traces, seeds, on_share))
-        document = describe_study(study)
-        parts = [draw_study(study)]
-    if as_json:
-        print_json(document)
-        return
-    for part in parts:
-        open_console().print(part)
+    with show_share(what) as on_share:
+        if what in TABLES:
+            work = partial(reproduce_table, TABLES[what], traces, seeds, policies, deep, on_share)
+            show_cells(what, run_interruptibly(work), deep or bool(policies), as_json)
+        else:
+            show_study(run_interruptibly(partial(FIGURES[what], traces, seeds, on_share)), as_json)
 
 
-def draw_cells(what: str, cells: list[CellComparison]) -> Table:
+def show_cells(what: str, cells: list[CellComparison], all_asked: bool, as_json: bool) -> None:
     """Published and ours side by side."""
-    table = Table(title=f"{what}: average cost, published and ours", box=SIMPLE_HEAD, title_justify="left")
-    for name in ("cell", "policy"):
-        table.add_column(name, no_wrap=True)
-    for name in ("published", "ours", "± s.e.", "difference", "viol. %", "reconf. %", "resources"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("agrees")
-    table.add_column("remark")
-    for c in cells:
-        table.add_row(
+    if as_json:
+        print_json(describe_cells(cells))
+        return
+    rows = [
+        (
             c.cell.where,
             c.cell.policy,
             f"{c.cell.cost:.4f}",
@@ -92,16 +77,21 @@ def draw_cells(what: str, cells: list[CellComparison]) -> Table:
             "yes" if c.agrees else "no",
             c.remark,
         )
-    return table
+        for c in cells
+    ]
+    print_lines(f"{what}: average cost, published and ours", "")
+    print_grid(HEADS, rows, left=2, texts=("agrees", "remark"))
+    print_lines(sum_up(cells, all_asked))
 
 
-def draw_study(study: Study) -> Table:
-    table = Table(title=f"{study.figure}: {study.caption}", box=SIMPLE_HEAD, title_justify="left")
-    for name in study.columns:
-        table.add_column(name, justify="left" if name in ("policy", "application") else "right")
-    for row in study.rows:
-        table.add_row(*(f"{value:.4g}" if isinstance(value, float) else str(value) for value in row))
-    return table
+def show_study(study: Study, as_json: bool) -> None:
+    if as_json:
+        rows = [dict(zip(study.columns, row, strict=True)) for row in study.rows]
+        print_json({"figure": study.figure, "caption": study.caption, "rows": rows})
+        return
+    cells = [[f"{value:.4g}" if isinstance(value, float) else str(value) for value in row] for row in study.rows]
+    print_lines(f"{study.figure}: {study.caption}", "")
+    print_grid(study.columns, cells)
 
 
 def sum_up(cells: list[CellComparison], all_asked: bool) -> str:
@@ -122,8 +112,3 @@ def describe_cells(cells: list[CellComparison]) -> list[dict[str, Any]]:
         }
         for c in cells
     ]
-
-
-def describe_study(study: Study) -> dict[str, Any]:
-    rows = [dict(zip(study.columns, row, strict=True)) for row in study.rows]
-    return {"figure": study.figure, "caption": study.caption, "rows": rows}

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields, is_dataclass
 from html import escape
 from typing import Any
 
 from scaler.model.units import NONE, format_count, format_fixed, format_number, format_percentage
 from sim.floor import Bound
-from sim.simulate import MEASURES
-from tuner.lab.plan import BenchmarkCell, PublishedBest
+from tuner.lab.plan import BenchmarkCell
 from tuner.lab.policy_benchmark import BenchmarkResult, FloorMultiples, PolicyRow, PolicySummary
 from tuner.lab.shifts import SETTLING, SHIFTS
 from tuner.simulation.comparison import Figure
@@ -21,6 +20,7 @@ from tuner.views.html_document import write_columns, write_document, write_facts
 from tuner.views.words import Column, to_finite
 
 FLOOR_READING = "least cost with the trace known beforehand; exact, or a bound that is no more than that"
+DESCRIBED = [one.name for one in fields(PolicyRow) if one.name not in ("cell", "floor", "floor_after")]
 
 
 def list_rows(result: BenchmarkResult, rows: Sequence[PolicyRow]) -> list[Column]:
@@ -30,36 +30,31 @@ def list_rows(result: BenchmarkResult, rows: Sequence[PolicyRow]) -> list[Column
     def column(head: str, cell: Callable[[PolicyRow], str], reading: str) -> Column:
         return Column(head, tuple(map(cell, rows)), reading)
 
-    def figures(
-        head: str, digits: int, pick: Callable[[PolicyRow], Figure | None], reading: str, always: bool
-    ) -> Column:
-        return column(head, lambda row: format_figure(pick(row), digits, several or always), reading)
+    def figures(head: str, digits: int, name: str, reading: str, always: bool = False, factor: float = 1.0) -> Column:
+        return column(head, lambda row: format_figure(getattr(row, name), digits, several or always, factor), reading)
 
     columns = [
         column("setting", lambda row: row.cell.size, "infrastructure, node types (N) and most replicas (K)"),
         column("policy", lambda row: row.policy, "as --policy names it"),
-        column("floor", lambda row: format_bound(row.bound), FLOOR_READING),
-        figures("cost", 4, lambda row: row.cost, "what a slot costs by the three weights, 0 to 1", True),
-        figures("x floor", 3, lambda row: row.multiple, "cost over the floor; 1 is what no policy beats", True),
-        figures("violated %", 2, lambda row: per_cent(row.violations), "slots that answer later than R_max", False),
-        figures("reconf. %", 2, lambda row: per_cent(row.reconfigurations), "slots in which replicas change", False),
-        figures("resources", 2, lambda row: row.resources, "mean price per hour of the replicas that run", False),
-        figures("us/decision", 2, lambda row: row.microseconds, "wall time per slot and operator, compiled", False),
+        column("floor", lambda row: format_bound(row.floor), FLOOR_READING),
+        figures("cost", 4, "cost", "what a slot costs by the three weights, 0 to 1", True),
+        figures("x floor", 3, "times_floor", "cost over the floor; 1 is what no policy beats", True),
+        figures("violated %", 2, "violations", "slots that answer later than R_max", factor=100.0),
+        figures("reconf. %", 2, "reconfigurations", "slots in which replicas change", factor=100.0),
+        figures("resources", 2, "resources", "mean price per hour of the replicas that run"),
+        figures("us/decision", 2, "microseconds_per_decision", "wall time per slot and operator, compiled"),
     ]
-    if any(row.of_published is not None for row in rows):
-        columns.append(
-            column("x published", lambda row: format_fixed(row.of_published, 2), "cost over the best published for it")
-        )
+    if any(row.times_published_best is not None for row in rows):
+        reading = "cost over the best published for it"
+        columns.append(column("x published", lambda row: format_fixed(row.times_published_best, 2), reading))
     if result.plan.shift is not None:
         since = f"from {SETTLING:,} slots after the change on"
         columns += [
-            figures("cost after", 4, lambda row: row.tail_cost, f"cost {since}", True),
+            figures("cost after", 4, "cost_after", f"cost {since}", True),
             column(
-                "floor after",
-                lambda row: format_bound(row.tail_bound),
-                f"floor {since}, from the best deployment",
+                "floor after", lambda row: format_bound(row.floor_after), f"floor {since}, from the best deployment"
             ),
-            figures("x after", 3, lambda row: row.tail_multiple, f"cost over floor {since}", True),
+            figures("x after", 3, "times_floor_after", f"cost over floor {since}", True),
         ]
     return columns
 
@@ -74,47 +69,42 @@ def list_summaries(result: BenchmarkResult) -> list[Column]:
 
     def extents(after: str, pick: Callable[[PolicySummary], FloorMultiples | None]) -> list[Column]:
         return [
-            column(f"mean x{after}", lambda row: format_extent(pick(row), 3), "geometric mean of the multiples"),
+            column(f"mean x{after}", lambda row: format_mean(pick(row)), "geometric mean of the multiples"),
             column(f"worst x{after}", lambda row: format_worst(pick(row)), "greatest multiple, and where"),
         ]
 
     columns = [
         column("policy", lambda row: row.policy, "as --policy names it"),
-        column("cells", lambda row: f"{row.cells} of {cells}", "how many have a floor"),
-        *extents("", lambda row: row.whole),
-        *(extents(" after", lambda row: row.tail) if result.plan.shift is not None else []),
+        column("cells", lambda row: f"{row.cells_with_a_floor} of {cells}", "how many have a floor"),
+        *extents("", lambda row: row.times_floor),
+        *(extents(" after", lambda row: row.times_floor_after) if result.plan.shift is not None else []),
         column("worst violated %", lambda row: format_percentage(row.worst_violations), "greatest of any cell"),
         column("worst reconf. %", lambda row: format_percentage(row.worst_reconfigurations), "greatest of any cell"),
-        column("us/decision", lambda row: f"{row.microseconds:.2f}", "mean over cells"),
+        column("us/decision", lambda row: f"{row.microseconds_per_decision:.2f}", "mean over cells"),
     ]
     if any(cell.published is not None for cell in result.plan.cells):
         reading = "in how many it costs no more than the best published policy, to the printed digit"
-        columns.append(column("as published", lambda row: f"{row.as_published} of {cells}", reading))
+        columns.append(column("as published", lambda row: f"{row.cells_as_cheap_as_published} of {cells}", reading))
     return columns
 
 
-def per_cent(figure: Figure) -> Figure:
-    return Figure(100.0 * figure.mean, 100.0 * figure.error)
-
-
-def format_figure(figure: Figure | None, digits: int, with_error: bool) -> str:
+def format_figure(figure: Figure | None, digits: int, with_error: bool, factor: float) -> str:
     if figure is None:
         return NONE
-    if not with_error or not math.isfinite(figure.error):
-        return f"{figure.mean:.{digits}f}"
-    return f"{figure.mean:.{digits}f} ± {figure.error:.{digits}f}"
+    error = f" ± {factor * figure.error:.{digits}f}" if with_error and math.isfinite(figure.error) else ""
+    return f"{factor * figure.mean:.{digits}f}{error}"
 
 
 def format_bound(bound: Bound | None) -> str:
     return NONE if bound is None else f"{format_number(bound.lower)} {'exact' if bound.exact else 'bound'}"
 
 
-def format_extent(extent: FloorMultiples | None, digits: int) -> str:
-    return format_fixed(None if extent is None else extent.geometric_mean, digits)
+def format_mean(multiples: FloorMultiples | None) -> str:
+    return format_fixed(None if multiples is None else multiples.geometric_mean)
 
 
-def format_worst(extent: FloorMultiples | None) -> str:
-    return NONE if extent is None else f"{extent.worst:.3f} ({extent.where})"
+def format_worst(multiples: FloorMultiples | None) -> str:
+    return NONE if multiples is None else f"{multiples.worst:.3f} ({multiples.where})"
 
 
 def explain_errors(result: BenchmarkResult) -> str:
@@ -128,7 +118,7 @@ def explain_errors(result: BenchmarkResult) -> str:
     bare = sum(row.floor is None for row in result.rows) // len(result.plan.policies)
     if bare:
         said += f" {bare} of {len(result.plan.cells)} settings have no floor: several operators, or a backlog."
-    if any(row.floor is not None and not row.floor.whole.exact for row in result.rows):
+    if any(row.floor is not None and not row.floor.exact for row in result.rows):
         said += " Over a floor that is a bound, a multiple is no less than over the exact one."
     if result.plan.shift is not None:
         said += f" {result.plan.shift}: {SHIFTS[result.plan.shift].says}."
@@ -164,11 +154,11 @@ def write_charts(result: BenchmarkResult) -> str:
     if all(row.floor is None for row in result.rows):
         return draw_chart(result, "cost", "Cost by policy and setting", "Cost", 0.0)
     title = "Multiple of the floor by policy and setting"
-    chart = draw_chart(result, "multiple", title, title, 1.0)
+    chart = draw_chart(result, "times_floor", title, title, 1.0)
     if result.plan.shift is None:
         return chart
     title = f"The same from {SETTLING:,} slots after the change on"
-    return chart + draw_chart(result, "tail_multiple", title, title, 1.0)
+    return chart + draw_chart(result, "times_floor_after", title, title, 1.0)
 
 
 def draw_chart(result: BenchmarkResult, measure: str, title: str, axis: str, least: float) -> str:
@@ -202,32 +192,18 @@ def describe_benchmark(result: BenchmarkResult) -> dict[str, Any]:
             "seeds": plan.seeds,
             "shift": plan.shift,
             "shift_says": None if plan.shift is None else SHIFTS[plan.shift].says,
-            "policies": [describe_summary(summary) for summary in result.summaries],
+            "policies": list(map(asdict, result.summaries)),
             "cells": [describe_benchmark_cell(cell, rows) for cell, rows in result.by_cell],
         }
     )
     return described
 
 
-def describe_known(value: FloorMultiples | Figure | PublishedBest | Bound | None) -> dict[str, Any] | None:
-    """The value's fields; None where it is not known."""
+def describe_known(value: Any) -> Any:
+    """A figure's fields; None where it is not known."""
     if isinstance(value, Bound):
         return describe_floor(value)
-    return None if value is None else asdict(value)
-
-
-def describe_summary(summary: PolicySummary) -> dict[str, Any]:
-    return {
-        "policy": summary.policy,
-        "title": summary.title,
-        "cells_with_a_floor": summary.cells,
-        "times_floor": describe_known(summary.whole),
-        "times_floor_after": describe_known(summary.tail),
-        "worst_violations": summary.worst_violations,
-        "worst_reconfigurations": summary.worst_reconfigurations,
-        "microseconds_per_decision": summary.microseconds,
-        "cells_as_cheap_as_published": summary.as_published,
-    }
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
 
 
 def describe_benchmark_cell(cell: BenchmarkCell, rows: tuple[PolicyRow, ...]) -> dict[str, Any]:
@@ -238,21 +214,8 @@ def describe_benchmark_cell(cell: BenchmarkCell, rows: tuple[PolicyRow, ...]) ->
         "n_res": cell.n_res,
         "k_max": int(cell.k_max) if cell.k_max.isdigit() else cell.k_max,
         "slots": cell.world.setting.trace.rates.size,
-        "floor": describe_known(rows[0].bound),
-        "floor_after": describe_known(rows[0].tail_bound),
+        "floor": describe_known(rows[0].floor),
+        "floor_after": describe_known(rows[0].floor_after),
         "published_best": describe_known(cell.published),
-        "policies": [describe_row(row) for row in rows],
-    }
-
-
-def describe_row(row: PolicyRow) -> dict[str, Any]:
-    return {
-        "policy": row.policy,
-        "title": row.title,
-        **{name: describe_known(getattr(row, name)) for name in MEASURES},
-        "times_floor": describe_known(row.multiple),
-        "cost_after": describe_known(row.tail_cost),
-        "times_floor_after": describe_known(row.tail_multiple),
-        "times_published_best": row.of_published,
-        "microseconds_per_decision": describe_known(row.microseconds),
+        "policies": [{name: describe_known(getattr(row, name)) for name in DESCRIBED} for row in rows],
     }

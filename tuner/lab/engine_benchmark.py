@@ -34,6 +34,7 @@ PAPER_SLOTS = 50_000
 MAX_EVALUATIONS = 600  # of the baseline, which ends by itself long before
 FINAL_SEEDS = 4  # of the replay that compares recommendations
 FIRST_FINAL_SEED = 50_000  # the same for all engines, and no search's
+RENAMED = {"cost": "price"}  # keys of older files
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ class EngineResult:
     slots: int
     asking_s: float
     seconds: float
-    cost: float
+    price: float  # per hour
     violations: float
     reconfigurations: float
     met: bool
@@ -136,7 +137,8 @@ def load_results(path: Path, rules: Rules) -> dict[EngineCell, EngineResults]:
             continue
         if row.pop("rules", None) == describe(rules):
             cell = EngineCell(**row["cell"])
-            matches[cell] = EngineResults(cell, tuple(EngineResult(**one) for one in row["found"]))
+            found = [{RENAMED.get(name, name): one[name] for name in one} for one in row["found"]]
+            matches[cell] = EngineResults(cell, tuple(EngineResult(**one) for one in found))
     return matches
 
 
@@ -182,20 +184,11 @@ def run_engine(rules: Rules, cell: EngineCell, engine: str, budget: int) -> Engi
         best, proved = recommend(setting, problem, history, cell.seed)
         slots += proved
     seconds = time.perf_counter() - began
-    if best is None:
-        return EngineResult(engine, len(history), slots, asking, seconds, math.nan, math.nan, math.nan, False)
-    seen = replay_recommendation(setting, qos, best)
-    return EngineResult(
-        engine,
-        len(history),
-        slots,
-        asking,
-        seconds,
-        seen.price,
-        seen.violations,
-        seen.reconfigurations,
-        meets(seen, qos),
-    )
+    judged: tuple[float, float, float, bool] = (math.nan, math.nan, math.nan, False)
+    if best is not None:
+        seen = replay_recommendation(setting, qos, best)
+        judged = (seen.price, seen.violations, seen.reconfigurations, meets(seen, qos))
+    return EngineResult(engine, len(history), slots, asking, seconds, *judged)
 
 
 def make_setting(rules: Rules, cell: EngineCell) -> Setting:

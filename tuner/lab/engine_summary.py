@@ -1,10 +1,10 @@
-"""Summarise an engine benchmark: how often recommendations meet the constraints, and their cost over the baseline."""
+"""Summarise an engine benchmark: how often recommendations meet the constraints, and their price over the baseline."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import groupby
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from tuner.lab.engine_benchmark import BASELINE, EngineResult, EngineResults
 
-ALIKE = 1e-3  # costs so near to each other count as no higher
+ALIKE = 1e-3  # prices so near to each other count as no higher
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +27,9 @@ class EngineSummary:
     slots: float
     asking_ms: float  # a suggestion
     seconds: float  # a search
-    ratio: float  # cost over the baseline's, geometric mean over settings; where both kept the constraints
+    ratio: float  # price over the baseline's, geometric mean over settings; where both kept the constraints
     worst: float  # the greatest of these
-    no_higher: float  # share of the settings whose cost is no higher
+    no_higher: float  # share of the settings whose price is no higher
     compared: int  # settings in which both kept the constraints with some seed
 
 
@@ -70,35 +70,28 @@ def pick(match: EngineResults, engine: str) -> EngineResult:
 
 
 def compare(part: Sequence[EngineResults], engine: str) -> float:
-    """The engine's cost in a setting over the baseline's: geometric means over the seeds with which each kept the
+    """The engine's price in a setting over the baseline's: geometric means over the seeds with which each kept the
     constraints; NaN where one never did."""
     names = {found.engine for match in part for found in match.found}
     if BASELINE not in names:
         return math.nan
-    means = [average_cost(part, name) for name in (engine, BASELINE)]
+    means = [average_price(part, name) for name in (engine, BASELINE)]
     return means[0] / means[1]
 
 
-def average_cost(part: Sequence[EngineResults], engine: str) -> float:
-    costs = [found.cost for match in part if (found := pick(match, engine)).met]
-    return float(np.exp(np.mean(np.log(costs)))) if costs else math.nan
+def average_price(part: Sequence[EngineResults], engine: str) -> float:
+    prices = [found.price for match in part if (found := pick(match, engine)).met]
+    return float(np.exp(np.mean(np.log(prices)))) if prices else math.nan
 
 
 def list_settings(matches: Sequence[EngineResults]) -> list[dict[str, Any]]:
     """A row for each setting: what each engine costs there, and how often it kept the constraints."""
     rows = []
     for part in split_settings(matches):
-        cell = part[0].cell
-        row: dict[str, Any] = {
-            "application": cell.application,
-            "n_res": cell.n_res,
-            "r_max": cell.r_max,
-            "eta_v": cell.eta_v,
-            "eta_r": cell.eta_r,
-            "seeds": len(part),
-        }
+        row: dict[str, Any] = {**asdict(part[0].cell), "seeds": len(part)}
+        del row["seed"]
         for name in dict.fromkeys(found.engine for found in part[0].found):
             kept = sum(pick(match, name).met for match in part)
-            row[name] = {"cost": average_cost(part, name), "kept": kept, "ratio": compare(part, name)}
+            row[name] = {"price": average_price(part, name), "kept": kept, "ratio": compare(part, name)}
         rows.append(row)
     return rows

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -11,7 +11,6 @@ from typing import Any
 from scaler.model.errors import BadInput
 from scaler.model.kernel import lay_out
 from scaler.model.task import WEIGHTS, Weights, parse_weights
-from sim.application import Application
 from sim.infrastructure import Infrastructure
 from sim.plant import Inertia
 from sim.setting import Setting, tasks
@@ -112,37 +111,23 @@ def make_cell(
     )
 
 
-PLAN: dict[str, Kind] = {
-    "name": TEXT,
-    "workload": TABLES,
-    "application": TABLES,
-    "infrastructures": TEXTS,
-    "n_res": WHOLES,
-    "k_max": WHOLES,
-    "policies": TEXTS,
-    "options": TABLE,
-    "seeds": WHOLES,
-    "r_max": NUMBER,
-    "weights": SHARES,
-    "plant": TEXT,
-    "levels": WHOLE,
-    "gamma": NUMBER,
+PLAN: dict[str, tuple[Kind, Any]] = {  # kind and default of each key
+    "name": (TEXT, None),  # the file's
+    "workload": (TABLES, []),
+    "application": (TABLES, [{}]),
+    "infrastructures": (TEXTS, [DEFAULTS["infrastructure"]["name"]]),
+    "n_res": (WHOLES, None),  # as many as a scenario takes
+    "k_max": (WHOLES, None),  # the application's own
+    "policies": (TEXTS, DEFAULTS["policy"]["names"]),
+    "options": (TABLE, {}),
+    "seeds": (WHOLES, DEFAULTS["run"]["seeds"]),
+    "r_max": (NUMBER, DEFAULTS["qos"]["r_max"]),
+    "weights": (SHARES, DEFAULTS["weights"]),
+    "plant": (TEXT, DEFAULTS["run"]["plant"]),
+    "levels": (WHOLE, DEFAULTS["run"]["levels"]),
+    "gamma": (NUMBER, DEFAULTS["run"]["gamma"]),
 }
 WORKLOAD: dict[str, Kind] = {"name": TEXT, "trace": TABLE, "application": TABLE}
-PLAN_DEFAULTS: dict[str, Any] = {
-    "application": [{}],
-    "infrastructures": [DEFAULTS["infrastructure"]["name"]],
-    "n_res": None,  # as many as a scenario takes
-    "k_max": None,  # the application's own
-    "policies": DEFAULTS["policy"]["names"],
-    "options": {},
-    "seeds": DEFAULTS["run"]["seeds"],
-    "r_max": DEFAULTS["qos"]["r_max"],
-    "weights": DEFAULTS["weights"],
-    "plant": DEFAULTS["run"]["plant"],
-    "levels": DEFAULTS["run"]["levels"],
-    "gamma": DEFAULTS["run"]["gamma"],
-}
 LISTS = ("infrastructures", "n_res", "k_max")
 FLAGS = {
     "policies": "--policy",
@@ -151,14 +136,6 @@ FLAGS = {
     "n_res": "--n-res",
     "k_max": "--k-max",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class PlanSource:
-    """Where a plan comes from: the file's folder, and how to say where a key stands."""
-
-    path: Path
-    place: Callable[[str], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,57 +149,45 @@ class Load:
     stated_in: str
 
 
-@dataclass(frozen=True, slots=True)
-class Common:
-    """What all cells of a plan share."""
-
-    weights: Weights
-    policies: Options
-    table: Table
-
-    def state(self, load: Load, application: Application, nodes: Infrastructure) -> Setting:
-        table = self.table
-        return Setting(
-            application=application,
-            infrastructure=nodes,
-            trace=load.trace,
-            policy=next(iter(self.policies)),
-            r_max=table["r_max"],
-            weights=self.weights,
-            highest_rate=load.highest_rate,
-            levels=table["levels"],
-            gamma=table["gamma"],
-            plant=table["plant"],
-            inertia=Inertia(slot_s=load.trace.step_s),
-        )
-
-
 def read_plan(path: Path, flags: Table | None = None, shift: str | None = None) -> BenchmarkPlan:
     """The plan of a file, with flags over it and defaults under it."""
     flags = flags or {}
     document = read_toml(path)
-    check_table(document, PLAN, lambda key: f"{path}, {key}")
-    table = {**PLAN_DEFAULTS, **document, **flags}
-    source = PlanSource(path, lambda key: FLAGS[key] if key in flags else f"{path}, {key}")
+    check_table(document, {key: kind for key, (kind, _) in PLAN.items()}, lambda key: f"{path}, {key}")
+    table = {**{key: default for key, (_, default) in PLAN.items()}, **document, **flags}
+
+    def place(key: str) -> str:
+        return FLAGS[key] if key in flags else f"{path}, {key}"
+
     for key in ("policies", *LISTS):
-        check_differ(as_list(table[key]), source.place(key))
-    with blame(name_policy_flags(flags) or source.place("policies")):
+        check_differ(as_list(table[key]), place(key))
+    with blame(name_policy_flags(flags) or place("policies")):
         policies = spread_options({"names": table["policies"], "options": table["options"]})
-    with blame(source.place("seeds")):
+    with blame(place("seeds")):
         seeds = take_seeds(table["seeds"])
-    with blame(source.place("weights")):
-        common = Common(check_plan_weights(table["weights"]), policies, table)
-    loads = [make_load(workload, table["application"], path) for workload in read_workloads(document, path)]
+    with blame(place("weights")):
+        common: dict[str, Any] = {"weights": check_plan_weights(table["weights"]), "policy": next(iter(policies))}
+    common |= {key: table[key] for key in ("r_max", "levels", "gamma", "plant")}
+    loads = [make_load(workload, table["application"], path) for workload in read_workloads(table["workload"], path)]
     cells = []
     for load, name, n_res, k_max in product(loads, *(as_list(table[key]) for key in LISTS)):
-        nodes = find_nodes(name, n_res, source)
+        with blame(place("infrastructures" if n_res is None else "n_res")):
+            nodes = find_nodes(name, n_res, path.parent)
         for stated in load.applications:
-            with blame(load.stated_in if k_max is None else f"{source.place('k_max')} with {load.stated_in}"):
+            with blame(load.stated_in if k_max is None else f"{place('k_max')} with {load.stated_in}"):
                 application = make_application(stated if k_max is None else {**stated, "k_max": k_max})
+            setting = Setting(
+                application=application,
+                infrastructure=nodes,
+                trace=load.trace,
+                highest_rate=load.highest_rate,
+                inertia=Inertia(slot_s=load.trace.step_s),
+                **common,
+            )
             with blame(str(path)):
-                cells.append(make_cell(load.name, label(name), common.state(load, application, nodes), shift))
+                cells.append(make_cell(load.name, Path(name).stem if is_file(name) else name, setting, shift))
     check_differ([cell.name for cell in cells], str(path))
-    return BenchmarkPlan(document.get("name", path.stem), tuple(cells), policies, seeds, shift)
+    return BenchmarkPlan(table["name"] or path.stem, tuple(cells), policies, seeds, shift)
 
 
 def name_policy_flags(flags: Table) -> str:
@@ -248,9 +213,8 @@ def check_plan_weights(table: Mapping[str, float]) -> Weights:
     return parse_weights(table)
 
 
-def read_workloads(document: Table, path: Path) -> list[Table]:
+def read_workloads(listed: list[Table], path: Path) -> list[Table]:
     """The workloads, their keys checked and their names different."""
-    listed: list[Table] = document.get("workload", [])
     if not listed:
         raise BadInput(f"{path} has no workload; head at least one with [[workload]]")
     for i, workload in enumerate(listed, 1):
@@ -293,17 +257,12 @@ def complete(name: str, table: Table, path: Path, place: str) -> Table:
     return lay_over({name: DEFAULTS[name]}, anchor({name: table}, path.parent))[name]
 
 
-def find_nodes(name: str, n_res: int | None, source: PlanSource) -> Infrastructure:
+def find_nodes(name: str, n_res: int | None, folder: Path) -> Infrastructure:
     """The first so many types of an infrastructure: a built-in one, or a file beside the plan."""
-    table = {"file": str(source.path.parent / name)} if is_file(name) else {"name": name}
+    table = {"file": str(folder / name)} if is_file(name) else {"name": name}
     sized = table if n_res is None else {**table, "n_res": n_res}
-    with blame(source.place("infrastructures" if n_res is None else "n_res")):
-        return make_infrastructure(fill({"infrastructure": sized, "trace": {}})["infrastructure"])
+    return make_infrastructure(fill({"infrastructure": sized, "trace": {}})["infrastructure"])
 
 
 def is_file(name: str) -> bool:
     return name.lower().endswith(".toml")
-
-
-def label(infrastructure: str) -> str:
-    return Path(infrastructure).stem if is_file(infrastructure) else infrastructure

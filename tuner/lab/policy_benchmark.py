@@ -7,7 +7,7 @@ take longest, then seed by seed with the policies in turn, so that two workers s
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -38,44 +38,19 @@ class PolicyRow:
     """One policy in one cell: means over seeds, and the floor under them where one is known."""
 
     cell: BenchmarkCell
+    floor: Bound | None
+    floor_after: Bound | None  # of the last part, where the world changes
     policy: str  # as it is named on the command line
     title: str  # as the literature names it
     cost: Figure
     violations: Figure
     reconfigurations: Figure
     resources: Figure
-    microseconds: Figure  # per decision, planning included
-    floor: Floor | None
-    tail_cost: Figure | None
-
-    @property
-    def bound(self) -> Bound | None:
-        return None if self.floor is None else self.floor.whole
-
-    @property
-    def tail_bound(self) -> Bound | None:
-        return None if self.floor is None else self.floor.tail
-
-    @property
-    def multiple(self) -> Figure | None:
-        return None if self.bound is None else scale(self.cost, self.bound.multiple)
-
-    @property
-    def tail_multiple(self) -> Figure | None:
-        if self.tail_bound is None or self.tail_cost is None:
-            return None
-        return scale(self.tail_cost, self.tail_bound.multiple)
-
-    @property
-    def of_published(self) -> float | None:
-        """Its cost over the best published one."""
-        return None if self.cell.published is None else self.cost.mean / self.cell.published.cost
-
-    @property
-    def as_published(self) -> bool:
-        """Whether it costs no more than that, which is known to four decimals."""
-        best = self.cell.published
-        return best is not None and self.cost.mean <= best.cost + HALF_DIGIT
+    times_floor: Figure | None
+    cost_after: Figure | None
+    times_floor_after: Figure | None
+    times_published_best: float | None
+    microseconds_per_decision: Figure  # planning included
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +68,13 @@ class PolicySummary:
 
     policy: str
     title: str
-    cells: int  # that have a floor
-    whole: FloorMultiples | None
-    tail: FloorMultiples | None
+    cells_with_a_floor: int
+    times_floor: FloorMultiples | None
+    times_floor_after: FloorMultiples | None
     worst_violations: float
     worst_reconfigurations: float
-    microseconds: float  # mean over cells
-    as_published: int  # cells in which it costs no more than the best that was published
+    microseconds_per_decision: float  # mean over cells
+    cells_as_cheap_as_published: int  # to the four decimals to which the best published cost is known
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,16 +108,23 @@ def summarise_benchmark(
 
 def make_row(cell: BenchmarkCell, policy: str, answer: Floor | None, replays: Sequence[Replay]) -> PolicyRow:
     runs = tuple(replay.run for replay in replays)
+    figures = {name: average(name, runs) for name in MEASURES}
     operators = len(cell.world.setting.application.operators)
     late = [replay.tail_cost for replay in replays if replay.tail_cost is not None]
+    cost_after = spread(late) if late else None
+    floor, floor_after = (None, None) if answer is None else (answer.whole, answer.tail)
     return PolicyRow(
         cell=cell,
+        floor=floor,
+        floor_after=floor_after,
         policy=policy,
         title=runs[0].policy,
-        microseconds=spread([1e6 * run.seconds / (run.slots * operators) for run in runs]),
-        floor=answer,
-        tail_cost=spread(late) if late else None,
-        **{name: average(name, runs) for name in MEASURES},
+        times_floor=scale(figures["cost"], floor),
+        cost_after=cost_after,
+        times_floor_after=scale(cost_after, floor_after),
+        times_published_best=None if cell.published is None else figures["cost"].mean / cell.published.cost,
+        microseconds_per_decision=spread([1e6 * run.seconds / (run.slots * operators) for run in runs]),
+        **figures,
     )
 
 
@@ -152,22 +134,24 @@ def spread(values: Sequence[float]) -> Figure:
     return Figure(float(np.mean(values)), float(error))
 
 
-def scale(figure: Figure, multiple: Callable[[float], float]) -> Figure:
-    return Figure(multiple(figure.mean), multiple(figure.error))
+def scale(cost: Figure | None, floor: Bound | None) -> Figure | None:
+    """A cost as a multiple of the floor, where both are known."""
+    return None if cost is None or floor is None else Figure(floor.multiple(cost.mean), floor.multiple(cost.error))
 
 
 def summarise_policy(rows: Sequence[PolicyRow]) -> PolicySummary:
     """One policy's rows."""
+    published = [(row.cost.mean, row.cell.published.cost) for row in rows if row.cell.published is not None]
     return PolicySummary(
         policy=rows[0].policy,
         title=rows[0].title,
-        cells=sum(row.floor is not None for row in rows),
-        whole=measure_multiples([(row.multiple, row.cell.name) for row in rows]),
-        tail=measure_multiples([(row.tail_multiple, row.cell.name) for row in rows]),
+        cells_with_a_floor=sum(row.floor is not None for row in rows),
+        times_floor=measure_multiples([(row.times_floor, row.cell.name) for row in rows]),
+        times_floor_after=measure_multiples([(row.times_floor_after, row.cell.name) for row in rows]),
         worst_violations=max(row.violations.mean for row in rows),
         worst_reconfigurations=max(row.reconfigurations.mean for row in rows),
-        microseconds=float(np.mean([row.microseconds.mean for row in rows])),
-        as_published=sum(row.as_published for row in rows),
+        microseconds_per_decision=float(np.mean([row.microseconds_per_decision.mean for row in rows])),
+        cells_as_cheap_as_published=sum(cost <= best + HALF_DIGIT for cost, best in published),
     )
 
 

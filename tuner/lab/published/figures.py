@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import count, pairwise
+from functools import partial
+from itertools import pairwise
 from math import comb
 from pathlib import Path
 
@@ -19,10 +20,9 @@ from sim.graphs import find_application, single
 from sim.setting import Setting, Shift
 from sim.simulate import simulate
 from sim.trace import window
-from tuner.lab.published.tables import POLICY_NAMES, WORKLOADS, load_workload, make_published_setting
+from tuner.lab.published.tables import POLICY_NAMES, WORKLOADS, load_workload, make_published_setting, run_jobs
 from tuner.lab.shifts import ShiftedWorld, double_rate, raise_prices
 from tuner.simulation.course import replay_costs
-from tuner.simulation.parallel import run_all
 from tuner.simulation.runner import OnShare
 
 RATE_LEVELS = 30
@@ -127,14 +127,10 @@ def windowed(job: StudyJob, seed: int, shifts: Sequence[Shift]) -> np.ndarray:
     return np.array(parts).T
 
 
-def run_jobs(jobs: list[StudyJob], on_share: OnShare) -> list[np.ndarray]:
-    counter = count(1)
-    return run_all(average, jobs, lambda *_: on_share(next(counter) / len(jobs)))
-
-
 def list_costs(jobs: list[StudyJob], on_share: OnShare) -> list[tuple[object, ...]]:
     """A row of costs, window by window, for each job."""
-    return [(*job.label, "-", *result[:, 0]) for job, result in zip(jobs, run_jobs(jobs, on_share), strict=True)]
+    results = run_jobs(average, jobs, on_share)
+    return [(*job.label, "-", *result[:, 0]) for job, result in zip(jobs, results, strict=True)]
 
 
 def per_cent(values: Iterable[float]) -> tuple[float, ...]:
@@ -182,25 +178,18 @@ def figure_23(folder: Path, seeds: int, on_share: OnShare) -> Study:
     ]
     rows = [
         (*job.label, "-", result[0, 0], *per_cent(result[0, 1:3]), result[0, 3])
-        for job, result in zip(jobs, run_jobs(jobs, on_share), strict=True)
+        for job, result in zip(jobs, run_jobs(average, jobs, on_share), strict=True)
     ]
     columns = ("policy", "infrastructure", "published", "cost", "violations %", "reconfigurations %", "resources")
     return Study("fig23", "Threshold, DRS, Lohrmann and Heinze by node choice (taxi, N_res 3, K_max 10)", columns, rows)
 
 
-def figure_24(folder: Path, seeds: int, on_share: OnShare) -> Study:
-    """The rate doubles half-way."""
-    return shifted("fig24", "The rate doubles half-way (taxi, A, N_res 3)", folder, seeds, on_share, double_rate)
-
-
-def figure_25(folder: Path, seeds: int, on_share: OnShare) -> Study:
-    """The price of every node type but the second rises a hundredfold half-way."""
-    caption = "Every price but one rises a hundredfold half-way (taxi, A, N_res 3; C_max as before)"
-    return shifted("fig25", caption, folder, seeds, on_share, raise_prices)
+RATE_DOUBLES = "The rate doubles half-way (taxi, A, N_res 3)"
+PRICES_RISE = "Every price but one rises a hundredfold half-way (taxi, A, N_res 3; C_max as before)"
 
 
 def shifted(
-    figure: str, caption: str, folder: Path, seeds: int, on_share: OnShare, change: Callable[[Setting], ShiftedWorld]
+    figure: str, caption: str, change: Callable[[Setting], ShiftedWorld], folder: Path, seeds: int, on_share: OnShare
 ) -> Study:
     """Cost in eighths of the run; the world changes after the fourth."""
     jobs = []
@@ -234,7 +223,7 @@ def figure_27(folder: Path, seeds: int, on_share: OnShare) -> Study:
     ]
     rows: list[tuple[object, ...]] = []
     met: list[bool] = []
-    for job, result in zip(jobs, run_jobs(jobs, on_share), strict=True):
+    for job, result in zip(jobs, run_jobs(average, jobs, on_share), strict=True):
         violations, reconfigurations = result[0, 1], result[0, 2]
         met += [violations <= eta_v and reconfigurations <= eta_r for eta_v, eta_r in ETAS]
         here = f"{sum(met[-len(ETAS) :])} of {len(ETAS)}"
@@ -251,7 +240,7 @@ FIGURES: dict[str, Callable[[Path, int, OnShare], Study]] = {
     "fig16": figure_16,
     "fig18": figure_18,
     "fig23": figure_23,
-    "fig24": figure_24,
-    "fig25": figure_25,
+    "fig24": partial(shifted, "fig24", RATE_DOUBLES, double_rate),
+    "fig25": partial(shifted, "fig25", PRICES_RISE, raise_prices),
     "fig27": figure_27,
 }

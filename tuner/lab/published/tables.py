@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,8 @@ from sim.trace_file import read_trace
 from tuner.lab.plan import FLAGS, BenchmarkPlan, PublishedBest, make_cell, name_policy_flags
 from tuner.lab.policy_benchmark import HALF_DIGIT
 from tuner.scenario.scenario import blame, spread_options, take_seeds
-from tuner.simulation.parallel import run_all
+from tuner.simulation.parallel import Job, Result, run_all
+from tuner.simulation.runner import OnShare
 
 TABLES = (2, 3, 4, 5)
 DEFAULT_POLICIES = ("threshold-c", "ql-pds-plus", "planner")
@@ -63,6 +65,8 @@ class PublishedWorkload:
 
 WORKLOADS = {"taxi": PublishedWorkload(400_001, 180.0, 650.0), "tweets": PublishedWorkload(None, 1620.0, 9000.0)}
 R_MAX = 0.050
+KINDS: dict[str, Callable[[str], Any]] = dict.fromkeys(("table", "k_max", "n_res"), int)
+KINDS |= dict.fromkeys(("cost", "resources"), float)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,26 +92,15 @@ class PublishedCell:
 def read_cells(table: int) -> list[PublishedCell]:
     """The published rows of one table."""
     text = files("tuner.lab.published").joinpath("tables.csv").read_text(encoding="utf-8")
-    return [
-        PublishedCell(
-            table=int(row["table"]),
-            trace=row["trace"],
-            k_max=int(row["k_max"]),
-            n_res=int(row["n_res"]),
-            infrastructure=row["infrastructure"],
-            policy=row["policy"],
-            cost=float(row["avg_cost"]),
-            violations=row["violations_pct"],
-            reconfigurations=row["reconfigurations_pct"],
-            resources=float(row["resources"]),
-        )
-        for row in csv.DictReader(text.splitlines())
-        if int(row["table"]) == table
-    ]
+    rows = (
+        {name: KINDS.get(name, str)(value) for name, value in row.items()} for row in csv.DictReader(text.splitlines())
+    )
+    return [PublishedCell(**row) for row in rows if row["table"] == table]
 
 
+@cache
 def load_workload(name: str, folder: Path) -> Trace:
-    """The slots of a trace that the published averages run over."""
+    """The slots of a trace that the published averages run over; read once a worker."""
     path = folder / f"{name}.txt.gz"
     if not path.exists():
         raise BadInput(f"{path} is not there; --traces names the folder that holds taxi.txt.gz and tweets.txt.gz")
@@ -212,15 +205,9 @@ class CellJob:
     seeds: tuple[int, ...]
 
 
-@cache
-def trace_in(folder: Path, name: str) -> Trace:
-    """A trace, read once a worker."""
-    return load_workload(name, folder)
-
-
 def run_cell(job: CellJob) -> list[Run]:
     """Every seed of a cell."""
-    setting = make_cell_setting(job.cell, trace_in(job.folder, job.cell.trace))
+    setting = make_cell_setting(job.cell, load_workload(job.cell.trace, job.folder))
     return [simulate(setting, seed) for seed in job.seeds]
 
 
@@ -234,19 +221,21 @@ def reproduce_table(
     table: int,
     folder: Path,
     seeds: int,
-    policies: Sequence[str] = (),
-    deep: bool = False,
-    on_done: Callable[[CellComparison], None] | None = None,
+    policies: Sequence[str],
+    deep: bool,
+    on_share: OnShare,
 ) -> list[CellComparison]:
     """Published and ours, cell by cell, in the order of the table."""
     cells = choose_cells(table, policies, deep)
     jobs = [CellJob(cell, folder, tuple(range(1 if cell.policy in EXACT else seeds))) for cell in cells]
+    runs = run_jobs(run_cell, jobs, on_share)
+    return [compare_cell(cell, its) for cell, its in zip(cells, runs, strict=True)]
 
-    def report(i: int, runs: list[Run]) -> None:
-        if on_done is not None:
-            on_done(compare_cell(cells[i], runs))
 
-    return [compare_cell(cell, runs) for cell, runs in zip(cells, run_all(run_cell, jobs, report), strict=True)]
+def run_jobs(work: Callable[[Job], Result], jobs: Sequence[Job], on_share: OnShare) -> list[Result]:
+    """All jobs on all cores."""
+    done = count(1)
+    return run_all(work, jobs, lambda *_: on_share(next(done) / len(jobs)))
 
 
 def plan_published(folder: Path, flags: Table | None = None, shift: str | None = None) -> BenchmarkPlan:

@@ -18,47 +18,31 @@ from tuner.simulation.comparison import ComparisonRow, Figure, PolicyComparison
 from tuner.simulation.course import ReplayCourse
 from tuner.views.course_charts import Frame, chart_costs, draw_policy, limit_columns
 from tuner.views.html_document import render, write_document, write_readings
-from tuner.views.words import Column, to_finite
+from tuner.views.words import Column, make_columns, to_finite
 
 
 def list_columns(comparison: PolicyComparison) -> list[Column]:
     """All columns of the table but the policies' names."""
     bound = comparison.bound
     types = [node.name for node in comparison.scenario.settings[0].infrastructure.types]
-
-    def column(head: str, cell: Callable[[ComparisonRow], str], reading: str) -> Column:
-        return Column(head, tuple(cell(row) for row in comparison.rows), reading)
-
-    columns = [
-        column(
-            "cost",
-            lambda row: format_figure(row.cost),
-            "what a slot costs by the three weights, 0 to 1; less is better",
-        ),
-        column(
-            "violated %",
-            lambda row: format_percentage(row.violations.mean),
-            "share of the slots that answer later than R_max",
-        ),
-        column(
-            "reconf. %",
-            lambda row: format_percentage(row.reconfigurations.mean),
+    floors: list[tuple[str, Callable[[ComparisonRow], str], str]] = []
+    if bound is not None:
+        least = "the optimum" if bound.exact else "below which none gets"
+        reading = f"cost over {bound.lower:.4f}, {least} with the whole trace known beforehand"
+        floors.append(("x floor", lambda row: f"{bound.multiple(row.cost.mean):.2f}", reading))
+    return make_columns(comparison.rows, [
+        ("cost", lambda r: format_figure(r.cost), "what a slot costs by the three weights, 0 to 1; less is better"),
+        *floors,
+        ("violated %", lambda r: format_percentage(r.violations.mean), "share of the slots that answer later than R_max"),
+        (
+            "reconf. %", lambda r: format_percentage(r.reconfigurations.mean),
             "share of the slots in which a replica is added or removed",
         ),
-        column("resources", lambda row: f"{row.resources.mean:.2f}", "mean price per hour of the replicas that run"),
-        *(column(name, partial(format_replicas, i), f"mean replicas on {name}") for i, name in enumerate(types)),
-        column("memory", lambda row: format_bytes(row.policy_bytes), "what the policy holds in its tables at the end"),
-        column("slots/s", lambda row: format_rate(row.slots_per_second), "slots simulated per second, all operators"),
-    ]
-    if bound is not None:
-        multiples = column(
-            "x floor",
-            lambda row: f"{bound.multiple(row.cost.mean):.2f}",
-            f"cost over {bound.lower:.4f}, {'the optimum' if bound.exact else 'below which none gets'} with the whole "
-            "trace known beforehand",
-        )
-        columns.insert(1, multiples)
-    return columns
+        ("resources", lambda r: f"{r.resources.mean:.2f}", "mean price per hour of the replicas that run"),
+        *((name, partial(format_replicas, i), f"mean replicas on {name}") for i, name in enumerate(types)),
+        ("memory", lambda r: format_bytes(r.policy_bytes), "what the policy holds in its tables at the end"),
+        ("slots/s", lambda r: format_rate(r.slots_per_second), "slots simulated per second, all operators"),
+    ])  # fmt: skip
 
 
 def format_replicas(node_type: int, row: ComparisonRow) -> str:

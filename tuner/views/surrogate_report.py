@@ -21,35 +21,35 @@ from tuner.surrogate.surrogate import (
 )
 from tuner.views.chart import TALL, Axis, Chart, Scale, Series
 from tuner.views.html_document import render, write_document, write_readings
-from tuner.views.words import Column
+from tuner.views.words import Column, make_columns
 
 ACROSS, DOWN = 56, 14  # characters
 MAX_OUTLIER = 4.0  # times the 99 % quantile, above which a point is drawn at the edge
-Show = Callable[[OperatorSurrogate], str]
-COLUMNS: dict[str, tuple[Show, str]] = {
-    "mean ms": (
+COLUMNS: tuple[tuple[str, Callable[[OperatorSurrogate], str], str], ...] = (
+    ("operator", lambda o: o.operator, ""),
+    (
+        "mean ms",
         lambda o: format_estimate(o.mean, 1000.0, 4),
         "service time of one tuple at speed 1, with the interval that holds it at 95 % confidence",
     ),
-    "variance ms²": (lambda o: format_unless_unknown(o.variance, 1e6), "of that time, with its interval"),
-    "tuples": (lambda o: f"{o.tuples:,.0f}", "that the moments were seen on"),
-    "from": (lambda o: o.evidence, "records timed one by one, whole tasks, or replicas' working time (busy)"),
-    "selectivity": (lambda o: format_unless_unknown(o.selectivity), "tuples out per tuple in"),
-    "model": (lambda o: o.response.model if o.response else "none", "of response times, chosen on other windows"),
-    "error": (lambda o: format_error(o.response), "mean relative error on held-out windows of about the same load"),
-    "replayed": (lambda o: format_error(o.replayed), "the same error of what the simulator replays"),
-    "speed": (
+    ("variance ms²", lambda o: format_unless_unknown(o.variance, 1e6), "of that time, with its interval"),
+    ("tuples", lambda o: f"{o.tuples:,.0f}", "that the moments were seen on"),
+    ("from", lambda o: o.evidence, "records timed one by one, whole tasks, or replicas' working time (busy)"),
+    ("selectivity", lambda o: format_unless_unknown(o.selectivity), "tuples out per tuple in"),
+    ("model", lambda o: o.response.model if o.response else "none", "of response times, chosen on other windows"),
+    ("error", lambda o: format_error(o.response), "mean relative error on held-out windows of about the same load"),
+    ("replayed", lambda o: format_error(o.replayed), "the same error of what the simulator replays"),
+    (
+        "speed",
         lambda o: "; ".join(map(format_speed, o.speedups)),
         "of each node type, with its interval; declared where it was not seen at work",
     ),
-}
+)
 
 
 def list_surrogate_columns(surrogate: Surrogate) -> list[Column]:
-    """One line per operator; the operators' names come first."""
-    names = Column("operator", tuple(o.operator for o in surrogate.operators), "")
-    shown = [Column(head, tuple(map(show, surrogate.operators)), how) for head, (show, how) in COLUMNS.items()]
-    return [names, *shown]
+    """One line per operator."""
+    return make_columns(surrogate.operators, COLUMNS)
 
 
 def format_unless_unknown(figure: Estimate | None, factor: float = 1.0) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
-from scaler.model.units import NONE, format_duration, format_fixed, format_money, format_share
+from scaler.model.units import NONE, format_duration, format_fixed, format_money, format_percentage, format_share
 from sim.toml_table import format_document
 from tuner.views.graph import Bar, Box, draw_graph
 from tuner.views.html_document import render, write_columns, write_document
@@ -15,7 +16,7 @@ from tuner.views.search_charts import COLOURS, Named, draw_front, draw_search, d
 from tuner.views.strands import draw_strands
 from tuner.views.tuning import MEASURES, Figures, Point, Tuning, number, rank
 from tuner.views.tuning_summary import describe_run, list_constraints, list_measures, summarise, write_title
-from tuner.views.words import Column
+from tuner.views.words import Column, make_columns
 
 BEST = 20  # trials listed
 
@@ -160,31 +161,27 @@ def format_cell(figures: Figures, operator: str, node_type: str | None, r_max: f
 
 
 def list_best(tuning: Tuning, best: Sequence[Point]) -> list[Column]:
-    """A column per figure, weight and share."""
-
-    def figures(head: str, values: Sequence[float | None], digits: int, reading: str) -> Column:
-        return Column(head, tuple(format_fixed(v, digits) for v in values), reading)
-
-    def shares(values: Sequence[float | None]) -> list[float | None]:
-        return [None if v is None else 100.0 * v for v in values]
-
-    trials = [point.trial for point in best]
-    columns = [
-        Column("trial", tuple(str(t.number) for t in trials), "its number in the run"),
-        Column("limits", tuple("kept" if p.kind == "feasible" else "broken" for p in best), "whether both were kept"),
-        figures("cost", [t.price for t in trials], 3, "price per hour of the replicas, mean over the slots"),
-        figures("±", [t.price_error for t in trials], 3, "its standard error"),
-        figures("violated %", shares([t.violations for t in trials]), 2, "slots that answer late"),
-        figures("reconf. %", shares([t.reconfigurations for t in trials]), 2, "slots in which replicas change"),
-        figures("slack", [t.slack for t in trials], 3, "the lesser of what both limits leave, 1: all of it"),
-        Column("slots", tuple(NONE if t.slots is None else f"{t.slots:,}" for t in trials), "replayed"),
-        *(
-            figures(f"w {key}", [p.weights.get(key) for p in best], 3, says)
-            for key, says in (("perf", "of violations"), ("rcf", "of reconfigurations"), ("res", "of resources"))
-        ),
-    ]
-    columns += [
-        figures(f"{name} %", shares([p.shares.get(name) for p in best]), 1, f"share of R_max of {name}")
-        for name in tuning.operators
-    ]
+    """A column per figure, weight and share; none where all are unknown."""
+    weights = (("perf", "of violations"), ("rcf", "of reconfigurations"), ("res", "of resources"))
+    columns = make_columns(best, [
+        ("trial", lambda p: str(p.trial.number), "its number in the run"),
+        ("limits", lambda p: "kept" if p.kind == "feasible" else "broken", "whether both were kept"),
+        ("cost", lambda p: format_fixed(p.trial.price), "price per hour of the replicas, mean over the slots"),
+        ("±", lambda p: format_fixed(p.trial.price_error), "its standard error"),
+        ("violated %", lambda p: format_percentage(p.trial.violations), "slots that answer late"),
+        ("reconf. %", lambda p: format_percentage(p.trial.reconfigurations), "slots in which replicas change"),
+        ("slack", lambda p: format_fixed(p.trial.slack), "the lesser of what both limits leave, 1: all of it"),
+        ("slots", lambda p: format_fixed(p.trial.slots, 0), "replayed"),
+        *((f"w {key}", partial(format_weight, key), says) for key, says in weights),
+        *((f"{name} %", partial(format_part, name), f"share of R_max of {name}") for name in tuning.operators),
+    ])  # fmt: skip
     return [column for column in columns if any(cell != NONE for cell in column.cells)]
+
+
+def format_weight(key: str, point: Point) -> str:
+    return format_fixed(point.weights.get(key))
+
+
+def format_part(operator: str, point: Point) -> str:
+    share = point.shares.get(operator)
+    return format_fixed(None if share is None else 100.0 * share, 1)

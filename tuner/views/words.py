@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from scaler.model.units import NONE, clean, format_flag, format_moment, format_number, format_share
 from scaler.model.wire import read_number, spell, to_plain
@@ -21,6 +21,7 @@ EARLIEST, LATEST = 1e8, 4.1e9  # seconds since 1970 that a document may mean
 MAX_FACTS = 12
 MAX_TYPES = 12  # of a deployment
 MAX_LETTERS = 300  # of a value shown
+Row = TypeVar("Row")
 
 
 def format_state(state: str) -> str:
@@ -110,3 +111,8 @@ class Column(NamedTuple):
     cells: tuple[str, ...]  # markup stays as it is in HTML
     reading: str
     style: str = ""  # in HTML
+
+
+def make_columns(rows: Sequence[Row], shown: Iterable[tuple[str, Callable[[Row], str], str]]) -> list[Column]:
+    """A column for each head, with the cell that it has of a row, and how to read it."""
+    return [Column(head, tuple(map(show, rows)), reading) for head, show, reading in shown]

@@ -26,9 +26,8 @@ from tuner.service.exchange.order_board import poll
 from tuner.service.exchange.services import services_of
 from tuner.service.page import actions
 from tuner.service.page.address import check_text, link_application, read_digits, read_moment, read_window
-from tuner.service.page.application_page import gather_application, read_before
+from tuner.service.page.application_page import gather_application, gather_objective, read_before
 from tuner.service.page.decision_page import gather_explanation, read_filters
-from tuner.service.page.objective_page import gather_objective
 from tuner.service.page.overview_page import gather_overview
 from tuner.service.page.render import STATIC, go_to, read_asset, render
 from tuner.service.page.run_page import gather_run, gather_trial, read_order
@@ -40,71 +39,70 @@ Reader = Annotated[PageSession, Depends(require_page("read"))]
 KEPT_S = 30 * 86_400  # by browsers, of what has its content in its link
 LARGEST_ID = 2**31 - 1
 WRONG_TOKEN = "This token is not known, or does not hold any more. `tuner token make` makes one."
-Gather = Callable[[Session, float], Mapping[str, Any]]
+Gather = Callable[[Request, Session, float], Mapping[str, Any]]
 
 
-@router.get("/")
-def show_overview(request: Request, session: Reader) -> Response:
-    def gather(database: Session, now: float) -> Mapping[str, Any]:
-        after = read_text(request, "after")
-        return {"all": gather_overview(database, now, after), "after": after}
+def show(path: str, template: str) -> Callable[[Gather], Gather]:
+    """Route a page: what the function gathers from the database, rendered; an error as a sentence."""
 
-    return answer(request, session, "overview.html", gather)
+    def register(gather: Gather) -> Gather:
+        def answer(request: Request, session: Reader) -> Response:
+            now: float = services_of(request).settings.clock()
+            try:
+                with services_of(request).store.read() as database:
+                    values = gather(request, database, now)
+            except (BadInput, Retry) as error:
+                return refuse(session, error, find_status(error, 400))
+            return render(template, {**values, "session": session, "now": now})
 
+        router.get(path, name=f"{gather.__name__} {path}")(answer)
+        return gather
 
-@router.get("/applications")
-def show_named(request: Request, session: Reader) -> Response:
-    """Of an application whose name no path can hold."""
-    app = request.query_params.get("app", "")
-    return show_application(request, app, session) if app else go_to("/")
-
-
-@router.get("/applications/{app}")
-def show_application(request: Request, app: str, session: Reader) -> Response:
-    def gather(database: Session, now: float) -> Mapping[str, Any]:
-        query = request.query_params
-        window, filters = read_window(query, now), read_filters(query, query.getlist("kind"))
-        before = read_before(query.get("before", ""))
-        check_text(app), check_text(filters.operator)
-        view = gather_application(database, app, now, window, filters, before)
-        return {"view": view, "app": app, "kinds": KINDS}
-
-    return answer(request, session, "application.html", gather)
+    return register
 
 
-@router.get("/objectives/{version}")
-def show_objective(request: Request, version: str, session: Reader) -> Response:
-    def gather(database: Session, now: float) -> Mapping[str, Any]:
-        app = read_text(request, "app")
-        return {"view": gather_objective(database, app, read_id(version, "objective")), "app": app}
-
-    return answer(request, session, "objective.html", gather)
+@show("/", "overview.html")
+def show_overview(request: Request, database: Session, now: float) -> Mapping[str, Any]:
+    after = read_text(request, "after")
+    return {"all": gather_overview(database, now, after), "after": after}
 
 
-@router.get("/runs/{run}")
-def show_run(request: Request, run: str, session: Reader) -> Response:
-    def gather(database: Session, now: float) -> Mapping[str, Any]:
-        order = read_order(request.query_params)
-        return {"view": gather_run(database, read_id(run, "tuning run"), order)}
-
-    return answer(request, session, "run.html", gather)
-
-
-@router.get("/trials/{trial}")
-def show_trial(request: Request, trial: str, session: Reader) -> Response:
-    return answer(
-        request, session, "trial.html", lambda database, _: {"view": gather_trial(database, read_id(trial, "trial"))}
-    )
+@show("/applications", "application.html")  # whose name no path can hold
+@show("/applications/{app}", "application.html")
+def show_application(request: Request, database: Session, now: float) -> Mapping[str, Any]:
+    query = request.query_params
+    app = check_text(request.path_params.get("app") or query.get("app", ""))
+    if not app:
+        raise HTTPException(303, "name an application", {"Location": "/"})
+    window, filters = read_window(query, now), read_filters(query, query.getlist("kind"))
+    before = read_before(query.get("before", ""))
+    check_text(filters.operator)
+    view = gather_application(database, app, now, window, filters, before)
+    return {"view": view, "app": app, "kinds": KINDS}
 
 
-@router.get("/explain")
-def show_explanation(request: Request, session: Reader) -> Response:
-    def gather(database: Session, now: float) -> Mapping[str, Any]:
-        app, operator = read_text(request, "app"), read_text(request, "operator")
-        at = read_seconds(request.query_params.get("at", ""))
-        return {"view": gather_explanation(database, app, at, operator, now), "app": app}
+@show("/objectives/{version}", "objective.html")
+def show_objective(request: Request, database: Session, now: float) -> Mapping[str, Any]:
+    app = read_text(request, "app")
+    return {"view": gather_objective(database, app, read_id(request, "version", "objective")), "app": app}
 
-    return answer(request, session, "explain.html", gather)
+
+@show("/runs/{run}", "run.html")
+def show_run(request: Request, database: Session, now: float) -> Mapping[str, Any]:
+    order = read_order(request.query_params)
+    return {"view": gather_run(database, read_id(request, "run", "tuning run"), order)}
+
+
+@show("/trials/{trial}", "trial.html")
+def show_trial(request: Request, database: Session, now: float) -> Mapping[str, Any]:
+    return {"view": gather_trial(database, read_id(request, "trial", "trial"))}
+
+
+@show("/explain", "explain.html")
+def show_explanation(request: Request, database: Session, now: float) -> Mapping[str, Any]:
+    app, operator = read_text(request, "app"), read_text(request, "operator")
+    at = read_seconds(request.query_params.get("at", ""))
+    return {"view": gather_explanation(database, app, at, operator, now), "app": app}
 
 
 def act_on(what: str) -> Callable[..., Any]:
@@ -168,16 +166,6 @@ def send_asset(name: str) -> Response:
     return Response(read_asset(name), 200, kept, STATIC[name])
 
 
-def answer(request: Request, session: PageSession, template: str, gather: Gather) -> Response:
-    now: float = services_of(request).settings.clock()
-    try:
-        with services_of(request).store.read() as database:
-            values = gather(database, now)
-    except (BadInput, Retry) as error:
-        return refuse(session, error, find_status(error, 400))
-    return render(template, {**values, "session": session, "now": now})
-
-
 def refuse(session: PageSession, error: Exception, status: int, app: str = "") -> Response:
     """The sentence as a page."""
     values = {"session": session, "says": str(error), "app": app}
@@ -188,7 +176,8 @@ def read_text(request: Request, name: str) -> str:
     return check_text(request.query_params.get(name, ""))
 
 
-def read_id(text: str, what: str) -> int:
+def read_id(request: Request, name: str, what: str) -> int:
+    text = request.path_params[name]
     number = read_digits(text, 11)
     if number is None or number > LARGEST_ID:
         raise NotFound(f"there is no {what} {text[:40]!r}")

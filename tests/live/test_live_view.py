@@ -35,9 +35,9 @@ from tuner.demo.demo_plan import (
 )
 from tuner.demo.demo_run import Progress, pursue
 from tuner.demo.demo_view import PlainLines, draw, read_scene, showing, write_operator, write_page
+from tuner.demo.scene import Scene, set_scene
 from tuner.history.live_status import Manager
 from tuner.history.live_status import describe as describe_status
-from tuner.history.scene import Scene, set_scene
 from tuner.store.connection import open_store
 from tuner.store.decisions import save_decisions
 from tuner.store.orders import save_scalers

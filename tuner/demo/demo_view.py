@@ -21,7 +21,7 @@ from scaler.model.kernel import Floats
 from scaler.model.units import format_response
 from tuner.demo.demo_plan import APP, LARGE, OPERATORS, SLOT_S, count_static
 from tuner.demo.demo_run import Progress
-from tuner.history.scene import Moment, Scene, set_scene
+from tuner.demo.scene import Moment, Scene, set_scene
 from tuner.simulation.course import Columns
 from tuner.views.course_charts import Frame, chart_replicas, chart_response
 from tuner.views.html_document import write_document

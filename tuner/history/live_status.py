@@ -9,10 +9,9 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from scaler.link.http import ManagerConnection, read_address
-from scaler.model.decision import Decision
+from scaler.model.decision import Decision, parse_decision
 from scaler.model.errors import BadInput, Retry
 from scaler.model.wire import write_fields
-from tuner.history.scene import read_moment
 from tuner.store.applications import load_application
 from tuner.store.connection import Session
 from tuner.store.decisions import list_decisions
@@ -117,14 +116,14 @@ def describe(app: str, scalers: Rows, decisions: Rows, revision: int | None, now
     if not newest:
         raise BadInput(f"no scaler of {app!r} was ever heard of; its driver attaches them by scaler.attach")
     decided: dict[str, list[Decision]] = {}
-    for moment in sorted(map(read_moment, decisions), key=lambda moment: -moment.decision.time):
-        decided.setdefault(moment.operator, []).append(moment.decision)
+    for row in decisions:
+        decided.setdefault(str(row["operator"]), []).append(parse_decision(row))
     agents = tuple(make_agent_status(newest[name], decided.get(name, []), now) for name in sorted(newest))
     return ApplicationStatus(app, revision, agents)
 
 
-def make_agent_status(scaler: Mapping[str, Any], last: list[Decision], now: float) -> AgentStatus:
-    """`last`: its last decisions, the newest first."""
+def make_agent_status(scaler: Mapping[str, Any], decisions: list[Decision], now: float) -> AgentStatus:
+    last = sorted(decisions, key=lambda decision: -decision.time)
     silent = now - float(scaler["last_seen"])
     slot = last[0].time - last[1].time if len(last) > 1 else 0.0
     return AgentStatus(

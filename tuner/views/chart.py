@@ -21,7 +21,6 @@ TIMES = ("utc", "elapsed")
 TOLERANCE, EXACT = 5e-4, 1e-9  # of the width: half a pixel, for columns of nearly even length, and none
 DIGITS = 5  # significant, of the values that a chart holds
 TALL, MIDDLE, SMALL = 240, 180, 150  # pixels
-FAR_APART = 30.0  # from the least to the greatest value; beyond it, a logarithmic axis
 COLOURS = 10  # c0 to c9 of static/style.css
 
 
@@ -117,12 +116,6 @@ def level(label: str, value: float, colour: str) -> Series:
     return Series(label, np.array([value]), colour, dashed=True)
 
 
-def is_far_apart(least: float, greatest: float) -> bool:
-    """Whether a logarithmic axis shows both better."""
-    return least > 0.0 and greatest > FAR_APART * least
-
-
-Ticks = list[tuple[float, str]]
 STEPS = (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 7.0)  # of ticks by factors, times a power of ten
 COARSE_STEPS = (1.0, 2.0, 5.0)
 WIDE_RATIO = 20.0  # from the least to the greatest value, for coarse steps
@@ -137,25 +130,21 @@ class Scale:
     high: float
     by_factors: bool = False
 
-    def share(self, values: Floats) -> Floats:
-        """Where values lie, 0 at the low end; a NaN stays one."""
-        if self.by_factors:
-            lowest = np.log(self.low)
-            return (np.log(np.maximum(values, self.low)) - lowest) / (np.log(self.high) - lowest)
-        return (values - self.low) / (self.high - self.low)
-
     def within(self, value: float) -> float:
-        """The share of one value; what lies beyond an end stays at it."""
-        return min(1.0, max(0.0, float(self.share(np.array(value)))))
+        """Where a value lies, 0 at the low end and 1 at the high one; what lies beyond an end stays at it."""
+        low, high = self.low, self.high
+        if self.by_factors:
+            low, high, value = math.log(low), math.log(high), math.log(max(value, low))
+        return min(1.0, max(0.0, (value - low) / (high - low)))
 
     def axis(self, label: str, factor: float = 1.0) -> Axis:
         """An axis over this scale, in a unit so many times smaller."""
         return Axis(label, logarithmic=self.by_factors, low=factor * self.low, high=factor * self.high)
 
-    def ticks(self) -> Ticks:
+    def ticks(self) -> list[tuple[float, str]]:
         """Round values with labels, not too near to each other."""
         values = (list_factors if self.by_factors else list_rounds)(self.low, self.high)
-        ticks: Ticks = []
+        ticks: list[tuple[float, str]] = []
         for value in values:
             if not ticks or self.within(value) - ticks[-1][0] >= MIN_DISTANCE:
                 ticks.append((self.within(value), format_tick(value)))

@@ -33,7 +33,10 @@ def list_columns(comparison: PolicyComparison) -> list[Column]:
     return make_columns(comparison.rows, [
         ("cost", lambda r: format_figure(r.cost), "what a slot costs by the three weights, 0 to 1; less is better"),
         *floors,
-        ("violated %", lambda r: format_percentage(r.violations.mean), "share of the slots that answer later than R_max"),
+        (
+            "violated %", lambda r: format_percentage(r.violations.mean),
+            "share of the slots that answer later than R_max",
+        ),
         (
             "reconf. %", lambda r: format_percentage(r.reconfigurations.mean),
             "share of the slots in which a replica is added or removed",

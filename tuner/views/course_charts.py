@@ -12,7 +12,7 @@ from scaler.model.kernel import Floats
 from scaler.model.units import format_duration, format_moment
 from tuner.pipeline.flows import Arrivals, find_gaps
 from tuner.simulation.course import Columns, OperatorCourse, ReplayCourse, column_centres, column_starts, reduce_columns
-from tuner.views.chart import COLOURS, MIDDLE, TALL, Axis, Chart, Series, is_far_apart, level
+from tuner.views.chart import COLOURS, MIDDLE, TALL, Axis, Chart, Series, level
 from tuner.views.html_document import render, write_document
 from tuner.views.words import Column
 
@@ -20,6 +20,7 @@ MAX_COLUMNS, MIN_COLUMNS = 720, 100
 MAX_CHART_BYTES = 600_000
 BYTES_PER_VALUE = 7  # of JSON, on average
 MAX_GAPS = 50  # listed, the longest of them
+FAR_APART = 30.0  # from the least to the greatest response time; beyond it, a logarithmic axis
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,7 @@ def chart_response(frame: Frame, at: Floats, response: Columns, bound: float, na
         count = int(response.infinite.sum())
         marked = np.where(response.infinite > 0, response.infinite.astype(float), np.nan)
         series.append(Series(f"overloaded in {count:,} slot{'s' if count > 1 else ''}", marked, "alarm", "strip"))
-    left = Axis("response time, ms", logarithmic=is_far_apart(least, greatest))
+    left = Axis("response time, ms", logarithmic=0.0 < FAR_APART * least < greatest)
     if left.logarithmic:  # which has no place for 0
         series = [hide_zeros(each) for each in series]
     return frame.chart(f"Response time of {name}", at, left, series)

@@ -127,21 +127,21 @@ def describe_observation(decision: Decision) -> str:
 
 def tabulate_alternatives(alternatives: tuple[Alternative, ...]) -> str:
     """A table: less is better, the best first."""
-    rows = [(clean(a.action, 40), format_number(a.worth), format_more(a), name_mark(a)) for a in alternatives]
+    rows = [
+        (
+            clean(one.action, 40),
+            format_number(one.worth),
+            "-" if one.more is None else f"+{format_number(one.more)}" if one.more else "",
+            "done" if one.done else "wanted" if one.wanted else "",
+        )
+        for one in alternatives
+    ]
     heads = ("alternative", "worth", "more", "")
     widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
     return "\n".join(
         f"{row[0]:<{widths[0]}}  {row[1]:>{widths[1]}}  {row[2]:>{widths[2]}}  {row[3]}".rstrip()
         for row in (heads, *rows)
     )
-
-
-def format_more(one: Alternative) -> str:
-    return "-" if one.more is None else "" if one.more == 0.0 else f"+{format_number(one.more)}"
-
-
-def name_mark(one: Alternative) -> str:
-    return "done" if one.done else "wanted" if one.wanted else ""
 
 
 def describe_block(block: Block) -> str:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from tuner.views.html_document import Legend, render
+from tuner.views.html_document import render
 from tuner.views.words import shorten
 
 SWEEPS, STEPS = 12, 60  # over the orders, and over the heights
@@ -22,6 +22,7 @@ BEND = 0.45  # how much of a box's height a bend takes
 Edges = Sequence[tuple[str, str]]
 Spot = str | tuple[int, int]  # an operator, or the bend of an edge in a layer
 Layers = list[list[Spot]]
+Legend = Sequence[tuple[str, str]]  # style, label
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,6 @@ from markupsafe import Markup
 from scaler.model import units
 from tuner.views.words import Column
 
-Legend = Iterable[tuple[str, str]]  # style, label
-
 
 def write_document(title: str, body: str) -> str:
     """A whole page that asks for nothing; scripts only where it holds charts."""
@@ -85,11 +83,6 @@ def write_readings(columns: Iterable[Column]) -> Markup:
 
 def write_facts(facts: Mapping[str, str]) -> Markup:
     return render_macro("facts", facts)
-
-
-def frame_drawing(drawing: Markup, legend: Legend) -> Markup:
-    """A drawing with its legend."""
-    return render_macro("figure", drawing, legend)
 
 
 def render_macro(name: str, *values: Any) -> Markup:

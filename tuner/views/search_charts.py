@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -29,6 +30,7 @@ MAX_DOTS = 1500  # that a chart shows
 MIN_SLICE_DOTS = 150
 MAX_LIMIT_RATIO = 3.0  # times the limit, beyond which violations are drawn at the edge
 Pick = Callable[[Point], float]
+NUMBER: Pick = attrgetter("trial.number")
 
 
 class Named(NamedTuple):
@@ -100,30 +102,29 @@ def scale_costs(tuning: Tuning) -> Scale:
     return Scale(max(0.0, low - room), high + room)
 
 
+def pick_share(operator: str, factor: float = 1.0) -> Pick:
+    return lambda point: factor * point.shares.get(operator, math.nan)
+
+
+def pick_weight(key: str) -> Pick:
+    return lambda point: point.weights.get(key, math.nan)
+
+
 def pick_values(points: Sequence[Point], pick: Pick) -> Floats:
     return np.array([pick(point) for point in points], dtype=float)
-
-
-def shrink_marks(series: Sequence[Series]) -> list[Series]:
-    """For small charts that share one legend: smaller marks."""
-    return [replace(each, width=max(4.0, 0.75 * each.width)) for each in series]
 
 
 def draw_search(tuning: Tuning) -> Markup:
     """Every trial's cost in the order of their numbers, and the cheapest feasible one so far with its uncertainty."""
     costs, shown = scale_costs(tuning), thin(tuning.points, MAX_DOTS)
-    placed, marks = mark_trials(tuning, shown, number_of, costs)
-    numbers, last = pick_values(placed, number_of), number_of(tuning.points[-1])
+    placed, marks = mark_trials(tuning, shown, NUMBER, costs)
+    numbers, last = pick_values(placed, NUMBER), NUMBER(tuning.points[-1])
     chart = Chart(
         "Cost of every trial and the best so far", numbers, Axis("trial", low=-0.5, high=last + 0.5),
         costs.axis("cost per hour; trials by number across"), [*follow_best(tuning, placed, costs), *marks],
         height=TALL, note=explain_thinning(tuning, shown, costs),
     )  # fmt: skip
     return chart.render()
-
-
-def number_of(point: Point) -> float:
-    return float(point.trial.number)
 
 
 def follow_best(tuning: Tuning, placed: Sequence[Point], costs: Scale) -> list[Series]:
@@ -196,16 +197,10 @@ def find_front(points: Sequence[Point]) -> list[Point]:
 
 def draw_slices(tuning: Tuning) -> Markup | str:
     """Cost against every share and weight, one small chart each; marks as in the chart of all trials."""
-    sides: list[tuple[str, Callable[[Point], float]]] = [
-        (f"share %, {name}", lambda p, name=name: 100.0 * p.shares.get(name, math.nan))  # type: ignore[misc]
-        for name in tuning.operators
-    ]
-    sides += [(label, lambda p, key=key: p.weights.get(key, math.nan)) for key, label in WEIGHTS.items()]  # type: ignore[misc]
-    shown = [
-        p
-        for p in thin(tuning.points, max(MIN_SLICE_DOTS, 6 * MAX_DOTS // len(sides)))
-        if is_searched(p) and p.kind != "failed"
-    ]
+    sides = [(f"share %, {name}", pick_share(name, 100.0)) for name in tuning.operators]
+    sides += [(label, pick_weight(key)) for key, label in WEIGHTS.items()]
+    some = thin(tuning.points, max(MIN_SLICE_DOTS, 6 * MAX_DOTS // len(sides)))
+    shown = [p for p in some if is_searched(p) and p.kind != "failed"]
     panels = Markup("").join(draw_slice(tuning, shown, title, pick) for title, pick in sides)
     return Markup('<div class="small">{}</div>').format(panels) if panels else ""
 
@@ -218,9 +213,10 @@ def draw_slice(tuning: Tuning, shown: Sequence[Point], title: str, pick: Pick) -
     low, high = float(values.min()), float(values.max())
     room = 0.06 * (high - low) or 0.1 * high or 0.1
     placed, marks = mark_trials(tuning, known, pick, costs)
+    smaller = [replace(each, width=max(4.0, 0.75 * each.width)) for each in marks]
     chart = Chart(
         f"Cost against the {title}", pick_values(placed, pick), Axis(title, low=max(0.0, low - room), high=high + room),
-        costs.axis(title), shrink_marks(marks), height=SMALL, legend=False,
+        costs.axis(title), smaller, height=SMALL, legend=False,
     )  # fmt: skip
     return Markup('<div title="{}">{}</div>').format(title, chart.render())
 

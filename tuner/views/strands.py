@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from tuner.views.chart import Scale, format_tick
 from tuner.views.html_document import render
-from tuner.views.search_charts import Pick, list_named, scale_costs, thin
+from tuner.views.search_charts import Pick, list_named, pick_share, pick_weight, scale_costs, thin
 from tuner.views.tuning import WEIGHTS, Point, Tuning, is_searched
 from tuner.views.words import shorten
 
@@ -75,14 +75,8 @@ def list_rows(tuning: Tuning, points: Sequence[Point]) -> list[ParallelAxis]:
     shares = [share for p in points for share in p.shares.values()]
     least, greatest = (min(shares), max(shares)) if shares else (0.0, 1.0)
     even = Scale(0.0 if least < 0.3 * greatest else 0.9 * least, 1.02 * greatest or 1.0)
-    axes = [
-        ParallelAxis(name, lambda p, name=name: p.shares.get(name, math.nan), even, " %")  # type: ignore[misc]
-        for name in tuning.operators
-    ]
-    axes += [
-        ParallelAxis(label, lambda p, key=key: p.weights.get(key, math.nan), Scale(0.0, 1.0))  # type: ignore[misc]
-        for key, label in WEIGHTS.items()
-    ]
+    axes = [ParallelAxis(name, pick_share(name), even, " %") for name in tuning.operators]
+    axes += [ParallelAxis(label, pick_weight(key), Scale(0.0, 1.0)) for key, label in WEIGHTS.items()]
     axes.append(ParallelAxis("cost per hour", attrgetter("price"), scale_costs(tuning)))
     limits = tuning.limits
     for name, limit in (("violations", limits.eta_v), ("reconfigurations", limits.eta_r)):

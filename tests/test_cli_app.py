@@ -1,4 +1,4 @@
-"""Descriptions of applications in; versions in the database, what `tuner app` says of them, and refusals out."""
+"""`tuner app`: versions of descriptions in the database, what is shown of them, and refusals."""
 
 from __future__ import annotations
 

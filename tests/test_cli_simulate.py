@@ -1,4 +1,4 @@
-"""Arguments in; a table, a document, a report, or one sentence and exit code 2, out."""
+"""`tuner simulate`: a table, a document, a report, or one sentence and exit code 2."""
 
 from __future__ import annotations
 

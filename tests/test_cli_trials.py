@@ -1,4 +1,4 @@
-"""Trials of a database in; tables, CSV, JSON, the scenario that replays one, and refusals out."""
+"""`tuner trials`, `trial` and `report`: tables, CSV, JSON, the scenario that replays a trial, refusals."""
 
 from __future__ import annotations
 

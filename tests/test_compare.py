@@ -1,4 +1,4 @@
-"""A plan in; a table, a document and a page that say the same, over floors that are computed once, out."""
+"""`tuner lab compare`: table, document and page say the same, over floors that are computed once."""
 
 from __future__ import annotations
 

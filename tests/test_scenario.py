@@ -1,4 +1,4 @@
-"""Scenario files and flags in; settings, or one sentence that names the place, out."""
+"""Scenario files and flags make settings, or one sentence that names the place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plan flows in; a word count of two operators runs it on a cluster, and what it left to be monitored by flows out.
+"""Run a word count of two operators on a cluster by a plan, and leave its monitoring behind.
 
 The driver of the test bed, a process of its own:  python -m tests.bed.application MASTER FOLDER
 """

@@ -1,4 +1,4 @@
-"""Loads, a length and a seed flow in; the arrivals of lines and the known cost of every record flow out."""
+"""Draw a plan of a run: the arrivals of lines, and the known cost of every record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plan and the moment at which it began flow in; the lines that have arrived by now flow out, each with its stamp."""
+"""A source that plays a plan: the lines that have arrived by now, each with its stamp."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The folder of a finished run flows in; what really happened to every record flows out, independent of any monitoring.
+"""What really happened to every record of a finished run, independent of any monitoring.
 
 A record arrives at `split` at the stamp of the replay, and at `count` when the batch of `split` that put it into the
 channel was committed. It is answered when the batch that it was in was committed: when the sink's list of that batch's

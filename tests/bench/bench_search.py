@@ -1,4 +1,4 @@
-"""Where the time of a search goes: a fresh process that searches in; seconds of each part, as printed, out.
+"""Where the time of a search goes: the seconds of each part of a fresh process that searches.
 
 python -m tests.bench.bench_search [--slots 50000]
 

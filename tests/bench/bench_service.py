@@ -1,4 +1,4 @@
-"""A thousand scalers in; what each report took, what was lost, and how soon all had seen a push, out.
+"""A thousand agents against one service: time of a report, reports lost, time until all have seen a push.
 
 python -m tests.bench.bench_service [--sqlite] [--postgres] [--scalers 1000] [--seconds 60] [--packed]
 
@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.service.served import add_secret, service
+from tests.service.serve_process import add_secret, service
 from tuner.store.connection import Store, open_store
 from tuner.store.orders import save_orders
 

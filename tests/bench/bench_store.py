@@ -1,4 +1,4 @@
-"""Rows in; how many a second each database takes and gives, beside what its bare driver does in the same run, out.
+"""Rows per second that each database writes and reads, beside its bare driver in the same run.
 
 python -m tests.bench.bench_store [--postgres]
 """

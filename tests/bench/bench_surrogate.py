@@ -1,4 +1,4 @@
-"""The folder of a finished test bed in; how far predictions of response times that were not fitted on are off, out.
+"""Relative error of predicted response times on windows of a test bed that were not fitted on.
 
 python -m tests.bench.bench_surrogate FOLDER --window 15
 

@@ -1,4 +1,4 @@
-"""What to run flows in; a cluster and a driver that runs it, and what it left when it was done, flow out."""
+"""Start a cluster and a driver for a proof, and collect what they leave behind."""
 
 from __future__ import annotations
 

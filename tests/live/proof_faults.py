@@ -1,4 +1,4 @@
-"""A folder flows in; a manager and workers that can be killed, and started again where they were, flow out."""
+"""Managers and workers that a proof kills and starts again where they were."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A setup, an objective and what change took flow in; what the simulator says will come of it flows out."""
+"""Predict a proof in the simulator, from what changes took on the cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Levels of a rate flow in; a stream whose offsets count its records, and that goes on whoever reads it, flows out."""
+"""A stream of stated rates whose offsets count its records, whoever reads it."""
 
 from __future__ import annotations
 

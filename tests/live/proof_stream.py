@@ -1,4 +1,4 @@
-"""A setup flows in; a stateful count of a rising stream, as that setup has it scaled, flows out with all that it did.
+"""Run a stateful count of a rising stream, scaled as a setup states, and record all that it did.
 
 The driver of the proofs, a process of its own:  python -m tests.live.proof_stream FOLDER
 

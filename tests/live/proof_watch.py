@@ -1,4 +1,4 @@
-"""A driver at work flows in; its executors, its memory and its work, second by second, flow out."""
+"""Record executors, memory and processor time of a driver, second by second."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events as Spark calls with them in; nothing raised, and a real stream of known arrivals read, out."""
+"""The listener of queries raises nothing, and reads a real stream of known arrivals."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.live.source import Ticks
 if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import SparkSession
-from tests.live.told import steady
+from tests.live.fake_driver import steady
 
 
 def test_nothing_is_raised_into_the_listener_bus() -> None:

@@ -1,4 +1,4 @@
-"""`tuner live demo` on a real cluster in; what it counted, how it scaled, and that nothing of it is left, out."""
+"""`tuner live demo` on a real cluster: what it counts, how it scales, and that it leaves nothing behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A driver that runs and a manager that goes away in; what the demo knows at its end out."""
+"""What the demo reports at its end of a driver that runs and a manager that goes away."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.commands import refuse
-from tests.service.served import add_secret, service
+from tests.service.serve_process import add_secret, service
 from tuner.demo.demo_plan import APP, PARSE, Plan, describe
 from tuner.demo.demo_run import Progress, follow
 from tuner.history.live_status import Manager

@@ -1,4 +1,4 @@
-"""Decisions of a made run, as the manager tells them, in; what the terminal, the page and the status show of it out."""
+"""What the terminal, the page and the status show of a run's decisions, as the manager serves them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rich.console import Console
 from scaler.model.decision import SlotFigures
 from scaler.model.errors import BadInput
 from tests.commands import refuse, run, succeed
-from tests.service.served import add_secret, service
+from tests.service.serve_process import add_secret, service
 from tests.test_report import Page, check_alone
 from tuner.demo.demo_plan import (
     APP,

@@ -1,4 +1,4 @@
-"""Real queries and their plans in; the operators that they are, with their resource profiles, out."""
+"""Operators of real queries, with their resource profiles, found from the queries' plans."""
 
 from __future__ import annotations
 

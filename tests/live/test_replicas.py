@@ -1,4 +1,4 @@
-"""Spark's list of executors, their task times and timers' sums in; replicas and how busy they are out."""
+"""Replicas and their utilisation from Spark's executors, task times and the sums of timers."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from scaler.sensing.executor_usage import (
 )
 from scaler.sensing.timed_records import TimedRecords
 from scaler.timing import ServiceTally, ServiceTimer
+from tests.live.fake_driver import Context, executor, report_time
 from tests.live.streams import BEGAN
-from tests.live.told import Context, executor, told_time
 
 
 def test_executors_are_replicas_of_their_node_type_while_they_are_registered() -> None:
@@ -27,7 +27,7 @@ def test_executors_are_replicas_of_their_node_type_while_they_are_registered() -
             executor("driver", BEGAN, maxTasks=0, totalCores=0),
             executor("1", BEGAN, maxTasks=2),
             executor("2", BEGAN + 30, resources={}, attributes={"NODE_TYPE": "fast"}),
-            executor("3", BEGAN, resources={}, isActive=False, removeTime=told_time(BEGAN + 15)),
+            executor("3", BEGAN, resources={}, isActive=False, removeTime=report_time(BEGAN + 15)),
             executor("4", BEGAN, resources={}, resourceProfileId=0),
             {"id": "5"},
             "nonsense",
@@ -38,12 +38,12 @@ def test_executors_are_replicas_of_their_node_type_while_they_are_registered() -
 
 
 def test_who_was_lost_is_told_and_who_was_told_to_go_is_not() -> None:
-    gone = {"isActive": False, "removeTime": told_time(BEGAN + 15)}
+    gone = {"isActive": False, "removeTime": report_time(BEGAN + 15)}
     found = read_executors(
         [
             executor("1", BEGAN, **gone, removeReason="worker lost: Not receiving heartbeat for 60 seconds"),
             executor("2", BEGAN, **gone, removeReason="Executor decommission: scaled in"),
-            executor("3", BEGAN, **{**gone, "removeTime": told_time(BEGAN + 60)}, removeReason="worker lost"),
+            executor("3", BEGAN, **{**gone, "removeTime": report_time(BEGAN + 60)}, removeReason="worker lost"),
             executor("4", BEGAN, **gone),
         ]
     )

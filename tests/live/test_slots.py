@@ -1,4 +1,4 @@
-"""Streams whose arrivals, batches and service times are known in; their rate, backlog and response time back out."""
+"""Rate, backlog and response time of streams whose arrivals, batches and service times are known."""
 
 from __future__ import annotations
 

@@ -11,13 +11,13 @@ from scaler.sensing.driver import QueryStatus
 from scaler.sensing.reading import NoteCode
 from tests.live.plant import NODES, Desk, Plant
 from tests.live.streams import BEGAN
-from tests.live.told import WORDS, Told, executor, gather
+from tests.live.fake_driver import WORDS, FakeDriver, executor, gather
 
 LISTING = SparkStage("Listing leaf files", 0, left=40, running=0, since=BEGAN, id=7)
 
 
-def make_driver(run: str) -> Told:
-    told = Told()
+def make_driver(run: str) -> FakeDriver:
+    told = FakeDriver()
     told.executors = [executor("0", BEGAN)]
     told.status = QueryStatus(run, True, False)
     told.jobs = [{"jobGroup": "run-1", "stageIds": [6, 7], "submissionTime": "2026-01-01T00:00:00.000GMT"}]

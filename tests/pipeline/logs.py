@@ -1,4 +1,4 @@
-"""How many batches and tasks flow in; event-log lines as Spark writes them, of whatever size and version, flow out."""
+"""Write event logs as Spark writes them, of whatever size and version."""
 
 from __future__ import annotations
 

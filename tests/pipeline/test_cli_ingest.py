@@ -1,4 +1,4 @@
-"""Arguments in; what was read, a table, a trace file, a page, or one sentence and an exit code out."""
+"""`tuner ingest`, `samples` and `trace`: tables, files, pages, or one sentence and an exit code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Event logs of every form and age flow in; the samples that the numbers in them demand, or one sentence, flow out."""
+"""Event logs of every form and age, against the samples that their numbers demand."""
 
 from __future__ import annotations
 

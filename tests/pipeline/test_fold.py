@@ -1,4 +1,4 @@
-"""Fine samples of every kind in; windows that a plain fold of our own, sample by sample, gives as well out."""
+"""Windows folded from fine samples of every kind, against a plain fold sample by sample."""
 
 from __future__ import annotations
 

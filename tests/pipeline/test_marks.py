@@ -1,4 +1,4 @@
-"""Files as they were and as they are in; which of them have something new out."""
+"""Which files have something new, by what they were and what they are."""
 
 from __future__ import annotations
 

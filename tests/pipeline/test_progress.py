@@ -1,4 +1,4 @@
-"""StreamingQueryProgress in every form that it is kept in flows in; what came and what was done flows out."""
+"""StreamingQueryProgress in every form that it is kept in, against what came and was done."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables and lines of timers flow in; samples, or the sentence that names the cell, flow out."""
+"""Tables and lines of timers, against their samples or the sentence that names the cell."""
 
 from __future__ import annotations
 

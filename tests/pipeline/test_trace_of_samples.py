@@ -1,4 +1,4 @@
-"""Folded samples in; arrivals with their holes, traces without, and selectivities with their errors out."""
+"""Arrivals with their gaps, traces without, and selectivities with their errors, from folded samples."""
 
 from __future__ import annotations
 

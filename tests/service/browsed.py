@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 
 import httpx
 
-from tests.service.heard import running
+from tests.service.http_server import running
 from tests.service.made_decisions import NOW
 from tuner.service.access.envelope import wrap
 from tuner.service.access.page_session import make_csrf

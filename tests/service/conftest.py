@@ -9,8 +9,8 @@ import pytest
 from fastapi import FastAPI
 
 from tests.service.browsed import Site, browsing
-from tests.service.heard import running
-from tests.service.served import add_secret
+from tests.service.http_server import running
+from tests.service.serve_process import add_secret
 from tests.service.showcase import furnish
 from tests.store.conftest import address, postgres, server_store, store
 from tuner.service.app import make_app, release_agents

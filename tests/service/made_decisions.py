@@ -1,4 +1,4 @@
-"""A graph of operators in; what its scalers would have decided, slot by slot, out: a wave a day, a burst at times."""
+"""Decisions of agents over a graph of operators, slot by slot: a wave a day, a burst at times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Headers in; callers, refusals and envelopes out, over real HTTP against a small application of our own."""
+"""Callers, refusals and envelopes by headers, over real HTTP against a small application of our own."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fastapi.responses import StreamingResponse
 from sqlalchemy import update
 
 from scaler.model.errors import BadInput
-from tests.service.heard import PATIENCE, running
+from tests.service.http_server import PATIENCE, running
 from tuner.cli import COMMANDS
 from tuner.cli.lazy_group import LazyGroup
 from tuner.service.access.envelope import HEADERS, Application, wrap

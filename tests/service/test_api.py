@@ -1,4 +1,4 @@
-"""Requests of people in; versions, objectives, controls, wishes and events in the database, and refusals, out."""
+"""Requests of people to the API: versions, objectives, controls, requests, events, and refusals."""
 
 from __future__ import annotations
 

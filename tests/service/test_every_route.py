@@ -1,4 +1,4 @@
-"""Every route of the service in; that none does anything for a caller who may not have it out."""
+"""No route of the service does anything for a caller who may not have it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from fastapi import FastAPI
 from fastapi.routing import iter_route_contexts
 
-from tests.service.heard import running
+from tests.service.http_server import running
 from tuner.service.access.envelope import wrap
 from tuner.service.access.gate import RateLimits, make_gate
 from tuner.service.access.page_session import make_csrf, open_session

@@ -1,4 +1,4 @@
-"""A service whose parts work or fail in; what it tells whoever watches over it, without a token, out."""
+"""What a service whose parts work or fail answers to health checks, without a token."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.service.heard import running
+from tests.service.http_server import running
 from tuner.service.app import DETAILS, FRESH_S, STARTING, Health, find_store_fault, make_app
 from tuner.store.connection import VERSION_TABLE, Store, open_store
 

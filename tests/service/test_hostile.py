@@ -1,4 +1,4 @@
-"""What nobody should send, to every route that takes it, in; a refusal of one sentence, and nothing written, out."""
+"""Hostile requests to every route are refused in one sentence, and nothing is written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""kill -9 of a real `tuner serve` at random moments in; all that it ever acknowledged, and nothing by halves, out."""
+"""kill -9 of a real `tuner serve` at random moments loses nothing acknowledged and leaves nothing half done."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from tests.service.conftest import BOUNDS, SHOP, WEIGHTS
-from tests.service.served import Served, add_secret, service, start_service
+from tests.service.serve_process import ServeProcess, add_secret, service, start_service
 from tuner.store.connection import Store
 from tuner.store.decisions import list_decisions
 from tuner.store.objectives import list_objectives
@@ -61,7 +61,9 @@ def kill_often(store: Store, address: str, kills: int) -> None:
     assert told.versions
 
 
-def work_until_killed(served: Served, headers: dict[str, str], seconds: float, told: Told, numbers: count[int]) -> None:
+def work_until_killed(
+    served: ServeProcess, headers: dict[str, str], seconds: float, told: Told, numbers: count[int]
+) -> None:
     """Reports and pushes without a pause; the clock starts when all are at work."""
     with httpx.Client(base_url=served.url, headers=headers, timeout=60.0) as client:
         if not told.reports:

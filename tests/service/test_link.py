@@ -14,7 +14,7 @@ from scaler.link import Link, LinkSettings
 from scaler.model.nodes import Deployment, NodeType
 from scaler.model.policy import Observation
 from tests.service.conftest import BOUNDS, WEIGHTS
-from tests.service.served import add_secret
+from tests.service.serve_process import add_secret
 from tuner.store.connection import Store
 from tuner.store.decisions import list_decisions
 from tuner.store.orders import list_scalers

@@ -1,4 +1,4 @@
-"""Events with secrets in them in; lines that programs and people read, without the secrets, out."""
+"""Log lines for programs and for people hold no secrets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import uvicorn
 from fastapi import FastAPI, Request
 
 from scaler.model.errors import Retry
-from tests.service.heard import PATIENCE, running
+from tests.service.http_server import PATIENCE, running
 from tuner.service.access.envelope import wrap
 from tuner.service.access.logs import Lines, say, set_up_logs
 from tuner.service.access.page_session import make_csrf

@@ -11,9 +11,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from sim.application import Application
-from tests.service.heard import running
+from tests.service.http_server import running
 from tests.service.made_decisions import DAY, HOUR, NOW, PAYMENTS, SLOT
-from tests.service.served import add_secret
+from tests.service.serve_process import add_secret
 from tests.service.showcase import furnish
 from tuner.history.qos_history import load_slots, measure_qos
 from tuner.scenario.description import tables_of

@@ -1,4 +1,4 @@
-"""Scalers that wait in; orders as soon as they are issued, here or by another process, out."""
+"""Agents that wait get orders as soon as they are issued, here or by another process."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import httpx
 
 from scaler.model.orders import parse_orders
 from tests.service.conftest import sentence
-from tests.service.heard import running
-from tests.service.served import add_secret
+from tests.service.http_server import running
+from tests.service.serve_process import add_secret
 from tuner.service.app import make_app, release_agents
 from tuner.service.exchange.order_board import Board, poll, wait_for_orders
 from tuner.service.exchange.services import Settings

@@ -1,4 +1,4 @@
-"""What scalers report in; rows in the database before the answer, each once, and bad ones apart, out."""
+"""Reports of agents are rows before they are answered, each once, with bad ones set apart."""
 
 from __future__ import annotations
 

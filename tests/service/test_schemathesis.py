@@ -1,4 +1,4 @@
-"""Requests that schemathesis makes of our own OpenAPI document in; no answer of 500 or above out."""
+"""No request that schemathesis makes of our OpenAPI document is answered by 500 or above."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arguments of `tuner serve` and `tuner token` in; a service that answers and ends well, secrets, and refusals out."""
+"""`tuner serve` and `tuner token`: a service that answers and ends well, secrets, and refusals."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from fastapi import FastAPI
 
 from scaler.model.errors import BadInput
 from tests.commands import refuse, run, succeed
-from tests.service.heard import PATIENCE, running
-from tests.service.served import Served, hear
+from tests.service.http_server import PATIENCE, running
+from tests.service.serve_process import ServeProcess, hear
 from tests.store.conftest import POSTGRES
 from tuner.service.access.token import SECRET
 from tuner.service.serving import Listening, check_listening, is_loopback, names_of
@@ -36,7 +36,7 @@ TUNER = [sys.executable, "-c", "from tuner.cli import main; main()"]
 @contextmanager
 def serving(
     store: object, *arguments: object, daemon: bool = False, stdout: int = subprocess.DEVNULL
-) -> Iterator[Served]:
+) -> Iterator[ServeProcess]:
     command = [*TUNER, "serve", "--port", "0", "--store", str(store), *map(str, arguments)]
     served = hear(command if daemon else [*command, "--no-daemon"], stdout)
     try:
@@ -146,7 +146,7 @@ def test_who_waits_for_orders_is_answered_when_it_ends(tmp_path: Path) -> None:
         assert {answer.result(PATIENCE).status_code for answer in answers} <= {304, 404, 503}
 
 
-def count_connections(service: Served) -> int:
+def count_connections(service: ServeProcess) -> int:
     """Of the service, as the system has them."""
     port = int(service.url.rpartition(":")[2])
     lines = Path("/proc/net/tcp").read_text().splitlines()[1:]

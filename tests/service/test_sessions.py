@@ -1,4 +1,4 @@
-"""A token typed into a form in; a session that only our own page can use, and that ends with its token, out."""
+"""A session of the page: begun by a token, usable by our own page alone, ended with its token."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from fastapi import Depends, FastAPI, Request
 from fastapi.responses import JSONResponse, RedirectResponse, Response
 
-from tests.service.heard import running
+from tests.service.http_server import running
 from tuner.service.access.envelope import wrap
 from tuner.service.access.gate import RateLimits, make_gate
 from tuner.service.access.page_session import (

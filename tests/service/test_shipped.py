@@ -1,4 +1,4 @@
-"""The dashboard and the rules that come with the service in; that they parse, and name what it really tells, out."""
+"""The shipped dashboard and alert rules parse, and name metrics that the service has."""
 
 from __future__ import annotations
 

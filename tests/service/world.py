@@ -1,4 +1,4 @@
-"""Applications that are run by real pilots: true service times, rates and a fast clock in; reports of every slot out.
+"""Applications run by real agents, with true service times, rates and a fast clock, that report every slot.
 
 The truth may be another than anybody believes: `truth` are the moments that tuples really take, and `contention` how
 many times as long they take on replicas that are busier than `busy`, which nobody sees as long as none is so busy.

@@ -1,4 +1,4 @@
-"""Times of records and tasks that we drew ourselves in; their moments, within the stated errors, out."""
+"""Moments of drawn times of records and tasks lie within their stated errors."""
 
 from __future__ import annotations
 

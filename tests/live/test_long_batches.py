@@ -1,4 +1,4 @@
-"""Readings of slots that batches outlast, and of slots in which more came than was worked on, in; what is shown out."""
+"""Observations of slots that batches outlast, and of slots in which more came than was served."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A folder of files and what a real query has taken of it in; what waits out."""
+"""What waits in a folder of files, against what a real query has taken of it."""
 
 from __future__ import annotations
 

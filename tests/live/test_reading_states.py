@@ -1,4 +1,4 @@
-"""Restarts, catching up and stalls in; their names out, and none where a stream only has more to do."""
+"""Restarts, catching up and stalls are named, and nothing is where a stream only has more to do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events, executors and timers as Spark tells of them in; readings out."""
+"""Readings of Spark's events, executors and timers."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from scaler.sensing.executor_usage import ObservedExecutor
 from scaler.sensing.reading import NoteCode
 from scaler.sensing.timed_records import TimedRecords
 from scaler.timing import ServiceTally, ServiceTimer
+from tests.live.fake_driver import WORDS, Context, FakeDriver, executor, gather, report_time, steady
 from tests.live.streams import BEGAN, QUERY, Event, offsets, play, progress, recorded, spread
-from tests.live.told import WORDS, Context, Told, executor, gather, steady, told_time
 
 
 @pytest.fixture
-def told() -> Told:
-    return Told()
+def told() -> FakeDriver:
+    return FakeDriver()
 
 
-def test_events_become_a_reading(told: Told) -> None:
+def test_events_become_a_reading(told: FakeDriver) -> None:
     sensor = gather(told, WORDS)
     told.say(*steady())
     told.executors = [executor("1", BEGAN - 5), executor("2", BEGAN + 45), executor("9", BEGAN, resourceProfileId=0)]
@@ -40,7 +40,7 @@ def test_events_become_a_reading(told: Told) -> None:
 
 
 def test_a_jvm_that_does_not_answer_leaves_what_events_told() -> None:
-    class Gone(Told):
+    class Gone(FakeDriver):
         def list_executors(self) -> list[Event]:
             raise ConnectionError("gone")
 
@@ -56,13 +56,13 @@ def test_a_jvm_that_does_not_answer_leaves_what_events_told() -> None:
     assert seen.completeness == 1.0
 
 
-def test_a_batch_that_runs_now_is_known_by_its_job(told: Told) -> None:
+def test_a_batch_that_runs_now_is_known_by_its_job(told: FakeDriver) -> None:
     sensor = gather(told, WORDS)
     told.say(*steady())
     told.status = QueryStatus("run-1", active=True, idle=False)
     told.jobs = [
-        {"jobGroup": "run-1", "submissionTime": told_time(BEGAN + 50)},
-        {"jobGroup": "other", "submissionTime": told_time(BEGAN + 1)},
+        {"jobGroup": "run-1", "submissionTime": report_time(BEGAN + 50)},
+        {"jobGroup": "other", "submissionTime": report_time(BEGAN + 1)},
         {"submissionTime": None},
     ]
     told.executors = [executor("1", BEGAN - 5, activeTasks=1, totalDuration=0)]
@@ -75,7 +75,7 @@ def test_a_batch_that_runs_now_is_known_by_its_job(told: Told) -> None:
     assert (sensor.read("words", BEGAN, BEGAN + 30).response or 0.0) < 2.0  # of a slot that is over it says nothing
 
 
-def test_what_came_before_a_long_batch_is_known_while_it_runs(told: Told) -> None:
+def test_what_came_before_a_long_batch_is_known_while_it_runs(told: FakeDriver) -> None:
     sensor = gather(told, WORDS, now=BEGAN + 90.0)
     told.say(*steady())
     told.status = QueryStatus("run-1", active=True, idle=False)
@@ -106,7 +106,7 @@ def test_what_came_before_a_long_batch_is_known_while_it_runs(told: Told) -> Non
 LONG = 178.0
 
 
-def burst(told: Told, busy: float) -> dict[int, list[NoteCode]]:
+def burst(told: FakeDriver, busy: float) -> dict[int, list[NoteCode]]:
     """Codes of notes by slot: two seconds of batch every five, then a long one; executors work that share of it."""
     events = play(spread([(60.0, 50.0)]), 5.0, lambda rows: 2.0, BEGAN + 60).events
     sensor = gather(told, WORDS)
@@ -132,12 +132,12 @@ def burst(told: Told, busy: float) -> dict[int, list[NoteCode]]:
     return notes
 
 
-def test_a_long_batch_through_which_executors_work_is_no_stall(told: Told) -> None:
+def test_a_long_batch_through_which_executors_work_is_no_stall(told: FakeDriver) -> None:
     notes = burst(told, 0.99)
     assert not any(NoteCode.STALLED in each for each in notes.values())
 
 
-def test_a_long_batch_with_idle_executors_is_a_stall_until_it_has_reported(told: Told) -> None:
+def test_a_long_batch_with_idle_executors_is_a_stall_until_it_has_reported(told: FakeDriver) -> None:
     notes = burst(told, 0.0)
     assert all(NoteCode.STALLED in each for at, each in notes.items() if 100 <= at <= 240)
     assert NoteCode.STALLED not in notes[245]
@@ -186,7 +186,7 @@ def test_tasks_count_with_timers_for_what_those_before_them_left() -> None:
 
 def use_in_waves(earlier: float, ended: float, records: TimedRecords | None = None) -> float | None:
     """Utilisation of a minute: a batch runs since half past, after one that took so many seconds."""
-    sensor = gather(told := Told(), WORDS)
+    sensor = gather(told := FakeDriver(), WORDS)
     sensor.records |= {} if records is None else {"words": records}
     told.say(*steady())
     last, began = sensor.histories[QUERY].triggers[-1], BEGAN + 60.0
@@ -218,7 +218,7 @@ def test_waves_that_timers_told_of_count_once(since: float, number: int, used: f
     assert use_in_waves(0.0, ended=0.0, records=records) == pytest.approx(used)
 
 
-def test_timers_say_better_how_busy_replicas_are(told: Told, tmp_path: Path) -> None:
+def test_timers_say_better_how_busy_replicas_are(told: FakeDriver, tmp_path: Path) -> None:
     timer = ServiceTimer(Context(), "shop", "words", tmp_path, period=3600.0)
     sensor = gather(told, WORDS, timers={"words": timer})
     told.say(*steady())
@@ -241,7 +241,7 @@ def test_timers_say_better_how_busy_replicas_are(told: Told, tmp_path: Path) -> 
     assert sum(line["service_n"] for line in lines) == 1800.0  # nothing was taken away from the file
 
 
-def test_a_later_stage_has_what_its_timers_saw_and_no_more(told: Told, tmp_path: Path) -> None:
+def test_a_later_stage_has_what_its_timers_saw_and_no_more(told: FakeDriver, tmp_path: Path) -> None:
     timer = ServiceTimer(Context(), "shop", "words/profile5", tmp_path, period=3600.0)
     first = StreamOperator("words/profile3", QUERY, "run-1", (3,), leaving=False)
     last = StreamOperator("words/profile5", QUERY, "run-1", (5,), entry=False)
@@ -259,13 +259,13 @@ def test_a_later_stage_has_what_its_timers_saw_and_no_more(told: Told, tmp_path:
     timer.close()
 
 
-def test_a_query_started_anew_under_another_id_is_found_by_its_name(told: Told) -> None:
+def test_a_query_started_anew_under_another_id_is_found_by_its_name(told: FakeDriver) -> None:
     sensor = gather(told, StreamOperator("words", "another", "run-0"))
     told.say(*steady())
     assert sensor.read("words", BEGAN + 30, BEGAN + 60).arrival_rate == pytest.approx(50.0, rel=0.01)
 
 
-def test_memory_is_bounded_and_threads_do_not_disturb_each_other(told: Told) -> None:
+def test_memory_is_bounded_and_threads_do_not_disturb_each_other(told: FakeDriver) -> None:
     sensor = gather(told, WORDS, max_triggers=50)
     errors: list[Exception] = []
 
@@ -297,8 +297,8 @@ def test_memory_is_bounded_and_threads_do_not_disturb_each_other(told: Told) -> 
     assert {name: each.service_n for name, each in sums.items()} == {"small": pytest.approx(50.0)}
 
 
-def test_late_and_double_events_are_put_where_they_belong(told: Told) -> None:
-    sensor, orderly = gather(told, WORDS), gather(told_anew := Told(), WORDS)
+def test_late_and_double_events_are_put_where_they_belong(told: FakeDriver) -> None:
+    sensor, orderly = gather(told, WORDS), gather(told_anew := FakeDriver(), WORDS)
     events = steady()
     told_anew.say(*events)
     told.say(*events[:10], *events[5:8], *reversed(events[10:]), *events)
@@ -310,7 +310,7 @@ def test_late_and_double_events_are_put_where_they_belong(told: Told) -> None:
     )
 
 
-def test_recorded_events_are_told_as_they_came(told: Told) -> None:
+def test_recorded_events_are_told_as_they_came(told: FakeDriver) -> None:
     sensor = gather(told)
     told.say(*recorded("rate"))
     times = [trigger.time for trigger in sensor.histories[recorded("rate")[0]["document"]["id"]].triggers]

@@ -1,4 +1,4 @@
-"""A database in; a real `tuner serve` process on it, where it is heard, and a token of all scopes, out."""
+"""A real `tuner serve` process on a database, its address, and a token of all scopes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SERVE = [sys.executable, "-c", "from tuner.cli.serve_commands import serve; serv
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class ServeProcess:
     process: subprocess.Popen[str]
     url: str
     told: list[str]
@@ -45,11 +45,11 @@ class Served:
         self.process.stderr.close()
 
 
-def start_service(address: str, *arguments: str) -> Served:
+def start_service(address: str, *arguments: str) -> ServeProcess:
     return hear([*SERVE, "--store", address, *arguments])
 
 
-def hear(command: Sequence[str], stdout: int | None = None) -> Served:
+def hear(command: Sequence[str], stdout: int | None = None) -> ServeProcess:
     """The service once it listens; what it tells is read as it comes, for a full pipe would stop it."""
     process = subprocess.Popen(command, stdout=stdout, stderr=subprocess.PIPE, text=True)
     told: list[str] = []
@@ -68,11 +68,11 @@ def hear(command: Sequence[str], stdout: int | None = None) -> Served:
     assert heard.wait(PATIENCE), (told, process.poll())
     urls = [json.loads(line)["url"] for line in told if '"listening"' in line]
     assert urls, told
-    return Served(process, str(urls[0]), told, reader)
+    return ServeProcess(process, str(urls[0]), told, reader)
 
 
 @contextmanager
-def service(address: str, *arguments: str) -> Iterator[Served]:
+def service(address: str, *arguments: str) -> Iterator[ServeProcess]:
     served = start_service(address, *arguments)
     try:
         yield served

@@ -16,15 +16,15 @@ WORDS = StreamOperator("words", QUERY, "run-1", (3,))
 
 
 def executor(name: str, since: float, **extra: Any) -> Event:
-    told = {"id": name, "maxTasks": 1, "totalCores": 1, "addTime": told_time(since), "isActive": True}
+    told = {"id": name, "maxTasks": 1, "totalCores": 1, "addTime": report_time(since), "isActive": True}
     return {**told, "resourceProfileId": 3, "resources": {"node_small": {}}, "attributes": {}, **extra}
 
 
-def told_time(time: float) -> str:
+def report_time(time: float) -> str:
     return stamp(time).replace("Z", "GMT")
 
 
-class Told:
+class FakeDriver:
     """A driver whose answers are what a test says."""
 
     def __init__(self) -> None:
@@ -83,7 +83,7 @@ class Context:
         return SimpleNamespace(add=lambda term: param.addInPlace(value, term))
 
 
-def gather(told: Told, *operators: StreamOperator, now: float = BEGAN + 60.0, **more: Any) -> SparkSensor:
+def gather(told: FakeDriver, *operators: StreamOperator, now: float = BEGAN + 60.0, **more: Any) -> SparkSensor:
     return SparkSensor(None, operators, now=lambda: now, driver=told, **more)  # type: ignore[arg-type]
 
 

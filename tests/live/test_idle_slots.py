@@ -1,4 +1,4 @@
-"""Queries without data in; slots in which nothing came, and slots of which nobody knows, told apart, out."""
+"""Slots of queries without data: those in which nothing came are told from those that are unknown."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from scaler.sensing.driver import IdleTrigger, QueryStatus, find_operators
 from scaler.sensing.observation import is_idle
 from scaler.sensing.reading import NoteCode, Reading
 from scaler.sensing.spark_sensor import SparkSensor
+from tests.live.fake_driver import WORDS, FakeDriver, gather
 from tests.live.record import drop_file
 from tests.live.streams import BEGAN, Event, play, progress, spread, tell
-from tests.live.told import WORDS, Told, gather
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,7 +45,7 @@ def read_slots(
     events: list[Event], starts: range, trigger: float, status: QueryStatus, shift: float = 0.0
 ) -> list[Reading]:
     """Each half a second after its end, as a scaler does. Triggers begin at whole multiples."""
-    told = Told()
+    told = FakeDriver()
     sensor, seen = gather(told, WORDS), []
     for start in starts:
         end = BEGAN + start + SLOT
@@ -95,7 +95,7 @@ def test_a_query_that_looks_once_a_minute_is_idle_only_until_it_looked() -> None
 
 
 def test_a_query_that_never_looks_again_has_stalled() -> None:
-    told = Told()
+    told = FakeDriver()
     sensor = gather(told, WORDS)
     told.say(*heard(quiet(), BEGAN + 39.0))
     batch = tell(heard(quiet(), BEGAN + 39.0)).triggers[-1].batch
@@ -110,7 +110,7 @@ def test_a_query_that_never_looks_again_has_stalled() -> None:
 
 
 def test_a_batch_of_which_nobody_has_heard_is_no_idleness() -> None:
-    told = Told()
+    told = FakeDriver()
     sensor = gather(told, WORDS, now=BEGAN + 45.5)
     told.say(*heard(quiet(), BEGAN + 39.0))
     last = tell(heard(quiet(), BEGAN + 39.0)).triggers[-1]
@@ -122,7 +122,7 @@ def test_a_batch_of_which_nobody_has_heard_is_no_idleness() -> None:
 
 
 def test_what_comes_after_idle_slots_is_not_laid_over_them() -> None:
-    told = Told()
+    told = FakeDriver()
     sensor = gather(told, WORDS, now=BEGAN + 45.5)
     told.say(*(past := heard(quiet(), BEGAN + 45.5)))
     last = tell(past).triggers[-1]
@@ -137,7 +137,7 @@ def test_what_comes_after_idle_slots_is_not_laid_over_them() -> None:
 
 
 def test_signs_are_kept_once() -> None:
-    told = Told()
+    told = FakeDriver()
     sensor = gather(told, WORDS, now=BEGAN + 45.5)
     told.say(*heard(quiet(), BEGAN + 45.5))
     batch = sensor.histories[next(iter(sensor.histories))].triggers[-1].batch + 1

@@ -1,4 +1,4 @@
-"""What was learned in; a copy of it beside the stream's own checkpoint, for a driver on another machine, out."""
+"""The copy of a learned state beside the stream's own checkpoint, for a driver on another machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An application in; the address where it answers real HTTP, on a thread of this process, out."""
+"""Serve an application over real HTTP on a thread of this process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Streams of files whose batches outlast slots in; what came and what waits, by the files themselves, out."""
+"""Arrivals and backlog of streams of files whose batches outlast slots, against the files themselves."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from scaler.sensing.driver import IdleTrigger, PlannedBatch, QueryStatus, Stream
 from scaler.sensing.observation import is_idle
 from scaler.sensing.reading import Reading
 from scaler.sensing.spark_sensor import SparkSensor
+from tests.live.fake_driver import WORDS, FakeDriver, gather
 from tests.live.record import LINES_A_FILE, drop_files
 from tests.live.streams import BEGAN, QUERY, Event, play, spread
-from tests.live.told import WORDS, Told, gather
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -56,12 +56,12 @@ class Stream:
     def name(self, number: int) -> Path:
         return self.folder / f"part {number}.txt"
 
-    def at(self, moment: float) -> Told:
+    def at(self, moment: float) -> FakeDriver:
         """Files that have come, and an entry of the log for each batch that has begun."""
         for number, came in enumerate(self.times):
             if came <= moment and not self.name(number).exists():
                 put(self.name(number), came)
-        taken, told = 0, Told()
+        taken, told = 0, FakeDriver()
         for trigger in (trigger for trigger in self.triggers() if trigger.time <= moment):
             some = range(taken, taken + (trigger.rows or 0) // LINES)
             taken = some.stop
@@ -81,7 +81,7 @@ class Stream:
         done = {(trigger.batch, trigger.done <= moment) for trigger in self.triggers()}
         return [e for e in self.events if e["event"] != "progress" or (e["document"]["batchId"], True) in done]
 
-    def read(self, start: float, end: float, change: Callable[[Told], None] = lambda _: None) -> Reading:
+    def read(self, start: float, end: float, change: Callable[[FakeDriver], None] = lambda _: None) -> Reading:
         told = self.at(end + 0.1)
         change(told)
         sensor = gather(told, WORDS, now=end + 0.1)
@@ -141,7 +141,7 @@ def test_files_that_are_deleted_once_they_are_taken_have_come_all_the_same(strea
     whole = stream.read(start, start + SLOT)
     taken = sum(trigger.rows or 0 for trigger in stream.triggers() if trigger.time <= start) // LINES
 
-    def clean(told: Told) -> None:
+    def clean(told: FakeDriver) -> None:
         for number in range(taken):
             stream.name(number).unlink()
 
@@ -162,16 +162,16 @@ def test_the_rows_of_a_file_are_those_of_batches_that_are_done(stream: Stream) -
 def test_what_cannot_be_told_stays_unknown(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
     start = stream.outlasted()[0]
 
-    def forget(told: Told) -> None:
+    def forget(told: FakeDriver) -> None:
         told.checkpoint = None
 
-    def move(told: Told) -> None:
+    def move(told: FakeDriver) -> None:
         told.checkpoint = "hdfs://name/checkpoint"
 
-    def go(told: Told) -> None:
+    def go(told: FakeDriver) -> None:
         told.status = None
 
-    def begin_anew(told: Told) -> None:
+    def begin_anew(told: FakeDriver) -> None:
         told.status = QueryStatus("run-2", active=True, idle=False)
 
     for change in (forget, move, go, begin_anew):
@@ -191,7 +191,7 @@ def test_a_source_that_passes_files_over_is_not_measured_by_its_folder(stream: S
     """With a filter, say; half of what is there is not for this query."""
     start = stream.outlasted()[0]
 
-    def mix(told: Told) -> None:
+    def mix(told: FakeDriver) -> None:
         for number, came in enumerate(stream.times):
             if came <= start + SLOT:
                 put(stream.folder / f"{number}.other", came + 0.01)

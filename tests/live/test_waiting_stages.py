@@ -9,9 +9,9 @@ from scaler.agent.slot_loop import Agent
 from scaler.model.decision import STAGE_WAITS, parse_decision
 from scaler.sensing.driver import QueryStatus
 from scaler.sensing.reading import NoteCode
+from tests.live.fake_driver import WORDS, FakeDriver, executor, gather
 from tests.live.plant import NODES, Desk, Plant
 from tests.live.streams import BEGAN
-from tests.live.fake_driver import WORDS, FakeDriver, executor, gather
 
 LISTING = SparkStage("Listing leaf files", 0, left=40, running=0, since=BEGAN, id=7)
 

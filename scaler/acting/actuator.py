@@ -133,20 +133,11 @@ class Calls:
         text = "\n".join((self.app, operator, self.run, str(number)))
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
-    def find_fault(self, operator: str, retried: bool = False) -> str | None:
-        """Why the newest target was not accepted yet; with `retried` only while it is still tried.
-
-        Once it is refused, only another order can show that the fault is gone.
-        """
+    def check_room(self, operator: str, node_type: str) -> str | None:  # noqa: ARG002
+        """While an order is not accepted no larger one follows it; a refused one only another can show to be mended."""
         with self.changed:
             queue = self.queues.get(operator)
-            return None if queue is None or (retried and queue.closed == queue.number) else queue.fault
-
-    def is_idle(self, operator: str) -> bool:
-        """Whether the newest target was accepted, or refused for good."""
-        with self.changed:
-            queue = self.queues.get(operator)
-            return queue is None or queue.closed == queue.number
+            return None if queue is None or queue.closed == queue.number else queue.fault
 
     def run_queue(self, queue: OrderQueue) -> None:
         while True:

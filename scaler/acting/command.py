@@ -60,6 +60,7 @@ class Command:
         if not self.can_count:
             LOG.warning("%s cannot tell what is deployed, and without that no replicas change; %s", self.argv[0], ADD)
         self.calls = Calls(app, self.send, pause)
+        self.check_room, self.apply, self.close = self.calls.check_room, self.calls.put, self.calls.close
 
     @property
     def can_count(self) -> bool:
@@ -83,13 +84,6 @@ class Command:
         except (ValueError, RecursionError):
             return None
 
-    def check_room(self, operator: str, node_type: str) -> str | None:  # noqa: ARG002
-        """While an order is not accepted no larger one follows it."""
-        return self.calls.find_fault(operator, retried=True)
-
-    def apply(self, operator: str, target: Mapping[str, int]) -> None:
-        self.calls.put(operator, target)
-
     def send(self, order: TargetOrder) -> None:
         if any(mark in word for word in self.argv for mark in EACH_TYPE):
             for node_type, replicas in order.target.items():
@@ -110,9 +104,6 @@ class Command:
             raise Retry(f"{what} did not end in {self.timeout:g} s and was killed")
         sentence = f"{what} exited with {code}" + (f": {stated}" if stated else "")
         raise BadInput(f"{sentence}; the order is refused") if code in REFUSED else Retry(sentence)
-
-    def close(self) -> None:
-        self.calls.close()
 
 
 def check_argv(name: str, argv: Any) -> list[str]:

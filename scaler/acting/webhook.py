@@ -42,6 +42,7 @@ class Webhook:
         self.ca_file = Path(ca_file) if ca_file else None
         self.connect()  # so that files that are missing are known before the first order
         self.calls = Calls(app, self.send, pause)
+        self.check_room, self.apply, self.close = self.calls.check_room, self.calls.put, self.calls.close
 
     def connect(self) -> ManagerConnection:
         """One connection a call: calls are minutes apart, and each may have another token."""
@@ -61,13 +62,6 @@ class Webhook:
         if replicas is None:
             LOG.warning("%s tells in no JSON what is deployed for operator %r", self.url, operator)
         return replicas
-
-    def check_room(self, operator: str, node_type: str) -> str | None:  # noqa: ARG002
-        """While an order is not accepted no larger one follows it."""
-        return self.calls.find_fault(operator, retried=True)
-
-    def apply(self, operator: str, target: Mapping[str, int]) -> None:
-        self.calls.put(operator, target)
 
     def send(self, order: TargetOrder) -> None:
         self.post(order.document(), {"Idempotency-Key": order.key})
@@ -92,9 +86,6 @@ class Webhook:
         if not token or not token.isascii() or not token.isprintable() or " " in token:
             raise BadInput(f"the first line of {self.token_file} is no token: printable ASCII without spaces")
         return token
-
-    def close(self) -> None:
-        self.calls.close()
 
 
 def read_url(url: str) -> ManagerAddress:

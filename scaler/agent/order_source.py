@@ -17,6 +17,7 @@ from scaler.model.orders import Orders, parse_objective, parse_orders
 from scaler.model.wire import write_line
 
 LOG = logging.getLogger("scaler.agent")
+Rows = Sequence[Mapping[str, Any]]
 MAX_LOG_BYTES = 64 << 20  # of decisions, beyond which the log is rotated
 
 
@@ -29,13 +30,7 @@ class OrderSource(Protocol):
 
     def orders(self) -> Orders | None: ...
 
-    def report(
-        self,
-        operator: str,
-        decisions: Sequence[Mapping[str, Any]] = (),
-        samples: Sequence[Mapping[str, Any]] = (),
-        detail: Mapping[str, Any] | None = None,
-    ) -> None: ...
+    def report(self, operator: str, decisions: Rows = (), samples: Rows = ()) -> None: ...
 
 
 class OrdersFile:
@@ -64,13 +59,7 @@ class OrdersFile:
                     LOG.warning("%s; the objective that was read before stands", error)
             return self.latest
 
-    def report(
-        self,
-        operator: str,
-        decisions: Sequence[Mapping[str, Any]] = (),
-        samples: Sequence[Mapping[str, Any]] = (),  # noqa: ARG002  nobody reads them
-        detail: Mapping[str, Any] | None = None,  # noqa: ARG002
-    ) -> None:
+    def report(self, operator: str, decisions: Rows = (), samples: Rows = ()) -> None:  # noqa: ARG002  nobody reads them
         if self.log is None:
             return
         try:

@@ -30,13 +30,12 @@ from scaler.agent.pending import (
     raise_target,
 )
 from scaler.agent.record import conclude
-from scaler.agent.slot_readings import SlotReadings
 from scaler.guards import is_dry_run
 from scaler.model.decision import LIMIT, UNAVAILABLE, Decision, Objection, Step
 from scaler.model.errors import BadInput, Retry
 from scaler.model.nodes import NOTHING, Deployment, Reconfiguration
 from scaler.model.orders import Orders
-from scaler.sensing.observation import find_scale_in_objection, list_figures, make_samples, observe
+from scaler.sensing.observation import SlotReadings, find_scale_in_objection, list_figures, make_samples, observe
 from scaler.sensing.reading import NoteCode, Reading, Sensor
 
 LOG = logging.getLogger("scaler.agent")

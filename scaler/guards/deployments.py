@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -30,28 +30,21 @@ class Span:
         return ("min", self.least) if delta < 0 and count < self.least else None
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    overall: Span
-    by_type: tuple[tuple[str, Span], ...]  # name and span of every node type
-
-
 def read_bounds(table: GuardOptions) -> Guard:
     """Bounds: minimum and maximum number of replicas, overall and of each node type."""
     spans = {i: read_type_span(table, part) for i, part in table.by_type("types").items()}
     overall = read_span(table, "", least_max=1)
-    return partial(
-        stay_within, Bounds(overall, tuple((name, spans.get(i, Span())) for i, name in enumerate(table.types)))
-    )
+    return partial(stay_within, overall, [(name, spans.get(i, Span())) for i, name in enumerate(table.types)])
 
 
 def stay_within(
-    bounds: Bounds, proposed: Reconfiguration, seen: Observation, history: ChangeHistory
-) -> Objection | None:
+    overall: Span, by_type: Sequence[tuple[str, Span]], proposed: Reconfiguration, seen: Observation,
+    history: ChangeHistory,
+) -> Objection | None:  # fmt: skip
     after = seen.deployment.after(proposed)
-    name, span = bounds.by_type[proposed.node_type]
+    name, span = by_type[proposed.node_type]
     count = after.replicas[proposed.node_type]
-    for what, number, limits in (("in all", after.parallelism, bounds.overall), (f"on {name}", count, span)):
+    for what, number, limits in (("in all", after.parallelism, overall), (f"on {name}", count, span)):
         fault = limits.fault(number, proposed.delta)
         if fault is not None:
             setting, value = fault

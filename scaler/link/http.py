@@ -97,18 +97,14 @@ class ManagerConnection:
     ) -> ManagerResponse:
         """The answer, whatever its status; Retry where there was none."""
         body = None if document is None else write_line(document)
-        reused = self.connection is not None
-        try:
-            return self.exchange(method, path, body, headers or {}, timeout)
-        except (OSError, http.client.HTTPException, ValueError) as error:
-            self.close()
-            if not reused or self.aborted or isinstance(error, TimeoutError):
-                raise self.explain(error) from None
-        try:  # the manager may have closed what was kept open; what is sent twice counts once
-            return self.exchange(method, path, body, headers or {}, timeout)
-        except (OSError, http.client.HTTPException, ValueError) as error:
-            self.close()
-            raise self.explain(error) from None
+        while True:
+            reused = self.connection is not None
+            try:
+                return self.exchange(method, path, body, headers or {}, timeout)
+            except (OSError, http.client.HTTPException, ValueError) as error:
+                self.close()  # the manager may have closed what was kept open; what is sent twice counts once
+                if not reused or self.aborted or isinstance(error, TimeoutError):
+                    raise self.explain(error) from None
 
     def exchange(
         self, method: str, path: str, body: bytes | None, headers: Mapping[str, str], timeout: float

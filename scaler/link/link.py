@@ -19,6 +19,7 @@ from scaler.link.sender import Sender
 from scaler.model.orders import Orders
 from scaler.model.wire import write_line
 
+Rows = Sequence[Mapping[str, Any]]
 REPORT_KEYS = ("application", "operator", "key")  # what rows need not say
 
 
@@ -60,10 +61,8 @@ class Link:
         token: str | None,
         folder: Path,
         instance: str,
-        on_orders: Callable[[Orders], None] | None = None,
         settings: LinkSettings | None = None,
     ) -> None:
-        """`on_orders` is called on the link's thread."""
         address = read_address(url)
         given = settings or LinkSettings()
         rng = random.Random(given.seed)
@@ -72,7 +71,7 @@ class Link:
         self.reports = ReportLog(self.folder, given.limit_bytes)
         self.connections = [ManagerConnection(address, token, given.ca_file) for _ in range(2)]
         self.sender = Sender(self.state, self.connections[0], self.reports)
-        self.order_poll = OrderPoll(self.state, self.connections[1], self.folder, self.reports, given.wait_s, on_orders)
+        self.order_poll = OrderPoll(self.state, self.connections[1], self.folder, self.reports, given.wait_s)
         self.threads: list[threading.Thread] = []
         self.unserialisable = 0
 
@@ -109,8 +108,8 @@ class Link:
     def report(
         self,
         operator: str,
-        decisions: Sequence[Mapping[str, Any]] = (),
-        samples: Sequence[Mapping[str, Any]] = (),
+        decisions: Rows = (),
+        samples: Rows = (),
         detail: Mapping[str, Any] | None = None,
     ) -> None:
         """Queue a report; never waits. `detail` is of the agent itself: the last one counts."""

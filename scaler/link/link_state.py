@@ -106,6 +106,12 @@ class LinkState:
         else:
             LOG.info("%s: it is over that %s", self.app, before)
 
+    def record_failure(self, what: str, error: Exception) -> float:
+        """Record that a thread's step failed, which is not to end the thread; seconds until its next."""
+        LOG.debug("%s failed", what, exc_info=error)
+        self.set_fault(INTERNAL, f"{what} failed in a way that was not foreseen ({type(error).__name__})")
+        return self.find_long_pause()
+
     def find_long_pause(self) -> float:
         return OPERATOR_RETRY_S * (0.9 + 0.2 * self.rng.random())
 
@@ -120,7 +126,3 @@ def describe_refusal(connection: ManagerConnection, answer: ManagerResponse, wha
     if answer.status == 200:
         return f"{connection.address} answers something that is not what a manager says to {what}; is it one?"
     return f"the manager at {connection.address} refused {what} ({said})"
-
-
-def is_receipt(document: Any) -> bool:
-    return isinstance(document, dict) and isinstance(document.get("received"), dict)

@@ -7,7 +7,6 @@ manager may by chance have come to the revision that was last seen, with other o
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -15,7 +14,6 @@ from urllib.parse import quote
 from scaler.link.http import TIMEOUT_S, ManagerConnection, ManagerResponse
 from scaler.link.link_state import (
     BUSY,
-    INTERNAL,
     LOG,
     NOT_ALLOWED,
     NOT_HERE,
@@ -42,10 +40,9 @@ class OrderPoll:
         folder: Path,
         reports: ReportLog,
         wait_s: float,
-        on_orders: Callable[[Orders], None] | None,
     ) -> None:
         self.state, self.connection, self.folder, self.reports = state, connection, folder, reports
-        self.wait_s, self.on_orders = wait_s, on_orders
+        self.wait_s = wait_s
         self.path = f"/v1/applications/{quote(state.app, safe='')}"
         self.backoff = Backoff(state.rng)
         self.etag = ""  # of what the manager said last; "" when the next question is unconditional
@@ -61,11 +58,7 @@ class OrderPoll:
                 if pause == 0.0 or self.backoff.failures == 0:
                     self.acknowledge()
             except Exception as error:  # nothing may end this thread
-                LOG.debug("the order poll failed", exc_info=error)
-                self.state.set_fault(
-                    INTERNAL, f"polling for orders failed in a way that was not foreseen ({type(error).__name__})"
-                )
-                self.etag, pause = "", self.state.find_long_pause()
+                self.etag, pause = "", self.state.record_failure("polling for orders", error)
             if pause > 0.0 and not self.state.stopping.is_set():
                 self.state.pacer.wait(self.state.wake, pause)
         self.connection.close()
@@ -120,11 +113,6 @@ class OrderPoll:
             self.acknowledged = {}
         self.state.saved = SavedOrders(orders, document, self.state.answered_at)
         self.unsaved = True
-        if self.on_orders is not None:
-            try:
-                self.on_orders(orders)
-            except Exception:
-                LOG.exception("%s: on_orders failed", orders.application)
         return True
 
     def save(self) -> None:

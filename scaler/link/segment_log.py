@@ -59,13 +59,13 @@ class SegmentLog:
             self.file.flush()
             os.fsync(self.file.fileno())
         except OSError:
-            self.close_segment()
+            self.close()
             raise
         segment = self.segments[number]
         segment.size += len(content)
         segment.lines += content.count(b"\n")
         if segment.size >= self.segment_bytes:
-            self.close_segment()
+            self.close()
 
     def open(self) -> int:
         """Open a file to write to; its number."""
@@ -77,7 +77,7 @@ class SegmentLog:
             self.segments[number] = Segment(path, 0, 0)
         return max(self.segments)
 
-    def close_segment(self) -> None:
+    def close(self) -> None:
         """Write to another file from now on."""
         if self.file is None:
             return
@@ -125,7 +125,7 @@ class SegmentLog:
         """Give up the oldest file; how many lines were lost."""
         number = min(self.segments)
         if number == max(self.segments):
-            self.close_segment()
+            self.close()
         lost = self.segments[number].lines - (self.acknowledged_lines if number == self.position[0] else 0)
         self.delete(number)
         self.position = max(self.position, (number + 1, 0))
@@ -147,6 +147,3 @@ class SegmentLog:
                 return file.read(position[1]).count(b"\n")
         except OSError:
             return 0
-
-    def close(self) -> None:
-        self.close_segment()

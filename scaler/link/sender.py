@@ -11,15 +11,12 @@ from urllib.parse import quote
 from scaler.link.http import ManagerConnection, ManagerResponse
 from scaler.link.link_state import (
     BUSY,
-    INTERNAL,
-    LOG,
     NOT_ALLOWED,
     NOT_HERE,
     REPORTS,
     STORAGE,
     LinkState,
     describe_refusal,
-    is_receipt,
 )
 from scaler.link.report_log import DECISIONS, SAMPLES, ReportBatch, ReportLog, ReportRecord
 from scaler.model.errors import Backoff, Retry
@@ -68,7 +65,7 @@ class Sender:
                 if self.state.pacer.now() >= due and self.has_work():
                     due = self.state.pacer.now() + self.send()
             except Exception as error:  # nothing may end this thread
-                due = self.state.pacer.now() + self.fail(error)
+                due = self.state.pacer.now() + self.state.record_failure("sending", error)
             left = max(0.0, due - self.state.pacer.now()) if self.has_work() else LOCK_RETRY_S
             if left > 0.0 and not self.inbox:
                 self.state.pacer.wait(self.wake, min(left, LOCK_RETRY_S))
@@ -81,14 +78,9 @@ class Sender:
             while self.has_work() and self.backoff.failures == 0 and self.send() == 0.0 and self.backoff.failures == 0:
                 pass
         except Exception as error:
-            self.fail(error)
+            self.state.record_failure("sending", error)
         self.connection.close()
         self.reports.close()
-
-    def fail(self, error: Exception) -> float:
-        LOG.debug("the sender failed", exc_info=error)
-        self.state.set_fault(INTERNAL, f"sending failed in a way that was not foreseen ({type(error).__name__})")
-        return self.state.find_long_pause()
 
     def has_work(self) -> bool:
         self.waiting = self.reports.waiting
@@ -125,7 +117,8 @@ class Sender:
                 return self.backoff.fail()
             except (ValueError, TypeError):  # what cannot be written as a request
                 answer = ManagerResponse(400, "", None, b"")
-            if answer.status != 200 or not is_receipt(receipt := answer.document()):
+            receipt = answer.document()
+            if answer.status != 200 or not isinstance(receipt, dict) or not isinstance(receipt.get("received"), dict):
                 return self.handle_refusal(answer, batch, operator)
             self.state.mark_answer()
             if receipt.get("revision") not in (None, self.state.revision):

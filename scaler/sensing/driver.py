@@ -185,11 +185,9 @@ class StreamOperator:
     leaving: bool = True  # what the query writes is written here
 
 
-def find_operators(spark: Any, queries: Iterable[Any] | None = None) -> tuple[StreamOperator, ...]:
-    """Operators of these queries (pyspark's, or their names or ids), or of all that are active; in their order."""
-    driver = Driver(spark)
-    active = driver.list_queries() if queries is None else [pick_query(driver, query) for query in queries]
-    return tuple(operator for query in active for operator in read_query(query))
+def find_operators(spark: Any) -> tuple[StreamOperator, ...]:
+    """Operators of the session's active streaming queries, in their order."""
+    return tuple(operator for query in Driver(spark).list_queries() for operator in read_query(query))
 
 
 class PinnedOperators:
@@ -228,19 +226,6 @@ def match_pinned(one: Pinned, running: Iterable[StreamOperator]) -> StreamOperat
     """Match by the profile of the stage, whatever the query's name; by name where profiles are not known."""
     fits = [o for o in running if one.stage in o.profiles or (not o.profiles and o.name == one.operator)]
     return min(fits, key=lambda operator: (not operator.profiles, operator.name != one.operator), default=None)
-
-
-def pick_query(driver: Driver, query: Any) -> Any:
-    if not isinstance(query, str):
-        if not hasattr(query, "_jsq"):
-            raise BadInput(f"{query!r} is no streaming query; hand over what writeStream.start() returned, or its name")
-        return query._jsq
-    active = driver.list_queries()
-    for found in active:
-        if query in (found.name(), found.id().toString()):
-            return found
-    names = ", ".join(sorted(str(found.name() or found.id().toString()) for found in active)) or "none"
-    raise BadInput(f"no streaming query {query!r} is active; active are: {names}")
 
 
 def read_query(query: Any) -> tuple[StreamOperator, ...]:

@@ -1,8 +1,10 @@
-"""Derive from a reading what a policy observes, the sample for the manager, and whether a scale-in is safe."""
+"""Read slots, and derive what a policy observes, the sample for the manager, and whether a scale-in is safe."""
 
 from __future__ import annotations
 
+import logging
 import math
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -20,7 +22,7 @@ from scaler.model.decision import (
 from scaler.model.nodes import Deployment, NodeType
 from scaler.model.policy import Observation
 from scaler.model.queueing import catch_up_rate
-from scaler.sensing.reading import BEHIND, UNTRUSTED, NoteCode, Reading, SlotNote
+from scaler.sensing.reading import BEHIND, UNTRUSTED, NoteCode, Reading, Sensor, SlotNote
 from scaler.sensing.slot_notes import WORKING_UTILISATION
 
 BACK_TO_BACK = 0.95  # of the slot, from which on batches follow each other
@@ -197,3 +199,49 @@ def multiply(value: float | None, factor: float | None) -> float | None:
 
 def or_nan(value: float | None) -> float:
     return math.nan if value is None else value
+
+
+LOG = logging.getLogger("scaler.agent")
+
+
+class SlotReadings:
+    """Readings of one operator; where the sensor fails, nothing is known of the slot."""
+
+    def __init__(self, operator: str, sensor: Sensor, complete: float) -> None:
+        self.operator, self.sensor, self.complete = operator, sensor, complete
+        self.latest: Reading | None = None  # the newest that is known as a whole
+        self.decided = float("-inf")  # the end of the last slot that was decided about as a whole
+        self.unknown = deque[tuple[float, float]](maxlen=int(MAX_AGE_SLOTS))  # later slots: their reports may yet come
+
+    def read(self, start: float, end: float) -> tuple[Reading, Reading]:
+        """The slot as it was read, and as it is decided about."""
+        reading = self.read_once(start, end)
+        for lost in (note for note in reading.notes if note.code == NoteCode.REPLICA_LOST):
+            LOG.warning("operator %r %s", self.operator, lost.message)
+        if is_whole(reading, self.complete):
+            self.latest = reading
+            self.unknown.clear()
+        else:
+            self.read_again()
+            self.unknown.append((start, end))
+        shown = fill_from_previous(reading, self.latest, self.complete, self.decided)
+        if self.latest is not None and (shown.has(NoteCode.REPORTED_LATE) or shown is self.latest):
+            self.decided = self.latest.end
+        return reading, shown
+
+    def read_once(self, start: float, end: float) -> Reading:
+        try:
+            return self.sensor.read(self.operator, start, end)
+        except Exception as error:  # the stream goes on
+            LOG.warning("operator %r: the sensor failed (%s)", self.operator, error, exc_info=error)
+            return Reading(self.operator, start, end, completeness=0.0)
+
+    def read_again(self) -> None:
+        """Find the newest of the unknown slots of which the reports have come by now."""
+        for slot in reversed(self.unknown):
+            again = self.read_once(*slot)
+            if is_whole(again, self.complete):
+                self.latest = again
+                while self.unknown and self.unknown[0] <= slot:
+                    self.unknown.popleft()
+                return

@@ -26,6 +26,13 @@ from tests.live.wait import await_true
 PROGRAM = str(Path(__file__).with_name("program.py"))
 
 
+def is_idle(calls: Calls, operator: str) -> bool:
+    """Whether the newest target was accepted, or refused for good."""
+    with calls.changed:
+        queue = calls.queues.get(operator)
+        return queue is None or queue.closed == queue.number
+
+
 def argv(folder: Path) -> list[str]:
     return [sys.executable, PROGRAM, str(folder), "{verb}"]
 
@@ -39,7 +46,7 @@ def test_a_program_is_told_the_whole_order_and_says_what_there_is(tmp_path: Path
     command = Command("shop", argv(tmp_path))
     assert command.deployed("count") == {}
     command.apply("count", {"small": 2, "large": 1})
-    await_true(lambda: command.calls.is_idle("count"))
+    await_true(lambda: is_idle(command.calls, "count"))
     assert command.deployed("count") == {"small": 2, "large": 1}
     asked, scale, _ = orders(tmp_path)
     assert (asked["verb"], "target" in asked) == ("deployed", False)
@@ -57,7 +64,7 @@ def test_placeholders_are_filled_for_each_node_type_and_no_shell_reads_them(tmp_
     line = f"import sys; open({str(out)!r}, 'a').write(repr(sys.argv[1:]) + chr(10))"
     command = Command("shop", [sys.executable, "-c", line, *words])
     command.apply("{key}; rm", {"small": 2, "large": 0})
-    await_true(lambda: command.calls.is_idle("{key}; rm"))
+    await_true(lambda: is_idle(command.calls, "{key}; rm"))
     key = command.calls.queues["{key}; rm"].order.key
     assert out.read_text().splitlines() == [
         repr(["shop", f"{{key}}; rm/{name}", str(count), key, '{"not": "one"}', "$(touch no)"])
@@ -77,7 +84,7 @@ def test_asking_returns_at_once_and_the_newest_target_wins(tmp_path: Path) -> No
         command.apply("count", {"small": count})
     command.apply("count", {"small": 29})  # the same again is no other order
     assert time.monotonic() - began < 30.0
-    await_true(lambda: command.calls.is_idle("count"))
+    await_true(lambda: is_idle(command.calls, "count"))
     told = orders(tmp_path)
     assert [order["target"] for order in told] == [{"small": 1}, {"small": 29}]
     assert told[1]["time"] - told[0]["time"] >= 0.5  # one call at a time
@@ -94,7 +101,7 @@ def test_a_passing_fault_is_tried_again_with_the_same_key(tmp_path: Path) -> Non
     assert said.endswith("for operator 'count' exited with 75: the cloud says no")
     assert command.deployed("count") is None
     (tmp_path / "exit").unlink()
-    await_true(lambda: command.calls.is_idle("count"))
+    await_true(lambda: is_idle(command.calls, "count"))
     assert command.check_room("count", "small") is None
     assert len({order["key"] for order in orders(tmp_path) if order["verb"] == "scale"}) == 1
     command.close()
@@ -104,8 +111,8 @@ def test_a_refusal_is_not_tried_again_until_another_order(tmp_path: Path) -> Non
     (tmp_path / "exit").write_text("64")
     command = Command("shop", argv(tmp_path), pause=0.01)
     command.apply("count", {"small": 1})
-    await_true(lambda: command.calls.is_idle("count"))
-    assert "the order is refused" in str(command.calls.find_fault("count"))
+    await_true(lambda: is_idle(command.calls, "count"))
+    assert "the order is refused" in str(command.calls.queues["count"].fault)
     assert command.check_room("count", "small") is None  # for only another order can show that it is mended
     (tmp_path / "exit").unlink()
     command.apply("count", {"small": 1})
@@ -213,7 +220,7 @@ def test_a_target_under_way_is_sent_once_and_one_that_was_taken_is_sent_anew() -
         await_true(lambda number=number: len(sent) == number)  # type: ignore[misc]
         calls.put("count", {"small": 1})
         may.release()
-        await_true(lambda: calls.is_idle("count"))
+        await_true(lambda: is_idle(calls, "count"))
     assert [order.target for order in sent] == [{"small": 1}] * 2
     assert len({order.key for order in sent}) == 2
     calls.close()
@@ -235,11 +242,11 @@ class Site:
         return {"small": self.plant.serving["small"]}
 
     def check_room(self, operator: str, node_type: str) -> str | None:
-        return self.calls.find_fault(operator, retried=True)
+        return self.calls.check_room(operator, node_type)
 
     def apply(self, operator: str, target: Mapping[str, int]) -> None:
         self.calls.put(operator, target)
-        await_true(lambda: self.calls.is_idle(operator))
+        await_true(lambda: is_idle(self.calls, operator))
 
     def close(self) -> None:
         self.calls.close()
@@ -332,7 +339,7 @@ def test_a_webhook_is_posted_the_order_with_its_key_and_token(server: Server, tm
     token.write_text("first\n")
     webhook = Webhook("shop", server.url, str(token))
     webhook.apply("count", {"small": 2})
-    await_true(lambda: webhook.calls.is_idle("count"))
+    await_true(lambda: is_idle(webhook.calls, "count"))
     token.write_text("second\n")
     assert webhook.deployed("count") == {"small": 2}
     (headers, order), (later, query) = server.asked
@@ -346,7 +353,7 @@ def test_a_webhook_is_told_anew_what_it_took_before(server: Server) -> None:
     webhook = Webhook("shop", server.url)
     for _ in range(2):
         webhook.apply("count", {"small": 1})
-        await_true(lambda: webhook.calls.is_idle("count"))
+        await_true(lambda: is_idle(webhook.calls, "count"))
     first, second = (headers["Idempotency-Key"] for headers, _ in server.asked)
     assert first != second
     webhook.close()
@@ -356,7 +363,7 @@ def test_a_webhook_tries_again_with_the_same_key_until_it_is_taken(server: Serve
     server.answers = [(503, {}, b""), (429, {"Retry-After": "0"}, b""), (500, {}, b"x" * 100), (204, {}, b"")]
     webhook = Webhook("shop", server.url, pause=0.02)
     webhook.apply("count", {"small": 1})
-    await_true(lambda: webhook.calls.is_idle("count"))
+    await_true(lambda: is_idle(webhook.calls, "count"))
     assert len(server.asked) == 4
     assert len({headers["Idempotency-Key"] for headers, _ in server.asked}) == 1
     webhook.close()
@@ -379,8 +386,8 @@ def test_a_webhook_that_refuses_or_sends_elsewhere_is_not_asked_again(server: Se
     server.answers = [(status, {"Location": server.url}, b"")]
     webhook = Webhook("shop", server.url, pause=0.01)
     webhook.apply("count", {"small": 1})
-    await_true(lambda: webhook.calls.is_idle("count"))
-    assert f"answered {status}" in str(webhook.calls.find_fault("count"))
+    await_true(lambda: is_idle(webhook.calls, "count"))
+    assert f"answered {status}" in str(webhook.calls.queues["count"].fault)
     assert len(server.asked) == 1
     assert webhook.deployed("count") is None
     webhook.close()

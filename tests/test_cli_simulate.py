@@ -159,7 +159,7 @@ def test_a_wrong_flag_gets_click_s_own_answer(arguments: str) -> None:
 
 def test_every_flag_that_a_sentence_names_exists() -> None:
     known = {name for option in simulate.params for name in option.opts}
-    assert {name for flag in FLAGS.values() for name in flag.split("/")} <= known
+    assert {name for flags in FLAGS.values() for flag in flags.values() for name in flag.split("/")} <= known
 
 
 def test_the_overview_loads_nothing_heavy_and_lists_every_command() -> None:

@@ -137,7 +137,7 @@ def test_runs_that_the_confidence_lets_pass_are_followed_by_one_that_passes_as_o
 
 def test_a_proof_is_a_replay_with_its_own_seeds() -> None:
     setting = make_setting()
-    proof, runs = verify(setting, POINT, [50, 51, 52, 53], 1_600, QUALITY)
+    proof, runs = verify(EvaluationSpec(setting, QUALITY, (50, 51, 52, 53)), POINT, 1_600)
     stated = apply_parameters(EvaluationSpec(setting, QUALITY), POINT)
     again = [simulate(stated, seed) for seed in (50, 51, 52, 53)]
     assert [run.seed for run in runs] == [50, 51, 52, 53]

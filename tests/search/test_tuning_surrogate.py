@@ -85,7 +85,7 @@ class TestSurrogate:
         assert plan.spec.qos.r_max == pytest.approx(self.R_MAX - sum(constants))
         assert plan.spec.setting.application.edges[0].selectivity == pytest.approx(0.7)
         arrived = [(s.arrived or 0.0) / WINDOW for s in self.monitored() if s.operator == "count"]
-        assert plan.verification.trace.rates == pytest.approx(np.array(arrived))
+        assert plan.verification.setting.trace.rates == pytest.approx(np.array(arrived))
         assert plan.spec.setting.trace.rates == pytest.approx(np.array(arrived[:80]))
         ended = tune(file, "shop", held)
         assert {trial.surrogate_id for trial in ended.trials} == {number}

@@ -329,7 +329,7 @@ def test_the_first_objective_has_to_keep_the_qos(brief: SearchPlan) -> None:
 
 def test_what_stands_is_replayed_as_its_scalers_believe(brief: SearchPlan) -> None:
     """The same bounds, held by scalers who take tuples for much lighter than they are, break R_max."""
-    model = make_model(brief.verification, {})
+    model = make_model(brief.verification.setting, {})
     believed = {name: replace(one, moments=Moments(0.012, 0.00008)) for name, one in model.operators.items()}
     standing = made(0.05, 0.05, evidence={"model": replace(model, operators=believed).to_json()})
     comparison = compare(brief, made(0.05, 0.05, 2), standing, 0.02)

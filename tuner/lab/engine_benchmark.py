@@ -177,7 +177,7 @@ def run_engine(rules: Rules, cell: EngineCell, engine: str, budget: int) -> Engi
 
     for tried in search(timed, problem, spec, evaluate_locally, cell.seed):
         history.append(tried.outcome)
-        slots += tried.result.slots
+        slots += tried.slots
     if paper or engine == "naive":
         best = find_lowest(history, qos)
     else:
@@ -231,12 +231,12 @@ def recommend(
     """What `tuner tune` would recommend, and the slots that its proofs took."""
     proofs: list[Verification] = []
     seeds = [FIRST_VERIFICATION_SEED + VERIFICATION_SEEDS * seed + i for i in range(VERIFICATION_SEEDS)]
-    slots, taken = setting.trace.rates.size, 0
+    held_out = setting.trace.rates.size - count_searched(setting)
+    spec, taken = EvaluationSpec(setting, problem.qos, tuple(seeds)), 0
     for place in list_candidates(problem.space, problem.qos, history):
         if not needs_more(proofs, problem.qos):
             break
-        held_out = slots - count_searched(setting)
-        proof, runs = verify(setting, history[place].parameters, seeds, held_out, problem.qos)
+        proof, runs = verify(spec, history[place].parameters, held_out)
         proofs.append(proof)
         taken += sum(run.slots for run in runs)
     chosen = choose(proofs, problem.qos)

@@ -20,8 +20,7 @@ from tuner.rollout.issued_orders import find_slot
 from tuner.rollout.retuning_settings import RetuningSettings
 from tuner.scenario.description import tables_of
 from tuner.scenario.document import shape_of
-from tuner.scenario.scenario import make_infrastructure
-from tuner.search.search_plan import read_qos
+from tuner.scenario.scenario import make_infrastructure, make_qos
 from tuner.store.applications import load_application
 from tuner.store.connection import Session
 from tuner.store.decisions import list_decisions
@@ -113,7 +112,7 @@ def have_moments_changed(before: WindowProfile, after: WindowProfile) -> bool:
 def find_missed_qos(session: Session, app: str, since: float, alpha: float) -> Cause | None:
     """Test the slots since the last tuning against the QoS; valid however often it runs."""
     document = load_application(session, app).document
-    shape, qos = shape_of(document), read_qos(tables_of(document))
+    shape, qos = shape_of(document), make_qos(tables_of(document)["qos"])
     slots = load_slots(session, app, tuple(o.name for o in shape.operators), since, math.inf, find_slot(document))
     verdict = find_violations(slots, shape, qos)
     broken, moved = verdict[verdict != UNKNOWN] == VIOLATED, find_changes(slots)

@@ -41,8 +41,8 @@ def compare(plan: SearchPlan, found: ObjectiveRecord, standing: ObjectiveRecord 
     )
     name = "equal shares" if known is None else f"objective {known.version}"
     qos = plan.problem.qos
-    mine, runs = verify(plan.verification, to_parameters(plan, found), plan.verification_seeds, plan.held_out, qos)
-    theirs, other_runs = verify(plan.verification, other, plan.verification_seeds, plan.held_out, qos)
+    mine, runs = verify(plan.verification, to_parameters(plan, found), plan.held_out)
+    theirs, other_runs = verify(plan.verification, other, plan.held_out)
     ours, its = (np.array([average_last(run, 0) for run in group]) for group in (runs, other_runs))  # [seeds, 3]
     column = {measure: i for i, measure in enumerate(MEASURES)}
     figures = Improvement(
@@ -103,7 +103,7 @@ def translate(plan: SearchPlan, standing: ObjectiveRecord) -> ObjectiveRecord:
     """Bounds that lead agents with the true moments to do what the old bounds lead to with the old moments."""
     model = ObjectiveEvidence.from_json(standing.evidence).model
     bounds = dict(standing.bounds)
-    for operator in plan.verification.application.operators:
+    for operator in plan.verification.setting.application.operators:
         was, true = None if model is None else model.operators.get(operator.name), operator.moments
         if was is not None and (was.moments.mean, was.moments.variance) != (true.mean, true.variance):
             each = mg1_rate_within(bounds[operator.name], was.moments.mean, was.moments.variance, 1.0)

@@ -9,6 +9,7 @@ from typing import Any
 from scaler.model.orders import ObjectiveModel
 from sim.setting import Setting, gains
 from tuner.scenario.description import scenario_of
+from tuner.scenario.scenario import make_qos
 from tuner.search.recommendation import make_model
 from tuner.search.search_plan import (
     apply_surrogate,
@@ -17,7 +18,6 @@ from tuner.search.search_plan import (
     has_trace,
     make_plan,
     read_arrivals,
-    read_qos,
 )
 from tuner.store.applications import load_application
 from tuner.store.connection import Session
@@ -35,14 +35,14 @@ def find_model(session: Session, record: ObjectiveRecord) -> ObjectiveModel:
         return model_by_hand(session, record.application)
     run = load_run(session, run_id)
     plan = make_plan(session, record.application, run.settings, run.engine, run.seed, run.budget)
-    return make_model(plan.verification, plan.constants)
+    return make_model(plan.verification.setting, plan.constants)
 
 
 def model_by_hand(session: Session, app: str) -> ObjectiveModel:
     """The model of the newest description and the newest surrogate that passed its checks."""
     document = load_application(session, app).document
     scenario = scenario_of({**document, "policy": choose_policy(document, {})}, name=app)
-    setting, qos = scenario.settings[0], read_qos(scenario.document)
+    setting, qos = scenario.settings[0], make_qos(scenario.document["qos"])
     constants: Mapping[str, float] = {}
     sound = find_sound_surrogate(session, app)
     if sound is not None:

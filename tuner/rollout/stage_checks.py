@@ -37,7 +37,7 @@ from tuner.rollout.retuning_settings import RetuningSettings
 from tuner.scenario.description import tables_of
 from tuner.scenario.document import shape_of
 from tuner.scenario.layout import QoS
-from tuner.search.search_plan import read_qos
+from tuner.scenario.scenario import make_qos
 from tuner.store.applications import load_application
 from tuner.store.connection import Session
 from tuner.store.decisions import list_shadow_decisions
@@ -94,7 +94,7 @@ class StageScope:
 def check_stage(session: Session, objective: ObjectiveRecord, settings: RetuningSettings, now: float) -> StageVerdict:
     """Check the stage that the objective is in."""
     document = load_application(session, objective.application).document
-    scope = StageScope(objective.state, shape_of(document), read_qos(tables_of(document)), find_slot(document))
+    scope = StageScope(objective.state, shape_of(document), make_qos(tables_of(document)["qos"]), find_slot(document))
     evidence = ObjectiveEvidence.from_json(objective.evidence)
     begun = evidence.stages[scope.stage].since if scope.stage in evidence.stages else None
     since = (objective.changed or 0.0) if begun is None else begun

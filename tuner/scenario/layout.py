@@ -79,23 +79,18 @@ SOURCES = {  # keys of which a table has one: they say where the rest comes from
     "infrastructure": ("name", "file", "node"),
     "policy": ("name", "names"),
 }
-FLAGS = {
-    ("application", "builtin"): "--application",
-    ("application", "file"): "--application",
-    ("application", "service_rate"): "--service-rate",
-    ("application", "k_max"): "--k-max",
-    ("trace", "file"): "--trace",
-    ("trace", "generator"): "--generator",
-    ("trace", "slots"): "--slots",
-    ("trace", "highest_rate"): "--highest-rate",
-    ("infrastructure", "name"): "--infrastructure",
-    ("infrastructure", "file"): "--infrastructure",
-    ("infrastructure", "n_res"): "--n-res",
-    ("qos", "r_max"): "--r-max",
-    ("policy", "names"): "--policy",
-    ("policy", "options"): "--option",
-    ("run", "plant"): "--plant",
-    ("run", "seeds"): "--seed/--seeds",
+FLAGS: dict[str, dict[str, str]] = {
+    "application": {
+        "builtin": "--application",
+        "file": "--application",
+        "service_rate": "--service-rate",
+        "k_max": "--k-max",
+    },
+    "trace": {"file": "--trace", "generator": "--generator", "slots": "--slots", "highest_rate": "--highest-rate"},
+    "infrastructure": {"name": "--infrastructure", "file": "--infrastructure", "n_res": "--n-res"},
+    "qos": {"r_max": "--r-max"},
+    "policy": {"names": "--policy", "options": "--option"},
+    "run": {"plant": "--plant", "seeds": "--seed/--seeds"},
 }
 
 
@@ -104,7 +99,7 @@ def name_flag(table: str, key: str) -> str:
         return "--weights"
     if table == "qos" and key.startswith("eta"):  # of `tuner app add` and `tuner tune`
         return f"--{key.replace('_', '-')}"
-    return FLAGS.get((table, key), f"--parameter {key}" if table == "trace" else f"{table} {key}")
+    return FLAGS.get(table, {}).get(key, f"--parameter {key}" if table == "trace" else f"{table} {key}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ from sim.setting import Setting
 from sim.simulate import Run, simulate
 from sim.trace import window
 from tuner.scenario.layout import QoS
-from tuner.search.space.space import EvaluationOutcome, Parameters, to_bounds
+from tuner.search.space.space import FIGURES, EvaluationOutcome, Parameters, to_bounds
 from tuner.simulation.parallel import count_cores, run_all
 
 if TYPE_CHECKING:
@@ -141,17 +141,8 @@ def average(parameters: Parameters, runs: Sequence[Run], whole: bool, last: int 
     """The mean over runs of several seeds, with its standard error where there are several."""
     figures = np.array([average_last(run, last) for run in runs])  # [seeds, 3]
     errors = figures.std(axis=0, ddof=1) / math.sqrt(len(runs)) if len(runs) > 1 else np.full(3, np.nan)
-    (cost, violations, moves), (cost_error, violations_error, moves_error) = figures.mean(axis=0), errors
-    return EvaluationOutcome(
-        parameters,
-        price=float(cost),
-        violations=float(violations),
-        reconfigurations=float(moves),
-        price_error=float(cost_error),
-        violations_error=float(violations_error),
-        reconfigurations_error=float(moves_error),
-        whole=whole,
-    )
+    known = zip(FIGURES, np.append(figures.mean(axis=0), errors).tolist(), strict=True)
+    return EvaluationOutcome(parameters, **dict(known), whole=whole)
 
 
 def summarise(

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from scaler.model.errors import BadInput
 from scaler.model.nodes import NodeType
 from scaler.model.queueing import mg1_response
-from sim.application import Application, name_path
+from sim.application import name_path
 from sim.setting import Setting, gains, path_limits
 from tuner.scenario.layout import QoS
 from tuner.search.evaluation import EvaluationSpec, evaluate
@@ -21,7 +21,10 @@ def check_feasible(setting: Setting, qos: QoS) -> None:
     rates = setting.trace.rates
     high = float(sorted(rates)[math.ceil((1.0 - qos.eta_v) * len(rates)) - 1])  # exceeded in no more than eta_v of them
     fastest = max(node.speedup for node in setting.infrastructure.types)
-    least = least_responses(setting.application, fastest, high)
+    least = [  # what every operator takes while tuples come from outside at the high rate
+        mg1_response(high * gain / operator.k_max, operator.moments.mean, operator.moments.variance, fastest)
+        for operator, gain in zip(setting.application.operators, gains(setting.application), strict=True)
+    ]
     names = [operator.name for operator in setting.application.operators]
     for path, limit in path_limits(setting).items():
         total = sum(least[i] for i in path)
@@ -36,16 +39,8 @@ def check_feasible(setting: Setting, qos: QoS) -> None:
             )
 
 
-def least_responses(application: Application, speedup: float, rate: float) -> list[float]:
-    """What every operator takes at the least while tuples come from outside at this rate."""
-    return [
-        mg1_response(rate * gain / operator.k_max, operator.moments.mean, operator.moments.variance, speedup)
-        for operator, gain in zip(application.operators, gains(application), strict=True)
-    ]
-
-
 STEPS = (1.25, 1.5, 2.0, 3.0)
-Widen = Callable[[EvaluationSpec, float], EvaluationSpec]
+Widen = Callable[[EvaluationSpec, float], tuple[EvaluationSpec, str]]  # by how many times; the new spec, and in words
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,42 +58,34 @@ def find_relaxations(spec: EvaluationSpec, parameters: Parameters) -> list[Relax
 
 def try_steps(spec: EvaluationSpec, parameters: Parameters, name: str, change: Widen) -> Relaxation:
     for step in STEPS:
-        changed = change(spec, step)
+        changed, what = change(spec, step)
         outcome = evaluate(changed, parameters).outcome
         if outcome.whole and meets(outcome, spec.qos):
-            return Relaxation(describe_relaxation(name, spec, changed, step), outcome)
+            return Relaxation(what, outcome)
     return Relaxation(f"no {name} up to {STEPS[-1]:g} times", None)
 
 
-def describe_relaxation(name: str, before: EvaluationSpec, after: EvaluationSpec, step: float) -> str:
-    if name == "larger R_max":
-        return f"an R_max of {1000 * after.qos.r_max:.4g} ms instead of {1000 * before.qos.r_max:.4g} ms"
-    if name == "more replicas":
-        operators = zip(before.setting.application.operators, after.setting.application.operators, strict=True)
-        return "k_max of " + ", ".join(f"{b.k_max} -> {a.k_max} at {b.name!r}" for b, a in operators)
-    fastest = max(node.speedup for node in before.setting.infrastructure.types)
-    return f"a node type of speedup {fastest * step:.4g}, {step:g} times the fastest there is"
-
-
-def allow_longer(spec: EvaluationSpec, step: float) -> EvaluationSpec:
+def allow_longer(spec: EvaluationSpec, step: float) -> tuple[EvaluationSpec, str]:
     qos = replace(spec.qos, r_max=spec.qos.r_max * step, paths={k: v * step for k, v in spec.qos.paths.items()})
-    return replace(spec, qos=qos, setting=replace(spec.setting, r_max=qos.r_max, path_bounds=qos.paths))
+    what = f"an R_max of {1000 * qos.r_max:.4g} ms instead of {1000 * spec.qos.r_max:.4g} ms"
+    return replace(spec, qos=qos, setting=replace(spec.setting, r_max=qos.r_max, path_bounds=qos.paths)), what
 
 
-def add_replicas(spec: EvaluationSpec, step: float) -> EvaluationSpec:
+def add_replicas(spec: EvaluationSpec, step: float) -> tuple[EvaluationSpec, str]:
     application = spec.setting.application
     operators = tuple(replace(o, k_max=round(o.k_max * step + 0.499)) for o in application.operators)
-    return replace(spec, setting=replace(spec.setting, application=replace(application, operators=operators)))
+    pairs = zip(application.operators, operators, strict=True)
+    what = "k_max of " + ", ".join(f"{b.k_max} -> {a.k_max} at {b.name!r}" for b, a in pairs)
+    return replace(spec, setting=replace(spec.setting, application=replace(application, operators=operators))), what
 
 
-def add_faster(spec: EvaluationSpec, step: float) -> EvaluationSpec:
+def add_faster(spec: EvaluationSpec, step: float) -> tuple[EvaluationSpec, str]:
     infrastructure = spec.setting.infrastructure
     fastest = max(infrastructure.types, key=lambda node: node.speedup)
     faster = NodeType(f"{fastest.name} x {step:g}", fastest.speedup * step, fastest.price * step)
-    return replace(
-        spec,
-        setting=replace(spec.setting, infrastructure=replace(infrastructure, types=(*infrastructure.types, faster))),
-    )
+    widened = replace(infrastructure, types=(*infrastructure.types, faster))
+    what = f"a node type of speedup {faster.speedup:.4g}, {step:g} times the fastest there is"
+    return replace(spec, setting=replace(spec.setting, infrastructure=widened)), what
 
 
 DIRECTIONS: dict[str, Widen] = {

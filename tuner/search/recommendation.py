@@ -49,28 +49,17 @@ def list_candidates(space: SearchSpace, qos: QoS, history: Sequence[EvaluationOu
         return []
     expected = estimate_candidates(space, qos, [history[i] for i in known])
     keys = [(p < LIKELY, cost if p >= LIKELY else -p, i) for i, (cost, p) in zip(known, expected, strict=True)]
-    return [i for _, _, i in drop_repeated(sorted(keys), history)]
-
-
-def drop_repeated(
-    keys: Sequence[tuple[bool, float, int]], history: Sequence[EvaluationOutcome]
-) -> list[tuple[bool, float, int]]:
-    """Each parameters once, for the same proof twice tells nothing."""
-    first: dict[Parameters, tuple[bool, float, int]] = {}
-    for key in keys:
-        first.setdefault(history[key[2]].parameters, key)
+    first: dict[Parameters, int] = {}  # each parameters once, for the same proof twice tells nothing
+    for _, _, i in sorted(keys):
+        first.setdefault(history[i].parameters, i)
     return list(first.values())
 
 
-def verify(
-    setting: Setting, parameters: Parameters, seeds: Sequence[int], held_out: int, qos: QoS
-) -> tuple[Verification, list[Run]]:
-    """Replay the setting with fresh seeds; the proof, and the runs behind it."""
-    runs = replay_seeds(apply_parameters(EvaluationSpec(setting, qos, tuple(seeds)), parameters), seeds)
-    whole = average(parameters, runs, whole=True)
-    return Verification(
-        whole, average(parameters, runs, True, held_out), measure_confidence(whole, qos, len(runs))
-    ), runs
+def verify(spec: EvaluationSpec, parameters: Parameters, held_out: int) -> tuple[Verification, list[Run]]:
+    """Replay all slots with the spec's fresh seeds; the proof, and the runs behind it."""
+    runs = replay_seeds(apply_parameters(spec, parameters), spec.seeds)
+    whole, end = average(parameters, runs, whole=True), average(parameters, runs, True, held_out)
+    return Verification(whole, end, measure_confidence(whole, spec.qos, len(runs))), runs
 
 
 def measure_confidence(outcome: EvaluationOutcome, qos: QoS, seeds: int) -> float:

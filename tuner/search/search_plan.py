@@ -20,6 +20,7 @@ from tuner.pipeline.flows import build_arrivals, estimate_edges, fill, find_sour
 from tuner.scenario.description import scenario_of
 from tuner.scenario.document import Document, freeze
 from tuner.scenario.layout import QoS
+from tuner.scenario.scenario import make_qos
 from tuner.search.engines import SearchProblem, find_engine
 from tuner.search.evaluation import EvaluationSpec
 from tuner.search.feasibility import check_feasible
@@ -59,14 +60,12 @@ class SearchPlan:
 
     application: str
     spec: EvaluationSpec
-    verification: Setting  # over the whole trace, the held-out end included
+    verification: EvaluationSpec  # over the whole trace, the held-out end included, with fresh seeds
     held_out: int  # slots
-    verification_seeds: tuple[int, ...]
     problem: SearchProblem
     engine: str
     seed: int
     batch: int
-    policy: str
     earlier: tuple[EvaluationOutcome, ...]
     surrogate_id: int | None
     constants: Mapping[str, float]  # seconds of response time besides queueing, by operator
@@ -83,7 +82,7 @@ def freeze_settings(session: Session, app: str, version: Any, flags: Document, w
     from_samples = None if has_trace(version.document, flags) else find_samples(session, app)
     settings = {
         "document": {name: freeze(table) for name, table in scenario.document.items()},
-        "qos": asdict(read_qos(scenario.document)),
+        "qos": asdict(make_qos(scenario.document["qos"])),
         "policy": scenario.policies[0],
         "seeds": [wanted.seed + i for i in range(SEEDS)],
         "proof_seeds": [wanted.seed + FIRST_VERIFICATION_SEED + i for i in range(VERIFICATION_SEEDS)],
@@ -97,7 +96,7 @@ def freeze_settings(session: Session, app: str, version: Any, flags: Document, w
     earlier = [] if wanted.cold else list_earlier(session, app, plan.spec.setting, plan.spec.qos)
     return {
         **settings,
-        "arrivals": digest(plan.verification.trace),
+        "arrivals": digest(plan.verification.setting.trace),
         "workload": describe_workload(plan.spec.setting, plan.spec.qos),
         "earlier": earlier,
     }
@@ -111,7 +110,7 @@ def digest(trace: Trace) -> str:
 def load_plan(session: Session, app: str, run: TuningRun) -> SearchPlan:
     """Make the plan of a run that was started, here or elsewhere; refuse it where the trace has changed since."""
     plan = make_plan(session, app, run.settings, run.engine, run.seed, run.budget)
-    if run.settings.get("arrivals") != digest(plan.verification.trace):
+    if run.settings.get("arrivals") != digest(plan.verification.setting.trace):
         raise BadInput(
             f"the arrivals of {app!r} are no longer those that run {run.id} began with, so that its trials would not "
             f"compare; put the trace back as it was, or start a new run with: tuner tune {app}"
@@ -147,14 +146,12 @@ def make_plan(
     return SearchPlan(
         application=app,
         spec=spec,
-        verification=setting,
+        verification=EvaluationSpec(setting, qos, tuple(settings["proof_seeds"])),
         held_out=held_out,
-        verification_seeds=tuple(settings["proof_seeds"]),
         problem=SearchProblem(space, qos, budget),
         engine=engine,
         seed=seed,
         batch=settings["batch"],
-        policy=setting.policy,
         earlier=load_earlier(session, space, settings.get("earlier", [])),
         surrogate_id=settings["surrogate_id"],
         constants=constants,
@@ -168,11 +165,6 @@ def choose_policy(document: Mapping[str, Any], flags: Document) -> dict[str, Any
     asked = flags.get("policy", {}).get("name")
     kept = {"options": table["options"]} if "options" in table and (asked or stated) == stated else {}
     return {"name": asked or stated or DEFAULT_POLICY, **kept}
-
-
-def read_qos(document: Document) -> QoS:
-    table = document["qos"]
-    return QoS(table["r_max"], table["eta_v"], table["eta_r"], dict(table.get("paths", {})))
 
 
 def has_trace(document: Mapping[str, Any], flags: Document) -> bool:

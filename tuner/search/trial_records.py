@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -15,7 +14,8 @@ from tuner.scenario.scenario import lay_over
 from tuner.search.evaluation import Evaluation, describe_replicas
 from tuner.search.recommendation import Verification
 from tuner.search.search_plan import SearchPlan
-from tuner.search.space.space import FIGURES, EvaluationOutcome, from_document, measure_slack, meets, to_document
+from tuner.search.space.space import FIGURES, EvaluationOutcome, measure_slack, meets, to_document
+from tuner.search.warm_start import read_outcome
 from tuner.store.records import Trial, TuningRun
 
 BASELINE, SEARCH, VERIFY = "baseline", "search", "verify"
@@ -35,10 +35,10 @@ def write_trial(
     outcome, failed = result.outcome, result.failure is not None
     common = {
         "purpose": purpose,
-        "policy": plan.policy,
+        "policy": plan.verification.setting.policy,
         "seeds": list(result.seeds),
         "slots_saved": result.saved,
-        "replicas": {} if failed else describe_replicas(plan.verification, result.replicas),
+        "replicas": {} if failed else describe_replicas(plan.verification.setting, result.replicas),
     }
     return Trial(
         run_id=number_of(run),
@@ -54,7 +54,7 @@ def write_trial(
         slots=result.slots,
         seconds=result.seconds,
         surrogate_id=plan.surrogate_id,
-        trace=plan.verification.trace.name,
+        trace=plan.verification.setting.trace.name,
         failure=result.failure,
         detail={**common, **detail},
     )
@@ -65,13 +65,7 @@ def of_purpose(trials: Sequence[Trial], purpose: str) -> list[Trial]:
 
 
 def to_outcome(plan: SearchPlan, trial: Trial) -> EvaluationOutcome:
-    """What an engine is told of a trial."""
-    return EvaluationOutcome(
-        parameters=from_document(plan.problem.space.operators, trial.parameters),
-        **{name: math.nan if (value := getattr(trial, name)) is None else value for name in FIGURES},
-        whole=trial.state == "complete",
-        note=trial.detail.get("note", {}),
-    )
+    return read_outcome(plan.problem.space.operators, trial)
 
 
 def to_verification(plan: SearchPlan, trial: Trial) -> Verification:
@@ -102,15 +96,10 @@ def restate(trial: Trial, run: TuningRun, described: Mapping[str, Any]) -> Docum
         {
             "qos": {**qos, "bounds": bounds},
             "weights": dict(trial.parameters["weights"]),
-            "run": {"seeds": list(seeds_of(trial, run))},
+            "run": {"seeds": list(trial.detail.get("seeds") or run.settings.get("seeds") or [trial.seed])},
         },
     )
     return {**stated, "policy": choose_policy(trial, run, tables["policy"])}
-
-
-def seeds_of(trial: Trial, run: TuningRun) -> list[int]:
-    found: list[int] = trial.detail.get("seeds") or run.settings.get("seeds") or [trial.seed]
-    return found
 
 
 def choose_policy(trial: Trial, run: TuningRun, stated: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,12 +12,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from scaler.model.errors import BadInput
-from tuner.search.engines import Engine, SearchProblem, Suggestion, find_engine
+from tuner.search.engines import Engine, SearchProblem, find_engine
 from tuner.search.engines.naive import suggest as ask_naive
-from tuner.search.evaluation import Evaluation, EvaluationSpec, evaluate, evaluate_locally
+from tuner.search.evaluation import Evaluation, EvaluationSpec, evaluate, evaluate_locally, summarise
 from tuner.search.feasibility import Relaxation, find_relaxations
 from tuner.search.recommendation import choose, find_least_infeasible, list_candidates, make_model, needs_more, verify
 from tuner.search.search_plan import SearchPlan, TuneOptions, freeze_settings, load_plan
@@ -53,19 +51,6 @@ EvaluateAll = Callable[
 ]  # results in the order of the parameters
 
 
-@dataclass(frozen=True, slots=True)
-class EvaluatedSuggestion:
-    """One step of a search; `number` counts the search's own from 0."""
-
-    number: int
-    suggestion: Suggestion
-    result: Evaluation
-
-    @property
-    def outcome(self) -> EvaluationOutcome:
-        return replace(self.result.outcome, note=self.suggestion.note)
-
-
 def search(
     ask: Engine,
     problem: SearchProblem,
@@ -76,11 +61,11 @@ def search(
     earlier: Sequence[EvaluationOutcome] = (),
     done: Sequence[EvaluationOutcome] = (),
     in_time: Callable[[], bool] = lambda: True,
-) -> Iterator[EvaluatedSuggestion]:
+) -> Iterator[Evaluation]:
     """Go on after `done`, the outcomes of this search so far, until the budget, the time or the engine is exhausted.
 
     Batches begin at multiples of their size: a search that was interrupted within one asks for the same again, and
-    leaves out what it has.
+    leaves out what it has. Every outcome comes with the note of the suggestion that led to it.
     """
     own = list(done)
     while len(own) < problem.budget and in_time():
@@ -90,17 +75,11 @@ def search(
         todo = suggestions[len(own) - first :]
         if not todo:
             return
-        ceiling = find_ceiling(own[:first], problem)
+        ceiling = min((o.price for o in own[:first] if o.whole and meets(o, problem.qos)), default=math.inf)
         results = spread(spec, [suggestion.parameters for suggestion in todo], ceiling)
         for suggestion, result in zip(todo, results, strict=True):
-            tried = EvaluatedSuggestion(len(own), suggestion, result)
-            own.append(tried.outcome)
-            yield tried
-
-
-def find_ceiling(own: Sequence[EvaluationOutcome], problem: SearchProblem) -> float:
-    """The cost of the best feasible outcome so far."""
-    return min((o.price for o in own if o.whole and meets(o, problem.qos)), default=math.inf)
+            own.append(replace(result.outcome, note=suggestion.note))
+            yield replace(result, outcome=own[-1])
 
 
 MEASURES = ("cost", "violations", "reconfigurations")  # keys of an objective's evidence; cost is a price per hour
@@ -195,9 +174,9 @@ def list_steps(
             find_engine(plan.engine), plan.problem, plan.spec, spread, plan.seed, plan.batch, plan.earlier,
             done, in_time,
         )  # fmt: skip
-        for tried in steps:
-            detail = {"note": dict(tried.suggestion.note)}
-            yield write_trial(plan, run, trials, SEARCH, tried.result, began, clock(), detail)
+        for result in steps:
+            detail = {"note": dict(result.outcome.note)}
+            yield write_trial(plan, run, trials, SEARCH, result, began, clock(), detail)
             began = clock()
     yield from verify_candidates(plan, run, trials, clock)
 
@@ -215,22 +194,12 @@ def verify_candidates(plan: SearchPlan, run: TuningRun, trials: Sequence[Trial],
         if any(trial.detail.get("of") == of for trial in of_purpose(trials, VERIFY)):
             continue
         began, started = clock(), time.perf_counter()
-        proof, runs = verify(plan.verification, history[place].parameters, plan.verification_seeds, plan.held_out, qos)
-        result = Evaluation(
-            outcome=proof.whole,
-            seeds=tuple(run.seed for run in runs),
-            slots=sum(run.slots for run in runs),
-            saved=0,
-            seconds=time.perf_counter() - started,
-            replicas=np.mean([run.replicas for run in runs], axis=0),
-        )
-        held_out = {
-            "cost": proof.held_out.price,
-            "violations": proof.held_out.violations,
-            "reconfigurations": proof.held_out.reconfigurations,
-            "slots": plan.held_out,
-        }
-        detail = {"of": of, "held_out": held_out, "confidence": proof.confidence}
+        parameters = history[place].parameters
+        proof, runs = verify(plan.verification, parameters, plan.held_out)
+        slots = sum(run.slots for run in runs)
+        result = summarise(plan.verification, parameters, runs, slots, time.perf_counter() - started)
+        held_out = {name: getattr(proof.held_out, FIGURES[name]) for name in MEASURES}
+        detail = {"of": of, "held_out": {**held_out, "slots": plan.held_out}, "confidence": proof.confidence}
         yield write_trial(plan, run, trials, VERIFY, result, began, clock(), detail)
 
 
@@ -275,11 +244,11 @@ def propose(plan: SearchPlan, run: TuningRun, trials: Sequence[Trial], proof: Tr
     baseline = next((trial for trial in of_purpose(trials, BASELINE)), None)
     evidence = {
         "run": run.id,
-        "model": make_model(plan.verification, plan.constants).to_json(),
+        "model": make_model(plan.verification.setting, plan.constants).to_json(),
         **{key: getattr(proof, name) for key, name in FIGURES.items()},
         "confidence": proof.detail["confidence"],
         "held_out": proof.detail["held_out"],
-        "verified_on": {"seeds": list(proof.detail["seeds"]), "slots": plan.verification.trace.rates.size},
+        "verified_on": {"seeds": list(proof.detail["seeds"]), "slots": plan.verification.slots},
         "baseline": {} if baseline is None else {key: getattr(baseline, FIGURES[key]) for key in MEASURES},
     }
     return ObjectiveRecord(

@@ -14,7 +14,14 @@ import numpy as np
 
 from sim.setting import Setting
 from tuner.scenario.layout import QoS
-from tuner.search.space.space import EvaluationOutcome, Parameters, SearchSpace, from_document, project_to_limits
+from tuner.search.space.space import (
+    FIGURES,
+    EvaluationOutcome,
+    Parameters,
+    SearchSpace,
+    from_document,
+    project_to_limits,
+)
 from tuner.store.connection import Session
 from tuner.store.records import Trial
 from tuner.store.runs import list_runs
@@ -94,16 +101,18 @@ def load_earlier(
 
 
 def age_outcome(space: SearchSpace, trial: Trial, age: Age, scale: float) -> EvaluationOutcome:
-    names = tuple(trial.parameters["shares"])
-    was = from_document(names, trial.parameters)  # operators of another application stand in the same order
-    shares = project_to_limits(space, np.array([was.shares]))[0]
+    was = read_outcome(tuple(trial.parameters["shares"]), trial)  # another application's operators: in the same order
+    shares = project_to_limits(space, np.array([was.parameters.shares]))[0]
+    parameters = Parameters(tuple(map(float, shares)), was.parameters.weights)
+    figures = was.price * scale, was.violations, was.reconfigurations
+    return EvaluationOutcome(parameters, *figures, math.nan, math.nan, math.nan, age=age)
+
+
+def read_outcome(operators: Sequence[str], trial: Trial) -> EvaluationOutcome:
+    """A trial as engines see it."""
     return EvaluationOutcome(
-        Parameters(tuple(map(float, shares)), was.weights),
-        price=(math.nan if trial.price is None else trial.price) * scale,
-        violations=math.nan if trial.violations is None else trial.violations,
-        reconfigurations=math.nan if trial.reconfigurations is None else trial.reconfigurations,
-        price_error=math.nan,
-        violations_error=math.nan,
-        reconfigurations_error=math.nan,
-        age=age,
+        parameters=from_document(operators, trial.parameters),
+        **{name: math.nan if (value := getattr(trial, name)) is None else value for name in FIGURES},
+        whole=trial.state == "complete",
+        note=trial.detail.get("note", {}),
     )

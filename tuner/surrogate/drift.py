@@ -73,6 +73,8 @@ def compare_rates(before: RateDistribution, after: RateDistribution) -> tuple[fl
 
     Neighbouring windows resemble each other, so each side counts as the fewer independent windows that tell as much.
     """
+    from scipy.special import kolmogorov  # late, for it takes a quarter of a second to load
+
     if not before.quantiles or not after.quantiles:
         return 0.0, False
     sides = np.array(before.quantiles), np.array(after.quantiles)
@@ -80,19 +82,12 @@ def compare_rates(before: RateDistribution, after: RateDistribution) -> tuple[fl
     low, high = (share_below(side, places) for side in sides)
     distance = float(np.max(np.abs(low - high)))
     root = math.sqrt(before.effective * after.effective / (before.effective + after.effective))
-    chance = tail((root + 0.12 + 0.11 / root) * max(0.0, distance - 1.0 / STEPS))
+    chance = kolmogorov((root + 0.12 + 0.11 / root) * max(0.0, distance - 1.0 / STEPS))
     return distance, bool(chance < ALARM / QUESTIONS)
 
 
 def share_below(quantiles: Floats, places: Floats) -> Floats:
     return np.searchsorted(quantiles, places, side="right") / quantiles.size
-
-
-def tail(x: float) -> float:
-    """How likely Kolmogorov's distribution exceeds x."""
-    if x < 0.3:
-        return 1.0
-    return float(min(1.0, max(0.0, 2.0 * sum((-1.0) ** (k - 1) * math.exp(-2.0 * (k * x) ** 2) for k in range(1, 40)))))
 
 
 def describe_rates(windows: Windows) -> RateDistribution:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from statistics import NormalDist
 
 import numpy as np
 
@@ -61,21 +60,11 @@ def spread(influence: Floats) -> tuple[float, float]:
     return error, student(0.5 + CONFIDENCE / 2.0, count - 1)
 
 
-def student(share: float, freedom: float) -> float:
-    """The quantile of Student's t (Cornish and Fisher's expansion in one over the degrees of freedom)."""
-    z = NormalDist().inv_cdf(share)
-    if freedom == 1:  # closed forms, where the expansion is no good
-        return math.tan(math.pi * (share - 0.5))
-    if freedom == 2:
-        return (2.0 * share - 1.0) * math.sqrt(2.0 / (1.0 - (2.0 * share - 1.0) ** 2))
-    terms = (
-        z,
-        (z**3 + z) / 4.0,
-        (5 * z**5 + 16 * z**3 + 3 * z) / 96.0,
-        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384.0,
-        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160.0,
-    )
-    return sum(term / freedom**i for i, term in enumerate(terms))
+def student(share: float, freedom: int) -> float:
+    """The quantile of Student's t."""
+    from scipy.special import stdtrit  # late, for it takes a quarter of a second to load
+
+    return float(stdtrit(freedom, share))
 
 
 def format_estimate(figure: Estimate, factor: float = 1.0, digits: int = 3) -> str:

@@ -79,7 +79,9 @@ def fit_operator(
             "its tasks, or a table with busy time and tuples"
         )
     reference = anchor(services, reference, node_types)
-    speedups = find_speedups(services, name_used(windows, reference), node_types, reference)
+    named = [name for name in windows.node_types if name != UNNAMED]
+    used = named if reference in named else [reference, *named]
+    speedups = find_speedups(services, used, node_types, reference)
     base = next(s.speed.value for s in speedups if s.node_type == reference)
     service = services[reference]
     after = make_load(windows, service, speedups, base)
@@ -115,11 +117,6 @@ def fit_operator(
     return operator, check_operator(
         CheckInput(operator, service, windows, sound, backlog, after.utilisation[calm], points)
     )
-
-
-def name_used(windows: Windows, reference: str) -> list[str]:
-    names = [name for name in windows.node_types if name != UNNAMED]
-    return names if reference in names else [reference, *names]
 
 
 def find_known(windows: Windows) -> Flags:

@@ -156,8 +156,17 @@ def filter_windows(windows: Windows, which: Flags) -> Windows:
 
 
 def find_backlog(windows: Windows) -> Flags:
-    """Windows that end behind, and those after them."""
-    return settle(ends_behind(windows), windows)
+    """Windows that end with more waiting than the rhythm of batches and the responses explain, and those after them."""
+    rate, interval = windows.rate, find_median(divide(windows.batch_interval, windows.batches))
+    waiting = np.where(np.isnan(windows.backlog), add_up_debt(windows), windows.backlog)
+    usual = np.fmax(INTERVALS * rate * max(interval, find_median(windows.response)), SHARE * rate * windows.length)
+    return settle(waiting > usual, windows)
+
+
+def find_median(values: Floats) -> float:
+    """The median of what is known; 0 where nothing is."""
+    known = values[~np.isnan(values)]
+    return float(np.median(known)) if known.size else 0.0
 
 
 def settle(odd: Flags, windows: Windows) -> Flags:
@@ -180,16 +189,6 @@ def find_changes(windows: Windows) -> Flags:
     return settle(moved | ~follows(windows), windows)
 
 
-def ends_behind(windows: Windows) -> Flags:
-    """More waiting than the rhythm of batches and the response times explain."""
-    rate = windows.rate
-    intervals = divide(windows.batch_interval, windows.batches)
-    interval = float(np.nanmedian(intervals)) if np.isfinite(intervals).any() else 0.0
-    waiting = np.where(np.isnan(windows.backlog), add_up_debt(windows), windows.backlog)
-    usual = np.fmax(INTERVALS * rate * max(interval, usual_response(windows)), SHARE * rate * windows.length)
-    return waiting > usual
-
-
 def add_up_debt(windows: Windows) -> Floats:
     """What came and was not taken in, window upon window, where nobody counts what waits; a share of it is forgiven."""
     short = np.nan_to_num(windows.arrived - windows.tuples_in)
@@ -198,8 +197,3 @@ def add_up_debt(windows: Windows) -> Floats:
     for i in range(short.size):
         debt[i] = max(0.0, (debt[i - 1] if joined[i] else 0.0) + short[i] - forgiven[i])
     return debt
-
-
-def usual_response(windows: Windows) -> float:
-    seen = windows.response[~np.isnan(windows.response)]
-    return float(np.median(seen)) if seen.size else 0.0

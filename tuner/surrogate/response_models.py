@@ -193,7 +193,8 @@ def fit_queue(load: WindowLoad, observed: Floats) -> dict[str, float]:
 
 
 def predict_queue(load: WindowLoad, parameters: Parameters) -> Floats:
-    return parameters["constant"] + queue_term(load, load.variance)
+    """The constant and the M/G/1 term, with the variance that was fitted if one was."""
+    return parameters["constant"] + queue_term(load, parameters.get("variance", load.variance))
 
 
 def fit_bursty(load: WindowLoad, observed: Floats) -> dict[str, float]:
@@ -207,10 +208,6 @@ def fit_bursty(load: WindowLoad, observed: Floats) -> dict[str, float]:
         lambda p: p[0] + still + np.maximum(p[1], 1e-12) * slope, observed, starts, np.zeros(2)
     )
     return {"constant": float(constant), "variance": float(scale * unit)}
-
-
-def predict_bursty(load: WindowLoad, parameters: Parameters) -> Floats:
-    return parameters["constant"] + queue_term(load, parameters["variance"])
 
 
 class ResponseModel(NamedTuple):
@@ -231,7 +228,7 @@ def predict_model(name: str, load: WindowLoad, parameters: Mapping[str, float]) 
 MODELS: dict[str, ResponseModel] = {  # the simpler before the richer
     "queue": ResponseModel("M/G/1 and a constant", fit_queue, predict_queue),
     "bursty": ResponseModel(
-        "M/G/1 with a variance fitted to the response times, and a constant", fit_bursty, predict_bursty
+        "M/G/1 with a variance fitted to the response times, and a constant", fit_bursty, predict_queue
     ),
     "batches": ResponseModel("half the interval between triggers and the batch", fit_batches, predict_batches),
 }

@@ -5,10 +5,9 @@ All times in seconds at speedup 1, all rates in tuples per second. It goes to th
 
 from __future__ import annotations
 
-import types
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, is_dataclass
-from typing import Any, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
 
 from scaler.model.errors import BadInput
 from tuner.store.records import SurrogateRecord
@@ -16,7 +15,6 @@ from tuner.surrogate.estimate import Estimate
 
 FORMAT = 1
 VERDICTS = ("pass", "warn", "fail")
-T = TypeVar("T")
 
 
 class CheckResult(NamedTuple):
@@ -154,29 +152,14 @@ def from_document(document: Mapping[str, Any]) -> Surrogate:
         raise BadInput(
             f"the surrogate has format {document.get('format')!r}, and this program reads {FORMAT}; fit it again"
         )
+    from pydantic import TypeAdapter, ValidationError  # late, for most that imports this module reads no document
+
     try:
-        return build(Surrogate, document)
-    except (KeyError, TypeError, ValueError) as error:
-        raise BadInput(f"the surrogate's document is not whole ({error!r}); fit it again") from error
-
-
-def build(kind: type[T], value: Any) -> T:
-    """A value of this kind from plain mappings and lists."""
-    if is_dataclass(kind):
-        hints = get_type_hints(kind)
-        return kind(**{f.name: build(hints[f.name], value[f.name]) for f in fields(kind)})
-    origin, inner = get_origin(kind), get_args(kind)
-    made: Any = value
-    if origin in (Union, types.UnionType):
-        made = None if value is None else build(next(k for k in inner if k is not type(None)), value)
-    elif origin is tuple:
-        each = inner[:1] * len(value) if len(inner) == 2 and inner[1] is Ellipsis else inner
-        made = tuple(build(k, v) for k, v in zip(each, value, strict=True))
-    elif origin is dict:
-        made = {str(k): build(inner[1], v) for k, v in value.items()}
-    elif kind is float:
-        made = float(value)
-    return made
+        return TypeAdapter(Surrogate).validate_python(document)
+    except ValidationError as error:
+        flaw = error.errors()[0]
+        place = f"{'.'.join(map(str, flaw['loc']))}: {flaw['msg']}"
+        raise BadInput(f"the surrogate's document is not whole ({place}); fit it again") from error
 
 
 def to_record(surrogate: Surrogate, now: float) -> SurrogateRecord:

@@ -78,13 +78,10 @@ def fit(x: Floats, y: Floats, noise: Floats, before: Sequence[float] | None = No
     spread = torch.from_numpy(np.maximum(noise, LEAST_NOISE))
     model = Processes(points, figures, spread).double()
     warm = before is not None and load(model, before)
-    climb(model, count_steps(len(x)) if warm else FIRST_STEPS)
+    later = max(FEWEST_STEPS, min(LATER_STEPS, LATER_STEPS * MANY // len(x)))
+    climb(model, later if warm else FIRST_STEPS)
     model.eval()
     return condition(model, points, figures, spread)
-
-
-def count_steps(points: int) -> int:
-    return max(FEWEST_STEPS, min(LATER_STEPS, LATER_STEPS * MANY // points))
 
 
 def climb(model: Processes, steps: int) -> None:

@@ -10,6 +10,8 @@ Coordinates of a point: half of the utilisation that a replica may have within t
 itself, which still tells bounds apart where that saturates; and the logarithms of the weights of performance and of
 reconfiguration over that of resources, drawn together at the ends. On 1,200 random points of three applications such
 coordinates predicted the price from 40 points with R2 .3 to .7, shares with sticks broken off the simplex below .3.
+
+Notation: n operators; a point [n + 2] is its shares [n] and the logarithms of two weights' ratios to that of resources.
 """
 
 from __future__ import annotations
@@ -41,50 +43,47 @@ FIRST_RATIOS = np.array([[-2.5, -3.5], [3.5, 4.5]])  # between which the first w
 STEPS = (0.02, 0.06, 0.2, 0.6)  # of perturbations, in logarithms
 
 
-def to_coordinates(space: SearchSpace, shares: Floats, ratios: Floats) -> Floats:
-    """Shares [m, n] and logarithms of weights' ratios [m, 2] as coordinates [m, n + 2].
+def to_coordinates(space: SearchSpace, points: Floats) -> Floats:
+    """Coordinates [m, n + 2] of points.
 
     Busy: the utilisation at which the M/G/1 response time is the bound, on the fastest type.
     """
+    shares, ratios = points[:, :-2], points[:, -2:]
     slack = 2.0 * (shares - space.idle)
     busy = slack / (space.scatter * space.idle + slack)
     return np.concatenate([0.5 * busy + shares, 0.5 * ratios / (1.0 + np.abs(ratios) / BENT)], axis=1)
 
 
-def take_apart(parameters: Parameters) -> tuple[Floats, Floats]:
-    """Shares [n] and logarithms of the weights' ratios [2]."""
-    w = parameters.weights
-    floor = 1e-9
-    ratios = np.log(np.maximum([w.performance, w.reconfiguration], floor) / max(w.resources, floor))
-    return np.array(parameters.shares), ratios
+def to_points(known: Sequence[EvaluationOutcome]) -> Floats:
+    """The points that were tried."""
+    tried = [outcome.parameters for outcome in known]
+    weights = [(p.weights.performance, p.weights.reconfiguration, p.weights.resources) for p in tried]
+    odds = np.maximum(weights, 1e-9)
+    return np.hstack([[p.shares for p in tried], np.log(odds[:, :2] / odds[:, 2:])])
 
 
-def put_together(shares: Floats, ratios: Floats) -> list[Parameters]:
-    """Rows of shares [m, n] and of ratios [m, 2] as parameters."""
-    odds = np.exp(np.concatenate([ratios, np.zeros((len(ratios), 1))], axis=1))
-    return gather(shares, odds / odds.sum(axis=1, keepdims=True))
+def to_parameters(points: Floats) -> list[Parameters]:
+    odds = np.exp(np.hstack([points[:, -2:], np.zeros((len(points), 1))]))
+    return gather(points[:, :-2], odds / odds.sum(axis=1, keepdims=True))
 
 
-def spread(space: SearchSpace, count: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+def spread(space: SearchSpace, count: int, rng: np.random.Generator) -> Floats:
     """Points all over the space: half with any shares, half with shares near the proportions of the service times."""
     n = len(space.operators)
     anywhere = rng.gamma(rng.choice([0.5, 1.0, 4.0], (count, 1)), size=(count, n)) + 1e-6
     near = space.idle * np.exp(rng.normal(0.0, 0.5, (count, n)))
     scores = np.where(np.arange(count)[:, None] % 2 == 0, anywhere, near)
-    return project_to_limits(space, scores), rng.uniform(-WIDEST, WIDEST, (count, 2))
+    return np.hstack([project_to_limits(space, scores), rng.uniform(-WIDEST, WIDEST, (count, 2))])
 
 
-def perturb(
-    space: SearchSpace, shares: Floats, ratios: Floats, count: int, rng: np.random.Generator
-) -> tuple[Floats, Floats]:
-    """Each point [k, ...] `count` times, moved by various steps in some of its coordinates."""
-    n = shares.shape[1]
-    x, r = np.repeat(shares, count, axis=0), np.repeat(ratios, count, axis=0)
-    step = rng.choice(STEPS, (len(x), 1))
-    moved = rng.random((len(x), n + 2)) < np.maximum(0.35, 2.0 / (n + 2))
-    shift = rng.normal(size=(len(x), n + 2)) * step * moved
-    tilted = x * np.exp(shift[:, :n])
-    return project_to_limits(space, tilted), np.clip(r + 2.0 * shift[:, n:], -WIDEST, WIDEST)
+def perturb(space: SearchSpace, points: Floats, count: int, rng: np.random.Generator) -> Floats:
+    """Each point `count` times, moved by various steps in some of its coordinates."""
+    many = np.repeat(points, count, axis=0)
+    step = rng.choice(STEPS, (len(many), 1))
+    moved = rng.random(many.shape) < np.maximum(0.35, 2.0 / many.shape[1])
+    shift = rng.normal(size=many.shape) * step * moved
+    shares = project_to_limits(space, many[:, :-2] * np.exp(shift[:, :-2]))
+    return np.hstack([shares, np.clip(many[:, -2:] + 2.0 * shift[:, -2:], -WIDEST, WIDEST)])
 
 
 def design(space: SearchSpace, count: int, seed: int) -> list[Parameters]:
@@ -93,7 +92,7 @@ def design(space: SearchSpace, count: int, seed: int) -> list[Parameters]:
     noise = 0.8 * (points[:count, 2:] - 0.5)
     noise[0] = 0.0
     shares = project_to_limits(space, space.idle * np.exp(noise))
-    return put_together(shares, FIRST_RATIOS[0] + points[:count, :2] * (FIRST_RATIOS[1] - FIRST_RATIOS[0]))
+    return to_parameters(np.hstack([shares, FIRST_RATIOS[0] + points[:count, :2] * np.ptp(FIRST_RATIOS, axis=0)]))
 
 
 LEAST_START, MOST_START = 6, 12
@@ -137,23 +136,16 @@ def begin(problem: SearchProblem, history: History, seed: int) -> list[Parameter
 def choose(
     problem: SearchProblem, known: list[EvaluationOutcome], count: int, gain: float, rng: np.random.Generator
 ) -> list[Suggestion]:
-    space = problem.space
-    shares, ratios = separate(known)
+    space, points = problem.space, to_points(known)
     fitted, limits, (_, scale) = model(space, problem.qos, known)
     note = {"processes": save(fitted.model)}
     suggestions: list[Suggestion] = []
     for _ in range(count):
-        x, r = search_pool(problem, fitted, limits, gain / scale, shares, ratios, rng)
-        suggestions.append(Suggestion(put_together(x[None], r[None])[0], note))
+        point = search_pool(space, fitted, limits, gain / scale, points, rng)[None]
+        suggestions.append(Suggestion(to_parameters(point)[0], note))
         if len(suggestions) < count:
-            fitted = imagine(fitted, to_coordinates(space, x[None], r[None]))
+            fitted = imagine(fitted, to_coordinates(space, point))
     return suggestions
-
-
-def separate(known: Sequence[EvaluationOutcome]) -> tuple[Floats, Floats]:
-    """Shares [m, n] and logarithms of the weights' ratios [m, 2]."""
-    parts = [take_apart(outcome.parameters) for outcome in known]
-    return np.array([x for x, _ in parts]), np.array([r for _, r in parts])
 
 
 def model(
@@ -163,7 +155,7 @@ def model(
     figures, noise = list_targets(known, qos)
     middle, scale = figures.mean(axis=1, keepdims=True), figures.std(axis=1, keepdims=True).clip(1e-3)
     before = next((o.note["processes"] for o in reversed(known) if "processes" in o.note), None)
-    points = to_coordinates(space, *separate(known))
+    points = to_coordinates(space, to_points(known))
     fitted = fit(points, (figures - middle) / scale, (noise / scale) ** 2, before)
     return fitted, ((0.0 - middle) / scale)[1:, 0], (float(middle[0, 0]), float(scale[0, 0]))
 
@@ -178,30 +170,20 @@ def estimate_candidates(space: SearchSpace, qos: QoS, known: Sequence[Evaluation
 
 
 def search_pool(
-    problem: SearchProblem,
-    fitted: Fitted,
-    limits: Floats,
-    gain: float,
-    shares: Floats,
-    ratios: Floats,
-    rng: np.random.Generator,
-) -> tuple[Floats, Floats]:
-    """The point of greatest acquisition: of a pool, then of the neighbourhoods of its best."""
-    space = problem.space
+    space: SearchSpace, fitted: Fitted, limits: Floats, gain: float, points: Floats, rng: np.random.Generator
+) -> Floats:
+    """The point [n + 2] of greatest acquisition: of a pool, then of the neighbourhoods of its best."""
     mean, deviation = recall(fitted)
     likely = feasibility(mean, deviation, limits)
     goal = find_incumbent(mean[0], likely) - gain
-    standing = np.argsort(mean[0, : len(shares)] - 2.0 * likely[: len(shares)].clip(FLOOR))[:4]
-    far, near = spread(space, POOL, rng), perturb(space, shares[standing], ratios[standing], AROUND, rng)
-    x, r = np.concatenate([far[0], near[0]]), np.concatenate([far[1], near[1]])
+    standing = np.argsort(mean[0, : len(points)] - 2.0 * likely[: len(points)].clip(FLOOR))[:4]
+    pool = np.concatenate([spread(space, POOL, rng), perturb(space, points[standing], AROUND, rng)])
     for _ in range(2):
-        worth = acquire(*predict(fitted, to_coordinates(space, x, r)), limits, goal)
-        best = np.argsort(-worth)[:BEST]
-        again = perturb(space, x[best], r[best], AGAIN, rng)
-        x, r = np.concatenate([x[best], again[0]]), np.concatenate([r[best], again[1]])
-    worth = acquire(*predict(fitted, to_coordinates(space, x, r)), limits, goal)
-    top = int(np.argmax(worth))
-    return x[top], r[top]
+        worth = acquire(*predict(fitted, to_coordinates(space, pool)), limits, goal)
+        best = pool[np.argsort(-worth)[:BEST]]
+        pool = np.concatenate([best, perturb(space, best, AGAIN, rng)])
+    worth = acquire(*predict(fitted, to_coordinates(space, pool)), limits, goal)
+    return pool[int(np.argmax(worth))]
 
 
 def find_incumbent(cost: Floats, likely: Floats) -> float:

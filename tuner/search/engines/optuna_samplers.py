@@ -6,6 +6,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
 import optuna
@@ -20,16 +21,6 @@ from tuner.search.space.space import EvaluationOutcome, History, SearchSpace, fr
 
 PENALTY = 100.0  # of a broken constraint, as in the paper, for the one sampler that knows none
 LEAST_SOURCE = 20  # earlier trials, the best tenth of which is where the evolution strategy starts
-
-
-def suggest_tpe(problem: SearchProblem, history: History, seed: int, count: int = 1) -> list[Suggestion]:
-    """Tree-structured Parzen estimators."""
-    return consult(problem, history, lambda draw: TPESampler(seed=draw), seed, count)
-
-
-def suggest_gp(problem: SearchProblem, history: History, seed: int, count: int = 1) -> list[Suggestion]:
-    """Gaussian processes of the cost and of both constraints."""
-    return consult(problem, history, lambda draw: GPSampler(seed=draw), seed, count)
 
 
 def suggest_cmaes(problem: SearchProblem, history: History, seed: int, count: int = 1) -> list[Suggestion]:
@@ -63,14 +54,18 @@ def tell_again(study: Study, problem: SearchProblem, outcome: EvaluationOutcome)
 
 
 def consult(
-    problem: SearchProblem, history: History, make: Callable[[int], BaseSampler], seed: int, count: int
+    make: Callable[..., BaseSampler], problem: SearchProblem, history: History, seed: int, count: int = 1
 ) -> list[Suggestion]:
     """Ask a sampler that remembers nothing but trials, seeded anew for each of this run's."""
     own = sum(outcome.age == 0.0 for outcome in history)
     with quiet():
-        study = optuna.create_study(sampler=make(mix(seed, own)))
+        study = optuna.create_study(sampler=make(seed=mix(seed, own)))
         study.add_trials([freeze(problem, outcome, lambda o, _: o.price) for outcome in history])
         return ask_study(study, problem.space, count)
+
+
+suggest_tpe = partial(consult, TPESampler)  # tree-structured Parzen estimators
+suggest_gp = partial(consult, GPSampler)  # Gaussian processes of the cost and of both constraints
 
 
 def mix(seed: int, own: int) -> int:

@@ -145,7 +145,13 @@ def make_space(application: Application, infrastructure: Infrastructure, qos: Qo
         r_max=qos.r_max,
     )
     check_idle(space)
-    return check_open(space)
+    centre = find_centre(space)
+    if centre is None:
+        raise BadInput(
+            "no shares make every path add up to its own bound within eps; allow a larger eps, or bring the bounds of "
+            f"the paths nearer to each other: {', '.join(space.paths[:5])}"
+        )
+    return replace(space, centre=centre)
 
 
 def is_part(incidence: Floats, budget: Floats) -> Flags:
@@ -165,17 +171,6 @@ def check_idle(space: SearchSpace) -> None:
                 f"path {title}: its services alone take {alone:.4g} s on the fastest node type, most of it at "
                 f"{slowest!r}, and the bound is {high * space.r_max:.4g} s; allow more, or add a faster type"
             )
-
-
-def check_open(space: SearchSpace) -> SearchSpace:
-    """The space with its centre; refused where no shares can meet its limits."""
-    centre = find_centre(space)
-    if centre is None:
-        raise BadInput(
-            "no shares make every path add up to its own bound within eps; allow a larger eps, or bring the bounds of "
-            f"the paths nearer to each other: {', '.join(space.paths[:5])}"
-        )
-    return replace(space, centre=centre)
 
 
 def find_centre(space: SearchSpace) -> Floats | None:

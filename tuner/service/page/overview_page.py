@@ -13,7 +13,7 @@ from tuner.rollout.issued_orders import find_slot
 from tuner.scenario.description import tables_of
 from tuner.scenario.document import shape_of
 from tuner.scenario.layout import SLOT_S, QoS
-from tuner.search.search_plan import read_qos
+from tuner.scenario.scenario import make_qos
 from tuner.service.page.address import SPANS, USUAL
 from tuner.store.applications import list_applications
 from tuner.store.connection import Session
@@ -115,7 +115,7 @@ def describe(document: Mapping[str, Any]) -> Described:
     shape, qos, slot_s = None, None, SLOT_S
     try:
         shape, slot_s = shape_of(document), find_slot(document)
-        qos = read_qos(tables_of(document))
+        qos = make_qos(tables_of(document)["qos"])
     except (BadInput, LookupError, TypeError, ValueError, AttributeError):
         pass
     return Described(shape, qos, slot_s if slot_s > 0.0 else SLOT_S)

@@ -7,13 +7,13 @@ from sqlalchemy import Connection
 
 from scaler.model.errors import BadInput
 from tuner.store.connection import VERSION_TABLE, connect_unprepared
-from tuner.store.models import Base
+from tuner.store.tables import METADATA
 
 
 def run(connection: Connection) -> None:
     context.configure(
         connection=connection,
-        target_metadata=Base.metadata,
+        target_metadata=METADATA,
         version_table=VERSION_TABLE,
         transactional_ddl=True,  # on SQLite too: `tuner.store.connection` begins its transactions itself
         render_as_batch=True,  # SQLite alters a table by making it anew

@@ -18,12 +18,11 @@ from pathlib import Path
 import optuna
 from sqlalchemy import insert
 
+from tuner.store import tables
 from tuner.store.applications import add_application
 from tuner.store.connection import Store, open_store
 from tuner.store.export import export_to_optuna, open_journal, to_frozen
-from tuner.store.models import TrialRow
 from tuner.store.records import Trial, TuningRun
-from tuner.store.rows import to_columns
 from tuner.store.runs import start_run
 
 TRIALS = 50_000
@@ -45,7 +44,9 @@ def fill(store: Store, trials: int) -> TuningRun:
         version = add_application(session, "shop", {}, 0.0)
         settings = {"qos": {"r_max": 0.05, "eta_v": 0.05, "eta_r": 0.1}}
         run = start_run(session, TuningRun(version.id or 0, "gp", 1, trials, 0.0, settings), "me", 0.0)
-        session.connection().execute(insert(TrialRow), [to_columns(make_trial(run, i)) for i in range(trials)])
+        session.connection().execute(
+            insert(tables.TRIALS.table), [tables.TRIALS.to_columns(make_trial(run, i)) for i in range(trials)]
+        )
     return run
 
 

@@ -174,14 +174,14 @@ def count_lost(store: Store, books: Books, apps: dict[str, int]) -> int:
     """Of what was acknowledged, what the database has not, be it the decision or the sample."""
     from sqlalchemy import select
 
-    from tuner.store.models import DecisionRow, SampleRow
+    from tuner.store.tables import DECISIONS, SAMPLES
 
     with store.read() as session:
         decided = {
-            tuple(r) for r in session.execute(select(DecisionRow.application, DecisionRow.operator, DecisionRow.time))
+            tuple(r) for r in session.execute(select(DECISIONS.c.application, DECISIONS.c.operator, DECISIONS.c.time))
         }
         sampled = {
-            tuple(r) for r in session.execute(select(SampleRow.application, SampleRow.operator, SampleRow.start))
+            tuple(r) for r in session.execute(select(SAMPLES.c.application, SAMPLES.c.operator, SAMPLES.c.start))
         }
     return sum(key not in decided or key not in sampled for key in books.acknowledged)
 

@@ -20,14 +20,13 @@ from sqlalchemy import insert
 from scaler.model.errors import BadInput
 from scaler.model.sample import Sample
 from tests.store.test_contract import sample
+from tuner.store import tables
 from tuner.store.applications import add_application
 from tuner.store.connection import Store, open_store
 from tuner.store.decisions import list_decisions, save_decisions
-from tuner.store.models import TrialRow
 from tuner.store.records import DecisionRecord, Trial, TuningRun
-from tuner.store.rows import to_columns
 from tuner.store.runs import start_run
-from tuner.store.samples import STORED, load_samples, save_samples, to_row
+from tuner.store.samples import load_samples, save_samples, to_row
 from tuner.store.trials import TrialFilter, add_trial, list_trials
 
 SAMPLES, TRIALS, DECISIONS = 100_000, 50_000, 50_000
@@ -56,10 +55,11 @@ def make_trial(run: TuningRun, i: int) -> Trial:
 def bare_sqlite(folder: Path, samples: list[Sample]) -> None:
     with closing(sqlite3.connect(folder / "bare.db")) as raw:
         raw.execute("PRAGMA journal_mode = WAL")
+        columns = ", ".join(f"{name!r}" for name in tables.SAMPLES.stored)
         key = '"application", "operator", "start", "end", "node_type"'
-        raw.execute(f"CREATE TABLE s ({', '.join(f'{name!r}' for name in STORED)}, PRIMARY KEY ({key})) WITHOUT ROWID")
+        raw.execute(f"CREATE TABLE s ({columns}, PRIMARY KEY ({key})) WITHOUT ROWID")
         raw.execute('CREATE INDEX e ON s ("end")')
-        marks = ", ".join("?" * len(STORED))
+        marks = ", ".join("?" * len(tables.SAMPLES.stored))
         raw.executemany(f"INSERT INTO s VALUES ({marks})", (tuple(to_row(s).values()) for s in samples))
         raw.commit()
 
@@ -91,9 +91,9 @@ def measure_trials(store: Store) -> None:
             return add_trial(session, run, make_trial(run, i), 0.0)
 
     timed("trials, each committed by itself", 500, lambda: list(map(one, range(500))))
-    rest = [to_columns(make_trial(run, i)) for i in range(500, TRIALS)]
+    rest = [tables.TRIALS.to_columns(make_trial(run, i)) for i in range(500, TRIALS)]
     with store.begin() as session:
-        session.connection().execute(insert(TrialRow), rest)
+        session.connection().execute(insert(tables.TRIALS.table), rest)
     mine = TrialFilter(application="clicks")
     with store.read() as session:
         listed = timed("50,000 trials listed by cost", TRIALS, lambda: list_trials(session, mine, "price"))

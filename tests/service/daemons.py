@@ -23,10 +23,10 @@ def now_of(store: Store) -> float:
     from sqlalchemy import func, select
 
     from tests.service.world import SLOT_S, START
-    from tuner.store.models import DecisionRow
+    from tuner.store.tables import DECISIONS
 
     with store.read() as session:
-        last = session.scalar(select(func.max(DecisionRow.time)))
+        last = session.scalar(select(func.max(DECISIONS.c.time)))
     return START if last is None else last + SLOT_S
 
 

@@ -37,8 +37,8 @@ from tuner.service.access.page_session import open_session
 from tuner.service.access.token import SCOPES, SECRET, digest, is_live, join_scopes, make_token, matches
 from tuner.service.serving import Listening
 from tuner.store.connection import Store, open_store
-from tuner.store.models import TokenRow
 from tuner.store.records import Token
+from tuner.store.tables import TOKENS
 from tuner.store.tokens import find_token, list_tokens, revoke_token
 
 NOW = 1_790_000_000.0
@@ -162,7 +162,7 @@ def test_a_session_that_is_opened_as_its_token_is_revoked_does_not_hold(store: S
     secret = make(store, "anna", "read")
     opened = str(open_session(store, secret, NOW))
     with store.begin() as session:  # as if the session's row had come just after those that were revoked
-        session.execute(update(TokenRow).where(TokenRow.name == "anna").values(revoked=NOW))
+        session.execute(update(TOKENS.table).where(TOKENS.c.name == "anna").values(revoked=NOW))
     assert look_up(store, opened, NOW, True) is None
 
 

@@ -126,10 +126,10 @@ def settle(store: Store, world: World) -> None:
     """What a person pushed by the clock of the wall began by that of the world."""
     from sqlalchemy import update
 
-    from tuner.store.models import ObjectiveRow
     from tuner.store.objectives import load_objective, merge_evidence
+    from tuner.store.tables import OBJECTIVES
 
     with store.begin() as session:
         there = load_objective(session, APP, 1)
         merge_evidence(session, there, {"full": {**there.evidence["full"], "since": world.now}})
-        session.execute(update(ObjectiveRow).values(changed=world.now, created=world.now))
+        session.execute(update(OBJECTIVES.table).values(changed=world.now, created=world.now))

@@ -32,7 +32,6 @@ from tuner.store.records import (
     Token,
     Trial,
     TuningRun,
-    make_decision_record,
 )
 from tuner.store.runs import save_retuning, start_run
 from tuner.store.samples import save_marks, save_samples
@@ -97,7 +96,7 @@ def fill_decided(session: Session) -> None:
     decision = Decision(
         180.0, "BLOCKED", "it was too early", "cooldown", proposed={"large": -1}, objections=(objection,)
     )
-    save_decisions(session, [make_decision_record("clicks", "parse", decision)])
+    save_decisions(session, [DecisionRecord("clicks", "parse", **decision.to_json())])
 
 
 def dump(revision: str) -> Path:

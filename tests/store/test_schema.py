@@ -27,13 +27,13 @@ from tuner.store.connection import (
 )
 from tuner.store.decisions import list_decisions
 from tuner.store.maintenance import check_store, compare
-from tuner.store.models import Base
 from tuner.store.objectives import find_full_objective
 from tuner.store.orders import list_controls, list_revisions
 from tuner.store.records import Trial, TuningRun
 from tuner.store.runs import claim_run, start_run
 from tuner.store.samples import load_marks, load_samples, save_samples
 from tuner.store.surrogates import load_surrogate, save_surrogate
+from tuner.store.tables import METADATA
 from tuner.store.trials import TrialFilter, add_trial, list_trials
 
 RELEASED = sorted(path.stem for path in FOLDER.glob("*.sql"))
@@ -195,5 +195,5 @@ def test_an_upgrade_that_fails_leaves_what_was(address: str, tmp_path: Path) -> 
     with store.engine.connect() as connection:
         assert "tuning_runs" not in inspect(connection).get_table_names()
     assert upgrade_store(store) == ("0001", HEAD)
-    assert set(Base.metadata.tables) | {VERSION_TABLE} == set(inspect(store.engine).get_table_names())
+    assert set(METADATA.tables) | {VERSION_TABLE} == set(inspect(store.engine).get_table_names())
     store.close()

@@ -26,10 +26,9 @@ from scaler.model.files import check_place, replacing
 from tuner.store.applications import load_application, load_version
 from tuner.store.connection import HEAD, Store, open_store
 from tuner.store.json_fields import write_json
-from tuner.store.models import Base
 from tuner.store.records import ApplicationVersion, Trial, TuningRun
-from tuner.store.rows import BATCH
 from tuner.store.runs import list_runs
+from tuner.store.tables import BATCH, METADATA
 from tuner.store.trials import load_history
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ def count_rows(session: Session) -> dict[str, int]:
 
 def tables() -> dict[str, Table]:
     """In the order of the models, in which each refers to those before it alone."""
-    return dict(Base.metadata.tables)
+    return dict(METADATA.tables)
 
 
 def check_target(store: Store, path: Path) -> None:

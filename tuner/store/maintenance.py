@@ -8,23 +8,23 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, delete, func, select, text
+from sqlalchemy import ColumnElement, Connection, Table, delete, func, select, text
 from sqlalchemy.orm import Session
 
 from tuner.store.connection import HEAD, VERSION_TABLE, Store, read_revision
 from tuner.store.faults import translate_errors
-from tuner.store.models import (
-    Base,
-    DecisionRow,
-    ObjectiveRow,
-    RunRow,
-    SampleRow,
-    ScalerRow,
-    SurrogateRow,
-    TokenRow,
-    TrialRow,
-)
 from tuner.store.rows import count_changed
+from tuner.store.tables import (
+    DECISIONS,
+    METADATA,
+    OBJECTIVES,
+    RUNS,
+    SAMPLES,
+    SCALERS,
+    SURROGATES,
+    TOKENS,
+    TRIALS,
+)
 
 Difference = tuple[Any, ...]
 
@@ -49,14 +49,14 @@ def compare(connection: Connection) -> list[Difference]:
     from alembic.autogenerate import compare_metadata
     from alembic.migration import MigrationContext
 
-    ours = set(Base.metadata.tables)
+    ours = set(METADATA.tables)
 
     def is_ours(name: str | None, kind: str, parents: object) -> bool:
         return kind != "table" or name in ours
 
     options = {"version_table": VERSION_TABLE, "compare_type": True, "include_name": is_ours}
     found: list[Difference] = []
-    for difference in compare_metadata(MigrationContext.configure(connection, opts=options), Base.metadata):
+    for difference in compare_metadata(MigrationContext.configure(connection, opts=options), METADATA):
         found += difference if isinstance(difference, list) else [difference]
     return found
 
@@ -77,36 +77,35 @@ def examine(connection: Connection) -> list[str]:
 def prune(session: Session, before: float, dry_run: bool = False) -> dict[str, int]:
     """How many rows of each table go, or would."""
     counts: dict[str, int] = {}
-    for model, condition in conditions(before):
-        name = model.__tablename__
+    for table, condition in conditions(before):
         if dry_run:
-            counts[name] = session.scalar(select(func.count()).select_from(model).where(condition)) or 0
+            counts[table.name] = session.scalar(select(func.count()).select_from(table).where(condition)) or 0
         else:
-            counts[name] = count_changed(session.execute(delete(model).where(condition)))
+            counts[table.name] = count_changed(session.execute(delete(table).where(condition)))
     return counts
 
 
-def conditions(before: float) -> list[tuple[type[Base], ColumnElement[bool]]]:
+def conditions(before: float) -> list[tuple[Table, ColumnElement[bool]]]:
     """What may go, in an order in which nothing that stays refers to what went."""
-    kept_trials = select(ObjectiveRow.trial_id).where(ObjectiveRow.trial_id.is_not(None))
-    kept_runs = select(TrialRow.run_id).where(TrialRow.id.in_(kept_trials))
-    old_run = (RunRow.state != "running") & (RunRow.ended < before) & RunRow.id.not_in(kept_runs)
-    old_runs = select(RunRow.id).where(old_run)
-    used = select(ObjectiveRow.surrogate_id).where(ObjectiveRow.surrogate_id.is_not(None))
-    staying = TrialRow.surrogate_id.is_not(None) & TrialRow.run_id.not_in(old_runs)
-    newest = select(func.max(SurrogateRow.id)).group_by(SurrogateRow.application)
+    kept_trials = select(OBJECTIVES.c.trial_id).where(OBJECTIVES.c.trial_id.is_not(None))
+    kept_runs = select(TRIALS.c.run_id).where(TRIALS.c.id.in_(kept_trials))
+    old_run = (RUNS.c.state != "running") & (RUNS.c.ended < before) & RUNS.c.id.not_in(kept_runs)
+    old_runs = select(RUNS.c.id).where(old_run)
+    used = select(OBJECTIVES.c.surrogate_id).where(OBJECTIVES.c.surrogate_id.is_not(None))
+    staying = TRIALS.c.surrogate_id.is_not(None) & TRIALS.c.run_id.not_in(old_runs)
+    newest = select(func.max(SURROGATES.c.id)).group_by(SURROGATES.c.application)
     old_surrogate = (
-        (SurrogateRow.created < before)
-        & SurrogateRow.id.not_in(used)
-        & SurrogateRow.id.not_in(select(TrialRow.surrogate_id).where(staying))
-        & SurrogateRow.id.not_in(newest)
+        (SURROGATES.c.created < before)
+        & SURROGATES.c.id.not_in(used)
+        & SURROGATES.c.id.not_in(select(TRIALS.c.surrogate_id).where(staying))
+        & SURROGATES.c.id.not_in(newest)
     )
     return [
-        (SampleRow, SampleRow.end < before),
-        (DecisionRow, DecisionRow.time < before),
-        (TrialRow, TrialRow.run_id.in_(old_runs)),
-        (RunRow, old_run),
-        (SurrogateRow, old_surrogate),
-        (ScalerRow, ScalerRow.last_seen < before),
-        (TokenRow, TokenRow.parent_id.is_not(None) & (TokenRow.expires < before)),
+        (SAMPLES.table, SAMPLES.c.end < before),
+        (DECISIONS.table, DECISIONS.c.time < before),
+        (TRIALS.table, TRIALS.c.run_id.in_(old_runs)),
+        (RUNS.table, old_run),
+        (SURROGATES.table, old_surrogate),
+        (SCALERS.table, SCALERS.c.last_seen < before),
+        (TOKENS.table, TOKENS.c.parent_id.is_not(None) & (TOKENS.c.expires < before)),
     ]

@@ -7,20 +7,20 @@ the document, so that what other versions wrote stays.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
-from sqlalchemy import Row, insert, select, update
+from sqlalchemy import ColumnElement, insert, select, update
 from sqlalchemy.orm import Session
-from sqlalchemy.sql.operators import in_op
+from sqlalchemy.sql.operators import eq, in_op
 
 from scaler.model.orders import ObjectiveModel, parse_objective_model
 from scaler.model.task import Weights
 from tuner.store.faults import NotFound, StaleState
-from tuner.store.json_fields import read_fields, write_fields
-from tuner.store.models import ObjectiveRow
+from tuner.store.json_fields import keyed, read_fields, write_fields
 from tuner.store.records import OBJECTIVE_STATES, ObjectiveRecord, check_one_of
-from tuner.store.rows import lock_turn, names_of, next_number, to_columns, where_given
+from tuner.store.rows import given, lock_turn, next_number
+from tuner.store.tables import OBJECTIVES, names_of
 
 STAGES = ("proposed", "shadow", "canary", "full")
 NEVER_IN_FULL = 0.0
@@ -106,7 +106,7 @@ class Reversion:
 
 @dataclass(frozen=True, slots=True)
 class ObjectiveEvidence:
-    run_id: int | None = None  # of the search that found it
+    run_id: int | None = keyed("run")  # of the search that found it
     why: str = ""  # of a person who proposed it
     model: ObjectiveModel | None = None  # what its orders say besides bounds and weights
     better: Improvement | None = None
@@ -117,30 +117,22 @@ class ObjectiveEvidence:
 
     def to_json(self) -> dict[str, Any]:
         """The parts that are known."""
-        return {
-            **({} if self.run_id is None else {"run": self.run_id}),
-            **({"why": self.why} if self.why else {}),
-            **({} if self.model is None else {"model": self.model.to_json()}),
-            **({} if self.better is None else {"better": write_fields(self.better)}),
-            **{name: stage.to_json() for name, stage in self.stages.items()},
-            **({} if self.reverted is None else {"reverted": write_fields(self.reverted)}),
-            **({} if self.settled == NEVER_IN_FULL else {"settled": self.settled, "replaces": self.replaces}),
-        }
+        model = None if self.model is None else self.model.to_json()
+        stages = {name: stage.to_json() for name, stage in self.stages.items()}
+        in_full = {} if self.settled == NEVER_IN_FULL else {"settled": self.settled, "replaces": self.replaces}
+        return write_fields(self, model=model, stages=None, settled=None, replaces=None) | stages | in_full
 
     @classmethod
     def from_json(cls, document: Any) -> Self:
         table = document if isinstance(document, Mapping) else {}
         parts = {name: part for name, part in table.items() if isinstance(part, Mapping)}
-        run_id, why, settled, replaces = (table.get(key) for key in ("run", "why", "settled", "replaces"))
-        return cls(
-            run_id=run_id if isinstance(run_id, int) else None,
-            why=why if isinstance(why, str) else "",
+        settled = table.get("settled", NEVER_IN_FULL)
+        return read_fields(
+            cls,
+            table,
             model=parse_model(parts.get("model")),
-            better=read_fields(Improvement, parts["better"]) if "better" in parts else None,
             stages={name: StageEvidence.from_json(parts[name]) for name in STAGES if name in parts},
-            reverted=read_fields(Reversion, parts["reverted"]) if "reverted" in parts else None,
-            settled=settled if "settled" in table and isinstance(settled, float | int | None) else NEVER_IN_FULL,
-            replaces=replaces if isinstance(replaces, int) else None,
+            settled=settled if isinstance(settled, float | int | None) else NEVER_IN_FULL,
         )
 
 
@@ -152,17 +144,14 @@ def parse_model(document: Mapping[str, Any] | None) -> ObjectiveModel | None:
         return None
 
 
-COLUMNS = [getattr(ObjectiveRow, n) for n in (*names_of(Weights), *names_of(ObjectiveRecord, without=("weights",)))]
-
-
 def add_objective(session: Session, objective: ObjectiveRecord) -> ObjectiveRecord:
     """Keep it under the application's next version; the same with its version and id."""
     lock_turn(session, f"objectives of {objective.application}")
-    mine = select(ObjectiveRow.version).where(ObjectiveRow.application == objective.application)
+    mine = select(OBJECTIVES.c.version).where(OBJECTIVES.c.application == objective.application)
     changed = objective.created if objective.changed is None else objective.changed
     made = replace(objective, version=next_number(session, mine), changed=changed)
-    values = to_columns(made, without=("id", "weights")) | to_columns(objective.weights)
-    return replace(made, id=session.scalar(insert(ObjectiveRow).values(values).returning(ObjectiveRow.id)))
+    values = OBJECTIVES.to_columns(made) | asdict(objective.weights)
+    return replace(made, id=session.scalar(insert(OBJECTIVES.table).values(values).returning(OBJECTIVES.c.id)))
 
 
 def move_objective(
@@ -177,14 +166,14 @@ def move_objective(
         raise StaleState(f"objective {version} of {application!r} is {there.state} by now, not {before}; look again")
     if after == "full":
         others = (
-            ObjectiveRow.application == application,
-            ObjectiveRow.state == "full",
-            ObjectiveRow.version != version,
+            OBJECTIVES.c.application == application,
+            OBJECTIVES.c.state == "full",
+            OBJECTIVES.c.version != version,
         )
-        session.execute(update(ObjectiveRow).where(*others).values(state="retired", changed=now))
+        session.execute(update(OBJECTIVES.table).where(*others).values(state="retired", changed=now))
     moved = replace(there, state=after, changed=now, evidence={**there.evidence, **(evidence or {})})
     values = {"state": after, "changed": now, "evidence": dict(moved.evidence)}
-    session.execute(update(ObjectiveRow).where(ObjectiveRow.id == there.id).values(values))
+    session.execute(update(OBJECTIVES.table).where(OBJECTIVES.c.id == there.id).values(values))
     return moved
 
 
@@ -192,21 +181,20 @@ def merge_evidence(session: Session, objective: ObjectiveRecord, evidence: Mappi
     """Add parts of the evidence, over stored parts of the same name; state and its time stay."""
     stored = load_objective(session, objective.application, objective.version or 0)
     merged = {**stored.evidence, **evidence}
-    session.execute(update(ObjectiveRow).where(ObjectiveRow.id == stored.id).values(evidence=merged))
+    session.execute(update(OBJECTIVES.table).where(OBJECTIVES.c.id == stored.id).values(evidence=merged))
     return replace(stored, evidence=merged)
 
 
 def list_applications_with(session: Session, states: Sequence[str]) -> set[str]:
     """Applications with an objective in one of these states."""
-    return set(session.scalars(select(ObjectiveRow.application).where(ObjectiveRow.state.in_(states)).distinct()))
+    return set(session.scalars(select(OBJECTIVES.c.application).where(OBJECTIVES.c.state.in_(states)).distinct()))
 
 
 def load_objective(session: Session, application: str, version: int) -> ObjectiveRecord:
-    same = (ObjectiveRow.application == application, ObjectiveRow.version == version)
-    row = session.execute(select(*COLUMNS).where(*same)).first()
-    if row is None:
+    found = list_chosen(session, OBJECTIVES.c.application == application, OBJECTIVES.c.version == version)
+    if not found:
         raise NotFound(f"application {application!r} has no objective {version}")
-    return to_objective(row)
+    return found[0]
 
 
 def find_full_objective(session: Session, application: str) -> ObjectiveRecord | None:
@@ -218,11 +206,11 @@ def list_objectives(
     session: Session, application: str, states: Sequence[str] | None = None, limit: int | None = None
 ) -> list[ObjectiveRecord]:
     """The newest first."""
-    mine = select(*COLUMNS).where(ObjectiveRow.application == application)
-    query = where_given(mine, (ObjectiveRow.state, in_op, states))
-    return [to_objective(row) for row in session.execute(query.order_by(ObjectiveRow.version.desc()).limit(limit))]
+    chosen = given((OBJECTIVES.c.application, eq, application), (OBJECTIVES.c.state, in_op, states))
+    return list_chosen(session, *chosen, limit=limit)
 
 
-def to_objective(row: Row[Any]) -> ObjectiveRecord:
-    values = dict(row._mapping)
-    return ObjectiveRecord(weights=Weights(*map(values.pop, names_of(Weights))), **values)
+def list_chosen(session: Session, *where: ColumnElement[bool], limit: int | None = None) -> list[ObjectiveRecord]:
+    query = select(OBJECTIVES.table).where(*where).order_by(OBJECTIVES.c.version.desc()).limit(limit)
+    rows = [dict(row) for row in session.execute(query).mappings()]
+    return [ObjectiveRecord(weights=Weights(*map(row.pop, names_of(Weights))), **row) for row in rows]

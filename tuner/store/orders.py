@@ -5,20 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, func, or_, select, update
+from sqlalchemy import ColumnElement, Select, func, or_, select, update
 from sqlalchemy.orm import Session
 from sqlalchemy.sql.operators import eq, ge, in_op, lt
 
 from tuner.store.faults import NotFound
 from tuner.store.json_fields import as_stored
-from tuner.store.models import ControlRow, EventRow, OrdersRow, ScalerRow
 from tuner.store.records import Control, EventRecord, OrdersRecord, Scaler
-from tuner.store.rows import RecordTable, insert_into, lock_turn, to_columns, upsert_into, where_given
-
-ORDERS = RecordTable(OrdersRow, OrdersRecord)
-SCALERS = RecordTable(ScalerRow, Scaler)
-CONTROLS = RecordTable(ControlRow, Control)
-EVENTS = RecordTable(EventRow, EventRecord)
+from tuner.store.rows import given, lock_turn
+from tuner.store.tables import CONTROLS, EVENTS, ORDERS, SCALERS
 
 
 def save_orders(session: Session, application: str, document: Mapping[str, Any], now: float) -> OrdersRecord:
@@ -28,17 +23,18 @@ def save_orders(session: Session, application: str, document: Mapping[str, Any],
     if before is not None and before.document == stated:
         return before
     orders = OrdersRecord(application, 1 if before is None else before.revision + 1, now, stated)
-    session.execute(upsert_into(session, OrdersRow).values(to_columns(orders)))
+    ORDERS.save(session, [orders])
     return orders
 
 
 def load_orders(session: Session, application: str) -> OrdersRecord | None:
-    return ORDERS.find(session, OrdersRow.application == application)
+    return ORDERS.find(session, ORDERS.c.application == application)
 
 
 def list_revisions(session: Session) -> dict[str, int]:
     """The newest revision of every application that has orders."""
-    return dict(session.execute(select(OrdersRow.application, OrdersRow.revision)).all())
+    query: Select[str, int] = select(ORDERS.c.application, ORDERS.c.revision)
+    return dict(session.execute(query).all())
 
 
 def save_scalers(session: Session, scalers: Iterable[Scaler], keep_detail: bool = False) -> None:
@@ -46,24 +42,24 @@ def save_scalers(session: Session, scalers: Iterable[Scaler], keep_detail: bool 
 
     `keep_detail` leaves the detail of a known scaler alone, too.
     """
-    statement = insert_into(session, ScalerRow)
+    statement = SCALERS.insert(session)
     new = statement.excluded
     changed = {
         "last_seen": new.last_seen,
-        "revision": func.coalesce(new.revision, ScalerRow.revision),
-        "acknowledged": func.coalesce(new.acknowledged, ScalerRow.acknowledged),
+        "revision": func.coalesce(new.revision, SCALERS.c.revision),
+        "acknowledged": func.coalesce(new.acknowledged, SCALERS.c.acknowledged),
         **({} if keep_detail else {"detail": new.detail}),
     }
-    keys = ["application", "operator", "instance"]
-    rows = [to_columns(scaler) for scaler in scalers]
+    rows = [SCALERS.to_columns(scaler) for scaler in scalers]
     if rows:
-        session.connection().execute(statement.on_conflict_do_update(index_elements=keys, set_=changed), rows)
+        overwriting = statement.on_conflict_do_update(index_elements=SCALERS.keys, set_=changed)
+        session.connection().execute(overwriting, rows)
 
 
 def list_scalers(session: Session, application: str, since: float | None = None) -> list[Scaler]:
     """By operator, the one last seen first; only those seen from a moment on if one is given."""
-    query = where_given(SCALERS.select(ScalerRow.application == application), (ScalerRow.last_seen, ge, since))
-    return SCALERS.load(session, query.order_by(ScalerRow.operator, ScalerRow.last_seen.desc()))
+    query = SCALERS.select(SCALERS.c.application == application, *given((SCALERS.c.last_seen, ge, since)))
+    return SCALERS.load(session, query.order_by(SCALERS.c.operator, SCALERS.c.last_seen.desc()))
 
 
 def set_control(session: Session, control: Control) -> Control:
@@ -81,30 +77,28 @@ def lift_control(session: Session, application: str, operator: str, kind: str, w
 
 
 def end_control(session: Session, application: str, operator: str, kind: str, who: str, now: float) -> bool:
-    same = (ControlRow.application == application, ControlRow.operator == operator, ControlRow.kind == kind)
-    statement = update(ControlRow).where(*same, is_active_at(now)).values(ended=now, ended_by=who)
-    return session.execute(statement.returning(ControlRow.id)).first() is not None
+    same = (CONTROLS.c.application == application, CONTROLS.c.operator == operator, CONTROLS.c.kind == kind)
+    statement = update(CONTROLS.table).where(*same, is_active_at(now)).values(ended=now, ended_by=who)
+    return session.execute(statement.returning(CONTROLS.c.id)).first() is not None
 
 
 def is_active_at(now: float) -> ColumnElement[bool]:
-    unexpired = or_(ControlRow.until.is_(None), ControlRow.until > now)
-    return (ControlRow.since <= now) & unexpired & or_(ControlRow.ended.is_(None), ControlRow.ended > now)
+    unexpired = or_(CONTROLS.c.until.is_(None), CONTROLS.c.until > now)
+    return (CONTROLS.c.since <= now) & unexpired & or_(CONTROLS.c.ended.is_(None), CONTROLS.c.ended > now)
 
 
 def list_controls(session: Session, application: str, at: float | None = None) -> list[Control]:
     """The newest first: those that stood at this moment, or all that there ever were."""
-    query = CONTROLS.select(ControlRow.application == application)
-    if at is not None:
-        query = query.where(is_active_at(at))
-    return CONTROLS.load(session, query.order_by(ControlRow.id.desc()))
+    query = CONTROLS.select(CONTROLS.c.application == application, *([] if at is None else [is_active_at(at)]))
+    return CONTROLS.load(session, query.order_by(CONTROLS.c.id.desc()))
 
 
 def list_expired_controls(session: Session, now: float) -> list[str]:
     """Applications with a control that ran out by itself since their orders were issued."""
     query = (
-        select(ControlRow.application)
-        .join(OrdersRow, OrdersRow.application == ControlRow.application)
-        .where(ControlRow.until <= now, ControlRow.until > OrdersRow.issued, ControlRow.ended.is_(None))
+        select(CONTROLS.c.application)
+        .join(ORDERS.table, ORDERS.c.application == CONTROLS.c.application)
+        .where(CONTROLS.c.until <= now, CONTROLS.c.until > ORDERS.c.issued, CONTROLS.c.ended.is_(None))
     )
     return list(session.scalars(query.distinct()))
 
@@ -123,12 +117,11 @@ def list_events(
     before: int | None = None,
 ) -> list[EventRecord]:
     """The newest first; the next page is the one `before` the id of the last of this one."""
-    query = where_given(
-        EVENTS.select(),
-        (EventRow.application, eq, application),
-        (EventRow.what, in_op, what),
-        (EventRow.time, ge, since),
-        (EventRow.time, lt, until),
-        (EventRow.id, lt, before),
+    chosen = given(
+        (EVENTS.c.application, eq, application),
+        (EVENTS.c.what, in_op, what),
+        (EVENTS.c.time, ge, since),
+        (EVENTS.c.time, lt, until),
+        (EVENTS.c.id, lt, before),
     )
-    return EVENTS.load(session, query.order_by(EventRow.id.desc()).limit(limit))
+    return EVENTS.load(session, EVENTS.select(*chosen).order_by(EVENTS.c.id.desc()).limit(limit))

@@ -173,10 +173,6 @@ class DecisionRecord:
         return parse_decision({name: getattr(self, name) for name in self.__slots__})
 
 
-def make_decision_record(application: str, operator: str, decision: Decision) -> DecisionRecord:
-    return DecisionRecord(application, operator, **decision.to_json())
-
-
 @dataclass(frozen=True, slots=True)
 class Token:
     """A right to scopes; the secret itself is nowhere, only its digest."""

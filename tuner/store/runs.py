@@ -17,15 +17,15 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Select, insert, or_, select, update
 from sqlalchemy.orm import Session
+from sqlalchemy.sql.operators import eq
 
 from scaler.model.errors import BadInput, Retry
 from tuner.store.connection import Store
 from tuner.store.faults import NotFound
-from tuner.store.models import ApplicationRow, ApplicationVersionRow, RetuningRow, RunRow
 from tuner.store.records import RUN_STATES, RetuningRecord, TuningRun, check_one_of
-from tuner.store.rows import R, RecordTable, lock_turn, to_columns
+from tuner.store.rows import given, lock_turn
+from tuner.store.tables import APPLICATIONS, RETUNINGS, RUNS, VERSIONS, R, RecordTable
 
-RUNS = RecordTable(RunRow, TuningRun)
 LEASE_S = 60.0
 
 
@@ -69,19 +69,19 @@ def start_run(session: Session, run: TuningRun, owner: str, now: float, lease_s:
 
 def claim_run(session: Session, run_id: int, owner: str, now: float, lease_s: float = LEASE_S) -> TuningRun | None:
     """Take a run that nobody holds any more; None where somebody does, or where it has ended."""
-    return claim(session, RUNS, (RunRow.id == run_id) & (RunRow.state == "running"), owner, now, lease_s)
+    return claim(session, RUNS, (RUNS.c.id == run_id) & (RUNS.c.state == "running"), owner, now, lease_s)
 
 
 def claim(
     session: Session, table: RecordTable[R], where: ColumnElement[bool], owner: str, now: float, lease_s: float
 ) -> R | None:
     """Lease the one record for which this holds, where nobody living holds it; None otherwise."""
-    model = table.model
-    holder = session.scalar(select(model.owner).where(where))
-    free = or_(model.owner.is_(None), model.lease_until < now)
+    row = table.c
+    holder = session.scalar(select(row.owner).where(where))
+    free = or_(row.owner.is_(None), row.lease_until < now)
     if holder is not None and is_owner_dead(holder):
-        free = or_(free, model.owner == holder)
-    lease = {"owner": owner, "heartbeat": now, "lease_until": now + lease_s, "fence": model.fence + 1}
+        free = or_(free, row.owner == holder)
+    lease = {"owner": owner, "heartbeat": now, "lease_until": now + lease_s, "fence": row.fence + 1}
     return table.update(session, lease, where, free)
 
 
@@ -89,8 +89,8 @@ def claim_abandoned(
     session: Session, application: str, owner: str, now: float, lease_s: float = LEASE_S
 ) -> TuningRun | None:
     """Take the newest of the application's runs whose process is gone; None where there is none."""
-    query = of_application(select(RunRow.id), application).where(RunRow.state == "running")
-    for run_id in session.scalars(query.order_by(RunRow.id.desc())).all():
+    query = of_application(select(RUNS.c.id), application).where(RUNS.c.state == "running")
+    for run_id in session.scalars(query.order_by(RUNS.c.id.desc())).all():
         if run := claim_run(session, run_id, owner, now, lease_s):
             return run
     return None
@@ -113,7 +113,7 @@ def end_run(session: Session, run: TuningRun, state: str, now: float, failure: s
 
 
 def write_held(session: Session, run: TuningRun, values: Mapping[str, Any]) -> TuningRun:
-    mine = (RunRow.id == run.id, RunRow.fence == run.fence, RunRow.owner == run.owner, RunRow.state == "running")
+    mine = (RUNS.c.id == run.id, RUNS.c.fence == run.fence, RUNS.c.owner == run.owner, RUNS.c.state == "running")
     written = RUNS.update(session, values, *mine)
     if written is None:
         raise LeaseLost(f"tuning run {run.id} was taken over by another process, or has ended; this one stops")
@@ -121,7 +121,7 @@ def write_held(session: Session, run: TuningRun, values: Mapping[str, Any]) -> T
 
 
 def load_run(session: Session, run_id: int) -> TuningRun:
-    run = RUNS.find(session, RunRow.id == run_id)
+    run = RUNS.find(session, RUNS.c.id == run_id)
     if run is None:
         raise NotFound(f"there is no tuning run {run_id}")
     return run
@@ -131,16 +131,15 @@ def list_runs(
     session: Session, application: str | None = None, state: str | None = None, limit: int | None = None
 ) -> list[TuningRun]:
     """The newest first."""
-    query = RUNS.select() if application is None else of_application(RUNS.select(), application)
-    if state is not None:
-        query = query.where(RunRow.state == state)
-    return RUNS.load(session, query.order_by(RunRow.id.desc()).limit(limit))
+    query = RUNS.select(*given((RUNS.c.state, eq, state)))
+    query = query if application is None else of_application(query, application)
+    return RUNS.load(session, query.order_by(RUNS.c.id.desc()).limit(limit))
 
 
 def of_application(query: Select[Any], application: str) -> Select[Any]:
     """Of the runs, those of any version of this application."""
-    versions = select(ApplicationVersionRow.id).join(ApplicationRow).where(ApplicationRow.name == application)
-    return query.where(RunRow.application_version_id.in_(versions))
+    versions = select(VERSIONS.c.id).join(APPLICATIONS).where(APPLICATIONS.c.name == application)
+    return query.where(RUNS.c.application_version_id.in_(versions))
 
 
 Clock = Callable[[], float]
@@ -182,7 +181,6 @@ def release_lease(store: Store, run: TuningRun) -> None:
         return
 
 
-RETUNINGS = RecordTable(RetuningRow, RetuningRecord)
 RETUNING_LEASE_S = 45.0  # a holder that dies is followed within a minute
 
 
@@ -192,20 +190,20 @@ def save_retuning(session: Session, application: str, settings: Mapping[str, Any
     before = find_retuning(session, application)
     if before is None:
         watch = RetuningRecord(application, settings, due=due)
-        session.execute(insert(RetuningRow).values(to_columns(watch)))
+        session.execute(insert(RETUNINGS.table).values(RETUNINGS.to_columns(watch)))
         return watch
     changed = {"settings": dict(settings), "due": due}  # its holder writes the others, and takes no turns
-    session.execute(update(RetuningRow).where(RetuningRow.application == application).values(changed))
+    session.execute(update(RETUNINGS.table).where(RETUNINGS.c.application == application).values(changed))
     return replace(before, settings=settings, due=due)
 
 
 def find_retuning(session: Session, application: str) -> RetuningRecord | None:
-    return RETUNINGS.find(session, RetuningRow.application == application)
+    return RETUNINGS.find(session, RETUNINGS.c.application == application)
 
 
 def list_retunings(session: Session) -> list[RetuningRecord]:
     """Those due the longest first."""
-    return RETUNINGS.load(session, RETUNINGS.select().order_by(RetuningRow.due, RetuningRow.application))
+    return RETUNINGS.load(session, RETUNINGS.select().order_by(RETUNINGS.c.due, RETUNINGS.c.application))
 
 
 def add_request(session: Session, application: str, wish: Mapping[str, Any]) -> RetuningRecord:
@@ -215,7 +213,7 @@ def add_request(session: Session, application: str, wish: Mapping[str, Any]) -> 
     if watch is None:
         raise NotFound(f"application {application!r} is not watched; register it first")
     asked = {**watch.asked, **wish}
-    session.execute(update(RetuningRow).where(RetuningRow.application == application).values(asked=asked))
+    session.execute(update(RETUNINGS.table).where(RETUNINGS.c.application == application).values(asked=asked))
     return replace(watch, asked=asked)
 
 
@@ -224,7 +222,7 @@ def claim_retuning(
 ) -> RetuningRecord | None:
     """Take an application in hand that no living daemon has; None where one does."""
     lock_turn(session, f"watch of {application}")
-    return claim(session, RETUNINGS, RetuningRow.application == application, owner, now, lease_s)
+    return claim(session, RETUNINGS, RETUNINGS.c.application == application, owner, now, lease_s)
 
 
 def renew_retuning(
@@ -249,9 +247,9 @@ def remove_requests(session: Session, watch: RetuningRecord, words: tuple[str, .
 def update_retuning(session: Session, watch: RetuningRecord, **values: Any) -> RetuningRecord:
     """Change what the holder may; `LeaseLost` where it is not the holder any more."""
     mine = (
-        RetuningRow.application == watch.application,
-        RetuningRow.fence == watch.fence,
-        RetuningRow.owner == watch.owner,
+        RETUNINGS.c.application == watch.application,
+        RETUNINGS.c.fence == watch.fence,
+        RETUNINGS.c.owner == watch.owner,
     )
     written = RETUNINGS.update(session, values, *mine)
     if written is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,22 +12,12 @@ from sqlalchemy.sql.operators import eq, ge, is_, lt
 from scaler.model.errors import BadInput
 from tuner.store.faults import NotFound
 from tuner.store.json_fields import as_stored
-from tuner.store.models import ApplicationRow, ApplicationVersionRow, RunRow, TrialRow
 from tuner.store.records import Trial, TuningRun
-from tuner.store.rows import BATCH, RecordTable, insert_into, to_columns, where_given
+from tuner.store.rows import given
 from tuner.store.runs import LEASE_S, of_application, renew_run
+from tuner.store.tables import APPLICATIONS, BATCH, RUNS, TRIALS, VERSIONS
 
-TRIALS = RecordTable(TrialRow, Trial)
-SORTS: Mapping[str, Any] = {
-    "id": TrialRow.id,
-    "number": TrialRow.number,
-    "price": TrialRow.price,
-    "violations": TrialRow.violations,
-    "reconfigurations": TrialRow.reconfigurations,
-    "slack": TrialRow.slack,
-    "seconds": TrialRow.seconds,
-    "ended": TrialRow.ended,
-}
+SORTS = ("id", "number", "price", "violations", "reconfigurations", "slack", "seconds", "ended")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,20 +41,20 @@ def add_trial(session: Session, run: TuningRun, trial: Trial, now: float, lease_
     renew_run(session, run, now, lease_s)
     if trial.run_id != run.id:
         raise ValueError(f"trial {trial.number} is of run {trial.run_id}, and was given to run {run.id}")
-    columns = to_columns(trial)
+    columns = TRIALS.to_columns(trial)
     columns |= {"parameters": as_stored(trial.parameters), "detail": as_stored(trial.detail)}
-    statement = insert_into(session, TrialRow).values(columns).on_conflict_do_nothing()
-    made = session.scalar(statement.returning(TrialRow.id))
+    statement = TRIALS.insert(session).values(columns).on_conflict_do_nothing()
+    made = session.scalar(statement.returning(TRIALS.c.id))
     if made is not None:
         return Trial(**columns, id=made)
-    there = TRIALS.find(session, TrialRow.run_id == trial.run_id, TrialRow.number == trial.number)
+    there = TRIALS.find(session, TRIALS.c.run_id == trial.run_id, TRIALS.c.number == trial.number)
     if there is None or (there.parameters, there.seed, there.ended) != (columns["parameters"], trial.seed, trial.ended):
         raise ValueError(f"run {run.id} has another trial {trial.number} already")
     return there
 
 
 def load_trial(session: Session, trial_id: int) -> Trial:
-    trial = TRIALS.find(session, TrialRow.id == trial_id)
+    trial = TRIALS.find(session, TRIALS.c.id == trial_id)
     if trial is None:
         raise NotFound(f"there is no trial {trial_id}; `tuner trials APP` lists those that there are")
     return trial
@@ -87,26 +76,27 @@ def list_trials(
     """A page of the chosen trials; those without the figure they are sorted by come last."""
     if sort not in SORTS:
         raise BadInput(f"trials cannot be sorted by {sort!r}; sort by one of {', '.join(SORTS)}")
-    key = SORTS[sort].desc() if descending else SORTS[sort].asc()
-    query = apply_filter(TRIALS.select(), chosen).order_by(nulls_last(key), TrialRow.id).limit(limit)
+    column = TRIALS.c[sort]
+    key = column.desc() if descending else column.asc()
+    query = apply_filter(TRIALS.select(), chosen).order_by(nulls_last(key), TRIALS.c.id).limit(limit)
     return TRIALS.load(session, (query.offset(offset) if offset else query).execution_options(yield_per=BATCH))
 
 
 def count_trials(session: Session, chosen: TrialFilter) -> int:
-    return session.scalar(apply_filter(select(func.count(TrialRow.id)), chosen)) or 0
+    return session.scalar(apply_filter(select(func.count(TRIALS.c.id)), chosen)) or 0
 
 
 def apply_filter(query: Select[Any], chosen: TrialFilter) -> Select[Any]:
     if chosen.application is not None:
-        query = query.where(TrialRow.run_id.in_(of_application(select(RunRow.id), chosen.application)))
-    return where_given(
-        query,
-        (TrialRow.run_id, eq, chosen.run_id),
-        (TrialRow.state, eq, chosen.state),
-        (TrialRow.feasible, is_, chosen.feasible),
-        (TrialRow.ended, ge, chosen.since),
-        (TrialRow.ended, lt, chosen.until),
+        query = query.where(TRIALS.c.run_id.in_(of_application(select(RUNS.c.id), chosen.application)))
+    conditions = given(
+        (TRIALS.c.run_id, eq, chosen.run_id),
+        (TRIALS.c.state, eq, chosen.state),
+        (TRIALS.c.feasible, is_, chosen.feasible),
+        (TRIALS.c.ended, ge, chosen.since),
+        (TRIALS.c.ended, lt, chosen.until),
     )
+    return query.where(*conditions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,20 +111,20 @@ class TrialCounts:
 
 def count_trials_by_application(session: Session, name: str | None = None) -> dict[str, TrialCounts]:
     """By the name of each application, or of this one, that was searched at all."""
-    counts = and_(TrialRow.state == "complete", TrialRow.feasible.is_(True))
+    counts = and_(TRIALS.c.state == "complete", TRIALS.c.feasible.is_(True))
     query = (
         select(
-            ApplicationRow.name,
-            func.count(RunRow.id.distinct()),
-            func.count(TrialRow.id),
-            func.min(case((counts, TrialRow.price))),
-            func.max(TrialRow.ended),
+            APPLICATIONS.c.name,
+            func.count(RUNS.c.id.distinct()),
+            func.count(TRIALS.c.id),
+            func.min(case((counts, TRIALS.c.price))),
+            func.max(TRIALS.c.ended),
         )
-        .join_from(ApplicationRow, ApplicationVersionRow)
-        .join(RunRow, RunRow.application_version_id == ApplicationVersionRow.id)
-        .outerjoin(TrialRow, TrialRow.run_id == RunRow.id)
-        .group_by(ApplicationRow.name)
+        .join_from(APPLICATIONS, VERSIONS)
+        .join(RUNS.table, RUNS.c.application_version_id == VERSIONS.c.id)
+        .outerjoin(TRIALS.table, TRIALS.c.run_id == RUNS.c.id)
+        .group_by(APPLICATIONS.c.name)
     )
     if name is not None:
-        query = query.where(ApplicationRow.name == name)
+        query = query.where(APPLICATIONS.c.name == name)
     return {row[0]: TrialCounts(*row[1:]) for row in session.execute(query)}

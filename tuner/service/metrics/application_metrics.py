@@ -18,13 +18,10 @@ from tuner.store.connection import Session
 from tuner.store.monitoring import (
     MAX_OPERATORS,
     OperatorState,
+    count_by_application,
     count_controls,
-    count_events,
-    count_objectives,
     count_operators,
-    count_runs,
     count_scalers_behind,
-    count_trials_by_state,
     list_objective_states,
     list_operator_states,
     list_pursued_applications,
@@ -88,7 +85,7 @@ class MetricsGatherer:
             families.add("tuner_decisions_total", count, *labels)
         events = [(name, what) for name in described for what in EVENTS]
         none = dict[tuple[str, ...], int].fromkeys(events, 0)  # for the first one to be an increase
-        for event, count in self.events.follow(none | name_events(count_events(session))).items():
+        for event, count in self.events.follow(none | name_events(count_by_application(session, "events"))).items():
             families.add("tuner_events_total", count, *event)
 
 
@@ -181,7 +178,7 @@ STAGES = ("none", "shadow", "canary")
 
 
 def add_objectives(session: Session, families: Families, now: float) -> None:
-    for application, state, count in count_objectives(session, 10 * MAX_APPLICATIONS):
+    for application, state, count in count_by_application(session, "objectives", 10 * MAX_APPLICATIONS):
         families.add("tuner_objectives", count, application, state)
     stages = dict.fromkeys(list_pursued_applications(session, MAX_APPLICATIONS), "none")
     current = list_objective_states(session, ("full", "shadow", "canary"))
@@ -211,9 +208,9 @@ def add_surrogates(session: Session, families: Families, now: float) -> None:
 
 
 def add_searches(session: Session, families: Families, now: float) -> None:
-    for application, state, count in count_runs(session, 4 * MAX_APPLICATIONS):
+    for application, state, count in count_by_application(session, "runs", 4 * MAX_APPLICATIONS):
         families.add("tuner_tuning_runs", count, application, state)
-    for application, state, count in count_trials_by_state(session, 3 * MAX_APPLICATIONS):
+    for application, state, count in count_by_application(session, "trials", 3 * MAX_APPLICATIONS):
         families.add("tuner_trials", count, application, state)
     for run in list_run_states(session, MAX_APPLICATIONS):
         seconds = max(0.0, (now if run.ended is None else run.ended) - run.created)

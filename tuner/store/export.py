@@ -126,7 +126,9 @@ def copy_rows(store: Store, path: Path, tell: OnProgress) -> None:
     with closing(open_store(path)) as target:
         with store.read() as session, target.begin() as written:
             for name, rows in read_tables(session):
-                written.connection().execute(insert(tables()[name]), rows)
+                columns = tables()[name].c
+                keyed = [{column.key: row[column.name] for column in columns} for row in rows]
+                written.connection().execute(insert(tables()[name]), keyed)
                 tell(done := done + len(rows))
         raw = target.engine.raw_connection()
         raw.cursor().execute("PRAGMA journal_mode = DELETE")  # brings the write-ahead log into the file, kept alone

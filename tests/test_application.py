@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scaler.model.errors import BadInput
@@ -87,7 +87,6 @@ def enumerate_paths(application: Application, hidden: list[int]) -> Iterator[tup
                 yield path
 
 
-@settings(deadline=None)
 @given(graphs())
 def test_an_order_puts_upstream_first(graph: tuple[Application, list[int]]) -> None:
     application, _ = graph
@@ -96,7 +95,6 @@ def test_an_order_puts_upstream_first(graph: tuple[Application, list[int]]) -> N
     assert all(sequence.index(i) < sequence.index(j) for i, j in index_edges(application))
 
 
-@settings(deadline=None)
 @given(graphs())
 def test_an_order_keeps_what_is_stated_where_it_may(graph: tuple[Application, list[int]]) -> None:
     application, _ = graph
@@ -108,7 +106,6 @@ def test_an_order_keeps_what_is_stated_where_it_may(graph: tuple[Application, li
         done.append(i)
 
 
-@settings(deadline=None)
 @given(graphs())
 def test_paths_are_all_from_source_to_sink(graph: tuple[Application, list[int]]) -> None:
     application, hidden = graph
@@ -117,7 +114,6 @@ def test_paths_are_all_from_source_to_sink(graph: tuple[Application, list[int]])
     assert set(found) == set(enumerate_paths(application, hidden))
 
 
-@settings(deadline=None)
 @given(graphs(), st.floats(1e-3, 10.0))
 def test_equal_shares_fill_the_longest_path_and_overrun_none(
     graph: tuple[Application, list[int]], r_max: float
@@ -131,7 +127,6 @@ def test_equal_shares_fill_the_longest_path_and_overrun_none(
     assert max(sums) == pytest.approx(r_max)
 
 
-@settings(deadline=None)
 @given(graphs())
 def test_every_source_gets_the_external_rate(graph: tuple[Application, list[int]]) -> None:
     application, _ = graph
@@ -142,7 +137,6 @@ def test_every_source_gets_the_external_rate(graph: tuple[Application, list[int]
     ]
 
 
-@settings(deadline=None)
 @given(graphs(), st.data())
 def test_any_edge_backwards_is_a_cycle_and_named(graph: tuple[Application, list[int]], data: st.DataObject) -> None:
     application, hidden = graph

@@ -100,7 +100,7 @@ def check_bounds(steps: Steps, least: int, most: int, most_first: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", list(POLICIES))
 @given(rates=jumps, start=deployments, seed=st.integers(0, 100))
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 def test_every_policy_stays_within_every_guard(name: str, rates: list[float], start: Deployment, seed: int) -> None:
     """All at once: bounds, a cooldown, a flap budget of 5 in 2 hours, and a reason whenever something was blocked."""
     configuration = {
@@ -124,7 +124,7 @@ def test_every_policy_stays_within_every_guard(name: str, rates: list[float], st
 
 
 @given(restless, deployments, st.integers(1, 4), st.integers(0, 4), st.integers(0, 3))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_bounds_are_never_broken_further(
     script: list[int], start: Deployment, most: int, least: int, first: int
 ) -> None:
@@ -143,7 +143,7 @@ def test_bounds_let_a_deployment_outside_them_come_back() -> None:
 
 
 @given(restless, st.integers(0, 6), st.integers(1, 40))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_the_flap_budget_holds_in_every_stretch(script: list[int], changes: int, slots: int) -> None:
     hours = slots * SLOT / 3600
     policy = Guarded(Puppet(script), flap_budget={"changes": changes, "hours": hours})
@@ -154,7 +154,7 @@ def test_the_flap_budget_holds_in_every_stretch(script: list[int], changes: int,
 
 
 @given(restless, st.integers(0, 10), st.integers(0, 20))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_cooldown_and_stabilisation_hold(script: list[int], out: int, into: int) -> None:
     setting = {"out_s": out * SLOT, "in_s": into * SLOT}
     times = change_times(drive(Guarded(Puppet(script), cooldown=setting), np.full(90, 100.0)))
@@ -213,7 +213,7 @@ def test_a_whole_day_can_be_blocked() -> None:
 
 
 @given(restless, st.integers(0, 400), st.sampled_from(["Europe/Vienna", "America/New_York", "Asia/Kolkata", "UTC"]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_no_change_is_made_in_blocked_hours(script: list[int], day: int, zone: str) -> None:
     hours = {"from": "07:15", "to": "19:00", "days": ["mon", "wed", "sun"], "zone": zone}
     steps = drive(
@@ -225,7 +225,7 @@ def test_no_change_is_made_in_blocked_hours(script: list[int], day: int, zone: s
 
 
 @given(restless, deployments)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_a_pin_lets_only_come_nearer(script: list[int], start: Deployment) -> None:
     steps = drive(Guarded(Puppet(script), pin={"at": {TYPES[0]: 1, TYPES[2]: 1}}), np.full(60, 100.0), start)
     away = [np.abs(np.subtract(now.deployment.replicas, (1, 0, 1))).sum() for now, _ in steps]
@@ -234,7 +234,7 @@ def test_a_pin_lets_only_come_nearer(script: list[int], start: Deployment) -> No
 
 
 @given(restless, deployments)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_direction_lock_and_a_dry_run_hold(script: list[int], start: Deployment) -> None:
     for way, delta in (("out", 1), ("in", -1)):
         steps = drive(Guarded(Puppet(script), direction_lock={"only": way}), np.full(60, 100.0), start)

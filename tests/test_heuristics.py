@@ -73,7 +73,7 @@ def erlang_response(rate: float, mean: float, scv: float, count: int) -> float:
     return mean + waiting * mean / (count - load) * (1.0 + scv) / 2.0
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(rate=st.floats(0.0, 3000.0), speedup=st.floats(0.2, 3.0), scv=st.floats(0.0, 4.0))
 def test_drs_wants_the_fewest_replicas_that_meet_the_bound(rate: float, speedup: float, scv: float) -> None:
     mean = TASK.moments.mean

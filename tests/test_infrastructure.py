@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scaler.model.errors import BadInput
@@ -68,7 +68,6 @@ def test_a_file_may_give_the_normaliser(tmp_path: Path) -> None:
     assert read_infrastructure(put(tmp_path, f"normaliser_price = 7\n{CLOUD}")).normaliser_price == 7.0
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(positive, positive), min_size=1, max_size=6))
 def test_any_positive_numbers_are_read_as_written(
     tmp_path_factory: pytest.TempPathFactory, nodes: list[tuple[float, float]]

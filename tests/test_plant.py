@@ -29,7 +29,7 @@ def serve(plant, k, rate):
     return backlog(P, plant, k, int(k.sum()), slowest, rate)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     st.lists(st.tuples(st.floats(0.0, 900.0), st.integers(0, 6)), min_size=1, max_size=6),
     st.floats(0.0, 40.0),
@@ -54,7 +54,7 @@ def test_backlog_equals_a_fluid_in_tiny_steps(slots, pause_s: float, start_s: fl
             fluid.starting.append((start_s, action - 4))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.tuples(st.floats(0.0, 900.0), st.integers(0, 6)), min_size=1, max_size=60))
 def test_no_tuple_is_lost_and_no_replica_either(slots) -> None:
     inertia = Inertia(60.0, 5.0, 100.0)

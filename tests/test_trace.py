@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scaler.model.errors import BadInput
@@ -39,7 +39,6 @@ def put(folder: Path, name: str, content: str | bytes) -> Path:
 
 
 @pytest.mark.parametrize("suffix", FORMATS)
-@settings(deadline=None)
 @given(trace=traces)
 def test_every_format_gives_back_what_was_put_in(
     suffix: str, trace: Trace, tmp_path_factory: pytest.TempPathFactory
@@ -75,7 +74,6 @@ def test_summer_time_moves_no_slot(suffix: str, tmp_path: Path) -> None:
     assert (back.step_s, back.start) == (3600.0, trace.start)
 
 
-@settings(deadline=None)
 @given(trace=traces, data=st.data())
 def test_windows_cut_anywhere_join_to_the_whole(trace: Trace, data: st.DataObject) -> None:
     cut = data.draw(st.integers(0, trace.rates.size - 1))

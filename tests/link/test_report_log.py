@@ -108,7 +108,7 @@ def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     assert outbox.waiting == 0
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     st.lists(st.one_of(st.integers(1, 40), st.sampled_from(["send", "crash", "tear", "rot", "lose the cursor"]))),
     st.integers(1, 50),

@@ -107,7 +107,7 @@ one_source = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.lists(one_source, max_size=3),
     st.dictionaries(st.sampled_from(["addBatch", "triggerExecution"]), numbers),

@@ -23,7 +23,7 @@ def serve(rows: int) -> float:
     return 0.1 + 0.01 * rows
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.floats(10.0, 60.0), st.booleans(), st.integers(2, 17))
 def test_a_steady_stream_has_nothing_to_note(rate: float, counted: bool, slot: int) -> None:
     played = play(spread([(200.0, rate)]), 1.0, serve, BEGAN + 200, counted=counted)

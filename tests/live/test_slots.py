@@ -21,7 +21,7 @@ from tests.live.streams import BEGAN, play, recorded, sign, spread, tell
 from tests.pipeline.logs import progress as log_progress
 
 SLOT = 60.0
-FEW = settings(max_examples=40, deadline=None)
+FEW = settings(max_examples=40)
 
 
 def always(seconds: float) -> Callable[[int], float]:

@@ -153,7 +153,7 @@ sights = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=120)
+@settings(max_examples=120)
 @given(
     st.lists(st.tuples(sights, st.none() | deployments, st.sampled_from([None, GUESS])), min_size=1, max_size=12),
     st.sampled_from(["planner", "ql-pds", "threshold-o", "dhalion-c", "model-based", "ds2-s"]),

@@ -60,7 +60,7 @@ def make_points(space: SearchSpace, seed: int, count: int = 20) -> np.ndarray:
     return points
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(applications(), st.sampled_from([0.01, 0.05, 0.2]), st.integers(0, 2**31))
 def test_every_point_of_the_cube_becomes_parameters_in_the_space(
     application: Application, eps: float, seed: int
@@ -76,7 +76,7 @@ def test_every_point_of_the_cube_becomes_parameters_in_the_space(
         assert min(w.performance, w.reconfiguration, w.resources) > 0.0
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(applications(), st.sampled_from([0.01, 0.05, 0.2]))
 def test_an_application_is_refused_only_where_no_shares_fit(application: Application, eps: float) -> None:
     try:
@@ -103,7 +103,7 @@ def is_open(application: Application, eps: float) -> bool:
     return bool(answer.status == 0 and answer.x[-1] > 1e-3 * eps)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(applications(), st.integers(0, 2**31))
 def test_parameters_come_back_from_the_cube(application: Application, seed: int) -> None:
     try:
@@ -120,7 +120,7 @@ def test_parameters_come_back_from_the_cube(application: Application, seed: int)
         assert astuple(again.weights) == pytest.approx(astuple(parameters.weights), abs=1e-4)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(applications(), st.integers(0, 2**31), st.floats(0.01, 100.0))
 def test_settled_shares_stay_and_their_scale_does_not_matter(application: Application, seed: int, scale: float) -> None:
     try:

@@ -215,7 +215,7 @@ def give_orders(stage: str, names: tuple[str, ...], policy: str, table: dict[str
 
 
 @pytest.mark.slow
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     story=st.lists(slots, min_size=1, max_size=6),
     policy=st.sampled_from(["planner", "threshold-o", "ql-pds"]),

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scaler.model.decision import KINDS, Objection, parse_decision
@@ -239,7 +239,6 @@ KEYS = st.sampled_from(
 TABLE = st.dictionaries(KEYS | st.text(max_size=5), JSON, max_size=5)
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # a busy machine proves nothing
 @given(TABLE, TABLE, st.none() | TABLE, st.sampled_from(KINDS), st.none() | st.text(max_size=9), st.text(), JSON, JSON)
 def test_odd_documents_are_read_as_far_as_they_can_be(
     seen: dict[str, Any], alternatives: dict[str, Any], shadow: Any, kind: str, action: str | None, reason: str,

@@ -57,14 +57,8 @@ class Graph(NamedTuple):
 
 
 def clairvoyant_floor(task: Task, rates: Floats, depth: int | None = None) -> Bound:
-    """The least average slot cost over these rates.
-
-    `depth` is how many types a state names; None: as many as some minutes allow.
-    """
-    p = lay_out(task)
-    types = len(p.price)
-    depth = depth if depth is not None else affordable_depth(types, p.k_max)
-    return Bound(solve(p, relaxation(p, depth), rates), depth >= types)
+    """The least average slot cost over these rates."""
+    return shifted_floors([Stretch(task, rates)], depth)[0]
 
 
 def affordable_depth(types: int, k_max: int) -> int:
@@ -82,14 +76,6 @@ def count_states(types: int, k_max: int, depth: int) -> int:
     """Those without faster replicas, and those with: of `depth` types and then at least one more."""
     plain = sum(comb(types, n) * comb(k_max, n) for n in range(1, depth + 1))
     return plain + comb(types - 1, depth) * comb(k_max, depth + 1)
-
-
-def solve(p: Problem, graph: Graph, rates: Floats) -> float:
-    """Average slot cost of the best course through the graph."""
-    if len(rates) == 0:
-        return 0.0
-    states = len(graph.price)
-    return float(compile_kernel(sweep)(p, graph, rates, np.zeros(states), np.zeros(states))) / len(rates)
 
 
 @jit
@@ -207,6 +193,8 @@ class Stretch(NamedTuple):
 def shifted_floors(stretches: Sequence[Stretch], depth: int | None = None) -> list[Bound]:
     """The least average slot cost from the start of each stretch to the end of the last.
 
+    `depth` is how many types a state names; None: as many as some minutes allow.
+
     One backward pass, carried from the last stretch to the first: a state names types by their rank in speed, so that
     it stands for the same deployments under every task with these speeds. The first stretch begins as an operator does;
     from a later one the clairvoyant goes on from whichever deployment is best.
@@ -226,7 +214,7 @@ def shifted_floors(stretches: Sequence[Stretch], depth: int | None = None) -> li
             value, later = np.zeros_like(graph.price), np.zeros_like(graph.price)
         compile_kernel(sweep)(p, graph, rates, value, later)
         slots += len(rates)
-        lower = float(value[0] if i == 0 else value.min()) / slots
+        lower = float(value[0] if i == 0 else value.min()) / max(1, slots)
         bounds.insert(0, Bound(lower, exact))
     return bounds
 

@@ -22,6 +22,7 @@ from scaler.model.kernel import (
     key_of,
     price_of,
     rate_level,
+    split_action,
     two_slowest,
     view_deployment,
 )
@@ -142,7 +143,7 @@ def make_loop(decide: Decide, learn: Learn, plant_kind: str) -> Any:
                 if action != 0:
                     reconfigurations += 1
                     change(plant, action)
-                    i, delta = (action - 1 - types, 1) if action > types else (action - 1, -1)
+                    delta, i = split_action(types, action)
                     k[i] += delta
                     held[i] += delta * (n - t - 1)
                     count += delta
@@ -184,7 +185,6 @@ def walk(
 ) -> None:
     """Do the same in Python, slot by slot, for a policy that does not compile."""
     serve, change, backlog_rate = PLANTS[plant_kind]
-    types = len(k)
     before, action, begun = take_over(baton)
     for t, rate in enumerate(rates.tolist()):
         utilisation, response, output = serve(truth, plant, k, int(k.sum()), two_slowest(told, k)[0], rate)
@@ -202,6 +202,7 @@ def walk(
         held += k
         if action != 0:
             change(plant, action)
-            k[(action - 1) % types] += 1 if action > types else -1
+            delta, i = split_action(len(k), action)
+            k[i] += delta
         before, begun = seen, True
     hand_over(baton, before, action, begun)

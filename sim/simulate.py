@@ -9,12 +9,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from scaler.model.kernel import Floats, Integers, Problem, lay_out
-from scaler.model.policy import Kernel, build_policy, check_options
+from scaler.model.policy import build_policy
 from scaler.model.task import Task
 from scaler.policies import find_policy
 from sim.application import Application, order, upstream
@@ -89,13 +88,8 @@ class OperatorReplay:
         self.plant = fresh_plant(self.told, self.k, setting.inertia)
         self.plant_kind = setting.plant
         self.baton = fresh_baton()
-        self.kind = find_policy(setting.policy)
-        check_options(self.kind, setting.options)
         model = perturb_model(task, seed) if setting.perturbed else task
-        if isinstance(self.kind, Kernel):
-            self.state: Any = self.kind.prepare(task, model, seed, setting.options)
-        else:
-            self.policy = build_policy(self.kind, task, seed, setting.options, model)
+        self.policy = build_policy(find_policy(setting.policy), task, seed, setting.options, model)
 
     def shift(self, task: Task, announced: bool) -> None:
         """Live on under other constants, which the policy is told of or not."""
@@ -108,14 +102,12 @@ class OperatorReplay:
         rates = rates[:]
         rates.flags.writeable = False  # numba compiles once more for an array it may write to
         world = (self.plant, self.k, self.baton, rates, block, sums, self.held, record)
-        if isinstance(self.kind, Kernel):
-            self.state = self.kind.grow(self.state, len(rates))
-            loop_for(self.kind, self.plant_kind)(self.told, self.truth, self.state, *world)
+        policy, kernel = self.policy, self.policy.kernel
+        if kernel.compiles:
+            policy.state = kernel.grow(policy.state, len(rates))
+            loop_for(kernel, self.plant_kind)(self.told, self.truth, policy.state, *world)
         else:
-            walk(self.told, self.truth, self.policy, self.plant_kind, *world)
-
-    def policy_bytes(self) -> int:
-        return self.kind.measure(self.state) if isinstance(self.kind, Kernel) else self.policy.held_bytes()
+            walk(self.told, self.truth, policy, self.plant_kind, *world)
 
 
 def simulate(
@@ -232,7 +224,7 @@ def summarise(
     )
     means = {name: float(values.sum() / slots.sum()) for name, values in blocks.items()}
     return Run(
-        policy=operations[0].kind.title,
+        policy=operations[0].policy.kernel.title,
         seed=seed,
         slots=int(slots.sum()),
         cost=means["cost"],
@@ -242,7 +234,7 @@ def summarise(
         errors={name: batch_error(values, slots) for name, values in blocks.items()},
         blocks={**{name: values / slots for name, values in blocks.items()}, "slots": slots},
         replicas=np.array([operation.held / slots.sum() for operation in operations]),
-        policy_bytes=sum(operation.policy_bytes() for operation in operations),
+        policy_bytes=sum(operation.policy.held_bytes() for operation in operations),
         seconds=seconds,
         timeline=None if lines is None else draw_timeline(setting, lines),
     )

@@ -12,7 +12,7 @@ import numpy as np
 from scaler.model.jit import use_compiler
 from scaler.model.kernel import Floats, Integers, lay_out
 from scaler.model.nodes import NodeType
-from scaler.model.policy import Kernel, Kind, Policy
+from scaler.model.policy import Kernel, Policy, Start
 from scaler.model.task import Moments, Task, Weights
 from sim.compiler import start_compiling
 from sim.plant import Inertia, fresh_plant
@@ -72,7 +72,7 @@ class Replayed(NamedTuple):
 def replay(
     task: Task,
     rates: Floats,
-    kind: Kind | Policy,
+    kind: Kernel | Policy,
     seed: int = 0,
     options: Mapping[str, Any] | None = None,
     *,
@@ -91,7 +91,7 @@ def replay(
     rates.flags.writeable = False  # as in simulate, so that one loop is compiled
     held, baton, world, sums, state = np.zeros_like(k), fresh_baton(), fresh_plant(p, k, Inertia()), [], None
     if isinstance(kind, Kernel):
-        state = kind.grow(kind.prepare(task, model, seed, options or {}), n)
+        state = kind.grow(kind.prepare(Start(task, model, seed, options or {})), n)
     for part in np.array_split(np.arange(n), parts):
         stretch = slice(part[0], part[-1] + 1)
         rows, lines = np.zeros((-(-len(part) // block), 4)), Record(*(line[stretch] for line in record))

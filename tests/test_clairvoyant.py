@@ -14,6 +14,7 @@ from scaler.model.policy import Kernel
 from scaler.model.queueing import mg1_response
 from scaler.model.task import Moments, Task, Weights
 from scaler.policies.rules.threshold import THRESHOLD_C, THRESHOLD_S
+from sim.compiler import compile_kernel
 from sim.floor import (
     Graph,
     clairvoyant_floor,
@@ -23,7 +24,7 @@ from sim.floor import (
     every_relaxed,
     limits,
     relaxation,
-    solve,
+    sweep,
 )
 from tests.examples import replay
 
@@ -101,6 +102,12 @@ def test_exact_equals_brute_force(types: int, k_max: int, power: float, n: int, 
     bound = clairvoyant_floor(task, rates)
     assert bound.exact
     assert bound.lower == pytest.approx(search(lay_out(task), rates), rel=1e-12)
+
+
+def solve(p: Problem, graph: Graph, rates: Floats) -> float:
+    """Average slot cost of the best course through a graph."""
+    value, later = np.zeros_like(graph.price), np.zeros_like(graph.price)
+    return float(compile_kernel(sweep)(p, graph, rates, value, later)) / len(rates)
 
 
 @pytest.mark.parametrize("power", [0.8, 1.0, 1.2])

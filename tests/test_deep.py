@@ -16,11 +16,11 @@ import torch
 from scaler.model.errors import BadInput
 from scaler.model.kernel import Floats, Integers, KernelView, Problem, allowed, lay_out, view_deployment
 from scaler.model.nodes import NOTHING, Deployment, Reconfiguration
-from scaler.model.policy import Learner, Observation, Transition, build_policy
+from scaler.model.policy import Kernel, Observation, Policy, Start, Transition, build_policy
 from scaler.model.queueing import mg1_response
 from scaler.model.task import Task
 from scaler.policies.learning.deep import deep_q_learning
-from scaler.policies.learning.deep.deep_q_learning import DQL, DQL_PDS, DQL_PDS_PLUS, DeepPolicy
+from scaler.policies.learning.deep.deep_q_learning import DQL, DQL_PDS, DQL_PDS_PLUS, DeepState
 from scaler.policies.learning.deep.encoding import (
     ENCODINGS,
     Codes,
@@ -56,9 +56,9 @@ def every_state(task: Task) -> tuple[Integers, Integers]:
     return np.array([c for c, _ in states]), np.array([level for _, level in states])
 
 
-def build(kind: Learner, task: Task = TASK, seed: int = 0, **options: Any) -> DeepPolicy:
+def build(kind: Kernel, task: Task = TASK, seed: int = 0, **options: Any) -> Policy:
     policy = build_policy(kind, task, seed, options)
-    assert isinstance(policy, DeepPolicy)
+    assert isinstance(policy.state, DeepState)
     return policy
 
 
@@ -73,7 +73,7 @@ def move(k: Integers, action: int) -> None:
         k[(action - 1) % len(k)] += 1 if action > len(k) else -1
 
 
-def drive(policy: DeepPolicy, rates: Floats, k: Integers) -> list[int]:
+def drive(policy: Policy, rates: Floats, k: Integers) -> list[int]:
     """Run a policy from deployment k, which is changed; what it chose."""
     actions: list[int] = []
     before = None
@@ -274,19 +274,19 @@ def test_a_sampler_goes_on_where_it_was() -> None:
 
 
 @pytest.mark.parametrize(("kernel", "learner"), [(PDS, DQL_PDS), (PDS_PLUS, DQL_PDS_PLUS)])
-def test_what_is_known_beforehand_is_what_the_tables_know(kernel: Any, learner: Learner) -> None:
+def test_what_is_known_beforehand_is_what_the_tables_know(kernel: Any, learner: Kernel) -> None:
     """Against the tabular policy with an empty table, state by state and action by action."""
     policy = build(learner, seed=11)
-    p, state = policy.problem, kernel.prepare(TASK, TASK, 11, {})
+    p, state = policy.problem, kernel.prepare(Start(TASK, TASK, 11, {}))
     counts, levels = every_state(TASK)
-    codes, known = policy.foresee_all((counts * p.radix).sum(axis=1), levels)
+    codes, known = policy.state.foresee_all((counts * p.radix).sum(axis=1), levels)
     for i, (k, level) in enumerate(zip(counts, levels.tolist(), strict=True)):
         seen = view_deployment(p, k, (level + 0.5) * p.quantum, 0.5, 0.01)
         for action in range(7):
             may = allowed(p, k, seen.count, action)
             expected = kernel.worth(p, state, k, seen, action) if may else np.inf
             assert known[i, action] == pytest.approx(expected), (k, level, action)
-        single = policy.foresee(seen.key, level)
+        single = policy.state.foresee(seen.key, level)
         np.testing.assert_array_equal(single.codes, codes[i])
         np.testing.assert_array_equal(single.known, known[i])
 
@@ -307,7 +307,7 @@ def test_the_first_action_leads_to_the_state_itself() -> None:
 
 @pytest.mark.parametrize("name", ENCODINGS)
 @pytest.mark.parametrize("kind", VARIANTS, ids=lambda kind: kind.title)
-def test_to_decide_changes_nothing(kind: Learner, name: str) -> None:
+def test_to_decide_changes_nothing(kind: Kernel, name: str) -> None:
     policy = build(kind, encoding=name)
     k = start()
     drive(policy, make_rates(60), k)
@@ -324,7 +324,7 @@ def test_to_decide_changes_nothing(kind: Learner, name: str) -> None:
 
 
 @pytest.mark.parametrize("kind", VARIANTS, ids=lambda kind: kind.title)
-def test_a_seed_is_a_run(kind: Learner) -> None:
+def test_a_seed_is_a_run(kind: Kernel) -> None:
     rates = make_rates(400)
     runs = [drive(build(kind, seed=seed), rates, start()) for seed in (5, 5, 6)]
     assert runs[0] == runs[1]
@@ -333,12 +333,12 @@ def test_a_seed_is_a_run(kind: Learner) -> None:
 
 def test_nothing_is_trained_before_a_batch_is_there() -> None:
     policy = build(DQL)
-    untrained = policy.network.weights[1].clone()
+    untrained = policy.state.network.weights[1].clone()
     k = start()
     drive(policy, make_rates(35), k)  # 34 lessons; a training step is due at every fifth
-    assert policy.network.weights[1].equal(untrained)
+    assert policy.state.network.weights[1].equal(untrained)
     drive(policy, make_rates(2), k)
-    assert not policy.network.weights[1].equal(untrained)
+    assert not policy.state.network.weights[1].equal(untrained)
 
 
 @pytest.mark.parametrize(
@@ -352,7 +352,7 @@ def test_nothing_is_trained_before_a_batch_is_there() -> None:
     ids=str,
 )
 @pytest.mark.parametrize("kind", VARIANTS, ids=lambda kind: kind.title)
-def test_a_checkpoint_decides_and_learns_on_alike(kind: Learner, options: dict[str, Any]) -> None:
+def test_a_checkpoint_decides_and_learns_on_alike(kind: Kernel, options: dict[str, Any]) -> None:
     first, second = build(kind, seed=1, **options), build(kind, seed=2, **options)
     rates, k = make_rates(400), start()
     drive(second, rates[:50], start())
@@ -412,7 +412,7 @@ def test_the_network_comes_to_say_what_a_slot_costs() -> None:
         policy = build(kind, task)
         for _ in range(1000):
             policy.absorb(k, before, add, seen)
-        assert policy.value(state.key, state.level)[column] == pytest.approx(expected, abs=1e-3), kind.title
+        assert policy.state.value(state.key, state.level)[column] == pytest.approx(expected, abs=1e-3), kind.title
 
 
 @pytest.mark.parametrize("as_published", [False, True])
@@ -422,7 +422,7 @@ def test_targets_read_what_is_allowed(as_published: bool, monkeypatch: pytest.Mo
     monkeypatch.setattr(deep_q_learning, "fit", lambda *args: targets.append(args[3]))
     policy = build(DQL, as_published=as_published)
     with torch.no_grad():
-        policy.network.biases[-1][2] = -50.0  # to remove one of the second type
+        policy.state.network.biases[-1][2] = -50.0  # to remove one of the second type
     alone = meet(policy.problem, start(), 50.0)
     for _ in range(35):
         policy.absorb(start(), alone, 0, alone)
@@ -435,12 +435,12 @@ def test_a_lesson_is_of_what_was_really_done() -> None:
     policy = build(DQL)
     before = Observation(0.0, 300.0, 0.5, 0.01, Deployment((1, 1, 0)))
     policy.learn(Transition(before, NOTHING, before))
-    assert policy.memory.states[0, 2] == 0
-    assert policy.memory.states[0, 0] == policy.memory.states[0, 3]
+    assert policy.state.memory.states[0, 2] == 0
+    assert policy.state.memory.states[0, 0] == policy.state.memory.states[0, 3]
 
 
 @pytest.mark.parametrize("kind", VARIANTS, ids=lambda kind: kind.title)
-def test_learning_beats_an_untrained_network(kind: Learner) -> None:
+def test_learning_beats_an_untrained_network(kind: Kernel) -> None:
     """What a policy holds best before and after it saw 1,000 random changes: cheaper by two errors over seeds.
 
     One replica always violates here, and the believed model does not know it: all rates share one level.
@@ -455,18 +455,18 @@ def test_learning_beats_an_untrained_network(kind: Learner) -> None:
     assert np.mean(saved) > 2.0 * np.std(saved, ddof=1) / np.sqrt(len(saved)), saved
 
 
-def greedy_cost(policy: DeepPolicy, rng: np.random.Generator) -> float:
+def greedy_cost(policy: Policy, rng: np.random.Generator) -> float:
     """Mean cost of a slot when the least value is always followed and nothing is learned."""
     p, k, costs = policy.problem, np.array([1, 0]), []
     for rate in rng.uniform(190.0, 240.0, 40).tolist():
         seen = meet(p, k, rate)
-        action = int(policy.value(seen.key, seen.level).argmin())
+        action = int(policy.state.value(seen.key, seen.level).argmin())
         costs.append(p.w_perf * seen.violated + p.w_res * seen.price + p.w_rcf * (action != 0))
         move(k, action)
     return float(np.mean(costs))
 
 
-def learn_at_random(policy: DeepPolicy, rng: np.random.Generator, slots: int) -> None:
+def learn_at_random(policy: Policy, rng: np.random.Generator, slots: int) -> None:
     """Let it watch changes that somebody else makes."""
     p, k, action = policy.problem, np.array([1, 0]), 0
     before = meet(p, k, 200.0)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from scaler.model.errors import BadInput
 from scaler.model.kernel import Integers, KernelView, lay_out, view_deployment
-from scaler.model.policy import Kernel
+from scaler.model.policy import Kernel, Start
 from scaler.model.queueing import mg1_response
 from scaler.model.task import Task
 from scaler.policies.learning.heinze import HEINZE_C, HEINZE_S, IN, NOTHING, OUT, preset
@@ -41,7 +41,7 @@ def deploy(*replicas: int) -> Integers:
 
 def run(kernel: Kernel, k: Integers, rates: list[float], **options: Any) -> tuple[list[int], Integers, Any]:
     """The actions of a policy slot by slot, where they lead to, and its state then."""
-    state = kernel.prepare(TASK, TASK, 0, options)
+    state = kernel.prepare(Start(TASK, TASK, 0, options))
     actions: list[int] = []
     before = None
     for rate in rates:
@@ -99,7 +99,7 @@ def test_drs_goes_to_what_it_wants_and_stays(kernel: Kernel, chosen: int, rate: 
 
 
 def test_drs_takes_the_type_that_carries_the_highest_rate_for_the_least_money() -> None:
-    state = DRS_O.prepare(TASK, TASK, 0, {})
+    state = DRS_O.prepare(Start(TASK, TASK))
     prices = {i: math.ceil(650.0 / P.capacity[i]) * P.price[i] for i in range(3)}
     assert prices[state.node_type] == min(prices.values())
 
@@ -133,7 +133,7 @@ def test_lohrmann_holds_the_fewest_that_answer_in_time(rate: float) -> None:
 
 
 def test_lohrmann_learns_how_much_slower_the_operator_is_than_predicted() -> None:
-    state = LOHRMANN_S.prepare(TASK, TASK, 0, {})
+    state = LOHRMANN_S.prepare(Start(TASK, TASK))
     k, rate = deploy(0, 0, 3), 450.0
     seen = see(k, rate)
     service = P.mean / P.speedup[2]
@@ -176,7 +176,7 @@ def test_heinze_heads_straight_for_its_band_on_a_constant_rate(target: float, ra
 def test_heinze_keeps_its_q_monotone() -> None:
     """After every step: where it scaled out, scaling in is worse than out at all higher utilisations; and mirrored."""
     rng = np.random.default_rng(4)
-    state = HEINZE_C.prepare(TASK, TASK, 0, {})
+    state = HEINZE_C.prepare(Start(TASK, TASK))
     k = deploy(2, 2, 0)
     for before, after in rng.uniform(0.0, 800.0, (60, 2)):
         seen = see(k, after)
@@ -191,7 +191,7 @@ def test_heinze_keeps_its_q_monotone() -> None:
 
 def test_heinze_learns_the_cost_of_being_off_target() -> None:
     """One step by hand: alpha .3, and the value of what is chosen next."""
-    state = HEINZE_S.prepare(TASK, TASK, 0, {})
+    state = HEINZE_S.prepare(Start(TASK, TASK))
     k = deploy(0, 0, 2)
     before, after = see(k, 500.0), see(k, 300.0)  # utilisations 1.07 and .64
     HEINZE_S.learn(P, state, k, before, OUTS[2], after)
@@ -201,7 +201,7 @@ def test_heinze_learns_the_cost_of_being_off_target() -> None:
 @pytest.mark.parametrize("target", [0.0, 1.5, "half"])
 def test_heinze_refuses_a_target_that_is_no_utilisation(target: object) -> None:
     with pytest.raises(BadInput, match="'target'"):
-        HEINZE_S.prepare(TASK, TASK, 0, {"target": target})
+        HEINZE_S.prepare(Start(TASK, TASK, 0, {"target": target}))
 
 
 # --- QL+FA ------------------------------------------------------------------------------------------------------------
@@ -228,7 +228,7 @@ def test_a_step_moves_the_value_by_all_active_weights_or_by_alpha_alone() -> Non
     k = deploy(1, 1, 0)
     before, seen = see(k - deploy(0, 1, 0), 100.0), see(k, 120.0)
     for options, times in (({}, 4.0), ({"shared_step": True}, 1.0)):
-        state = QL_FA.prepare(TASK, TASK, 0, options)
+        state = QL_FA.prepare(Start(TASK, TASK, 0, options))
         state.rates[:] = 0.25, 0.0
         assert QL_FA.worth is not None
         QL_FA.learn(P, state, k, before, OUTS[1], seen)

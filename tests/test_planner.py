@@ -10,7 +10,7 @@ import pytest
 
 from scaler.model.kernel import Floats, Integers, lay_out, view_deployment
 from scaler.model.nodes import NodeType
-from scaler.model.policy import build_policy, flatten
+from scaler.model.policy import Start, build_policy, flatten
 from scaler.model.task import Task, Weights
 from scaler.policies.planner.capacity import expect_capacity, observe_capacity
 from scaler.policies.planner.planner import PLANNER, State
@@ -52,7 +52,7 @@ def bursty(slots: int, seed: int) -> Floats:
 def settle(price: float, above: Integers, weights: Weights) -> State:
     """A planner of one threshold that has seen this sequence of slots above (1) and below (0) it and planned on it."""
     task = make_task(types=1, k_max=2, weights=weights, normaliser=1.0)
-    p, state = lay_out(task), PLANNER.prepare(task, task, 0, {})
+    p, state = lay_out(task), PLANNER.prepare(Start(task, task))
     take, see, sweep, sweep_ages = map(compile_kernel, (advance, observe, appraise, appraise_ages))
     for rate in np.where(above == 1, 2.0, 0.5).tolist():
         take(state.workload, rate)

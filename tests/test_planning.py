@@ -15,7 +15,7 @@ from scipy.optimize import linprog  # type: ignore[import-untyped]
 from scaler.model.errors import BadInput
 from scaler.model.kernel import Floats, Integers, lay_out, view_deployment
 from scaler.model.nodes import NodeType
-from scaler.model.policy import Kernel
+from scaler.model.policy import Kernel, Start
 from scaler.model.task import Task
 from scaler.policies.learning.model_based import MODEL_BASED
 from scaler.policies.learning.pds import PDS, PDS_PLANNED, PDS_PLUS
@@ -162,13 +162,13 @@ def test_what_is_too_large_to_plan_for_is_refused() -> None:
     types = tuple(NodeType(name, 1.0, 1.0) for name in "abcdefghij")
     task = replace(make_task(k_max=20), types=types)
     with pytest.raises(BadInput, match=r"10 node types with up to 20 replicas are 30045014 deployments.*lower k_max"):
-        VALUE_ITERATION.prepare(task, task, 0, {})
+        VALUE_ITERATION.prepare(Start(task, task))
 
 
 def test_what_is_too_far_ahead_to_plan_for_is_refused() -> None:
     task = make_task(gamma=0.99999)
     with pytest.raises(BadInput, match=r"gamma is 0.99999, and must be at most 0.9999"):
-        VALUE_ITERATION.prepare(task, task, 0, {})
+        VALUE_ITERATION.prepare(Start(task, task))
 
 
 # --- learners -------------------------------------------------------------------------------------------------------
@@ -246,7 +246,7 @@ LEARNERS: dict[str, tuple[Kernel, int, Mapping[str, Any], float]] = {
 
 
 def test_value_iteration_decides_as_the_linear_program_does() -> None:
-    state = VALUE_ITERATION.prepare(SMALL, SMALL, 0, TRAINING)
+    state = VALUE_ITERATION.prepare(Start(SMALL, SMALL, 0, TRAINING))
     assert regret(greedy(VALUE_ITERATION, state)) == pytest.approx(0.0, abs=1e-3)
 
 
@@ -264,8 +264,8 @@ def test_learners_come_near_the_optimum(title: str) -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_a_planned_start_values_everything_as_its_plan_does(seed: int) -> None:
     """PDS keeps V apart from the violation it expects; together they are what the model-based policy starts from."""
-    planned = values_of(PDS_PLANNED, PDS_PLANNED.prepare(SMALL, perturb_model(SMALL, seed), seed, TRAINING))
-    believed = values_of(MODEL_BASED, MODEL_BASED.prepare(SMALL, perturb_model(SMALL, seed), seed, TRAINING))
+    planned = values_of(PDS_PLANNED, PDS_PLANNED.prepare(Start(SMALL, perturb_model(SMALL, seed), seed, TRAINING)))
+    believed = values_of(MODEL_BASED, MODEL_BASED.prepare(Start(SMALL, perturb_model(SMALL, seed), seed, TRAINING)))
     for ours, theirs in zip(planned, believed, strict=True):
         assert ours == [pytest.approx(value) for value in theirs]
 

@@ -14,7 +14,7 @@ import pytest
 from scaler.model.errors import BadInput
 from scaler.model.kernel import lay_out, two_slowest
 from scaler.model.nodes import NOTHING, Deployment
-from scaler.model.policy import Kernel, Observation, Policy, Transition, build_policy
+from scaler.model.policy import Observation, Policy, Transition, build_policy
 from scaler.model.task import Weights
 from scaler.policies import POLICIES, find_policy
 from sim.compiler import start_compiling
@@ -157,12 +157,12 @@ def test_an_unknown_option_is_refused(name: str) -> None:
 
 def test_a_policy_that_values_its_alternatives_chooses_the_best(name: str) -> None:
     kind = find_policy(name)
-    if not isinstance(kind, Kernel) or kind.worth is None:
+    if kind.worth is None:
         pytest.skip("it does not value them")
     policy = build_policy(kind, TASK, 0)
     agreed = considered = 0
     for now, chosen in drive(policy, 300):
-        worth = policy.worth(now)  # type: ignore[attr-defined]
+        worth = policy.worth(now)
         assert NOTHING in worth
         best = min(worth.values())
         considered += 1
@@ -187,7 +187,7 @@ def test_without_torch_a_deep_policy_says_what_to_install(monkeypatch: pytest.Mo
 def test_interpreted_and_compiled_choose_alike() -> None:
     for name in POLICIES:
         kernel = find_policy(name)
-        if isinstance(kernel, Kernel):
+        if kernel.compiles:
             with interpreted():
                 plain = build_policy(kernel, TASK, 6)
             ours, theirs = (

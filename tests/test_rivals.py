@@ -11,7 +11,7 @@ import pytest
 
 from scaler.model.errors import BadInput
 from scaler.model.kernel import Floats, KernelView, lay_out, two_slowest, view_deployment
-from scaler.model.policy import KernelPolicy, build_policy
+from scaler.model.policy import Policy, Start, build_policy
 from scaler.model.task import Task
 from scaler.policies import POLICIES, find_policy
 from scaler.policies.rules.threshold_search import SHORTEST_WINDOW, cost_of, past
@@ -28,7 +28,7 @@ class Operator:
 
     def __init__(self, name: str, task: Task = ONE, plant: str = MEMORYLESS, k: tuple[int, ...] = (1,), **options: Any):
         kernel = find_policy(name)
-        self.policy = KernelPolicy(kernel, task, task, 0, options)
+        self.policy = Policy(kernel, Start(task, task, 0, options))
         self.p, self.k = lay_out(task), np.array(k, np.int64)
         self.plant_kind, self.plant = plant, fresh_plant(self.p, self.k, Inertia())
         self.before: KernelView | None = None
@@ -322,7 +322,7 @@ def test_every_rule_runs_on_either_plant_from_any_start(rival: str, plant: str, 
 )
 def test_wrong_options_are_refused(name: str, options: dict[str, Any], says: str) -> None:
     with pytest.raises(BadInput) as refusal:
-        find_policy(name).prepare(ONE, ONE, 0, options)
+        find_policy(name).prepare(Start(ONE, ONE, 0, options))
     assert says in str(refusal.value)
 
 

@@ -39,7 +39,7 @@ from scaler.model.errors import BadInput
 from scaler.model.kernel import lay_out, view_deployment
 from scaler.model.nodes import NOTHING, Deployment, NodeType, Reconfiguration, decode
 from scaler.model.orders import Orders
-from scaler.model.policy import Observation
+from scaler.model.policy import Observation, Start
 from scaler.model.task import Moments, Task
 from scaler.model.units import format_duration
 from scaler.policies.homogeneous import optimal
@@ -230,5 +230,5 @@ def fall_back(seen: Observation, nodes: tuple[NodeType, ...], k_max: int, view: 
         choice = usual
     k, p = np.array(counts, dtype=np.int64), lay_out(task)
     shown = view_deployment(p, k, min(seen.demand, MAX_RATE * task.highest_rate), seen.utilisation, seen.response)
-    change = decode(int(threshold.decide(p, threshold.prepare(task, task, 0, {}, choice), k, shown)), len(task.types))
+    change = decode(int(threshold.decide(p, threshold.prepare(Start(task, task), choice), k, shown)), len(task.types))
     return change if view is None else view.name_change(change)

@@ -17,8 +17,6 @@ from scaler.model.queueing import mg1_rate_within
 from scaler.model.task import Task
 
 Floats = NDArray[np.float64]
-
-
 Integers = NDArray[np.int64]
 
 
@@ -107,33 +105,11 @@ def allowed(p: Problem, k: Integers, count: int, action: int) -> bool:
 
 
 @jit
-def key_after(p: Problem, key: int, action: int) -> int:
-    """The key of the deployment that an action leads to."""
-    types = p.radix.shape[0]
+def split_action(types: int, action: int) -> tuple[int, int]:
+    """The change in replicas (-1, 0 or 1) that an action makes, and the node type of it."""
     if action == 0:
-        return key
-    if action <= types:
-        return key - p.radix[action - 1]
-    return key + p.radix[action - 1 - types]
-
-
-@jit
-def price_after(p: Problem, price: float, action: int) -> float:
-    """The price of the deployment that an action leads to."""
-    types = p.radix.shape[0]
-    if action == 0:
-        return price
-    if action <= types:
-        return price - p.price[action - 1]
-    return price + p.price[action - 1 - types]
-
-
-@jit
-def count_after(p: Problem, count: int, action: int) -> int:
-    """The parallelism that an action leads to."""
-    if action == 0:
-        return count
-    return count - 1 if action <= p.radix.shape[0] else count + 1
+        return 0, 0
+    return (-1, action - 1) if action <= types else (1, action - 1 - types)
 
 
 @jit

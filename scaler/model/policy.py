@@ -1,16 +1,16 @@
 """Policies: pure decisions, learning from what was really done, state as plain arrays.
 
-A policy file publishes a `Kernel`: how to prepare its state for a task, and its hot functions over that state. The
-simulator compiles the hot functions into its loop; `KernelPolicy` runs the very same ones in a Spark driver. What
-cannot be compiled (neural networks) publishes a `Learner`, which builds a policy object directly.
+A policy file publishes a `Kernel`: how to prepare its state for a task, and its functions over that state. The
+simulator compiles them into its loop; `Policy` runs the very same ones in a Spark driver. What cannot be compiled
+(neural networks) says so, and runs interpreted in both.
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,19 @@ from scaler.model.task import Task
 
 State = Any  # a NamedTuple of arrays, scalars and tables; each policy has its own
 Arrays = dict[str, NDArray[Any]]
-Prepare = Callable[[Task, Task, int, Mapping[str, Any]], State]  # task, model, seed, options
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What a policy's state is prepared from."""
+
+    task: Task
+    model: Task  # the task with the service model that the policy starts from
+    seed: int = 0  # of whatever it draws at random
+    options: Mapping[str, Any] = field(default_factory=dict)  # its own
+
+
+Prepare = Callable[[Start], State]
 Decide = Callable[[Problem, State, Integers, KernelView], int]
 Learn = Callable[[Problem, State, Integers, KernelView, int, KernelView], None]
 
@@ -55,167 +67,12 @@ class Transition:
     after: Observation
 
 
-class Policy(Protocol):
-    """Decides for one operator, slot by slot.
-
-    `decide` and `learn` speak the vocabulary of a driver; `choose` and `absorb` are the same in that of the kernels,
-    for the simulator's plain loop.
-    """
-
-    def decide(self, observation: Observation) -> Reconfiguration: ...
-
-    def learn(self, transition: Transition) -> None: ...
-
-    def choose(self, k: Integers, seen: KernelView) -> int: ...
-
-    def absorb(self, k: Integers, before: KernelView, action: int, seen: KernelView) -> None: ...
-
-    def worth(self, observation: Observation) -> dict[Reconfiguration, float]:
-        """What each allowed alternative is worth (less is better); empty if the policy does not value them."""
-
-    def inherit(self, other: Policy) -> bool:
-        """Take over what another policy learned of the workload and the node types, whatever its objective.
-
-        False where that is not possible: then it is to be learned from transitions. Where it is, `replay` those.
-        """
-
-    def replay(self, transitions: Sequence[Transition]) -> None:
-        """Learn what depends on the objective from transitions whose workload was inherited."""
-
-    def save(self) -> Arrays: ...
-
-    def load(self, arrays: Mapping[str, NDArray[Any]]) -> None: ...
-
-    def held_bytes(self) -> int: ...
-
-
 def grow_nothing(state: State, slots: int) -> State:
     return state
 
 
 def measure_nothing(state: State) -> int:
     return 0
-
-
-@dataclass(frozen=True, slots=True)
-class Kernel:
-    """A policy that compiles, as its file publishes it."""
-
-    title: str  # as the literature names it
-    prepare: Prepare
-    decide: Decide
-    learn: Learn
-    worth: Callable[[Problem, State, Integers, KernelView, int], float] | None = None
-    grow: Callable[[State, int], State] = grow_nothing
-    measure: Callable[[State], int] = measure_nothing  # bytes held
-    options: tuple[str, ...] = ()
-    # The state of a new task with the experience of an earlier one: (task, state, earlier task, its state) -> state.
-    inherit: Callable[[Task, State, Task, State], State] | None = None
-    experience: tuple[str, ...] = ()  # fields of the state that do not depend on the objective
-
-
-@dataclass(frozen=True, slots=True)
-class Learner:
-    """A policy that runs interpreted, as its file publishes it."""
-
-    title: str
-    build: Callable[[Task, Task, int, Mapping[str, Any]], Policy]
-    options: tuple[str, ...] = ()
-
-
-Kind = Kernel | Learner
-
-
-def check_options(kind: Kind, options: Mapping[str, Any]) -> None:
-    """Refuse an option that the policy does not know."""
-    for name in options:
-        if name not in kind.options:
-            known = f"it takes {', '.join(kind.options)}" if kind.options else "it takes none"
-            raise BadInput(f"{kind.title} has no option {name!r}; {known}")
-
-
-def build_policy(
-    kind: Kind, task: Task, seed: int = 0, options: Mapping[str, Any] | None = None, model: Task | None = None
-) -> Policy:
-    """Build a policy for one operator.
-
-    Args:
-        kind: the policy, from `scaler.policies.find_policy`.
-        task: the operator's scaling problem.
-        seed: of whatever the policy draws at random.
-        options: the policy's own.
-        model: the task with the service model that the policy starts from; None: the task itself.
-    """
-    options, model = options or {}, task if model is None else model
-    check_options(kind, options)
-    if isinstance(kind, Kernel):
-        return KernelPolicy(kind, task, model, seed, options)
-    return kind.build(task, model, seed, options)
-
-
-class KernelPolicy:
-    """A kernel and its state, driven from outside slot by slot."""
-
-    def __init__(self, kernel: Kernel, task: Task, model: Task, seed: int, options: Mapping[str, Any]) -> None:
-        self.kind, self.task = kernel, task
-        worth = None if kernel.worth is None else fastest(kernel.worth)
-        self.kernel = replace(kernel, decide=fastest(kernel.decide), learn=fastest(kernel.learn), worth=worth)
-        self.problem = lay_out(task)
-        self.state = kernel.prepare(task, model, seed, options)
-
-    def decide(self, observation: Observation) -> Reconfiguration:
-        return decode(self.choose(*self.read(observation)), len(self.problem.price))
-
-    def learn(self, transition: Transition) -> None:
-        _, before = self.read(transition.before)
-        k, after = self.read(transition.after)
-        self.absorb(k, before, transition.done.code(len(self.problem.price)), after)
-
-    def inherit(self, other: Policy) -> bool:
-        """Only a policy of the same kernel has its experience in the same form."""
-        if self.kernel.inherit is None or not isinstance(other, KernelPolicy) or other.kind is not self.kind:
-            return False
-        self.state = self.kernel.inherit(self.task, self.state, other.task, other.state)
-        return True
-
-    def replay(self, transitions: Sequence[Transition]) -> None:
-        """Learn, and put the experience back as it was: these transitions are part of it."""
-        experience = {name: copy.deepcopy(getattr(self.state, name)) for name in self.kernel.experience}
-        for transition in transitions:
-            self.learn(transition)
-        self.state = self.state._replace(**experience)
-
-    def worth(self, observation: Observation) -> dict[Reconfiguration, float]:
-        if self.kernel.worth is None:
-            return {}
-        k, seen = self.read(observation)
-        types = len(self.problem.price)
-        codes = [a for a in range(2 * types + 1) if self.allows(k, seen, a)]
-        return {decode(a, types): float(self.kernel.worth(self.problem, self.state, k, seen, a)) for a in codes}
-
-    def allows(self, k: Integers, seen: KernelView, action: int) -> bool:
-        return bool(allowed(self.problem, k, seen.count, action))
-
-    def read(self, observation: Observation) -> tuple[Integers, KernelView]:
-        """The observation as kernels see it."""
-        k = np.array(observation.deployment.replicas, dtype=np.int64)
-        return k, view_deployment(self.problem, k, observation.demand, observation.utilisation, observation.response)
-
-    def choose(self, k: Integers, seen: KernelView) -> int:
-        return int(self.kernel.decide(self.problem, self.state, k, seen))
-
-    def absorb(self, k: Integers, before: KernelView, action: int, seen: KernelView) -> None:
-        self.state = self.kernel.grow(self.state, 1)
-        self.kernel.learn(self.problem, self.state, k, before, action, seen)
-
-    def save(self) -> Arrays:
-        return flatten(self.state)
-
-    def load(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        self.state = unflatten(self.state, arrays)
-
-    def held_bytes(self) -> int:
-        return self.kernel.measure(self.state)
 
 
 def flatten(state: State, prefix: str = "") -> Arrays:
@@ -238,3 +95,123 @@ def unflatten(like: State, arrays: Mapping[str, NDArray[Any]], prefix: str = "")
             stored = np.array(arrays[prefix + name])
             values.append(stored if isinstance(value, np.ndarray) else type(value)(stored[()]))
     return type(like)(*values)
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A policy as its file publishes it."""
+
+    title: str  # as the literature names it
+    prepare: Prepare
+    decide: Decide
+    learn: Learn
+    worth: Callable[[Problem, State, Integers, KernelView, int], float] | None = None
+    grow: Callable[[State, int], State] = grow_nothing
+    measure: Callable[[State], int] = measure_nothing  # bytes held
+    options: tuple[str, ...] = ()
+    # The state of a new task with the experience of an earlier one: (task, state, earlier task, its state) -> state.
+    inherit: Callable[[Task, State, Task, State], State] | None = None
+    experience: tuple[str, ...] = ()  # fields of the state that do not depend on the objective
+    save: Callable[[State], Arrays] = flatten
+    load: Callable[[State, Mapping[str, NDArray[Any]]], State] = unflatten
+    compiles: bool = True  # False: the simulator interprets it as well, and the state is an object of its own
+
+
+def check_options(kernel: Kernel, options: Mapping[str, Any]) -> None:
+    """Refuse an option that the policy does not know."""
+    for name in options:
+        if name not in kernel.options:
+            known = f"it takes {', '.join(kernel.options)}" if kernel.options else "it takes none"
+            raise BadInput(f"{kernel.title} has no option {name!r}; {known}")
+
+
+def build_policy(
+    kernel: Kernel, task: Task, seed: int = 0, options: Mapping[str, Any] | None = None, model: Task | None = None
+) -> Policy:
+    """Build a policy for one operator.
+
+    Args:
+        kernel: the policy, from `scaler.policies.find_policy`.
+        task: the operator's scaling problem.
+        seed: of whatever the policy draws at random.
+        options: the policy's own.
+        model: the task with the service model that the policy starts from; None: the task itself.
+    """
+    check_options(kernel, options or {})
+    return Policy(kernel, Start(task, task if model is None else model, seed, options or {}))
+
+
+def hasten(kernel: Kernel) -> Kernel:
+    """The kernel with its hot functions compiled, where the simulator runs."""
+    worth = None if kernel.worth is None else fastest(kernel.worth)
+    return replace(kernel, decide=fastest(kernel.decide), learn=fastest(kernel.learn), worth=worth)
+
+
+class Policy:
+    """A kernel and its state, driven from outside for one operator, slot by slot.
+
+    `decide` and `learn` speak the vocabulary of a driver; `choose` and `absorb` are the same in that of the kernels,
+    for the simulator's plain loop.
+    """
+
+    def __init__(self, kernel: Kernel, start: Start) -> None:
+        self.kernel, self.task, self.problem = kernel, start.task, lay_out(start.task)
+        self.hot = hasten(kernel) if kernel.compiles else kernel
+        self.state = kernel.prepare(start)
+
+    def decide(self, observation: Observation) -> Reconfiguration:
+        return decode(self.choose(*self.read(observation)), len(self.problem.price))
+
+    def learn(self, transition: Transition) -> None:
+        _, before = self.read(transition.before)
+        k, after = self.read(transition.after)
+        self.absorb(k, before, transition.done.code(len(self.problem.price)), after)
+
+    def inherit(self, other: Policy) -> bool:
+        """Take over what another policy learned of the workload and the node types, whatever its objective.
+
+        False where that is not possible (it is of another kernel, whose experience has another form): then it is to be
+        learned from transitions. Where it is, `replay` those.
+        """
+        if self.kernel.inherit is None or other.kernel is not self.kernel:
+            return False
+        self.state = self.kernel.inherit(self.task, self.state, other.task, other.state)
+        return True
+
+    def replay(self, transitions: Sequence[Transition]) -> None:
+        """Learn what depends on the objective, and put inherited experience back: these transitions are part of it."""
+        experience = {name: copy.deepcopy(getattr(self.state, name)) for name in self.kernel.experience}
+        for transition in transitions:
+            self.learn(transition)
+        if experience:
+            self.state = self.state._replace(**experience)
+
+    def worth(self, observation: Observation) -> dict[Reconfiguration, float]:
+        """What each allowed alternative is worth (less is better); empty if the policy does not value them."""
+        if self.hot.worth is None:
+            return {}
+        k, seen = self.read(observation)
+        types = len(self.problem.price)
+        codes = [a for a in range(2 * types + 1) if allowed(self.problem, k, seen.count, a)]
+        return {decode(a, types): float(self.hot.worth(self.problem, self.state, k, seen, a)) for a in codes}
+
+    def read(self, observation: Observation) -> tuple[Integers, KernelView]:
+        """The observation as kernels see it."""
+        k = np.array(observation.deployment.replicas, dtype=np.int64)
+        return k, view_deployment(self.problem, k, observation.demand, observation.utilisation, observation.response)
+
+    def choose(self, k: Integers, seen: KernelView) -> int:
+        return int(self.hot.decide(self.problem, self.state, k, seen))
+
+    def absorb(self, k: Integers, before: KernelView, action: int, seen: KernelView) -> None:
+        self.state = self.kernel.grow(self.state, 1)
+        self.hot.learn(self.problem, self.state, k, before, action, seen)
+
+    def save(self) -> Arrays:
+        return self.kernel.save(self.state)
+
+    def load(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        self.state = self.kernel.load(self.state, arrays)
+
+    def held_bytes(self) -> int:
+        return self.kernel.measure(self.state)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
 
 from scaler.model.errors import BadInput
+from scaler.model.policy import Kernel
 
-POLICIES: dict[str, str] = {
+NODE_CHOICES = "cso"  # {} below: on the cheapest, the fastest, the optimal node type
+REGISTRY: dict[str, str] = {
     "static": "rules.static:STATIC",
-    "threshold-c": "rules.threshold:THRESHOLD_C",
-    "threshold-s": "rules.threshold:THRESHOLD_S",
-    "threshold-o": "rules.threshold:THRESHOLD_O",
+    "threshold-{}": "rules.threshold:THRESHOLD_{}",
     "ql": "learning.q_learning:Q_LEARNING",
     "ql-pds": "learning.pds:PDS",
     "ql-pds-plus": "learning.pds:PDS_PLUS",
@@ -23,43 +22,31 @@ POLICIES: dict[str, str] = {
     "planner": "planner.planner:PLANNER",
     "value-iteration": "learning.value_iteration:VALUE_ITERATION",
     "model-based": "learning.model_based:MODEL_BASED",
-    "drs-c": "rules.drs:DRS_C",
-    "drs-s": "rules.drs:DRS_S",
-    "drs-o": "rules.drs:DRS_O",
-    "lohrmann-c": "rules.lohrmann:LOHRMANN_C",
-    "lohrmann-s": "rules.lohrmann:LOHRMANN_S",
-    "lohrmann-o": "rules.lohrmann:LOHRMANN_O",
-    "heinze-c": "learning.heinze:HEINZE_C",
-    "heinze-s": "learning.heinze:HEINZE_S",
-    "heinze-o": "learning.heinze:HEINZE_O",
-    "ds2-c": "rules.ds2:DS2_C",
-    "ds2-s": "rules.ds2:DS2_S",
-    "ds2-o": "rules.ds2:DS2_O",
-    "dhalion-c": "rules.dhalion:DHALION_C",
-    "dhalion-s": "rules.dhalion:DHALION_S",
-    "dhalion-o": "rules.dhalion:DHALION_O",
-    "pid-c": "rules.pid:PID_C",
-    "pid-s": "rules.pid:PID_S",
-    "pid-o": "rules.pid:PID_O",
-    "spark-ratio-c": "rules.spark_ratio:SPARK_RATIO_C",
-    "spark-ratio-s": "rules.spark_ratio:SPARK_RATIO_S",
-    "spark-ratio-o": "rules.spark_ratio:SPARK_RATIO_O",
-    "flink-c": "rules.flink:FLINK_C",
-    "flink-s": "rules.flink:FLINK_S",
-    "flink-o": "rules.flink:FLINK_O",
-    "threshold-search-c": "rules.threshold_search:THRESHOLD_SEARCH_C",
-    "threshold-search-s": "rules.threshold_search:THRESHOLD_SEARCH_S",
-    "threshold-search-o": "rules.threshold_search:THRESHOLD_SEARCH_O",
+    "drs-{}": "rules.drs:DRS_{}",
+    "lohrmann-{}": "rules.lohrmann:LOHRMANN_{}",
+    "heinze-{}": "learning.heinze:HEINZE_{}",
+    "ds2-{}": "rules.ds2:DS2_{}",
+    "dhalion-{}": "rules.dhalion:DHALION_{}",
+    "pid-{}": "rules.pid:PID_{}",
+    "spark-ratio-{}": "rules.spark_ratio:SPARK_RATIO_{}",
+    "flink-{}": "rules.flink:FLINK_{}",
+    "threshold-search-{}": "rules.threshold_search:THRESHOLD_SEARCH_{}",
+}
+POLICIES = {
+    name.format(letter): place.format(letter.upper())
+    for name, place in REGISTRY.items()
+    for letter in (NODE_CHOICES if "{}" in name else ("",))
 }
 
 
-def find_policy(name: str) -> Any:
+def find_policy(name: str) -> Kernel:
     """The policy of this name; its module is loaded now, so that torch is imported by those who ask for it."""
     if name not in POLICIES:
         raise BadInput(f"there is no policy {name!r}; choose one of {', '.join(POLICIES)}")
     module, _, attribute = POLICIES[name].partition(":")
     try:
-        return getattr(import_module(f"scaler.policies.{module}"), attribute)
+        kernel: Kernel = getattr(import_module(f"scaler.policies.{module}"), attribute)
+        return kernel
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise

@@ -14,14 +14,14 @@ from typing import Any
 from scaler.model.errors import BadInput
 from scaler.model.jit import jit
 from scaler.model.kernel import Integers, Problem
-from scaler.model.policy import Decide, Kernel, Learn, State
+from scaler.model.policy import Decide, Kernel, Learn, Start, State
 from scaler.model.queueing import mg1_rate_within
 from scaler.model.task import Task
 
 SLOT_COUNT_RANGE = (1, 100_000)  # of options that count slots
 ROUNDING = 1e-9  # a product that is whole but for its last bits needs no further replica
 
-NodeRule = Callable[[Task, Task, int, Mapping[str, Any], int], State]  # prepare, with the index of the node type
+NodeRule = Callable[[Start, int], State]  # prepare, with the index of the node type
 
 
 def cheapest(task: Task) -> int:
@@ -55,8 +55,8 @@ def by_node(title: str, prepare: NodeRule, decide: Decide, learn: Learn, **rest:
     """The kernels of one rule on the cheapest, the fastest and the optimal node type."""
 
     def on(letter: str, choose: Callable[[Task], int]) -> Kernel:
-        def prepare_on(task: Task, model: Task, seed: int, options: Mapping[str, Any]) -> State:
-            return prepare(task, model, seed, options, choose(task))
+        def prepare_on(start: Start) -> State:
+            return prepare(start, choose(start.task))
 
         return Kernel(f"{title}-{letter}", prepare_on, decide, learn, **rest)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from scaler.model.kernel import Floats, lay_out, view_deployment
 from scaler.model.nodes import NodeType
-from scaler.model.policy import Kernel, KernelPolicy
+from scaler.model.policy import Kernel, Policy, Start
 from scaler.model.task import Moments, Task
 from scaler.policies.planner.planner import PLANNER
 from scaler.policies.rules.threshold import THRESHOLD_C
@@ -40,7 +40,7 @@ def compiled_us(kernel: Kernel, task: Task, rates: Floats) -> float:
 def slowest_plain_ms(slots: int = 2000) -> float:
     """The slowest learning and deciding of one slot in plain Python at three types and ten replicas."""
     task = state_task(3, 10)
-    p, policy = lay_out(task), KernelPolicy(PLANNER, task, task, 0, {})
+    p, policy = lay_out(task), Policy(PLANNER, Start(task, task))
     k = np.array([1, 0, 0])
     plant = fresh_plant(p, k, Inertia())
     before, action, slowest = None, 0, 0.0
@@ -65,7 +65,7 @@ def main() -> None:
     for types, k_max in ((3, 10), (6, 20), (10, 20)):
         task = state_task(types, k_max)
         took, other = compiled_us(PLANNER, task, rates), compiled_us(THRESHOLD_C, task, rates)
-        held = PLANNER.measure(PLANNER.prepare(task, task, 0, {})) / 2**20
+        held = PLANNER.measure(PLANNER.prepare(Start(task, task))) / 2**20
         line = f"{types} types, {k_max} replicas: {took:.1f} us a decision, {took / BUDGET_US:.2f} of budget"
         print(f"{line}, {took / other:.0f} times a threshold's, {held:.1f} MiB held")
     slowest = slowest_plain_ms()

@@ -14,7 +14,7 @@ import pytest
 from scaler.agent.decider import Decider
 from scaler.model.errors import BadInput
 from scaler.model.nodes import Deployment
-from scaler.model.policy import KernelPolicy, Observation
+from scaler.model.policy import Observation, Policy
 from scaler.model.task import Moments, Weights
 from tests.service.world import NODES, SLOT_S, START, World, describe, into, live, orders_of, register
 from tuner.retuning.causes import compare_blocks, find_cause, find_drift, find_error, find_missed_qos
@@ -416,7 +416,7 @@ def test_planner_starts_from_the_surrogates_figures(store: Store, world: World) 
     pilot = Decider("parse", NODES)
     pilot.step(Observation(world.now, 100.0, 0.5, 0.02, Deployment((4,))), orders, world.now)
     (instance,) = pilot.instances.values()
-    assert isinstance(instance.policy, KernelPolicy)
+    assert isinstance(instance.policy, Policy)
     capacity, parse = instance.policy.state.capacity, find_operator(fitted, "parse")
     assert parse.variance is not None
     np.testing.assert_array_equal(instance.policy.problem.speedup, [1.0])

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from scaler.model.errors import BadInput
-from scaler.model.policy import Kernel, Kind, build_policy
+from scaler.model.policy import Kernel, build_policy
 from sim.graphs import single
 from sim.infrastructure import find_infrastructure
 from sim.setting import Setting, tasks
@@ -21,16 +21,13 @@ def make_toy(policy: str = "static", plant: str = "memoryless") -> Setting:
     return Setting(single(100.0, k_max=2), find_infrastructure("A", 2), trace, policy, 0.05, levels=3, plant=plant)
 
 
-def check_policy(kind: Kind, options: Mapping[str, Any]) -> None:
+def check_policy(kind: Kernel, options: Mapping[str, Any]) -> None:
     """Refuse an option's value that the policy cannot be built with."""
     if not options:
         return
     task = tasks(make_toy())[0]
     try:
-        if isinstance(kind, Kernel):
-            kind.prepare(task, task, 0, options)
-        else:
-            build_policy(kind, task, 0, options)
+        build_policy(kind, task, 0, options)
     except BadInput:
         raise
     except (TypeError, ValueError) as error:

@@ -23,7 +23,6 @@ import numpy as np
 
 from scaler.model.errors import BadInput
 from scaler.model.kernel import Floats
-from scaler.model.policy import Kernel
 from scaler.policies import find_policy
 from sim.setting import Setting
 from sim.simulate import Run, simulate
@@ -104,7 +103,7 @@ def replay(spec: EvaluationSpec, parameters: Parameters, ceiling: float) -> Eval
 
 def replay_seeds(setting: Setting, seeds: Sequence[int]) -> list[Run]:
     """One run a seed, on all cores where the policy compiles: its kernels let other threads run."""
-    if len(seeds) < 2 or not isinstance(find_policy(setting.policy), Kernel):
+    if len(seeds) < 2 or not find_policy(setting.policy).compiles:
         return [simulate(setting, seed) for seed in seeds]
     with ThreadPoolExecutor(min(count_cores(), len(seeds))) as threads:
         return list(threads.map(lambda seed: simulate(setting, seed), seeds))
@@ -174,7 +173,7 @@ def evaluate_locally(spec: EvaluationSpec, parameters: Sequence[Parameters], cei
     """On all cores: threads where the policy compiles, for its kernels let others run, else processes."""
     if len(parameters) == 1:
         yield evaluate(spec, parameters[0], ceiling)
-    elif isinstance(find_policy(spec.setting.policy), Kernel):
+    elif find_policy(spec.setting.policy).compiles:
         with ThreadPoolExecutor(min(count_cores(), len(parameters))) as threads:
             yield from threads.map(lambda one: evaluate(spec, one, ceiling), parameters)
     else:

@@ -9,7 +9,6 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-from scaler.model.policy import Kernel
 from scaler.policies import find_policy
 from sim.compiler import is_compiling
 from sim.graphs import single
@@ -100,7 +99,7 @@ def warm_up(policy: str, plant: str, record: bool, types: int, k_max: int) -> No
 
 
 def is_compiled(policy: str) -> bool:
-    return is_compiling() and isinstance(find_policy(policy), Kernel)
+    return is_compiling() and find_policy(policy).compiles
 
 
 def estimate_seconds(job: ReplayJob) -> float:

@@ -14,15 +14,14 @@ replica, if of another type, stays.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from scaler.model.jit import jit
 from scaler.model.kernel import Floats, Integers, KernelView, Problem
-from scaler.model.task import Task
-from scaler.policies.homogeneous import by_node, read_number
+from scaler.model.policy import Start
+from scaler.policies.homogeneous import by_node, head_for, read_number
 from scaler.policies.learning.q_values import ALPHA_DECAY, ALPHA_EVERY, ALPHA_LEAST
 
 TARGET = 0.7
@@ -41,8 +40,8 @@ class State(NamedTuple):
     target: float
 
 
-def prepare(task: Task, model: Task, seed: int, options: Mapping[str, Any], node_type: int) -> State:
-    target = read_number(options, "target", TARGET, 0.01, 1.0)
+def prepare(start: Start, node_type: int) -> State:
+    target = read_number(start.options, "target", TARGET, 0.01, 1.0)
     return State(preset(target), np.array([ALPHA]), np.zeros(1, np.int64), node_type, target)
 
 
@@ -75,9 +74,8 @@ def choose(p: Problem, s: State, k: Integers, seen: KernelView) -> int:
 @jit
 def decide(p: Problem, s: State, k: Integers, seen: KernelView) -> int:
     choice = choose(p, s, k, seen)
-    if choice == NOTHING:
-        return 0
-    return 1 + s.node_type if choice == IN else 1 + k.shape[0] + s.node_type
+    wanted = seen.count + 1 if choice == OUT else seen.count - 1 if choice == IN else seen.count
+    return head_for(p, k, seen.count, s.node_type, wanted)
 
 
 @jit

@@ -16,15 +16,13 @@ Sutton & Barto (9.6) advise: steady, and with three node types of B far cheaper.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from scaler.model.jit import jit
-from scaler.model.kernel import Floats, Integers, KernelView, Problem, allowed, count_after
-from scaler.model.policy import Kernel
-from scaler.model.task import Task
+from scaler.model.kernel import Floats, Integers, KernelView, Problem, allowed, split_action
+from scaler.model.policy import Kernel, Start
 from scaler.policies.learning.q_values import cool_down, exploration, explores, first_rates, slot_cost
 
 LEVELS_PER_TILE = 2
@@ -45,7 +43,8 @@ class State(NamedTuple):
     shared_step: bool
 
 
-def prepare(task: Task, model: Task, seed: int, options: Mapping[str, Any]) -> State:
+def prepare(start: Start) -> State:
+    task = start.task
     masks = 1 << len(task.types)
     tiles = math.ceil(task.levels / LEVELS_PER_TILE)
     half = task.levels / tiles / 2.0
@@ -60,8 +59,8 @@ def prepare(task: Task, model: Task, seed: int, options: Mapping[str, Any]) -> S
         stripe=stripe,
         rates=first_rates(),
         clock=np.zeros(1, np.int64),
-        seed=np.array([seed], np.int64),
-        shared_step=bool(options.get("shared_step", False)),
+        seed=np.array([start.seed], np.int64),
+        shared_step=bool(start.options.get("shared_step", False)),
     )
 
 
@@ -128,7 +127,7 @@ def move(s: State, kind: int, mask: int, count: int, level: int, step: float) ->
 @jit
 def worth_from(p: Problem, s: State, k: Integers, seen: KernelView, mask: int, action: int) -> float:
     after = mask_after(k, mask, action)
-    return value(s, kind_of(k.shape[0], action), after, count_after(p, seen.count, action), seen.level)
+    return value(s, kind_of(k.shape[0], action), after, seen.count + split_action(k.shape[0], action)[0], seen.level)
 
 
 @jit

@@ -14,24 +14,22 @@ the time since the start, whether or not they were of that state, and gives the 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from scaler.model.jit import jit
 from scaler.model.kernel import Floats, Integers, KernelView, Problem
-from scaler.model.policy import Kernel
+from scaler.model.policy import Kernel, Start
 from scaler.model.task import Task
 from scaler.policies.homogeneous import read_count
 from scaler.policies.learning.value_iteration import (
     Space,
-    find_row,
+    decide,
     plan_for,
-    planned_choice,
-    planned_worth,
     transition_counts,
     violation_costs,
+    worth,
 )
 
 EAGER_SLOTS = 100_000
@@ -42,7 +40,7 @@ WORK_PER_SLOT = 100_000  # additions that backups may cost, averaged over slots,
 
 class State(NamedTuple):
     space: Space
-    values: Floats  # [D, L] U, as in planning.py
+    values: Floats  # [D, L] U, as in value_iteration.py
     least: Floats  # [D, L] scratch: the least over actions
     fresh: Floats  # [L] scratch: the new row of U
     follows: Floats  # [L, L] how often level l' followed l
@@ -53,21 +51,22 @@ class State(NamedTuple):
     backup_every: int
 
 
-def prepare(task: Task, model: Task, seed: int, options: Mapping[str, Any]) -> State:
-    start = plan_for(task, model, options)
-    follows = np.eye(task.levels) + transition_counts(task, options)
-    violation = violation_costs(task, model)
+def prepare(start: Start) -> State:
+    task = start.task
+    plan = plan_for(task, start.model, start.options)
+    follows = np.eye(task.levels) + transition_counts(task, start.options)
+    violation = violation_costs(task, start.model)
     return State(
-        space=start.space,
-        values=start.values,
-        least=np.zeros_like(start.values),
+        space=plan.space,
+        values=plan.values,
+        least=np.zeros_like(plan.values),
         fresh=np.zeros(task.levels),
         follows=follows,
         onward=np.ascontiguousarray((follows / follows.sum(axis=1, keepdims=True)).T),
         violation=violation,
         times=np.ones_like(violation),
         clock=np.zeros(1, np.int64),
-        backup_every=read_count(options, "backup_every", affordable_period(task, start.space)),
+        backup_every=read_count(start.options, "backup_every", affordable_period(task, plan.space)),
     )
 
 
@@ -76,16 +75,6 @@ def affordable_period(task: Task, space: Space) -> int:
     actions, levels = space.near.shape[1], task.levels
     work = SWEEPS * len(space.keys) * levels * (levels + actions)
     return math.ceil(work / WORK_PER_SLOT)
-
-
-@jit
-def worth(p: Problem, s: State, k: Integers, seen: KernelView, action: int) -> float:
-    return planned_worth(p, s.space, s.values, find_row(s.space.keys, seen.key), seen.level, action)
-
-
-@jit
-def decide(p: Problem, s: State, k: Integers, seen: KernelView) -> int:
-    return planned_choice(p, s.space, s.values, seen.key, seen.level)
 
 
 @jit

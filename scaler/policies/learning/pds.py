@@ -14,9 +14,8 @@ V(s+); `as_published` selects it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,13 +25,10 @@ from scaler.model.kernel import (
     Integers,
     KernelView,
     Problem,
-    count_after,
-    key_after,
-    price_after,
     slowest_after,
+    split_action,
 )
-from scaler.model.policy import Kernel
-from scaler.model.task import Task
+from scaler.model.policy import Kernel, Prepare, Start
 from scaler.policies.learning.q_values import (
     Table,
     claim,
@@ -54,22 +50,23 @@ class State(NamedTuple):
     as_published: bool
 
 
-def prepare(task: Task, model: Task, seed: int, options: Mapping[str, Any], estimates: bool) -> State:
+def prepare(start: Start, estimates: bool) -> State:
+    task = start.task
     states = (task.k_max + 1) ** len(task.types) * task.levels
     never = np.full((task.k_max + 1, len(task.types)), task.levels, np.int64)
     return State(
         table=make_table(states, 1),
-        first_bad=first_bad_level(model) if estimates else never,
+        first_bad=first_bad_level(start.model) if estimates else never,
         rates=first_rates(),
         clock=np.zeros(1, np.int64),
-        as_published=bool(options.get("as_published", False)),
+        as_published=bool(start.options.get("as_published", False)),
     )
 
 
-def prepare_planned(task: Task, model: Task, seed: int, options: Mapping[str, Any]) -> State:
+def prepare_planned(start: Start) -> State:
     """The start of QL+PDS+, with V filled: the value of a plan but for the violation that the model expects at once."""
-    state = prepare(task, model, seed, options, estimates=True)
-    space, values = plan_for(task, model, options)
+    task, state = start.task, prepare(start, estimates=True)
+    space, values = plan_for(task, start.model, start.options)
     levels = np.arange(task.levels)
     expected = levels >= state.first_bad[space.parallelism, space.slowest][:, None]
     states = space.keys[:, None] * task.levels + levels
@@ -95,12 +92,13 @@ def expected_violation(p: Problem, s: State, count: int, slowest: int, level: in
 
 @jit
 def worth(p: Problem, s: State, k: Integers, seen: KernelView, action: int) -> float:
-    v = read(s.table, key_after(p, seen.key, action) * p.levels + seen.level, 0)
-    known = p.w_res * price_after(p, seen.price, action)
+    delta, i = split_action(k.shape[0], action)
+    v = read(s.table, (seen.key + delta * p.radix[i]) * p.levels + seen.level, 0)
+    known = p.w_res * (seen.price + delta * p.price[i])
     if action != 0:
         known += p.w_rcf
     slowest = slowest_after(p, k, seen, action)
-    return v + known + expected_violation(p, s, count_after(p, seen.count, action), slowest, seen.level)
+    return v + known + expected_violation(p, s, seen.count + delta, slowest, seen.level)
 
 
 @jit
@@ -148,10 +146,10 @@ def grow(state: State, slots: int) -> State:
     return state._replace(table=reserve(state.table, slots))
 
 
-def kernel(title: str, start: Callable[[Task, Task, int, Mapping[str, Any]], State], *options: str) -> Kernel:
+def kernel(title: str, prepare: Prepare, *options: str) -> Kernel:
     return Kernel(
         title=title,
-        prepare=start,
+        prepare=prepare,
         decide=decide,
         learn=learn,
         worth=worth,

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from scaler.model.jit import jit
 from scaler.model.kernel import Floats, Integers, KernelView, Problem, allowed
-from scaler.model.policy import Kernel
-from scaler.model.task import Task
+from scaler.model.policy import Kernel, Start
 from scaler.policies.learning.q_values import (
     Table,
     claim,
@@ -33,10 +31,15 @@ class State(NamedTuple):
     seed: Integers  # [1]
 
 
-def prepare(task: Task, model: Task, seed: int, options: Mapping[str, Any]) -> State:
-    types = len(task.types)
-    states = (task.k_max + 1) ** types * task.levels
-    return State(make_table(states, 2 * types + 1), first_rates(), np.zeros(1, np.int64), np.array([seed], np.int64))
+def prepare(start: Start) -> State:
+    task = start.task
+    states = (task.k_max + 1) ** len(task.types) * task.levels
+    return State(
+        table=make_table(states, 2 * len(task.types) + 1),
+        rates=first_rates(),
+        clock=np.zeros(1, np.int64),
+        seed=np.array([start.seed], np.int64),
+    )
 
 
 @jit

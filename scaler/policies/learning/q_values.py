@@ -145,28 +145,22 @@ def cool_down(rates: Floats, clock: Integers) -> None:
 
 
 @jit
-def explore(p: Problem, k: Integers, count: int, u: float) -> int:
-    """The action that a uniform number in [0, 1) picks among those allowed."""
-    actions = 2 * p.radix.shape[0] + 1
-    choices = 0
-    for action in range(actions):
-        if allowed(p, k, count, action):
-            choices += 1
-    pick = int(u * choices)
-    for action in range(actions):
-        if allowed(p, k, count, action):
-            if pick == 0:
-                return action
-            pick -= 1
-    return 0
-
-
-@jit
 def explores(seed: int, clock: int, epsilon: float) -> bool:
     return uniform(seed, 2 * clock) <= epsilon
 
 
 @jit
 def exploration(p: Problem, k: Integers, count: int, seed: int, clock: int) -> int:
-    """The action that this step explores."""
-    return explore(p, k, count, uniform(seed, 2 * clock + 1))
+    """The action that this step explores: any that is allowed, with equal chances."""
+    actions = 2 * p.radix.shape[0] + 1
+    choices = 0
+    for action in range(actions):
+        if allowed(p, k, count, action):
+            choices += 1
+    pick = int(uniform(seed, 2 * clock + 1) * choices)
+    for action in range(actions):
+        if allowed(p, k, count, action):
+            if pick == 0:
+                return action
+            pick -= 1
+    return 0

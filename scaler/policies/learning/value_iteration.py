@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from scaler.model.errors import BadInput
 from scaler.model.jit import jit
 from scaler.model.kernel import Floats, Integers, KernelView, Problem, lay_out
-from scaler.model.policy import Kernel
+from scaler.model.policy import Kernel, Start
 from scaler.model.task import Task
 from scaler.policies.learning.q_values import DENSE_BYTES
 from scaler.policies.rules.static import learn_nothing
@@ -217,23 +217,28 @@ def find_row(keys: Integers, key: int) -> int:
 
 
 @jit
-def planned_worth(p: Problem, space: Space, values: Floats, row: int, level: int, action: int) -> float:
+def worth_in_row(p: Problem, plan: MdpPlan, row: int, level: int, action: int) -> float:
     """Cost of an action and of what follows it; infinite if it may not be taken."""
-    to = space.near[row, action]
+    to = plan.space.near[row, action]
     if to < 0:
         return np.inf
-    cost = space.cost[to] + values[to, level]
+    cost = plan.space.cost[to] + plan.values[to, level]
     return cost + p.w_rcf if action != 0 else cost
 
 
 @jit
-def planned_choice(p: Problem, space: Space, values: Floats, key: int, level: int) -> int:
-    """The cheapest action; ties go to the first."""
-    row = find_row(space.keys, key)
+def worth(p: Problem, s: MdpPlan, k: Integers, seen: KernelView, action: int) -> float:
+    return worth_in_row(p, s, find_row(s.space.keys, seen.key), seen.level, action)
+
+
+@jit
+def decide(p: Problem, s: MdpPlan, k: Integers, seen: KernelView) -> int:
+    """The cheapest action of any state with a space and values; ties go to the first."""
+    row = find_row(s.space.keys, seen.key)
     choice = 0
-    least = planned_worth(p, space, values, row, level, 0)
-    for action in range(1, space.near.shape[1]):
-        value = planned_worth(p, space, values, row, level, action)
+    least = worth_in_row(p, s, row, seen.level, 0)
+    for action in range(1, s.space.near.shape[1]):
+        value = worth_in_row(p, s, row, seen.level, action)
         if value < least:
             least = value
             choice = action
@@ -248,18 +253,8 @@ def first_bad_level(task: Task) -> Integers:
     return np.searchsorted(middles, within, side="right").astype(np.int64)
 
 
-def prepare(task: Task, model: Task, seed: int, options: Mapping[str, Any]) -> MdpPlan:
-    return plan_for(task, task, options)
-
-
-@jit
-def worth(p: Problem, s: MdpPlan, k: Integers, seen: KernelView, action: int) -> float:
-    return planned_worth(p, s.space, s.values, find_row(s.space.keys, seen.key), seen.level, action)
-
-
-@jit
-def decide(p: Problem, s: MdpPlan, k: Integers, seen: KernelView) -> int:
-    return planned_choice(p, s.space, s.values, seen.key, seen.level)
+def prepare(start: Start) -> MdpPlan:
+    return plan_for(start.task, start.task, start.options)
 
 
 VALUE_ITERATION = Kernel(

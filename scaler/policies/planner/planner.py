@@ -12,15 +12,15 @@ what it can do, and the move waits for evidence. On the way the old type goes on
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from scaler.model.jit import jit
 from scaler.model.kernel import Floats, Integers, KernelView, Problem, lay_out
-from scaler.model.policy import Kernel, flatten
+from scaler.model.policy import Kernel, Start, flatten
 from scaler.model.task import Task
+from scaler.policies.homogeneous import head_for
 from scaler.policies.planner.capacity import (
     Capacity,
     cautious_capacity,
@@ -40,13 +40,6 @@ from scaler.policies.planner.workload import (
     make_workload,
     observe,
 )
-
-
-def find_places(task: Task, earlier: Task) -> list[int]:
-    """Of each node type of the task in the earlier one; -1 where it is new."""
-    names = [node.name for node in earlier.types]
-    return [names.index(node.name) if node.name in names else -1 for node in task.types]
-
 
 SWEEPS_PER_SLOT = 2  # sweeps in a slot that plans, each of one threshold in one view
 MAX_SKIPPED_SITUATIONS = 24  # of these passed over, at most, to find one that the load comes near
@@ -71,15 +64,15 @@ class State(NamedTuple):
     clock: Integers  # [3] slots seen; next threshold and view to plan for of all, and of the type in use
 
 
-def prepare(task: Task, model: Task, seed: int, options: Mapping[str, Any]) -> State:
-    p = lay_out(task)
-    workload = make_workload(len(task.types) * steps(p))
+def prepare(start: Start) -> State:
+    p = lay_out(start.task)
+    workload = make_workload(len(start.task.types) * steps(p))
     return State(
         workload=workload,
-        capacity=expect_capacity(p, model),
+        capacity=expect_capacity(p, start.model),
         worth=make_worth(workload),
-        shadow=np.ones(len(task.types), np.int64),
-        paid=np.zeros(len(task.types)),
+        shadow=np.ones(len(start.task.types), np.int64),
+        paid=np.zeros(len(start.task.types)),
         kind=np.zeros(2, np.int64),
         peak=np.zeros(1),
         clock=np.zeros(3, np.int64),
@@ -115,10 +108,7 @@ def decide(p: Problem, s: State, k: Integers, seen: KernelView) -> int:
         return 0
     if k[kind] != seen.count:
         return migrate(p, s, k, seen)
-    step = choose_step(p, s, kind, seen.count)
-    if step == 0:
-        return 0
-    return 1 + kind + (k.shape[0] if step > 0 else 0)
+    return head_for(p, k, seen.count, kind, seen.count + choose_step(p, s, kind, seen.count))
 
 
 @jit
@@ -260,7 +250,8 @@ def measure(state: State) -> int:
 
 def inherit(task: Task, state: State, earlier: Task, before: State) -> State:
     """Hand over workload, capacities and the type in use; what was paid and what replicas are worth is learned anew."""
-    places = find_places(task, earlier)
+    names = [node.name for node in earlier.types]
+    places = [names.index(node.name) if node.name in names else -1 for node in task.types]  # in the earlier task
     p = lay_out(task)
     capacity = inherit_capacity(p, state.capacity, before.capacity, places)
     rates, rates_before = (

@@ -16,14 +16,13 @@ is carried out one replica a slot and dropped once a step is refused. Dhalion kn
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from scaler.model.jit import jit
 from scaler.model.kernel import Floats, Integers, KernelView, Problem
-from scaler.model.task import Task
+from scaler.model.policy import Start
 from scaler.policies.homogeneous import by_node, head_for, read_count, read_number, whole
 from scaler.policies.rules.true_rate import RateWindow, clear, is_full, is_saturated, make_window, mean, push
 
@@ -45,15 +44,15 @@ class State(NamedTuple):
     complaint: Floats  # [1] backpressure that led to it
 
 
-def prepare(task: Task, model: Task, seed: int, options: Mapping[str, Any], node_type: int) -> State:
-    window = read_count(options, "window", WINDOW)
+def prepare(start: Start, node_type: int) -> State:
+    window = read_count(start.options, "window", WINDOW)
     return State(
         kind=node_type,
-        pending_least=read_number(options, "pending", PENDING, 0.0, 1e9),
-        blacklist=read_count(options, "blacklist", BLACKLIST, low=0),
+        pending_least=read_number(start.options, "pending", PENDING, 0.0, 1e9),
+        blacklist=read_count(start.options, "blacklist", BLACKLIST, low=0),
         held_back=make_window(window),
         pending=make_window(window),
-        barred=np.zeros((2, task.k_max + 1), np.int64),
+        barred=np.zeros((2, start.task.k_max + 1), np.int64),
         course=np.zeros(1, np.int64),
         trial=np.zeros(2, np.int64),
         complaint=np.zeros(1),

@@ -13,13 +13,12 @@ arrivals: there the model promises too much.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from scaler.model.jit import jit
 from scaler.model.kernel import Integers, KernelView, Problem
+from scaler.model.policy import Start
 from scaler.model.queueing import mgk_response
-from scaler.model.task import Task
 from scaler.policies.homogeneous import by_node, head_for
 from scaler.policies.rules.static import learn_nothing
 
@@ -30,7 +29,7 @@ class State(NamedTuple):
     node_type: int
 
 
-def prepare(task: Task, model: Task, seed: int, options: Mapping[str, Any], node_type: int) -> State:
+def prepare(start: Start, node_type: int) -> State:
     return State(node_type)
 
 

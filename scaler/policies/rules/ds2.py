@@ -12,12 +12,11 @@ the overheads that instrumentation does not see, which is left at 1.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from scaler.model.jit import jit
 from scaler.model.kernel import Integers, KernelView, Problem
-from scaler.model.task import Task
+from scaler.model.policy import Start
 from scaler.policies.homogeneous import by_node, head_for, read_count, whole
 from scaler.policies.rules.true_rate import (
     RateWindow,
@@ -42,13 +41,13 @@ class State(NamedTuple):
     decisions: RateWindow  # of the activation time
 
 
-def prepare(task: Task, model: Task, seed: int, options: Mapping[str, Any], node_type: int) -> State:
-    window = read_count(options, "window", WINDOW)
+def prepare(start: Start, node_type: int) -> State:
+    window = read_count(start.options, "window", WINDOW)
     return State(
         kind=node_type,
         rate=make_window(window),
-        true_rate=make_true_rate(window, read_count(options, "warm_up", WARM_UP, low=0)),
-        decisions=make_window(read_count(options, "activation", ACTIVATION)),
+        true_rate=make_true_rate(window, read_count(start.options, "warm_up", WARM_UP, low=0)),
+        decisions=make_window(read_count(start.options, "activation", ACTIVATION)),
     )
 
 

@@ -20,15 +20,14 @@ are not looked for (the operator does not act on them by default); the bounds ar
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from scaler.model.errors import BadInput
 from scaler.model.jit import jit
 from scaler.model.kernel import Integers, KernelView, Problem
-from scaler.model.task import Task
+from scaler.model.policy import Start
 from scaler.policies.homogeneous import by_node, head_for, read_count, read_number, whole
 from scaler.policies.rules.true_rate import (
     RateWindow,
@@ -64,22 +63,22 @@ class State(NamedTuple):
     course: Integers  # [2] parallelism headed for or 0, slots of stabilisation still to come
 
 
-def prepare(task: Task, model: Task, seed: int, options: Mapping[str, Any], node_type: int) -> State:
-    target = read_number(options, "target", TARGET, 0.01, 1.0)
-    boundary = read_number(options, "boundary", BOUNDARY, 0.0, 1.0)
+def prepare(start: Start, node_type: int) -> State:
+    target = read_number(start.options, "target", TARGET, 0.01, 1.0)
+    boundary = read_number(start.options, "boundary", BOUNDARY, 0.0, 1.0)
     if boundary >= target:
         raise BadInput(f"option 'boundary' is {boundary:g}, and must be less than 'target', which is {target:g}")
-    window = read_count(options, "window", WINDOW)
+    window = read_count(start.options, "window", WINDOW)
     return State(
         kind=node_type,
         target=target,
         busiest=min(1.0, target + boundary),
         idlest=target - boundary,
-        stabilisation=read_count(options, "stabilisation", STABILISATION, low=0),
-        catch_up=read_number(options, "catch_up", CATCH_UP, 1.0, 1e9),
+        stabilisation=read_count(start.options, "stabilisation", STABILISATION, low=0),
+        catch_up=read_number(start.options, "catch_up", CATCH_UP, 1.0, 1e9),
         rate=make_window(window),
         true_rate=make_true_rate(window, 0),
-        fewer=make_window(read_count(options, "scale_down_delay", DELAY)),
+        fewer=make_window(read_count(start.options, "scale_down_delay", DELAY)),
         course=np.zeros(2, np.int64),
     )
 

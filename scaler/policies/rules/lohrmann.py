@@ -14,15 +14,14 @@ slowest there, whose wait it is that is observed.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from scaler.model.jit import jit
 from scaler.model.kernel import Floats, Integers, KernelView, Problem
+from scaler.model.policy import Start
 from scaler.model.queueing import gg1_response
-from scaler.model.task import Task
 from scaler.policies.homogeneous import by_node, head_for, whole
 from scaler.policies.rules.drs import pace
 
@@ -36,7 +35,7 @@ class State(NamedTuple):
     node_type: int
 
 
-def prepare(task: Task, model: Task, seed: int, options: Mapping[str, Any], node_type: int) -> State:
+def prepare(start: Start, node_type: int) -> State:
     return State(np.ones(1), np.zeros(1, np.int64), node_type)
 
 

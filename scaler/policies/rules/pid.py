@@ -13,14 +13,13 @@ Gains are ours: with them an error of 1 is answered at once, and one of several 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from scaler.model.jit import jit
 from scaler.model.kernel import Floats, Integers, KernelView, Problem
-from scaler.model.task import Task
+from scaler.model.policy import Start
 from scaler.policies.homogeneous import by_node, head_for, read_number
 from scaler.policies.rules.true_rate import is_saturated
 
@@ -36,9 +35,11 @@ class State(NamedTuple):
     output: Floats  # [1] parallelism called for, not rounded; 0 before the first slot
 
 
-def prepare(task: Task, model: Task, seed: int, options: Mapping[str, Any], node_type: int) -> State:
-    gains = [read_number(options, name, value, 0.0, 100.0) for name, value in (("kp", KP), ("ki", KI), ("kd", KD))]
-    setpoint = read_number(options, "setpoint", SETPOINT, 0.01, 1.0)
+def prepare(start: Start, node_type: int) -> State:
+    gains = [
+        read_number(start.options, name, value, 0.0, 100.0) for name, value in (("kp", KP), ("ki", KI), ("kd", KD))
+    ]
+    setpoint = read_number(start.options, "setpoint", SETPOINT, 0.01, 1.0)
     return State(node_type, setpoint, np.array(gains), np.zeros(2), np.zeros(1))
 
 

@@ -11,15 +11,14 @@ type that comes and goes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from scaler.model.errors import BadInput
 from scaler.model.jit import jit
 from scaler.model.kernel import Integers, KernelView, Problem
-from scaler.model.task import Task
+from scaler.model.policy import Start
 from scaler.policies.homogeneous import by_node, head_for, read_count, read_number
 from scaler.policies.rules.true_rate import RateWindow, clear, is_full, make_window, mean, push
 
@@ -34,11 +33,11 @@ class State(NamedTuple):
     wanted: Integers  # [1] parallelism last requested; 0 before the first interval is over
 
 
-def prepare(task: Task, model: Task, seed: int, options: Mapping[str, Any], node_type: int) -> State:
-    up, down = read_number(options, "up", UP, 0.0, 100.0), read_number(options, "down", DOWN, 0.0, 100.0)
+def prepare(start: Start, node_type: int) -> State:
+    up, down = read_number(start.options, "up", UP, 0.0, 100.0), read_number(start.options, "down", DOWN, 0.0, 100.0)
     if not down < up:
         raise BadInput(f"option 'down' is {down:g}, and must be less than 'up', which is {up:g}")
-    ratio = make_window(read_count(options, "interval", INTERVAL))
+    ratio = make_window(read_count(start.options, "interval", INTERVAL))
     return State(node_type, up, down, ratio, np.zeros(1, np.int64))
 
 

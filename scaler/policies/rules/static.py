@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from scaler.model.jit import jit
 from scaler.model.kernel import Integers, KernelView, Problem
-from scaler.model.policy import Kernel
-from scaler.model.task import Task
+from scaler.model.policy import Kernel, Start
 
 
 class State(NamedTuple):
     pass_on: int
 
 
-def prepare(task: Task, model: Task, seed: int, options: Mapping[str, Any]) -> State:
+def prepare(start: Start) -> State:
     return State(0)
 
 

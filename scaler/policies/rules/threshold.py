@@ -6,13 +6,12 @@ price when the operator runs on that type alone at the highest rate. The publish
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from scaler.model.jit import jit
 from scaler.model.kernel import Integers, KernelView, Problem
-from scaler.model.task import Task
-from scaler.policies.homogeneous import by_node, read_number
+from scaler.model.policy import Start
+from scaler.policies.homogeneous import by_node, head_for, read_number
 from scaler.policies.rules.static import learn_nothing
 
 THRESHOLD = 0.75
@@ -24,18 +23,18 @@ class State(NamedTuple):
     threshold: float
 
 
-def prepare(task: Task, model: Task, seed: int, options: Mapping[str, Any], node_type: int) -> State:
-    return State(node_type, read_number(options, "threshold", THRESHOLD, 0.01, 1.0))
+def prepare(start: Start, node_type: int) -> State:
+    return State(node_type, read_number(start.options, "threshold", THRESHOLD, 0.01, 1.0))
 
 
 @jit
 def decide(p: Problem, s: State, k: Integers, seen: KernelView) -> int:
-    types = p.radix.shape[0]
-    if seen.utilisation > s.threshold and seen.count < p.k_max:
-        return 1 + types + s.node_type
-    if k[s.node_type] == 0 or seen.count == 1:
-        return 0
-    return 1 + s.node_type if seen.utilisation * seen.count / (seen.count - 1) < SLACK * s.threshold else 0
+    wanted = seen.count
+    if seen.utilisation > s.threshold:
+        wanted += 1
+    elif seen.count > 1 and seen.utilisation * seen.count / (seen.count - 1) < SLACK * s.threshold:
+        wanted -= 1
+    return head_for(p, k, seen.count, s.node_type, wanted)
 
 
 THRESHOLD_C, THRESHOLD_S, THRESHOLD_O = by_node("TB", prepare, decide, learn_nothing, options=("threshold",))

@@ -23,14 +23,13 @@ Notation: H the longest window; a point is (upper, slack, duration), each in uni
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from scaler.model.jit import jit, uniform
 from scaler.model.kernel import Floats, Integers, KernelView, Problem, lay_out
-from scaler.model.task import Task
+from scaler.model.policy import Start
 from scaler.policies.homogeneous import by_node, head_for, read_count, read_number
 from scaler.policies.planner.capacity import Capacity, expect_capacity, observe_capacity
 from scaler.policies.rules.threshold import SLACK, THRESHOLD
@@ -126,13 +125,13 @@ class State(NamedTuple):
     clock: Integers  # [5] slots seen, of quiet, of the copied window; step of the round, failures in a row
 
 
-def prepare(task: Task, model: Task, seed: int, options: Mapping[str, Any], node_type: int) -> State:
-    longest = read_count(options, "longest", LONGEST_WINDOW, low=SHORTEST_WINDOW)
-    threshold = read_number(options, "threshold", THRESHOLD, LOWEST[0], HIGHEST[0])
+def prepare(start: Start, node_type: int) -> State:
+    longest = read_count(start.options, "longest", LONGEST_WINDOW, low=SHORTEST_WINDOW)
+    threshold = read_number(start.options, "threshold", THRESHOLD, LOWEST[0], HIGHEST[0])
     return State(
         kind=node_type,
-        seed=seed,
-        capacity=expect_capacity(lay_out(task), model),
+        seed=start.seed,
+        capacity=expect_capacity(lay_out(start.task), start.model),
         current=np.array([threshold, SLACK, 1.0]),
         window=make_adaptive_window(longest),
         frozen=np.zeros(longest),

@@ -13,7 +13,7 @@ and a generator that is part of the checkpoint.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,9 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scaler.model.errors import BadInput
-from scaler.model.kernel import Floats, Integers, KernelView, Problem, lay_out, view_deployment
-from scaler.model.nodes import Reconfiguration, decode
-from scaler.model.policy import Arrays, Learner, Observation, Policy, Transition
+from scaler.model.kernel import Floats, Integers, KernelView, Problem, lay_out
+from scaler.model.policy import Arrays, Kernel, Start
 from scaler.model.task import Task
 from scaler.policies.learning.deep.encoding import Encoding, Prospect, find_encoding, own_state, post_states, replicas
 from scaler.policies.learning.deep.network import copy_network, draw_network, evaluate, fit
@@ -82,16 +81,17 @@ def tune(options: Mapping[str, Any]) -> DeepOptions:
     return DeepOptions(**{name: kinds[name](value) for name, value in options.items()})
 
 
-class DeepPolicy:
-    """A network, a memory and a clock, driven from outside slot by slot."""
+class DeepState:
+    """A network, a memory and a clock."""
 
-    def __init__(self, variant: Variant, task: Task, model: Task, seed: int, tuning: DeepOptions) -> None:
-        self.variant, self.tuning, self.problem = variant, tuning, lay_out(task)
+    def __init__(self, variant: Variant, start: Start) -> None:
+        self.variant, self.tuning, self.problem = variant, tune(start.options), lay_out(start.task)
+        tuning, seed = self.tuning, start.seed
         self.ceiling = float("inf") if tuning.as_published else highest_value(self.problem)
         self.seed = np.array([seed], np.int64)
         self.clock = np.zeros(1, np.int64)
         self.rates = first_rates()
-        self.first_bad = violating_levels(model, variant.estimates)
+        self.first_bad = violating_levels(start.model, variant.estimates)
         self.encoding = find_encoding(tuning.encoding, self.problem, tuning.as_published)
         self.prospects: dict[int, Prospect] = {}  # by state; a function of the problem alone
         codes, known = self.foresee(1, 0)
@@ -100,39 +100,6 @@ class DeepPolicy:
         self.target = copy_network(self.network) if tuning.target_sync else self.network
         self.memory = empty_memory(Prospect(codes, known))
         self.rng = sampler(seed)
-
-    def decide(self, observation: Observation) -> Reconfiguration:
-        return decode(self.choose(*self.read(observation)), len(self.problem.price))
-
-    def learn(self, transition: Transition) -> None:
-        _, before = self.read(transition.before)
-        k, after = self.read(transition.after)
-        self.absorb(k, before, transition.done.code(len(self.problem.price)), after)
-
-    def inherit(self, other: Policy) -> bool:  # noqa: ARG002
-        """Networks and memories are of the objective's costs: all is learned anew."""
-        return False
-
-    def replay(self, transitions: Sequence[Transition]) -> None:
-        for transition in transitions:
-            self.learn(transition)
-
-    def worth(self, observation: Observation) -> dict[Reconfiguration, float]:
-        """What each allowed alternative is worth (less is better)."""
-        _, seen = self.read(observation)
-        values = self.value(int(seen.key), int(seen.level)).tolist()
-        return {decode(a, len(self.problem.price)): v for a, v in enumerate(values) if v != float("inf")}
-
-    def read(self, observation: Observation) -> tuple[Integers, KernelView]:
-        """The observation as kernels see it."""
-        k = np.array(observation.deployment.replicas, dtype=np.int64)
-        return k, view_deployment(self.problem, k, observation.demand, observation.utilisation, observation.response)
-
-    def choose(self, k: Integers, seen: KernelView) -> int:
-        seed, clock = int(self.seed[0]), int(self.clock[0])
-        if self.variant.explores and explores(seed, clock, self.rates[1]):
-            return int(exploration(self.problem, k, seen.count, seed, clock))
-        return int(self.value(int(seen.key), int(seen.level)).argmin())
 
     def value(self, key: int, level: int) -> Floats:
         """What each action is worth in a state [A]; infinite where it is not allowed."""
@@ -152,14 +119,6 @@ class DeepPolicy:
     def foresee_all(self, keys: Integers, levels: Integers) -> Prospect:
         """The prospects of states by deployment key and rate level."""
         return self.variant.foresee(self.problem, self.encoding, self.first_bad, replicas(self.problem, keys), levels)
-
-    def absorb(self, k: Integers, before: KernelView, action: int, seen: KernelView) -> None:  # noqa: ARG002 - seen.key says k
-        lesson = self.variant.teach(self.problem, self.first_bad, before, action, seen)
-        code = self.foresee(lesson.key, lesson.level).codes[0]  # of the state itself: the first action is to do nothing
-        remember(self.memory, lesson, code, self.foresee(lesson.next_key, lesson.next_level))
-        cool_down(self.rates, self.clock)
-        if self.clock[0] % EVERY == 0 and kept(self.memory) >= BATCH:
-            self.train()
 
     def train(self) -> None:
         """One step of descent on a batch from the memory."""
@@ -190,7 +149,7 @@ class DeepPolicy:
         lessons = {"memory.states": self.memory.states[:count].copy(), "memory.costs": self.memory.costs[:count].copy()}
         return {name: a.copy() for name, a in self.arrays().items()} | lessons | {"sampler": dump_sampler(self.rng)}
 
-    def load(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+    def load(self, arrays: Mapping[str, NDArray[Any]]) -> DeepState:
         check_checkpoint(arrays, self.arrays(), len(self.memory.costs))
         for name, own in self.arrays().items():
             np.copyto(own, arrays[name])
@@ -201,6 +160,7 @@ class DeepPolicy:
         memory.states[:count], memory.costs[:count] = states, arrays["memory.costs"]
         memory.codes[:count] = self.foresee_all(states[:, 0], states[:, 1]).codes[:, 0]
         memory.next_codes[:count], memory.next_known[:count] = self.foresee_all(states[:, 3], states[:, 4])
+        return self
 
     def held_bytes(self) -> int:
         """Networks and memory; what is kept at hand can be had again."""
@@ -235,12 +195,39 @@ def check_checkpoint(arrays: Mapping[str, NDArray[Any]], own: Arrays, capacity: 
             raise BadInput(f"{name!r} in the checkpoint is {arrays[name].shape} and must be {shape}: another task's?")
 
 
-def learner(variant: Variant) -> Learner:
+def decide(p: Problem, s: DeepState, k: Integers, seen: KernelView) -> int:
+    seed, clock = int(s.seed[0]), int(s.clock[0])
+    if s.variant.explores and explores(seed, clock, s.rates[1]):
+        return int(exploration(s.problem, k, seen.count, seed, clock))
+    return int(s.value(int(seen.key), int(seen.level)).argmin())
+
+
+def learn(p: Problem, s: DeepState, k: Integers, before: KernelView, action: int, seen: KernelView) -> None:
+    lesson = s.variant.teach(s.problem, s.first_bad, before, action, seen)
+    code = s.foresee(lesson.key, lesson.level).codes[0]  # of the state itself: the first action is to do nothing
+    remember(s.memory, lesson, code, s.foresee(lesson.next_key, lesson.next_level))
+    cool_down(s.rates, s.clock)
+    if s.clock[0] % EVERY == 0 and kept(s.memory) >= BATCH:
+        s.train()
+
+
+def worth(p: Problem, s: DeepState, k: Integers, seen: KernelView, action: int) -> float:
+    return float(s.value(int(seen.key), int(seen.level))[action])
+
+
+def kernel(variant: Variant) -> Kernel:
     """The variant as the registry lists it."""
-    return Learner(
+    return Kernel(
         title=variant.title,
-        build=lambda task, model, seed, options: DeepPolicy(variant, task, model, seed, tune(options)),
+        prepare=lambda start: DeepState(variant, start),
+        decide=decide,
+        learn=learn,
+        worth=worth,
+        measure=DeepState.held_bytes,
         options=OPTIONS,
+        save=DeepState.save,
+        load=DeepState.load,
+        compiles=False,
     )
 
 
@@ -256,6 +243,6 @@ def teach_post_decision(p: Problem, first_bad: Integers, before: KernelView, act
     return Lesson(int(seen.key), int(before.level), 0, cost, int(seen.key), int(seen.level))
 
 
-DQL = learner(Variant("DQL", explores=True, estimates=False, foresee=own_state, teach=teach_action))
-DQL_PDS = learner(Variant("DQL+PDS", False, estimates=False, foresee=post_states, teach=teach_post_decision))
-DQL_PDS_PLUS = learner(Variant("DQL+PDS+", False, estimates=True, foresee=post_states, teach=teach_post_decision))
+DQL = kernel(Variant("DQL", explores=True, estimates=False, foresee=own_state, teach=teach_action))
+DQL_PDS = kernel(Variant("DQL+PDS", False, estimates=False, foresee=post_states, teach=teach_post_decision))
+DQL_PDS_PLUS = kernel(Variant("DQL+PDS+", False, estimates=True, foresee=post_states, teach=teach_post_decision))

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from math import comb
 from typing import Any, NamedTuple
 
@@ -67,30 +68,18 @@ def large(p: Problem, as_published: bool = False) -> Encoding:
     return Encoding(deployments + p.levels, encode)
 
 
-def reduced1(p: Problem, as_published: bool = False) -> Encoding:
-    """One bit per node type and count of 1 to K, one per level: K N + L."""
-    first = p.k_max * len(p.price)
-    length = first + p.levels
-    check_length("reduced1", length)
-
-    def encode(counts: Integers, levels: Integers) -> Codes:
-        places = [count_places(p, counts, length, as_published), first + levels[..., None]]
-        return once(np.concatenate(places, axis=-1), length)
-
-    return Encoding(length, encode)
-
-
-def reduced2(p: Problem, as_published: bool = False) -> Encoding:
-    """`reduced1` and one bit per set of node types in use: K N + 2^N - 1 + L."""
-    first = p.k_max * len(p.price)
-    sets = 2 ** len(p.price) - 1
+def reduced(name: str, with_sets: bool, p: Problem, as_published: bool = False) -> Encoding:
+    """One bit per node type and count of 1 to K, one per set of node types in use (`with_sets`), one per level."""
+    types = len(p.price)
+    first = p.k_max * types
+    sets = 2**types - 1 if with_sets else 0
     length = first + sets + p.levels
-    check_length("reduced2", length)
-    digits = 2 ** np.arange(len(p.price))
+    check_length(name, length)
 
     def encode(counts: Integers, levels: Integers) -> Codes:
-        used = first - 1 + ((counts > 0) @ digits)[..., None]
-        places = [count_places(p, counts, length, as_published), used, first + sets + levels[..., None]]
+        places = [count_places(p, counts, length, as_published), first + sets + levels[..., None]]
+        if with_sets:
+            places.append(first - 1 + ((counts > 0) @ 2 ** np.arange(types))[..., None])
         return once(np.concatenate(places, axis=-1), length)
 
     return Encoding(length, encode)
@@ -119,8 +108,8 @@ def check_length(name: str, length: int) -> None:
 ENCODINGS: dict[str, Callable[[Problem, bool], Encoding]] = {
     "minimal": minimal,
     "large": large,
-    "reduced1": reduced1,
-    "reduced2": reduced2,
+    "reduced1": partial(reduced, "reduced1", False),  # K N + L inputs
+    "reduced2": partial(reduced, "reduced2", True),  # K N + 2^N - 1 + L
 }
 
 

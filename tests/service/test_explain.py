@@ -125,7 +125,7 @@ def test_a_block_names_the_guard_and_who_set_it(store: Store, ask: Callable[...,
     lock = "direction_lock: it would scale in, and only is out; set by ann for all operators"
     assert f"{lock} at {format_moment(NOW - 600)}" in said
     assert "sale tonight" in said
-    assert "in_s is 600; nobody's control" in said
+    assert "in_s is 600; not a control" in said
 
 
 def test_what_was_held_failed_or_overloaded_has_its_words(store: Store, ask: Callable[..., Explanation]) -> None:
@@ -139,7 +139,7 @@ def test_what_was_held_failed_or_overloaded_has_its_words(store: Store, ask: Cal
     )
     said = text(ask())
     assert "ACTUATION_FAILED +1 small" in said
-    assert "more than can be served" in said
+    assert "response overloaded" in said
     assert json.loads(to_json(ask()))["operators"][0]["decision"]["response"] == "Infinity"
 
 

@@ -59,32 +59,28 @@ def explain_silence(
     now: float,
     slot_s: float,
 ) -> Gap:
-    since, until = last.time + slot_s, following
-    ended = min(at, now) if until is None else until
-    message = f"The scaler of {quote(operator)} decided nothing from {format_moment(since)} "
-    message += "on" if until is None else f"to {format_moment(until)}"
+    since = last.time + slot_s
+    ended, end = (min(at, now), "on") if following is None else (following, f"to {format_moment(following)}")
+    message = f"The scaler of {quote(operator)} decided nothing from {format_moment(since)} {end}"
     message += f" ({format_duration(max(0.0, ended - since))})."
-    last_seen = max((one.last_seen for one in scalers), default=None)
     advice = "See whether its Spark driver runs and reaches this service, and what the driver's log says."
-    if last_seen is not None and until is None:
-        if last_seen > since + NEAR_SLOTS * slot_s:
-            message += f" It is in touch all the same: last heard at {format_moment(last_seen)}."
-            advice = "See the driver's log: it reports, but has nothing to decide on; its stream may be stopped."
-        else:
-            message += f" It was last heard at {format_moment(last_seen)}."
-    if until is not None:
-        advice = (
-            "See the driver's log of that time: it was down, or decided nothing; what it decides while this service "
-        )
-        advice += "is away is told later, up to a limit."
-    return Gap("silent", message, advice, since, until)
+    last_seen = max((one.last_seen for one in scalers), default=None)
+    if following is not None:
+        advice = "See the driver's log of that time: it was down, or decided nothing; what it decides while this "
+        advice += "service is away is reported later, up to a limit."
+    elif last_seen is not None and last_seen > since + NEAR_SLOTS * slot_s:
+        message += f" It reports all the same: last at {format_moment(last_seen)}."
+        advice = "See the driver's log: it reports, but has nothing to decide on; its stream may be stopped."
+    elif last_seen is not None:
+        message += f" It last reported at {format_moment(last_seen)}."
+    return Gap("silent", message, advice, since, following)
 
 
 def explain_early(session: Session, app: str, operator: str, following: float, scalers: list[Scaler], at: float) -> Gap:
     first = min((one.first_seen for one in scalers), default=None)
-    message = f"This is before the first slot that is kept of {quote(operator)}, at {format_moment(following)}."
+    message = f"This is before the first stored slot of {quote(operator)}, at {format_moment(following)}."
     if first is not None and first <= at:
-        message += f" Its scaler has been in touch since {format_moment(first)}; older slots may have been pruned."
+        message += f" Its scaler has reported since {format_moment(first)}; older slots may have been pruned."
     if not was_pursued(session, app, at):
         message += " No objective had been pushed by then."
     return Gap(
@@ -95,7 +91,7 @@ def explain_early(session: Session, app: str, operator: str, following: float, s
 def explain_idleness(session: Session, app: str, operator: str, scalers: list[Scaler], at: float) -> Gap:
     first = min(one.first_seen for one in scalers)
     if at < first:
-        message = f"The scaler of {quote(operator)} was first heard at {format_moment(first)}, after this time."
+        message = f"The scaler of {quote(operator)} first reported at {format_moment(first)}, after this time."
         return Gap("before the first slot", message, "Ask about a later time.", None, first)
     instances = join_words([quote(one.instance) for one in scalers[:3]])
     message = (

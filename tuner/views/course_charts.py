@@ -11,7 +11,7 @@ from markupsafe import Markup
 from scaler.model.kernel import Floats
 from scaler.model.units import format_duration, format_moment
 from tuner.pipeline.flows import Arrivals, find_gaps
-from tuner.simulation.course import Columns, OperatorCourse, ReplayCourse, column_centres, column_starts, reduce_columns
+from tuner.simulation.course import Columns, ReplayCourse, column_centres, column_starts, reduce_columns
 from tuner.views.chart import COLOURS, MIDDLE, TALL, Axis, Chart, Series, level
 from tuner.views.html_document import render, write_document
 from tuner.views.words import Column
@@ -119,29 +119,22 @@ def chart_replicas(
     return frame.chart(title, at, Axis("replicas"), series, Axis("tuples per second"))
 
 
-def draw_operator(frame: Frame, at: Floats, operator: OperatorCourse) -> Markup:
-    response = chart_response(frame, at, operator.response, operator.bound, operator.name)
-    replicas = chart_replicas(frame, at, operator.replicas, operator.arrivals, operator.name)
-    return response.render() + replicas.render()
-
-
 def draw_policy(frame: Frame, course: ReplayCourse, r_max: float) -> Markup:
     """All charts of one policy; those of single operators folded away where there are several."""
-    total = np.sum([operator.replicas for operator in course.operators], axis=0)
+    at, total = course.at, np.sum([operator.replicas for operator in course.operators], axis=0)
     charts = (
         chart_cost(frame, course),
-        chart_response(frame, course.at, course.response, r_max, "the slowest path"),
-        chart_replicas(frame, course.at, total, course.arrivals, "the application"),
+        chart_response(frame, at, course.response, r_max, "the slowest path"),
+        chart_replicas(frame, at, total, course.arrivals, "the application"),
     )
-    folded = [
-        fold_operator(operator.name, draw_operator(frame, course.at, operator))
-        for operator in (course.operators if len(course.operators) > 1 else ())
-    ]
-    return Markup("").join([*(chart.render() for chart in charts), *folded])
-
-
-def fold_operator(name: str, figures: Markup) -> Markup:
-    return Markup("<details><summary>Operator {}</summary>{}</details>").format(name, figures)
+    folded = {
+        one.name: (
+            chart_response(frame, at, one.response, one.bound, one.name),
+            chart_replicas(frame, at, one.replicas, one.arrivals, one.name),
+        )
+        for one in (course.operators if len(course.operators) > 1 else ())
+    }
+    return render("course.html", charts=charts, folded=folded)
 
 
 def write_arrivals(arrivals: Arrivals) -> str:

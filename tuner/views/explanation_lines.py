@@ -35,7 +35,7 @@ from tuner.store.records import Control
 from tuner.views.words import format_deployment, join_facts
 
 LABEL = 12
-NOTHING_STORED = "nothing more is kept of it"
+NOTHING_STORED = "nothing more is stored"
 Part = tuple[str, str]  # label and text
 T = TypeVar("T")
 
@@ -94,7 +94,7 @@ def list_parts(account: Account, shown: set[int]) -> Iterator[Part]:
     if account.gap is not None:
         yield "last slot", f"{format_moment(decision.time)}: {name_change(decision)}"
     yield "because", clean(decision.reason, 600) or "no reason was given"
-    yield "seen", describe_observation(decision)
+    yield "observed", describe_observation(decision)
     table = f"{tabulate_alternatives(account.alternatives)}\n" if account.alternatives else ""
     yield "worth", f"{table}{account.compared}"
     for block in account.blocked:
@@ -108,20 +108,18 @@ def list_parts(account: Account, shown: set[int]) -> Iterator[Part]:
 
 
 def describe_observation(decision: Decision) -> str:
-    seen, allowed = decision.seen, format_if(" of {} allowed", format_response, decision.bound)
+    seen, measured = decision.seen, decision.response not in (None, math.inf)
+    allowed = format_if(" of {} allowed" if measured else ", {} allowed", format_response, decision.bound)
     parts = ["rate not known" if decision.rate is None else f"{format_number(decision.rate)} tuples/s"]
     parts.append(format_if("utilisation {}", format_share, seen.utilisation))
-    if decision.response is None or decision.response == math.inf:
-        what = "response not known" if decision.response is None else "more than can be served"
-        parts.append(f"{what}{allowed and ','}{allowed}")
-    else:
-        parts.append(f"response {format_response(decision.response)}{allowed}")
+    response = "not known" if decision.response is None else format_response(decision.response)
+    parts.append(f"response {response}{allowed}")
     price = format_if("{}/h", format_number, decision.price)
     parts.append(f"{format_deployment(seen.deployment)}{price and ' at '}{price}" if seen.deployment else price)
     parts.append(format_if("{} of the metrics", format_share, seen.completeness))
     parts.append(format_if("backlog {} tuples", format_number, seen.backlog or None))
     if seen.target and seen.target != seen.deployment:
-        parts.append(f"asked for {format_deployment(seen.target)}")
+        parts.append(f"target {format_deployment(seen.target)}")
     return ", ".join(filter(None, parts))
 
 
@@ -149,7 +147,7 @@ def describe_block(block: Block) -> str:
     if block.set_by:
         return f"{says}; {'; '.join(map(describe_standing, block.set_by))}"
     whose = "the scaler's own configuration" if block.objection.source == GUARD else "the scaler itself"
-    return f"{says}; nobody's control, but of {whose}"
+    return f"{says}; not a control, but {whose}"
 
 
 def describe_standing(one: Control) -> str:
@@ -169,7 +167,7 @@ def list_objective(pursued: Pursued | None, shown: set[int]) -> Iterator[Part]:
         yield "objective", f"{pursued.version}, which the database does not have"
         return
     bound = format_if("bound {} on the queueing part", format_response, pursued.bound)
-    bound = bound or "says nothing of this operator"
+    bound = bound or "no bound for this operator"
     if pursued.version in shown:
         yield "objective", f"{pursued.version}, as above; {bound}"
         return
@@ -180,7 +178,7 @@ def list_objective(pursued: Pursued | None, shown: set[int]) -> Iterator[Part]:
     yield "from", describe_origin(pursued)
     expected = describe_expectation(pursued)
     if expected:
-        yield "believed", expected
+        yield "expected", expected
     for stage, evidence in pursued.stages.items():
         yield stage, describe_stage(evidence)
     if pursued.reverted is not None:
@@ -188,7 +186,7 @@ def list_objective(pursued: Pursued | None, shown: set[int]) -> Iterator[Part]:
 
 
 def describe_origin(pursued: Pursued) -> str:
-    origin, source = clean(pursued.provenance) or "it is not said from where", pursued.source
+    origin, source = clean(pursued.provenance) or "of unknown origin", pursued.source
     if source is None:
         return origin
     if source.trial is not None and source.engine is not None:

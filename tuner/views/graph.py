@@ -187,7 +187,7 @@ class Box(NamedTuple):
     bars: Sequence[Bar | None]
 
 
-def draw_graph(boxes: Mapping[str, Box], edges: Edges, label: str, legend: Legend) -> Markup:
+def draw_graph(boxes: Mapping[str, Box], edges: Edges, label: str, legend: Legend, note: str) -> Markup:
     """Boxes from the sources on the left to the sinks on the right, with curves between them."""
     layout = lay_out(list(boxes), edges)
     bands = cut_bands(layout, (BAR + GAP) * max(len(box.bars) for box in boxes.values()))
@@ -199,7 +199,7 @@ def draw_graph(boxes: Mapping[str, Box], edges: Edges, label: str, legend: Legen
         bars = [(top, bar) for top, bar in zip(tops, box.bars, strict=True) if bar]
         placed.append({"title": box.title, "x": x, "y": y - bands.high / 2, "lines": lines, "bars": bars})
     return render(
-        "graph.html", width=bands.wide + 2, height=round(bands.tops[-1]) + 2, label=label, legend=legend,
+        "graph.html", width=bands.wide + 2, height=round(bands.tops[-1]) + 2, label=label, legend=legend, note=note,
         edges=[trace_edge(course, bands) for course in layout.courses], boxes=placed, box=bands.box, high=bands.high,
         edge=EDGE, bar=BAR, line=LINE,
     )  # fmt: skip

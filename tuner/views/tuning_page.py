@@ -127,10 +127,9 @@ def draw_shares(tuning: Tuning) -> Markup | str:
 
     boxes = {name: Box(name, [draw_side(name, side) for side in sides]) for name in tuning.operators}
     legend = [(f"area {COLOURS[side.style]}", side.label) for side in sides]
-    drawing = draw_graph(boxes, tuning.edges, "Latency bounds on the application graph", legend)
-    whole = f"Each operator's bound, and its share of R_max. A full bar is {100.0 * greatest:.1f} % of R_max."
-    note = Markup('<p class="faint">{}</p>').format(whole) if sides else Markup("")
-    return note + Markup('<div class="wide drawn">{}</div>').format(drawing)
+    note = f"Each operator's bound, and its share of R_max. A full bar is {100.0 * greatest:.1f} % of R_max."
+    label = "Latency bounds on the application graph"
+    return draw_graph(boxes, tuning.edges, label, legend, note if sides else "")
 
 
 def write_operators(tuning: Tuning) -> Markup | str:

@@ -14,15 +14,14 @@ from markupsafe import Markup
 from scaler.model.kernel import Floats
 from scaler.model.units import format_count, format_money, format_share
 from tuner.views.chart import SMALL, TALL, Axis, Chart, Scale, Series
-from tuner.views.tuning import KINDS, WEIGHTS, Point, Tuning, is_searched, rank
+from tuner.views.tuning import WEIGHTS, Point, Tuning, is_searched, rank
 
 COMMON_QUANTILE, MAX_OUTLIER = 0.8, 1.6  # of the costs, and how far beyond it from the least a cost is drawn in place
-LABELS = {"feasible": "feasible", "infeasible": "breaks a limit", "pruned": "given up early", "failed": "failed"}
-MARKS = {
-    "feasible": ("c0", "dot", 7.0),
-    "infeasible": ("c1", "square", 5.0),
-    "pruned": ("c8", "tick", 5.0),
-    "failed": ("alarm", "tick", 7.0),
+MARKS = {  # by kind of trial, the last ones above the others
+    "failed": ("failed", "alarm", "tick", 7.0),
+    "pruned": ("given up early", "c8", "tick", 5.0),
+    "infeasible": ("breaks a limit", "c1", "square", 5.0),
+    "feasible": ("feasible", "c0", "dot", 7.0),
 }
 COLOURS = {"chosen": "c2", "nearest": "c1", "naive": "c3"}
 NAMED_SIZE, VERIFIED_SIZE = 12.0, 8.0  # pixels
@@ -57,29 +56,25 @@ def list_named(tuning: Tuning) -> list[Named]:
 def mark_trials(
     tuning: Tuning, points: Sequence[Point], across: Pick, costs: Scale
 ) -> tuple[list[Point], list[Series]]:
-    """The points in the order of `across`, and a series of marks for each kind and for those that are named."""
+    """The points in the order of `across`, and a series of marks for each kind and for those that are named.
+
+    Costs beyond an edge lie at it, and those of failed trials at the lower one.
+    """
     named = list_named(tuning)
     verified = [p for p in tuning.points if p.verifies is not None and p.kind != "failed"]
     extra = [p for p in (*verified, *(each.point for each in named)) if p not in points]
     placed = sorted((p for p in (*points, *extra) if math.isfinite(across(p))), key=across)
-    heights = np.array([height_of(p, costs) for p in placed])
+    heights = [costs.low if p.kind == "failed" else min(max(p.price, costs.low), costs.high) for p in placed]
 
-    def select(among: Callable[[Point], bool], label: str, colour: str, look: str, size: float) -> Series:
-        there = np.array([among(p) for p in placed], dtype=bool)
-        return Series(label, np.where(there, heights, np.nan), colour, look, width=size)
+    def mark(shown: Sequence[bool], label: str, colour: str, look: str, size: float) -> Series:
+        return Series(label, np.where(np.array(shown, dtype=bool), heights, np.nan), colour, look, width=size)
 
-    series = [select(lambda p, kind=kind: p.kind == kind, LABELS[kind], *MARKS[kind]) for kind in reversed(KINDS)]  # type: ignore[misc]
-    series.append(select(lambda p: p.verifies is not None, "repeated on fresh seeds", "c2", "dot", VERIFIED_SIZE))
-    series += [
-        select(lambda p, each=each: p is each.point, each.label, COLOURS[each.style], "dot", NAMED_SIZE)  # type: ignore[misc]
-        for each in named
-    ]
+    series = [mark([p.kind == kind for p in placed], *how) for kind, how in MARKS.items()]
+    repeated = [p.verifies is not None for p in placed]
+    series.append(mark(repeated, "repeated on fresh seeds", "c2", "dot", VERIFIED_SIZE))
+    for point, style, label in named:
+        series.append(mark([p is point for p in placed], label, COLOURS[style], "dot", NAMED_SIZE))
     return placed, [each for each in series if np.isfinite(each.values).any()]
-
-
-def height_of(point: Point, costs: Scale) -> float:
-    """Its cost, at the edge where it is beyond it; a failed trial lies at the lower edge."""
-    return costs.low if point.kind == "failed" else min(max(point.price, costs.low), costs.high)
 
 
 def thin(points: Sequence[Point], most: int) -> list[Point]:

@@ -12,7 +12,6 @@ from tuner.store.connection import Session
 from tuner.store.objectives import list_objectives
 from tuner.store.records import ObjectiveRecord, Trial, TuningRun
 
-KINDS = ("feasible", "infeasible", "pruned", "failed")
 WEIGHTS = {"perf": "weight of violations", "rcf": "weight of reconfigurations", "res": "weight of resources"}
 MEASURES = {
     "cost": "cost per hour",
@@ -28,7 +27,7 @@ class Point:
     """A trial as charts need it."""
 
     trial: Trial
-    kind: str  # one of KINDS
+    kind: str  # "feasible", "infeasible", "pruned" or "failed"
     verifies: int | None  # the number of the trial that it repeats on fresh seeds
     price: float  # NaN where unknown, as the next two
     violations: float

@@ -22,7 +22,7 @@ DAYS = {
 }
 KINDS = ("pin", "direction_lock", "blocked_hours")
 Form = Mapping[str, str]
-Act = Callable[[Session, str, Form, str, float], None]
+Act = Callable[[Session, str, Form, TuningRequest], object]
 
 
 def read_why(form: Form) -> str:
@@ -42,10 +42,11 @@ def read_app(form: Form) -> str:
     return app
 
 
-def set_control(session: Session, app: str, form: Form, who: str, now: float) -> None:
-    why, kind = read_why(form), check_choice("kind", form.get("kind", ""), KINDS)
+def set_control(session: Session, app: str, form: Form, by: TuningRequest) -> None:
+    kind = check_choice("kind", form.get("kind", ""), KINDS)
     until = read_moment(form["until"], "until") if form.get("until", "").strip() else None
-    control = Control(app, form.get("operator", ""), kind, read_settings(kind, form), who, now, why, until)
+    settings = read_settings(kind, form)
+    control = Control(app, form.get("operator", ""), kind, settings, by.who, by.when, by.why, until)
     steering.set_control(session, control)
 
 
@@ -61,25 +62,22 @@ def read_settings(kind: str, form: Form) -> dict[str, Any]:
     return {}
 
 
-def lift_control(session: Session, app: str, form: Form, who: str, now: float) -> None:
-    why, operator, kind = read_why(form), form.get("operator", ""), form.get("kind", "")
-    steering.lift_control(session, app, operator, kind, who, now, why)
+def lift_control(session: Session, app: str, form: Form, by: TuningRequest) -> None:
+    operator, kind = form.get("operator", ""), form.get("kind", "")
+    steering.lift_control(session, app, operator, kind, by.who, by.when, by.why)
 
 
-def push_objective(session: Session, app: str, form: Form, who: str, now: float) -> None:
-    why, version = read_why(form), read_version(form.get("version", ""))
-    push.push(session, app, version, check_choice("stage", form.get("stage", ""), STAGES[1:]), who, why, now)
+def push_objective(session: Session, app: str, form: Form, by: TuningRequest) -> None:
+    version, stage = read_version(form.get("version", "")), check_choice("stage", form.get("stage", ""), STAGES[1:])
+    push.push(session, app, version, stage, by.who, by.why, by.when)
 
 
-def roll_back(session: Session, app: str, form: Form, who: str, now: float) -> None:
-    push.roll_back(session, app, who, read_why(form), now)
+def roll_back(session: Session, app: str, form: Form, by: TuningRequest) -> None:
+    push.roll_back(session, app, by.who, by.why, by.when)
 
 
 def request(action: Action) -> Act:
-    def act(session: Session, app: str, form: Form, who: str, now: float) -> None:
-        request_action(session, app, action, TuningRequest(who, now, read_why(form)))
-
-    return act
+    return lambda session, app, _form, by: request_action(session, app, action, by)
 
 
 ACTS: dict[str, tuple[str, Act, str]] = {  # by path: the scope that it needs, what it does, where its result is shown

@@ -13,8 +13,7 @@ from scaler.model.wire import read_table
 from tuner.service.page.address import SPANS, USUAL, TimeRange, link_application, read_digits
 from tuner.service.page.decision_page import Filters, find_decisions
 from tuner.service.page.overview_page import describe, gather_line
-from tuner.service.page.slot_charts import draw_course, draw_live
-from tuner.service.page.slot_series import load_grid
+from tuner.service.page.slot_charts import draw_course, draw_live, load_grid
 from tuner.store.applications import load_application
 from tuner.store.connection import Session
 from tuner.store.objectives import STAGES, list_objectives, load_objective

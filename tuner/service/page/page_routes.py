@@ -11,6 +11,7 @@ from starlette.concurrency import run_in_threadpool
 
 from scaler.model.decision import KINDS
 from scaler.model.errors import BadInput, Retry
+from tuner.rollout.steering import TuningRequest
 from tuner.service.access.page_session import (
     PageSession,
     clear_cookie,
@@ -116,7 +117,9 @@ def act_on(what: str) -> Callable[..., Any]:
         def work(database: Session) -> None:
             for text in form.values():
                 check_text(text)
-            act(database, actions.read_app(form), form, session.caller.name, services_of(request).settings.clock())
+            app, why = actions.read_app(form), actions.read_why(form)
+            by = TuningRequest(session.caller.name, services_of(request).settings.clock(), why)
+            act(database, app, form, by)
 
         try:
             await run_in_threadpool(services_of(request).store.write, work)

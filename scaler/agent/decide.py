@@ -13,28 +13,8 @@ from scaler.agent.policy_instance import MAX_RATE, NodeView, PolicyInstance
 from scaler.guards import parse_guards
 from scaler.guards.deployments import DRY_RUN_GUARD
 from scaler.guards.guard import ChangeHistory, Guard
-from scaler.model.decision import (
-    BLOCKED,
-    DEPLOYMENT_UNKNOWN,
-    DRY_RUN,
-    FAILED_LATELY,
-    GUARDS_UNREADABLE,
-    HELD,
-    LIMIT,
-    METRICS,
-    METRICS_INCOMPLETE,
-    METRICS_MISSING,
-    NO_CHANGE,
-    NO_REPLICA,
-    ORDERS,
-    OVER_LIMIT,
-    PROPOSED,
-    REPLICA_LIMIT,
-    SCALED,
-    STAGE_WAITS,
-    Objection,
-    describe_change,
-)
+from scaler.model import decision as codes
+from scaler.model.decision import Objection, describe_change
 from scaler.model.errors import BadInput
 from scaler.model.kernel import lay_out, view_deployment
 from scaler.model.nodes import NOTHING, Deployment, NodeType, Reconfiguration, decode
@@ -89,15 +69,15 @@ class Proposal:
 
 def hold(objection: Objection, reason: str = "") -> DecisionDraft:
     """Change nothing, for nothing can be decided."""
-    return DecisionDraft(HELD, f"Held: {reason or objection.message}", objection.code, (objection,))
+    return DecisionDraft(codes.HELD, f"Held: {reason or objection.message}", objection.code, (objection,))
 
 
 def hold_unseen(gap: Objection, no_scale_in: Objection | None) -> DecisionDraft:
     """Hold a slot of which too little is known; a stage that no executor serves is named as the cause."""
-    if no_scale_in is None or no_scale_in.code != STAGE_WAITS:
+    if no_scale_in is None or no_scale_in.code != codes.STAGE_WAITS:
         return hold(gap)
     held = hold(gap, f"{gap.message}; {no_scale_in.message}")
-    return replace(held, code=STAGE_WAITS, objections=(no_scale_in, gap))
+    return replace(held, code=codes.STAGE_WAITS, objections=(no_scale_in, gap))
 
 
 def decide(context: DecisionContext, instance: PolicyInstance, seen: Observation) -> DecisionDraft | None:
@@ -107,10 +87,10 @@ def decide(context: DecisionContext, instance: PolicyInstance, seen: Observation
         return None
     k_max = view.task.k_max
     if seen.deployment.parallelism > k_max:
-        proposal = Proposal(change, f"the limit of {k_max} replicas", OVER_LIMIT, view.bound, k_max)
+        proposal = Proposal(change, f"the limit of {k_max} replicas", codes.OVER_LIMIT, view.bound, k_max)
     else:
         proposer = f"{instance.objective.policy} under objective {instance.objective.version}"
-        proposal = Proposal(change, proposer, PROPOSED, view.bound, k_max)
+        proposal = Proposal(change, proposer, codes.PROPOSED, view.bound, k_max)
     return apply_guards(context, seen, proposal)
 
 
@@ -120,19 +100,21 @@ def apply_guards(context: DecisionContext, seen: Observation, proposal: Proposal
     what = describe_change(change, context.names)
     stated = f"{describe_slot(seen, proposal.bound)}; {proposal.proposer} proposed {what}"
     if change.delta == 0:
-        return DecisionDraft(NO_CHANGE, stated, proposal.code)
+        return DecisionDraft(codes.NO_CHANGE, stated, proposal.code)
     try:
         objections = find_objections(context, seen, change, proposal.k_max)
     except BadInput as error:  # what a person has set is not passed over because it cannot be read
         message = f"a guard of the orders cannot be understood ({error})"
-        return hold(Objection(ORDERS, GUARDS_UNREADABLE, message))
+        return hold(Objection(codes.ORDERS, codes.GUARDS_UNREADABLE, message))
     if not objections:
-        return DecisionDraft(SCALED, f"{stated}, and no guard objected", proposal.code, (), change, change)
+        return DecisionDraft(codes.SCALED, f"{stated}, and no guard objected", proposal.code, (), change, change)
     code = objections[0].code
     if code == DRY_RUN_GUARD:
-        return DecisionDraft(DRY_RUN, f"{stated}, and in this dry run nothing is changed", code, objections, change)
+        return DecisionDraft(
+            codes.DRY_RUN, f"{stated}, and in this dry run nothing is changed", code, objections, change
+        )
     blocked = f"{stated}, which was blocked by {'; '.join(map(str, objections))}"
-    return DecisionDraft(BLOCKED, blocked, code, objections, change)
+    return DecisionDraft(codes.BLOCKED, blocked, code, objections, change)
 
 
 def find_objections(
@@ -152,7 +134,7 @@ def check_limits(context: DecisionContext, seen: Observation, proposed: Reconfig
     count = after.parallelism
     if min(after.replicas) < 0 or count < 1 or (proposed.delta > 0 and count > k_max):
         message = f"it would make {count} replicas, and 1 to {k_max} are allowed"
-        found.append(Objection(LIMIT, REPLICA_LIMIT, message, {"replicas": count, "k_max": k_max}))
+        found.append(Objection(codes.LIMIT, codes.REPLICA_LIMIT, message, {"replicas": count, "k_max": k_max}))
     if proposed.delta < 0 and context.no_scale_in is not None:
         found.append(context.no_scale_in)
     if proposed.delta > 0 and context.names[proposed.node_type] in context.barred:
@@ -160,7 +142,9 @@ def check_limits(context: DecisionContext, seen: Observation, proposed: Reconfig
     since = seen.time - context.failed.get(proposed, -math.inf)
     if since < context.retry_s:
         message = f"the same failed {since:.0f} s ago, and is not tried within {context.retry_s:g} s"
-        found.append(Objection(LIMIT, FAILED_LATELY, message, {"since_s": since, "retry_s": context.retry_s}))
+        found.append(
+            Objection(codes.LIMIT, codes.FAILED_LATELY, message, {"since_s": since, "retry_s": context.retry_s})
+        )
     return found
 
 
@@ -183,17 +167,17 @@ def find_gap(seen: Observation, types: int, complete: float) -> Objection | None
     """Why nothing can be decided on this observation."""
     missing = [name for name in ("rate", "response", "utilisation") if is_missing(getattr(seen, name))]
     if len(seen.deployment.replicas) != types or min(seen.deployment.replicas) < 0:
-        return Objection(METRICS, DEPLOYMENT_UNKNOWN, "the deployment is not known by node type")
+        return Objection(codes.METRICS, codes.DEPLOYMENT_UNKNOWN, "the deployment is not known by node type")
     if not seen.completeness >= complete:
         message = f"{100 * seen.completeness:.0f} % of the metrics arrived, and {100 * complete:.0f} % are needed"
         share = None if math.isnan(seen.completeness) else seen.completeness
-        return Objection(METRICS, METRICS_INCOMPLETE, message, {"completeness": share, "needed": complete})
+        return Objection(codes.METRICS, codes.METRICS_INCOMPLETE, message, {"completeness": share, "needed": complete})
     if missing or math.isinf(seen.rate):
         missing = missing or ["rate"]
         message = f"the {' and the '.join(missing)} {'is' if len(missing) < 2 else 'are'} not known"
-        return Objection(METRICS, METRICS_MISSING, message, {"missing": missing})
+        return Objection(codes.METRICS, codes.METRICS_MISSING, message, {"missing": missing})
     if seen.deployment.parallelism == 0:
-        return Objection(METRICS, NO_REPLICA, "no replica runs, so that nothing was served")
+        return Objection(codes.METRICS, codes.NO_REPLICA, "no replica runs, so that nothing was served")
     return None
 
 

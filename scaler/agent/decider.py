@@ -30,25 +30,8 @@ from scaler.agent.pending import describe_pending, expect_arrivals
 from scaler.agent.policy_instance import PolicyInstance, build_policy_instance
 from scaler.agent.record import decide_in_shadow, write_decision
 from scaler.guards.guard import record_slot
-from scaler.model.decision import (
-    DEPLOYMENT_UNKNOWN,
-    FALLBACK,
-    HELD,
-    LIMIT,
-    METRICS,
-    NO_LIMIT,
-    NO_OBJECTIVE,
-    NO_ORDERS,
-    NODE_TYPE_UNKNOWN,
-    ORDERS,
-    PENDING,
-    POLICY,
-    POLICY_FAILED,
-    Objection,
-    ShadowDecision,
-    SlotFigures,
-    Step,
-)
+from scaler.model import decision as codes
+from scaler.model.decision import Objection, ShadowDecision, SlotFigures, Step
 from scaler.model.errors import BadInput
 from scaler.model.nodes import NOTHING, Deployment, NodeType, Reconfiguration
 from scaler.model.orders import Objective, Orders
@@ -147,7 +130,7 @@ class Decider:
         decision, change, memory = step.decision, step.change, self.memory
         if memory.pending == step:
             memory.pending = None
-            if decision.kind != HELD or done.delta != 0:
+            if decision.kind != codes.HELD or done.delta != 0:
                 memory.history = record_slot(memory.history, decision.time, step.proposed, done)
         if done == change:
             memory.failed.pop(change, None)
@@ -185,13 +168,13 @@ class Decider:
     def find_lead(self, orders: Orders | None, seen: Observation) -> tuple[PolicyInstance | None, Objection | None]:
         """Under which objective the operator acts in this slot, or why under none."""
         if orders is None:
-            return None, Objection(ORDERS, NO_ORDERS, "no orders have come")
+            return None, Objection(codes.ORDERS, codes.NO_ORDERS, "no orders have come")
         candidate, found = orders.candidate, []
         if candidate is not None and candidate.leads(self.operator, seen.time):
             found.append(candidate.objective)
         if orders.objective is not None:
             found.append(orders.objective)
-        why: Objection | None = Objection(ORDERS, NO_OBJECTIVE, "the manager has set no objective")
+        why: Objection | None = Objection(codes.ORDERS, codes.NO_OBJECTIVE, "the manager has set no objective")
         for objective in found:
             instance = self.instances[objective.version]
             why = self.find_fault(instance, seen)
@@ -202,14 +185,14 @@ class Decider:
     def find_fault(self, instance: PolicyInstance, seen: Observation) -> Objection | None:
         """Why a instance cannot decide about this observation."""
         if instance.fault:
-            return Objection(POLICY, POLICY_FAILED, instance.fault)
+            return Objection(codes.POLICY, codes.POLICY_FAILED, instance.fault)
         if instance.view is None or len(seen.deployment.replicas) != len(self.names):
             return None
         unknown = [self.names[i] for i in instance.view.find_unknown(seen.deployment)]
         if not unknown:
             return None
         message = f"replicas run on {', '.join(unknown)}, which objective {instance.objective.version} does not know"
-        return Objection(POLICY, NODE_TYPE_UNKNOWN, message, {"node_types": unknown})
+        return Objection(codes.POLICY, codes.NODE_TYPE_UNKNOWN, message, {"node_types": unknown})
 
     def break_sequence(self) -> None:
         """A slot that was not seen: what comes after it did not follow from what was before it."""
@@ -274,14 +257,14 @@ class Decider:
         if pending is not None:
             if len(pending.replicas) != len(self.names):
                 message = "ordered replicas are pending, and are not known by node type"
-                return hold(Objection(METRICS, DEPLOYMENT_UNKNOWN, message))
+                return hold(Objection(codes.METRICS, codes.DEPLOYMENT_UNKNOWN, message))
             message = f"ordered replicas are pending ({describe_pending(seen.deployment, pending, self.names)})"
-            wait = Objection(LIMIT, PENDING, message)
+            wait = Objection(codes.LIMIT, codes.PENDING, message)
             context = replace(context, no_scale_in=wait)
             seen = expect_arrivals(seen, pending, self.nodes if lead is None else lead.match_nodes(self.nodes))
         draft = None if lead is None else decide(context, lead, seen)
         if draft is None:
-            fault = why if lead is None else Objection(POLICY, POLICY_FAILED, lead.fault)
+            fault = why if lead is None else Objection(codes.POLICY, codes.POLICY_FAILED, lead.fault)
             assert fault is not None
             draft = self.decide_without(context, seen, now, fault)
         stated = wait is None or wait in draft.objections
@@ -300,14 +283,14 @@ class Decider:
             return hold(why, f"{said}; after {limit:.3g} h without an objective the threshold policy takes over")
         if not limits:
             message = f"{said}, and no limit on the number of replicas is known to go on with"
-            return hold(Objection(LIMIT, NO_LIMIT, message))
+            return hold(Objection(codes.LIMIT, codes.NO_LIMIT, message))
         who = f"for {passed:.3g} h there has been nothing to pursue ({said}), so that the threshold policy decides: it"
         try:
             proposed = fall_back(seen, self.nodes, min(limits), view)
         except BadInput as error:
             message = f"{said}, and the threshold policy cannot decide ({error})"
-            return hold(Objection(POLICY, POLICY_FAILED, message))
-        return apply_guards(context, seen, Proposal(proposed, who, FALLBACK, None, min(limits)))
+            return hold(Objection(codes.POLICY, codes.POLICY_FAILED, message))
+        return apply_guards(context, seen, Proposal(proposed, who, codes.FALLBACK, None, min(limits)))
 
     def save(self) -> Arrays:
         """Everything remembered, as arrays by dotted name (fit for numpy.savez)."""

@@ -9,11 +9,8 @@ from dataclasses import replace
 from scaler.agent.decide import DecisionContext, DecisionDraft, decide, is_missing
 from scaler.agent.policy_instance import NodeView, PolicyInstance, ShadowState
 from scaler.guards.guard import record_slot
+from scaler.model import decision as codes
 from scaler.model.decision import (
-    ACTUATION,
-    ACTUATION_FAILED,
-    HELD,
-    NOT_ACTUATED,
     Decision,
     Objection,
     ShadowDecision,
@@ -64,7 +61,7 @@ def write_decision(
         bound=None if lead is None or lead.view is None else lead.view.bound,
         price=price(nodes, seen.deployment, lead) if known else None,
         seen=figures,
-        alternatives={} if lead is None or draft.kind == HELD else lead.value(draft.decided_on or seen, names),
+        alternatives={} if lead is None or draft.kind == codes.HELD else lead.value(draft.decided_on or seen, names),
         shadow=shadow,
     )
 
@@ -76,8 +73,10 @@ def conclude(step: Step, done: Reconfiguration, why: str, names: Sequence[str]) 
     decided, did = describe_change(step.change, names), describe_change(done, names)
     because = f": {why[:400]}" if why else ""
     reason = f"{decided.capitalize()} was decided, and {did} was done{because}; {step.decision.reason}"
-    objection = Objection(ACTUATION, NOT_ACTUATED, why[:400] or f"{did} was done")
-    return replace(step.decision, kind=ACTUATION_FAILED, reason=reason, code=NOT_ACTUATED, objections=(objection,))
+    objection = Objection(codes.ACTUATION, codes.NOT_ACTUATED, why[:400] or f"{did} was done")
+    return replace(
+        step.decision, kind=codes.ACTUATION_FAILED, reason=reason, code=codes.NOT_ACTUATED, objections=(objection,)
+    )
 
 
 def price(nodes: Sequence[NodeType], deployment: Deployment, instance: PolicyInstance | None) -> float:

@@ -9,16 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from scaler.model.decision import (
-    BACKLOG,
-    LIMIT,
-    METRICS,
-    METRICS_HELD,
-    STAGE_WAITS,
-    Objection,
-    RecordedNote,
-    SlotFigures,
-)
+from scaler.model import decision as codes
+from scaler.model.decision import Objection, RecordedNote, SlotFigures
 from scaler.model.nodes import Deployment, NodeType
 from scaler.model.policy import Observation
 from scaler.model.queueing import catch_up_rate
@@ -88,15 +80,17 @@ def find_scale_in_objection(reading: Reading) -> Objection | None:
     """Why no replica is to be removed on what is known of the slot."""
     for note in reading.notes:
         if note.code == NoteCode.STAGE_WAITS:
-            return Objection(METRICS, STAGE_WAITS, note.message, dict(note.data))
+            return Objection(codes.METRICS, codes.STAGE_WAITS, note.message, dict(note.data))
     if reading.has(NoteCode.BATCH_OUTLASTS_SLOT):
-        return Objection(METRICS, METRICS_HELD, "a batch outlasts the slot: what was known before is held")
+        return Objection(codes.METRICS, codes.METRICS_HELD, "a batch outlasts the slot: what was known before is held")
     if reading.backlog is None and is_back_to_back(reading) and (reading.utilisation or 0.0) >= WORKING_UTILISATION:
-        return Objection(METRICS, BACKLOG, "how much waits is not known, and batches follow each other")
+        return Objection(codes.METRICS, codes.BACKLOG, "how much waits is not known, and batches follow each other")
     late = reading.response is not None and math.isinf(reading.response)
     if not late and not is_behind(reading):
         return None
-    return Objection(LIMIT, BACKLOG, "what has waited is still to be worked off", {"backlog": reading.backlog})
+    return Objection(
+        codes.LIMIT, codes.BACKLOG, "what has waited is still to be worked off", {"backlog": reading.backlog}
+    )
 
 
 def is_behind(reading: Reading) -> bool:

@@ -78,22 +78,12 @@ class Decider:
         observation: Observation,
         orders: Orders | None,
         now: float,
-        target: Deployment | None = None,
-        figures: SlotFigures | None = None,
-        no_scale_in: Objection | None = None,
-        barred: Mapping[str, Objection] | None = None,
+        target: Deployment | None = None,  # once all pending replicas serve: decided about, and not scaled in before
+        figures: SlotFigures | None = None,  # more of the slot, for the record
+        no_scale_in: Objection | None = None,  # why nothing is to be removed otherwise (a backlog)
+        barred: Mapping[str, Objection] | None = None,  # why no replica is to be added, by node type
     ) -> Step:
-        """Decide a slot.
-
-        Args:
-            observation: of the slot, `time` its start; NaN is an unknown rate, response time or utilisation.
-            orders: of now; None before any came.
-            now: seconds since the epoch.
-            target: the deployment once all pending replicas serve: decided about, and not scaled in before.
-            figures: more of the slot, for the record.
-            no_scale_in: why nothing is to be removed otherwise (a backlog).
-            barred: why no replica is to be added, by node type.
-        """
+        """Decide a slot that started at the observation's `time`, in which NaN is an unknown figure."""
         if self.memory.pending is not None:
             self.actuated(self.memory.pending, NOTHING)
         self.memory.latest = observation.time
@@ -107,9 +97,9 @@ class Decider:
             shadow = self.learn(observation, orders, self.find_lead(orders, observation)[0])
         lead, why = self.find_lead(orders, observation)  # anew: one may have failed while it learned
         self.record_lead(lead, now)
-        context = replace(
-            self.make_context(orders), failed=self.memory.failed, retry_s=self.retry_s, no_scale_in=no_scale_in,
-            barred=barred or {},
+        context = DecisionContext(
+            self.operator, self.names, orders, self.memory.history, self.guards, self.memory.failed, self.retry_s,
+            no_scale_in, barred or {},
         )  # fmt: skip
         if gap is not None:
             draft = hold_unseen(gap, no_scale_in)
@@ -162,9 +152,6 @@ class Decider:
                 return one
         return None
 
-    def make_context(self, orders: Orders | None) -> DecisionContext:
-        return DecisionContext(self.operator, self.names, orders, self.memory.history, self.guards)
-
     def find_lead(self, orders: Orders | None, seen: Observation) -> tuple[PolicyInstance | None, Objection | None]:
         """Under which objective the operator acts in this slot, or why under none."""
         if orders is None:
@@ -206,7 +193,12 @@ class Decider:
         if transition is not None:
             self.memory.transitions.append(transition)
         self.memory.before = seen
-        beside = self.find_candidate(orders, lead)
+        beside = None  # the candidate whose shadow decisions are to be computed
+        if orders is not None and orders.candidate is not None:
+            candidate = orders.candidate.objective.version
+            full = None if orders.objective is None else orders.objective.version
+            beside = None if candidate == full else self.instances[candidate]
+        beside = None if beside is lead else beside
         for instance in self.instances.values():
             if instance is not beside:
                 instance.shadow = None
@@ -214,15 +206,8 @@ class Decider:
                 instance.learn(transition)
         if beside is None:
             return None
-        return decide_in_shadow(self.make_context(orders), beside, seen, self.nodes, GAP * self.slot_s)
-
-    def find_candidate(self, orders: Orders | None, lead: PolicyInstance | None) -> PolicyInstance | None:
-        """The candidate whose shadow decisions are to be computed."""
-        if orders is None or orders.candidate is None:
-            return None
-        instance = self.instances[orders.candidate.objective.version]
-        full = None if orders.objective is None else orders.objective.version
-        return None if instance is lead or instance.objective.version == full else instance
+        context = DecisionContext(self.operator, self.names, orders, self.memory.history, self.guards)
+        return decide_in_shadow(context, beside, seen, self.nodes, GAP * self.slot_s)
 
     def connect(self, seen: Observation) -> Transition | None:
         """The transition from the slot before to this one; None where one of them did not lead to the other."""

@@ -4,14 +4,6 @@ A replica that misses the deadline of its node type is cancelled: the target fal
 arrives and is paid long after it was needed. The type is then backed off, for twice as long after each further miss.
 An operator without any replica never gets a target of none: one is ordered, of each type in turn, and of an only type
 again and again, after pauses that double. Replicas that were to go and stay beyond the deadline count as wanted.
-
-    pending = order(pending, target, now)             # once the actuator accepted the target
-    outcome = compare(pending, actuator.deployed(operator), now)
-    if outcome.state == FAILED:                       # ACTUATION_FAILED, because of outcome.message
-        actuator.apply(operator, outcome.new_target)  # on Retry keep the old value: the next slot finds the same
-    pending = outcome.pending
-    find_refusal(pending, "large", now)               # why not to order one more now, or None
-
 A decision that waited for the one before it would add a replica each time that one arrives; one that counts pending
 replicas (`expect_arrivals`) adds as many as are needed.
 """

@@ -175,17 +175,10 @@ def build_policy_instance(
     arrays: Mapping[str, NDArray[Any]] | None = None,
     source: PolicyInstance | None = None,
 ) -> PolicyInstance:
-    """Build the policy of an objective for one operator.
+    """Build the policy of an objective for one operator, with the driver's node types and limit of replicas.
 
-    Args:
-        objective: what it pursues.
-        operator: its name.
-        nodes: the driver's node types.
-        k_max: the driver's own limit of replicas.
-        seed: of whatever the policy draws at random.
-        kept: transitions from before it came, the oldest first; it learns them slot by slot.
-        arrays: its state in a checkpoint, from which it goes on.
-        source: an instance whose experience of the workload and the node types it takes over, if it can.
+    It goes on from `arrays`, its state in a checkpoint; learns slot by slot what was `kept` from before it came, the
+    oldest first; and takes over the experience of `source` with the workload and the node types, if it can.
     """
     instance = PolicyInstance(objective)
     transitions = list(kept)

@@ -3,7 +3,7 @@
 link = Link("https://manager:8443", "orders", ["parse", "join"], token, Path("state"), instance="driver-1")
 link.start()
 link.orders()                                                   # the last known ones, at once; None before any came
-link.report("parse", decisions=[decision.to_json()], samples=[], detail={"spark": "4.3.0"})
+link.report("parse", decisions=[decision.to_json()], samples=[])
 link.status().fault                                             # "" or one sentence
 link.stop(timeout=5.0)
 """

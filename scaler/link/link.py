@@ -105,14 +105,8 @@ class Link:
         """Seconds since the manager last answered; infinite if it never did."""
         return max(0.0, self.state.clock() - self.state.answered_at)
 
-    def report(
-        self,
-        operator: str,
-        decisions: Rows = (),
-        samples: Rows = (),
-        detail: Mapping[str, Any] | None = None,
-    ) -> None:
-        """Queue a report; never waits. `detail` is of the agent itself: the last one counts."""
+    def report(self, operator: str, decisions: Rows = (), samples: Rows = ()) -> None:
+        """Queue a report; never waits."""
         for kind, rows in ((DECISIONS, decisions), (SAMPLES, samples)):
             for row in rows:
                 try:
@@ -123,9 +117,6 @@ class Link:
                     self.state.set_fault(
                         INTERNAL, f"a row of {kind} of {operator!r} is not made of plain values ({error})"
                     )
-        if detail is not None:
-            self.sender.details[operator] = dict(detail)
-            self.sender.changed.add(operator)
         self.sender.wake.set()
 
     def status(self) -> LinkStatus:

@@ -125,17 +125,15 @@ class ReportLog:
                     found += [(name, line) for line in lines]
                 except OSError as error:
                     self.fault = self.describe_fault(error)
-        buffered = 0
+        on_disk = len(found)
         size = sum(len(line) for _, line in found)
         for record in self.buffered:
-            if len(found) >= max_records or (found and size + len(record.line) > max_bytes):
+            size += len(record.line)
+            if len(found) >= max_records or (found and size > max_bytes):
                 break
             found.append((record.kind, record.line))
-            size += len(record.line)
-            buffered += 1
-        read = [(kind, read_line(line)) for kind, line in found]
-        records = tuple((kind, *record) for kind, record in read if record is not None)
-        return ReportBatch(records, positions, buffered, tuple(line for _, line in found))
+        records = tuple((kind, *row) for kind, line in found if (row := read_line(line)) is not None)
+        return ReportBatch(records, positions, len(found) - on_disk, tuple(line for _, line in found))
 
     def acknowledge(self, batch: ReportBatch, refused: bool = False) -> None:
         """Remove a batch: the manager has it, or refused it (then it is saved apart, as far as there is room)."""

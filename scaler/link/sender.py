@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Mapping
-from typing import Any
 from urllib.parse import quote
 
 from scaler.link.http import ManagerConnection, ManagerResponse
@@ -35,8 +33,6 @@ class Sender:
         self.path = f"/v1/applications/{quote(state.app, safe='')}/reports"
         self.inbox: deque[ReportRecord] = deque()
         self.lost = {DECISIONS: 0, SAMPLES: 0}  # for want of room in the inbox
-        self.details: dict[str, Mapping[str, Any]] = {}  # the last of each operator
-        self.changed: set[str] = set()  # operators whose detail is news
         self.wake = threading.Event()
         self.backoff = Backoff(state.rng)
         self.batch_size = MAX_RECORDS
@@ -84,7 +80,7 @@ class Sender:
 
     def has_work(self) -> bool:
         self.waiting = self.reports.waiting
-        return bool(self.changed) or self.waiting > 0
+        return self.waiting > 0
 
     def store(self) -> None:
         """Write the queued records to disk."""
@@ -106,12 +102,11 @@ class Sender:
         if batch.lines and not batch.records:  # damaged, all of them
             self.reports.acknowledge(batch)
             return 0.0
-        for operator in dict.fromkeys([*(record[1] for record in batch.records), *sorted(self.changed)]):
-            detail = self.details.get(operator, {})
+        for operator in dict.fromkeys(record[1] for record in batch.records):
             rows = {kind: [b for name, o, b in batch.records if name == kind and o == operator] for kind in self.lost}
             report = {"instance": self.state.instance, "operator": operator, "revision": self.state.revision}
             try:
-                answer = self.connection.request("POST", self.path, {**report, **rows, "detail": detail})
+                answer = self.connection.request("POST", self.path, {**report, **rows, "detail": {}})
             except Retry as error:
                 self.state.set_fault(REPORTS, str(error))
                 return self.backoff.fail()
@@ -119,12 +114,10 @@ class Sender:
                 answer = ManagerResponse(400, "", None, b"")
             receipt = answer.document()
             if answer.status != 200 or not isinstance(receipt, dict) or not isinstance(receipt.get("received"), dict):
-                return self.handle_refusal(answer, batch, operator)
+                return self.handle_refusal(answer, batch)
             self.state.mark_answer()
             if receipt.get("revision") not in (None, self.state.revision):
                 self.state.wake.set()
-            if self.details.get(operator, {}) is detail or not detail:
-                self.changed.discard(operator)
         self.reports.acknowledge(batch)
         self.sent += len(batch.records)
         self.batch_size = min(MAX_RECORDS, 2 * self.batch_size)
@@ -132,7 +125,7 @@ class Sender:
         self.state.set_fault(REPORTS, "")
         return 0.0
 
-    def handle_refusal(self, answer: ManagerResponse, batch: ReportBatch, operator: str) -> float:
+    def handle_refusal(self, answer: ManagerResponse, batch: ReportBatch) -> float:
         """Seconds until the next try after an answer that confirms nothing."""
         self.state.set_fault(REPORTS, describe_refusal(self.connection, answer, "reports"))
         if answer.status in NOT_ALLOWED or answer.status == NOT_HERE or 300 <= answer.status < 400:
@@ -141,9 +134,6 @@ class Sender:
             if len(batch.records) > 1:
                 self.batch_size = len(batch.records) // 2
                 return 0.0
-            self.details.pop(operator, None)  # it may be to blame
-            self.changed.discard(operator)
-            if batch.records:
-                self.reports.acknowledge(batch, refused=True)
+            self.reports.acknowledge(batch, refused=True)
             return self.backoff.fail()
         return self.backoff.fail(answer.retry_after or 0.0 if answer.status in BUSY else 0.0)

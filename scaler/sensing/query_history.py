@@ -31,7 +31,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
-from typing import Any, Protocol
+from typing import Any
 
 from scaler.model.spark_progress import (
     ENDED,
@@ -144,14 +144,6 @@ def add_planned_batch(past: QueryPast, planned: PlannedBatch) -> QueryPast:
     return replace(past, triggers=(*past.triggers, begun))
 
 
-class EventReceiver(Protocol):
-    """Receiver of a listener's reports; called from Spark's threads."""
-
-    def add_trigger(self, trigger: Trigger) -> None: ...
-
-    def add_event(self, kind: str, event: QueryEvent) -> None: ...
-
-
 class QueryListener:
     """Spark's StreamingQueryListener by the names of its methods, called by py4j; nothing is raised into Spark's bus.
 
@@ -159,9 +151,14 @@ class QueryListener:
     of calls to the JVM.
     """
 
-    def __init__(self, receiver: EventReceiver, now: Callable[[], float] = time.time) -> None:
-        self.receiver = receiver
-        self.now = now
+    def __init__(
+        self,
+        add_trigger: Callable[[Trigger], None],
+        add_event: Callable[[str, QueryEvent], None],
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        """Both receivers are called on Spark's threads."""
+        self.add_trigger, self.add_event, self.now = add_trigger, add_event, now
         self.unread = 0  # events that could not be read
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802
@@ -179,9 +176,9 @@ class QueryListener:
     def receive(self, kind: str, event: Any) -> None:
         try:
             if kind == TRIGGER and (trigger := read_progress(json.loads(event.progress().json()))) is not None:
-                self.receiver.add_trigger(trigger)
+                self.add_trigger(trigger)
             elif kind != TRIGGER and (found := read_query_event(json.loads(event.json()), self.now())) is not None:
-                self.receiver.add_event(kind, found)
+                self.add_event(kind, found)
             else:
                 self.unread += 1
         except Exception as error:

@@ -18,7 +18,7 @@ from scaler.acting.gateway import SparkStage
 from scaler.model.spark_progress import IDLE, STARTED, QueryEvent, Trigger, read_time
 from scaler.sensing.driver import Driver, QueryActivity, QueryStatus, StreamOperator
 from scaler.sensing.evaluate import evaluate
-from scaler.sensing.evidence import Evidence
+from scaler.sensing.evidence import Evidence, TimedRecords
 from scaler.sensing.executor_usage import ObservedExecutor, TaskTimes, fix_zone, read_executors, select_profiles
 from scaler.sensing.query_history import (
     MAX_TRIGGERS,
@@ -32,7 +32,6 @@ from scaler.sensing.query_history import (
 )
 from scaler.sensing.reading import Reading
 from scaler.sensing.source_files import SourceFolder, read_source_folder
-from scaler.sensing.timed_records import TimedRecords
 from scaler.timing import ServiceTimer
 
 LOG = logging.getLogger("scaler.agent")
@@ -73,7 +72,7 @@ class SparkSensor:
         for operator, given in (timers or {}).items():
             for timer in [given] if isinstance(given, ServiceTimer) else given:
                 self.subscribe(operator, timer)
-        self.unsubscribe.append(self.driver.add_listener(QueryListener(self, now)))
+        self.unsubscribe.append(self.driver.add_listener(QueryListener(self.add_trigger, self.add_event, now)))
 
     def watch(self, operator: StreamOperator) -> None:
         """Read this operator from now on; one of the same name is replaced."""

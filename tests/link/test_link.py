@@ -30,18 +30,18 @@ def decide(time: float, **changes: object) -> dict[str, object]:
 def test_what_is_reported_arrives_as_it_was(manager: Manager, join: Join) -> None:
     link = join()
     link.report("parse", [decide(60.0, response=math.inf, rate=math.nan)], [{"start": 0.0, "end": 60.0, "key": "a"}])
-    link.report("count", detail={"spark": "4.3.0"})
-    manager.until(lambda: len(manager.rows) == 2 and any(r["detail"] for r in manager.reports))
+    link.report("count", samples=[{"start": 60.0, "end": 120.0}])
+    manager.until(lambda: len(manager.rows) == 3)
     row = manager.rows["decisions", "parse", "60.0"]
     assert row == {"time": 60.0, "kind": "NO_CHANGE", "reason": "it is quiet", "response": "Infinity", "rate": None}
     assert manager.rows["samples", "parse", "0.0"] == {"start": 0.0, "end": 60.0}
     told = {r["operator"]: r for r in manager.reports}
     assert told["count"] == {
-        "instance": "driver-1", "operator": "count", "revision": None, "samples": [], "decisions": [],
-        "detail": {"spark": "4.3.0"},
+        "instance": "driver-1", "operator": "count", "revision": None, "samples": [{"start": 60.0, "end": 120.0}],
+        "decisions": [], "detail": {},
     }  # fmt: skip
     until(lambda: link.status().waiting == 0)
-    assert link.status().sent == 2
+    assert link.status().sent == 3
     assert link.age() < 30.0
 
 

@@ -25,17 +25,16 @@ from tests.live.fake_driver import steady
 
 
 def test_nothing_is_raised_into_the_listener_bus() -> None:
-    class Full:
-        def add(self, trigger: object) -> None:
-            raise MemoryError("full")
+    def add_trigger(trigger: object) -> None:
+        raise MemoryError("full")
 
-        def note(self, kind: str, sign: object) -> None:
-            raise KeyError(kind)
+    def add_event(kind: str, sign: object) -> None:
+        raise KeyError(kind)
 
     def fail() -> Any:
         raise ConnectionError("the JVM is gone")
 
-    listener = QueryListener(Full())
+    listener = QueryListener(add_trigger, add_event)
     good = json.dumps(steady()[1]["document"])
     for text in (good, "{", "[]", "null", '{"id": 1}', "\ud800", "[" * 5000):
         inner = SimpleNamespace(json=lambda text=text: text)

@@ -37,25 +37,17 @@ def documents() -> list[dict[str, Any]]:
     return [*told, *kafka, as_text, logs.progress(4, "2023-11-15T00:00:00.000Z", 100)]
 
 
-class Kept:
-    """What a driver's listener hands on."""
-
-    def __init__(self) -> None:
-        self.triggers: list[Trigger] = []
-
-    def add_trigger(self, trigger: Trigger) -> None:
-        self.triggers.append(trigger)
-
-    def add_event(self, kind: str, sign: QueryEvent) -> None:
-        raise AssertionError(kind)
+def refuse(kind: str, sign: QueryEvent) -> None:
+    raise AssertionError(kind)
 
 
 def hear(document: object) -> list[Trigger]:
     """A document by way of the driver."""
-    kept, text = Kept(), json.dumps(document)
+    kept: list[Trigger] = []
+    text = json.dumps(document)
     inner = SimpleNamespace(json=lambda: text)
-    QueryListener(kept).onQueryProgress(SimpleNamespace(progress=lambda: inner))
-    return kept.triggers
+    QueryListener(kept.append, refuse).onQueryProgress(SimpleNamespace(progress=lambda: inner))
+    return kept
 
 
 def read_log(document: object, folder: Path) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from scaler.sensing.evidence import TimedRecords
 from scaler.sensing.executor_usage import (
     ObservedExecutor,
     TaskTimes,
@@ -15,7 +16,6 @@ from scaler.sensing.executor_usage import (
     find_utilisation,
     read_executors,
 )
-from scaler.sensing.timed_records import TimedRecords
 from scaler.timing import ServiceTally, ServiceTimer
 from tests.live.fake_driver import Context, executor, report_time
 from tests.live.streams import BEGAN

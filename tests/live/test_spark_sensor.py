@@ -10,10 +10,9 @@ import pytest
 
 from scaler.sensing.driver import PlannedBatch, QueryActivity, QueryStatus, StreamOperator
 from scaler.sensing.evaluate import estimate_running_work
-from scaler.sensing.evidence import Evidence
+from scaler.sensing.evidence import Evidence, TimedRecords
 from scaler.sensing.executor_usage import ObservedExecutor
 from scaler.sensing.reading import NoteCode
-from scaler.sensing.timed_records import TimedRecords
 from scaler.timing import ServiceTally, ServiceTimer
 from tests.live.fake_driver import WORDS, Context, FakeDriver, executor, gather, report_time, steady
 from tests.live.streams import BEGAN, QUERY, Event, offsets, play, progress, recorded, spread

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -57,20 +57,20 @@ def unspell(value: Any) -> Any:
     return SPELLED.get(value, value) if isinstance(value, str) else value
 
 
-def to_plain(value: Any) -> Any:
+def to_plain(value: Any, hidden: Container[str] = ()) -> Any:
     """Records as documents: by their own codec where they have one, else by the names of their fields."""
     if hasattr(value, "to_json"):
         return value.to_json()
     if is_dataclass(value):
-        return write_fields(value)
+        return write_fields(value, hidden)
     if isinstance(value, Mapping):
-        return {str(key): to_plain(item) for key, item in value.items()}
-    return [to_plain(item) for item in value] if isinstance(value, list | tuple) else value
+        return {str(key): to_plain(item, hidden) for key, item in value.items()}
+    return [to_plain(item, hidden) for item in value] if isinstance(value, list | tuple) else value
 
 
-def write_fields(record: Any) -> dict[str, Any]:
+def write_fields(record: Any, hidden: Container[str] = ()) -> dict[str, Any]:
     """A dataclass as a document by the names of its fields."""
-    return {field.name: to_plain(getattr(record, field.name)) for field in fields(record)}
+    return {one.name: to_plain(getattr(record, one.name), hidden) for one in fields(record) if one.name not in hidden}
 
 
 def read_number(value: Any) -> float | None:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import click
 from fastapi import FastAPI
+from starlette.types import ASGIApp
 
 from scaler.model.errors import BadInput
 from scaler.model.files import check_place, write_whole
@@ -24,7 +25,7 @@ from tuner.cli.options import file_type, name_user, print_json, store_option
 from tuner.cli.progress import end_children, raising_on_termination, run_interruptibly
 from tuner.retuning.loop import daemon_thread, run_daemon, run_once
 from tuner.retuning.state import state_of
-from tuner.service.access.envelope import Application, wrap
+from tuner.service.access.envelope import wrap
 from tuner.service.access.logs import say, set_up_logs
 from tuner.service.access.token import SCOPES, is_live, make_token
 from tuner.service.app import make_app, release_agents
@@ -122,7 +123,7 @@ def list_secrets(store: Store) -> list[str]:
     return [str(url.password), *queried] if url.password else queried
 
 
-def build(store: Store, listening: Listening, rate: float, max_body: int) -> tuple[FastAPI, Application]:
+def build(store: Store, listening: Listening, rate: float, max_body: int) -> tuple[FastAPI, ASGIApp]:
     """The service, and it in its envelope."""
     settings = Settings(max_body=max_body, requests_per_s=rate, burst=max(1, round(SURGE * rate)))
     app = make_app(store, settings)
@@ -159,7 +160,7 @@ def retuning(store: Store) -> Iterator[threading.Thread]:
         yield thread
 
 
-def run(app: FastAPI, wrapped: Application, sock: socket.socket, listening: Listening) -> None:
+def run(app: FastAPI, wrapped: ASGIApp, sock: socket.socket, listening: Listening) -> None:
     logger = logging.getLogger("tuner.service")
     url = describe_address(listening, sock)
 

@@ -11,17 +11,15 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import Iterable
 from http import HTTPStatus
-from typing import Any
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tuner.service.access.logs import say
-
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 LOGGER = logging.getLogger(__name__)
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
@@ -31,29 +29,21 @@ OFTEN = ("/reports", "/acknowledgements")
 PROBLEM = "application/problem+json"
 FAILED = "the service failed at this; what happened is in its log"
 HEADERS = {
-    b"content-security-policy": b"default-src 'none'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
-    b"script-src 'self'; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
-    b"x-content-type-options": b"nosniff",
-    b"x-frame-options": b"DENY",
+    "content-security-policy": "default-src 'none'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
+    "script-src 'self'; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
     # no-referrer would make browsers send `Origin: null` with our own forms
-    b"referrer-policy": b"same-origin",
-    b"cross-origin-resource-policy": b"same-origin",
-    b"cross-origin-opener-policy": b"same-origin",
-    b"cache-control": b"no-store",
+    "referrer-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cache-control": "no-store",
 }
 
 
-class Refused(Exception):
-    """Answered here."""
-
-    def __init__(self, status: HTTPStatus, sentence: str) -> None:
-        super().__init__(sentence)
-        self.status = status
-
-
 def wrap(
-    app: Application, max_body: int = 4 * 2**20, host_names: Iterable[str] = (), body_seconds: float = 30.0
-) -> Application:
+    app: ASGIApp, max_body: int = 4 * 2**20, host_names: Iterable[str] = (), body_seconds: float = 30.0
+) -> ASGIApp:
     """`host_names` besides those of the loopback. Goes around the whole application, so that no answer escapes it."""
     names = frozenset(name.lower() for name in (*LOOPBACK, *host_names))
 
@@ -68,7 +58,10 @@ def wrap(
             nonlocal status, whole
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message["headers"] = add_headers(message.get("headers", ()))
+                message.setdefault("headers", [])
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():  # where the application has not said something else of the same
+                    headers.setdefault(name, value)
             whole = message["type"] == "http.response.body" and not message.get("more_body", False)
             await send(message)
 
@@ -77,12 +70,12 @@ def wrap(
             body = await read_body(scope, receive, max_body, body_seconds)
             if body is not None:
                 await app(scope, replay(body, receive), send_in_envelope)
-        except Refused as refusal:
-            await refuse(send_in_envelope, refusal)
+        except HTTPException as refusal:
+            await refuse(refusal)(scope, receive, send_in_envelope)
         except Exception:
             LOGGER.exception("%s %s failed", scope["method"], scope["path"][:MAX_PATH])
             if not status:
-                await refuse(send_in_envelope, Refused(HTTPStatus.INTERNAL_SERVER_ERROR, FAILED))
+                await refuse(HTTPException(500, FAILED))(scope, receive, send_in_envelope)
             elif not whole:
                 raise  # the server cuts the connection, for who reads could not tell that something is missing
         finally:
@@ -91,33 +84,22 @@ def wrap(
     return answer
 
 
-def add_headers(given: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """Ours, where the application has not said something else of the same."""
-    headers = list(given)
-    named = {name.lower() for name, _ in headers}
-    return headers + [(name, value) for name, value in HEADERS.items() if name not in named]
-
-
-def find_header(scope: Scope, wanted: bytes) -> str | None:
-    return next((value.decode("latin-1") for name, value in scope["headers"] if name == wanted), None)
-
-
 def check_host(scope: Scope, names: frozenset[str]) -> None:
     if scope["path"] in OPEN:
         return
-    host = find_header(scope, b"host") or ""
+    host = Headers(scope=scope).get("host", "")
     name = host[: host.rfind("]") + 1] if host.startswith("[") else host.partition(":")[0]
     if name.lower().rstrip(".") not in names:
-        raise Refused(
-            HTTPStatus.MISDIRECTED_REQUEST,
+        raise HTTPException(
+            421,
             "the Host that was asked for is no name of this service; start it with `tuner serve --host-name NAME`",
         )
 
 
 async def read_body(scope: Scope, receive: Receive, most: int, seconds: float) -> bytes | None:
     """None where the client went away before it was whole."""
-    told = find_header(scope, b"content-length") or "0"
-    if not told.isdecimal() or len(told) > 20 or int(told) > most:
+    stated = Headers(scope=scope).get("content-length") or "0"
+    if not stated.isdecimal() or len(stated) > 20 or int(stated) > most:
         raise too_large(most)
     parts, length = [], 0
     try:
@@ -133,11 +115,11 @@ async def read_body(scope: Scope, receive: Receive, most: int, seconds: float) -
                 if not message.get("more_body", False):
                     return b"".join(parts)
     except TimeoutError:
-        raise Refused(HTTPStatus.REQUEST_TIMEOUT, f"the body was not here within {seconds:g} s") from None
+        raise HTTPException(408, f"the body was not here within {seconds:g} s") from None
 
 
-def too_large(most: int) -> Refused:
-    return Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body may have {most:,} bytes; send it in smaller parts")
+def too_large(most: int) -> HTTPException:
+    return HTTPException(413, f"the body may have {most:,} bytes; send it in smaller parts")
 
 
 def replay(body: bytes, receive: Receive) -> Receive:
@@ -159,13 +141,10 @@ def write_problem(status: int, detail: str, **more: str) -> bytes:
     return json.dumps({"type": "about:blank", "title": title, "status": int(status), "detail": detail, **more}).encode()
 
 
-async def refuse(send: Send, refusal: Refused) -> None:
+def refuse(refusal: HTTPException) -> Response:
     """The rest of the request is not read, so the connection ends."""
-    content = write_problem(refusal.status, str(refusal))
-    length = str(len(content)).encode()
-    headers = [(b"content-type", PROBLEM.encode()), (b"content-length", length), (b"connection", b"close")]
-    await send({"type": "http.response.start", "status": int(refusal.status), "headers": headers})
-    await send({"type": "http.response.body", "body": content})
+    content = write_problem(refusal.status_code, refusal.detail)
+    return Response(content, refusal.status_code, {"connection": "close"}, PROBLEM)
 
 
 def note_request(scope: Scope, status: int, seconds: float) -> None:

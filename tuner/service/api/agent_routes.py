@@ -8,15 +8,16 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Header, Query, Response
 
 from scaler.model.sample import Sample
-from tuner.service.api.bodies import MAX_NAME, AcknowledgementBody, DecisionBody, ReportBody, check_name
-from tuner.service.api.dependencies import JSON, App, Given, Reporting, gives, read_as
+from tuner.service.access.gate import require
+from tuner.service.api.bodies import MAX_NAME, AcknowledgementBody, ReportBody, check_name
+from tuner.service.api.dependencies import JSON, App, Given, gives, read_as
 from tuner.service.api.problems import problem
 from tuner.service.exchange.intake import Report, submit, submit_unanswered
 from tuner.service.exchange.order_board import Notice, revision_of, wait_for_orders
 from tuner.service.exchange.services import Services
 from tuner.store.records import DecisionRecord, Scaler
 
-router = APIRouter(prefix="/v1/applications/{app}", tags=["scalers"])
+router = APIRouter(prefix="/v1/applications/{app}", tags=["scalers"], dependencies=[Depends(require("report"))])
 MAX_WAIT_S = 60.0
 REVISION = {"anyOf": [{"type": "integer"}, {"type": "null"}]}
 COUNTS = {"type": "object", "properties": {"samples": {"type": "integer"}, "decisions": {"type": "integer"}}}
@@ -41,37 +42,27 @@ FETCHED["responses"][304] = {"description": "Nothing new within the wait.", "hea
 
 
 @router.post("/reports", **gives(RECEIVED, "Committed; the same sent again changes nothing.", body=ReportBody))
-async def report(
-    app: App, caller: Reporting, body: Annotated[ReportBody, Depends(read_as(ReportBody))], given: Given
-) -> Response:
+async def report(app: App, body: Annotated[ReportBody, Depends(read_as(ReportBody))], given: Given) -> Response:
     """Report samples and decisions of one scaler; answered when they are committed."""
     now = given.settings.clock()
     scaler = Scaler(app, body.operator, body.instance, now, now, body.revision, detail=body.detail)
-    samples = [make_sample(app, body.operator, sample) for sample in body.samples]
-    decisions = [make_decision(app, body.operator, decision) for decision in body.decisions]
+    own: dict[str, Any] = {"application": app, "operator": body.operator}
+    measured = body.model_dump(include={"samples"}, exclude_none=True)["samples"]
+    samples = [Sample(**{**own, **sample}) for sample in measured]
+    decisions = [DecisionRecord(**own, **decision.model_dump()) for decision in body.decisions]
     await submit(given.intake, Report(scaler, samples, decisions))
     return answer_revision({"received": {"samples": len(samples), "decisions": len(decisions)}}, given, app)
 
 
 @router.post("/acknowledgements", **gives(SEEN, "Committed.", body=AcknowledgementBody))
 async def acknowledge(
-    app: App, caller: Reporting, body: Annotated[AcknowledgementBody, Depends(read_as(AcknowledgementBody))],
-    given: Given,
-) -> Response:  # fmt: skip
+    app: App, body: Annotated[AcknowledgementBody, Depends(read_as(AcknowledgementBody))], given: Given
+) -> Response:
     """Acknowledge the orders under which a scaler acts now."""
     now = given.settings.clock()
     scaler = Scaler(app, body.operator, body.instance, now, now, body.revision, acknowledged=now)
     await submit(given.intake, Report(scaler, acknowledges=True))
     return answer_revision({}, given, app)
-
-
-def make_sample(app: str, operator: str, sample: Any) -> Sample:
-    values = vars(sample)
-    return Sample(**{**values, "application": app, "operator": values["operator"] or operator})
-
-
-def make_decision(app: str, operator: str, decision: DecisionBody) -> DecisionRecord:
-    return DecisionRecord(application=app, operator=operator, **decision.model_dump())
 
 
 def answer_revision(content: dict[str, Any], given: Services, app: str) -> Response:
@@ -82,7 +73,6 @@ def answer_revision(content: dict[str, Any], given: Services, app: str) -> Respo
 @router.get("/orders", **FETCHED)
 async def orders(
     app: App,
-    caller: Reporting,
     given: Given,
     wait: Annotated[float, Query(ge=0.0, le=MAX_WAIT_S, allow_inf_nan=False, description="Seconds.")] = 0.0,
     if_none_match: Annotated[str, Header(max_length=1_000, description='The last ETag: `"7"`.')] = "",

@@ -69,7 +69,6 @@ async def give_services(request: Request) -> Services:  # not in a thread, for w
 Given = Annotated[Services, Depends(give_services)]
 App = Annotated[str, Path(min_length=1, max_length=MAX_NAME), AfterValidator(check_name)]
 RowId = Annotated[int, Path(ge=1, le=MAX_WHOLE)]
-Reporting = Annotated[Caller, Depends(require("report"))]
 Reading = Annotated[Caller, Depends(require("read"))]
 Tuning = Annotated[Caller, Depends(require("tune"))]
 Pushing = Annotated[Caller, Depends(require("push"))]

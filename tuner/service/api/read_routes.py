@@ -6,19 +6,19 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import AfterValidator, Field
 
 from scaler.model.decision import KINDS
 from scaler.model.sample import Sample
 from tuner.history.explanation import explain
+from tuner.service.access.gate import require
 from tuner.service.api.bodies import MAX_TIME, MAX_WHOLE, Kind, Name
 from tuner.service.api.dependencies import (
     App,
     Given,
     Paged,
     Ranged,
-    Reading,
     RowId,
     Since,
     Until,
@@ -40,7 +40,7 @@ from tuner.store.records import Control, DecisionRecord, EventRecord, ObjectiveR
 from tuner.store.samples import stream_samples
 from tuner.store.surrogates import list_surrogates
 
-router = APIRouter(prefix="/v1/applications/{app}", tags=["reading"])
+router = APIRouter(prefix="/v1/applications/{app}", tags=["reading"], dependencies=[Depends(require("read"))])
 EXPLANATION: dict[str, Any] = {"type": "object", "description": "What was seen, weighed, decided and why."}
 State = Literal["proposed", "shadow", "canary", "full", "reverted", "retired"]
 
@@ -91,9 +91,7 @@ def ensure_known(session: Session, app: str, found: Sequence[Any]) -> None:
 
 
 @router.get("/decisions", **gives(page_of(schema_of(DecisionRecord)), "The newest first.", 404))
-def decisions(
-    request: Request, app: App, caller: Reading, given: Given, asked: Annotated[DecisionFilter, Query()]
-) -> Response:
+def decisions(request: Request, app: App, given: Given, asked: Annotated[DecisionFilter, Query()]) -> Response:
     """List what the scalers decided, and why."""
     time, _, operator = (asked.after or "").partition("~")
     after = (float(time), operator) if asked.after else None
@@ -106,9 +104,7 @@ def decisions(
 
 
 @router.get("/samples", **gives(page_of(schema_of(Sample)), "The newest first.", 404))
-def samples(
-    request: Request, app: App, caller: Reading, given: Given, asked: Annotated[SampleFilter, Query()]
-) -> Response:
+def samples(request: Request, app: App, given: Given, asked: Annotated[SampleFilter, Query()]) -> Response:
     """List what was measured."""
     further = asked.offset + asked.limit + 1
     with given.store.read() as session:
@@ -122,9 +118,7 @@ def samples(
 
 
 @router.get("/events", **gives(page_of(schema_of(EventRecord)), "The newest first.", 404))
-def events(
-    request: Request, app: App, caller: Reading, given: Given, asked: Annotated[EventFilter, Query()]
-) -> Response:
+def events(request: Request, app: App, given: Given, asked: Annotated[EventFilter, Query()]) -> Response:
     """List what people and daemons did."""
     with given.store.read() as session:
         found = list_events(session, app, asked.what or None, asked.since, asked.until, asked.limit + 1, asked.before)
@@ -143,9 +137,7 @@ def list_from(
 
 
 @router.get("/objectives", **gives(page_of(schema_of(ObjectiveRecord)), "The newest first.", 404))
-def objectives(
-    request: Request, app: App, caller: Reading, given: Given, asked: Annotated[ObjectiveFilter, Query()]
-) -> Response:
+def objectives(request: Request, app: App, given: Given, asked: Annotated[ObjectiveFilter, Query()]) -> Response:
     """List the objectives, where they came from, and what became of them."""
     return list_from(
         request, app, given, asked, lambda session, most: list_objectives(session, app, asked.state or None, most)
@@ -153,30 +145,26 @@ def objectives(
 
 
 @router.get("/objectives/{version}", **gives(schema_of(ObjectiveRecord), "It.", 404))
-def objective(app: App, version: RowId, caller: Reading, given: Given) -> Response:
+def objective(app: App, version: RowId, given: Given) -> Response:
     """Show one objective."""
     with given.store.read() as session:
         return answer(load_objective(session, app, version))
 
 
 @router.get("/surrogates", **gives(page_of(schema_of(SurrogateRecord)), "The newest first.", 404))
-def surrogates(request: Request, app: App, caller: Reading, given: Given, asked: Annotated[Paged, Query()]) -> Response:
+def surrogates(request: Request, app: App, given: Given, asked: Annotated[Paged, Query()]) -> Response:
     """List the surrogates that were fitted."""
     return list_from(request, app, given, asked, lambda session, most: list_surrogates(session, app, most))
 
 
 @router.get("/scalers", **gives(page_of(schema_of(Scaler)), "By operator, the last seen first.", 404))
-def scalers(
-    request: Request, app: App, caller: Reading, given: Given, asked: Annotated[ScalerFilter, Query()]
-) -> Response:
+def scalers(request: Request, app: App, given: Given, asked: Annotated[ScalerFilter, Query()]) -> Response:
     """List the scalers that were heard of, and under which orders they act."""
     return list_from(request, app, given, asked, lambda session, _: list_scalers(session, app, asked.since))
 
 
 @router.get("/controls", **gives(page_of(schema_of(Control)), "The newest first.", 404))
-def controls(
-    request: Request, app: App, caller: Reading, given: Given, asked: Annotated[ControlFilter, Query()]
-) -> Response:
+def controls(request: Request, app: App, given: Given, asked: Annotated[ControlFilter, Query()]) -> Response:
     """List what people put before the scalers: pins, locks, blocked hours."""
     at = None if asked.all else given.settings.clock()
     return list_from(request, app, given, asked, lambda session, _: list_controls(session, app, at))
@@ -185,7 +173,6 @@ def controls(
 @router.get("/explanation", **gives(EXPLANATION, "Why it was decided so.", 404))
 def explanation(
     app: App,
-    caller: Reading,
     given: Given,
     at: Annotated[float | None, Query(ge=0.0, le=MAX_TIME, allow_inf_nan=False)] = None,
     operator: Annotated[Name | None, Query()] = None,

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import fields
 from typing import Any
 
 from scaler.model.errors import BadInput
-from scaler.model.wire import SPELLED
+from scaler.model.wire import SPELLED, to_plain
 from tuner.store.json_fields import write_json
 
 MAX_DEPTH = 12  # documents in documents; what a scaler or a person writes has four
+TOO_DEEP = f"the body is nested more than {MAX_DEPTH} deep; send a flatter document"
 MAX_NUMBER = 400  # characters; the longest plain spelling of a float has some 330
 SPECIAL = tuple(SPELLED)
 NUMBER = {"anyOf": [{"type": "number"}, {"type": "string", "enum": list(SPECIAL)}]}
@@ -46,7 +46,7 @@ def read_document(body: bytes) -> Any:
         where = f"line {error.lineno}, column {error.colno}"
         raise BadInput(f"the body is not JSON ({where}: {error.msg}); send one JSON document") from error
     except RecursionError as error:
-        raise BadInput(explain_depth()) from error
+        raise BadInput(TOO_DEEP) from error
     if "\\u" in text or text.count("{") + text.count("[") > MAX_DEPTH:  # else there is nothing that could be wrong
         check_plain(document)
     return document
@@ -83,7 +83,7 @@ def check_plain(document: Any) -> None:
     level, depth = [document], 0
     while level:
         if depth > MAX_DEPTH:
-            raise BadInput(explain_depth())
+            raise BadInput(TOO_DEEP)
         below: list[Any] = []
         for value in level:
             if isinstance(value, dict):
@@ -106,46 +106,19 @@ def check_text(text: str) -> None:
             raise BadInput(f"the text {shorten(text)!a} holds half of a surrogate pair; send whole ones") from error
 
 
-def explain_depth() -> str:
-    return f"the body is nested more than {MAX_DEPTH} deep; send a flatter document"
-
-
 def shorten(text: str, most: int = 60) -> str:
     return text if len(text) <= most else f"{text[:most]}..."
 
 
-def to_document(value: Any) -> Any:
-    """A record as a JSON object by the names of its fields; mappings and lists with what they hold."""
-    if is_dataclass(value) and not isinstance(value, type):
-        if hasattr(value, "to_json"):
-            return value.to_json()
-        return {
-            field.name: to_document(getattr(value, field.name)) for field in fields(value) if field.name not in HIDDEN
-        }
-    if isinstance(value, Mapping):
-        return {str(key): to_document(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [to_document(item) for item in value]
-    return value
-
-
 def to_bytes(value: Any) -> bytes:
     """JSON of plain values and records, infinities spelled out."""
-    return write_json(to_document(value)).encode()
+    return write_json(to_plain(value, HIDDEN)).encode()
 
 
 def schema_of(record: type) -> dict[str, Any]:
-    """What `to_document` makes of such a record, as JSON Schema."""
-    named = {field.name: str(field.type) for field in fields(record) if field.name not in HIDDEN}
-    return {
-        "title": record.__name__,
-        "type": "object",
-        "properties": {name: schema_of_type(kind) for name, kind in named.items()},
-        "required": list(named),
-    }
-
-
-def schema_of_type(kind: str) -> dict[str, Any]:
-    alone = kind.removesuffix(" | None")
-    stated = PLAIN[alone]
-    return stated if alone == kind else {"anyOf": [stated, {"type": "null"}]}
+    """What `to_bytes` makes of such a record, as JSON Schema."""
+    properties = {}
+    for name, kind in ((field.name, str(field.type)) for field in fields(record) if field.name not in HIDDEN):
+        alone = kind.removesuffix(" | None")
+        properties[name] = PLAIN[alone] if alone == kind else {"anyOf": [PLAIN[alone], {"type": "null"}]}
+    return {"title": record.__name__, "type": "object", "properties": properties, "required": list(properties)}

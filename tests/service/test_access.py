@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import socket
@@ -23,6 +24,7 @@ from tuner.cli import COMMANDS
 from tuner.cli.lazy_group import LazyGroup
 from tuner.service.access.envelope import HEADERS, wrap
 from tuner.service.access.gate import (
+    BEARER,
     FRESH_S,
     Buckets,
     Caller,
@@ -31,7 +33,6 @@ from tuner.service.access.gate import (
     group_address,
     look_up,
     make_gate,
-    read_bearer,
     require,
 )
 from tuner.service.access.page_session import open_session
@@ -118,8 +119,9 @@ def test_a_secret_is_long_and_kept_nowhere(store: Store) -> None:
 
 
 def find_caller(store: Store, header: str | None, now: float) -> Caller | None:
-    secret = read_bearer(header)
-    return None if secret is None else look_up(store, secret, now, False)
+    headers = [] if header is None else [(b"authorization", header.encode("latin-1"))]
+    shown = asyncio.run(BEARER(Request({"type": "http", "headers": headers})))
+    return None if shown is None else look_up(store, shown.credentials, now, False)
 
 
 def test_a_token_lets_in_until_it_ends(store: Store) -> None:

@@ -22,9 +22,8 @@ from starlette.concurrency import run_in_threadpool
 
 from scaler.model.errors import Retry
 from tuner.service.access.logs import say
-from tuner.service.access.token import SCOPES, SECRET, digest, is_live, matches, split_scopes
-from tuner.store.connection import Session, Store
-from tuner.store.records import Token
+from tuner.service.access.token import SCOPES, SECRET, digest, is_live, matches
+from tuner.store.connection import Store
 from tuner.store.tokens import find_token, list_tokens, record_token_use
 
 LOGGER = logging.getLogger(__name__)
@@ -97,11 +96,6 @@ class Caller:
     token_id: int
 
 
-def read_bearer(header: str | None) -> str | None:
-    scheme, _, secret = (header or "").strip().partition(" ")
-    return secret.strip() if scheme.lower() == "bearer" else None
-
-
 def look_up(store: Store, secret: str, now: float, page: bool) -> Caller | None:
     """A session's secret is no bearer token and the other way round, so that neither outlives what it was made for."""
     if not SECRET.fullmatch(secret):
@@ -110,15 +104,13 @@ def look_up(store: Store, secret: str, now: float, page: bool) -> Caller | None:
         token = find_token(session, digest(secret))
         if token is None or token.id is None or not matches(secret, token) or not is_live(token, now):
             return None
-        if page is (token.parent_id is None) or not has_live_parent(session, token, now):
+        parent = token.parent_id
+        if page is (parent is None):
             return None
-    return Caller(token.made_by if page else token.name, split_scopes(token.scopes), token.id)
-
-
-def has_live_parent(session: Session, token: Token, now: float) -> bool:
-    """Revoking a token revokes its sessions; this finds also one that was being opened at that moment."""
-    parent = token.parent_id
-    return parent is None or any(one.id == parent and is_live(one, now) for one in list_tokens(session))
+        # revoking a token revokes its sessions; this finds also one that was being opened at that moment
+        if page and not any(one.id == parent and is_live(one, now) for one in list_tokens(session)):
+            return None
+    return Caller(token.made_by if page else token.name, frozenset(token.scopes.split()), token.id)
 
 
 class Callers:
@@ -204,18 +196,16 @@ def require(*scopes: str) -> Callable[..., Awaitable[Caller]]:
     async def authorize(
         request: Request,
         background: BackgroundTasks,
-        shown: Annotated[HTTPAuthorizationCredentials | None, Depends(BEARER)],  # for the OpenAPI document
+        bearer: Annotated[HTTPAuthorizationCredentials | None, Depends(BEARER)],
     ) -> Caller:
-        secret = read_bearer(request.headers.get("authorization"))
-        if secret is None:
+        if bearer is None:
             raise unauthorized(f"this needs a token: {HOW}")
-        caller = await identify(request, secret, False)
+        caller = await identify(request, bearer.credentials, False)
         if caller is None:
-            count_failure(request, secret)
+            count_failure(request, bearer.credentials)
             raise unauthorized(f"this token is wrong, revoked or expired: {HOW}")
         return admit(request, caller, scopes, background)
 
-    authorize.scopes = frozenset(scopes)  # type: ignore[attr-defined]  # for whoever lists the routes
     return authorize
 
 

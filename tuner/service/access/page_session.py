@@ -56,7 +56,6 @@ def require_page(*scopes: str) -> Callable[..., Awaitable[PageSession]]:
         admit(request, caller, scopes, background)
         return session
 
-    authorize.scopes = frozenset(scopes)  # type: ignore[attr-defined]  # for whoever lists the routes
     return authorize
 
 

@@ -33,10 +33,6 @@ def join_scopes(names: Iterable[str]) -> str:
     return " ".join(name for name in SCOPES if name in given)
 
 
-def split_scopes(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
 PREFIX = "ts_"
 PAGE_PREFIX = "tp_"  # of what a page session's cookie holds
 SECRET = re.compile(r"t[sp]_[A-Za-z0-9_-]{43}")

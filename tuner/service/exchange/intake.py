@@ -94,29 +94,20 @@ def write_all(intake: Intake) -> None:
                 return
             count = min(len(intake.waiting), intake.max_batch)
             batch = [intake.waiting.popleft() for _ in range(count)]
-        outcomes = write_batch(intake.store, [report for report, _ in batch])
-        answer_all([(answer, told) for (_, answer), told in zip(batch, outcomes, strict=True) if answer is not None])
-
-
-def answer_all(outcomes: Iterable[tuple[Answer, Exception | None]]) -> None:
-    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[Answer, Exception | None]]] = {}
-    for answer, outcome in outcomes:
-        by_loop.setdefault(answer.get_loop(), []).append((answer, outcome))
-    for loop, answers in by_loop.items():
+        faults = write_batch(intake.store, [report for report, _ in batch])
+        answers = [(answer, fault) for (_, answer), fault in zip(batch, faults, strict=True) if answer is not None]
+        if not answers:
+            continue
         try:
-            loop.call_soon_threadsafe(resolve_answers, answers)
+            answers[0][0].get_loop().call_soon_threadsafe(resolve_answers, answers)
         except RuntimeError:  # the loop is closed, and nobody waits any more
             log.warning("%d reports were written, and nobody waited for an answer", len(answers))
 
 
 def resolve_answers(answers: Iterable[tuple[Answer, Exception | None]]) -> None:
-    for answer, outcome in answers:
-        if answer.done():  # its client went away
-            continue
-        if outcome is None:
-            answer.set_result(None)
-        else:
-            answer.set_exception(outcome)
+    for answer, fault in answers:
+        if not answer.done():  # else its client went away
+            answer.set_result(None) if fault is None else answer.set_exception(fault)
 
 
 def write_batch(store: Store, reports: Sequence[Report]) -> list[Exception | None]:

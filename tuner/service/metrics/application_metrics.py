@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 from scaler.model.errors import BadInput
 from tuner.rollout.issued_orders import find_slot
@@ -61,7 +61,15 @@ class MetricsGatherer:
         families.add("tuner_operators_left_out", max(0, operators - MAX_OPERATORS))
         read = {version.application: self.describe(version) for version in described}
         slots = {name: SLOT_S if watched is None else watched.slot_s for name, watched in read.items()}
-        self.add_counts(session, families, newest, list(slots))
+        for labels, count in self.decisions.count(session, newest).items():
+            families.add("tuner_decisions_total", count, *labels)
+        events: Counter[tuple[str, ...]] = Counter(
+            {(name, what): 0 for name in slots for what in EVENTS}
+        )  # for the first one to be an increase
+        for application, what, count in count_by_application(session, "events"):
+            events[application, what if what in EVENTS else OTHER] += count
+        for event, count in self.events.follow(events).items():
+            families.add("tuner_events_total", count, *event)
         add_operators(families, newest, slots, now)
         add_scalers(session, families, newest, slots, now)
         watched_ones = [watched for watched in read.values() if watched is not None]
@@ -77,16 +85,6 @@ class MetricsGatherer:
         if known is None or known[0] != version.id:
             known = self.described[version.application] = (version.id, read_description(version))
         return known[1]
-
-    def add_counts(
-        self, session: Session, families: Families, newest: list[OperatorState], described: list[str]
-    ) -> None:
-        for labels, count in self.decisions.count(session, newest).items():
-            families.add("tuner_decisions_total", count, *labels)
-        events = [(name, what) for name in described for what in EVENTS]
-        none = dict[tuple[str, ...], int].fromkeys(events, 0)  # for the first one to be an increase
-        for event, count in self.events.follow(none | name_events(count_by_application(session, "events"))).items():
-            families.add("tuner_events_total", count, *event)
 
 
 def add_quality(families: Families, watched: Watched, spans: Mapping[str, Sums]) -> None:
@@ -121,21 +119,9 @@ def read_description(version: ApplicationVersion) -> Watched | None:
         return None
 
 
-def name_events(counted: Iterable[tuple[str, str, int]]) -> Counter[tuple[str, ...]]:
-    """By application and known name; events of other names count together."""
-    counts: Counter[tuple[str, ...]] = Counter()
-    for application, what, count in counted:
-        counts[application, what if what in EVENTS else OTHER] += count
-    return counts
-
-
 def is_fresh(one: OperatorState, slot_s: float, now: float) -> bool:
     """Whether its newest decision still describes the present."""
     return one.time is not None and now - one.time <= max(SILENT_S, (1 + SILENT_SLOTS) * slot_s)
-
-
-def is_silent(one: OperatorState, slot_s: float, now: float) -> bool:
-    return now - one.last_seen > max(SILENT_S, SILENT_SLOTS * slot_s)
 
 
 def add_operators(families: Families, newest: Iterable[OperatorState], slots: dict[str, float], now: float) -> None:
@@ -156,30 +142,33 @@ def add_operators(families: Families, newest: Iterable[OperatorState], slots: di
 def add_scalers(
     session: Session, families: Families, newest: Iterable[OperatorState], slots: dict[str, float], now: float
 ) -> None:
-    counts: dict[str, dict[str, int]] = {name: {"seen": 0, "silent": 0} for name in slots}
-    for one in newest:
-        if now - one.last_seen <= GONE_S:
-            mine = counts.setdefault(one.application, {"seen": 0, "silent": 0})
-            mine["silent" if is_silent(one, slots.get(one.application, SLOT_S), now) else "seen"] += 1
-    for application, states in counts.items():
-        for state, count in states.items():
-            families.add("tuner_scalers", count, application, state)
+    awaited = [one for one in newest if now - one.last_seen <= GONE_S]
+    names = (*slots, *(one.application for one in awaited))
+    counts = Counter({(name, state): 0 for name in names for state in ("seen", "silent")})
+    for one in awaited:
+        patience = max(SILENT_S, SILENT_SLOTS * slots.get(one.application, SLOT_S))
+        counts[one.application, "silent" if now - one.last_seen > patience else "seen"] += 1
+    for (application, state), count in counts.items():
+        families.add("tuner_scalers", count, application, state)
     for application, revision, count in count_scalers_behind(session, now - SILENT_S, MAX_APPLICATIONS):
         families.add("tuner_orders_revision", revision, application)
         families.add("tuner_scalers_behind", count, application)
 
 
-def one_of(states: Iterable[str], current: str) -> Iterator[tuple[str, int]]:
-    """1 for the one that it is, 0 for the others, so that none is left behind."""
-    return ((state, int(state == current)) for state in states)
-
-
-STAGES = ("none", "shadow", "canary")
+def add_counts(session: Session, families: Families, now: float) -> None:
+    """Rows of each application by state or kind."""
+    counted = {
+        "tuner_objectives": count_by_application(session, "objectives", 10 * MAX_APPLICATIONS),
+        "tuner_controls": count_controls(session, now, 10 * MAX_APPLICATIONS),
+        "tuner_tuning_runs": count_by_application(session, "runs", 4 * MAX_APPLICATIONS),
+        "tuner_trials": count_by_application(session, "trials", 3 * MAX_APPLICATIONS),
+    }
+    for name, rows in counted.items():
+        for application, state, count in rows:
+            families.add(name, count, application, state)
 
 
 def add_objectives(session: Session, families: Families, now: float) -> None:
-    for application, state, count in count_by_application(session, "objectives", 10 * MAX_APPLICATIONS):
-        families.add("tuner_objectives", count, application, state)
     stages = dict.fromkeys(list_pursued_applications(session, MAX_APPLICATIONS), "none")
     current = list_objective_states(session, ("full", "shadow", "canary"))
     for one in {one.application: one for one in current if one.state == "full"}.values():
@@ -190,33 +179,19 @@ def add_objectives(session: Session, families: Families, now: float) -> None:
         families.add("tuner_candidate_version", one.version, one.application, one.state)
         families.add("tuner_candidate_age_seconds", max(0.0, now - one.changed), one.application, one.state)
     for application, stage in stages.items():
-        for name, value in one_of(STAGES, stage):
-            families.add("tuner_rollout_stage", value, application, name)
+        families.add_state("tuner_rollout_stage", ("none", "shadow", "canary"), stage, application)
 
 
-def add_controls(session: Session, families: Families, now: float) -> None:
-    for application, kind, count in count_controls(session, now, 10 * MAX_APPLICATIONS):
-        families.add("tuner_controls", count, application, kind)
-
-
-def add_surrogates(session: Session, families: Families, now: float) -> None:
+def add_newest(session: Session, families: Families, now: float) -> None:
+    """Each application's newest surrogate and tuning run."""
     for one in list_surrogate_states(session, MAX_APPLICATIONS):
         families.add("tuner_surrogate_error_ratio", one.error, one.application)
         families.add("tuner_surrogate_age_seconds", max(0.0, now - one.created), one.application)
-        for name, value in one_of(HEALTH, one.health):
-            families.add("tuner_surrogate_health", value, one.application, name)
-
-
-def add_searches(session: Session, families: Families, now: float) -> None:
-    for application, state, count in count_by_application(session, "runs", 4 * MAX_APPLICATIONS):
-        families.add("tuner_tuning_runs", count, application, state)
-    for application, state, count in count_by_application(session, "trials", 3 * MAX_APPLICATIONS):
-        families.add("tuner_trials", count, application, state)
+        families.add_state("tuner_surrogate_health", HEALTH, one.health, one.application)
     for run in list_run_states(session, MAX_APPLICATIONS):
         seconds = max(0.0, (now if run.ended is None else run.ended) - run.created)
         families.add("tuner_tuning_last_run_seconds", seconds, run.application)
-        for name, value in one_of(RUN_STATES, run.state):
-            families.add("tuner_tuning_last_run_state", value, run.application, name)
+        families.add_state("tuner_tuning_last_run_state", RUN_STATES, run.state, run.application)
 
 
 def add_retuning(session: Session, families: Families, now: float, wall: float) -> None:

@@ -17,11 +17,10 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from tuner.service.access.gate import Caller, require
 from tuner.service.metrics.application_metrics import (
     MetricsGatherer,
-    add_controls,
+    add_counts,
+    add_newest,
     add_objectives,
     add_retuning,
-    add_searches,
-    add_surrogates,
 )
 from tuner.service.metrics.families import Families
 from tuner.store.connection import HEAD, Store
@@ -62,10 +61,9 @@ class Meter:
         families.add("tuner_build_info", 1, find_version(), HEAD)
         with self.store.read() as session:
             self.gatherer.gather(session, families, now)
+            add_counts(session, families, now)
             add_objectives(session, families, now)
-            add_controls(session, families, now)
-            add_surrogates(session, families, now)
-            add_searches(session, families, now)
+            add_newest(session, families, now)
             add_retuning(session, families, now, time.time())
         waiting = self.backlog()
         if waiting is not None:

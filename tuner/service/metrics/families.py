@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -78,10 +78,15 @@ class Families:
 
     def __init__(self) -> None:
         self.made: dict[str, CounterMetricFamily | GaugeMetricFamily] = {}
-        for name, (says, labels) in COUNTERS.items():
-            self.made[name] = CounterMetricFamily(name, says, labels=labels)
-        for name, (says, labels) in GAUGES.items():
-            self.made[name] = GaugeMetricFamily(name, says, labels=labels)
+        for name, (meaning, labels) in COUNTERS.items():
+            self.made[name] = CounterMetricFamily(name, meaning, labels=labels)
+        for name, (meaning, labels) in GAUGES.items():
+            self.made[name] = GaugeMetricFamily(name, meaning, labels=labels)
+
+    def add_state(self, name: str, states: Iterable[str], current: str, label: str) -> None:
+        """1 for the state that it is, 0 for the others, so that none is left behind."""
+        for state in states:
+            self.add(name, int(state == current), label, state)
 
     def add(self, name: str, value: float | None, *labels: Any) -> None:
         """None is not known, and missing is not zero."""

@@ -58,22 +58,11 @@ class DecisionCounts:
                 for kind, usual in USUAL.items():
                     self.counts[(*place, kind, usual)] += 0
             if one.time is not None and one.time > self.until[place]:
-                self.counts.update(count_since(session, place, self.until[place]))
+                for (kind, code), count in count_decisions_since(session, *place, self.until[place]).items():
+                    self.counts[(*place, kind, code if code in CODES else OTHER)] += count
                 self.until[place] = one.time
         self.begun = True
         return self.counts
-
-
-def count_since(session: Session, place: Place, since: float) -> Counter[Counted]:
-    counts: Counter[Counted] = Counter()
-    for (kind, code), count in count_decisions_since(session, *place, since).items():
-        counts[(*place, kind, name_code(code))] += count
-    return counts
-
-
-def name_code(code: str | None) -> str:
-    """A decision's reason code, as far as it is known here."""
-    return code if code in CODES else OTHER
 
 
 @dataclass(slots=True)

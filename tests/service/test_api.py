@@ -13,7 +13,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from scaler.model.errors import Retry
 from tests.service.conftest import BOUNDS, SHOP, WEIGHTS, sentence
 from tuner.rollout.retuning_settings import DEFAULTS
-from tuner.service.api.problems import add_handlers
+from tuner.service.api.problems import HANDLERS
 from tuner.store.connection import Store
 from tuner.store.faults import StaleState
 from tuner.store.orders import load_orders
@@ -239,8 +239,7 @@ def test_faults_are_problems_without_insides() -> None:
         "crowded": (PoolTimeout("QueuePool limit of size 5"), 503, "more to do than its database can take"),
         "outdated": (StaleState("objective 3 is full by now"), 409, "is full by now"),
     }
-    app = FastAPI()
-    add_handlers(app)
+    app = FastAPI(exception_handlers=HANDLERS)
 
     @app.get("/{what}")
     async def fail(what: str) -> None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from scaler.model.errors import BadInput, Retry
 from tuner.retuning.phases import advance
-from tuner.retuning.state import Clock, DaemonContext, is_requested, never
+from tuner.retuning.state import Clock, DaemonContext, is_requested
 from tuner.rollout.issued_orders import CANDIDATES, issue_orders, list_guards
 from tuner.store.connection import Store
 from tuner.store.objectives import list_applications_with
@@ -40,8 +40,9 @@ GRACE_S = 10.0  # for a search to reach its next trial when the daemon is to end
 
 @dataclass(slots=True)
 class HeldLeases:
-    """The leases that this daemon holds, and the thread of its search."""
+    """The leases that this daemon holds, and the thread of its search, if it has one for that."""
 
+    threaded: bool = True
     held: dict[str, RetuningRecord] = field(default_factory=dict)
     search: threading.Thread | None = None
 
@@ -54,7 +55,7 @@ def run_daemon(
     clock: Clock = time.time,
     wait: Callable[[float], object] = time.sleep,
     owner: str | None = None,
-    ending: Callable[[], bool] = never,
+    ending: Callable[[], bool] = lambda: False,
     every: float = PASS_S,
 ) -> None:
     """Make passes until the end; then release every lease, for any daemon to claim."""
@@ -76,25 +77,26 @@ def run_daemon(
 
 
 def run_once(
-    store: Store, clock: Clock = time.time, owner: str | None = None, ending: Callable[[], bool] = never
+    store: Store, clock: Clock = time.time, owner: str | None = None, ending: Callable[[], bool] = lambda: False
 ) -> list[RetuningRecord]:
     """Make one pass, searches included; the applications that were advanced, as they stand then."""
-    return run_pass(DaemonContext(store, owner or name_owner(), clock, ending), None)
+    return run_pass(DaemonContext(store, owner or name_owner(), clock, ending), HeldLeases(threaded=False))
 
 
-def run_pass(context: DaemonContext, leases: HeldLeases | None) -> list[RetuningRecord]:
-    """Advance the applications that are due and unclaimed; with leases, searches are left to their thread."""
+def run_pass(context: DaemonContext, leases: HeldLeases) -> list[RetuningRecord]:
+    """Advance the applications that are due and unclaimed; searches are left to their thread, if there is one."""
     reissue_orders(context)
     with context.store.read() as session:
         records, moving = list_retunings(session), list_applications_with(session, CANDIDATES)
     now, advanced = context.clock(), []
     for record in records:
         urgent = record.due <= now or is_requested(record) or (record.phase == "idle" and record.application in moving)
-        if context.ending() or not urgent or (leases is not None and record.application in leases.held):
+        if context.ending() or not urgent or record.application in leases.held:
             continue
         claimed = claim(context, record.application)
         if claimed is not None:
-            advanced.append(advance_claimed(context, claimed, leases))
+            leases.held[record.application] = claimed
+            advanced.append(advance_claimed(context, claimed, leases, searching=not leases.threaded))
     return advanced
 
 
@@ -103,24 +105,18 @@ def claim(context: DaemonContext, app: str) -> RetuningRecord | None:
         return claim_retuning(session, app, context.owner, time.time())
 
 
-def advance_claimed(context: DaemonContext, claimed: RetuningRecord, leases: HeldLeases | None) -> RetuningRecord:
-    """Advance one application, then release it or hand it to the search thread."""
-    if leases is not None:
-        leases.held[claimed.application] = claimed
-    with renewed_lease(context, claimed):
-        record, waits, failed = advance_safely(context, claimed, searching=leases is None)
-    if leases is not None and waits and not leases.is_searching():
-        arguments = (context, record, leases)
-        leases.search = threading.Thread(target=run_search, args=arguments, name="search", daemon=True)
+def advance_claimed(
+    context: DaemonContext, record: RetuningRecord, leases: HeldLeases, searching: bool
+) -> RetuningRecord:
+    """Advance one application, then release it, or hand it to the search thread where a search waits."""
+    with renewed_lease(context, record):
+        record, waits, failed = advance_safely(context, record, searching)
+    if waits and not leases.is_searching():
+        arguments = (context, record, leases, True)
+        leases.search = threading.Thread(target=advance_claimed, args=arguments, name="search", daemon=True)
         leases.search.start()
         return record
     return release(context, record, leases, RETRY_S if failed else SEARCH_WAIT_S if waits else None)
-
-
-def run_search(context: DaemonContext, record: RetuningRecord, leases: HeldLeases) -> None:
-    with renewed_lease(context, record):
-        record, _, failed = advance_safely(context, record, searching=True)
-    release(context, record, leases, RETRY_S if failed else None)
 
 
 def advance_safely(
@@ -141,7 +137,7 @@ def advance_safely(
 
 
 def release(
-    context: DaemonContext, record: RetuningRecord, leases: HeldLeases | None, again_s: float | None = None
+    context: DaemonContext, record: RetuningRecord, leases: HeldLeases, again_s: float | None = None
 ) -> RetuningRecord:
     """Release the lease; the application is due again when its record says, or after so many seconds."""
     later = {} if again_s is None else {"due": context.clock() + again_s}
@@ -152,8 +148,7 @@ def release(
         log.warning("%s", error)
         return record
     finally:
-        if leases is not None:
-            leases.held.pop(record.application, None)
+        leases.held.pop(record.application, None)
 
 
 @contextmanager

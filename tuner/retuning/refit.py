@@ -47,15 +47,10 @@ def fit_stretches(session: Session, app: str, samples: list[Sample], ends: Seque
     Stretches start at the first sample, at the ends of earlier fits, and at shares of the whole. Drift is tested before
     the fit, which takes long. Refused where every stretch has drift.
     """
-
     types = make_infrastructure(tables_of(load_application(session, app).document)["infrastructure"]).types
     own = choose_length(samples)
     first, last = min(sample.start for sample in own), max(sample.end for sample in own)
-    starts = {
-        first,
-        *(last - part * (last - first) for part in TAIL_SHARES),
-        *(end for end in ends if first < end < last),
-    }
+    starts = {first, *(last - part * (last - first) for part in TAIL_SHARES), *(e for e in ends if first < e < last)}
     tried: list[Surrogate] = []
     for start in sorted(starts):
         part = [sample for sample in own if sample.start >= start]

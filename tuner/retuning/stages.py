@@ -98,14 +98,12 @@ def confirm(
     now, evidence = context.clock(), ObjectiveEvidence.from_json(objective.evidence)
     full = replace(evidence.stages.get("full", StageEvidence()), ended=now, figures=verdict.figures)
     settled = replace(evidence, settled=now, stages={**evidence.stages, "full": full})
-
-    def work(session: Session) -> None:
-        merge_evidence(session, objective, settled.to_json())
-
     message = f"objective {objective.version} is settled in full use: {verdict.why}"
     event = DaemonEvent("settled", message, {"version": objective.version})
-    phase = phase_after(record, "idle")
-    return commit_phase(context, record, lambda state: state.confirm(message, now), phase, now, event, work)
+    return commit_phase(
+        context, record, lambda state: state.confirm(message, now), phase_after(record, "idle"), now, event,
+        lambda session: merge_evidence(session, objective, settled.to_json()),
+    )  # fmt: skip
 
 
 def phase_after(record: RetuningRecord, phase: str) -> str:

@@ -60,16 +60,10 @@ class RetuningState:
 
     def end_search(self, now: float, message: str | None) -> Self:
         """A search that ended without failure, with or without an objective to push."""
-        return replace(self.stop_search(now, message), failures=0)
+        return self.leave_search(message, tuned=now, failures=0)
 
-    def stop_search(self, now: float, message: str | None) -> Self:
-        return replace(self.abandon_search(message), tuned=now)
-
-    def abandon_search(self, message: str | None) -> Self:
-        return replace(self, message=message, run_id=None, version=None, request=None)
-
-    def fail_search(self, why: str, not_before: float) -> Self:
-        return replace(self.abandon_search(why), failures=self.failures + 1, not_before=not_before)
+    def leave_search(self, message: str | None, **changes: Any) -> Self:
+        return replace(self, message=message, run_id=None, version=None, request=None, **changes)
 
     def enter_stage(self, message: str) -> Self:
         return replace(self, message=message, silent=False)
@@ -91,10 +85,6 @@ def state_of(record: RetuningRecord) -> RetuningState:
     return read_fields(RetuningState, record.detail)
 
 
-def never() -> bool:
-    return False
-
-
 @dataclass(frozen=True, slots=True)
 class DaemonContext:
     """`clock` gives the time of applications; leases run by the wall clock."""
@@ -102,7 +92,7 @@ class DaemonContext:
     store: Store
     owner: str
     clock: Clock = time.time
-    ending: Callable[[], bool] = never  # whether the daemon is to end
+    ending: Callable[[], bool] = lambda: False  # whether the daemon is to end
 
 
 class Interrupted(Exception):
@@ -150,7 +140,11 @@ def abandon(context: DaemonContext, record: RetuningRecord, why: str) -> Retunin
     settings, now, failures = settings_of(record), context.clock(), state_of(record).failures
     later = now + find_pause(failures + 1, settings.check_s, max(settings.period_s, settings.check_s))
     event = DaemonEvent("not tuned", f"{record.application} was not tuned: {why}", {"why": why, "again": later})
-    return commit_phase(context, record, lambda state: state.fail_search(why, later), "idle", later, event)
+
+    def fail(state: RetuningState) -> RetuningState:
+        return state.leave_search(why, failures=state.failures + 1, not_before=later)
+
+    return commit_phase(context, record, fail, "idle", later, event)
 
 
 def is_requested(record: RetuningRecord) -> bool:
@@ -193,7 +187,7 @@ def stop(context: DaemonContext, record: RetuningRecord, who: str) -> RetuningRe
     message = f"{who} stopped the tuning of {record.application}"
     event, due = DaemonEvent("tuning ended", message, {"who": who, "run": run_id}), now + settings_of(record).check_s
     return commit_phase(
-        context, record, lambda state: state.stop_search(now, message), "idle", due, event, work, "stop"
+        context, record, lambda state: state.leave_search(message, tuned=now), "idle", due, event, work, "stop"
     )
 
 

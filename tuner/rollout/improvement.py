@@ -20,7 +20,7 @@ from scaler.model.kernel import Floats
 from scaler.model.queueing import mg1_rate_within, mg1_response
 from tuner.search.engines.naive import suggest
 from tuner.search.evaluation import MEASURES, average_last
-from tuner.search.recommendation import verify
+from tuner.search.recommendation import Verification, verify
 from tuner.search.search_plan import SearchPlan
 from tuner.search.space.space import Parameters
 from tuner.store.objectives import Improvement, ObjectiveEvidence
@@ -34,20 +34,14 @@ SIMILAR_BOUND, SIMILAR_WEIGHT = 0.05, 0.02  # relative and absolute difference o
 def compare(plan: SearchPlan, found: ObjectiveRecord, standing: ObjectiveRecord | None, gain: float) -> Improvement:
     """Compare the proposed objective with the one in full use, or with equal shares."""
     known = standing if standing is not None and set(standing.bounds) == set(found.bounds) else None
-    other = (
-        suggest(plan.problem, (), plan.seed)[0].parameters
-        if known is None
-        else to_parameters(plan, translate(plan, known))
-    )
-    name = "equal shares" if known is None else f"objective {known.version}"
-    qos = plan.problem.qos
-    mine, runs = verify(plan.verification, to_parameters(plan, found), plan.held_out)
-    theirs, other_runs = verify(plan.verification, other, plan.held_out)
-    ours, its = (np.array([average_last(run, 0) for run in group]) for group in (runs, other_runs))  # [seeds, 3]
-    column = {measure: i for i, measure in enumerate(MEASURES)}
+    if known is None:
+        name, other = "equal shares", suggest(plan.problem, (), plan.seed)[0].parameters
+    else:
+        name, other = f"objective {known.version}", to_parameters(plan, translate(plan, known))
+    (mine, ours), (theirs, its) = (replay(plan, parameters) for parameters in (to_parameters(plan, found), other))
     figures = Improvement(
         against=None if known is None else known.version,
-        seeds=len(runs),
+        seeds=len(ours["resources"]),
         cost=mine.whole.price,
         other_cost=theirs.whole.price,
         violations=mine.whole.violations,
@@ -56,6 +50,7 @@ def compare(plan: SearchPlan, found: ObjectiveRecord, standing: ObjectiveRecord 
         other_reconfigurations=theirs.whole.reconfigurations,
         confidence=mine.confidence,
     )
+    qos = plan.problem.qos
     if not mine.passes(qos):
         why = f"replayed beside {name}, it keeps the constraints with a confidence of {mine.confidence:.0%} only"
         return replace(figures, why=why)
@@ -63,25 +58,27 @@ def compare(plan: SearchPlan, found: ObjectiveRecord, standing: ObjectiveRecord 
         ("violations", qos.eta_v, "breaks R_max"),
         ("reconfigurations", qos.eta_r, "changes the deployment"),
     ):
-        over = its[:, column[measure]] - limit
+        over = its[measure] - limit
         if is_positive(over):
             why = f"{name} by now {verb} in {over.mean() + limit:.1%} of the slots, where {limit:.1%} is allowed"
             return replace(figures, why=f"{why}, and the new one does not", by=measure)
-    ours_cost, its_cost = ours[:, column["resources"]], its[:, column["resources"]]
     if known is None:
-        if theirs.passes(qos) and is_positive(ours_cost - its_cost):
-            why = "nothing is pursued yet, but equal shares would cost less, beyond the noise"
-            return replace(figures, why=why)
+        if theirs.passes(qos) and is_positive(ours["resources"] - its["resources"]):
+            return replace(figures, why="nothing is pursued yet, but equal shares would cost less, beyond the noise")
         why = "nothing is pursued yet, it keeps the constraints, and equal shares would cost no less"
         return replace(figures, why=why, by="first")
     saves = 1.0 - mine.whole.price / theirs.whole.price if theirs.whole.price > 0.0 else 0.0
-    if is_positive((1.0 - gain) * its_cost - ours_cost):
-        why = (
-            f"it costs {saves:.1%} less than {name} ({mine.whole.price:.4g} against {theirs.whole.price:.4g} per hour)"
-        )
-        return replace(figures, why=why, by="cost", saves=saves)
+    if is_positive((1.0 - gain) * its["resources"] - ours["resources"]):
+        prices = f"{mine.whole.price:.4g} against {theirs.whole.price:.4g} per hour"
+        return replace(figures, why=f"it costs {saves:.1%} less than {name} ({prices})", by="cost", saves=saves)
     why = f"it would save {saves:.1%} of what {name} costs, and {gain:.0%} beyond the noise is wanted"
     return replace(figures, why=why, saves=saves)
+
+
+def replay(plan: SearchPlan, parameters: Parameters) -> tuple[Verification, dict[str, Floats]]:
+    """Verify the parameters over the plan's slots; each measure by seed besides."""
+    done, runs = verify(plan.verification, parameters, plan.held_out)
+    return done, dict(zip(MEASURES, np.array([average_last(run, 0) for run in runs]).T, strict=True))
 
 
 def is_positive(differences: Floats) -> bool:
@@ -125,9 +122,5 @@ def are_similar(a: ObjectiveRecord, b: ObjectiveRecord) -> bool:
     if set(a.bounds) != set(b.bounds):
         return False
     bounds = max(abs(a.bounds[name] / b.bounds[name] - 1.0) for name in a.bounds)
-    pairs = (
-        (a.weights.performance, b.weights.performance),
-        (a.weights.reconfiguration, b.weights.reconfiguration),
-        (a.weights.resources, b.weights.resources),
-    )
-    return bounds <= SIMILAR_BOUND and max(abs(x - y) for x, y in pairs) <= SIMILAR_WEIGHT
+    weights = max(abs(a.weights.to_json()[name] - weight) for name, weight in b.weights.to_json().items())
+    return bounds <= SIMILAR_BOUND and weights <= SIMILAR_WEIGHT

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -21,7 +21,7 @@ from fastapi.responses import JSONResponse
 from scaler.model.errors import BadInput
 from tuner.service.access.gate import RateLimits, make_gate
 from tuner.service.api import agent_routes, change_routes, dependencies, read_routes, tuning_routes
-from tuner.service.api.problems import add_handlers, problem
+from tuner.service.api.problems import HANDLERS, problem
 from tuner.service.exchange.intake import Intake, close_intake, start_intake
 from tuner.service.exchange.order_board import Board, close_board, watch_orders
 from tuner.service.exchange.services import Services, Settings
@@ -131,24 +131,16 @@ def make_app(store: Store, settings: Settings | None = None) -> FastAPI:
 
     app = FastAPI(
         title=TITLE, description=DESCRIPTION, version="1", lifespan=live, openapi_url=None, docs_url=None,
-        redoc_url=None,
+        redoc_url=None, exception_handlers=HANDLERS,
     )  # fmt: skip
     app.state.services = services = Services(store, chosen, board, intake)
     make_gate(app, store, chosen.clock, RateLimits(chosen.requests_per_s, chosen.burst))
-    add_handlers(app)
-    for router in list_routers(services):
+    meter = Meter(store, chosen.clock, lambda: (len(intake.waiting), intake.max_queue))
+    own = make_router(Health(lambda: find_fault(services)))
+    for router in (*API, own, make_metrics_router(meter), page_routes.router):
         app.include_router(router)
     app.openapi = cache(lambda: dependencies.write_openapi(app))  # type: ignore[method-assign]
     return app
-
-
-def list_routers(services: Services) -> Iterator[APIRouter]:
-    intake = services.intake
-    meter = Meter(services.store, services.settings.clock, lambda: (len(intake.waiting), intake.max_queue))
-    yield from API
-    yield make_router(Health(lambda: find_fault(services)))
-    yield make_metrics_router(meter)
-    yield page_routes.router
 
 
 def release_agents(app: FastAPI) -> None:

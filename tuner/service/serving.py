@@ -200,9 +200,7 @@ def drop_answered(server: uvicorn.Server) -> None:
 
 def is_unfinished(connection: Any) -> bool:
     cycle = connection.cycle
-    if cycle is None:
-        return True
-    return bool(cycle.response_complete and connection.conn.trailing_data[0])
+    return cycle is None or bool(cycle.response_complete and connection.conn.trailing_data[0])
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
-from fastapi import FastAPI, Request, Response
+from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
@@ -35,11 +35,6 @@ def problem(status: int, detail: str, headers: Mapping[str, str] | None = None, 
     return Response(write_problem(status, detail, **more), status, dict(headers or {}), PROBLEM)
 
 
-def add_handlers(app: FastAPI) -> None:
-    for kind, handler in HANDLERS.items():
-        app.add_exception_handler(kind, handler)
-
-
 def find_status(error: Exception, otherwise: int = 422) -> int:
     """HTTP status of a refusal, by what the caller can do about it."""
     return next((status for kind, status in STATUSES.items() if isinstance(error, kind)), otherwise)
@@ -52,13 +47,11 @@ async def tell_fault(request: Request, error: Exception) -> Response:
     return problem(status, detail, {"Retry-After": str(AGAIN_S)} if status == 503 else None)
 
 
-async def tell_invalid(request: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestValidationError)
+async def tell_invalid(request: Request, error: RequestValidationError) -> Response:
     return problem(422, explain_invalid(error.errors()))
 
 
-async def tell_http(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
+async def tell_http(request: Request, error: HTTPException) -> Response:
     if error.status_code < 400:  # a way to somewhere else
         return Response(None, error.status_code, dict(error.headers or {}))
     return problem(error.status_code, say_http(request, error), error.headers)
@@ -80,7 +73,7 @@ async def tell_unexpected(request: Request, error: Exception) -> Response:
     return problem(500, FAILED)
 
 
-HANDLERS: Mapping[type[Exception], Any] = {
+HANDLERS: dict[int | type[Exception], Any] = {
     **dict.fromkeys((BadInput, NotReady, Retry, PoolTimeout), tell_fault),
     RequestValidationError: tell_invalid,
     HTTPException: tell_http,

@@ -17,7 +17,6 @@ from tuner.rollout.issued_orders import write_orders
 from tuner.service.exchange.wire_documents import to_bytes
 from tuner.store.connection import Store
 from tuner.store.orders import list_revisions, load_orders
-from tuner.store.records import OrdersRecord
 
 log = logging.getLogger(__name__)
 MAX_WAKE_S = 1.5  # after which all others are woken whatever else there is to do
@@ -180,10 +179,8 @@ async def make_notice(board: Board, app: str) -> Notice | None:
 def load_notice(store: Store, app: str) -> Notice | None:
     with store.read() as session:
         orders = load_orders(session, app)
-    return None if orders is None else write_notice(orders)
-
-
-def write_notice(orders: OrdersRecord) -> Notice:
+    if orders is None:
+        return None
     body = to_bytes(write_orders(orders))
     packed = gzip.compress(body, 6, mtime=0) if len(body) > MIN_PACKED else None
     return Notice(orders.revision, f'"{orders.revision}"', body, packed)

@@ -63,9 +63,8 @@ class MetricsGatherer:
         slots = {name: SLOT_S if watched is None else watched.slot_s for name, watched in read.items()}
         for labels, count in self.decisions.count(session, newest).items():
             families.add("tuner_decisions_total", count, *labels)
-        events: Counter[tuple[str, ...]] = Counter(
-            {(name, what): 0 for name in slots for what in EVENTS}
-        )  # for the first one to be an increase
+        none = {(name, what): 0 for name in slots for what in EVENTS}  # for the first one to be an increase
+        events = Counter[tuple[str, ...]](none)
         for application, what, count in count_by_application(session, "events"):
             events[application, what if what in EVENTS else OTHER] += count
         for event, count in self.events.follow(events).items():

@@ -13,6 +13,7 @@ from tests.service.http_server import running
 from tests.service.serve_process import add_secret
 from tests.service.showcase import furnish
 from tests.store.conftest import address, postgres, server_store, store
+from tuner.service.access.gate import RateLimits
 from tuner.service.app import make_app, release_agents
 from tuner.service.exchange.services import Settings
 from tuner.store.connection import Store
@@ -37,7 +38,7 @@ WEIGHTS = {"perf": 0.6, "rcf": 0.2, "res": 0.2}
 
 @pytest.fixture
 def app(store: Store) -> FastAPI:
-    return make_app(store, Settings(requests_per_s=1e6))
+    return make_app(store, Settings(limits=RateLimits(rate=1e6)))
 
 
 @pytest.fixture

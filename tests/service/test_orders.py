@@ -141,7 +141,7 @@ def test_the_bytes_are_made_once_and_packed(client: httpx.Client, store: Store) 
 
 def test_a_database_that_was_put_back_is_believed(store: Store) -> None:
     async def go() -> list[int]:
-        board = Board(store, 0.25, 10, 0.01)
+        board = Board(store, 0.25)
         seen = []
         for revisions in (3, 1):
             with store.begin() as session:

@@ -26,6 +26,7 @@ from tuner.cli.progress import end_children, raising_on_termination, run_interru
 from tuner.retuning.loop import daemon_thread, run_daemon, run_once
 from tuner.retuning.state import state_of
 from tuner.service.access.envelope import wrap
+from tuner.service.access.gate import RateLimits
 from tuner.service.access.logs import say, set_up_logs
 from tuner.service.access.token import SCOPES, is_live, make_token
 from tuner.service.app import make_app, release_agents
@@ -125,9 +126,8 @@ def list_secrets(store: Store) -> list[str]:
 
 def build(store: Store, listening: Listening, rate: float, max_body: int) -> tuple[FastAPI, ASGIApp]:
     """The service, and it in its envelope."""
-    settings = Settings(max_body=max_body, requests_per_s=rate, burst=max(1, round(SURGE * rate)))
-    app = make_app(store, settings)
-    return app, wrap(app, settings.max_body, names_of(listening))
+    app = make_app(store, Settings(limits=RateLimits(rate, max(1, round(SURGE * rate)))))
+    return app, wrap(app, max_body, names_of(listening))
 
 
 def offer_first_token(store: Store) -> None:

@@ -38,7 +38,7 @@ from tuner.surrogate.drift import (
 from tuner.surrogate.fit import choose_length
 from tuner.surrogate.fitted_application import apply_speeds, choose_moments
 from tuner.surrogate.observed_windows import build_windows
-from tuner.surrogate.surrogate import OperatorSurrogate, Surrogate, from_record
+from tuner.surrogate.surrogate import OperatorSurrogate, from_record
 
 MEAN_CHANGE, VARIANCE_CHANGE, RATE_CHANGE = 0.05, 0.5, 0.1  # worth a tuning: relative, relative, KS distance
 MAX_ERROR = 0.25  # of a predicted response time, relative
@@ -136,7 +136,8 @@ def explain_error(
 ) -> str | None:
     """Describe the error of the surrogate's predicted response times against the reported ones; None: small."""
     fitted = from_record(record)
-    speeds = find_speeds(session, app, fitted)
+    described = make_infrastructure(tables_of(load_application(session, app).document)["infrastructure"])
+    speeds = {node.name: node.speedup for node in apply_speeds(described, fitted).types}  # measured, else described
     for operator in fitted.operators:
         pairs = []
         for row in list_decisions(session, app, [operator.operator], None, since, until, MAX_DECISIONS):
@@ -152,12 +153,6 @@ def explain_error(
                 f"they were in {len(pairs)} slots, and {MAX_ERROR:.0%} is the most that they may be off"
             )
     return None
-
-
-def find_speeds(session: Session, app: str, fitted: Surrogate) -> dict[str, float]:
-    """Speedup by node type: measured, else described."""
-    described = make_infrastructure(tables_of(load_application(session, app).document)["infrastructure"])
-    return {node.name: node.speedup for node in apply_speeds(described, fitted).types}
 
 
 def predict(

@@ -46,9 +46,6 @@ class HeldLeases:
     held: dict[str, RetuningRecord] = field(default_factory=dict)
     search: threading.Thread | None = None
 
-    def is_searching(self) -> bool:
-        return self.search is not None and self.search.is_alive()
-
 
 def run_daemon(
     store: Store,
@@ -111,7 +108,7 @@ def advance_claimed(
     """Advance one application, then release it, or hand it to the search thread where a search waits."""
     with renewed_lease(context, record):
         record, waits, failed = advance_safely(context, record, searching)
-    if waits and not leases.is_searching():
+    if waits and (leases.search is None or not leases.search.is_alive()):
         arguments = (context, record, leases, True)
         leases.search = threading.Thread(target=advance_claimed, args=arguments, name="search", daemon=True)
         leases.search.start()

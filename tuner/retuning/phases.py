@@ -245,13 +245,12 @@ def compare_found(context: DaemonContext, record: RetuningRecord) -> RetuningRec
         evidence = ObjectiveEvidence.from_json(found.evidence)
         similar = find_similar(found, list_objectives(session, app, ("reverted",)))
         standing = find_full_objective(session, app)
-        plan = None
-        if similar is None and evidence.run_id is not None:
-            plan = load_plan(session, app, load_run(session, evidence.run_id))
+        plan = None if similar is not None else load_plan(session, app, load_run(session, evidence.run_id or 0))
     later = now + settings.check_s
-    if similar is not None or plan is None:
+    if similar is not None:
         event = explain_rejection(found, explain_similar(found, similar))
         return commit_phase(context, record, lambda state: state.end_search(now, None), "idle", later, event)
+    assert plan is not None
     better = compare(plan, found, standing, settings.gain)
     changed = replace(evidence, better=better).to_json()
 
@@ -271,12 +270,11 @@ def explain_rejection(found: ObjectiveRecord, why: str) -> DaemonEvent:
     return DaemonEvent("not tuned", message, {"version": found.version, "why": why})
 
 
-def explain_similar(found: ObjectiveRecord, similar: ObjectiveRecord | None) -> str:
-    version = None if similar is None else similar.version
-    reverted = (None if similar is None else ObjectiveEvidence.from_json(similar.evidence).reverted) or Reversion()
-    same = similar is not None and found.surrogate_id is not None and similar.surrogate_id == found.surrogate_id
+def explain_similar(found: ObjectiveRecord, similar: ObjectiveRecord) -> str:
+    reverted = ObjectiveEvidence.from_json(similar.evidence).reverted or Reversion()
+    same = found.surrogate_id is not None and similar.surrogate_id == found.surrogate_id
     how = "stems from the same surrogate as" if same else "says nearly the same as"
-    return f"it {how} objective {version}, which was rolled back ({reverted.why})"
+    return f"it {how} objective {similar.version}, which was rolled back ({reverted.why})"
 
 
 PHASES: dict[str, Callable[[DaemonContext, RetuningRecord], RetuningRecord]] = {

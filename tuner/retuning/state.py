@@ -156,20 +156,16 @@ def apply_requests(context: DaemonContext, record: RetuningRecord) -> RetuningRe
     """Pause, resume and stop, in the order of the requests."""
     requests = [(word, read_fields(TuningRequest, record.asked[word])) for word in STEERING if word in record.asked]
     for word, request in sorted(requests, key=lambda one: one[1].when):
-        record = (stop if word == "stop" else pause if word == "pause" else resume)(context, record, request.who)
+        record = stop(context, record, request.who) if word == "stop" else set_pause(context, record, word, request.who)
     return reload_requests(context, record) if requests else record
 
 
-def pause(context: DaemonContext, record: RetuningRecord, who: str) -> RetuningRecord:
-    event = DaemonEvent("paused", f"{who} paused the retuning of {record.application}", {"who": who})
-    return commit_phase(context, record, lambda state: replace(state, paused_by=who), event=event, applied="pause")
-
-
-def resume(context: DaemonContext, record: RetuningRecord, who: str) -> RetuningRecord:
-    event = DaemonEvent("resumed", f"{who} let the retuning of {record.application} go on", {"who": who})
-    now = context.clock()
+def set_pause(context: DaemonContext, record: RetuningRecord, word: str, who: str) -> RetuningRecord:
+    """Pause, or resume: then the application is due."""
+    what, paused_by, due = ("paused", who, None) if word == "pause" else ("resumed", None, context.clock())
+    event = DaemonEvent(what, f"{who} {what} the retuning of {record.application}", {"who": who})
     return commit_phase(
-        context, record, lambda state: replace(state, paused_by=None), due=now, event=event, applied="resume"
+        context, record, lambda state: replace(state, paused_by=paused_by), due=due, event=event, applied=word
     )
 
 

@@ -111,14 +111,12 @@ def translate(plan: SearchPlan, standing: ObjectiveRecord) -> ObjectiveRecord:
 
 def find_similar(found: ObjectiveRecord, reverted: Sequence[ObjectiveRecord]) -> ObjectiveRecord | None:
     """A reverted objective from the same surrogate, or with nearly the same bounds and weights."""
-    for one in reverted:
-        same = found.surrogate_id is not None and one.surrogate_id == found.surrogate_id
-        if same or are_similar(found, one):
-            return one
-    return None
+    return next((one for one in reverted if are_similar(found, one)), None)
 
 
 def are_similar(a: ObjectiveRecord, b: ObjectiveRecord) -> bool:
+    if a.surrogate_id is not None and a.surrogate_id == b.surrogate_id:
+        return True
     if set(a.bounds) != set(b.bounds):
         return False
     bounds = max(abs(a.bounds[name] / b.bounds[name] - 1.0) for name in a.bounds)

@@ -193,7 +193,7 @@ def decide_outcome(
     seen: StageSlots, limits: StageLimits, scope: StageScope, wanted: int, most: float, alpha: float
 ) -> StageVerdict:
     """Test violations and reconfigurations against their limits; the two tests share the alpha."""
-    figures = compute_figures(seen, limits, scope.stage)
+    figures = compute_figures(seen, limits)
     stage, known, late, moves = scope.stage, int(seen.broken.size), share_of(seen.broken), share_of(seen.moved)
     predicted = "it was predicted that " if stage == "shadow" else ""
     if exceeds(seen.broken, limits.violations, alpha / 2.0):
@@ -219,7 +219,7 @@ def decide_outcome(
     return StageVerdict(GOES_ON, f"{stage}: {known} of {wanted} slots" + (f", {shares}" if known else ""), figures)
 
 
-def compute_figures(seen: StageSlots, limits: StageLimits, stage: str) -> StageFigures:
+def compute_figures(seen: StageSlots, limits: StageLimits) -> StageFigures:
     late, moves = share_of(seen.broken), share_of(seen.moved)
     return StageFigures(
         slots=int(seen.broken.size),
@@ -231,7 +231,7 @@ def compute_figures(seen: StageSlots, limits: StageLimits, stage: str) -> StageF
         reconfigurations_limit=limits.reconfigurations,
         reconfigurations_doubt=measure_doubt(seen.moved, limits.reconfigurations),
         price=seen.price,
-        real_price=seen.real if stage == "shadow" else None,
+        real_price=seen.real,
     )
 
 

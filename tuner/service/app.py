@@ -19,8 +19,8 @@ from fastapi import APIRouter, FastAPI, Response
 from fastapi.responses import JSONResponse
 
 from scaler.model.errors import BadInput
-from tuner.service.access.gate import RateLimits, make_gate
-from tuner.service.api import agent_routes, change_routes, dependencies, read_routes, tuning_routes
+from tuner.service.access.gate import make_gate
+from tuner.service.api import agent_routes, change_routes, dependencies, read_routes
 from tuner.service.api.problems import HANDLERS, problem
 from tuner.service.exchange.intake import Intake, close_intake, start_intake
 from tuner.service.exchange.order_board import Board, close_board, watch_orders
@@ -32,8 +32,8 @@ from tuner.store.connection import HEAD, Store, read_revision
 TITLE = "Application Manager"
 DESCRIPTION = "Agents report, and fetch their orders; people read, tune and push. Times are seconds since 1970."
 API = (
-    agent_routes.router, tuning_routes.applications, read_routes.router, tuning_routes.tunings,
-    change_routes.objectives, change_routes.controls, dependencies.description_router,
+    agent_routes.router, read_routes.applications, read_routes.router, read_routes.tunings, change_routes.applications,
+    change_routes.tunings, change_routes.objectives, change_routes.controls, dependencies.description_router,
 )  # fmt: skip
 LOGGER = logging.getLogger(__name__)
 FRESH_S = 1.0
@@ -113,8 +113,7 @@ def find_store_fault(store: Store) -> str:
 def make_app(store: Store, settings: Settings | None = None) -> FastAPI:
     """Build the service; the caller owns the store."""
     chosen = Settings() if settings is None else settings
-    board = Board(store, chosen.poll_s, chosen.wake_at_once, chosen.wake_pause_s)
-    intake = Intake(store, chosen.max_batch, chosen.max_queue)
+    board, intake = Board(store, chosen.poll_s), Intake(store)
 
     @asynccontextmanager
     async def live(app: FastAPI) -> AsyncIterator[None]:
@@ -134,7 +133,7 @@ def make_app(store: Store, settings: Settings | None = None) -> FastAPI:
         redoc_url=None, exception_handlers=HANDLERS,
     )  # fmt: skip
     app.state.services = services = Services(store, chosen, board, intake)
-    make_gate(app, store, chosen.clock, RateLimits(chosen.requests_per_s, chosen.burst))
+    make_gate(app, store, chosen.clock, chosen.limits)
     meter = Meter(store, chosen.clock, lambda: (len(intake.waiting), intake.max_queue))
     own = make_router(Health(lambda: find_fault(services)))
     for router in (*API, own, make_metrics_router(meter), page_routes.router):

@@ -13,7 +13,7 @@ from tuner.service.api.bodies import MAX_NAME, AcknowledgementBody, ReportBody, 
 from tuner.service.api.dependencies import JSON, App, Given, gives, read_as
 from tuner.service.api.problems import problem
 from tuner.service.exchange.intake import Report, submit, submit_unanswered
-from tuner.service.exchange.order_board import Notice, revision_of, wait_for_orders
+from tuner.service.exchange.order_board import revision_of, wait_for_orders
 from tuner.service.exchange.services import Services
 from tuner.store.records import DecisionRecord, Scaler
 
@@ -82,17 +82,13 @@ async def orders(
     """Fetch the scalers' orders, or wait for new ones (long poll)."""
     note_scaler(given, app, scaler)
     known = [tag.strip().removeprefix("W/") for tag in if_none_match.split(",")]
-    notice = await wait_for_orders(given.board, app, known, min(wait, given.settings.max_wait_s))
+    notice = await wait_for_orders(given.board, app, known, wait)
     if notice is None:
         return problem(404, f"there are no orders for {app!r} yet; they come with its first objective or control")
     if notice.etag in known or "*" in known:
         return Response(None, 304, {"ETag": notice.etag})
-    return give(notice, "gzip" in accept_encoding)
-
-
-def give(notice: Notice, packed: bool) -> Response:
     headers = {"ETag": notice.etag, "Vary": "Accept-Encoding"}
-    if packed and notice.packed is not None:
+    if "gzip" in accept_encoding and notice.packed is not None:
         return Response(notice.packed, 200, {**headers, "Content-Encoding": "gzip"}, JSON)
     return Response(notice.body, 200, headers, JSON)
 

@@ -1,26 +1,81 @@
-"""Routes that change agents' orders: propose an objective, push it, roll it back; set and lift controls."""
+"""Routes by which people change things: applications, their tuning, objectives and controls."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Query, Response
+from starlette.concurrency import run_in_threadpool
 
 from scaler.model.task import parse_weights
 from tuner.rollout import push as rollout
-from tuner.rollout.steering import lift_control, set_control
-from tuner.service.api.bodies import MAX_NAME, ControlBody, Name, ObjectiveBody, PushBody, RollbackBody
-from tuner.service.api.dependencies import App, Given, Pushing, RowId, Why, Word, change, gives, read_as
+from tuner.rollout.steering import TuningRequest, lift_control, register_application, request_action, set_control
+from tuner.rollout.steering import set_retuning as set_settings
+from tuner.scenario.description import describe_received
+from tuner.service.api.bodies import (
+    MAX_NAME,
+    ApplicationBody,
+    ControlBody,
+    Name,
+    ObjectiveBody,
+    PushBody,
+    RetuningBody,
+    RollbackBody,
+    TuningBody,
+)
+from tuner.service.api.dependencies import App, Given, Pushing, RowId, Tuning, Why, Word, change, gives, read_as
 from tuner.service.exchange.wire_documents import schema_of
 from tuner.store.connection import Session
-from tuner.store.records import Control, ObjectiveRecord
+from tuner.store.records import ApplicationVersion, Control, ObjectiveRecord, RetuningRecord
 
+applications = APIRouter(prefix="/v1/applications/{app}", tags=["applications"])
+tunings = APIRouter(prefix="/v1/applications/{app}", tags=["tuning"])
 objectives = APIRouter(prefix="/v1/applications/{app}", tags=["objectives"])
 controls = APIRouter(prefix="/v1/applications/{app}/controls", tags=["controls"])
 Operator = Annotated[Word, Query(max_length=MAX_NAME, description="One operator alone; all where it is left out.")]
+Steering = Literal["pause", "resume", "stop"]
 OBJECTIVE, CONTROL = schema_of(ObjectiveRecord), schema_of(Control)
+APPLICATION, WATCH = schema_of(ApplicationVersion), schema_of(RetuningRecord)
 LIFTED = {"type": "object", "properties": {"lifted": {"type": "string"}, "operator": {"type": "string"}}}
 STANDS = "It stands, in the place of one of its kind for the same operator."
+
+
+@applications.put("", **gives(APPLICATION, "The newest version, which says what was sent.", body=ApplicationBody))
+async def register(
+    app: App, caller: Tuning, body: Annotated[ApplicationBody, Depends(read_as(ApplicationBody))], given: Given
+) -> Response:
+    """Describe an application and its QoS; from now on it is watched."""
+    document = await run_in_threadpool(describe_received, body.document, app)
+    return await change(given, lambda session, now: register_application(session, app, document, caller.name, now))
+
+
+@tunings.post("/tunings", **gives(WATCH, "Requested; a daemon starts it.", 404, status=202, body=TuningBody))
+async def tune(
+    app: App, caller: Tuning, body: Annotated[TuningBody, Depends(read_as(TuningBody))], given: Given
+) -> Response:
+    """Ask for a tuning now."""
+
+    def work(session: Session, now: float) -> RetuningRecord:
+        asked = TuningRequest(caller.name, now, body.why, body.budget, body.engine, body.seed)
+        return request_action(session, app, "tune", asked)
+
+    return await change(given, work, 202)
+
+
+@tunings.post("/tunings/{action}", **gives(WATCH, "Requested.", 404, status=202))
+async def steer(app: App, action: Steering, caller: Tuning, given: Given, why: Why = "") -> Response:
+    """Pause the retuning of an application, let it go on, or stop the tuning that is under way."""
+    return await change(
+        given, lambda session, now: request_action(session, app, action, TuningRequest(caller.name, now, why)), 202
+    )
+
+
+@tunings.put("/retuning", **gives(WATCH, "So it is from now on.", 404, body=RetuningBody))
+async def set_retuning(
+    app: App, caller: Tuning, body: Annotated[RetuningBody, Depends(read_as(RetuningBody))], given: Given
+) -> Response:
+    """Change when an application is tuned again by itself, and how."""
+    return await change(given, lambda session, now: set_settings(session, app, body.settings, caller.name, now))
 
 
 @objectives.post(

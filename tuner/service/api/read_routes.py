@@ -1,4 +1,4 @@
-"""Routes that list what an application's agents, daemons and people did."""
+"""Routes that read: applications and their tuning, and what agents, daemons and people did."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pydantic import AfterValidator, Field
 from scaler.model.decision import KINDS
 from scaler.model.sample import Sample
 from tuner.history.explanation import explain
+from tuner.rollout.steering import load_watch
 from tuner.service.access.gate import require
 from tuner.service.api.bodies import MAX_TIME, MAX_WHOLE, Kind, Name
 from tuner.service.api.dependencies import (
@@ -21,7 +22,6 @@ from tuner.service.api.dependencies import (
     Ranged,
     RowId,
     Since,
-    Until,
     Word,
     answer,
     cut_page,
@@ -30,17 +30,35 @@ from tuner.service.api.dependencies import (
     page_of,
 )
 from tuner.service.exchange.wire_documents import schema_of
-from tuner.store.applications import load_application
+from tuner.store.applications import list_applications, load_application
 from tuner.store.connection import Session
 from tuner.store.decisions import list_decisions
 from tuner.store.faults import NotFound
 from tuner.store.objectives import list_objectives, load_objective
 from tuner.store.orders import list_controls, list_events, list_scalers
-from tuner.store.records import Control, DecisionRecord, EventRecord, ObjectiveRecord, Scaler, SurrogateRecord
+from tuner.store.records import (
+    ApplicationVersion,
+    Control,
+    DecisionRecord,
+    EventRecord,
+    ObjectiveRecord,
+    RetuningRecord,
+    Scaler,
+    SurrogateRecord,
+    Trial,
+    TuningRun,
+)
+from tuner.store.runs import list_runs, load_run
 from tuner.store.samples import stream_samples
 from tuner.store.surrogates import list_surrogates
+from tuner.store.trials import TrialFilter, list_trials, load_trial
 
-router = APIRouter(prefix="/v1/applications/{app}", tags=["reading"], dependencies=[Depends(require("read"))])
+READ = [Depends(require("read"))]
+applications = APIRouter(prefix="/v1/applications", tags=["applications"], dependencies=READ)
+router = APIRouter(prefix="/v1/applications/{app}", tags=["reading"], dependencies=READ)
+tunings = APIRouter(prefix="/v1", tags=["tuning"], dependencies=READ)
+RUN, TRIAL, OBJECTIVE = schema_of(TuningRun), schema_of(Trial), schema_of(ObjectiveRecord)
+APPLICATION, WATCH = schema_of(ApplicationVersion), schema_of(RetuningRecord)
 EXPLANATION: dict[str, Any] = {"type": "object", "description": "What was seen, weighed, decided and why."}
 State = Literal["proposed", "shadow", "canary", "full", "reverted", "retired"]
 
@@ -61,10 +79,8 @@ class DecisionFilter(Ranged):
     after: Annotated[Word, AfterValidator(check_place)] | None = Field(None, description="As `next` has it.")
 
 
-class SampleFilter(Paged):
+class SampleFilter(Paged, Ranged):
     operator: list[Word] = Field([], max_length=50)
-    since: Since = 0.0
-    until: Until = MAX_TIME
 
 
 class EventFilter(Ranged):
@@ -82,6 +98,17 @@ class ScalerFilter(Paged):
 
 class ControlFilter(Paged):
     all: bool = Field(False, description="Also those that stand no more.")
+
+
+class RunFilter(Paged):
+    state: Literal["running", "done", "stopped", "failed"] | None = None
+
+
+class TrialQuery(Paged, Ranged):
+    sort: Literal["id", "number", "price", "violations", "reconfigurations", "slack", "seconds", "ended"] = "number"
+    descending: bool = False
+    state: Literal["complete", "pruned", "failed"] | None = None
+    feasible: bool | None = None
 
 
 def ensure_known(session: Session, app: str, found: Sequence[Any]) -> None:
@@ -106,10 +133,10 @@ def decisions(request: Request, app: App, given: Given, asked: Annotated[Decisio
 @router.get("/samples", **gives(page_of(schema_of(Sample)), "The newest first.", 404))
 def samples(request: Request, app: App, given: Given, asked: Annotated[SampleFilter, Query()]) -> Response:
     """List what was measured."""
-    further = asked.offset + asked.limit + 1
+    further, until = asked.offset + asked.limit + 1, MAX_TIME if asked.until is None else asked.until
     with given.store.read() as session:
         rows = stream_samples(
-            session, app, asked.operator or None, asked.since, asked.until, limit=further, newest=True
+            session, app, asked.operator or None, asked.since or 0.0, until, limit=further, newest=True
         )
         skipped = sum(1 for _ in islice(rows, asked.offset))
         found = list(rows)
@@ -136,7 +163,7 @@ def list_from(
     return cut_page(request, found, asked)
 
 
-@router.get("/objectives", **gives(page_of(schema_of(ObjectiveRecord)), "The newest first.", 404))
+@router.get("/objectives", **gives(page_of(OBJECTIVE), "The newest first.", 404))
 def objectives(request: Request, app: App, given: Given, asked: Annotated[ObjectiveFilter, Query()]) -> Response:
     """List the objectives, where they came from, and what became of them."""
     return list_from(
@@ -144,7 +171,7 @@ def objectives(request: Request, app: App, given: Given, asked: Annotated[Object
     )
 
 
-@router.get("/objectives/{version}", **gives(schema_of(ObjectiveRecord), "It.", 404))
+@router.get("/objectives/{version}", **gives(OBJECTIVE, "It.", 404))
 def objective(app: App, version: RowId, given: Given) -> Response:
     """Show one objective."""
     with given.store.read() as session:
@@ -183,3 +210,57 @@ def explanation(
     if not found.operators:
         raise NotFound(f"{found.message} {found.advice}")
     return answer(found)
+
+
+@applications.get("", **gives(page_of(APPLICATION), "The newest version of each, by name."))
+def show_all(request: Request, given: Given, asked: Annotated[Paged, Query()]) -> Response:
+    """List the applications that are described."""
+    with given.store.read() as session:
+        return cut_page(request, list_applications(session), asked)
+
+
+@applications.get("/{app}", **gives(APPLICATION, "The newest version, or the one asked for.", 404))
+def show(app: App, given: Given, version: Annotated[int | None, Query(ge=1, le=MAX_WHOLE)] = None) -> Response:
+    """Show how an application is described."""
+    with given.store.read() as session:
+        return answer(load_application(session, app, version))
+
+
+@tunings.get("/applications/{app}/retuning", **gives(WATCH, "Its settings, and how far it is.", 404))
+def show_retuning(app: App, given: Given) -> Response:
+    """Show when an application is tuned again by itself, and what the daemons are at."""
+    with given.store.read() as session:
+        return answer(load_watch(session, app))
+
+
+@tunings.get("/applications/{app}/runs", **gives(page_of(RUN), "The newest first.", 404))
+def runs(request: Request, app: App, given: Given, asked: Annotated[RunFilter, Query()]) -> Response:
+    """List the searches for an application's best objective."""
+    return list_from(request, app, given, asked, lambda session, most: list_runs(session, app, asked.state, most))
+
+
+@tunings.get("/runs/{run_id}", **gives(RUN, "It.", 404))
+def run(run_id: RowId, given: Given) -> Response:
+    """Show one search."""
+    with given.store.read() as session:
+        return answer(load_run(session, run_id))
+
+
+@tunings.get("/runs/{run_id}/trials", **gives(page_of(TRIAL), "In the order asked for.", 404))
+def trials(request: Request, run_id: RowId, given: Given, asked: Annotated[TrialQuery, Query()]) -> Response:
+    """List what a search tried."""
+    chosen = TrialFilter(
+        run_id=run_id, state=asked.state, feasible=asked.feasible, since=asked.since, until=asked.until
+    )
+    most = asked.offset + asked.limit + 1
+    with given.store.read() as session:
+        load_run(session, run_id)
+        found = list_trials(session, chosen, asked.sort, asked.descending, limit=most)
+    return cut_page(request, found, asked)
+
+
+@tunings.get("/trials/{trial_id}", **gives(TRIAL, "It.", 404))
+def trial(trial_id: RowId, given: Given) -> Response:
+    """Show one trial."""
+    with given.store.read() as session:
+        return answer(load_trial(session, trial_id))

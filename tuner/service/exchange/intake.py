@@ -43,8 +43,8 @@ class Intake:
     """Queue of reports to write, with the answers that wait for them."""
 
     store: Store
-    max_batch: int
-    max_queue: int
+    max_batch: int = 500  # reports in one transaction
+    max_queue: int = 5_000  # reports that wait for theirs; beyond, agents must send again later
     waiting: deque[tuple[Report, Answer | None]] = field(default_factory=deque)
     arrival: threading.Condition = field(default_factory=threading.Condition)
     closed: bool = False

@@ -39,8 +39,8 @@ class Board:
 
     store: Store
     poll_s: float  # between polls for orders that another process issued
-    wake_at_once: int  # waiters answered in one go
-    wake_pause_s: float
+    wake_at_once: int = 10  # waiters answered in one go; reports get their turn in between
+    wake_pause_s: float = 0.01
     revisions: Mapping[str, int] | None = None  # None: not polled yet
     notices: dict[str, Notice] = field(default_factory=dict)
     waiting: dict[str, set[asyncio.Future[None]]] = field(default_factory=dict)

@@ -165,12 +165,8 @@ def describe_unknown(session: Session, app: str) -> tuple[str, str]:
 
 
 def can_be_stored(text: str) -> bool:
-    """Whether a database could have this name at all."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return "\0" not in text
+    """Whether a database could have this name at all: no NUL, no half of a surrogate pair."""
+    return not any(c == "\0" or "\ud800" <= c <= "\udfff" for c in text)
 
 
 def rank_alternatives(decision: Decision) -> tuple[Alternative, ...]:

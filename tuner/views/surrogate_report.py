@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -91,7 +92,7 @@ def write_surrogate(surrogate: Surrogate) -> str:
             "name": one.operator,
             "model": format_model(one),
             "says": MODELS[one.response.model].says if one.response else "",
-            "charts": [draw_agreement(one.points), draw_course(one.points)],
+            "charts": chart_windows(one.points),
             "checks": [check for check in surrogate.checks if check.operator == one.operator],
         }
         for one in surrogate.operators
@@ -156,40 +157,39 @@ def draw_text(points: Sequence[PredictedWindow], ascii_only: bool = False) -> st
     return "\n".join([*rows, foot, legend])
 
 
-def draw_agreement(points: Sequence[PredictedWindow]) -> str:
-    """Predicted against observed, as a figure."""
+def chart_windows(points: Sequence[PredictedWindow]) -> Iterator[Chart]:
+    """Predicted against observed response times, then both over utilisation; in milliseconds, outliers at the edge."""
     some = sorted(list_shown(points), key=lambda point: point.observed)
     if not some:
-        return ""
-    scale, held = choose_scale(some), np.array([p.held_out for p in some])
+        return
+    scale = choose_scale(some)
     ends, beyond = 1000.0 * np.array([scale.low, scale.high]), np.array([np.nan])
-    x = np.concatenate([ends[:1], clip_response(scale, [p.observed for p in some]), ends[1:]])
-    predicted = clip_response(scale, [p.predicted for p in some])
-    series = [Series("predicted as observed", x, "faint", dashed=True)]
-    for label, side, colour in (("windows fitted on", ~held, "c0"), ("held-out windows", held, "c1")):
-        values = np.concatenate([beyond, np.where(side, predicted, np.nan), beyond])
-        series.append(Series(label, values, colour, "dot", width=6.0))
+    observed, predicted = clip_response(scale, some)
+    x = np.concatenate([ends[:1], observed, ends[1:]])
+    dots = mark_windows(some, predicted, "windows fitted on", "held-out windows")
+    padded = [replace(each, values=np.concatenate([beyond, each.values, beyond])) for each in dots]
+    diagonal = Series("predicted as observed", x, "faint", dashed=True)
     across, left = scale.axis("observed", 1000.0), scale.axis("predicted response time, ms; observed across", 1000.0)
-    return Chart("Predicted against observed response times", x, across, left, series, height=TALL).render()
+    title = "Predicted against observed response times"
+    yield Chart(title, x, across, left, [diagonal, *padded], height=TALL)
 
-
-def draw_course(points: Sequence[PredictedWindow]) -> str:
-    """Response times over utilisation: observed in each window, and predicted for it."""
-    some = sorted(list_shown(points), key=lambda point: point.utilisation)
-    if not some:
-        return ""
-    scale, held = choose_scale(some), np.array([p.held_out for p in some])
-    observed, x = clip_response(scale, [p.observed for p in some]), np.array([p.utilisation for p in some])
-    series = [
-        Series("observed, fitted on", np.where(held, np.nan, observed), "c0", "dot", width=6.0),
-        Series("observed, held out", np.where(held, observed, np.nan), "c1", "dot", width=6.0),
-        Series("predicted", clip_response(scale, [p.predicted for p in some]), "ink", "dot", width=3.0),
-    ]
+    some.sort(key=lambda point: point.utilisation)
+    observed, predicted = clip_response(scale, some)
+    x = np.array([p.utilisation for p in some])
+    dots = mark_windows(some, observed, "observed, fitted on", "observed, held out")
+    dots.append(Series("predicted", predicted, "ink", "dot", width=3.0))
     across = Axis("utilisation", low=0.0, high=max(1.0, 1.05 * float(x.max())))
     left = scale.axis("response time, ms; utilisation across", 1000.0)
-    return Chart("Response times over utilisation", x, across, left, series, height=TALL).render()
+    yield Chart("Response times over utilisation", x, across, left, dots, height=TALL)
 
 
-def clip_response(scale: Scale, seconds: Sequence[float]) -> Floats:
-    """In milliseconds, outliers at the edge."""
-    return 1000.0 * np.clip(np.array(seconds), scale.low, scale.high)
+def mark_windows(points: Sequence[PredictedWindow], values: Floats, fitted: str, held_out: str) -> list[Series]:
+    """A dot per window, in two colours and with these labels."""
+    held = np.array([point.held_out for point in points])
+    sides = ((fitted, ~held, "c0"), (held_out, held, "c1"))
+    return [Series(label, np.where(side, values, np.nan), colour, "dot", width=6.0) for label, side, colour in sides]
+
+
+def clip_response(scale: Scale, points: Sequence[PredictedWindow]) -> Floats:
+    """Observed and predicted [2, points]."""
+    return 1000.0 * np.clip(np.array([(p.observed, p.predicted) for p in points]).T, scale.low, scale.high)

@@ -83,7 +83,7 @@ def list_tiles(tuning: Tuning) -> Iterator[Tile]:
 
 
 def describe_slack(value: float, limit: float | None) -> str:
-    if limit is None:
+    if not limit:
         return ""
     side = "below" if value <= limit else "above"
     return f", {format_share(abs(1.0 - value / limit))} {side} the {format_share(limit)} allowed"
@@ -91,17 +91,15 @@ def describe_slack(value: float, limit: float | None) -> str:
 
 def write_comparison(tuning: Tuning) -> Markup | str:
     """A row per measure, with both as bars."""
-    if tuning.baseline is None or tuning.tuned is None:
+    before, after = tuning.baseline, tuning.tuned
+    if before is None or after is None:
         return ""
-    bars = Column("", tuple(draw_bars(tuning, name) for name in MEASURES), "", "bar")
-    columns = [*list_measures(tuning), bars]
-    rows = [row for row in zip(*(c.cells for c in columns), strict=True) if row[1] != NONE or row[2] != NONE]
-    shown = zip(*rows, strict=True) if rows else [()] * len(columns)
-    return write_columns([c._replace(cells=cells) for c, cells in zip(columns, shown, strict=True)])
+    known = [name for name in MEASURES if before.measure(name) is not None or after.measure(name) is not None]
+    bars = tuple(draw_bars(before.measure(name), after.measure(name)) for name in known)
+    return write_columns([*list_measures(tuning, known), Column("", bars, "", "bar")])
 
 
-def draw_bars(tuning: Tuning, name: str) -> Markup:
-    before, after = ((figures or Figures()).measure(name) for figures in (tuning.baseline, tuning.tuned))
+def draw_bars(before: float | None, after: float | None) -> Markup:
     most = max(before or 0.0, after or 0.0) or 1.0
     return Markup("").join(
         Markup('<i class="{}" style="width:{:.1f}%"></i>').format(style, 100.0 * value / most)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from scaler.model.units import (
@@ -17,7 +19,7 @@ from scaler.model.units import (
     format_share,
 )
 from tuner.views.tuning import MEASURES, Figures, Point, Tuning, is_searched, number, rank, table, to_figures
-from tuner.views.words import Column, to_finite
+from tuner.views.words import Column, make_columns, to_finite
 
 MONTH = 730.0  # hours
 STATES = {
@@ -194,15 +196,15 @@ def describe_time(tuning: Tuning) -> str:
     return f"{began}, {format_duration(end - start)}" if end > start else began
 
 
-def list_measures(tuning: Tuning) -> list[Column]:
+def list_measures(tuning: Tuning, names: Iterable[str] = MEASURES) -> list[Column]:
     """Baseline beside tuned: a row per measure."""
     before, after = tuning.baseline or Figures(), tuning.tuned or Figures()
-    return [
-        Column("", tuple(MEASURES.values()), ""),
-        Column("equal shares", tuple(format_measure(before, name) for name in MEASURES), "equal shares and weights"),
-        Column("tuned", tuple(format_measure(after, name) for name in MEASURES), "what is recommended"),
-        Column("difference", tuple(format_difference(before, after, name) for name in MEASURES), "tuned less equal"),
-    ]
+    return make_columns([*names], [
+        ("", MEASURES.__getitem__, ""),
+        ("equal shares", partial(format_measure, before), "equal shares and weights"),
+        ("tuned", partial(format_measure, after), "what is recommended"),
+        ("difference", partial(format_difference, before, after), "tuned less equal"),
+    ])  # fmt: skip
 
 
 def format_measure(figures: Figures, name: str) -> str:

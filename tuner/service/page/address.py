@@ -43,8 +43,8 @@ def link_trial(trial_id: int) -> str:
 
 
 def join(path: str, query: Query, part: str = "") -> str:
-    stated = [(k, v) for k, vs in query.items() for v in ([vs] if isinstance(vs, str) else vs) if v != ""]
-    asked = f"?{urlencode(stated, errors='replace')}" if stated else ""
+    stated = urlencode({key: value for key, value in query.items() if value}, doseq=True, errors="replace")
+    asked = f"?{stated}" if stated else ""
     return f"{path}{asked}{f'#{part}' if part else ''}"
 
 

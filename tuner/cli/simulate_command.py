@@ -19,7 +19,7 @@ from tuner.simulation.runner import list_jobs, run_replays
 from tuner.views.comparison_report import (
     choose_columns,
     describe_comparison,
-    explain_errors,
+    explain_standard_error,
     list_columns,
     write_comparison,
 )
@@ -215,7 +215,7 @@ def print_table(comparison: PolicyComparison) -> None:
     names = Column("policy", comparison.scenario.policies, "")
     best = rows.index(comparison.best) if len(rows) > 1 else None
     print_columns([names, *list_columns(comparison)], bold=best)
-    print_lines(explain_errors(comparison))
+    print_lines(explain_standard_error(comparison.scenario.seeds))
 
 
 def print_readings(comparison: PolicyComparison) -> None:

@@ -15,7 +15,7 @@ from tuner.lab.policy_benchmark import BenchmarkResult, FloorMultiples, PolicyRo
 from tuner.lab.shifts import SETTLING, SHIFTS
 from tuner.simulation.comparison import Figure
 from tuner.views.chart import DotRow, draw_dots
-from tuner.views.comparison_report import describe_floor
+from tuner.views.comparison_report import describe_floor, explain_standard_error
 from tuner.views.html_document import write_columns, write_document, write_facts, write_readings
 from tuner.views.words import Column, to_finite
 
@@ -109,12 +109,7 @@ def format_worst(multiples: FloorMultiples | None) -> str:
 
 def explain_errors(result: BenchmarkResult) -> str:
     """What stands after the ±, and what changes half-way."""
-    seeds = result.plan.seeds
-    said = (
-        f"± is one standard error, from the means of blocks of slots; seed {seeds[0]}."
-        if len(seeds) == 1
-        else f"Means over {len(seeds)} seeds; ± is one standard error over them (0: nothing is left to chance)."
-    )
+    said = explain_standard_error(result.plan.seeds)
     bare = sum(row.floor is None for row in result.rows) // len(result.plan.policies)
     if bare:
         said += f" {bare} of {len(result.plan.cells)} settings have no floor: several operators, or a backlog."

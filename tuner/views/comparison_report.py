@@ -59,9 +59,8 @@ def format_figure(figure: Figure) -> str:
     return f"{figure.mean:.4f} ± {error}"
 
 
-def explain_errors(comparison: PolicyComparison) -> str:
+def explain_standard_error(seeds: Sequence[int]) -> str:
     """What the figure after the ± is."""
-    seeds = comparison.scenario.seeds
     if len(seeds) == 1:
         return f"± is one standard error, from the means of blocks of slots; seed {seeds[0]}."
     return f"Means over {len(seeds)} seeds; ± is one standard error over them (0: nothing is left to chance)."
@@ -95,7 +94,7 @@ def write_comparison(comparison: PolicyComparison, courses: Sequence[ReplayCours
         measures=columns,
         readings=write_readings(columns),
         chosen=[row is best for row in comparison.rows],
-        errors=explain_errors(comparison),
+        errors=explain_standard_error(comparison.scenario.seeds),
         costs=chart_costs(frame, named, floor).render() if len(named) > 1 else "",
         policies=[(title, draw_policy(frame, course, setting.r_max)) for title, course in named],
         document=format_document(comparison.scenario.document),

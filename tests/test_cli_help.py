@@ -91,7 +91,7 @@ def test_an_option_means_one_thing(name: str) -> None:
         ("import tuner.cli", ["tuner.store", "tuner.views", "tuner.scenario", "sim", "rich", "numpy", "sqlalchemy"]),
         ("import tuner.cli.lazy_group", ["tuner.store", "sim", "rich", "numpy", "sqlalchemy"]),
         ("import tuner.cli.admin_commands", SLOW),
-        ("import tuner.cli.samples_command", SLOW),
+        ("import tuner.cli.samples_commands", SLOW),
         ("import tuner.cli.agent_commands", SLOW),
         ("import tuner.cli.list_commands", SLOW),
         ("import tuner.cli.push_commands", SLOW),

@@ -22,8 +22,7 @@ from scaler.model.errors import BadInput
 from scaler.model.sample import Sample
 from sim.trace_file import read_trace
 from tests.pipeline import logs
-from tuner.cli.ingest_command import ingest
-from tuner.cli.samples_command import samples
+from tuner.cli.samples_commands import ingest, samples
 from tuner.cli.trace_commands import export, plot
 from tuner.store.applications import add_application
 from tuner.store.connection import open_store
@@ -77,6 +76,14 @@ def test_without_spark_a_sentence_says_what_to_install(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 2, done.stderr
     assert done.stderr.strip().endswith("install it with: pip install 'stream-scaler[spark]'")
+
+
+def test_help_of_ingest_needs_no_spark() -> None:
+    code = "import sys; sys.modules['pyspark'] = None; from tuner.cli import main; main()"
+    command = [sys.executable, "-c", code, "ingest", "--help"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "--watch" in done.stdout
 
 
 def test_samples_are_a_table_that_lines_up(db: Path) -> None:
@@ -201,7 +208,7 @@ def test_windows_of_two_lengths_are_not_mixed(db: Path, tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_ingested_is_refused_before_spark_starts(arguments: list[str], said: str, db: Path) -> None:
-    code = "import sys; from tuner.cli.ingest_command import ingest; ingest(standalone_mode=False)"
+    code = "import sys; from tuner.cli.samples_commands import ingest; ingest(standalone_mode=False)"
     done = subprocess.run(
         [sys.executable, "-c", f"{code}", *arguments, "--app", "shop", "--store", str(db)],
         cwd=ROOT,
@@ -241,7 +248,7 @@ def test_watching_takes_in_what_comes_and_ends_on_ctrl_c(tmp_path: Path) -> None
     command = [
         sys.executable,
         "-c",
-        "from tuner.cli.ingest_command import ingest; ingest()",
+        "from tuner.cli.samples_commands import ingest; ingest()",
         str(folder),
         "--app",
         "shop",

@@ -20,9 +20,9 @@ COMMANDS: dict[str, Entry | LazyGroup] = {
         "tuner.cli.simulate_command:simulate", "Replay a trace under one or more policies and compare them."
     ),
     "ingest": Entry(
-        "tuner.cli.ingest_command:ingest", "Read the monitoring of a stream into samples by operator and window."
+        "tuner.cli.samples_commands:ingest", "Read the monitoring of a stream into samples by operator and window."
     ),
-    "samples": Entry("tuner.cli.samples_command:samples", "List the samples of an application, window by window."),
+    "samples": Entry("tuner.cli.samples_commands:samples", "List the samples of an application, window by window."),
     "trace": make_group(
         "trace",
         "Write the arrival rates of an application to a file, or plot them.",

@@ -12,17 +12,19 @@ from typing import Any
 import click
 
 from scaler.model.errors import BadInput
-from scaler.model.files import check_place, write_whole
+from scaler.model.files import write_whole
 from scaler.model.units import format_fixed, format_milliseconds, format_moment, format_number
 from sim.application import name_path, paths
 from sim.setting import gains
 from tuner.cli.options import (
     app_argument,
+    drop_unset,
     eta_r_help,
     eta_v_help,
     file_type,
     json_option,
     name_user,
+    output_type,
     print_json,
     r_max_help,
     store_option,
@@ -60,9 +62,8 @@ def add(
     stays where it is. Earlier versions are kept.
     """
     check_name(app)
-    stated = {"r_max": r_max, "eta_v": eta_v, "eta_r": eta_r}
-    qos = {key: value for key, value in stated.items() if value is not None}
-    document = read_description(file, app, {"qos": qos} if qos else {})
+    stated = drop_unset({"qos": {"r_max": r_max, "eta_v": eta_v, "eta_r": eta_r}})
+    document = read_description(file, app, stated)
     with closing(open_store(address)) as store, store.begin() as session:
         earlier = list_versions(session, app)
         kept = register_application(session, app, document, name_user(), time.time())
@@ -91,7 +92,7 @@ def describe_change(before: ApplicationVersion | None, kept: ApplicationVersion)
 @click.option("--version", "number", type=click.IntRange(1), help="Number of the version (default: the newest).")
 @click.option(
     "--toml",
-    type=file_type,
+    type=output_type,
     help="Write the description to this file, which `tuner app add` and `tuner simulate` read.",
 )
 @json_option
@@ -102,7 +103,6 @@ def show(app: str, number: int | None, toml: Path | None, as_json: bool, address
         version = load_application(session, app, number)
         known = gather(session, version)
     if toml is not None:
-        check_place(toml)
         write_whole(toml, format_description(version.document))
     if as_json:
         print_json(to_finite(known))

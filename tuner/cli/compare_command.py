@@ -8,10 +8,9 @@ from typing import Any
 import click
 
 from scaler.model.errors import BadInput
-from scaler.model.files import check_place, write_whole
-from tuner.cli.options import html_option, json_option, print_json
+from scaler.model.files import write_whole
+from tuner.cli.options import file_type, html_option, json_option, option_option, print_json
 from tuner.cli.progress import run_interruptibly, show_share
-from tuner.cli.simulate_command import parse_pairs
 from tuner.lab.benchmark_report import describe_benchmark, explain_errors, list_rows, list_summaries, write_benchmark
 from tuner.lab.plan import BenchmarkPlan, read_plan
 from tuner.lab.policy_benchmark import BenchmarkResult, run_benchmark
@@ -46,24 +45,16 @@ EPILOG = (
 
 
 @click.command(epilog=EPILOG)
-@click.argument("plan", required=False, type=click.Path(path_type=Path))
+@click.argument("plan", required=False, type=file_type)
 @click.option("--published", is_flag=True, help="Compare over the 24 settings of Tables 2 to 5, instead of a plan.")
-@click.option(
-    "--traces", type=click.Path(path_type=Path), help=f"Folder with taxi.txt.gz and tweets.txt.gz (default {TRACES})."
-)
+@click.option("--traces", type=file_type, help=f"Folder with taxi.txt.gz and tweets.txt.gz (default {TRACES}).")
 @click.option(
     "--policy",
     metavar="NAME",
     multiple=True,
     help="Name of a policy; repeat it to compare several (default: the plan's; a wrong name lists all).",
 )
-@click.option(
-    "--option",
-    metavar="KEY=VALUE",
-    multiple=True,
-    callback=parse_pairs,
-    help="Option of a policy; repeat it for several.",
-)
+@option_option
 @click.option("--seeds", type=int, help="Number of random seeds, 0 to N - 1 (default: the plan's, else 1).")
 @click.option(
     "--n-res", type=int, multiple=True, help="Number of node types; repeat it for several (default: the plan's)."
@@ -123,8 +114,6 @@ def list_flags(**flags: Any) -> dict[str, Any]:
 
 def run_plan(plan: BenchmarkPlan, html: Path | None) -> BenchmarkResult:
     """Run it, with a bar while it does and a page if one is asked for."""
-    if html is not None:
-        check_place(html)
     with show_share() as on_share:
         result = run_interruptibly(lambda: run_benchmark(plan, on_share))
     if html is not None:

@@ -15,8 +15,8 @@ import click
 from rich.console import Console
 
 from scaler.model.errors import BadInput
-from scaler.model.files import check_place, write_whole
-from tuner.cli.options import file_type, json_option, print_json
+from scaler.model.files import write_whole
+from tuner.cli.options import file_type, json_option, output_type, print_json
 from tuner.cli.progress import raising_on_termination
 from tuner.cli.simulate_command import print_readings, print_table, replay_scenario
 from tuner.cli.tune_command import carry_out, show_ended, show_search
@@ -50,10 +50,10 @@ WEEK = 10_080  # slots of the example that are tuned on
 )
 @click.option(
     "--html",
-    type=file_type,
+    type=output_type,
     help="Write a page with charts to this file, and one of the tuning beside it (demo.html, demo-tuning.html).",
 )
-@click.option("--save", type=file_type, help="Write the example's scenario to this file, and stop.")
+@click.option("--save", type=output_type, help="Write the example's scenario to this file, and stop.")
 def demo(html: Path | None, save: Path | None) -> None:
     """Replay a small bundled example, then tune it.
 
@@ -68,7 +68,6 @@ def demo(html: Path | None, save: Path | None) -> None:
 
 def save_example(example: Path, place: Path) -> None:
     """Copy the scenario file; one that is there stays as it is."""
-    check_place(place)
     if place.exists():
         raise BadInput(f"{place} is there already; name a new file")
     write_whole(place, example.read_text(encoding="utf-8"))
@@ -149,7 +148,7 @@ def read_minutes(context: click.Context, option: click.Parameter, minutes: float
     callback=read_places,
     help="Node type of an operator; repeat it for the other (default: any).",
 )
-@click.option("--html", type=file_type, help="Write a page with charts to this file, and all decisions.")
+@click.option("--html", type=output_type, help="Write a page with charts to this file, and all decisions.")
 @json_option
 @click.option(
     "--keep",
@@ -164,8 +163,6 @@ def live_demo(minutes: float, on: Mapping[str, str], html: Path | None, as_json:
     rate triples and falls back. It listens on loopback alone, and ends with this command. It takes a minute more than
     --minutes, two cores and 5 GB of memory.
     """
-    if html is not None:
-        check_place(html)
     with raising_on_termination(), workplace(keep) as folder, showing(open_view(as_json)) as show:
         end = run_demo(folder, Plan(minutes, on=on), show)
     scene = read_scene(end)

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import time
+import tomllib
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
@@ -29,6 +30,18 @@ UNIT_S = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 7 * 86_400.0}
 SPAN = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
 TIME_FORMS = "ISO 8601 in UTC (2026-05-01T08:00), or how long ago (90m, 6h, 2d)"
 file_type = click.Path(path_type=Path)
+
+
+class OutputFile(click.Path):
+    """A file to write; where none can be, it is refused before the work for it is done."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        path = Path(str(super().convert(value, param, ctx)))
+        check_place(path)
+        return path
+
+
+output_type = OutputFile()
 
 
 def complete_application(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -70,11 +83,24 @@ def find_database(ctx: click.Context, parameter: click.Parameter, text: str | No
     return read_settings(os.environ).find_database(text)
 
 
-def check_places(*files: Path | None) -> None:
-    """Refuse files that cannot be written before the work for them is done."""
-    for file in files:
-        if file is not None:
-            check_place(file)
+def drop_unset(tables: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The tables of the flags that were given, without those of which none was."""
+    given = {name: {key: value for key, value in table.items() if value is not None} for name, table in tables.items()}
+    return {name: table for name, table in given.items() if table}
+
+
+def parse_pairs(ctx: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> dict[str, Any]:
+    """KEY=VALUE texts as a table; a value is what TOML makes of it, or else the text."""
+    table: dict[str, Any] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip():
+            raise click.BadParameter(f"{text!r} is not of the form KEY=VALUE")
+        try:
+            table[key.strip()] = tomllib.loads(f"value = {value.strip()}")["value"]
+        except tomllib.TOMLDecodeError:
+            table[key.strip()] = value.strip()
+    return table
 
 
 def print_json(document: Any) -> None:
@@ -102,7 +128,14 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
 csv_option = click.option(
     "--csv", "as_csv", is_flag=True, help="Print CSV and nothing else; an empty field is a missing value."
 )
-html_option = click.option("--html", type=file_type, help="Write a page with charts to this file.")
+html_option = click.option("--html", type=output_type, help="Write a page with charts to this file.")
+option_option = click.option(
+    "--option",
+    metavar="KEY=VALUE",
+    multiple=True,
+    callback=parse_pairs,
+    help="Option of a policy; repeat it for several.",
+)
 since_option = click.option(
     "--since", metavar="TIME", callback=parse_moment, help=f"First time, {TIME_FORMS} (default: the earliest)."
 )

@@ -16,19 +16,19 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from multiprocessing import resource_tracker
 from types import FrameType
 from typing import IO, TYPE_CHECKING, TypeVar
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 from tuner.pipeline.session import start_session
 
 if TYPE_CHECKING:
     from pyspark import StatusTracker
-if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Result = TypeVar("Result")
@@ -106,21 +106,22 @@ def raising_on_termination() -> Iterator[None]:
             signal.signal(number, signal.SIG_DFL)
 
 
-SHORT_S = 0.8
+SHORT_S = 0.8  # of work that needs no bar
+PARTS = 1000
+EVERY_S = 0.5
 
 
 @contextmanager
-def show_progress(total: int, doing: str = "Replaying") -> Iterator[Callable[[int], None]]:
-    """What to call with how much of the total is done; nothing is shown where stderr is no terminal."""
+def show_bar(*columns: ProgressColumn, total: float, after_s: float = 0.0) -> Iterator[Callable[..., None]]:
+    """Show a bar once the work took so long; what updates it. Nothing is shown where stderr is no terminal."""
     console = Console(stderr=True)
-    columns = (TextColumn(doing), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
     progress = Progress(*columns, console=console, transient=True)
     task = progress.add_task("", total=total)
-    later = threading.Timer(SHORT_S, progress.start)
+    later = threading.Timer(after_s, progress.start)
     if console.is_terminal:
         later.start()
     try:
-        yield lambda done: progress.update(task, completed=done)
+        yield partial(progress.update, task)
     finally:
         if console.is_terminal:
             later.cancel()
@@ -129,14 +130,18 @@ def show_progress(total: int, doing: str = "Replaying") -> Iterator[Callable[[in
 
 
 @contextmanager
+def show_progress(total: int, doing: str = "Replaying") -> Iterator[Callable[[int], None]]:
+    """A bar to be called with how much of the total is done."""
+    columns = (TextColumn(doing), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    with show_bar(*columns, total=total, after_s=SHORT_S) as update:
+        yield lambda done: update(completed=done)
+
+
+@contextmanager
 def show_share(doing: str = "Replaying") -> Iterator[Callable[[float], None]]:
-    """A progress bar to be called with the share that is done."""
+    """A bar to be called with the share that is done."""
     with show_progress(PARTS, doing) as show:
         yield lambda share: show(round(PARTS * share))
-
-
-PARTS = 1000
-EVERY_S = 0.5
 
 
 class Doing:
@@ -150,31 +155,26 @@ class Doing:
 @contextmanager
 def show_steps(steps: int) -> Iterator[tuple[Callable[[str, int], None], Doing]]:
     """What to call with each step, and where to put Spark's tracker once there is one; silent where nobody looks."""
-    console = Console(stderr=True)
-    progress = Progress(TextColumn("{task.description:<16}"), BarColumn(), TimeElapsedColumn(), console=console)
-    bar = progress.add_task("", total=float(steps))
     doing, over = Doing(), threading.Event()
+    with show_bar(TextColumn("{task.description:<16}"), BarColumn(), TimeElapsedColumn(), total=steps) as update:
 
-    def report(what: str, step: int) -> None:
-        doing.step = step
-        progress.update(bar, description=what, completed=float(step))
+        def report(what: str, step: int) -> None:
+            doing.step = step
+            update(description=what, completed=step)
 
-    def follow() -> None:
-        while not over.wait(EVERY_S):
-            progress.update(bar, completed=doing.step + share_done(doing.tracker))
+        def follow() -> None:
+            while not over.wait(EVERY_S):
+                update(completed=doing.step + share_done(doing.tracker))
 
-    follower = threading.Thread(target=follow, daemon=True)
-    if console.is_terminal:
-        progress.live.transient = True
-        progress.start()
-        follower.start()
-    try:
-        yield report, doing
-    finally:
-        over.set()
-        if console.is_terminal:
-            follower.join()
-            progress.stop()
+        follower = threading.Thread(target=follow, daemon=True)
+        if sys.stderr.isatty():
+            follower.start()
+        try:
+            yield report, doing
+        finally:
+            over.set()
+            if follower.ident is not None:
+                follower.join()
 
 
 def share_done(tracker: StatusTracker | None) -> float:

@@ -45,7 +45,7 @@ def push(app: str, version: int | None, stage: str, why: str, address: DatabaseA
     check_why(why)
     with closing(open_store(address)) as store, store.begin() as session:
         chosen = find_proposed(session, app) if version is None else version
-        before = look_up_state(session, app, chosen)
+        before = load_objective(session, app, chosen).state
         made = push_to(session, app, chosen, stage, name_user(), why, time.time())
     told = "was there already" if before == made.state else f"was {before}"
     click.echo(f"{app}: objective {made.version} is in {made.state} now; it {told}.")
@@ -102,7 +102,3 @@ def find_proposed(session: Session, app: str) -> int:
     if newest is None or newest.version is None:
         raise BadInput(f"no objective of {app!r} is proposed; find one with: tuner tune {app}")
     return newest.version
-
-
-def look_up_state(session: Session, app: str, version: int) -> str:
-    return load_objective(session, app, version).state

@@ -10,11 +10,11 @@ from typing import Any
 import click
 
 from scaler.model.errors import BadInput
-from scaler.model.files import check_place, write_whole
+from scaler.model.files import write_whole
 from scaler.model.units import format_fixed, format_flag, format_milliseconds, format_moment, format_number
 from sim.toml_table import format_document
 from tuner.cli.list_commands import describe_trial
-from tuner.cli.options import app_argument, file_type, html_option, json_option, print_json, store_option
+from tuner.cli.options import app_argument, html_option, json_option, output_type, print_json, store_option
 from tuner.search.trial_records import restate
 from tuner.store.address import DatabaseAddress
 from tuner.store.applications import load_application, load_version
@@ -47,8 +47,6 @@ def report(
     The page of --html shows every trial, the latency bounds on the application's graph, and the recommendation beside
     the baseline of equal shares and weights. It is one file, and needs no network.
     """
-    if html is not None:
-        check_place(html)
     with closing(open_store(address)) as store, store.read() as session:
         tuning = read_tuning(session, app, number)
     if html is not None:
@@ -102,7 +100,7 @@ def print_tuning(tuning: Tuning) -> None:
     "  tuner trial 17 --toml trial.toml && tuner simulate trial.toml"
 )
 @click.argument("number", type=click.IntRange(1))
-@click.option("--toml", type=file_type, help="Write the scenario that replays it to this file.")
+@click.option("--toml", type=output_type, help="Write the scenario that replays it to this file.")
 @json_option
 @store_option
 def trial(number: int, toml: Path | None, as_json: bool, address: DatabaseAddress) -> None:
@@ -137,7 +135,6 @@ def gather(session: Any, number: int) -> dict[str, Any]:
 
 
 def write_scenario(known: dict[str, Any], path: Path) -> None:
-    check_place(path)
     found = known["trial"]
     head = f"# Trial {found.number} of run {found.run_id} of {known['application']}; `tuner simulate` replays it."
     write_whole(path, f"{head}\n\n" + format_document(restate(found, known["run"], known["described"])))

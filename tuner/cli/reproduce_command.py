@@ -50,12 +50,13 @@ def reproduce(what: str, traces: Path, seeds: int, policies: tuple[str, ...], de
 
     Printed are the published figure, ours and the difference, cell by cell.
     """
+    work = partial(reproduce_table, TABLES[what], traces, seeds, policies, deep) if what in TABLES else None
     with show_share(what) as on_share:
-        if what in TABLES:
-            work = partial(reproduce_table, TABLES[what], traces, seeds, policies, deep, on_share)
-            show_cells(what, run_interruptibly(work), deep or bool(policies), as_json)
-        else:
-            show_study(run_interruptibly(partial(FIGURES[what], traces, seeds, on_share)), as_json)
+        found = run_interruptibly(lambda: work(on_share) if work else FIGURES[what](traces, seeds, on_share))
+    if isinstance(found, Study):
+        show_study(found, as_json)
+    else:
+        show_cells(what, found, deep or bool(policies), as_json)
 
 
 def show_cells(what: str, cells: list[CellComparison], all_asked: bool, as_json: bool) -> None:

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 from typing import Any
 
 import click
 
 from scaler.model.errors import BadInput
-from scaler.model.files import check_place, write_whole
+from scaler.model.files import write_whole
 from scaler.model.task import WEIGHTS
-from tuner.cli.options import file_type, html_option, json_option, print_json, r_max_help
+from tuner.cli.options import (
+    drop_unset,
+    file_type,
+    html_option,
+    json_option,
+    option_option,
+    parse_pairs,
+    print_json,
+    r_max_help,
+)
 from tuner.cli.progress import run_interruptibly, show_share
 from tuner.scenario.scenario import Scenario, read_scenario
 from tuner.simulation.comparison import PolicyComparison, compare
@@ -25,26 +33,6 @@ from tuner.views.comparison_report import (
 )
 from tuner.views.grid import print_columns, print_lines
 from tuner.views.words import Column
-
-Tables = dict[str, dict[str, Any]]
-
-
-def parse_pairs(ctx: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> dict[str, Any]:
-    """KEY=VALUE texts as a table; a value is what TOML makes of it, or else the text."""
-    table: dict[str, Any] = {}
-    for text in texts:
-        key, equals, value = text.partition("=")
-        if not equals or not key.strip():
-            raise click.BadParameter(f"{text!r} is not of the form KEY=VALUE")
-        table[key.strip()] = parse_value(value.strip())
-    return table
-
-
-def parse_value(text: str) -> Any:
-    try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        return text
 
 
 def parse_weights(ctx: click.Context, parameter: click.Parameter, text: str | None) -> dict[str, float]:
@@ -119,13 +107,7 @@ def parse_weights(ctx: click.Context, parameter: click.Parameter, text: str | No
     multiple=True,
     help="Name of a policy; repeat it to compare several (default threshold-c and planner; a wrong name lists all).",
 )
-@click.option(
-    "--option",
-    metavar="KEY=VALUE",
-    multiple=True,
-    callback=parse_pairs,
-    help="Option of a policy; repeat it for several.",
-)
+@option_option
 @click.option("--seed", type=int, multiple=True, help="Random seed of the policies; repeat it for several (default 0).")
 @click.option("--seeds", type=int, help="Number of random seeds, 0 to N - 1, instead of --seed.")
 @click.option(
@@ -160,14 +142,14 @@ def source_key(named: str, value: str | None) -> str:
     return "file" if value is not None and Path(value).suffix.lower() == ".toml" else named
 
 
-def list_flags(**flags: Any) -> Tables:
+def list_flags(**flags: Any) -> dict[str, dict[str, Any]]:
     """The flags that were given, laid out as the tables of a scenario."""
     if flags["trace"] and flags["generator"]:
         raise BadInput("--trace and --generator both say where the arrivals come from; give one of them")
     if flags["seed"] and flags["seeds"] is not None:
         raise BadInput("--seed and --seeds both say which seeds; give one of them")
     seeds = list(flags["seed"]) or flags["seeds"]
-    tables: Tables = {
+    tables = {
         "application": {
             source_key("builtin", flags["application"]): flags["application"],
             "service_rate": flags["service_rate"],
@@ -189,14 +171,11 @@ def list_flags(**flags: Any) -> Tables:
         "policy": {"names": list(flags["policy"]) or None, "options": flags["option"] or None},
         "run": {"seeds": seeds, "plant": flags["plant"]},
     }
-    given = {name: {k: v for k, v in table.items() if v is not None} for name, table in tables.items()}
-    return {name: table for name, table in given.items() if table}
+    return drop_unset(tables)
 
 
 def replay_scenario(scenario: Scenario, html: Path | None, floor: bool | None = None) -> PolicyComparison:
     """Every policy with every seed, and the floor if asked for."""
-    if html is not None:
-        check_place(html)
     jobs = list_jobs(scenario, 0 if html is None else choose_columns(scenario))
     with show_share() as on_share:
         replays = run_interruptibly(lambda: run_replays(jobs, on_share))

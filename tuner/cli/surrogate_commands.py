@@ -16,16 +16,14 @@ from rich.text import Text
 
 from scaler.model.errors import BadInput
 from scaler.model.files import write_whole
-from scaler.model.nodes import NodeType
 from scaler.model.sample import Sample
 from sim.infrastructure import find_infrastructure
 from tuner.cli.options import (
     TIME_FORMS,
     app_argument,
-    check_places,
-    file_type,
     html_option,
     json_option,
+    output_type,
     parse_moment,
     print_json,
     store_option,
@@ -95,12 +93,11 @@ def fit(
     address: DatabaseAddress,
 ) -> None:
     """Fit the surrogate of APP to its samples, store it and show it."""
-    check_places(html)
-    node_types = declare(infrastructure)
-    stretch = -math.inf if since is None else since, math.inf if until is None else until
+    node_types = find_infrastructure(infrastructure).types if infrastructure else ()
+    first, last = -math.inf if since is None else since, math.inf if until is None else until
     with closing(open_store(address)) as store:
         with store.read() as session:
-            samples = load_samples(session, app, since=stretch[0], until=stretch[1])
+            samples = load_samples(session, app, since=first, until=last)
         fitted = fit_surrogate(samples, app, holdout, seed, node_types)
         with store.begin() as session:
             number = save_surrogate(session, to_record(fitted, time.time())).number
@@ -117,7 +114,7 @@ def fit(
 )
 @app_argument
 @click.option("--number", type=click.IntRange(1), help="Number of the surrogate (default: the newest).")
-@click.option("--toml", type=file_type, help="Write the application of the simulation to this file.")
+@click.option("--toml", type=output_type, help="Write the application of the simulation to this file.")
 @html_option
 @json_option
 @store_option
@@ -132,7 +129,6 @@ def show(
     address: DatabaseAddress,
 ) -> None:
     """Show a surrogate of APP: figures, checks, and drift since."""
-    check_places(html, toml)
     with closing(open_store(address)) as store, store.read() as session:
         record = load_surrogate(session, app, number)
         fitted = from_record(record)
@@ -142,10 +138,6 @@ def show(
             write_application(fitted, read_shape(session, app), samples, toml)
     show_all(fitted, record.number, html, as_json)
     ctx.exit(0 if is_fit_for_tuning(fitted.checks) else UNFIT)
-
-
-def declare(infrastructure: str | None) -> tuple[NodeType, ...]:
-    return find_infrastructure(infrastructure).types if infrastructure else ()
 
 
 def read_shape(session: Any, app: str) -> Any:

@@ -10,10 +10,10 @@ from pathlib import Path
 import click
 
 from scaler.model.errors import BadInput
-from scaler.model.files import check_place, write_whole
+from scaler.model.files import write_whole
 from scaler.model.sample import Sample
 from sim.trace_file import write_trace
-from tuner.cli.options import app_argument, file_type, since_option, store_option, until_option
+from tuner.cli.options import app_argument, output_type, since_option, store_option, until_option
 from tuner.pipeline.flows import Arrivals, build_arrivals, fill, find_gaps, find_sources, format_time
 from tuner.pipeline.read_marks import load_links
 from tuner.scenario.document import shape_of
@@ -38,7 +38,7 @@ operator_option = click.option(
     "  tuner trace export shop rates.csv && tuner simulate --trace rates.csv"
 )
 @app_argument
-@click.argument("file", type=file_type)
+@click.argument("file", type=output_type)
 @operator_option
 @since_option
 @until_option
@@ -64,7 +64,6 @@ def export(
     Its name ends in .csv, .parquet, .txt, .txt.gz or .csv.gz. A few missing windows in a row are interpolated; more of
     them are refused.
     """
-    check_place(file)
     arrivals = find_arrivals(app, operator, since, until, address)
     filled = fill(arrivals, gap)
     write_trace(filled, file)
@@ -78,7 +77,7 @@ def export(
 
 @click.command(epilog="\b\nExample:\n  tuner trace plot shop --html arrivals.html")
 @app_argument
-@click.option("--html", required=True, type=file_type, help="Write a page with charts to this file.")
+@click.option("--html", required=True, type=output_type, help="Write a page with charts to this file.")
 @operator_option
 @since_option
 @until_option
@@ -87,9 +86,7 @@ def plot(
     app: str, html: Path, operator: tuple[str, ...], since: float | None, until: float | None, address: DatabaseAddress
 ) -> None:
     """Plot the arrival rates of APP over time, gaps marked."""
-    check_place(html)
     arrivals = find_arrivals(app, operator, since, until, address)
-
     write_whole(html, write_arrivals(arrivals))
     click.echo(f"The page is in {html}.{say_doubt(arrivals)}", err=True)
 

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 
 from scaler.model.errors import BadInput
-from scaler.model.files import check_place, write_whole
+from scaler.model.files import write_whole
 from tuner.cli.options import (
     app_argument,
+    drop_unset,
     eta_r_help,
     eta_v_help,
     html_option,
@@ -27,7 +27,7 @@ from tuner.cli.options import (
     r_max_help,
     store_option,
 )
-from tuner.cli.progress import run_interruptibly, start_quietly
+from tuner.cli.progress import run_interruptibly, show_bar, start_quietly
 from tuner.cli.report_commands import print_tuning, read_tuning
 from tuner.search.evaluation import Evaluation, EvaluationSpec, evaluate_locally, open_spark_pool
 from tuner.search.search_plan import TuneOptions
@@ -99,8 +99,6 @@ def tune(
     on fresh seeds and on the last part of the trace, which the search does not see; it is stored as a proposed
     objective. An interruption at any time loses no finished trial.
     """
-    if html is not None:
-        check_place(html)
     with closing(open_store(address)) as store, open_spread(master, asked) as spread:
         run = choose_run(ctx, store, app, resume, asked)
         try:
@@ -150,7 +148,9 @@ def carry_out(
 def choose_run(ctx: click.Context, store: Store, app: str, resume: bool, asked: dict[str, Any]) -> TuningRun:
     """The run to carry on with, or a new one."""
     if not resume:
-        return start_tuning(store, app, list_flags(asked), read_wanted(asked))
+        names = ("engine", "budget", "seed", "held_out", "cold", "as_described")
+        options = TuneOptions(**{name: asked[name] for name in names}, batch=asked["batch"] or 1)
+        return start_tuning(store, app, list_flags(asked), options)
     given = [
         f"--{name.replace('_', '-')}"
         for name in asked
@@ -163,11 +163,6 @@ def choose_run(ctx: click.Context, store: Store, app: str, resume: bool, asked: 
     return resume_tuning(store, app)
 
 
-def read_wanted(asked: dict[str, Any]) -> Any:
-    names = ("engine", "budget", "seed", "held_out", "cold", "as_described")
-    return TuneOptions(**{name: asked[name] for name in names}, batch=asked["batch"] or 1)
-
-
 def list_flags(asked: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """The flags laid over the description, as tables of a scenario."""
     tables = {
@@ -175,8 +170,7 @@ def list_flags(asked: dict[str, Any]) -> dict[str, dict[str, Any]]:
         "qos": {name: asked[name] for name in ("r_max", "eta_v", "eta_r")},
         "policy": {"name": asked["policy"]},
     }
-    given = {name: {k: v for k, v in table.items() if v is not None} for name, table in tables.items()}
-    return {name: table for name, table in given.items() if table}
+    return drop_unset(tables)
 
 
 @contextmanager
@@ -196,17 +190,15 @@ def open_spread(master: str | None, asked: dict[str, Any]) -> Iterator[EvaluateA
 @contextmanager
 def show_search(run: TuningRun) -> Iterator[Callable[[Any, Any], None]]:
     """A bar on the terminal, with the best feasible cost, what its constraints leave, and how many were evaluated."""
-    console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
-    task = progress.add_task(f"{'Starting':<{WIDTH}}", total=run.budget)
+    with show_bar(*columns, total=run.budget) as update:
+        update(description=f"{'Starting':<{WIDTH}}")
 
-    def tell(trial: Trial, trials: Sequence[Trial]) -> None:
-        searched = [one for one in trials if one.detail.get("purpose") == "search"]
-        progress.update(task, completed=len(searched), description=f"{say_standing(trial, searched):<{WIDTH}}")
+        def report(trial: Trial, trials: Sequence[Trial]) -> None:
+            searched = [one for one in trials if one.detail.get("purpose") == "search"]
+            update(completed=len(searched), description=f"{say_standing(trial, searched):<{WIDTH}}")
 
-    with progress:
-        yield tell
+        yield report
 
 
 def say_standing(newest: Trial, searched: Sequence[Trial]) -> str:

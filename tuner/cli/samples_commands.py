@@ -1,4 +1,4 @@
-"""`tuner samples`: the newest samples of an application as a table, CSV or JSON."""
+"""`tuner ingest` and `tuner samples`: read monitoring into samples; print them as a table, CSV or JSON."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import math
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict
+from pathlib import Path
 
 import click
 
@@ -18,6 +19,7 @@ from tuner.cli.options import (
     app_argument,
     csv_option,
     json_option,
+    master_help,
     print_json,
     since_option,
     store_option,
@@ -27,6 +29,58 @@ from tuner.store.address import DatabaseAddress
 from tuner.store.connection import open_store
 from tuner.store.samples import count_samples, stream_samples
 from tuner.views.grid import print_grid
+
+
+@click.command(
+    epilog="\b\nExamples:\n"
+    "  tuner ingest /var/log/spark-events --app shop\n"
+    "  tuner ingest eventlog_v2_app-1 progress.jsonl --app shop --window 30\n"
+    "  tuner ingest http://driver:8000/progress.json --app shop --watch --every 60\n"
+    "  tuner ingest measured.csv --app shop && tuner samples shop"
+)
+@click.argument("paths", nargs=-1, required=True, metavar="PATH|URL...")
+@click.option("--app", required=True, metavar="NAME", help="Name of the application whose samples these are.")
+@click.option(
+    "--window", "window_s", type=float, default=60.0, show_default=True, help="Length of a window, in seconds."
+)
+@click.option("--watch", is_flag=True, help="Repeat until Ctrl-C.")
+@click.option(
+    "--every",
+    type=click.FloatRange(1.0),
+    default=30.0,
+    show_default=True,
+    help="Seconds between two repetitions of --watch.",
+)
+@click.option("--again", is_flag=True, help="Read files that were read before too; nothing counts twice.")
+@click.option("--forget", is_flag=True, help="Delete all samples of this application first.")
+@click.option("--master", default="local[*]", show_default=True, help=f"{master_help}.")
+@click.option(
+    "--history",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder of the fine samples, on storage that the whole cluster sees (default: beside the database).",
+)
+@store_option
+def ingest(
+    paths: tuple[str, ...],
+    app: str,
+    window_s: float,
+    watch: bool,
+    every: float,
+    again: bool,
+    forget: bool,
+    master: str,
+    history: Path | None,
+    address: DatabaseAddress,
+) -> None:
+    """Read the monitoring of a stream into samples by operator and window.
+
+    PATH is a file or a folder of Spark event logs, progress JSON, timers' lines or tables (CSV, Parquet). A file that
+    was read before and has not grown is skipped. A second run over more files gives the same samples as one run over
+    all of them.
+    """
+    from tuner.cli.ingestion import run_ingestion  # Spark, which this command's help does without
+
+    run_ingestion(address, app, paths, window_s, history, forget, again, master, every if watch else None)
 
 
 @click.command(

@@ -1,4 +1,4 @@
-"""`tuner ingest`: read the monitoring of a stream into samples by operator and window."""
+"""Ingest the monitoring of a stream by Spark, once or again and again, with a bar and sentences on what was read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import click
 
 from scaler.model.errors import BadInput, Retry
-from tuner.cli.options import master_help, store_option
 from tuner.cli.progress import refuse_failures, show_steps, start_quietly
 from tuner.pipeline.flows import format_time
 from tuner.pipeline.fold import FAULTS, check_window
@@ -28,61 +27,19 @@ if TYPE_CHECKING:
 SETTINGS = {"spark.driver.memory": "2g", "spark.sql.shuffle.partitions": "64"}
 
 
-@click.command(
-    epilog="\b\nExamples:\n"
-    "  tuner ingest /var/log/spark-events --app shop\n"
-    "  tuner ingest eventlog_v2_app-1 progress.jsonl --app shop --window 30\n"
-    "  tuner ingest http://driver:8000/progress.json --app shop --watch --every 60\n"
-    "  tuner ingest measured.csv --app shop && tuner samples shop"
-)
-@click.argument("paths", nargs=-1, required=True, metavar="PATH|URL...")
-@click.option("--app", required=True, metavar="NAME", help="Name of the application whose samples these are.")
-@click.option(
-    "--window", "window_s", type=float, default=60.0, show_default=True, help="Length of a window, in seconds."
-)
-@click.option("--watch", is_flag=True, help="Repeat until Ctrl-C.")
-@click.option(
-    "--every",
-    type=click.FloatRange(1.0),
-    default=30.0,
-    show_default=True,
-    help="Seconds between two repetitions of --watch.",
-)
-@click.option("--again", is_flag=True, help="Read files that were read before too; nothing counts twice.")
-@click.option("--forget", is_flag=True, help="Delete all samples of this application first.")
-@click.option("--master", default="local[*]", show_default=True, help=f"{master_help}.")
-@click.option(
-    "--history",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Folder of the fine samples, on storage that the whole cluster sees (default: beside the database).",
-)
-@store_option
-def ingest(
-    paths: tuple[str, ...],
-    app: str,
-    window_s: float,
-    watch: bool,
-    every: float,
-    again: bool,
-    forget: bool,
-    master: str,
-    history: Path | None,
-    address: DatabaseAddress,
-) -> None:
-    """Read the monitoring of a stream into samples by operator and window.
-
-    PATH is a file or a folder of Spark event logs, progress JSON, timers' lines or tables (CSV, Parquet). A file that
-    was read before and has not grown is skipped. A second run over more files gives the same samples as one run over
-    all of them.
-    """
+def run_ingestion(
+    address: DatabaseAddress, app: str, paths: tuple[str, ...], window_s: float, history: Path | None, forget: bool,
+    again: bool, master: str, every: float | None,
+) -> None:  # fmt: skip
+    """Ingest once, or every so many seconds."""
     check_window(window_s)
-    if not watch:
+    if every is None:
         detect(*paths)  # refused before Spark is started
     with closing(open_store(address)) as store:
         place = IngestTarget(store, app, (history or store.address.history).absolute(), window_s)
         if forget:
             forget_all(place)
-        if watch:
+        if every is not None:
             keep_watching(place, paths, again, master, every)
         else:
             say(place, run_once(place, paths, again, master, True))

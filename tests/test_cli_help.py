@@ -94,7 +94,6 @@ def test_an_option_means_one_thing(name: str) -> None:
         ("import tuner.cli.samples_commands", SLOW),
         ("import tuner.cli.agent_commands", SLOW),
         ("import tuner.cli.list_commands", SLOW),
-        ("import tuner.cli.push_commands", SLOW),
         ("import tuner.cli.app_commands", []),
         ("import tuner.cli.trace_commands", []),
     ],

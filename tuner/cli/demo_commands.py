@@ -163,13 +163,14 @@ def live_demo(minutes: float, on: Mapping[str, str], html: Path | None, as_json:
     rate triples and falls back. It listens on loopback alone, and ends with this command. It takes a minute more than
     --minutes, two cores and 5 GB of memory.
     """
-    with raising_on_termination(), workplace(keep) as folder, showing(open_view(as_json)) as show:
+    view = Console(quiet=True, force_terminal=False) if as_json else open_console()
+    with raising_on_termination(), workplace(keep) as folder, showing(view) as show:
         end = run_demo(folder, Plan(minutes, on=on), show)
     scene = read_scene(end)
     if scene is None or not scene.moments:
         raise BadInput(f"the replay was over before a slot of {SLOT_S:g} s was; give it more --minutes")
     if html is not None:
-        write_whole(html, draw_page(scene, end.totals))
+        write_whole(html, write_page(scene, end.totals, count_static(), LARGE.price))
     figures = sum_up(scene, end.totals)
     if as_json:
         print_json(figures)
@@ -195,14 +196,6 @@ def workplace(keep: Path | None) -> Iterator[Path]:
     except OSError as error:
         raise BadInput(f"--keep names {keep}, which cannot be a folder ({error.strerror}); name another") from error
     yield keep.absolute()
-
-
-def open_view(as_json: bool) -> Any:
-    return Console(quiet=True, force_terminal=False) if as_json else open_console()
-
-
-def draw_page(scene: Scene, totals: Mapping[str, Any]) -> str:
-    return write_page(scene, totals, count_static(), LARGE.price)
 
 
 def sum_up(scene: Scene, totals: Mapping[str, Any]) -> dict[str, Any]:

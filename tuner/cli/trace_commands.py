@@ -21,7 +21,6 @@ from tuner.store.address import DatabaseAddress
 from tuner.store.applications import list_applications
 from tuner.store.connection import Session, open_store
 from tuner.store.samples import load_samples
-from tuner.views.course_charts import write_arrivals
 
 operator_option = click.option(
     "--operator",
@@ -86,6 +85,8 @@ def plot(
     app: str, html: Path, operator: tuple[str, ...], since: float | None, until: float | None, address: DatabaseAddress
 ) -> None:
     """Plot the arrival rates of APP over time, gaps marked."""
+    from tuner.views.course_charts import write_arrivals  # jinja2, which the export does without
+
     arrivals = find_arrivals(app, operator, since, until, address)
     write_whole(html, write_arrivals(arrivals))
     click.echo(f"The page is in {html}.{say_doubt(arrivals)}", err=True)

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,7 +48,8 @@ def start_cluster(folder: Path, workers: Sequence[Worker]) -> Iterator[str]:
             start_daemon(folder, "master", make_command("master", ("--host", MASTER), environment), environment)
         )
         master = wait_for(log, r"Starting Spark master at (spark://\S+)")
-        logs = [stack.enter_context(start_worker(folder, worker, master)) for worker in workers]
+        daemons = [start_daemon(folder, "worker", *write_worker(folder, worker, master)) for worker in workers]
+        logs = [stack.enter_context(daemon) for daemon in daemons]
         for log in logs:
             wait_for(log, r"(Successfully registered with master)")
         yield master
@@ -77,30 +78,21 @@ def make_environment(host: str) -> dict[str, str]:
     }
 
 
-def start_worker(folder: Path, worker: Worker, master: str) -> AbstractContextManager[Path]:
-    """Start a worker that offers one resource named after its node type, which operators' profiles request."""
-    command, environment = write_worker(folder, worker, master)
-    return start_daemon(folder, "worker", command, environment)
-
-
 def write_worker(folder: Path, worker: Worker, master: str) -> tuple[list[str], dict[str, str]]:
-    """Write the files of a worker; its command and environment."""
+    """Write the files of a worker; its command and environment.
+
+    It offers a resource named after its node type, one address a core, which operators' profiles request.
+    """
     name = f"{worker.node_type}-{worker.host}"
     resources = folder / f"{name}.resources.json"
-    resources.write_text(json.dumps(offer(worker)))
+    offered = {"componentName": "spark.worker", "resourceName": NODE_RESOURCE + worker.node_type}
+    resources.write_text(json.dumps([{"id": offered, "addresses": [str(core) for core in range(worker.cores)]}]))
     properties = folder / f"{name}.properties"
     properties.write_text(f"spark.worker.resourcesFile {resources}\nspark.decommission.enabled true\n")
     environment = make_environment(worker.host) | {SPEED: str(worker.speed)}
     size = ("--cores", str(worker.cores), "--memory", worker.memory, "--work-dir", str(folder / "work"))
     options = ("--host", worker.host, *size, "--properties-file", str(properties), master)
     return make_command("worker", options, environment), environment
-
-
-def offer(worker: Worker) -> list[dict[str, object]]:
-    """The entry of Spark's resources file, one address a core."""
-    name = NODE_RESOURCE + worker.node_type
-    addresses = [str(core) for core in range(worker.cores)]
-    return [{"id": {"componentName": "spark.worker", "resourceName": name}, "addresses": addresses}]
 
 
 def make_command(kind: str, options: Sequence[str], environment: Mapping[str, str]) -> list[str]:

@@ -98,19 +98,12 @@ def run_demo(folder: Path, plan: Plan, show: Callable[[Progress], None]) -> Prog
         manager = stack.enter_context(closing(Manager(url, read_token_file(name_token_file(folder, PEOPLE)), APP)))
         pursue(manager, describe(plan), WEIGHTS, BOUNDS, "for the demo")
         page, token = find_page(folder / "cluster"), name_token_file(folder, SCALERS)
-        driver = stack.enter_context(start_driver([master, page, url, str(token)], folder, plan, environment))
+        arguments = [master, page, url, str(token), str(folder), json.dumps(asdict(plan))]
+        command = [sys.executable, "-m", "tuner.demo.stream", *arguments]
+        driver = stack.enter_context(guarded(command, environment, folder / "driver.log", ROOT))
         end = follow(driver, manager, folder, plan, show)
         took["driver"] = (end.began or time.time()) - time.time() + time.monotonic() - began - sum(took.values())
         return Progress("done", end.began, end.until, end.decisions, {**end.totals, "starting": took})
-
-
-@contextmanager
-def start_driver(
-    arguments: list[str], folder: Path, plan: Plan, environment: dict[str, str]
-) -> Iterator[subprocess.Popen[bytes]]:
-    command = [sys.executable, "-m", "tuner.demo.stream", *arguments, str(folder), json.dumps(asdict(plan))]
-    with guarded(command, environment, folder / "driver.log", ROOT) as process:
-        yield process
 
 
 def follow(

@@ -6,10 +6,10 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from html import escape
 from typing import Any
 
 import numpy as np
+from markupsafe import Markup
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.panel import Panel
@@ -24,7 +24,7 @@ from tuner.demo.demo_run import Progress
 from tuner.demo.scene import Moment, Scene, set_scene
 from tuner.simulation.course import Columns
 from tuner.views.course_charts import Frame, chart_replicas, chart_response
-from tuner.views.html_document import write_document
+from tuner.views.html_document import make_environment, write_document
 
 LAST = 8  # decisions that are shown
 BARS = "▁▂▃▄▅▆▇█"
@@ -156,47 +156,28 @@ def draw_decisions(scene: Scene) -> RenderableType:
 
 def write_page(scene: Scene, totals: Mapping[str, Any], static: Mapping[str, int], price: float) -> str:
     """`static`: replicas of each operator that cost `price` each, to hold the cost against."""
-    return write_document(
-        "Scalers at work on a real cluster",
-        f"{write_summary(scene, totals, static, price)}{write_costs(scene, static, price)}\n"
-        f"{''.join(write_operator(scene, operator) for operator in scene.operators)}{write_decisions(scene)}",
+    body = (
+        make_environment("tuner.demo")
+        .get_template("demo.html")
+        .render(
+            scene=scene,
+            totals=totals,
+            static=static,
+            price=price,
+            whole=scene.static_cost(static, price),
+            charts={operator: write_operator(scene, operator) for operator in scene.operators},
+            name_did=name_did,
+            SCALED=SCALED,
+        )
     )
+    return write_document("Scalers at work on a real cluster", body)
 
 
-def write_summary(scene: Scene, totals: Mapping[str, Any], static: Mapping[str, int], price: float) -> str:
-    whole = scene.static_cost(static, price)
-    share = f", {scene.cost / whole:.0%} of what static large would have cost" if whole > 0.0 else ""
-    exact = "all counted once" if totals.get("exact") else f"but {totals.get('counted', 0):,} counted"
-    exact += "" if totals.get("ended", True) else " when time was up"
-    return (
-        f"<p>{totals.get('lines', 0):,} lines, {totals.get('words', 0):,} words, {exact}, in {scene.seconds:.0f} s; "
-        f"{scene.changes} changes of replicas. Cost: <b>{scene.cost:.4f}</b>{share}.</p>"
-    )
-
-
-def write_costs(scene: Scene, static: Mapping[str, int], price: float) -> str:
-    rows = []
-    for operator in scene.operators:
-        late = scene.late_share(operator)
-        alone = scene.static_cost({operator: static.get(operator, 0)}, price)
-        cells = (
-            operator, f"{scene.cost_of(operator):.4f}", f"{alone:.4f}", str(static.get(operator, 0)),
-            "not known" if late is None else f"{late:.0%}",
-        )  # fmt: skip
-        rows.append("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>")
-    heads = ("operator", "cost", "static large", "its replicas", "slots late")
-    head = "".join(f"<th>{name}</th>" for name in heads)
-    return (
-        f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
-        '<p class="faint">Costs in the money of the node types\' prices per hour. Static large is computed, not run: '
-        "as many large replicas as the model of the operator needs at the highest rate, all the time.</p>"
-    )
-
-
-def write_operator(scene: Scene, operator: str) -> str:
+def write_operator(scene: Scene, operator: str) -> Markup:
+    """The charts of an operator; none where it decided nothing."""
     decisions = scene.of(operator)
     if not decisions:
-        return f"<h2>{escape(operator)}</h2><p>It decided nothing.</p>"
+        return Markup()
     at: Floats = (np.arange(len(decisions)) + 0.5) / len(decisions)
     frame = Frame(None, len(decisions) * scene.slot_s, scene.node_types)
     bound = next((d.bound for d in reversed(decisions) if d.bound is not None), None)
@@ -207,7 +188,7 @@ def write_operator(scene: Scene, operator: str) -> str:
     if np.isfinite(rates.mean).any():
         replicas = np.array([[held.get(name, 0) for name in scene.node_types] for held in carry_on(decisions)], float)
         charts.append(chart_replicas(frame, at, replicas, rates, operator))
-    return f"<h2>{escape(operator)}</h2>{''.join(chart.render() for chart in charts)}"
+    return Markup().join(chart.render() for chart in charts)
 
 
 def lay_out(values: Sequence[float | None]) -> Columns:
@@ -224,20 +205,3 @@ def carry_on(decisions: Sequence[Decision]) -> Iterator[Mapping[str, int]]:
     for deployment in deployments:
         held = deployment or held
         yield held
-
-
-def write_decisions(scene: Scene) -> str:
-    rows = "".join(write_decision(moment, scene.began) for moment in scene.moments)
-    heads = "".join(f"<th>{name}</th>" for name in ("at", "operator", "what", "why"))
-    return (
-        f'<h2>Decisions</h2><div class="wide"><table class="why"><thead><tr>{heads}</tr></thead>'
-        f"<tbody>{rows}</tbody></table></div>"
-    )
-
-
-def write_decision(moment: Moment, began: float) -> str:
-    decision = moment.decision
-    what = f"{decision.kind} {decision.action}" if decision.action else decision.kind
-    best = ' class="best"' if decision.kind == SCALED else ""
-    cells = (f"{decision.time - began:.0f} s", moment.operator, what, decision.reason)
-    return f"<tr{best}>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"

@@ -333,13 +333,15 @@ def test_each_change_is_what_it_says() -> None:
     slow = apply_shift("service-doubles", setting)
     assert slow.shift is not None
     assert not slow.shift.announced
-    (before,), (after,) = setting.application.operators, slow.late.application.operators
+    (before,), (after,) = setting.application.operators, slow.shift.setting.application.operators
     assert (after.moments.mean, after.moments.variance) == (2 * before.moments.mean, 4 * before.moments.variance)
     assert {apply_shift(name, setting).tail for name in SHIFTS} == {2500 + SETTLING}
 
 
 def price_factors(shift: str, setting: Setting) -> list[float]:
-    late = apply_shift(shift, setting).late
+    changed = apply_shift(shift, setting).shift
+    assert changed is not None
+    late = changed.setting
     assert late.infrastructure.normaliser_price == setting.infrastructure.normaliser_price
     types = zip(late.infrastructure.types, setting.infrastructure.types, strict=True)
     return [pytest.approx(new.price / old.price) for new, old in types]

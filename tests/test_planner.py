@@ -173,7 +173,7 @@ def test_it_recovers_from_a_change(shift: str, infrastructure: str) -> None:
     shifts = () if world.shift is None else (world.shift,)
     run = simulate(world.setting, 0, record=True, shifts=shifts)
     assert run.timeline is not None
-    late = replay_costs(world.late, run.timeline).cost[world.tail :]
+    late = replay_costs(world.shift.setting if world.shift else world.setting, run.timeline).cost[world.tail :]
     assert least.whole.multiple(run.cost) < 1.25
     assert least.tail.multiple(float(late.mean())) < 1.15
 

@@ -34,8 +34,8 @@ from tuner.demo.demo_plan import (
     write_line,
 )
 from tuner.demo.demo_run import Progress, pursue
-from tuner.demo.demo_view import PlainLines, draw, read_scene, showing, write_operator, write_page
-from tuner.demo.scene import Scene, set_scene
+from tuner.demo.demo_view import PlainLines, draw, showing, write_operator, write_page
+from tuner.demo.scene import Scene, read_scene
 from tuner.history.live_status import Manager
 from tuner.history.live_status import describe as describe_status
 from tuner.store.connection import open_store
@@ -93,7 +93,8 @@ def test_slots_of_the_replay_are_a_scene_and_no_others(scene: Scene) -> None:
 
 
 def test_a_scene_without_decisions_costs_nothing() -> None:
-    empty = set_scene((), OPERATORS, (), SLOT_S, BEGAN)
+    empty = read_scene(Progress("streaming", BEGAN))
+    assert empty is not None
     assert (empty.cost, empty.changes, empty.late_share(PARSE)) == (0.0, 0, None)
     assert "It decided nothing" in write_page(empty, {}, count_static(), LARGE.price)
 

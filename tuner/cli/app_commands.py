@@ -150,17 +150,8 @@ def lay_out(document: Mapping[str, Any]) -> dict[str, Any]:
 def describe_objective(objective: Any) -> dict[str, Any] | None:
     if objective is None:
         return None
-    return {
-        "version": objective.version,
-        "state": objective.state,
-        "weights": objective.weights.to_json(),
-        "bounds": dict(objective.bounds),
-        "provenance": objective.provenance,
-        "trial_id": objective.trial_id,
-        "evidence": dict(objective.evidence),
-        "created": objective.created,
-        "changed": objective.changed,
-    }
+    plain = {**asdict(objective), "weights": objective.weights.to_json()}
+    return {name: value for name, value in plain.items() if name not in ("application", "surrogate_id", "id")}
 
 
 Known = Mapping[str, Any]

@@ -28,18 +28,18 @@ SETTINGS = {"spark.driver.memory": "2g", "spark.sql.shuffle.partitions": "64"}
 
 
 def run_ingestion(
-    address: DatabaseAddress, app: str, paths: tuple[str, ...], window_s: float, history: Path | None, forget: bool,
-    again: bool, master: str, every: float | None,
+    paths: tuple[str, ...], app: str, window_s: float, watch: bool, every: float, again: bool, forget: bool,
+    master: str, history: Path | None, address: DatabaseAddress,
 ) -> None:  # fmt: skip
     """Ingest once, or every so many seconds."""
     check_window(window_s)
-    if every is None:
+    if not watch:
         detect(*paths)  # refused before Spark is started
     with closing(open_store(address)) as store:
         place = IngestTarget(store, app, (history or store.address.history).absolute(), window_s)
         if forget:
             forget_all(place)
-        if every is not None:
+        if watch:
             keep_watching(place, paths, again, master, every)
         else:
             say(place, run_once(place, paths, again, master, True))

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict
 from typing import Any
@@ -23,6 +20,7 @@ from tuner.cli.options import (
     TIME_FORMS,
     app_argument,
     csv_option,
+    format_csv,
     json_option,
     parse_moment,
     print_json,
@@ -53,7 +51,7 @@ DOCUMENTS = ("parameters", "detail")  # of a trial; a table has their parts or n
 @click.command(
     epilog="\b\nExamples:\n"
     "  tuner trials shop\n"
-    "  tuner trials shop --feasible --sort cost --limit 10\n"
+    "  tuner trials shop --feasible --sort price --limit 10\n"
     "  tuner trials shop --run 3 --since 6h --limit 0 --csv > trials.csv"
 )
 @app_argument
@@ -78,19 +76,9 @@ DOCUMENTS = ("parameters", "detail")  # of a trial; a table has their parts or n
 @csv_option
 @store_option
 def trials(
-    app: str,
-    run_id: int | None,
-    feasible: bool | None,
-    state: str | None,
-    since: float | None,
-    until: float | None,
-    sort: str | None,
-    descending: bool,
-    limit: int,
-    as_json: bool,
-    as_csv: bool,
-    address: DatabaseAddress,
-) -> None:
+    app: str, sort: str | None, descending: bool, limit: int, as_json: bool, as_csv: bool, address: DatabaseAddress,
+    **chosen: Any,
+) -> None:  # fmt: skip
     """List the trials of APP's tuning runs.
 
     Price is per hour; violations and reconfigurations are per cent of the slots. Slack is the unused share of the
@@ -98,12 +86,11 @@ def trials(
     """
     if as_json and as_csv:
         raise BadInput("--json and --csv both say how to print; give one of them")
-    chosen = TrialFilter(app, run_id, state, feasible, since, until)
-    found, count = find_trials(chosen, sort, descending, limit, address)
+    found, count = find_trials(TrialFilter(app, **chosen), sort, descending, limit, address)
     if as_json:
         print_json([to_finite(describe_trial(trial)) for trial in found])
     elif as_csv:
-        click.echo(write_csv(found), nl=False)
+        click.echo(format_csv([flatten(trial) for trial in found], HEADS_OF_NONE), nl=False)
     elif found:
         print_grid(HEADS, [list_cells(trial) for trial in found], left=LEFT)
     if not count and not as_json:
@@ -143,18 +130,8 @@ def purpose_of(trial: Trial) -> str:
     return str(trial.detail.get("purpose", "search"))
 
 
-def write_csv(found: Sequence[Trial]) -> str:
-    """A column per figure, then one per parameter."""
-    rows = [flatten(trial) for trial in found]
-    names = dict.fromkeys(name for row in rows for name in row) if rows else dict.fromkeys(HEADS_OF_NONE)
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(names), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
-
-
 def flatten(trial: Trial) -> dict[str, Any]:
+    """A column per figure, then one per parameter."""
     plain = {name: value for name, value in describe_trial(trial).items() if name not in DOCUMENTS}
     parameters = trial.parameters
     shares = {f"share {name}": share for name, share in parameters.get("shares", {}).items()}

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import csv
 import getpass
+import io
 import json
 import os
 import re
 import time
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -106,6 +108,15 @@ def parse_pairs(ctx: click.Context, parameter: click.Parameter, texts: tuple[str
 def print_json(document: Any) -> None:
     """One JSON document; NaN and infinities are refused, for JSON has none."""
     click.echo(json.dumps(document, indent=2, allow_nan=False))
+
+
+def format_csv(rows: Sequence[Mapping[str, Any]], heads: Iterable[str]) -> str:
+    """CSV with a column for whatever the rows have, and the heads alone where there is no row."""
+    text, names = io.StringIO(), dict.fromkeys(name for row in rows for name in row)
+    writer = csv.DictWriter(text, list(names or heads), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
 
 
 def name_user() -> str:

@@ -19,7 +19,7 @@ from tuner.search.trial_records import restate
 from tuner.store.address import DatabaseAddress
 from tuner.store.applications import load_application, load_version
 from tuner.store.connection import Session, open_store
-from tuner.store.records import Trial, TuningRun
+from tuner.store.records import ApplicationVersion, Trial, TuningRun
 from tuner.store.runs import list_runs, load_run
 from tuner.store.trials import load_history, load_trial
 from tuner.views.grid import print_columns, print_grid, print_lines
@@ -109,41 +109,22 @@ def trial(number: int, toml: Path | None, as_json: bool, address: DatabaseAddres
     NUMBER is the id that `tuner trials` lists. Shown are parameters, figures, and how to replay it.
     """
     with closing(open_store(address)) as store, store.read() as session:
-        known = gather(session, number)
+        found = load_trial(session, number)
+        run = load_run(session, found.run_id)
+        version = load_version(session, run.application_version_id)
     if toml is not None:
-        write_scenario(known, toml)
+        head = f"# Trial {found.number} of run {run.id} of {version.application}; `tuner simulate` replays it."
+        write_whole(toml, f"{head}\n\n" + format_document(restate(found, run, version.document)))
     if as_json:
-        run = {"engine": known["run"].engine, "seed": known["run"].seed, "settings": known["run"].settings}
-        document = {**describe_trial(known["trial"]), "application": known["application"], "run": run}
-        print_json(to_finite(document))
+        document = {**describe_trial(found), "application": version.application}
+        print_json(to_finite(document | {"run": {key: getattr(run, key) for key in ("engine", "seed", "settings")}}))
     else:
-        print_trial(known)
+        print_trial(found, run, version)
 
 
-def gather(session: Any, number: int) -> dict[str, Any]:
-    """The trial, its run, and the application's version that this searched for."""
-    found = load_trial(session, number)
-    run = load_run(session, found.run_id)
-    version = load_version(session, run.application_version_id)
-    return {
-        "trial": found,
-        "run": run,
-        "application": version.application,
-        "version": version.number,
-        "described": version.document,
-    }
-
-
-def write_scenario(known: dict[str, Any], path: Path) -> None:
-    found = known["trial"]
-    head = f"# Trial {found.number} of run {found.run_id} of {known['application']}; `tuner simulate` replays it."
-    write_whole(path, f"{head}\n\n" + format_document(restate(found, known["run"], known["described"])))
-
-
-def print_trial(known: Mapping[str, Any]) -> None:
-    trial, run = known["trial"], known["run"]
+def print_trial(trial: Trial, run: TuningRun, version: ApplicationVersion) -> None:
     demanded = run.settings.get("qos", {})
-    click.echo(describe_place(trial, run, known))
+    click.echo(describe_place(trial, run, version))
     if trial.failure:
         click.echo(f"It failed: {trial.failure}")
     print_parameters(trial, demanded.get("r_max"))
@@ -153,14 +134,14 @@ def print_trial(known: Mapping[str, Any]) -> None:
     click.echo(f"Replay it: tuner trial {trial.id} --toml trial.toml && tuner simulate trial.toml")
 
 
-def describe_place(trial: Trial, run: TuningRun, known: Mapping[str, Any]) -> str:
+def describe_place(trial: Trial, run: TuningRun, version: ApplicationVersion) -> str:
     purpose = trial.detail.get("purpose", "search")
     of = f" of number {trial.detail['of']}" if trial.detail.get("of") is not None else ""
     surrogate = "the described service times" if trial.surrogate_id is None else f"surrogate id {trial.surrogate_id}"
     ended = f"ended {format_moment(trial.ended)} after {format_number(trial.seconds, 3)} s of work"
     return (
         f"Trial {trial.id}: number {trial.number} of run {trial.run_id} ({run.engine}, seed {run.seed}) of "
-        f"{known['application']}, version {known['version']}, on {surrogate}.\n"
+        f"{version.application}, version {version.number}, on {surrogate}.\n"
         f"{trial.state}, for {purpose}{of}, {ended}."
     )
 

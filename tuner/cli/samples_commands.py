@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -18,6 +17,7 @@ from scaler.model.units import format_moment, format_number
 from tuner.cli.options import (
     app_argument,
     csv_option,
+    format_csv,
     json_option,
     master_help,
     print_json,
@@ -60,18 +60,7 @@ from tuner.views.grid import print_grid
     help="Folder of the fine samples, on storage that the whole cluster sees (default: beside the database).",
 )
 @store_option
-def ingest(
-    paths: tuple[str, ...],
-    app: str,
-    window_s: float,
-    watch: bool,
-    every: float,
-    again: bool,
-    forget: bool,
-    master: str,
-    history: Path | None,
-    address: DatabaseAddress,
-) -> None:
+def ingest(**asked: Any) -> None:
     """Read the monitoring of a stream into samples by operator and window.
 
     PATH is a file or a folder of Spark event logs, progress JSON, timers' lines or tables (CSV, Parquet). A file that
@@ -80,7 +69,7 @@ def ingest(
     """
     from tuner.cli.ingestion import run_ingestion  # Spark, which this command's help does without
 
-    run_ingestion(address, app, paths, window_s, history, forget, again, master, every if watch else None)
+    run_ingestion(**asked)
 
 
 @click.command(
@@ -105,40 +94,31 @@ def ingest(
 @json_option
 @csv_option
 @store_option
-def samples(
-    app: str,
-    operator: tuple[str, ...],
-    since: float | None,
-    until: float | None,
-    limit: int,
-    as_json: bool,
-    as_csv: bool,
-    address: DatabaseAddress,
-) -> None:
+def samples(as_json: bool, as_csv: bool, **asked: Any) -> None:
     """List the samples of an application, window by window.
 
     - is a missing value.
     """
     if as_json and as_csv:
         raise BadInput("--json and --csv both say how to print; give one of them")
-    found = find_samples(app, operator, since, until, limit, address)
+    found = find_samples(**asked)
     if as_json:
         print_json([describe(sample) for sample in found])
     elif as_csv:
-        click.echo(write_csv(found), nl=False)
+        click.echo(format_csv([describe(sample) for sample in found], NAMES), nl=False)
     else:
         print_grid(HEADS, [list_cells(sample) for sample in found], LEFT)
 
 
 def find_samples(
-    app: str, operators: Sequence[str], since: float | None, until: float | None, limit: int, address: DatabaseAddress
+    app: str, operator: Sequence[str], since: float | None, until: float | None, limit: int, address: DatabaseAddress
 ) -> list[Sample]:
     """The newest so many, the oldest of them first; none at all is bad input."""
     with closing(open_store(address)) as store, store.read() as session:
         counts = count_samples(session, app)
         if not counts:
             raise BadInput(f"there are no samples of {app!r}; read some with: tuner ingest PATH --app {app}")
-        for name in operators:
+        for name in operator:
             if name not in counts:
                 raise BadInput(
                     f"there are no samples of operator {name!r} in {app!r}; there are of {', '.join(counts)}"
@@ -147,7 +127,7 @@ def find_samples(
             stream_samples(
                 session,
                 app,
-                list(operators) or None,
+                list(operator) or None,
                 -math.inf if since is None else since,
                 math.inf if until is None else until,
                 limit=limit or None,
@@ -159,18 +139,10 @@ def find_samples(
 
 def describe(sample: Sample) -> dict[str, object]:
     """All but the key, which a folded sample has not."""
-    return {name: value for name, value in asdict(sample).items() if name != "key"}
+    return {name: value for name, value in asdict(sample).items() if name in NAMES}
 
 
-def write_csv(found: Sequence[Sample]) -> str:
-    text = io.StringIO()
-    names = [name for name in Sample.__dataclass_fields__ if name != "key"]
-    writer = csv.DictWriter(text, names, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(describe(sample) for sample in found)
-    return text.getvalue()
-
-
+NAMES = [name for name in Sample.__dataclass_fields__ if name != "key"]
 LEFT = 4
 HEADS = (
     *("window", "operator", "node", "evidence"),

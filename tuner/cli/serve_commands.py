@@ -105,11 +105,11 @@ def serve(
         check_listening(listening, count_live(store))
         sock = stack.enter_context(bind(listening))
         set_up_logs(verbose=verbose, secrets=list_secrets(store))
-        app, wrapped = build(store, listening, rate, max_body)
+        app = make_app(store, Settings(limits=RateLimits(rate, max(1, round(SURGE * rate)))))
         offer_first_token(store)
         if not no_daemon:
             app.state.services.daemon = stack.enter_context(retuning(store))  # /readyz looks whether it lives
-        run(app, wrapped, sock, listening)
+        run(app, wrap(app, max_body, names_of(listening)), sock, listening)
 
 
 def count_live(store: Store) -> int:
@@ -122,12 +122,6 @@ def list_secrets(store: Store) -> list[str]:
     url = store.address.url
     queried = [value for key, value in url.query.items() if key.endswith("password") and isinstance(value, str)]
     return [str(url.password), *queried] if url.password else queried
-
-
-def build(store: Store, listening: Listening, rate: float, max_body: int) -> tuple[FastAPI, ASGIApp]:
-    """The service, and it in its envelope."""
-    app = make_app(store, Settings(limits=RateLimits(rate, max(1, round(SURGE * rate)))))
-    return app, wrap(app, max_body, names_of(listening))
 
 
 def offer_first_token(store: Store) -> None:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -49,21 +50,13 @@ operator_option = click.option(
     help="Largest number of missing windows in a row to interpolate.",
 )
 @store_option
-def export(
-    app: str,
-    file: Path,
-    operator: tuple[str, ...],
-    since: float | None,
-    until: float | None,
-    gap: int,
-    address: DatabaseAddress,
-) -> None:
+def export(file: Path, gap: int, **asked: Any) -> None:
     """Write the arrival rates of APP to FILE.
 
     Its name ends in .csv, .parquet, .txt, .txt.gz or .csv.gz. A few missing windows in a row are interpolated; more of
     them are refused.
     """
-    arrivals = find_arrivals(app, operator, since, until, address)
+    arrivals = find_arrivals(**asked)
     filled = fill(arrivals, gap)
     write_trace(filled, file)
     bridged = sum(last - first for first, last in find_gaps(arrivals.rates))
@@ -81,13 +74,11 @@ def export(
 @since_option
 @until_option
 @store_option
-def plot(
-    app: str, html: Path, operator: tuple[str, ...], since: float | None, until: float | None, address: DatabaseAddress
-) -> None:
+def plot(html: Path, **asked: Any) -> None:
     """Plot the arrival rates of APP over time, gaps marked."""
     from tuner.views.course_charts import write_arrivals  # jinja2, which the export does without
 
-    arrivals = find_arrivals(app, operator, since, until, address)
+    arrivals = find_arrivals(**asked)
     write_whole(html, write_arrivals(arrivals))
     click.echo(f"The page is in {html}.{say_doubt(arrivals)}", err=True)
 
@@ -97,11 +88,11 @@ def say_doubt(arrivals: Arrivals) -> str:
 
 
 def find_arrivals(
-    app: str, operators: Sequence[str], since: float | None, until: float | None, address: DatabaseAddress
+    app: str, operator: Sequence[str], since: float | None, until: float | None, address: DatabaseAddress
 ) -> Arrivals:
     """The arrivals at the named operators, or at the sources of the application as it was described."""
     with closing(open_store(address)) as store, store.read() as session:
-        stated = share_equally(operators) if operators else read_sources(session, app)
+        stated = share_equally(operator) if operator else read_sources(session, app)
         found = load_one_length(session, app, since, until)
     if not found and (since is not None or until is not None):
         raise BadInput(f"there are no samples of {app!r} in this stretch of time; widen --since and --until")

@@ -19,9 +19,9 @@ from rich.text import Text
 from scaler.model.decision import ACTUATION_FAILED, BLOCKED, DRY_RUN, HELD, SCALED, Decision
 from scaler.model.kernel import Floats
 from scaler.model.units import format_response
-from tuner.demo.demo_plan import APP, LARGE, OPERATORS, SLOT_S, count_static
+from tuner.demo.demo_plan import APP, LARGE, count_static
 from tuner.demo.demo_run import Progress
-from tuner.demo.scene import Moment, Scene, set_scene
+from tuner.demo.scene import Moment, Scene, read_scene
 from tuner.simulation.course import Columns
 from tuner.views.course_charts import Frame, chart_replicas, chart_response
 from tuner.views.html_document import make_environment, write_document
@@ -59,15 +59,6 @@ class PlainLines:
                 self.told.add((moment.decision.time, moment.operator))
                 line = write_line(moment, scene.began if scene else 0.0)
                 self.console.print(line, markup=False, highlight=False, soft_wrap=True)
-
-
-def read_scene(progress: Progress) -> Scene | None:
-    """None until the replay begins."""
-    if progress.began is None:
-        return None
-    until = math.inf if progress.until is None else progress.until
-    types = sorted({name for row in progress.decisions for name in row.get("seen", {}).get("deployment", {})})
-    return set_scene(progress.decisions, OPERATORS, types, SLOT_S, progress.began, until)
 
 
 def write_line(moment: Moment, began: float) -> str:

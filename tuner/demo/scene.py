@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from scaler.model.decision import SCALED, Decision, parse_decision
+from tuner.demo.demo_plan import OPERATORS, SLOT_S
+from tuner.demo.demo_run import Progress
 
 HOUR_S = 3600.0
 
@@ -64,23 +65,19 @@ class Scene:
         return slots * price * self.slot_s / HOUR_S
 
 
-def set_scene(
-    decisions: Iterable[Mapping[str, Any]],
-    operators: Sequence[str],
-    node_types: Sequence[str],
-    slot_s: float,
-    began: float,
-    until: float = math.inf,
-) -> Scene:
-    """The slots that end after the replay began, and begin before it ended; of two decisions of one slot the later."""
+def read_scene(progress: Progress) -> Scene | None:
+    """None until the replay begins.
+
+    It has the slots that end after the replay began and begin before it ended; of two decisions of one slot the later.
+    """
+    if progress.began is None:
+        return None
+    until = math.inf if progress.until is None else progress.until
     found: dict[tuple[float, str], Moment] = {}
-    for moment in sorted(map(read_moment, decisions), key=lambda moment: moment.decision.time):
+    moments = (Moment(str(row["operator"]), parse_decision(row)) for row in progress.decisions)
+    for moment in sorted(moments, key=lambda moment: moment.decision.time):
         time = moment.decision.time
-        if moment.operator in operators and time + slot_s > began and time < until:
+        if moment.operator in OPERATORS and time + SLOT_S > progress.began and time < until:
             found[time, moment.operator] = moment
-    return Scene(tuple(operators), tuple(node_types), slot_s, began, tuple(found.values()))
-
-
-def read_moment(row: Mapping[str, Any]) -> Moment:
-    """Read a decision as the manager's API gives it."""
-    return Moment(str(row["operator"]), parse_decision(row))
+    types = sorted({name for row in progress.decisions for name in row.get("seen", {}).get("deployment", {})})
+    return Scene(OPERATORS, tuple(types), SLOT_S, progress.began, tuple(found.values()))

@@ -31,11 +31,6 @@ class ShiftedWorld:
     shift: Shift | None = None
     tail: int | None = None
 
-    @property
-    def late(self) -> Setting:
-        """The constants of the last part."""
-        return self.setting if self.shift is None else self.shift.setting
-
 
 @dataclass(frozen=True, slots=True)
 class NamedShift:

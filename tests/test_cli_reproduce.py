@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from tuner.cli import main
-from tuner.cli.reproduce_command import sum_up
+from tuner.cli.lab_commands import sum_up
 from tuner.lab.published.figures import FIGURES
 
 TRACES = Path(__file__).parents[2] / "shared" / "traces"

@@ -28,7 +28,7 @@ from tests.examples import make_rates, make_task
 from tests.test_cli_simulate import finish, open_once_read, piped
 from tests.test_report import Page
 from tuner.cli import main
-from tuner.cli.compare_command import EXAMPLE, print_benchmark
+from tuner.cli.lab_commands import EXAMPLE, print_benchmark
 from tuner.lab.benchmark_report import describe_benchmark, write_benchmark
 from tuner.lab.plan import BenchmarkPlan, read_plan
 from tuner.lab.policy_benchmark import BenchmarkResult, measure_multiples, run_benchmark

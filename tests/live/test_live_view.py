@@ -33,9 +33,8 @@ from tuner.demo.demo_plan import (
     describe,
     write_line,
 )
-from tuner.demo.demo_run import Progress, pursue
+from tuner.demo.demo_run import Progress, Scene, pursue, read_scene
 from tuner.demo.demo_view import PlainLines, draw, showing, write_operator, write_page
-from tuner.demo.scene import Scene, read_scene
 from tuner.history.live_status import Manager
 from tuner.history.live_status import describe as describe_status
 from tuner.store.connection import open_store

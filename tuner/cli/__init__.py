@@ -95,8 +95,8 @@ COMMANDS: dict[str, Entry | LazyGroup] = {
         "  tuner lab reproduce table2 --traces ../shared/traces\n"
         "  tuner lab compare --published --policy threshold-c --policy planner\n"
         "  tuner lab compare-engines --application pipeline --n-res 1",
-        reproduce=Entry("tuner.cli.reproduce_command:reproduce", "Compute a published table or figure again."),
-        compare=Entry("tuner.cli.compare_command:compare", "Compare policies over many settings, against the floor."),
+        reproduce=Entry("tuner.cli.lab_commands:reproduce", "Compute a published table or figure again."),
+        compare=Entry("tuner.cli.lab_commands:compare", "Compare policies over many settings, against the floor."),
         **{
             "compare-engines": Entry(
                 "tuner.cli.compare_engines_command:compare_engines", "Compare search engines on the same settings."

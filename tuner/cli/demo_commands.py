@@ -21,9 +21,8 @@ from tuner.cli.progress import raising_on_termination
 from tuner.cli.simulate_command import print_readings, print_table, replay_scenario
 from tuner.cli.tune_command import carry_out, show_ended, show_search
 from tuner.demo.demo_plan import LARGE, NODES, OPERATORS, SLOT_S, Plan, count_static
-from tuner.demo.demo_run import run_demo
+from tuner.demo.demo_run import Scene, read_scene, run_demo
 from tuner.demo.demo_view import showing, write_page
-from tuner.demo.scene import Scene, read_scene
 from tuner.scenario.description import read_description
 from tuner.scenario.scenario import read_scenario
 from tuner.search.evaluation import evaluate_locally

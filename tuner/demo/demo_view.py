@@ -20,8 +20,7 @@ from scaler.model.decision import ACTUATION_FAILED, BLOCKED, DRY_RUN, HELD, SCAL
 from scaler.model.kernel import Floats
 from scaler.model.units import format_response
 from tuner.demo.demo_plan import APP, LARGE, count_static
-from tuner.demo.demo_run import Progress
-from tuner.demo.scene import Moment, Scene, read_scene
+from tuner.demo.demo_run import Moment, Progress, Scene, read_scene
 from tuner.simulation.course import Columns
 from tuner.views.course_charts import Frame, chart_replicas, chart_response
 from tuner.views.html_document import make_environment, write_document

@@ -1,4 +1,4 @@
-"""Ingest the monitoring of a stream by Spark, once or again and again, with a bar and sentences on what was read."""
+"""Ingest the monitoring of a stream by Spark, once or again and again; what was read, in sentences."""
 
 from __future__ import annotations
 

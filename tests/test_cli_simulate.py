@@ -12,6 +12,7 @@ import threading
 import time
 import tomllib
 from fnmatch import fnmatch
+from html import unescape
 from importlib.resources import files
 from pathlib import Path
 
@@ -84,7 +85,7 @@ def test_a_report_can_be_repeated_from_what_it_says(tmp_path: Path) -> None:
     assert str(page) in result.stderr
     text = page.read_text(encoding="utf-8")
     again = tmp_path / "again.toml"
-    again.write_text(text.partition("<pre>")[2].partition("</pre>")[0].replace("&quot;", '"'))
+    again.write_text(unescape(text.partition("<pre>")[2].partition("</pre>")[0]))
     repeated = json.loads(run("simulate", str(again), "--json").stdout)
     first = json.loads(result.stdout)
     assert [row["cost"] for row in repeated["policies"]] == [row["cost"] for row in first["policies"]]

@@ -220,16 +220,8 @@ def describe_token(one: Token, now: float) -> dict[str, Any]:
     state = "revoked" if one.revoked is not None else "live"
     if state == "live" and one.expires is not None and now >= one.expires:
         state = "expired"
-    return {
-        "name": one.name,
-        "state": state,
-        "scopes": one.scopes.split(),
-        "made_by": one.made_by,
-        "created": one.created,
-        "expires": one.expires,
-        "revoked": one.revoked,
-        "used": one.used,
-    }
+    more = {key: getattr(one, key) for key in ("made_by", "created", "expires", "revoked", "used")}
+    return {"name": one.name, "state": state, "scopes": one.scopes.split(), **more}
 
 
 def print_tokens(rows: list[dict[str, Any]]) -> None:

@@ -31,7 +31,7 @@ from tuner.store.connection import Session, open_store
 from tuner.store.objectives import find_full_objective, list_objectives, load_objective
 from tuner.store.orders import load_orders
 from tuner.views.explanation_lines import to_lines
-from tuner.views.grid import open_console, spell_ascii
+from tuner.views.grid import open_console, print_lines
 from tuner.views.words import to_json
 
 
@@ -60,10 +60,7 @@ def explain(app: str, at: float | None, operator: str | None, as_json: bool, add
     if as_json:
         click.echo(to_json(explained))
         return
-
-    console = open_console()
-    for line in to_lines(explained, min(console.width, 120)):
-        click.echo(spell_ascii(line, console.options.ascii_only))
+    print_lines(*to_lines(explained, min(open_console().width, 120)))
 
 
 @click.command(
@@ -130,8 +127,20 @@ def print_operator(one: AgentStatus) -> None:
 
 
 STAGES = ("shadow", "canary", "full")
+
+
+def check_why(ctx: click.Context, parameter: click.Parameter, why: str) -> str:
+    if not why.strip():
+        raise BadInput("--why is empty; say in a sentence why, for it is kept with what you did")
+    return why
+
+
 why_option = click.option(
-    "--why", required=True, metavar="SENTENCE", help="Reason of the change, recorded in the audit log."
+    "--why",
+    required=True,
+    callback=check_why,
+    metavar="SENTENCE",
+    help="Reason of the change, recorded in the audit log.",
 )
 
 
@@ -153,7 +162,6 @@ def push(app: str, version: int | None, stage: str, why: str, address: DatabaseA
 
     VERSION is the newest proposed objective unless it is stated.
     """
-    check_why(why)
     with closing(open_store(address)) as store, store.begin() as session:
         chosen = find_proposed(session, app) if version is None else version
         before = load_objective(session, app, chosen).state
@@ -175,7 +183,6 @@ def roll_back(app: str, why: str, address: DatabaseAddress) -> None:
 
     That is its candidate; without one, the objective in full use, which the one before it replaces.
     """
-    check_why(why)
     with closing(open_store(address)) as store, store.begin() as session:
         made = take_back(session, app, name_user(), why, time.time())
         standing = find_full_objective(session, app)
@@ -200,11 +207,6 @@ def orders(app: str, address: DatabaseAddress) -> None:
     if found is None:
         raise BadInput(f"the scalers of {app!r} are told nothing yet; tune it, then: tuner push {app}")
     print_json(write_orders(found))
-
-
-def check_why(why: str) -> None:
-    if not why.strip():
-        raise BadInput("--why is empty; say in a sentence why, for it is kept with what you did")
 
 
 def find_proposed(session: Session, app: str) -> int:

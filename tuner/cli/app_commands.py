@@ -25,7 +25,7 @@ from tuner.cli.options import (
     json_option,
     name_user,
     output_type,
-    print_json,
+    print_result,
     r_max_help,
     store_option,
 )
@@ -104,10 +104,7 @@ def show(app: str, number: int | None, toml: Path | None, as_json: bool, address
         known = gather(session, version)
     if toml is not None:
         write_whole(toml, format_description(version.document))
-    if as_json:
-        print_json(to_finite(known))
-    else:
-        print_application(known)
+    print_result(known, as_json, to_finite, print_application)
 
 
 def gather(session: Session, version: ApplicationVersion) -> dict[str, Any]:

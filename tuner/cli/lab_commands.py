@@ -11,7 +11,7 @@ import click
 from scaler.model.errors import BadInput
 from scaler.model.files import write_whole
 from sim.simulate import MEASURES
-from tuner.cli.options import file_type, html_option, json_option, option_option, print_json
+from tuner.cli.options import file_type, html_option, json_option, option_option, print_result
 from tuner.cli.progress import run_interruptibly, show_share
 from tuner.lab.benchmark_report import describe_benchmark, explain_errors, list_rows, list_summaries, write_benchmark
 from tuner.lab.plan import BenchmarkPlan, read_plan
@@ -97,10 +97,7 @@ def compare(
     given = list_flags(**flags)
     stated = plan_published(traces or TRACES, given, shift) if plan is None else read_plan(plan, given, shift)
     result = run_plan(stated, html)
-    if as_json:
-        print_json(describe_benchmark(result))
-    else:
-        print_benchmark(result)
+    print_result(result, as_json, describe_benchmark, print_benchmark)
 
 
 def list_flags(**flags: Any) -> dict[str, Any]:
@@ -174,16 +171,13 @@ def reproduce(what: str, traces: Path, seeds: int, policies: tuple[str, ...], de
     with show_share(what) as on_share:
         found = run_interruptibly(lambda: work(on_share) if work else FIGURES[what](traces, seeds, on_share))
     if isinstance(found, Study):
-        show_study(found, as_json)
+        print_result(found, as_json, describe_study, print_study)
     else:
-        show_cells(what, found, deep or bool(policies), as_json)
+        print_result(found, as_json, describe_cells, partial(print_cells, what, deep or bool(policies)))
 
 
-def show_cells(what: str, cells: list[CellComparison], all_asked: bool, as_json: bool) -> None:
+def print_cells(what: str, all_asked: bool, cells: list[CellComparison]) -> None:
     """Published and ours side by side."""
-    if as_json:
-        print_json(describe_cells(cells))
-        return
     rows = [
         (
             c.cell.where,
@@ -205,11 +199,12 @@ def show_cells(what: str, cells: list[CellComparison], all_asked: bool, as_json:
     print_lines(sum_up(cells, all_asked))
 
 
-def show_study(study: Study, as_json: bool) -> None:
-    if as_json:
-        rows = [dict(zip(study.columns, row, strict=True)) for row in study.rows]
-        print_json({"figure": study.figure, "caption": study.caption, "rows": rows})
-        return
+def describe_study(study: Study) -> dict[str, Any]:
+    rows = [dict(zip(study.columns, row, strict=True)) for row in study.rows]
+    return {"figure": study.figure, "caption": study.caption, "rows": rows}
+
+
+def print_study(study: Study) -> None:
     cells = [[f"{value:.4g}" if isinstance(value, float) else str(value) for value in row] for row in study.rows]
     print_lines(f"{study.figure}: {study.caption}", "")
     print_grid(study.columns, cells)

@@ -26,7 +26,7 @@ from tuner.store.address import DatabaseAddress, default_address, parse_address
 from tuner.store.applications import list_names
 from tuner.store.connection import connect_unprepared
 
-F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 COMPLETION_S = 0.5  # that a person who pressed Tab waits for a database
 UNIT_S = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 7 * 86_400.0}
 SPAN = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
@@ -110,6 +110,14 @@ def print_json(document: Any) -> None:
     click.echo(json.dumps(document, indent=2, allow_nan=False))
 
 
+def print_result(result: T, as_json: bool, describe: Callable[[T], Any], print_text: Callable[[T], None]) -> None:
+    """Print a result as JSON and nothing else, or for people."""
+    if as_json:
+        print_json(describe(result))
+    else:
+        print_text(result)
+
+
 def format_csv(rows: Sequence[Mapping[str, Any]], heads: Iterable[str]) -> str:
     """CSV with a column for whatever the rows have, and the heads alone where there is no row."""
     text, names = io.StringIO(), dict.fromkeys(name for row in rows for name in row)
@@ -127,10 +135,7 @@ def name_user() -> str:
         return "unknown"
 
 
-def app_argument(command: F) -> F:
-    return click.argument("app", shell_complete=complete_application)(command)
-
-
+app_argument = click.argument("app", shell_complete=complete_application)
 store_option = click.option(
     "--store", "address", metavar="PATH|URL", envvar="TUNER_STORE", show_envvar=True, callback=find_database,
     help="Database: a SQLite file or postgresql://USER@HOST/DATABASE (default ~/.local/share/stream-scaler/tuner.db).",

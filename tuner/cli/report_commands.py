@@ -14,7 +14,15 @@ from scaler.model.files import write_whole
 from scaler.model.units import format_fixed, format_flag, format_milliseconds, format_moment, format_number
 from sim.toml_table import format_document
 from tuner.cli.list_commands import describe_trial
-from tuner.cli.options import app_argument, html_option, json_option, output_type, print_json, store_option
+from tuner.cli.options import (
+    app_argument,
+    html_option,
+    json_option,
+    output_type,
+    print_json,
+    print_result,
+    store_option,
+)
 from tuner.search.trial_records import restate
 from tuner.store.address import DatabaseAddress
 from tuner.store.applications import load_application, load_version
@@ -51,10 +59,7 @@ def report(
         tuning = read_tuning(session, app, number)
     if html is not None:
         write_whole(html, write_tuning(tuning))
-    if as_json:
-        print_json(describe_tuning(tuning))
-    else:
-        print_tuning(tuning)
+    print_result(tuning, as_json, describe_tuning, print_tuning)
 
 
 def read_tuning(session: Session, app: str, number: int | None) -> Tuning:

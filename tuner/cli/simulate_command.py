@@ -17,7 +17,7 @@ from tuner.cli.options import (
     json_option,
     option_option,
     parse_pairs,
-    print_json,
+    print_result,
     r_max_help,
 )
 from tuner.cli.progress import run_interruptibly, show_share
@@ -131,10 +131,7 @@ def simulate(scenario: Path | None, floor: bool | None, as_json: bool, html: Pat
     that the file says about it.
     """
     comparison = replay_scenario(read_scenario(scenario, list_flags(**flags)), html, floor)
-    if as_json:
-        print_json(describe_comparison(comparison))
-    else:
-        print_table(comparison)
+    print_result(comparison, as_json, describe_comparison, print_table)
 
 
 def source_key(named: str, value: str | None) -> str:

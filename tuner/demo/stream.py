@@ -192,11 +192,6 @@ def start_query(writer: Any, folder: Path, name: str = PARSE) -> StreamingQuery:
     return query
 
 
-def warm_up(spark: SparkSession, pinned: Pinned) -> None:
-    """Have the executor's Python started before the first record comes."""
-    spark.range(1).mapInArrow(pass_on, "id long", profile=pinned.profile).collect()
-
-
 def await_first(actuator: Executors, seconds: float = 90.0) -> None:
     """The first replicas of all operators; scalers have nothing to go by before there are any."""
     limit = time.monotonic() + seconds
@@ -234,8 +229,8 @@ def run(spark: SparkSession, plan: Plan, page: str, manager: str, token: str, fo
     pinned = {operator: scaler.pin(spark, operator, plan.node_types(operator)) for operator in OPERATORS}
     actuator = Executors(Gateway(spark), list(pinned.values()), page)
     await_first(actuator)
-    for one in pinned.values():
-        warm_up(spark, one)
+    for one in pinned.values():  # starts the executor's Python before the first record comes
+        spark.range(1).mapInArrow(pass_on, "id long", profile=one.profile).collect()
     timers = {name: ServiceTimer(spark, APP, name, folder / "timings", period=2.0) for name in OPERATORS}
     source, totals = Source(plan, folder / "lines"), Totals()
     (folder / "channel").mkdir()

@@ -22,7 +22,7 @@ from scaler.policies.homogeneous import cheapest, fastest
 from sim.graphs import single
 from sim.infrastructure import find_infrastructure
 from sim.setting import Setting, tasks
-from sim.simulate import Run, simulate
+from sim.simulate import MEASURES, Run, simulate
 from sim.toml_table import Table
 from sim.trace import Trace, window
 from sim.trace_file import read_trace
@@ -172,11 +172,9 @@ def compare_cell(cell: PublishedCell, runs: list[Run]) -> CellComparison:
         cost=cost,
         error=error,
         scatter=deviation / cost,
-        violations=float(np.mean([run.violations for run in runs])),
-        reconfigurations=float(np.mean([run.reconfigurations for run in runs])),
-        resources=float(np.mean([run.resources for run in runs])),
         agrees=agrees,
         remark=explain_difference(cell, cost, deviation, agrees),
+        **{name: float(np.mean([getattr(run, name) for run in runs])) for name in MEASURES[1:]},
     )
 
 

@@ -213,7 +213,7 @@ def test_the_short_way_and_the_sure_way_agree() -> None:
         values = task_lines.cut(line, 0, len(line))
         assert values is not None
         short = dict(zip(task_lines.COLUMNS, (value.decode() for value in values), strict=True))
-        assert short == {name: str(task_lines.parse(line)[name]) for name in task_lines.COLUMNS}
+        assert short == {name: str(task_lines.read_task(task_lines.load(line))[name]) for name in task_lines.COLUMNS}
 
 
 def pack_lz4(text: bytes, size: int = 1000) -> bytes:

@@ -25,9 +25,9 @@ from tests.search.runs import (
 from tests.surrogate.worlds import WINDOW, queue_stream
 from tuner.search.search_plan import TuneOptions, load_plan
 from tuner.search.tuning_run import resume_tuning, start_tuning, tune
+from tuner.store.applications import save_surrogate
 from tuner.store.connection import Store, open_store
 from tuner.store.samples import save_samples
-from tuner.store.surrogates import save_surrogate
 from tuner.surrogate.fit import fit
 from tuner.surrogate.surrogate import Surrogate, to_record
 

@@ -15,14 +15,13 @@ from scaler.model.task import Weights
 from tests.service.made_decisions import CLICKS, DAY, FRAUD, HOUR, NOW, PAYMENTS, Graph, decide
 from tests.test_tuning_report import Search
 from tuner.rollout.objective_model import model_by_hand
-from tuner.store.applications import add_application
+from tuner.store.applications import add_application, save_surrogate
 from tuner.store.connection import Store
 from tuner.store.decisions import save_decisions
 from tuner.store.objectives import add_objective
 from tuner.store.orders import add_event, save_scalers, set_control
 from tuner.store.records import Control, EventRecord, ObjectiveRecord, Scaler, SurrogateRecord
 from tuner.store.runs import end_run, save_retuning, start_run
-from tuner.store.surrogates import save_surrogate
 from tuner.store.trials import add_trial
 
 WHY = "Violations rose from 2.1 % to 11.4 % of 180 slots under objective 2, and 5 % are allowed."

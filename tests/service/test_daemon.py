@@ -27,7 +27,7 @@ from tuner.rollout.push import propose_objective, push
 from tuner.rollout.retuning_settings import DEFAULTS, RetuningSettings, read_retuning, read_settings
 from tuner.search.recommendation import make_model
 from tuner.search.search_plan import SearchPlan, TuneOptions, freeze_settings, make_plan
-from tuner.store.applications import add_application, load_application
+from tuner.store.applications import add_application, list_surrogates, load_application, save_surrogate
 from tuner.store.connection import Store
 from tuner.store.json_fields import read_fields
 from tuner.store.objectives import list_objectives, load_objective
@@ -35,7 +35,6 @@ from tuner.store.orders import list_events, set_control
 from tuner.store.records import Control, EventRecord, ObjectiveRecord, RetuningRecord
 from tuner.store.runs import add_request, find_retuning, list_runs, save_retuning
 from tuner.store.samples import load_samples
-from tuner.store.surrogates import list_surrogates, save_surrogate
 from tuner.surrogate.surrogate import find_operator, from_record, to_record, worst
 
 pytestmark = pytest.mark.parametrize("address", ["sqlite"], indirect=True)

@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 from scaler.model.decision import Decision, Objection
 from scaler.model.sample import Sample
 from scaler.model.task import Weights
-from tuner.store.applications import add_application
+from tuner.store.applications import add_application, save_surrogate
 from tuner.store.connection import HEAD, Store, connect_unprepared, upgrade
 from tuner.store.decisions import save_decisions
 from tuner.store.objectives import add_objective, move_objective
@@ -35,7 +35,6 @@ from tuner.store.records import (
 )
 from tuner.store.runs import save_retuning, start_run
 from tuner.store.samples import save_marks, save_samples
-from tuner.store.surrogates import save_surrogate
 from tuner.store.tokens import add_token
 from tuner.store.trials import add_trial
 

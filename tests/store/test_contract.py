@@ -14,7 +14,16 @@ from sqlalchemy import event
 from scaler.model.errors import BadInput
 from scaler.model.sample import Sample
 from scaler.model.task import Weights
-from tuner.store.applications import add_application, list_applications, list_versions, load_application, load_version
+from tuner.store.applications import (
+    add_application,
+    list_applications,
+    list_surrogates,
+    list_versions,
+    load_application,
+    load_surrogate,
+    load_version,
+    save_surrogate,
+)
 from tuner.store.connection import Store
 from tuner.store.decisions import list_decisions, save_decisions
 from tuner.store.objectives import add_objective, find_full_objective, list_objectives, move_objective
@@ -31,7 +40,6 @@ from tuner.store.samples import (
     save_samples,
     stream_samples,
 )
-from tuner.store.surrogates import list_surrogates, load_surrogate, save_surrogate
 from tuner.store.tables import SAMPLES
 from tuner.store.trials import TrialFilter, add_trial, count_trials, list_trials, load_history, load_trial
 

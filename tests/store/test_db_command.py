@@ -23,12 +23,12 @@ from tests.commands import run_or_raise
 from tests.store.conftest import POSTGRES
 from tests.store.release import fill
 from tuner.cli.options import parse_span
+from tuner.store.applications import load_surrogate, save_surrogate
 from tuner.store.connection import HEAD, VERSION_TABLE, Store, open_store
 from tuner.store.export import count_rows, export_store, tables
 from tuner.store.maintenance import check_store, prune
 from tuner.store.runs import end_run, load_run
 from tuner.store.samples import save_samples
-from tuner.store.surrogates import load_surrogate, save_surrogate
 
 FILLED = {
     "applications": 1,

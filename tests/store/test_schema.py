@@ -14,7 +14,7 @@ from sqlalchemy import MetaData, create_engine, event, insert, inspect, select, 
 from scaler.model.errors import BadInput
 from tests.store.conftest import POSTGRES
 from tests.store.release import DOCUMENT, FOLDER
-from tuner.store.applications import list_versions, load_application
+from tuner.store.applications import list_versions, load_application, load_surrogate, save_surrogate
 from tuner.store.connection import (
     HEAD,
     VERSION_TABLE,
@@ -32,7 +32,6 @@ from tuner.store.orders import list_controls, list_revisions
 from tuner.store.records import Trial, TuningRun
 from tuner.store.runs import claim_run, start_run
 from tuner.store.samples import load_marks, load_samples, save_samples
-from tuner.store.surrogates import load_surrogate, save_surrogate
 from tuner.store.tables import METADATA
 from tuner.store.trials import TrialFilter, add_trial, list_trials
 

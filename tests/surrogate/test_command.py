@@ -17,10 +17,9 @@ from scaler.model.sample import Sample
 from sim.application import read_application
 from tests.commands import run_or_raise
 from tests.surrogate.worlds import WINDOW, queue_stream
-from tuner.store.applications import add_application
+from tuner.store.applications import add_application, list_surrogates, load_surrogate
 from tuner.store.connection import open_store
 from tuner.store.samples import save_samples
-from tuner.store.surrogates import list_surrogates, load_surrogate
 from tuner.surrogate.fit import fit
 from tuner.surrogate.surrogate import from_document, from_record, to_document, to_record
 

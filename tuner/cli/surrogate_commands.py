@@ -32,10 +32,9 @@ from tuner.cli.options import (
 from tuner.pipeline.flows import estimate_edges
 from tuner.scenario.document import format_application, shape_of
 from tuner.store.address import DatabaseAddress
-from tuner.store.applications import load_application
+from tuner.store.applications import load_application, load_surrogate, save_surrogate
 from tuner.store.connection import open_store
 from tuner.store.samples import load_samples
-from tuner.store.surrogates import load_surrogate, save_surrogate
 from tuner.surrogate.fit import check_drift_since
 from tuner.surrogate.fit import fit as fit_surrogate
 from tuner.surrogate.fitted_application import build_application

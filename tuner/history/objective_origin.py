@@ -9,12 +9,12 @@ from typing import Any
 
 from scaler.model.errors import BadInput
 from scaler.model.wire import read_number, read_table
+from tuner.store.applications import find_surrogate
 from tuner.store.connection import Session
 from tuner.store.json_fields import read_fields
 from tuner.store.objectives import ObjectiveEvidence, Reversion, StageEvidence, load_objective
 from tuner.store.records import ObjectiveRecord
 from tuner.store.runs import load_run
-from tuner.store.surrogates import find_surrogate
 from tuner.store.trials import load_trial
 
 STAGES = ("shadow", "canary", "full")

@@ -16,12 +16,11 @@ stays open while it works. In there, a window that was touched and holds nothing
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import reduce
+from collections.abc import Iterator
+from functools import partial, reduce
 from itertools import groupby, islice
-from operator import or_
+from operator import itemgetter, or_
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame, Window
@@ -29,7 +28,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from scaler.model.errors import BadInput
 from scaler.model.sample import EVIDENCE, Sample
-from tuner.pipeline.sources.sample_schema import AT_THE_END, BLOCKS, MEASURED, SPREAD, SUMS, ColumnBlock
+from tuner.pipeline.sources.sample_schema import AT_THE_END, BLOCKS, MEASURED, SPREAD, SUMS
 from tuner.store.connection import Session, Store
 from tuner.store.samples import SampleWindow, delete_windows, save_samples
 
@@ -188,12 +187,13 @@ def add_up(pieces: DataFrame, window_s: float) -> DataFrame:
 def merge_evidence(rows: DataFrame) -> DataFrame:
     """One row per window: each block of columns from the kind of evidence that knows it best."""
     rank = rank_evidence()
-
-    def rank_for(block: ColumnBlock) -> Column:
+    picks = []
+    for block in BLOCKS:
         guessed = F.lit(0) if block.guess is None else (F.col("evidence") == block.guess).cast("int")
-        return rank + guessed * len(EVIDENCE)
-
-    picks = pick_blocks(rank_for, F.col("completeness"))
+        order = rank + guessed * len(EVIDENCE)
+        fullest = order - F.round(F.col("completeness") * 10.0) * 10.0 if block.total else order
+        best = F.when(F.coalesce(*block.columns).isNotNull(), fullest)
+        picks += [F.min_by(column, best).alias(column) for column in block.columns]
     return rows.groupBy("application", "operator", "slot", "node_type").agg(
         *picks, F.min_by("evidence", rank).alias("evidence"), F.max("completeness").alias("completeness")
     )
@@ -205,17 +205,6 @@ def rank_evidence() -> Column:
     for i, name in enumerate(EVIDENCE):
         rank = F.when(F.col("evidence") == name, i).otherwise(rank)
     return rank
-
-
-def pick_blocks(rank_for: Callable[[ColumnBlock], Column], completeness: Column) -> list[Column]:
-    """For every column its value in the row that knows its block best."""
-    picks = []
-    for block in BLOCKS:
-        rank = rank_for(block)
-        known = F.coalesce(*block.columns).isNotNull()
-        order = F.when(known, rank - F.round(completeness * 10.0) * 10.0 if block.total else rank)
-        picks += [F.min_by(column, order).alias(column) for column in block.columns]
-    return picks
 
 
 def write_windows(folded: DataFrame, touched: DataFrame | None, window_s: float, scratch: Path) -> None:
@@ -236,25 +225,17 @@ def count_windows(scratch: Path) -> int:
 
 def read_windows(scratch: Path) -> Iterator[tuple[SampleWindow, list[Sample]]]:
     """Every window with its samples, file by file."""
-    for _, group in groupby(read_rows(scratch), key=lambda row: (row["operator"], row["start"], row["end"])):
-        rows = list(group)
-        yield (
-            (rows[0]["operator"], rows[0]["start"], rows[0]["end"]),
-            [Sample(**row) for row in rows if row["evidence"] is not None],
-        )
-
-
-def read_rows(scratch: Path) -> Iterator[dict[str, Any]]:
-    for path in sorted(scratch.glob("*.parquet")):
-        for batch in pq.ParquetFile(path).iter_batches(ROWS_A_BATCH):
-            yield from batch.to_pylist()
+    files = map(pq.ParquetFile, sorted(scratch.glob("*.parquet")))
+    rows = (row for file in files for batch in file.iter_batches(ROWS_A_BATCH) for row in batch.to_pylist())
+    for window, group in groupby(rows, key=itemgetter("operator", "start", "end")):
+        yield window, [Sample(**row) for row in group if row["evidence"] is not None]
 
 
 def save_windows(store: Store, application: str, scratch: Path) -> None:
     """Replace windows pass by pass, each in one transaction."""
     windows = read_windows(scratch)
     while chosen := list(islice(windows, WINDOWS_A_PASS)):
-        store.write(lambda session, chosen=chosen: replace_windows(session, application, chosen))  # type: ignore[misc]
+        store.write(partial(replace_windows, application=application, windows=chosen))
 
 
 def replace_windows(session: Session, application: str, windows: list[tuple[SampleWindow, list[Sample]]]) -> None:

@@ -21,12 +21,11 @@ from tuner.rollout.retuning_settings import RetuningSettings
 from tuner.scenario.description import tables_of
 from tuner.scenario.document import shape_of
 from tuner.scenario.scenario import make_infrastructure, make_qos
-from tuner.store.applications import load_application
+from tuner.store.applications import list_surrogates, load_application
 from tuner.store.connection import Session
 from tuner.store.decisions import list_decisions
 from tuner.store.records import SurrogateRecord
 from tuner.store.samples import load_samples
-from tuner.store.surrogates import list_surrogates
 from tuner.surrogate.drift import (
     WindowProfile,
     compare_figures,

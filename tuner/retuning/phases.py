@@ -39,7 +39,7 @@ from tuner.rollout.steering import TuningRequest
 from tuner.search.search_plan import TuneOptions, freeze_settings, load_plan
 from tuner.search.tuning_run import TuningResult, find_proposed
 from tuner.search.tuning_run import tune as run_search
-from tuner.store.applications import load_application
+from tuner.store.applications import load_application, load_surrogate, save_surrogate
 from tuner.store.connection import Session
 from tuner.store.json_fields import write_fields
 from tuner.store.objectives import (
@@ -54,7 +54,6 @@ from tuner.store.orders import add_event
 from tuner.store.records import ApplicationVersion, EventRecord, ObjectiveRecord, RetuningRecord, Trial, TuningRun
 from tuner.store.runs import LeaseLost, claim_run, find_retuning, load_run, start_run, update_retuning
 from tuner.store.samples import load_samples
-from tuner.store.surrogates import load_surrogate, save_surrogate
 from tuner.surrogate.surrogate import to_record
 
 log = logging.getLogger(__name__)

@@ -13,11 +13,10 @@ from tuner.retuning.causes import have_moments_changed
 from tuner.rollout.retuning_settings import RetuningSettings
 from tuner.scenario.description import tables_of
 from tuner.scenario.scenario import make_infrastructure
-from tuner.store.applications import load_application
+from tuner.store.applications import list_surrogates, load_application
 from tuner.store.connection import Session
 from tuner.store.records import SurrogateRecord
 from tuner.store.samples import load_samples
-from tuner.store.surrogates import list_surrogates
 from tuner.surrogate.checks import LATER
 from tuner.surrogate.drift import measure_profile
 from tuner.surrogate.fit import choose_length, fit

@@ -19,13 +19,12 @@ from tuner.search.search_plan import (
     make_plan,
     read_arrivals,
 )
-from tuner.store.applications import load_application
+from tuner.store.applications import find_sound_surrogate, load_application
 from tuner.store.connection import Session
 from tuner.store.objectives import ObjectiveEvidence
 from tuner.store.records import ObjectiveRecord
 from tuner.store.runs import load_run
 from tuner.store.samples import count_samples
-from tuner.store.surrogates import find_sound_surrogate
 
 
 def find_model(session: Session, record: ObjectiveRecord) -> ObjectiveModel:

@@ -26,10 +26,10 @@ from tuner.search.evaluation import EvaluationSpec
 from tuner.search.feasibility import check_feasible
 from tuner.search.space.space import EPS, EvaluationOutcome, make_space
 from tuner.search.warm_start import describe_workload, list_earlier, load_earlier
+from tuner.store.applications import list_surrogates, load_surrogate_by_id
 from tuner.store.connection import Session
 from tuner.store.records import SurrogateRecord, TuningRun
 from tuner.store.samples import count_samples, load_samples
-from tuner.store.surrogates import list_surrogates, load_surrogate_by_id
 from tuner.surrogate.fitted_application import apply_speeds, build_application, list_constants, subtract_constants
 from tuner.surrogate.surrogate import from_record
 

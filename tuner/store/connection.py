@@ -40,20 +40,17 @@ def read_revision(connection: Connection, place: str) -> str | None:
     if inspector.has_table(VERSION_TABLE):
         found = connection.scalar(select(column("version_num")).select_from(table(VERSION_TABLE)))
         if isinstance(found, str) and found.isdecimal():
-            return check_age(found, place)
+            if found > HEAD:
+                raise BadInput(
+                    f"{place} has schema {found}, made by a newer tuner, and this one knows up to {HEAD}; "
+                    "upgrade the tuner"
+                )
+            return found
         raise BadInput(f"{place} has the unknown schema {found!r}; name a database that this program made")
     others = inspector.get_table_names()
     if others:
         raise BadInput(f"{place} holds tables of something else ({others[0]}, ...); give the tuner one of its own")
     return None
-
-
-def check_age(revision: str, place: str) -> str:
-    if revision > HEAD:
-        raise BadInput(
-            f"{place} has schema {revision}, made by a newer tuner, and this one knows up to {HEAD}; upgrade the tuner"
-        )
-    return revision
 
 
 def upgrade(connection: Connection, place: str, target: str = HEAD) -> tuple[str | None, str]:
@@ -75,16 +72,12 @@ def configure() -> Config:
     """Return Alembic's configuration for the history of this installation."""
     from alembic.config import Config
 
+    packaged = Path(__file__).with_name("migrations")  # inside the package in a wheel, at the root of a checkout
+    history = packaged if packaged.is_dir() else Path(__file__).parents[2] / "migrations"
     config = Config()
-    config.set_main_option("script_location", str(find_history()).replace("%", "%%"))
+    config.set_main_option("script_location", str(history).replace("%", "%%"))
     config.set_main_option("path_separator", "os")
     return config
-
-
-def find_history() -> Path:
-    """Return the folder of the Alembic history: inside the package in a wheel, at the root of a checkout."""
-    packaged = Path(__file__).with_name("migrations")
-    return packaged if packaged.is_dir() else Path(__file__).parents[2] / "migrations"
 
 
 T = TypeVar("T")
@@ -147,7 +140,13 @@ def open_store(place: str | Path | DatabaseAddress, patience: float = PATIENCE) 
     store = connect_unprepared(place, patience)
     address = store.address
     try:
-        prepare(store)
+        revision = find_revision(store)
+        if revision is not None and revision != HEAD and address.path is None:
+            raise BadInput(
+                f"{address.shown} has the older schema {revision}; run `tuner db upgrade` when nobody tunes with it"
+            )
+        if revision != HEAD:
+            upgrade_store(store)
     except BaseException:
         store.close()
         raise
@@ -160,14 +159,6 @@ def refuse_gone(path: Path, *_: object) -> None:
     """A file that was moved away is waited for: SQLite would make an empty one in its place, and work on that."""
     if not path.exists():
         raise Retry(f"{path} is not there any more; put it back, nothing that was committed is lost")
-
-
-def prepare(store: Store) -> None:
-    place, revision = store.address.shown, find_revision(store)
-    if revision is not None and revision != HEAD and store.address.path is None:
-        raise BadInput(f"{place} has the older schema {revision}; run `tuner db upgrade` when nobody tunes with it")
-    if revision != HEAD:
-        upgrade_store(store)
 
 
 def find_revision(store: Store) -> str | None:

@@ -28,7 +28,7 @@ from tuner.store.connection import HEAD, Store, open_store
 from tuner.store.json_fields import write_json
 from tuner.store.records import ApplicationVersion, Trial, TuningRun
 from tuner.store.runs import list_runs
-from tuner.store.tables import BATCH, METADATA
+from tuner.store.tables import BATCH, METADATA, names_of
 from tuner.store.trials import load_history
 
 if TYPE_CHECKING:
@@ -135,18 +135,21 @@ def copy_rows(store: Store, path: Path, tell: OnProgress) -> None:
         raw.close()
 
 
-FIGURES = (
-    *("seed", "violations", "reconfigurations"),
-    *("price_error", "violations_error", "reconfigurations_error"),
-    *("feasible", "slack", "slots", "seconds", "surrogate_id", "trace", "failure"),
-)
+STATED = ("id", "run_id", "parameters", "state", "started", "ended", "price", "detail")  # in Optuna's own words
 
 
 def to_frozen(trials: Sequence[Trial], run: TuningRun) -> Iterator[FrozenTrial]:
     """In the order given; each has the ranges of all."""
     from optuna.trial import create_trial
 
-    named = [list_parameters(trial) for trial in trials]
+    named = [
+        {
+            f"{kind} {name}": float(value)
+            for kind in ("share", "weight")
+            for name, value in trial.parameters.get(f"{kind}s", {}).items()
+        }
+        for trial in trials
+    ]
     ranges = find_ranges(named)
     for trial, parameters in zip(trials, named, strict=True):
         state = name_state(trial)
@@ -172,12 +175,6 @@ def name_state(trial: Trial) -> Any:
     return {"complete": TrialState.COMPLETE, "pruned": TrialState.PRUNED}.get(trial.state, TrialState.FAIL)
 
 
-def list_parameters(trial: Trial) -> dict[str, float]:
-    shares, weights = trial.parameters.get("shares", {}), trial.parameters.get("weights", {})
-    named = {f"share {name}": float(share) for name, share in shares.items()}
-    return named | {f"weight {name}": float(weight) for name, weight in weights.items()}
-
-
 def find_ranges(named: Sequence[dict[str, float]]) -> dict[str, FloatDistribution]:
     """From 0 to 1, or as far as any trial of the run went: Optuna wants the same of every trial."""
     from optuna.distributions import FloatDistribution
@@ -191,10 +188,10 @@ def find_ranges(named: Sequence[dict[str, float]]) -> dict[str, FloatDistributio
 
 def list_attributes(trial: Trial) -> dict[str, Any]:
     """What is known of the trial besides, its id and number here included."""
-    known = {name: getattr(trial, name) for name in FIGURES}
+    known = {name: getattr(trial, name) for name in names_of(Trial, without=STATED)}
     detail = {key: trial.detail.get(key) for key in ("purpose", "of", "policy")}
     stated = {} if "shares" in trial.parameters else {"parameters": dict(trial.parameters)}
-    told = {"trial": trial.id, "number": trial.number, **known, **detail, **stated}
+    told = {"trial": trial.id, **known, **detail, **stated}
     return {key: value for key, value in told.items() if value is not None}
 
 
@@ -229,7 +226,7 @@ def export_to_optuna(store: Store, application: str | None, path: Path, tell: On
             load_application(session, application)
         for run in reversed(list_runs(session, application)):
             version = load_version(session, run.application_version_id)
-            study = optuna.create_study(storage=storage, study_name=name_study(version.application, run))
+            study = optuna.create_study(storage=storage, study_name=f"{version.application}, run {run.id}")
             for name, value in list_study_attributes(version, run).items():
                 study.set_user_attr(name, value)
             studies += 1
@@ -242,13 +239,7 @@ def export_to_optuna(store: Store, application: str | None, path: Path, tell: On
 
 
 def check_optuna_target(path: Path) -> None:
-    check_optuna()
-    check_place(path)
-    if path.exists():
-        raise BadInput(f"{path} is there already; name a new file")
-
-
-def check_optuna() -> None:
+    """Refuse, before the work, where Optuna is missing or old, or the file there already."""
     try:
         import optuna
     except ImportError:
@@ -257,6 +248,9 @@ def check_optuna() -> None:
         raise BadInput(
             f"optuna {optuna.__version__} is too old; install one with: pip install 'optuna>={OLDEST_VERSION}'"
         )
+    check_place(path)
+    if path.exists():
+        raise BadInput(f"{path} is there already; name a new file")
 
 
 @contextmanager
@@ -282,7 +276,3 @@ def list_study_attributes(version: ApplicationVersion, run: TuningRun) -> dict[s
         **{name: run.settings.get(name) for name in ("qos", "policy")},
     }
     return {name: value for name, value in known.items() if value is not None}
-
-
-def name_study(application: str, run: TuningRun) -> str:
-    return f"{application}, run {run.id}"

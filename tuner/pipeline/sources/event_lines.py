@@ -26,7 +26,7 @@ from typing import Any
 
 from scaler.model.spark_progress import read_object, read_progress, read_time
 from scaler.timing.stopwatch import name_node_type
-from tuner.pipeline.sources.task_lines import DamagedLine, load, parse, part, whole
+from tuner.pipeline.sources.task_lines import DamagedLine, load, part, read_task, whole
 
 IDENTITY = re.compile(
     r"(?:(?P<name>.*)\n)?id = (?P<query>[0-9a-fA-F-]{36})\nrunId = (?P<run>[0-9a-fA-F-]{36})\n", re.DOTALL
@@ -93,11 +93,10 @@ def mark_stages(stages: list[Stage]) -> Iterator[dict[str, Any]]:
 NODE_TYPE_ATTRIBUTE = "node_type"
 
 
-def parse_executor(line: bytes) -> Iterator[dict[str, Any]]:
-    event = load(line)
+def read_executor(event: dict[str, Any]) -> dict[str, Any]:
     info = part(event, "Executor Info")
     attributes = {str(name).lower(): value for name, value in part(info, "Attributes").items()}
-    yield {
+    return {
         "kind": "executor",
         "time": whole(event.get("Timestamp")),
         "executor": str(event.get("Executor ID")),
@@ -107,19 +106,17 @@ def parse_executor(line: bytes) -> Iterator[dict[str, Any]]:
     }
 
 
-def parse_removed(line: bytes) -> Iterator[dict[str, Any]]:
-    event = load(line)
-    yield {
+def read_removed(event: dict[str, Any]) -> dict[str, Any]:
+    return {
         "kind": "removed",
         "time": whole(event.get("Timestamp")),
         "executor": str(event.get("Executor ID")),
     }
 
 
-def parse_profile(line: bytes) -> Iterator[dict[str, Any]]:
-    event = load(line)
+def read_profile(event: dict[str, Any]) -> dict[str, Any]:
     cpus = part(part(event, "Task Resource Requests"), "cpus").get("Amount")
-    yield {
+    return {
         "kind": "profile",
         "profile": whole(event.get("Resource Profile Id")),
         "number": max(int(cpus), 1) if isinstance(cpus, int | float) and 0 < cpus < 1e6 else 1,
@@ -171,11 +168,10 @@ def read_places(description: str) -> list[str]:
     return [f"path:{path}"]
 
 
-def parse_start(line: bytes) -> Iterator[dict[str, Any]]:
-    event = load(line)
+def read_start(event: dict[str, Any]) -> dict[str, Any]:
     attempt = event.get("App Attempt ID")
     identity = "_".join(str(value) for value in (event.get("App ID"), attempt) if value)
-    yield {
+    return {
         "kind": "application",
         "time": whole(event.get("Timestamp")),
         "name": str(event["App Name"]) if event.get("App Name") else None,
@@ -183,14 +179,13 @@ def parse_start(line: bytes) -> Iterator[dict[str, Any]]:
     }
 
 
-def parse_end(line: bytes) -> Iterator[dict[str, Any]]:
-    yield {"kind": "end", "time": whole(load(line).get("Timestamp"))}
+def read_end(event: dict[str, Any]) -> dict[str, Any]:
+    return {"kind": "end", "time": whole(event.get("Timestamp"))}
 
 
-def parse_query(line: bytes) -> Iterator[dict[str, Any]]:
-    event = load(line)
+def read_query(event: dict[str, Any]) -> dict[str, Any]:
     name, time = event.get("name"), read_time(event.get("timestamp"))
-    yield {
+    return {
         "kind": "query",
         "query": str(event.get("id")),
         "run": str(event.get("runId")),
@@ -199,23 +194,20 @@ def parse_query(line: bytes) -> Iterator[dict[str, Any]]:
     }
 
 
-def parse_progress(line: bytes) -> Iterator[dict[str, Any]]:
-    yield read_trigger(part(load(line), "progress"))
-
-
-def parse_task(line: bytes) -> Iterator[dict[str, Any]]:
-    yield parse(line)
+def single(read: Callable[[dict[str, Any]], dict[str, Any]]) -> Parse:
+    """Parse a line of JSON to the one event that it is."""
+    return lambda line: (read(load(line)),)
 
 
 QUERY_EVENTS = b"org.apache.spark.sql.streaming.StreamingQueryListener$"
 EVENTS: dict[bytes, Parse] = {
-    b"SparkListenerTaskEnd": parse_task,
+    b"SparkListenerTaskEnd": single(read_task),
     b"SparkListenerJobStart": parse_job,
-    b"SparkListenerExecutorAdded": parse_executor,
-    b"SparkListenerExecutorRemoved": parse_removed,
-    b"SparkListenerResourceProfileAdded": parse_profile,
-    b"SparkListenerApplicationStart": parse_start,
-    b"SparkListenerApplicationEnd": parse_end,
-    QUERY_EVENTS + b"QueryStartedEvent": parse_query,
-    QUERY_EVENTS + b"QueryProgressEvent": parse_progress,
+    b"SparkListenerExecutorAdded": single(read_executor),
+    b"SparkListenerExecutorRemoved": single(read_removed),
+    b"SparkListenerResourceProfileAdded": single(read_profile),
+    b"SparkListenerApplicationStart": single(read_start),
+    b"SparkListenerApplicationEnd": single(read_end),
+    QUERY_EVENTS + b"QueryStartedEvent": single(read_query),
+    QUERY_EVENTS + b"QueryProgressEvent": single(lambda event: read_trigger(part(event, "progress"))),
 }

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from tuner.pipeline.sources import task_lines
 from tuner.pipeline.sources.codec import TruncatedStream, read_chunks
-from tuner.pipeline.sources.event_lines import EVENTS, Parse, parse_task
+from tuner.pipeline.sources.event_lines import EVENTS, Parse
 from tuner.pipeline.sources.task_lines import DamagedLine, cut, load, pack_tasks
 
 BATCH = 20_000
@@ -142,7 +142,7 @@ def scan(block: bytes, found: ParsedEvents) -> None:
             if values := cut(block, start, end):
                 keep(values)
             else:
-                note(block[start:end], parse_task, found)
+                note(block[start:end], EVENTS[b"SparkListenerTaskEnd"], found)
         elif not block.startswith(OPENING, start):
             note(block[start:end], parse_other, found)
         elif parse := EVENTS.get(block[start + 10 : block.find(b'"', start + 10, end)]):

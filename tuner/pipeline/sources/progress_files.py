@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
 from itertools import chain
 from typing import Any
@@ -42,11 +42,8 @@ def read_progress(
     frames = [read_events(spark, cut_pieces(local, slots, split=False), read_file)] if local else []
     for file in found:
         if is_address(file):
-            rows = parse_text(fetch(file.path), file.log)
-            names = [field.name for field in fields(LogEvent)]
-            frames.append(
-                spark.createDataFrame([tuple(row.get(name) for name in names) for row in rows], ddl(LogEvent))
-            )
+            rows = [tuple(map(row.get, EVENT_FIELDS)) for row in parse_text(fetch(file.path), file.log)]
+            frames.append(spark.createDataFrame(rows, ddl(LogEvent)))
     events = unite(frames)
     counts = count_kinds(events)
     if strict and not any("progress" in kinds for kinds in counts.values()):
@@ -72,38 +69,23 @@ def read_file(piece: FilePiece) -> Iterator[pa.RecordBatch]:
 
 
 def read_documents(piece: FilePiece) -> Iterator[dict[str, Any]]:
-    """Parse line by line where the first line is a document, or several; else the text as a whole."""
-    damaged = 0
-    lines = read_lines(piece)
+    """Parse line by line where the first line is JSON; else the text as a whole."""
+    lines = (line for block in read_blocks(piece) for line in block.split(b"\n") if line.strip())
     try:
         first = next(lines, b"")
-        if parse(first) is None:
-            text = b"\n".join((first, *lines)).decode("utf-8-sig", errors="replace")
-            yield from parse_text(text, piece.log)
-            return
-        for line in chain((first,), lines):
-            documents = parse(line)
-            damaged += documents is None
-            yield from ({"log": piece.log} | document for document in documents or ())
+        parts: Iterable[bytes] = chain((first,), lines) if is_json(first) else [b"\n".join((first, *lines))]
+        for text in parts:
+            yield from parse_text(text.decode("utf-8-sig", errors="replace"), piece.log)
     except (TruncatedStream, OSError):
         yield {"log": piece.log, "kind": "cut"}
-    if damaged:
-        yield {"log": piece.log, "kind": "corrupt", "number": damaged}
 
 
-def read_lines(piece: FilePiece) -> Iterator[bytes]:
-    """The lines that are not blank."""
-    for block in read_blocks(piece):
-        yield from (line for line in block.split(b"\n") if line.strip())
-
-
-def parse(line: bytes) -> list[dict[str, Any]] | None:
-    """The triggers of a line; None where it is not whole or holds something else."""
+def is_json(line: bytes) -> bool:
     try:
-        found = json.loads(line.removeprefix(b"\xef\xbb\xbf"))
-        return [take(document) for document in (found if isinstance(found, list) else [found])]
-    except (ValueError, RecursionError):  # Damaged is a ValueError
-        return None
+        json.loads(line.removeprefix(b"\xef\xbb\xbf"))
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def take(document: object) -> dict[str, Any]:

@@ -93,7 +93,7 @@ def make_samples(rows: DataFrame, header: Header, application: str | None) -> Da
         return f.col(f"`{header[name].replace('`', '``')}`")
 
     texts = {name: f.nullif(f.trim(given(name).cast("string")), f.lit("")) for name in KNOWN if name in header}
-    values = {name: read_number(texts[name]) for name in NUMBERS if name in header}
+    values = {name: texts[name].try_cast("double") for name in NUMBERS if name in header}
     values |= {
         name: read_moment(given(name), rows.schema[header[name]].dataType.typeName())
         for name in TIMES
@@ -114,16 +114,11 @@ def make_samples(rows: DataFrame, header: Header, application: str | None) -> Da
     return shape_frame(rows.select("*"), {**columns, "start": start, "end": end, "evidence": f.lit("table")})
 
 
-def read_number(text: Column) -> Column:
-    return text.try_cast("double")
-
-
 def read_moment(column: Column, kind: str) -> Column:
+    if kind.startswith("timestamp"):
+        return f.unix_micros(column.cast("timestamp")) / 1e6
     text = f.trim(column.cast("string"))
-    written = (
-        f.unix_micros(column.cast("timestamp") if kind.startswith("timestamp") else text.try_cast("timestamp")) / 1e6
-    )
-    return written if kind.startswith("timestamp") else f.coalesce(text.try_cast("double"), written)
+    return f.coalesce(text.try_cast("double"), f.unix_micros(text.try_cast("timestamp")) / 1e6)
 
 
 def refuse_wrong(

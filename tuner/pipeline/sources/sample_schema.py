@@ -96,17 +96,9 @@ BLOCKS = (
 
 
 LEVELS = ("backlog", "replicas")  # of a moment or a mean; all others add up
-
-
 AT_THE_END = ("batches", "batch_time", "batch_interval")  # count where the sample ends, however long it took
-
-
 MEASURED = tuple(column for block in BLOCKS for column in block.columns)
-
-
 SUMS = tuple(column for column in MEASURED if column not in LEVELS)
-
-
 SPREAD = tuple(column for column in SUMS if column not in AT_THE_END)
 
 

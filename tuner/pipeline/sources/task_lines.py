@@ -56,9 +56,8 @@ def cut(text: bytes, start: int, end: int) -> tuple[bytes, ...] | None:
     return tuple(values)
 
 
-def parse(line: bytes) -> dict[str, Any]:
-    """Parse any line that is a task's end in JSON."""
-    event = load(line)
+def read_task(event: dict[str, Any]) -> dict[str, Any]:
+    """Any task's end."""
     info, metrics = part(event, "Task Info"), part(event, "Task Metrics")
     reads = (part(metrics, "Input Metrics").get("Records Read"), part(metrics, "Shuffle Read Metrics"))
     reason = part(event, "Task End Reason").get("Reason")
@@ -88,19 +87,15 @@ def load(line: bytes) -> dict[str, Any]:
     import orjson
 
     try:
-        event = orjson.loads(line)
-    except ValueError:  # Java writes NaN, and numbers of any length
-        event = load_lenient(line)
+        try:
+            event = orjson.loads(line)
+        except ValueError:  # Java writes NaN, and numbers of any length
+            event = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise DamagedLine("no JSON") from error
     if not isinstance(event, dict):
         raise DamagedLine("no object")
     return event
-
-
-def load_lenient(line: bytes) -> object:
-    try:
-        return json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise DamagedLine("no JSON") from error
 
 
 def part(of: dict[str, Any], name: str) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from tuner.service.api.dependencies import (
     page_of,
 )
 from tuner.service.exchange.wire_documents import schema_of
-from tuner.store.applications import list_applications, load_application
+from tuner.store.applications import list_applications, list_surrogates, load_application
 from tuner.store.connection import Session
 from tuner.store.decisions import list_decisions
 from tuner.store.faults import NotFound
@@ -50,7 +50,6 @@ from tuner.store.records import (
 )
 from tuner.store.runs import list_runs, load_run
 from tuner.store.samples import stream_samples
-from tuner.store.surrogates import list_surrogates
 from tuner.store.trials import TrialFilter, list_trials, load_trial
 
 READ = [Depends(require("read"))]

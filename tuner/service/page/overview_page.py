@@ -15,13 +15,12 @@ from tuner.scenario.document import shape_of
 from tuner.scenario.layout import SLOT_S, QoS
 from tuner.scenario.scenario import make_qos
 from tuner.service.page.address import SPANS, USUAL
-from tuner.store.applications import list_applications
+from tuner.store.applications import list_applications, list_surrogates
 from tuner.store.connection import Session
 from tuner.store.decisions import find_mean_price
 from tuner.store.objectives import list_objectives
 from tuner.store.orders import list_events, list_scalers
 from tuner.store.records import ApplicationVersion, EventRecord, ObjectiveRecord, SurrogateRecord
-from tuner.store.surrogates import list_surrogates
 
 APPLICATIONS_PER_PAGE = 20
 NOW_S = SPANS[USUAL]  # a whole day, for load comes in days

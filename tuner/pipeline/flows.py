@@ -72,14 +72,17 @@ def build_arrivals(samples: Iterable[Sample], sources: Mapping[str, float]) -> A
         raise BadInput(f"no window knows how many tuples came to {names}; read a source that counts them")
     totals = {name: math.fsum(of[name] for of in rates.values() if name in of) for name in sources}
     whole = math.fsum(totals.values())
-    return grid_rates(
-        merged[0].application,
-        known,
-        merged[0].end - merged[0].start,
-        sum(sources.values()),
-        {name: total / whole for name, total in totals.items()} if whole > 0.0 else {},
-        all(sample.arrived is not None for sample in merged),
-    )
+    application, first, step_s = merged[0].application, known[0][0], merged[0].end - merged[0].start
+    slots = np.rint((np.array([start for start, _ in known]) - first) / step_s).astype(np.int64)
+    if slots[-1] >= MOST_WINDOWS:
+        raise BadInput(
+            f"the arrivals of {application!r} reach from {format_time(first)} to {format_time(known[-1][0])}, "
+            f"more than {MOST_WINDOWS:,} windows; take a stretch with --since and --until"
+        )
+    grid = np.full(int(slots[-1]) + 1, np.nan)
+    grid[slots] = [rate / sum(sources.values()) for _, rate in known]
+    shares = {name: total / whole for name, total in totals.items()} if whole > 0.0 else {}
+    return Arrivals(application, first, step_s, grid, shares, all(sample.arrived is not None for sample in merged))
 
 
 def rate_of(sample: Sample) -> float | None:
@@ -88,27 +91,6 @@ def rate_of(sample: Sample) -> float | None:
     if tuples is None or sample.completeness < LEAST_COVER:
         return None
     return tuples / ((sample.end - sample.start) * sample.completeness)
-
-
-def grid_rates(
-    application: str,
-    known: Sequence[tuple[float, float]],
-    step_s: float,
-    divisor: float = 1.0,
-    shares: Mapping[str, float] | None = None,
-    counted: bool = True,
-) -> Arrivals:
-    """Put rates by start on a grid from the first to the last."""
-    first = known[0][0]
-    slots = np.rint((np.array([start for start, _ in known]) - first) / step_s).astype(np.int64)
-    if slots[-1] >= MOST_WINDOWS:
-        raise BadInput(
-            f"the arrivals of {application!r} reach from {format_time(first)} to {format_time(known[-1][0])}, "
-            f"more than {MOST_WINDOWS:,} windows; take a stretch with --since and --until"
-        )
-    rates = np.full(int(slots[-1]) + 1, np.nan)
-    rates[slots] = [rate / divisor for _, rate in known]
-    return Arrivals(application, first, step_s, rates, shares or {}, counted)
 
 
 def find_gaps(rates: Floats) -> list[tuple[int, int]]:

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Select, func, insert, select
 from sqlalchemy.orm import Session
 
-from tuner.store.faults import NotFound
+from tuner.store.faults import NotFound, require
 from tuner.store.json_fields import as_stored
 from tuner.store.records import ApplicationVersion, SurrogateRecord
 from tuner.store.rows import lock_turn, next_number
@@ -103,10 +103,8 @@ def load_surrogate(session: Session, application: str, number: int | None = None
         found = next(iter(list_surrogates(session, application, limit=1)), None)
     else:
         found = SURROGATES.find(session, SURROGATES.c.application == application, SURROGATES.c.number == number)
-    if found is None:
-        which = "no surrogate" if number is None else f"no surrogate number {number}"
-        raise NotFound(f"application {application!r} has {which}; fit one with: tuner surrogate fit {application}")
-    return found
+    which = "no surrogate" if number is None else f"no surrogate number {number}"
+    return require(found, f"application {application!r} has {which}; fit one with: tuner surrogate fit {application}")
 
 
 def load_surrogate_by_id(session: Session, surrogate_id: int) -> SurrogateRecord:

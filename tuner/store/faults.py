@@ -3,41 +3,56 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any, TypeVar
 
 from sqlalchemy.exc import DBAPIError, IntegrityError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from scaler.model.errors import BadInput, Retry
 
-__all__ = ["IntegrityError", "NotFound", "PoolTimeout", "StaleState", "TransientFault", "translate_errors"]
+__all__ = ["IntegrityError", "NotFound", "PoolTimeout", "StaleState", "TransientFault", "require", "translate_errors"]
+T = TypeVar("T")
 
-SQLITE_WRONG = {
-    sqlite3.SQLITE_NOTADB: "is no SQLite database; name another file, or none for the default one",
-    sqlite3.SQLITE_CORRUPT: "is damaged; put a copy in its place (`tuner db export` makes them)",
-    sqlite3.SQLITE_READONLY: "is not yours to write to; name another file or change its rights",
-    sqlite3.SQLITE_CANTOPEN: "cannot be opened; its folder must be there, and yours to write to",
-    sqlite3.SQLITE_PERM: "is not yours to open; name another file or change its rights",
+
+class NotFound(BadInput):
+    """What the input names is not there."""
+
+
+class StaleState(BadInput):
+    """What the input takes for granted was so, and is not any more: look again, then decide anew."""
+
+
+class TransientFault(Retry):
+    """A fault that is likely to be gone in a moment, so that the same transaction is worth running again at once."""
+
+
+Explained = Mapping[Any, tuple[type[BadInput | Retry], str]]  # code -> the error, and what it says of the place
+SQLITE: Explained = {
+    sqlite3.SQLITE_NOTADB: (BadInput, "is no SQLite database; name another file, or none for the default one"),
+    sqlite3.SQLITE_CORRUPT: (BadInput, "is damaged; put a copy in its place (`tuner db export` makes them)"),
+    sqlite3.SQLITE_READONLY: (BadInput, "is not yours to write to; name another file or change its rights"),
+    sqlite3.SQLITE_CANTOPEN: (BadInput, "cannot be opened; its folder must be there, and yours to write to"),
+    sqlite3.SQLITE_PERM: (BadInput, "is not yours to open; name another file or change its rights"),
+    sqlite3.SQLITE_BUSY: (
+        Retry,
+        "is locked by another process that has not let go in time; try again when it has finished",
+    ),
+    sqlite3.SQLITE_LOCKED: (Retry, "is locked by another transaction of this process; try again"),
+    sqlite3.SQLITE_FULL: (Retry, "is on a disk that is full; make room there, nothing that was committed is lost"),
+    sqlite3.SQLITE_IOERR: (Retry, "could not be read or written by the disk; look at the disk, then try again"),
 }
-SQLITE_PASSING = {
-    sqlite3.SQLITE_BUSY: "is locked by another process that has not let go in time; try again when it has finished",
-    sqlite3.SQLITE_LOCKED: "is locked by another transaction of this process; try again",
-    sqlite3.SQLITE_FULL: "is on a disk that is full; make room there, nothing that was committed is lost",
-    sqlite3.SQLITE_IOERR: "could not be read or written by the disk; look at the disk, then try again",
-}
-POSTGRES_WRONG = {
-    "28": "does not let this user in; correct the user or the password in the URL",
-    "3D": "is not there; make it with `createdb` or correct its name in the URL",
-    "42501": "does not give this user the rights that it needs; grant them on its schema",
-    "25006": "takes no writes (a standby, or set so); name the primary",
-}
-POSTGRES_PASSING = {
-    "53100": "is on a disk that is full; make room there, nothing that was committed is lost",
-    "53": "has no more connections or memory to give; try again when others have finished",
-    "55P03": "is locked by another process that has not let go in time; try again",
-    "57014": "was too long at one statement and ended it; try again when it has less to do",
-    "40": "took another process's change first; try again",
+POSTGRES: Explained = {  # by how SQLSTATE begins; the first that fits
+    "28": (BadInput, "does not let this user in; correct the user or the password in the URL"),
+    "3D": (BadInput, "is not there; make it with `createdb` or correct its name in the URL"),
+    "42501": (BadInput, "does not give this user the rights that it needs; grant them on its schema"),
+    "25006": (BadInput, "takes no writes (a standby, or set so); name the primary"),
+    "53100": (Retry, "is on a disk that is full; make room there, nothing that was committed is lost"),
+    "53": (Retry, "has no more connections or memory to give; try again when others have finished"),
+    "55P03": (Retry, "is locked by another process that has not let go in time; try again"),
+    "57014": (Retry, "was too long at one statement and ended it; try again when it has less to do"),
+    "40": (TransientFault, "took another process's change first; try again"),
 }
 REFUSED_WORDS = {
     "authentication failed": "28",
@@ -51,16 +66,11 @@ REFUSED_WORDS = {
 LOST = "does not answer; see that it runs and can be reached, then try again"
 
 
-class NotFound(BadInput):
-    """What the input names is not there."""
-
-
-class StaleState(BadInput):
-    """What the input takes for granted was so, and is not any more: look again, then decide anew."""
-
-
-class TransientFault(Retry):
-    """A fault that is likely to be gone in a moment, so that the same transaction is worth running again at once."""
+def require(found: T | None, missing: str) -> T:
+    """What was found; `NotFound` with what is missing otherwise."""
+    if found is None:
+        raise NotFound(missing)
+    return found
 
 
 @contextmanager
@@ -78,29 +88,21 @@ def translate_errors(place: str) -> Iterator[None]:
 def explain(error: DBAPIError, place: str) -> BadInput | Retry | None:
     if isinstance(error.orig, sqlite3.Error):
         return explain_sqlite(error.orig, place)
-    state = getattr(error.orig, "sqlstate", None) or guess_state(str(error.orig))
-    for start, sentence in POSTGRES_WRONG.items():
+    message = str(error.orig)  # all there is of a refusal to connect, for which the driver knows no code
+    guessed = next((state for words, state in REFUSED_WORDS.items() if words in message), "")
+    state = getattr(error.orig, "sqlstate", None) or guessed
+    for start, (kind, sentence) in POSTGRES.items():
         if state.startswith(start):
-            return BadInput(f"{place} {sentence}")
-    for start, sentence in POSTGRES_PASSING.items():
-        if state.startswith(start):
-            return (TransientFault if start == "40" else Retry)(f"{place} {sentence}")
-    if error.connection_invalidated or state.startswith(("08", "57P")):
-        return TransientFault(f"{place} {LOST}")
-    if not state and isinstance(error, OperationalError | InterfaceError):
+            return kind(f"{place} {sentence}")
+    gone = error.connection_invalidated or state.startswith(("08", "57P"))
+    if gone or (not state and isinstance(error, OperationalError | InterfaceError)):
         return TransientFault(f"{place} {LOST}")
     return None
 
 
 def explain_sqlite(error: sqlite3.Error, place: str) -> BadInput | Retry | None:
     code = getattr(error, "sqlite_errorcode", -1) & 0xFF  # the rest says more closely what it was
-    if code in SQLITE_WRONG:
-        return BadInput(f"{place} {SQLITE_WRONG[code]}")
-    if code in SQLITE_PASSING:
-        return Retry(f"{place} {SQLITE_PASSING[code]}")
-    return None
-
-
-def guess_state(message: str) -> str:
-    """The class of a refusal to connect, for which the driver knows no code but only the server's words."""
-    return next((state for words, state in REFUSED_WORDS.items() if words in message), "")
+    if code not in SQLITE:
+        return None
+    kind, sentence = SQLITE[code]
+    return kind(f"{place} {sentence}")

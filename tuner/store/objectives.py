@@ -16,7 +16,7 @@ from sqlalchemy.sql.operators import eq, in_op
 
 from scaler.model.orders import ObjectiveModel, parse_objective_model
 from scaler.model.task import Weights
-from tuner.store.faults import NotFound, StaleState
+from tuner.store.faults import StaleState, require
 from tuner.store.json_fields import keyed, read_fields, write_fields
 from tuner.store.records import OBJECTIVE_STATES, ObjectiveRecord, check_one_of
 from tuner.store.rows import given, lock_turn, next_number
@@ -192,9 +192,7 @@ def list_applications_with(session: Session, states: Sequence[str]) -> set[str]:
 
 def load_objective(session: Session, application: str, version: int) -> ObjectiveRecord:
     found = list_chosen(session, OBJECTIVES.c.application == application, OBJECTIVES.c.version == version)
-    if not found:
-        raise NotFound(f"application {application!r} has no objective {version}")
-    return found[0]
+    return require(next(iter(found), None), f"application {application!r} has no objective {version}")
 
 
 def find_full_objective(session: Session, application: str) -> ObjectiveRecord | None:

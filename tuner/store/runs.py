@@ -21,7 +21,7 @@ from sqlalchemy.sql.operators import eq
 
 from scaler.model.errors import BadInput, Retry
 from tuner.store.connection import Store
-from tuner.store.faults import NotFound
+from tuner.store.faults import require
 from tuner.store.records import RUN_STATES, RetuningRecord, TuningRun, check_one_of
 from tuner.store.rows import given, lock_turn
 from tuner.store.tables import APPLICATIONS, RETUNINGS, RUNS, VERSIONS, R, RecordTable
@@ -121,10 +121,7 @@ def write_held(session: Session, run: TuningRun, values: Mapping[str, Any]) -> T
 
 
 def load_run(session: Session, run_id: int) -> TuningRun:
-    run = RUNS.find(session, RUNS.c.id == run_id)
-    if run is None:
-        raise NotFound(f"there is no tuning run {run_id}")
-    return run
+    return require(RUNS.find(session, RUNS.c.id == run_id), f"there is no tuning run {run_id}")
 
 
 def list_runs(
@@ -209,9 +206,8 @@ def list_retunings(session: Session) -> list[RetuningRecord]:
 def add_request(session: Session, application: str, wish: Mapping[str, Any]) -> RetuningRecord:
     """Lay a person's wish before the daemons, over earlier ones of the same words; they look at it at once."""
     lock_turn(session, f"watch of {application}")
-    watch = find_retuning(session, application)
-    if watch is None:
-        raise NotFound(f"application {application!r} is not watched; register it first")
+    missing = f"application {application!r} is not watched; register it first"
+    watch = require(find_retuning(session, application), missing)
     asked = {**watch.asked, **wish}
     session.execute(update(RETUNINGS.table).where(RETUNINGS.c.application == application).values(asked=asked))
     return replace(watch, asked=asked)

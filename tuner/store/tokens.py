@@ -8,7 +8,7 @@ from sqlalchemy import or_, update
 from sqlalchemy.orm import Session
 
 from scaler.model.errors import BadInput
-from tuner.store.faults import NotFound
+from tuner.store.faults import require
 from tuner.store.records import Token
 from tuner.store.tables import TOKENS
 
@@ -33,9 +33,8 @@ def list_tokens(session: Session, sessions: bool = False) -> list[Token]:
 
 def revoke_token(session: Session, name: str, now: float) -> Token:
     """Refuse it from now on, and the sessions that it opened; it stays on record."""
-    token = TOKENS.find(session, TOKENS.c.name == name)
-    if token is None:
-        raise NotFound(f"there is no token {name!r}; see them with: tuner token list")
+    missing = f"there is no token {name!r}; see them with: tuner token list"
+    token = require(TOKENS.find(session, TOKENS.c.name == name), missing)
     both = or_(TOKENS.c.id == token.id, TOKENS.c.parent_id == token.id)
     session.execute(update(TOKENS.table).where(both, TOKENS.c.revoked.is_(None)).values(revoked=now))
     return replace(token, revoked=now if token.revoked is None else token.revoked)

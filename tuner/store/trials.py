@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from sqlalchemy.sql.operators import eq, ge, is_, lt
 
 from scaler.model.errors import BadInput
-from tuner.store.faults import NotFound
+from tuner.store.faults import require
 from tuner.store.json_fields import as_stored
 from tuner.store.records import Trial, TuningRun
 from tuner.store.rows import given
@@ -54,10 +54,8 @@ def add_trial(session: Session, run: TuningRun, trial: Trial, now: float, lease_
 
 
 def load_trial(session: Session, trial_id: int) -> Trial:
-    trial = TRIALS.find(session, TRIALS.c.id == trial_id)
-    if trial is None:
-        raise NotFound(f"there is no trial {trial_id}; `tuner trials APP` lists those that there are")
-    return trial
+    missing = f"there is no trial {trial_id}; `tuner trials APP` lists those that there are"
+    return require(TRIALS.find(session, TRIALS.c.id == trial_id), missing)
 
 
 def load_history(session: Session, run_id: int) -> list[Trial]:

@@ -63,9 +63,10 @@ def build_arrivals(samples: Iterable[Sample], sources: Mapping[str, float]) -> A
     merged = [sample for sample in merge_types(samples) if sample.operator in sources]
     rates: dict[float, dict[str, float]] = {}
     for sample in merged:
-        rate = rate_of(sample)
-        if rate is not None:
-            rates.setdefault(sample.start, {})[sample.operator] = rate
+        tuples = count_arrivals(sample)
+        if tuples is not None and sample.completeness >= LEAST_COVER:  # the rate is of the part that was seen
+            seen_s = (sample.end - sample.start) * sample.completeness
+            rates.setdefault(sample.start, {})[sample.operator] = tuples / seen_s
     known = sorted((start, sum(of.values())) for start, of in rates.items() if len(of) == len(sources))
     names = ", ".join(sources)
     if not known:
@@ -85,12 +86,9 @@ def build_arrivals(samples: Iterable[Sample], sources: Mapping[str, float]) -> A
     return Arrivals(application, first, step_s, grid, shares, all(sample.arrived is not None for sample in merged))
 
 
-def rate_of(sample: Sample) -> float | None:
-    """Tuples per second in the part of the window that was seen."""
-    tuples = sample.tuples_in if sample.arrived is None else sample.arrived
-    if tuples is None or sample.completeness < LEAST_COVER:
-        return None
-    return tuples / ((sample.end - sample.start) * sample.completeness)
+def count_arrivals(sample: Sample) -> float | None:
+    """Tuples that arrived, or were taken in where that is unknown."""
+    return sample.tuples_in if sample.arrived is None else sample.arrived
 
 
 def find_gaps(rates: Floats) -> list[tuple[int, int]]:
@@ -150,7 +148,7 @@ def part_arrivals(
 ) -> list[Selectivity]:
     rows, arrivals = [], []
     for start, sample in by_operator.get(downstream, {}).items():
-        arrived = sample.tuples_in if sample.arrived is None else sample.arrived
+        arrived = count_arrivals(sample)
         put_out = [get_output(by_operator.get(name, {}).get(start)) for name in feeders]
         if arrived is not None and all(value is not None for value in put_out):
             rows.append(put_out)

@@ -21,6 +21,8 @@ from tuner.store.samples import load_marks
 
 HEAD = 65_536  # bytes
 TAIL = 4_096
+HISTORY = "history"  # the source under which an application's own mark stands
+Edge = tuple[str, str]  # upstream, downstream
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +84,6 @@ def digest(data: bytes) -> str:
 def mark_file(application: str, state: FileState, now: float, first: float | None) -> SourceMark:
     detail = {"head": state.head, "tail": state.tail, "modified_ns": state.modified_ns, "first": first}
     return SourceMark(application, state.path, state.size, now, detail)
-
-
-HISTORY = "history"  # the source under which an application's own mark stands
-
-
-Edge = tuple[str, str]  # upstream, downstream
 
 
 @dataclass(frozen=True, slots=True)

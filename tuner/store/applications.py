@@ -74,14 +74,9 @@ def load_version(session: Session, version_id: int) -> ApplicationVersion:
 
 def list_applications(session: Session) -> list[ApplicationVersion]:
     """The newest version of every application, by name."""
-    of_same = func.max(VERSIONS.c.number).label("number")
-    newest = select(VERSIONS.c.application_id, of_same).group_by(VERSIONS.c.application_id)
-    chosen = newest.subquery()
-    query = DESCRIBED.join(
-        chosen,
-        (VERSIONS.c.application_id == chosen.c.application_id) & (VERSIONS.c.number == chosen.c.number),
-    )
-    return [ApplicationVersion(**row._mapping) for row in session.execute(query.order_by(APPLICATIONS.c.name))]
+    newest = select(func.max(VERSIONS.c.id)).group_by(VERSIONS.c.application_id)
+    query = DESCRIBED.where(VERSIONS.c.id.in_(newest)).order_by(APPLICATIONS.c.name)
+    return [ApplicationVersion(**row._mapping) for row in session.execute(query)]
 
 
 def list_versions(session: Session, name: str) -> list[ApplicationVersion]:

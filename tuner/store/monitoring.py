@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 from sqlalchemy import ColumnElement, Integer, Select, and_, bindparam, cast, func, or_, select
@@ -38,6 +37,12 @@ COUNTED = {  # where it is, its application, and by what else it is counted
     "runs": (APPLICATION_RUNS, APPLICATIONS.c.name, RUNS.c.state),
     "trials": (APPLICATION_TRIALS, APPLICATIONS.c.name, TRIALS.c.state),
 }
+DECISIONS_SINCE = (  # made once, for it runs for every operator
+    select(DECISIONS.c.kind, DECISIONS.c.code, func.count())
+    .where(*(DECISIONS.c[name] == bindparam(name) for name in ("application", "operator")))
+    .where(DECISIONS.c.time > bindparam("since"))
+    .group_by(DECISIONS.c.kind, DECISIONS.c.code)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,16 +119,7 @@ def count_decisions_since(
 ) -> dict[tuple[str, str | None], int]:
     """Decisions of the operator after a time, by kind and reason code."""
     of = {"application": application, "operator": operator, "since": max(since, -1e300)}
-    return {(kind, code): count for kind, code, count in session.execute(decisions_since(), of)}
-
-
-@cache
-def decisions_since() -> Select[Any]:
-    """Made once, for it runs for every operator."""
-    row = DECISIONS.c
-    mine = (row.application == bindparam("application"), row.operator == bindparam("operator"))
-    chosen = select(row.kind, row.code, func.count()).where(*mine, row.time > bindparam("since"))
-    return chosen.group_by(row.kind, row.code)
+    return {(kind, code): count for kind, code, count in session.execute(DECISIONS_SINCE, of)}
 
 
 def count_by_stretch(session: Session, since: float, until: float, size: float) -> dict[str, dict[int, int]]:

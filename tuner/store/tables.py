@@ -14,46 +14,13 @@ from operator import attrgetter, ne
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from sqlalchemy import (
-    JSON,
-    BigInteger,
-    Boolean,
-    Column,
-    ColumnElement,
-    Double,
-    ForeignKey,
-    ForeignKeyConstraint,
-    Index,
-    Insert,
-    Integer,
-    MetaData,
-    Select,
-    Table,
-    Text,
-    UniqueConstraint,
-    insert,
-    select,
-    update,
-)
+import sqlalchemy as sa
 from sqlalchemy.orm import Session
 from sqlalchemy.schema import SchemaItem
 
 from scaler.model.sample import Sample
 from scaler.model.task import Weights
-from tuner.store.records import (
-    Control,
-    DecisionRecord,
-    EventRecord,
-    ObjectiveRecord,
-    OrdersRecord,
-    RetuningRecord,
-    Scaler,
-    SourceMark,
-    SurrogateRecord,
-    Token,
-    Trial,
-    TuningRun,
-)
+from tuner.store import records
 from tuner.store.rows import dialect
 
 if TYPE_CHECKING:
@@ -62,7 +29,7 @@ if TYPE_CHECKING:
 
 R = TypeVar("R", bound="DataclassInstance")
 BATCH = 5_000  # rows
-METADATA = MetaData(
+METADATA = sa.MetaData(
     naming_convention={
         "ix": "ix_%(table_name)s_%(column_0_N_name)s",
         "uq": "uq_%(table_name)s_%(column_0_N_name)s",
@@ -70,8 +37,8 @@ METADATA = MetaData(
         "pk": "pk_%(table_name)s",
     }
 )
-KINDS: dict[str, Any] = {"int": Integer(), "float": Double(), "str": Text(), "bool": Boolean()}
-DOCUMENT = JSON(none_as_null=True)  # what is of any other type
+KINDS: dict[str, Any] = {"int": sa.Integer(), "float": sa.Double(), "str": sa.Text(), "bool": sa.Boolean()}
+DOCUMENT = sa.JSON(none_as_null=True)  # what is of any other type
 PLAIN = {bool, dict, float, int, str, NoneType}
 
 
@@ -106,9 +73,9 @@ class RecordTable(Generic[R]):
         Without SQLite's row ids rows lie in the order of the primary key: one index less to write.
         """
         self.kind, self.keys = kind, keys
-        special = {item.key for item in items if isinstance(item, Column)}
+        special = {item.key for item in items if isinstance(item, sa.Column)}
         columns = [
-            Column(
+            sa.Column(
                 field.name,
                 KINDS.get(str(field.type).removesuffix(" | None"), DOCUMENT),
                 primary_key=field.name in keys,
@@ -117,7 +84,7 @@ class RecordTable(Generic[R]):
             for field in fields(kind)
             if field.name not in (*special, *without)
         ]
-        self.table = Table(name, METADATA, *columns, *items, sqlite_with_rowid=sqlite_with_rowid)
+        self.table = sa.Table(name, METADATA, *columns, *items, sqlite_with_rowid=sqlite_with_rowid)
         self.c = self.table.c
         self.columns = [self.c[name] for name in names_of(kind, without)]
         self.stored = names_of(kind, ("id", *without))
@@ -130,26 +97,26 @@ class RecordTable(Generic[R]):
             values = tuple(map(to_sql_value, values))
         return dict(zip(self.stored, values, strict=True))
 
-    def select(self, *where: ColumnElement[bool]) -> Select[Any]:
-        return select(*self.columns).where(*where)
+    def select(self, *where: sa.ColumnElement[bool]) -> sa.Select[Any]:
+        return sa.select(*self.columns).where(*where)
 
-    def load(self, session: Session, query: Select[Any]) -> list[R]:
+    def load(self, session: Session, query: sa.Select[Any]) -> list[R]:
         return [self.kind(*row) for row in session.execute(query)]
 
-    def find(self, session: Session, *where: ColumnElement[bool]) -> R | None:
+    def find(self, session: Session, *where: sa.ColumnElement[bool]) -> R | None:
         """The one record for which this holds, None without one."""
         row = session.execute(self.select(*where)).first()
         return None if row is None else self.kind(*row)
 
     def add(self, session: Session, record: R) -> R:
         """Insert it; the same with the id that it got."""
-        statement = insert(self.table).values(self.to_columns(record))
+        statement = sa.insert(self.table).values(self.to_columns(record))
         values: Any = {"id": session.scalar(statement.returning(self.c.id))}
         return replace(record, **values)
 
-    def update(self, session: Session, values: Mapping[str, Any], *where: ColumnElement[bool]) -> R | None:
+    def update(self, session: Session, values: Mapping[str, Any], *where: sa.ColumnElement[bool]) -> R | None:
         """Change the one record for which this holds; as it is then, None without one."""
-        row = session.execute(update(self.table).where(*where).values(values).returning(*self.columns)).first()
+        row = session.execute(sa.update(self.table).where(*where).values(values).returning(*self.columns)).first()
         return None if row is None else self.kind(*row)
 
     def insert(self, session: Session) -> postgresql.Insert | sqlite.Insert:
@@ -162,102 +129,105 @@ class RecordTable(Generic[R]):
 
         return insert_sqlite(self.table)
 
-    def upsert(self, session: Session) -> Insert:
-        """An INSERT that overwrites the row of the same primary key."""
-        statement = self.insert(session)
-        changed = {name: statement.excluded[name] for name in self.stored if name not in self.keys}
-        return statement.on_conflict_do_update(index_elements=self.keys, set_=changed)
-
-    def save(self, session: Session, records: Iterable[R], convert: Callable[[R], dict[str, Any]] | None = None) -> int:
+    def save(self, session: Session, new: Iterable[R], convert: Callable[[R], dict[str, Any]] | None = None) -> int:
         """Write records in batches, over those of the same primary keys; how many."""
-        pending, statement, written = map(convert or self.to_columns, records), self.upsert(session), 0
+        insertion = self.insert(session)
+        changed = {name: insertion.excluded[name] for name in self.stored if name not in self.keys}
+        statement = insertion.on_conflict_do_update(index_elements=self.keys, set_=changed)
+        pending, written = map(convert or self.to_columns, new), 0
         while batch := list(islice(pending, BATCH)):
             session.connection().execute(statement, batch)
             written += len(batch)
         return written
 
 
-APPLICATIONS = Table(
+APPLICATIONS = sa.Table(
     "applications",
     METADATA,
-    Column("id", Integer, primary_key=True),
-    Column("name", Text, nullable=False, unique=True),
-    Column("created", Double, nullable=False),
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("name", sa.Text, nullable=False, unique=True),
+    sa.Column("created", sa.Double, nullable=False),
 )
-VERSIONS = Table(
+VERSIONS = sa.Table(
     "application_versions",
     METADATA,
-    Column("id", Integer, primary_key=True),
-    Column("application_id", ForeignKey("applications.id", ondelete="CASCADE"), nullable=False),
-    Column("number", Integer, nullable=False),
-    Column("document", JSON, nullable=False),
-    Column("created", Double, nullable=False),
-    UniqueConstraint("application_id", "number"),
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("application_id", sa.ForeignKey("applications.id", ondelete="CASCADE"), nullable=False),
+    sa.Column("number", sa.Integer, nullable=False),
+    sa.Column("document", sa.JSON, nullable=False),
+    sa.Column("created", sa.Double, nullable=False),
+    sa.UniqueConstraint("application_id", "number"),
 )
 SAMPLES = RecordTable(  # folded ones, which have no key; the node type is "" where the source cannot tell
     Sample,
     "samples",
-    Index(None, "end"),
+    sa.Index(None, "end"),
     keys=("application", "operator", "start", "end", "node_type"),
     without=("key",),
     sqlite_with_rowid=False,
 )
 MARKS = RecordTable(
-    SourceMark, "source_marks", Column("position", BigInteger, nullable=False), keys=("application", "source")
+    records.SourceMark,
+    "source_marks",
+    sa.Column("position", sa.BigInteger, nullable=False),
+    keys=("application", "source"),
 )
 SURROGATES = RecordTable(
-    SurrogateRecord,
+    records.SurrogateRecord,
     "surrogates",
-    Column("number", Integer, nullable=False),
-    UniqueConstraint("application", "number"),
+    sa.Column("number", sa.Integer, nullable=False),
+    sa.UniqueConstraint("application", "number"),
 )
 RUNS = RecordTable(
-    TuningRun,
+    records.TuningRun,
     "tuning_runs",
-    Column("application_version_id", ForeignKey("application_versions.id"), nullable=False, index=True),
-    Column("seed", BigInteger, nullable=False),
+    sa.Column("application_version_id", sa.ForeignKey("application_versions.id"), nullable=False, index=True),
+    sa.Column("seed", sa.BigInteger, nullable=False),
 )
 TRIALS = RecordTable(
-    Trial,
+    records.Trial,
     "trials",
-    Column("seed", BigInteger, nullable=False),
-    Column("ended", Double, nullable=False, index=True),
-    Column("slots", BigInteger),
-    Column("surrogate_id", ForeignKey("surrogates.id"), index=True),
-    ForeignKeyConstraint(["run_id"], ["tuning_runs.id"], ondelete="CASCADE"),
-    UniqueConstraint("run_id", "number"),
-    Index(None, "run_id", "price"),
+    sa.Column("seed", sa.BigInteger, nullable=False),
+    sa.Column("ended", sa.Double, nullable=False, index=True),
+    sa.Column("slots", sa.BigInteger),
+    sa.Column("surrogate_id", sa.ForeignKey("surrogates.id"), index=True),
+    sa.ForeignKeyConstraint(["run_id"], ["tuning_runs.id"], ondelete="CASCADE"),
+    sa.UniqueConstraint("run_id", "number"),
+    sa.Index(None, "run_id", "price"),
 )
 OBJECTIVES = RecordTable(
-    ObjectiveRecord,
+    records.ObjectiveRecord,
     "objectives",
-    *(Column(name, Double, nullable=False) for name in names_of(Weights)),
-    Column("version", Integer, nullable=False),
-    Column("trial_id", ForeignKey("trials.id"), index=True),
-    Column("surrogate_id", ForeignKey("surrogates.id"), index=True),
-    Column("changed", Double, nullable=False),
-    UniqueConstraint("application", "version"),
+    *(sa.Column(name, sa.Double, nullable=False) for name in names_of(Weights)),
+    sa.Column("version", sa.Integer, nullable=False),
+    sa.Column("trial_id", sa.ForeignKey("trials.id"), index=True),
+    sa.Column("surrogate_id", sa.ForeignKey("surrogates.id"), index=True),
+    sa.Column("changed", sa.Double, nullable=False),
+    sa.UniqueConstraint("application", "version"),
     without=("weights",),
 )
 DECISIONS = RecordTable(
-    DecisionRecord,
+    records.DecisionRecord,
     "decisions",
-    Index(None, "application", "time"),
-    Index(None, "time"),
+    sa.Index(None, "application", "time"),
+    sa.Index(None, "time"),
     keys=("application", "operator", "time"),
     sqlite_with_rowid=False,
 )
 TOKENS = RecordTable(  # who may do what; a page session is a token too, made from another and gone with it
-    Token,
+    records.Token,
     "tokens",
-    Column("parent_id", ForeignKey("tokens.id", ondelete="CASCADE"), index=True),
-    UniqueConstraint("name"),
-    UniqueConstraint("digest"),
+    sa.Column("parent_id", sa.ForeignKey("tokens.id", ondelete="CASCADE"), index=True),
+    sa.UniqueConstraint("name"),
+    sa.UniqueConstraint("digest"),
 )
-CONTROLS = RecordTable(Control, "controls", Index(None, "application"))
-ORDERS = RecordTable(OrdersRecord, "orders", keys=("application",))
-SCALERS = RecordTable(Scaler, "scalers", keys=("application", "operator", "instance"), sqlite_with_rowid=False)
-RETUNINGS = RecordTable(RetuningRecord, "watches", keys=("application",))
+CONTROLS = RecordTable(records.Control, "controls", sa.Index(None, "application"))
+ORDERS = RecordTable(records.OrdersRecord, "orders", keys=("application",))
+SCALERS = RecordTable(records.Scaler, "scalers", keys=("application", "operator", "instance"), sqlite_with_rowid=False)
+RETUNINGS = RecordTable(records.RetuningRecord, "watches", keys=("application",))
 EVENTS = RecordTable(
-    EventRecord, "events", Column("says", Text, key="message", nullable=False), Index(None, "application", "time")
+    records.EventRecord,
+    "events",
+    sa.Column("says", sa.Text, key="message", nullable=False),
+    sa.Index(None, "application", "time"),
 )

@@ -85,13 +85,10 @@ def classify_file(path: Path, empty: list[str]) -> InputFile | None:
     kind = "event-log" if rolling or codec != "none" else recognise(path.name, head)
     if kind is None:
         return None
-    log = str(path.parent if rolling else path.with_name(strip(path.name, codec))) if kind == "event-log" else kind
+    whole = path.with_name(path.name.removesuffix(".inprogress").removesuffix(f".{codec}"))
+    log = str(path.parent if rolling else whole) if kind == "event-log" else kind
     part = int(rolling["part"]) if rolling else None
     return InputFile(str(path), kind, log, codec, size, part, path.name.endswith(".compact"))
-
-
-def strip(name: str, codec: str) -> str:
-    return name.removesuffix(".inprogress").removesuffix(f".{codec}")
 
 
 def recognise(name: str, head: bytes) -> str | None:

@@ -17,28 +17,7 @@ from typing import NamedTuple
 from pyspark.sql import DataFrame, SparkSession
 
 from scaler.model.errors import Retry
-from tuner.pipeline.fine_history import (
-    DAY_S,
-    choose_small,
-    join_parts,
-    leave_out,
-    locked,
-    name_part,
-    place_history,
-    read_parts,
-    sweep,
-    write_part,
-)
-from tuner.pipeline.fold import (
-    WINDOW_S,
-    check_samples,
-    count_windows,
-    drop_repeated,
-    find_touched,
-    fold,
-    save_windows,
-    write_windows,
-)
+from tuner.pipeline import fine_history, fold
 from tuner.pipeline.read_marks import (
     HISTORY,
     Edge,
@@ -83,7 +62,7 @@ class IngestTarget:
     store: Store
     application: str
     history: Path
-    window_s: float = WINDOW_S
+    window_s: float = fold.WINDOW_S
 
 
 def report_nothing(doing: str, done: int) -> None:
@@ -101,8 +80,8 @@ def ingest(
 ) -> IngestSummary:
     """Read what is new of the files; `again`: what was read before too. Spark is started if there is anything."""
     began = clock()
-    folder = place_history(place.history, place.application)
-    with locked(folder):
+    folder = fine_history.place_history(place.history, place.application)
+    with fine_history.locked(folder):
         ledger, marks = open_ledger(place, folder, again)
         report("Looking at files", 0)
         states = tuple(compare_files(found, marks))
@@ -111,7 +90,7 @@ def ingest(
         if not fresh and not (rebuilt and ledger.parts):
             return IngestSummary(states, (), 0, 0, clock() - began)
         spark = start()
-        id = name_part(began, ledger.parts)
+        id = fine_history.name_part(began, ledger.parts)
         begun = replace(ledger, begun=(id,))
         commit(place, ledger, begun, [])
         report("Reading", 1)
@@ -125,7 +104,7 @@ def ingest(
             report("Saving", 3)
             if rebuilt:
                 place.store.write(lambda session: delete_samples(session, place.application))
-            save_windows(place.store, place.application, scratch)
+            fold.save_windows(place.store, place.application, scratch)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
         commit(place, begun, done, mark_files(place.application, states, fresh, marks, taken.parts, began))
@@ -153,7 +132,9 @@ def read_known_samples(
     """Samples that the history has of files that are read again, as far back as they reach; None if there are none."""
     firsts = [marks[file.path].detail.get("first") for file in fresh if file.path in marks]
     reach = [float(first) for first in firsts if first is not None]
-    return drop_repeated(read_parts(spark, folder, ledger.parts, min(reach))) if reach and ledger.parts else None
+    if not reach or not ledger.parts:
+        return None
+    return fold.drop_repeated(fine_history.read_parts(spark, folder, ledger.parts, min(reach)))
 
 
 def write_samples(
@@ -162,8 +143,8 @@ def write_samples(
     """Write what the files say, and the history does not know, as a part of it, if there is anything."""
     if reading is None:
         return WrittenSamples()
-    samples = reading.samples if known is None else leave_out(reading.samples, known)
-    part, faults = write_part(check_samples(samples, now), folder, id)
+    samples = reading.samples if known is None else fine_history.leave_out(reading.samples, known)
+    part, faults = fine_history.write_part(fold.check_samples(samples, now), folder, id)
     links = {(row["upstream"], row["downstream"]) for row in reading.links.collect()}
     return WrittenSamples((part,) if part else (), tuple(sorted(links)), faults, reading.notes)
 
@@ -193,19 +174,20 @@ def fold_windows(
     """Write the windows that changed, also those that are empty now, to a scratch folder; how many hold samples."""
     window_s = ledger.window_s
     if rebuilt:
-        write_windows(fold(read_parts(spark, folder, ledger.parts), window_s), None, window_s, scratch)
-        return count_windows(scratch)
+        rows = fine_history.read_parts(spark, folder, ledger.parts)
+        fold.write_windows(fold.fold(rows, window_s), None, window_s, scratch)
+        return fold.count_windows(scratch)
     if not added:
         return 0
     part = added[0]
-    reach = max(p.longest for p in ledger.parts) + window_s + DAY_S
-    rows = read_parts(spark, folder, ledger.parts, part.first - reach, part.last + reach)
-    touched = find_touched(rows, part.id, window_s).persist()
+    reach = max(p.longest for p in ledger.parts) + window_s + fine_history.DAY_S
+    rows = fine_history.read_parts(spark, folder, ledger.parts, part.first - reach, part.last + reach)
+    touched = fold.find_touched(rows, part.id, window_s).persist()
     try:
-        write_windows(fold(rows, window_s, touched), touched, window_s, scratch)
+        fold.write_windows(fold.fold(rows, window_s, touched), touched, window_s, scratch)
     finally:
         touched.unpersist()
-    return count_windows(scratch)
+    return fold.count_windows(scratch)
 
 
 def open_ledger(place: IngestTarget, folder: Path, again: bool) -> tuple[Ledger, dict[str, SourceMark]]:
@@ -214,7 +196,7 @@ def open_ledger(place: IngestTarget, folder: Path, again: bool) -> tuple[Ledger,
         marks = load_marks(session, place.application)
     mark = marks.pop(HISTORY, None)
     ledger = Ledger(place.window_s) if mark is None else read_ledger(mark)
-    sweep(folder, ledger.begun)
+    fine_history.sweep(folder, ledger.begun)
     for left in folder.glob(".windows-*"):
         shutil.rmtree(left, ignore_errors=True)
     return ledger, {} if again else marks
@@ -222,16 +204,16 @@ def open_ledger(place: IngestTarget, folder: Path, again: bool) -> tuple[Ledger,
 
 def forget(place: IngestTarget) -> None:
     """Drop all that was ever read of the application: its marks, its samples and its history."""
-    folder = place_history(place.history, place.application)
+    folder = fine_history.place_history(place.history, place.application)
 
     def drop(session: Session) -> None:
         delete_marks(session, place.application)
         delete_samples(session, place.application)
 
-    with locked(folder):
+    with fine_history.locked(folder):
         ledger, _ = open_ledger(place, folder, False)
         place.store.write(drop)
-        sweep(folder, [part.id for part in ledger.parts])
+        fine_history.sweep(folder, [part.id for part in ledger.parts])
 
 
 def commit(place: IngestTarget, before: Ledger, after: Ledger, marks: Sequence[SourceMark]) -> None:
@@ -250,14 +232,14 @@ def commit(place: IngestTarget, before: Ledger, after: Ledger, marks: Sequence[S
 
 def tidy(spark: SparkSession, place: IngestTarget, folder: Path, ledger: Ledger) -> None:
     """Join small parts where there are many."""
-    small = choose_small(ledger.parts)
+    small = fine_history.choose_small(ledger.parts)
     if not small:
         return
-    id = name_part(time.time(), ledger.parts)
+    id = fine_history.name_part(time.time(), ledger.parts)
     begun = replace(ledger, begun=(id,))
     commit(place, ledger, begun, [])
-    joined = join_parts(spark, folder, small, id)
+    joined = fine_history.join_parts(spark, folder, small, id)
     kept = tuple(part for part in ledger.parts if part not in small)
     gone = tuple(part.id for part in small)
     commit(place, begun, replace(ledger, parts=(*kept, joined), begun=gone), [])
-    sweep(folder, gone)
+    fine_history.sweep(folder, gone)

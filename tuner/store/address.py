@@ -31,8 +31,7 @@ class DatabaseAddress:
 
 def default_address(data: Path) -> DatabaseAddress:
     """The user's own database in the folder of this program's data, which is made when the database is opened."""
-    path = data / "tuner.db"
-    return replace(describe_file(path), own_folder=True)
+    return replace(describe_file(data / "tuner.db"), own_folder=True)
 
 
 def parse_address(text: str | Path, data: Path | None = None) -> DatabaseAddress:
@@ -50,7 +49,10 @@ def parse_address(text: str | Path, data: Path | None = None) -> DatabaseAddress
             raise BadInput("the sqlite:// URL names no file; what is in memory alone is lost, so write sqlite:///PATH")
         return at_path(Path(url.database))
     if backend in ("postgresql", "postgres"):
-        return at_server(url, data or Path.home() / ".local" / "share" / "stream-scaler")
+        if find_spec("psycopg") is None:
+            raise BadInput("PostgreSQL needs the package psycopg; install it with: pip install 'psycopg[binary]>=3.2'")
+        folder = (data or Path.home() / ".local" / "share" / "stream-scaler") / "history"
+        return DatabaseAddress(url.set(drivername="postgresql+psycopg"), show(url), folder)
     raise BadInput(f"{scheme}:// is no database that this works with; it must be {FORMS}")
 
 
@@ -76,12 +78,6 @@ def describe_file(path: Path) -> DatabaseAddress:
     """The fine samples go beside the database."""
     url = URL.create("sqlite+pysqlite", database=str(path))
     return DatabaseAddress(url, str(path), path.with_name(f"{path.stem}-history"), path)
-
-
-def at_server(url: URL, data: Path) -> DatabaseAddress:
-    if find_spec("psycopg") is None:
-        raise BadInput("PostgreSQL needs the package psycopg; install it with: pip install 'psycopg[binary]>=3.2'")
-    return DatabaseAddress(url.set(drivername="postgresql+psycopg"), show(url), data / "history")
 
 
 def show(url: URL) -> str:

@@ -48,22 +48,19 @@ def load_application(session: Session, name: str, number: int | None = None) -> 
     """The version of this number, or the newest."""
     query = newest_of(name) if number is None else newest_of(name).where(VERSIONS.c.number == number)
     row = session.execute(query).first()
-    if row is None:
-        raise NotFound(explain_missing(session, name, number))
-    return ApplicationVersion(**row._mapping)
+    if row is not None:
+        return ApplicationVersion(**row._mapping)
+    newest = session.execute(newest_of(name)).first()
+    if newest is not None:
+        raise NotFound(f"application {name!r} has no version {number}; its newest is {newest.number}")
+    known = ", ".join(list_names(session)[:20])
+    there = f"there are {known}" if known else "add it with: tuner app add"
+    raise NotFound(f"there is no application {name!r}; {there}")
 
 
 def list_names(session: Session) -> list[str]:
     """The names of all applications, in alphabetical order."""
     return list(session.scalars(select(APPLICATIONS.c.name).order_by(APPLICATIONS.c.name)))
-
-
-def explain_missing(session: Session, name: str, number: int | None) -> str:
-    newest = session.execute(newest_of(name)).first()
-    if newest is not None:
-        return f"application {name!r} has no version {number}; its newest is {newest.number}"
-    known = ", ".join(session.scalars(select(APPLICATIONS.c.name).order_by(APPLICATIONS.c.name).limit(20)))
-    return f"there is no application {name!r}; " + (f"there are {known}" if known else "add it with: tuner app add")
 
 
 def load_version(session: Session, version_id: int) -> ApplicationVersion:

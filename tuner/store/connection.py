@@ -192,15 +192,13 @@ def make_engine(address: DatabaseAddress, patience: float) -> Engine:
         event.listen(engine, "connect", set_up_sqlite)
         event.listen(engine, "begin", begin_sqlite)
         return engine
-    options = f"-c lock_timeout={int(patience * 1000)} -c timezone=UTC"
-    connecting = {"connect_timeout": max(2, int(patience)), "options": join_options(address, options), **ALIVE}
+    given = address.url.query.get("options", ())
+    options = [
+        f"-c lock_timeout={int(patience * 1000)} -c timezone=UTC",
+        *([given] if isinstance(given, str) else given),
+    ]
+    connecting = {"connect_timeout": max(2, int(patience)), "options": " ".join(options), **ALIVE}  # the URL's win
     return create_engine(address.url, connect_args=connecting, pool_pre_ping=True, **settings)
-
-
-def join_options(address: DatabaseAddress, options: str) -> str:
-    """Ours, then those of the URL, which win."""
-    given = address.url.query.get("options", "")
-    return f"{options} {given if isinstance(given, str) else ' '.join(given)}".strip()
 
 
 def set_up_sqlite(connection: sqlite3.Connection, record: object) -> None:

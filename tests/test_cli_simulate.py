@@ -26,7 +26,7 @@ from tuner.cli.progress import run_interruptibly
 from tuner.cli.simulate_command import simulate
 from tuner.scenario.layout import FLAGS
 from tuner.scenario.scenario import read_scenario
-from tuner.simulation.parallel import run_all
+from tuner.simulation.runner import run_all
 
 ROOT = Path(__file__).parents[1]
 QUICK = ["--slots", "200", "--policy", "static", "--policy", "threshold-c"]

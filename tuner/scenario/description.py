@@ -12,7 +12,7 @@ from scaler.model.errors import BadInput
 from sim.application import parse_application, read_application
 from sim.graphs import APPLICATIONS
 from sim.infrastructure import INFRASTRUCTURES, read_infrastructure
-from sim.toml_table import TABLE, Table, check_table, read_toml
+from sim.toml_table import Table, read_toml
 from tuner.scenario.document import (
     Document,
     Stored,
@@ -22,8 +22,8 @@ from tuner.scenario.document import (
     shape_of,
     thaw,
 )
-from tuner.scenario.layout import KINDS, SOURCES
-from tuner.scenario.scenario import Scenario, anchor, build_scenario, check_layer, complete, lay_over, read_document
+from tuner.scenario.layout import SOURCES
+from tuner.scenario.scenario import Scenario, anchor, build_scenario, check_document, complete, lay_over, read_document
 
 
 def read_description(path: Path, name: str, flags: Document) -> dict[str, Any]:
@@ -66,8 +66,7 @@ def scenario_of(document: Stored, flags: Document | None = None, name: str = "ap
     shape_of(document)
     place = f"the description of {name!r}"
     stated = thaw(document)
-    check_table(stated, dict.fromkeys(KINDS, TABLE), lambda table: f"{place}, [{table}]")
-    check_layer(stated, lambda table, key: f"{place}, [{table}] {key}")
+    check_document(stated, place)
     return build_scenario(name, stated, flags or {}, place)
 
 

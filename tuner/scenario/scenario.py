@@ -68,13 +68,18 @@ def complete(stated: Document, flags: Document) -> Document:
 def read_document(path: Path) -> Document:
     """A scenario file, its tables, keys and types checked."""
     document = read_toml(path)
-    check_table(document, dict.fromkeys(KINDS, TABLE), lambda table: f"{path}, [{table}]")
-    check_layer(document, lambda table, key: f"{path}, [{table}] {key}")
+    check_document(document, str(path))
     for table, keys in SOURCES.items():
         given = [key for key in keys if key in document.get(table, {})]
         if len(given) > 1:
             raise BadInput(f"{path}, [{table}] has {' and '.join(given)}, and must have one of {', '.join(keys)}")
     return document
+
+
+def check_document(document: Document, place: str) -> None:
+    """Refuse a table, a key or a type that no scenario has."""
+    check_table(document, dict.fromkeys(KINDS, TABLE), lambda table: f"{place}, [{table}]")
+    check_layer(document, lambda table, key: f"{place}, [{table}] {key}")
 
 
 def check_layer(document: Document, place: Callable[[str, str], str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from scaler.model.errors import BadInput
 from tuner.scenario.layout import QoS
@@ -35,33 +35,20 @@ class Engine(Protocol):
     def __call__(self, problem: SearchProblem, history: History, seed: int, count: int = 1) -> list[Suggestion]: ...
 
 
-class EngineEntry(NamedTuple):
-    """Where an engine lives, so that none is imported that is not used, and what it is."""
-
-    where: str
-    summary: str
-
-
-ENGINES: dict[str, EngineEntry] = {
-    "gp": EngineEntry(
-        "tuner.search.engines.gp:suggest", "Gaussian processes of cost and constraints (GPyTorch), jointly"
-    ),
-    "skopt": EngineEntry("tuner.search.engines.skopt:suggest", "the paper's Algorithm 4, on scikit-optimize"),
-    "optuna": EngineEntry(
-        "tuner.search.engines.optuna_samplers:suggest_tpe", "Optuna's tree-structured Parzen estimators"
-    ),
-    "optuna-cmaes": EngineEntry("tuner.search.engines.optuna_samplers:suggest_cmaes", "Optuna's evolution strategy"),
-    "optuna-gp": EngineEntry("tuner.search.engines.optuna_samplers:suggest_gp", "Optuna's Gaussian processes"),
-    "random": EngineEntry("tuner.search.engines.sobol:suggest", "a Sobol sequence"),
-    "naive": EngineEntry(
-        "tuner.search.engines.naive:suggest", "the paper's Algorithm 5: equal shares and weights, once"
-    ),
+ENGINES = {  # where each lives below this folder, so that none is imported that is not used
+    "gp": "gp:suggest",  # Gaussian processes of cost and constraints (GPyTorch), jointly
+    "skopt": "skopt:suggest",  # the paper's Algorithm 4, on scikit-optimize
+    "optuna": "optuna_samplers:suggest_tpe",  # Optuna's tree-structured Parzen estimators
+    "optuna-cmaes": "optuna_samplers:suggest_cmaes",  # Optuna's evolution strategy
+    "optuna-gp": "optuna_samplers:suggest_gp",  # Optuna's Gaussian processes
+    "random": "sobol:suggest",  # a Sobol sequence
+    "naive": "naive:suggest",  # the paper's Algorithm 5: equal shares and weights, once
 }
 
 
 def find_engine(name: str) -> Engine:
     if name not in ENGINES:
         raise BadInput(f"there is no engine {name!r}; choose one of {', '.join(ENGINES)}")
-    module, _, attribute = ENGINES[name].where.partition(":")
-    ask: Engine = getattr(import_module(module), attribute)
+    module, _, attribute = ENGINES[name].partition(":")
+    ask: Engine = getattr(import_module(f"{__name__}.{module}"), attribute)
     return ask

@@ -21,10 +21,6 @@ from scaler.model.sample import EVIDENCE, Sample
 from tuner.pipeline.sources.sample_schema import merge_types
 
 Flags = NDArray[np.bool_]
-TOTALS = (
-    "arrived", "tuples_in", "tuples_out", "backlog", "busy",
-    "batches", "batch_time", "batch_interval", "response_n", "response_sum",
-)  # fmt: skip
 RECORDS = ("service_n", "service_sum", "service_squares")
 TASKS = ("task_n", "task_records", "task_time", "task_inverse", "task_rates", "task_squares")
 BY_TYPE = ("replicas", "tuples_in", "busy", *RECORDS, *TASKS)
@@ -115,7 +111,7 @@ def line_up(operator: str, samples: list[Sample]) -> Windows:
         tuple(name for name in EVIDENCE if any(s.evidence == name for s in samples)),
         tuple(types),
         {**tables, "replicas": name_replicas(tables["replicas"], types)},
-        **{name: list_known(wholes, name) for name in ("start", "end", "completeness", *TOTALS)},
+        **{column.name: list_known(wholes, column.name) for column in fields(Windows) if column.type == "Floats"},
     )
 
 

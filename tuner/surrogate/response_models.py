@@ -138,10 +138,8 @@ def beat(load: WindowLoad, parameters: Parameters) -> tuple[Floats, Floats]:
     clump = parameters["work"] * load.mean * (1.0 + load.variance / load.mean**2) / float(np.median(load.slowest))
     grid = np.linspace(0.0, HIGHEST, LOADS)
     sides = play(grid, parameters, clump)
-    inside, rest = (
-        np.minimum(share, HIGHEST),
-        np.divide(1.0 - HIGHEST, 1.0 - share, where=share < 1.0, out=share * 0 + math.inf),
-    )
+    inside = np.minimum(share, HIGHEST)
+    rest = np.divide(1.0 - HIGHEST, 1.0 - share, where=share < 1.0, out=np.full(share.size, math.inf))
     stretch = np.maximum(1.0, rest)  # beyond the last load played, as the chain without noise grows
     return np.interp(inside, grid, sides[0]) * stretch, np.interp(inside, grid, sides[1]) * stretch
 

@@ -16,6 +16,7 @@ import gpytorch
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from scaler.model.kernel import Floats
 
@@ -99,20 +100,16 @@ def climb(model: Processes, steps: int) -> None:
 
 def save(model: Processes) -> list[float]:
     """The hyperparameters as plain numbers."""
-    return [float(v) for parameter in model.parameters() for v in parameter.detach().reshape(-1)]
+    values: list[float] = parameters_to_vector(model.parameters()).tolist()
+    return values
 
 
 def load(model: Processes, values: Sequence[float]) -> bool:
     """Set the hyperparameters that `save` gave; False where they are of other processes."""
-    parameters = list(model.parameters())
-    if sum(parameter.numel() for parameter in parameters) != len(values):
-        return False
-    rest = iter(values)
-    with torch.no_grad():
-        for parameter in parameters:
-            part = torch.tensor([next(rest) for _ in range(parameter.numel())], dtype=torch.float64)
-            parameter.copy_(part.reshape(parameter.shape))
-    return True
+    fits = sum(parameter.numel() for parameter in model.parameters()) == len(values)
+    if fits:
+        vector_to_parameters(torch.tensor(values, dtype=torch.float64), model.parameters())
+    return fits
 
 
 def condition(model: Processes, x: Tensor, y: Tensor, noise: Tensor) -> Fitted:

@@ -12,6 +12,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 
 from scaler.model.errors import BadInput, Retry
@@ -130,10 +131,8 @@ def ingest(context: DaemonContext, record: RetuningRecord) -> RetuningRecord:
 def fit(context: DaemonContext, record: RetuningRecord) -> RetuningRecord:
     with context.store.read() as session:
         fitted = refit(session, record.application, settings_of(record), context.clock())
-    if fitted is None:
-        return commit_phase(context, record, phase="check")
-    surrogate = to_record(fitted, context.clock())
-    return commit_phase(context, record, phase="check", work=lambda session: save_surrogate(session, surrogate))
+    work = None if fitted is None else partial(save_surrogate, surrogate=to_record(fitted, context.clock()))
+    return commit_phase(context, record, phase="check", work=work)
 
 
 def check(context: DaemonContext, record: RetuningRecord) -> RetuningRecord:

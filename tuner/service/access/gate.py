@@ -144,8 +144,7 @@ class Callers:
 
     def forget(self, secret: str) -> None:
         """At once, in this process: a session that was closed."""
-        for page in (False, True):
-            self.held.pop((digest(secret), page), None)
+        self.held.pop((digest(secret), True), None)
 
     def is_due(self, caller: Caller) -> bool:
         """Whether to note that the token is in use; says so once a minute."""

@@ -118,16 +118,13 @@ def read_cookie(request: Request) -> str | None:
     return request.cookies.get(name_cookie(request))
 
 
-def set_cookie(request: Request, response: Response, secret: str) -> None:
-    secure = request.url.scheme == "https"
-    response.set_cookie(
-        name_cookie(request), secret, max_age=int(SESSION_S), path="/", secure=secure, httponly=True, samesite="strict"
-    )
+def set_cookie(request: Request, response: Response, secret: str, seconds: float = SESSION_S) -> None:
+    name, secure = name_cookie(request), request.url.scheme == "https"
+    response.set_cookie(name, secret, int(seconds), path="/", secure=secure, httponly=True, samesite="strict")
 
 
 def clear_cookie(request: Request, response: Response) -> None:
-    secure = request.url.scheme == "https"
-    response.delete_cookie(name_cookie(request), path="/", secure=secure, httponly=True, samesite="strict")
+    set_cookie(request, response, "", 0.0)
 
 
 def make_csrf(secret: str) -> str:

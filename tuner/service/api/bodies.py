@@ -18,7 +18,7 @@ from pydantic import (
 )  # fmt: skip
 
 from scaler.model.sample import Sample
-from scaler.model.wire import SPELLED
+from scaler.model.wire import unspell
 from tuner.service.exchange.wire_documents import SPECIAL, shorten
 
 MAX_NAME = 200
@@ -36,10 +36,6 @@ def check_name(name: str) -> str:
         limits = f"1 to {MAX_NAME} printable characters without space around them"
         raise ValueError(f"must be {limits}, not {shorten(name)!a}")
     return name
-
-
-def unspell(value: Any) -> Any:
-    return SPELLED.get(value, value) if isinstance(value, str) else value
 
 
 def refuse_nan(value: float) -> float:

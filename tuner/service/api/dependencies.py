@@ -136,12 +136,11 @@ class Paged(Filter):
 
 
 Since = Annotated[float, Field(ge=0.0, le=MAX_TIME, description="The first moment, in seconds since 1970.")]
-Until = Annotated[float, Field(ge=0.0, le=MAX_TIME, description="The moment after the last.")]
 
 
 class Ranged(Filter):
     since: Since | None = None
-    until: Until | None = None
+    until: float | None = Field(None, ge=0.0, le=MAX_TIME, description="The moment after the last.")
 
 
 def check_word(word: str) -> str:

@@ -163,17 +163,15 @@ async def notice_of(board: Board, app: str) -> Notice | None:
         return kept
     if app not in board.making:
         board.making[app] = asyncio.ensure_future(make_notice(board, app))
+        board.making[app].add_done_callback(lambda _: board.making.pop(app))
     return await asyncio.shield(board.making[app])
 
 
 async def make_notice(board: Board, app: str) -> Notice | None:
-    try:
-        made = await asyncio.to_thread(load_notice, board.store, app)
-        if made is not None:
-            board.notices[app] = made
-        return made
-    finally:
-        del board.making[app]
+    made = await asyncio.to_thread(load_notice, board.store, app)
+    if made is not None:
+        board.notices[app] = made
+    return made
 
 
 def load_notice(store: Store, app: str) -> Notice | None:

@@ -26,7 +26,6 @@ from tuner.service.metrics.families import Families
 from tuner.store.connection import HEAD, Store
 
 FRESH_S = 5.0
-Backlog = Callable[[], tuple[int, int] | None]  # reports that wait, and how many may
 
 
 @dataclass(slots=True, eq=False)
@@ -35,7 +34,7 @@ class Meter:
 
     store: Store
     clock: Callable[[], float]
-    backlog: Backlog
+    backlog: Callable[[], tuple[int, int]]  # reports that wait, and how many may
     ticks: Callable[[], float] = time.monotonic
     gatherer: MetricsGatherer = field(default_factory=MetricsGatherer)
     turn: threading.Lock = field(default_factory=threading.Lock)
@@ -65,10 +64,9 @@ class Meter:
             add_objectives(session, families, now)
             add_newest(session, families, now)
             add_retuning(session, families, now, time.time())
-        waiting = self.backlog()
-        if waiting is not None:
-            families.add("tuner_intake_waiting", waiting[0])
-            families.add("tuner_intake_room", waiting[1])
+        waiting, room = self.backlog()
+        families.add("tuner_intake_waiting", waiting)
+        families.add("tuner_intake_room", room)
         families.add("tuner_scrape_seconds", time.perf_counter() - begun)
         return families.made.values()
 

@@ -99,7 +99,7 @@ def test_settings_are_whole_and_checked(address: str) -> None:
     cases: list[tuple[dict[str, Any], str]] = [
         ({"budgets": 1}, "retuning has no setting 'budgets'; it has enabled, period_s"),
         ({"budget": 0}, "budget is '0', and must be a whole number from 1"),
-        ({"budget": True}, "budget is 'True', and must be a number"),
+        ({"budget": True}, "budget is 'True', and must be a whole number from 1"),
         ({"period_s": float("nan")}, "period_s is 'nan', and must be a number"),
         ({"alpha": 0.9}, "alpha is '0.9', and must be a number from 1e-06 to 0.5"),
         ({"engine": "magic"}, "engine is 'magic', and must be one of gp, skopt"),

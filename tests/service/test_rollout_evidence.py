@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from scaler.model.task import Moments
-from sim.application import Application, Operator
 from tuner.rollout.betting import BLOCK, cut_blocks, exceeds, find_wealth, measure_doubt
 from tuner.rollout.stage_checks import (
     BROKEN,
@@ -15,14 +13,11 @@ from tuner.rollout.stage_checks import (
     PASSED,
     UNDECIDED,
     StageLimits,
-    StageScope,
     StageSlots,
     decide_outcome,
 )
-from tuner.scenario.layout import QoS
 
 LIMITS = StageLimits(0.05, 0.1)
-PLACE = StageScope("canary", Application((Operator("parse", Moments(0.01, 0.0)),)), QoS(0.1, 0.05, 0.1), 60.0)
 ALPHA = 0.05
 
 
@@ -43,8 +38,8 @@ def seen(broken: int, of: int, moved: int = 0, reported: int | None = None, shar
     return StageSlots(of if reported is None else reported, of, flags[0], flags[1], share=share)
 
 
-def outcome(what: StageSlots, wanted: int = 60, place: StageScope = PLACE) -> str:
-    return decide_outcome(what, LIMITS, place, wanted, 3.0, ALPHA).outcome
+def outcome(what: StageSlots, wanted: int = 60, stage: str = "canary") -> str:
+    return decide_outcome(what, LIMITS, stage, wanted, 3.0, ALPHA).outcome
 
 
 @pytest.mark.parametrize("burst", [1.2, 3.0])
@@ -88,8 +83,8 @@ def test_a_stage_passes_on_enough_slots_within_the_limits() -> None:
 
 def test_a_stage_breaks_on_either_count() -> None:
     late, moving = (
-        decide_outcome(seen(30, 60), LIMITS, PLACE, 60, 3.0, ALPHA),
-        decide_outcome(seen(0, 60, 50), LIMITS, PLACE, 60, 3.0, ALPHA),
+        decide_outcome(seen(30, 60), LIMITS, "canary", 60, 3.0, ALPHA),
+        decide_outcome(seen(0, 60, 50), LIMITS, "canary", 60, 3.0, ALPHA),
     )
     assert late.outcome == moving.outcome == BROKEN
     assert late.why.startswith("in canary 50.0% of 60 slots broke R_max, and 5.0% may; the chance that this is luck")
@@ -98,21 +93,20 @@ def test_a_stage_breaks_on_either_count() -> None:
 
 
 def test_what_shows_nothing_in_three_times_its_slots_is_given_up() -> None:
-    verdict = decide_outcome(seen(12, 180), LIMITS, PLACE, 60, 3.0, ALPHA)
+    verdict = decide_outcome(seen(12, 180), LIMITS, "canary", 60, 3.0, ALPHA)
     assert verdict.outcome == UNDECIDED
     assert verdict.why.startswith("that objective could not be shown to be good: of 180 slots in canary")
 
 
 def test_missing_counts_for_nothing_but_the_patience() -> None:
     assert outcome(seen(0, 0, reported=179)) == GOES_ON
-    never = decide_outcome(seen(0, 0, reported=180), LIMITS, PLACE, 60, 3.0, ALPHA)
+    never = decide_outcome(seen(0, 0, reported=180), LIMITS, "canary", 60, 3.0, ALPHA)
     assert never.outcome == UNDECIDED
     assert "never taken up" in never.why
     assert outcome(seen(0, 0, reported=180, share=0.5)) == GOES_ON  # it leads half of the time only
 
 
 def test_a_shadow_that_was_computed_in_too_few_slots_shows_nothing() -> None:
-    place = StageScope("shadow", PLACE.application, PLACE.qos, 60.0)
-    assert outcome(seen(0, 60, reported=60), place=place) == PASSED
-    assert outcome(seen(0, 60, reported=70), place=place) == GOES_ON
-    assert outcome(seen(0, 150, reported=180), place=place) == UNDECIDED
+    assert outcome(seen(0, 60, reported=60), stage="shadow") == PASSED
+    assert outcome(seen(0, 60, reported=70), stage="shadow") == GOES_ON
+    assert outcome(seen(0, 150, reported=180), stage="shadow") == UNDECIDED

@@ -83,9 +83,10 @@ class StageVerdict:
 
 @dataclass(frozen=True, slots=True)
 class StageScope:
-    """What a stage is checked against, besides slots."""
+    """The objective whose stage is checked, and what it is checked against besides slots."""
 
-    stage: str
+    objective: ObjectiveRecord
+    evidence: ObjectiveEvidence
     application: Application
     qos: QoS
     slot_s: float
@@ -93,58 +94,51 @@ class StageScope:
 
 def check_stage(session: Session, objective: ObjectiveRecord, settings: RetuningSettings, now: float) -> StageVerdict:
     """Check the stage that the objective is in."""
+    stage, evidence = objective.state, ObjectiveEvidence.from_json(objective.evidence)
     document = load_application(session, objective.application).document
-    scope = StageScope(objective.state, shape_of(document), make_qos(tables_of(document)["qos"]), find_slot(document))
-    evidence = ObjectiveEvidence.from_json(objective.evidence)
-    begun = evidence.stages[scope.stage].since if scope.stage in evidence.stages else None
+    qos, slot_s = make_qos(tables_of(document)["qos"]), find_slot(document)
+    scope = StageScope(objective, evidence, shape_of(document), qos, slot_s)
+    begun = evidence.stages[stage].since if stage in evidence.stages else None
     since = (objective.changed or 0.0) if begun is None else begun
-    slots = load(session, objective, scope, since)
-    if scope.stage == "shadow":
-        seen = measure_shadow(session, objective, scope, slots, since)
-    else:
-        seen = measure_stage(objective, evidence, scope, slots)
+    slots = load(session, scope, since)
+    seen = measure_shadow(session, scope, slots, since) if stage == "shadow" else measure_stage(scope, slots)
     wanted = {"shadow": settings.shadow_slots, "canary": settings.canary_slots, "full": settings.watch_slots}
-    limits = find_limits(session, objective, evidence, scope, settings.canary_slots)
-    verdict = decide_outcome(seen, limits, scope, wanted[scope.stage], settings.most, settings.alpha)
+    limits = find_limits(session, scope, settings.canary_slots)
+    verdict = decide_outcome(seen, limits, stage, wanted[stage], settings.most, settings.alpha)
     saves = evidence.better is not None and evidence.better.by == "cost"
-    if verdict.outcome == PASSED and scope.stage == "shadow" and saves:
+    if verdict.outcome == PASSED and stage == "shadow" and saves:
         verdict = check_price(verdict, seen, wanted["shadow"] * settings.most)
     if verdict.outcome == GOES_ON and (seen.last is None or now - seen.last > SILENT_SLOTS * scope.slot_s):
         when = "since it began" if seen.last is None else f"for {(now - seen.last) / scope.slot_s:.0f} slots"
-        return StageVerdict(WAITS, f"{scope.stage} waits: no scaler has reported a decision {when}", verdict.figures)
+        return StageVerdict(WAITS, f"{stage} waits: no scaler has reported a decision {when}", verdict.figures)
     return verdict
 
 
-def load(
-    session: Session, objective: ObjectiveRecord, scope: StageScope, since: float, until: float = math.inf
-) -> Slots:
+def load(session: Session, scope: StageScope, since: float, until: float = math.inf) -> Slots:
     names = tuple(operator.name for operator in scope.application.operators)
-    return load_slots(session, objective.application, names, since, until, scope.slot_s)
+    return load_slots(session, scope.objective.application, names, since, until, scope.slot_s)
 
 
-def find_limits(
-    session: Session, objective: ObjectiveRecord, evidence: ObjectiveEvidence, scope: StageScope, count: int
-) -> StageLimits:
+def find_limits(session: Session, scope: StageScope, count: int) -> StageLimits:
     """The QoS's shares, or those of as many slots before the first stage, where they were worse."""
-    begun = [one.since for name, one in evidence.stages.items() if name != "proposed" and one.since is not None]
-    first = float(min(begun, default=objective.changed or 0.0))
-    slots = load(session, objective, scope, first - max(count, 2 * MIN_SLOTS_BEFORE) * scope.slot_s, first)
+    stages = scope.evidence.stages
+    begun = [one.since for name, one in stages.items() if name != "proposed" and one.since is not None]
+    first = float(min(begun, default=scope.objective.changed or 0.0))
+    slots = load(session, scope, first - max(count, 2 * MIN_SLOTS_BEFORE) * scope.slot_s, first)
     before, qos = measure_qos(slots, scope.application, scope.qos), scope.qos
     if before.known < MIN_SLOTS_BEFORE or before.violations is None or before.reconfigurations is None:
         return StageLimits(qos.eta_v, qos.eta_r)
     return StageLimits(max(qos.eta_v, before.violations), max(qos.eta_r, before.reconfigurations))
 
 
-def measure_stage(
-    objective: ObjectiveRecord, evidence: ObjectiveEvidence, scope: StageScope, slots: Slots
-) -> StageSlots:
+def measure_stage(scope: StageScope, slots: Slots) -> StageSlots:
     """The slots in which the canary operators, or all, pursued the objective."""
-    canary = evidence.stages.get("canary") if scope.stage == "canary" else None
+    canary = scope.evidence.stages.get("canary") if scope.objective.state == "canary" else None
     names = canary.operators if canary is not None and canary.operators else slots.operators
     columns = [i for i, name in enumerate(slots.operators) if name in names]
     acted = slots.version[:, columns]
     known = acted != UNKNOWN
-    led = ((acted == objective.version) | ~known).all(axis=1) & known.any(axis=1)
+    led = ((acted == scope.objective.version) | ~known).all(axis=1) & known.any(axis=1)
     verdict, price = find_violations(slots, scope.application, scope.qos)[led], sum_prices(slots)[led]
     return StageSlots(
         reported=int(slots.time.size),
@@ -157,14 +151,11 @@ def measure_stage(
     )
 
 
-def measure_shadow(
-    session: Session, objective: ObjectiveRecord, scope: StageScope, slots: Slots, since: float
-) -> StageSlots:
+def measure_shadow(session: Session, scope: StageScope, slots: Slots, since: float) -> StageSlots:
     """The candidate's imagined course, in the slots in which it was computed for every operator."""
-    shape = slots.response.shape
-    response, price = np.full(shape, math.nan), np.full(shape, math.nan)
-    computed: Flags = np.zeros(shape, dtype=np.bool_)
-    moved: Flags = np.zeros(shape, dtype=np.bool_)
+    objective, shape = scope.objective, slots.response.shape
+    response, price = np.full((2, *shape), math.nan)
+    computed, moved = np.zeros((2, *shape), dtype=np.bool_)
     row = {round(t / scope.slot_s): i for i, t in enumerate(slots.time.tolist())}
     column = {name: j for j, name in enumerate(slots.operators)}
     for time, operator, shadow in list_shadow_decisions(session, objective.application, since):
@@ -190,11 +181,11 @@ def measure_shadow(
 
 
 def decide_outcome(
-    seen: StageSlots, limits: StageLimits, scope: StageScope, wanted: int, most: float, alpha: float
+    seen: StageSlots, limits: StageLimits, stage: str, wanted: int, most: float, alpha: float
 ) -> StageVerdict:
     """Test violations and reconfigurations against their limits; the two tests share the alpha."""
     figures = compute_figures(seen, limits)
-    stage, known, late, moves = scope.stage, int(seen.broken.size), share_of(seen.broken), share_of(seen.moved)
+    known, late, moves = int(seen.broken.size), share_of(seen.broken), share_of(seen.moved)
     predicted = "it was predicted that " if stage == "shadow" else ""
     if exceeds(seen.broken, limits.violations, alpha / 2.0):
         why = f"in {stage} {predicted}{late:.1%} of {known} slots broke R_max, and {limits.violations:.1%} may"

@@ -223,14 +223,13 @@ def interrupt_for(context: DaemonContext, record: RetuningRecord) -> Callable[[T
 def end_search(context: DaemonContext, record: RetuningRecord, result: TuningResult) -> RetuningRecord:
     """Go on to the comparison where the search proposed an objective."""
     now, run, found = context.clock(), result.run, result.objective
-    if found is not None:
-        message = f"run {run.id} of {record.application} found objective {found.version}"
-        event = DaemonEvent("tuning ended", message, {"run": run.id, "version": found.version})
-        version = found.version
-        return commit_phase(context, record, lambda state: replace(state, version=version), "compare", event=event)
+    version = None if found is None else found.version
     near = "" if result.nearest is None else f"; trial {result.nearest.number} came nearest"
-    message = f"run {run.id} of {record.application} found nothing that keeps the constraints{near}"
-    event = DaemonEvent("tuning ended", message, {"run": run.id, "version": None})
+    what = f"nothing that keeps the constraints{near}" if found is None else f"objective {version}"
+    message = f"run {run.id} of {record.application} found {what}"
+    event = DaemonEvent("tuning ended", message, {"run": run.id, "version": version})
+    if found is not None:
+        return commit_phase(context, record, lambda state: replace(state, version=version), "compare", event=event)
     due = now + settings_of(record).check_s
     return commit_phase(context, record, lambda state: state.end_search(now, message), "idle", due, event)
 

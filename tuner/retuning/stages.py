@@ -20,13 +20,10 @@ NEXT_STAGE = {"shadow": "canary", "canary": "full"}
 
 def find_moving(session: Session, app: str) -> ObjectiveRecord | None:
     """The candidate, else the objective in full use while its last stage is checked."""
-    candidates = list_objectives(session, app, CANDIDATES, limit=1)
-    unsettled = [
-        one
-        for one in ([] if candidates else list_objectives(session, app, ("full",), limit=1))
-        if ObjectiveEvidence.from_json(one.evidence).settled is None
-    ]
-    return next(iter([*candidates, *unsettled]), None)
+    for candidate in list_objectives(session, app, CANDIDATES, limit=1):
+        return candidate
+    full = list_objectives(session, app, ("full",), limit=1)
+    return next((one for one in full if ObjectiveEvidence.from_json(one.evidence).settled is None), None)
 
 
 def advance_stage(context: DaemonContext, record: RetuningRecord) -> RetuningRecord | None:

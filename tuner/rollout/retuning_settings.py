@@ -28,10 +28,6 @@ def ranged(default: float, low: float = 1e-3, high: float = 1e10) -> Any:
     return stated(default, Kind(f"a number from {low:g} to {high:g}", lambda v: is_number(v) and low <= v <= high))
 
 
-def count(default: int) -> Any:
-    return stated(default, COUNT)
-
-
 @dataclass(frozen=True, slots=True)
 class RetuningSettings:
     """When an application is tuned again by itself, how, and by which evidence the outcome is rolled out."""
@@ -43,16 +39,16 @@ class RetuningSettings:
     history_s: float = ranged(14 * DAY_S)  # of samples that a surrogate is fitted on
     sources: tuple[str, ...] = stated((), PATHS)  # paths to read before each fit; none: what scalers report
     window_s: float = ranged(60.0)  # of the samples made of these
-    budget: int = count(60)
+    budget: int = stated(60, COUNT)
     seconds: float = ranged(1_800.0)
     engine: str = stated("gp", ENGINE)
-    batch: int = count(1)
+    batch: int = stated(1, COUNT)
     held_out: float = ranged(0.2, 0.0, 0.9)
     gain: float = ranged(0.02, 0.0, 1.0)  # share of the price that a new objective must save
     alpha: float = ranged(0.05, 1e-6, 0.5)  # probability of a false alarm
-    shadow_slots: int = count(60)
-    canary_slots: int = count(120)
-    watch_slots: int = count(1_440)
+    shadow_slots: int = stated(60, COUNT)
+    canary_slots: int = stated(120, COUNT)
+    watch_slots: int = stated(1_440, COUNT)
     most: float = ranged(3.0, 1.0, 100.0)  # times its slots, after which an undecided stage is given up
 
 

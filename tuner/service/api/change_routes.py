@@ -54,12 +54,10 @@ async def tune(
     app: App, caller: Tuning, body: Annotated[TuningBody, Depends(read_as(TuningBody))], given: Given
 ) -> Response:
     """Ask for a tuning now."""
-
-    def work(session: Session, now: float) -> RetuningRecord:
-        asked = TuningRequest(caller.name, now, body.why, body.budget, body.engine, body.seed)
-        return request_action(session, app, "tune", asked)
-
-    return await change(given, work, 202)
+    stated, who = body.model_dump(), caller.name
+    return await change(
+        given, lambda session, now: request_action(session, app, "tune", TuningRequest(who, now, **stated)), 202
+    )
 
 
 @tunings.post("/tunings/{action}", **gives(WATCH, "Requested.", 404, status=202))

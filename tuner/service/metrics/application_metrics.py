@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from scaler.model.errors import BadInput
 from tuner.rollout.issued_orders import find_slot
@@ -69,8 +69,9 @@ class MetricsGatherer:
             events[application, what if what in EVENTS else OTHER] += count
         for event, count in self.events.follow(events).items():
             families.add("tuner_events_total", count, *event)
-        add_operators(families, newest, slots, now)
-        add_scalers(session, families, newest, slots, now)
+        awaited = [one for one in newest if now - one.last_seen <= GONE_S]
+        add_operators(families, awaited, slots, now)
+        add_scalers(session, families, awaited, slots, now)
         watched_ones = [watched for watched in read.values() if watched is not None]
         sums = self.shares.update(session, watched_ones, now)
         prices = {(o.application, o.operator): o for o in newest}
@@ -123,11 +124,9 @@ def is_fresh(one: OperatorState, slot_s: float, now: float) -> bool:
     return one.time is not None and now - one.time <= max(SILENT_S, (1 + SILENT_SLOTS) * slot_s)
 
 
-def add_operators(families: Families, newest: Iterable[OperatorState], slots: dict[str, float], now: float) -> None:
-    for one in newest:
+def add_operators(families: Families, awaited: Iterable[OperatorState], slots: dict[str, float], now: float) -> None:
+    for one in awaited:
         labels = (one.application, one.operator)
-        if now - one.last_seen > GONE_S:
-            continue
         families.add("tuner_report_age_seconds", max(0.0, now - one.last_seen), *labels)
         if one.time is None:
             continue
@@ -139,9 +138,8 @@ def add_operators(families: Families, newest: Iterable[OperatorState], slots: di
 
 
 def add_scalers(
-    session: Session, families: Families, newest: Iterable[OperatorState], slots: dict[str, float], now: float
+    session: Session, families: Families, awaited: Sequence[OperatorState], slots: dict[str, float], now: float
 ) -> None:
-    awaited = [one for one in newest if now - one.last_seen <= GONE_S]
     names = (*slots, *(one.application for one in awaited))
     counts = Counter({(name, state): 0 for name in names for state in ("seen", "silent")})
     for one in awaited:

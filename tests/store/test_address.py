@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from scaler.model.errors import BadInput
-from tuner.cli.options import read_settings
+from tuner.cli.options import find_database
 from tuner.store.address import parse_address
 from tuner.store.connection import Store, open_store
 
@@ -29,11 +29,11 @@ def test_addresses_that_are_none(text_: str, sentence: str) -> None:
 
 
 def test_the_default_is_in_the_users_folder(tmp_path: Path) -> None:
-    open_store(read_settings({"XDG_DATA_HOME": str(tmp_path)}).find_database(None)).close()
+    open_store(find_database({"XDG_DATA_HOME": str(tmp_path)}, None)).close()
     assert (tmp_path / "stream-scaler" / "tuner.db").exists()
     (tmp_path / "file").touch()
     with pytest.raises(BadInput, match=r"there can be no folder .*; name another file: --store"):
-        open_store(read_settings({"XDG_DATA_HOME": str(tmp_path / "file")}).find_database(None))
+        open_store(find_database({"XDG_DATA_HOME": str(tmp_path / "file")}, None))
 
 
 def test_no_secret_is_shown() -> None:

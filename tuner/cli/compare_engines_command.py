@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -17,13 +17,13 @@ from sim.trace import Trace
 from tuner.cli.options import eta_r_help, eta_v_help, file_type, json_option, print_json, r_max_help
 from tuner.cli.progress import run_interruptibly, show_progress
 from tuner.lab.engine_benchmark import EngineCell, EngineResults, Rules, list_cells, make_setting, run_engine_benchmark
-from tuner.lab.engine_summary import list_settings, summarise_engines
+from tuner.lab.engine_summary import EngineSummary, list_settings, summarise_engines
 from tuner.lab.published.tables import WORKLOADS, load_workload
 from tuner.scenario.layout import QoS
 from tuner.search.engines import find_engine
 from tuner.search.space.space import make_space
-from tuner.views.grid import print_grid
-from tuner.views.words import to_finite
+from tuner.views.grid import print_columns, print_grid
+from tuner.views.words import make_columns, to_finite
 
 TRACES = Path("../shared/traces")
 APPLICATIONS = ("pipeline", "diamond", "multi-sink")
@@ -125,7 +125,7 @@ def show(matches: Sequence[EngineResults], as_json: bool) -> None:
     if not lines:
         raise BadInput("no engine kept the constraints in any setting; allow a larger --r-max, --eta-v or --eta-r")
     print_settings(rows)
-    print_lines(lines)
+    print_engines(lines)
 
 
 def print_settings(rows: Sequence[dict[str, Any]]) -> None:
@@ -144,25 +144,22 @@ def print_settings(rows: Sequence[dict[str, Any]]) -> None:
     click.echo("")
 
 
-def print_lines(lines: Sequence[Any]) -> None:
-    heads = ["engine", "kept", "settings kept", "price / skopt", "worst", "no higher in", "evaluations"]
-    heads += ["Mslots", "ms a suggestion", "s a search"]
-    table = [
-        [
-            line.engine,
-            f"{line.kept:.1%}",
-            f"{line.settings_kept:.1%}",
-            say(line.ratio, ".3f"),
-            say(line.worst, ".3f"),
-            "-" if math.isnan(line.no_higher) else f"{line.no_higher:.1%} of {line.compared}",
-            f"{line.evaluations:.0f}",
-            f"{line.slots / 1e6:.1f}",
-            f"{line.asking_ms:.0f}",
-            f"{line.seconds:.1f}",
-        ]
-        for line in lines
-    ]
-    print_grid(heads, table, 1)
+COLUMNS: tuple[tuple[str, Callable[[EngineSummary], str], str], ...] = (
+    ("engine", lambda line: line.engine, ""),
+    ("kept", lambda line: f"{line.kept:.1%}", ""),
+    ("settings kept", lambda line: f"{line.settings_kept:.1%}", ""),
+    ("price / skopt", lambda line: say(line.ratio, ".3f"), ""),
+    ("worst", lambda line: say(line.worst, ".3f"), ""),
+    ("no higher in", lambda line: f"{line.no_higher:.1%} of {line.compared}" if line.compared else "-", ""),
+    ("evaluations", lambda line: f"{line.evaluations:.0f}", ""),
+    ("Mslots", lambda line: f"{line.slots / 1e6:.1f}", ""),
+    ("ms a suggestion", lambda line: f"{line.asking_ms:.0f}", ""),
+    ("s a search", lambda line: f"{line.seconds:.1f}", ""),
+)
+
+
+def print_engines(lines: Sequence[EngineSummary]) -> None:
+    print_columns(make_columns(lines, COLUMNS))
     click.echo(
         "\nOver the settings in which anybody kept the constraints; prices by geometric mean, where both engines did."
     )

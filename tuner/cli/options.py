@@ -12,7 +12,6 @@ import time
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -80,9 +79,16 @@ def parse_span(option: str, text: str) -> float:
     return float(found[1]) * UNIT_S[found[2]]
 
 
-def find_database(ctx: click.Context, parameter: click.Parameter, text: str | None) -> DatabaseAddress:
+def read_address(ctx: click.Context, parameter: click.Parameter, text: str | None) -> DatabaseAddress:
     """The one place that reads the environment for commands."""
-    return read_settings(os.environ).find_database(text)
+    return find_database(os.environ, text)
+
+
+def find_database(environ: Mapping[str, str], text: str | None) -> DatabaseAddress:
+    """The database that --store or TUNER_STORE names, or the user's own; fine samples are in the user's data."""
+    home = Path(environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
+    data = home / "stream-scaler"
+    return default_address(data) if text is None else parse_address(text, data)
 
 
 def drop_unset(tables: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -137,7 +143,7 @@ def name_user() -> str:
 
 app_argument = click.argument("app", shell_complete=complete_application)
 store_option = click.option(
-    "--store", "address", metavar="PATH|URL", envvar="TUNER_STORE", show_envvar=True, callback=find_database,
+    "--store", "address", metavar="PATH|URL", envvar="TUNER_STORE", show_envvar=True, callback=read_address,
     help="Database: a SQLite file or postgresql://USER@HOST/DATABASE (default ~/.local/share/stream-scaler/tuner.db).",
 )  # fmt: skip
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
@@ -162,19 +168,3 @@ master_help = "Spark master: local[N] or spark://HOST:PORT"
 r_max_help = "Latency bound R_max of every path, in seconds"
 eta_v_help = "Largest share of slots with a violation, 0 to 1"
 eta_r_help = "Largest share of slots with a reconfiguration, 0 to 1"
-
-
-@dataclass(frozen=True, slots=True)
-class CommandSettings:
-    """Where this user's data is: the default database and, of a database on a server, the fine samples."""
-
-    data: Path
-
-    def find_database(self, text: str | None) -> DatabaseAddress:
-        """The database that --store or TUNER_STORE names, or the user's own."""
-        return default_address(self.data) if text is None else parse_address(text, self.data)
-
-
-def read_settings(environ: Mapping[str, str]) -> CommandSettings:
-    home = Path(environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
-    return CommandSettings(home / "stream-scaler")

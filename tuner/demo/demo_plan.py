@@ -106,7 +106,6 @@ def describe(plan: Plan) -> dict[str, Any]:
 
 def count_static() -> dict[str, int]:
     """Large replicas of each operator that serve the highest rate within its bound, were they there all the time."""
-
     needed = {}
     for operator, gain in ((PARSE, 1.0), (COUNT, WORDS_A_LINE)):
         mean = MEANS[operator] / LARGE.speedup

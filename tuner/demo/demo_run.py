@@ -50,7 +50,6 @@ def serve(folder: Path, environment: Mapping[str, str]) -> Iterator[str]:
 
 def make_tokens(address: Path, folder: Path) -> None:
     """Make one token for the agents, of scope report alone, and one for the demo."""
-
     with closing(open_store(address)) as store:
         for name, scopes in ((SCALERS, ("report",)), (PEOPLE, tuple(SCOPES))):
             with store.begin() as session:

@@ -90,14 +90,14 @@ def say_replicas(decision: Decision) -> str:
 
 def draw(progress: Progress, now: float) -> RenderableType:
     """The picture of the whole demo."""
-
     scene = read_scene(progress)
     if scene is None or progress.began is None:
         return Panel(Text(f"{progress.at} ..."), title=f"tuner live {APP}")
     length = (progress.until or now) - progress.began
     title = f"{progress.at}, {min(max(0.0, now - progress.began), length):.0f} of {length:.0f} s"
-    parts: list[RenderableType] = [draw_operators(scene), draw_cost(scene), draw_decisions(scene)]
-    return Panel(Group(*parts), title=f"tuner live {APP}: {title}")
+    static = scene.static_cost(count_static(), LARGE.price)
+    cost = f"\ncost so far {scene.cost:.4f}, of as many large nodes as the peak needs {static:.4f}\n"
+    return Panel(Group(draw_operators(scene), Text(cost), draw_decisions(scene)), title=f"tuner live {APP}: {title}")
 
 
 def draw_operators(scene: Scene) -> RenderableType:
@@ -125,11 +125,6 @@ def spark(values: list[float | None]) -> str:
     shown = values[-WIDE:]
     most = max((value for value in shown if value is not None and math.isfinite(value)), default=0.0) or 1.0
     return "".join("·" if v is None else BARS[min(7, int(8 * min(v, most) / most))] for v in shown)
-
-
-def draw_cost(scene: Scene) -> RenderableType:
-    static = scene.static_cost(count_static(), LARGE.price)
-    return Text(f"\ncost so far {scene.cost:.4f}, of as many large nodes as the peak needs {static:.4f}\n")
 
 
 def draw_decisions(scene: Scene) -> RenderableType:

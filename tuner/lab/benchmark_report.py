@@ -17,9 +17,10 @@ from tuner.simulation.comparison import Figure
 from tuner.views.chart import DotRow, draw_dots
 from tuner.views.comparison_report import describe_floor, explain_standard_error
 from tuner.views.html_document import write_columns, write_document, write_facts, write_readings
-from tuner.views.words import Column, to_finite
+from tuner.views.words import Column, make_columns, to_finite
 
 FLOOR_READING = "least cost with the trace known beforehand; exact, or a bound that is no more than that"
+Shown = tuple[str, Callable[[Any], str], str]  # a column: head, cell of a row, how to read it
 DESCRIBED = [one.name for one in fields(PolicyRow) if one.name not in ("cell", "floor", "floor_after")]
 
 
@@ -27,16 +28,13 @@ def list_rows(result: BenchmarkResult, rows: Sequence[PolicyRow]) -> list[Column
     """The columns of one row per cell and policy, from the cell's size on."""
     several = len(result.plan.seeds) > 1
 
-    def column(head: str, cell: Callable[[PolicyRow], str], reading: str) -> Column:
-        return Column(head, tuple(map(cell, rows)), reading)
+    def figures(head: str, digits: int, name: str, reading: str, always: bool = False, factor: float = 1.0) -> Shown:
+        return head, lambda row: format_figure(getattr(row, name), digits, several or always, factor), reading
 
-    def figures(head: str, digits: int, name: str, reading: str, always: bool = False, factor: float = 1.0) -> Column:
-        return column(head, lambda row: format_figure(getattr(row, name), digits, several or always, factor), reading)
-
-    columns = [
-        column("setting", lambda row: row.cell.size, "infrastructure, node types (N) and most replicas (K)"),
-        column("policy", lambda row: row.policy, "as --policy names it"),
-        column("floor", lambda row: format_bound(row.floor), FLOOR_READING),
+    shown: list[Shown] = [
+        ("setting", lambda row: row.cell.size, "infrastructure, node types (N) and most replicas (K)"),
+        ("policy", lambda row: row.policy, "as --policy names it"),
+        ("floor", lambda row: format_bound(row.floor), FLOOR_READING),
         figures("cost", 4, "cost", "what a slot costs by the three weights, 0 to 1", True),
         figures("x floor", 3, "times_floor", "cost over the floor; 1 is what no policy beats", True),
         figures("violated %", 2, "violations", "slots that answer later than R_max", factor=100.0),
@@ -46,46 +44,40 @@ def list_rows(result: BenchmarkResult, rows: Sequence[PolicyRow]) -> list[Column
     ]
     if any(row.times_published_best is not None for row in rows):
         reading = "cost over the best published for it"
-        columns.append(column("x published", lambda row: format_fixed(row.times_published_best, 2), reading))
+        shown.append(("x published", lambda row: format_fixed(row.times_published_best, 2), reading))
     if result.plan.shift is not None:
         since = f"from {SETTLING:,} slots after the change on"
-        columns += [
+        shown += [
             figures("cost after", 4, "cost_after", f"cost {since}", True),
-            column(
-                "floor after", lambda row: format_bound(row.floor_after), f"floor {since}, from the best deployment"
-            ),
+            ("floor after", lambda row: format_bound(row.floor_after), f"floor {since}, from the best deployment"),
             figures("x after", 3, "times_floor_after", f"cost over floor {since}", True),
         ]
-    return columns
+    return make_columns(rows, shown)
 
 
 def list_summaries(result: BenchmarkResult) -> list[Column]:
     """The columns of one row per policy."""
-    rows = result.summaries
     cells = len(result.plan.cells)
 
-    def column(head: str, cell: Callable[[PolicySummary], str], reading: str) -> Column:
-        return Column(head, tuple(map(cell, rows)), reading)
-
-    def extents(after: str, pick: Callable[[PolicySummary], FloorMultiples | None]) -> list[Column]:
+    def extents(after: str, pick: Callable[[PolicySummary], FloorMultiples | None]) -> list[Shown]:
         return [
-            column(f"mean x{after}", lambda row: format_mean(pick(row)), "geometric mean of the multiples"),
-            column(f"worst x{after}", lambda row: format_worst(pick(row)), "greatest multiple, and where"),
+            (f"mean x{after}", lambda row: format_mean(pick(row)), "geometric mean of the multiples"),
+            (f"worst x{after}", lambda row: format_worst(pick(row)), "greatest multiple, and where"),
         ]
 
-    columns = [
-        column("policy", lambda row: row.policy, "as --policy names it"),
-        column("cells", lambda row: f"{row.cells_with_a_floor} of {cells}", "how many have a floor"),
+    shown: list[Shown] = [
+        ("policy", lambda row: row.policy, "as --policy names it"),
+        ("cells", lambda row: f"{row.cells_with_a_floor} of {cells}", "how many have a floor"),
         *extents("", lambda row: row.times_floor),
         *(extents(" after", lambda row: row.times_floor_after) if result.plan.shift is not None else []),
-        column("worst violated %", lambda row: format_percentage(row.worst_violations), "greatest of any cell"),
-        column("worst reconf. %", lambda row: format_percentage(row.worst_reconfigurations), "greatest of any cell"),
-        column("us/decision", lambda row: f"{row.microseconds_per_decision:.2f}", "mean over cells"),
+        ("worst violated %", lambda row: format_percentage(row.worst_violations), "greatest of any cell"),
+        ("worst reconf. %", lambda row: format_percentage(row.worst_reconfigurations), "greatest of any cell"),
+        ("us/decision", lambda row: f"{row.microseconds_per_decision:.2f}", "mean over cells"),
     ]
     if any(cell.published is not None for cell in result.plan.cells):
         reading = "in how many it costs no more than the best published policy, to the printed digit"
-        columns.append(column("as published", lambda row: f"{row.cells_as_cheap_as_published} of {cells}", reading))
-    return columns
+        shown.append(("as published", lambda row: f"{row.cells_as_cheap_as_published} of {cells}", reading))
+    return make_columns(result.summaries, shown)
 
 
 def format_figure(figure: Figure | None, digits: int, with_error: bool, factor: float) -> str:

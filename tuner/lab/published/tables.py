@@ -208,12 +208,6 @@ def run_cell(job: CellJob) -> list[Run]:
     return [simulate(setting, seed) for seed in job.seeds]
 
 
-def choose_cells(table: int, policies: Sequence[str], deep: bool) -> list[PublishedCell]:
-    """The cells of a table that were asked for; deep ones, minutes each, only on demand."""
-    cells = [cell for cell in read_cells(table) if not policies or cell.policy in policies]
-    return [cell for cell in cells if deep or cell.policy not in DEEP or cell.policy in policies]
-
-
 def reproduce_table(
     table: int,
     folder: Path,
@@ -222,8 +216,9 @@ def reproduce_table(
     deep: bool,
     on_share: OnShare,
 ) -> list[CellComparison]:
-    """Published and ours, cell by cell, in the order of the table."""
-    cells = choose_cells(table, policies, deep)
+    """Published and ours, cell by cell, in the order of the table; deep ones, minutes each, only on demand."""
+    chosen = policies or [name for name in POLICY_NAMES if deep or name not in DEEP]
+    cells = [cell for cell in read_cells(table) if cell.policy in chosen]
     jobs = [CellJob(cell, folder, tuple(range(1 if cell.policy in EXACT else seeds))) for cell in cells]
     runs = run_jobs(run_cell, jobs, on_share)
     return [compare_cell(cell, its) for cell, its in zip(cells, runs, strict=True)]

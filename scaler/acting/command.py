@@ -75,12 +75,10 @@ class Command:
             return None
         order = TargetOrder(self.app, operator, {}, "")
         try:
-            replicas = self.run(self.query, order, "deployed", {})
+            return read_replicas(json.loads(self.run(self.query, order, "deployed", {})))
         except (BadInput, Retry) as error:
             LOG.warning("%s", error)
             return None
-        try:
-            return read_replicas(json.loads(replicas))
         except (ValueError, RecursionError):
             return None
 

@@ -125,7 +125,8 @@ def find_worker(page: str, pinned: Pinned, node_type: str, coming: int = 0, ther
         offering = [worker for worker in alive if NODE_RESOURCE + node_type in worker["resources"]]
         if not offering:
             return f"no worker of node type {node_type!r} is registered"
-        launched = max(0, sum(count_taken(worker, node_type) for worker in offering) - there)
+        taken = [count_units(w["resources"], node_type) - count_units(w["resourcesfree"], node_type) for w in offering]
+        launched = max(0, sum(taken) - there)
         waiting = max(0, coming - launched)
         if sum(count_places(worker, pinned, node_type) for worker in offering) <= waiting:
             for_those = f" beside the {waiting} to come" if waiting else ""
@@ -140,11 +141,6 @@ def count_places(worker: Mapping[str, Any], pinned: Pinned, node_type: str) -> i
     """Places for more executors of this kind on a worker."""
     free = count_units(worker["resourcesfree"], node_type)
     return min(free, worker["coresfree"] // pinned.cores, worker["memoryfree"] // pinned.memory_mib)
-
-
-def count_taken(worker: Mapping[str, Any], node_type: str) -> int:
-    """Executors that hold a unit of the node type, whosever they are."""
-    return count_units(worker["resources"], node_type) - count_units(worker["resourcesfree"], node_type)
 
 
 def count_units(resources: Mapping[str, Any], node_type: str) -> int:

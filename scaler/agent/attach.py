@@ -72,7 +72,9 @@ def attach(
     given = None if orders is None else OrdersFile(Path(orders), app, settings.slot_s, folder / "decisions.jsonl")
     name = f"{getattr(getattr(spark, 'sparkContext', None), 'applicationId', '')}/{app}"
     detach_earlier(name)  # now that all arguments are valid, and before their folder is opened anew
-    source: OrderSource = given or make_link(str(url), app, token, pinned, folder, settings)
+    operators, instance = [one.operator for one in pinned], f"{socket.gethostname()}-{os.getpid()}"
+    own = LinkSettings(clock=settings.clock, ca_file=None if settings.ca_file is None else Path(settings.ca_file))
+    source: OrderSource = given or Link(str(url), app, operators, token, folder / "link", instance, own)
     types = {one.operator: set(one.types) for one in pinned}
     mirror = partial(CheckpointMirror, Driver(spark)) if settings.folder is None else None
     agents = AgentSettings(nodes, types, enforce, folder, settings, mirror)
@@ -119,16 +121,6 @@ def make_folder(app: str, settings: AttachSettings) -> Path:
     except (OSError, RuntimeError) as error:
         raise BadInput(f"attach has no folder for its checkpoints ({error}); name one with folder=") from error
     return folder
-
-
-def make_link(
-    url: str, app: str, token: str | None, pinned: Sequence[Pinned], folder: Path, settings: AttachSettings
-) -> Link:
-    operators = [one.operator for one in pinned]
-    trusted = None if settings.ca_file is None else Path(settings.ca_file)
-    instance = f"{socket.gethostname()}-{os.getpid()}"
-    own = LinkSettings(clock=settings.clock, ca_file=trusted)
-    return Link(url, app, operators, token, folder / "link", instance, settings=own)
 
 
 def listen(spark: Any, timers: Mapping[str, ServiceTimer | Sequence[ServiceTimer]]) -> SparkSensor:

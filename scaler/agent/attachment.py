@@ -15,7 +15,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 
 from scaler.acting.actuator import Actuator
 from scaler.agent.checkpoint_file import CheckpointMirror, name_file
@@ -110,9 +109,7 @@ class Attachment:
     def __enter__(self) -> Attachment:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *ignored: object) -> None:
         self.detach()
 
     def detach(self, timeout: float = 10.0) -> None:

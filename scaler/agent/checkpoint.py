@@ -57,7 +57,7 @@ def pack(
         "format": FORMAT,
         "names": list(names),
         "history": asdict(memory.history),
-        "failed": [[*pair_of(change), when] for change, when in memory.failed.items()],
+        "failed": [[change.delta, change.node_type, when] for change, when in memory.failed.items()],
         "before": None if memory.before is None else row_of(memory.before),
         "pending": None if memory.pending is None else write_step(memory.pending),
         "since": memory.leaderless_since,
@@ -117,11 +117,11 @@ def unpack(
 
 def pack_transitions(prefix: str, transitions: Iterable[Transition], types: int) -> Arrays:
     rows = list(transitions)
-    width = len(FIGURES) + types
+    done, width = [[t.done.delta, t.done.node_type] for t in rows], len(FIGURES) + types
     return {
         f"{prefix}before": np.array([row_of(t.before) for t in rows]).reshape(len(rows), width),
         f"{prefix}after": np.array([row_of(t.after) for t in rows]).reshape(len(rows), width),
-        f"{prefix}done": np.array([pair_of(t.done) for t in rows], dtype=np.int64).reshape(len(rows), 2),
+        f"{prefix}done": np.array(done, dtype=np.int64).reshape(len(rows), 2),
     }
 
 
@@ -138,10 +138,6 @@ def row_of(seen: Observation) -> list[float]:
 def seen_of(row: Sequence[float]) -> Observation:
     figures = dict(zip(FIGURES, row, strict=False))
     return Observation(**figures, deployment=Deployment(tuple(int(n) for n in row[len(FIGURES) :])))
-
-
-def pair_of(change: Reconfiguration) -> list[int]:
-    return [change.delta, change.node_type]
 
 
 def read_history(table: Mapping[str, Any]) -> ChangeHistory:
@@ -162,7 +158,7 @@ def write_shadow(shadow: ShadowState) -> dict[str, Any]:
         "deployment": list(shadow.deployment.replicas),
         "history": asdict(shadow.history),
         "before": None if shadow.before is None else row_of(shadow.before),
-        "done": pair_of(shadow.done),
+        "done": [shadow.done.delta, shadow.done.node_type],
     }
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from scaler.agent.policy_instance import MAX_RATE, NodeView, PolicyInstance
 from scaler.guards import parse_guards
 from scaler.guards.deployments import DRY_RUN_GUARD
-from scaler.guards.guard import ChangeHistory, Guard
+from scaler.guards.guard import ChangeHistory, Guard, GuardCase
 from scaler.model import decision as codes
 from scaler.model.decision import Objection, describe_change
 from scaler.model.errors import BadInput
@@ -122,8 +122,9 @@ def find_objections(
 ) -> tuple[Objection, ...]:
     """Every reason against a change; a dry run's comes last."""
     guards, padded = guards_for(context, seen)
+    case = GuardCase(proposed, padded, context.history)
     found = [*check_limits(context, seen, proposed, k_max)]
-    found += [one for guard in guards if (one := guard(proposed, padded, context.history)) is not None]
+    found += [one for guard in guards if (one := guard(case)) is not None]
     return tuple(sorted(found, key=lambda objection: objection.code == DRY_RUN_GUARD))
 
 

@@ -109,7 +109,7 @@ def compare(
     missed = {n: one for n, one in pending.missed.items() if n in short or serving.get(n, 0) <= one.serving}
     found = replace(pending, short=short, met=met, missed=missed)
     if late:
-        return cancel_late(found, target, serving, late, now, timeouts)
+        return cancel_late(found, serving, late, now, timeouts)
     if short:
         return PendingOutcome(WAITING, f"{describe_missing(found, short)} to come", found)
     extra = {name: count - target.get(name, 0) for name, count in serving.items() if count > target.get(name, 0)}
@@ -132,14 +132,11 @@ def find_shortage(pending: PendingReplicas, node_type: str, missing: int, now: f
 
 
 def cancel_late(
-    pending: PendingReplicas,
-    target: Mapping[str, int],
-    serving: Mapping[str, int],
-    late: Mapping[str, Shortage],
-    now: float,
+    pending: PendingReplicas, serving: Mapping[str, int], late: Mapping[str, Shortage], now: float,
     timeouts: ArrivalTimeouts,
-) -> PendingOutcome:
+) -> PendingOutcome:  # fmt: skip
     """Lower the target to what serves of the late types; one of the next type where nothing would be left."""
+    target = pending.target
     lowered = {name: serving.get(name, 0) if name in late else count for name, count in target.items()}
     if not any(lowered.values()):
         names = list(target)

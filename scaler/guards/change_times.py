@@ -8,10 +8,9 @@ from functools import partial
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from scaler.guards.guard import MAX_CHANGES, ChangeHistory, Guard, GuardOptions, direction, measure_wish, object_to
+from scaler.guards.guard import MAX_CHANGES, Guard, GuardCase, GuardOptions, direction, object_to
 from scaler.model.decision import Objection
 from scaler.model.nodes import Reconfiguration
-from scaler.model.policy import Observation
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 DAY_MIN = 24 * 60
@@ -37,11 +36,11 @@ def read_cooldown(table: GuardOptions) -> Guard:
     return partial(cool_down, read_waits(table, in_s=600.0))
 
 
-def cool_down(waits: Waits, proposed: Reconfiguration, seen: Observation, history: ChangeHistory) -> Objection | None:
-    wait = waits.before(proposed)
-    if not history.changes or seen.time - history.changes[-1] >= wait:
+def cool_down(waits: Waits, case: GuardCase) -> Objection | None:
+    wait = waits.before(case.proposed)
+    if not case.history.changes or case.seen.time - case.history.changes[-1] >= wait:
         return None
-    since, setting = seen.time - history.changes[-1], f"{direction(proposed)}_s"
+    since, setting = case.seen.time - case.history.changes[-1], f"{direction(case.proposed)}_s"
     message = f"the last change was {since:.0f} s ago, and {setting} is {wait:g}"
     return object_to("cooldown", message, setting=setting, value=wait, since_s=since)
 
@@ -51,11 +50,12 @@ def read_stabilisation(table: GuardOptions) -> Guard:
     return partial(stabilise, read_waits(table, in_s=300.0))
 
 
-def stabilise(waits: Waits, proposed: Reconfiguration, seen: Observation, history: ChangeHistory) -> Objection | None:
-    wait, lasted = waits.before(proposed), measure_wish(history, proposed, seen.time)
+def stabilise(waits: Waits, case: GuardCase) -> Objection | None:
+    wait, wished = waits.before(case.proposed), case.proposed.delta == case.history.wish
+    lasted = case.seen.time - case.history.wished_since if wished else 0.0
     if lasted >= wait:
         return None
-    way = direction(proposed)
+    way = direction(case.proposed)
     message = f"the policy has wanted to scale {way} for {lasted:.0f} s, and {way}_s is {wait:g}"
     return object_to("stabilisation", message, setting=f"{way}_s", value=wait, lasted_s=lasted)
 
@@ -66,10 +66,8 @@ def read_flap_budget(table: GuardOptions) -> Guard:
     return partial(limit_changes, changes, hours)
 
 
-def limit_changes(
-    changes: int, hours: float, proposed: Reconfiguration, seen: Observation, history: ChangeHistory
-) -> Objection | None:
-    spent = sum(seen.time - when < hours * 3600.0 for when in history.changes)
+def limit_changes(changes: int, hours: float, case: GuardCase) -> Objection | None:
+    spent = sum(case.seen.time - when < hours * 3600.0 for when in case.history.changes)
     if spent < changes:
         return None
     message = f"{spent} changes in the last {hours:g} h, and changes is {changes}"
@@ -97,10 +95,8 @@ def read_blocked_hours(table: GuardOptions) -> Guard:
     return partial(block_hours, BlockedHours(from_min, to_min, read_days(table), read_zone(table)))
 
 
-def block_hours(
-    hours: BlockedHours, proposed: Reconfiguration, seen: Observation, history: ChangeHistory
-) -> Objection | None:
-    local = datetime.fromtimestamp(seen.time, hours.zone)
+def block_hours(hours: BlockedHours, case: GuardCase) -> Objection | None:
+    local = datetime.fromtimestamp(case.seen.time, hours.zone)
     if not covers(hours, local):
         return None
     now = f"{DAYS[local.weekday()]} {local:%H:%M} in {hours.zone.key}"

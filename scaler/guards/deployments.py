@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from scaler.guards.guard import ChangeHistory, Guard, GuardOptions, direction, object_to
+from scaler.guards.guard import Guard, GuardCase, GuardOptions, direction, object_to
 from scaler.model.decision import Objection
 from scaler.model.errors import BadInput
-from scaler.model.nodes import Deployment, Reconfiguration
-from scaler.model.policy import Observation
+from scaler.model.nodes import Deployment
 
 UNLIMITED = 1 << 30
 DRY_RUN_GUARD = "dry_run"
@@ -37,15 +36,12 @@ def read_bounds(table: GuardOptions) -> Guard:
     return partial(stay_within, overall, [(name, spans.get(i, Span())) for i, name in enumerate(table.types)])
 
 
-def stay_within(
-    overall: Span, by_type: Sequence[tuple[str, Span]], proposed: Reconfiguration, seen: Observation,
-    history: ChangeHistory,
-) -> Objection | None:  # fmt: skip
-    after = seen.deployment.after(proposed)
-    name, span = by_type[proposed.node_type]
-    count = after.replicas[proposed.node_type]
+def stay_within(overall: Span, by_type: Sequence[tuple[str, Span]], case: GuardCase) -> Objection | None:
+    after = case.seen.deployment.after(case.proposed)
+    name, span = by_type[case.proposed.node_type]
+    count = after.replicas[case.proposed.node_type]
     for what, number, limits in (("in all", after.parallelism, overall), (f"on {name}", count, span)):
-        fault = limits.fault(number, proposed.delta)
+        fault = limits.fault(number, case.proposed.delta)
         if fault is not None:
             setting, value = fault
             message = f"it would make {number} replicas {what}, and {setting} is {value}"
@@ -82,15 +78,12 @@ def read_pin(table: GuardOptions) -> Guard:
     return partial(pin_at, Deployment(tuple(wanted.get(i, 0) for i in range(len(table.types)))), table.types)
 
 
-def pin_at(
-    target: Deployment | None, types: tuple[str, ...], proposed: Reconfiguration, seen: Observation,
-    history: ChangeHistory,
-) -> Objection | None:  # fmt: skip
+def pin_at(target: Deployment | None, types: tuple[str, ...], case: GuardCase) -> Objection | None:
     if target is None:
         return object_to("pin", "no change is allowed while it is set")
-    i = proposed.node_type
-    missing = target.replicas[i] - seen.deployment.replicas[i]
-    if missing * proposed.delta > 0:
+    i = case.proposed.node_type
+    missing = target.replicas[i] - case.seen.deployment.replicas[i]
+    if missing * case.proposed.delta > 0:
         return None
     at = dict(zip(types, target.replicas, strict=True))
     where = ", ".join(f"{n} on {name}" for name, n in at.items())
@@ -102,8 +95,8 @@ def read_direction_lock(table: GuardOptions) -> Guard:
     return partial(lock_direction, table.choice("only", ("out", "in")))
 
 
-def lock_direction(only: str, proposed: Reconfiguration, seen: Observation, history: ChangeHistory) -> Objection | None:
-    way = direction(proposed)
+def lock_direction(only: str, case: GuardCase) -> Objection | None:
+    way = direction(case.proposed)
     if way == only:
         return None
     return object_to("direction_lock", f"it would scale {way}, and only is {only}", only=only)
@@ -118,8 +111,6 @@ def read_dry_run(table: GuardOptions) -> Guard:
     return partial(block_all, table.types)
 
 
-def block_all(
-    types: tuple[str, ...], proposed: Reconfiguration, seen: Observation, history: ChangeHistory
-) -> Objection:
-    verb = "added" if proposed.delta > 0 else "removed"
-    return object_to(DRY_RUN_GUARD, f"a replica on {types[proposed.node_type]} would have been {verb}")
+def block_all(types: tuple[str, ...], case: GuardCase) -> Objection:
+    verb = "added" if case.proposed.delta > 0 else "removed"
+    return object_to(DRY_RUN_GUARD, f"a replica on {types[case.proposed.node_type]} would have been {verb}")

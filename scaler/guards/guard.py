@@ -1,4 +1,4 @@
-"""The guard protocol: a function that allows a proposed change, or objects to it; its options and its history.
+"""A guard: a function that allows a proposed change, or objects to it; its options and its history.
 
 A guard is a pure function of the proposal, the observation, the history of changes and its own settings. It can only
 refuse: what would be better is the policy's business. So a deployment that starts outside a guard's limits is not
@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 from scaler.model.decision import GUARD, Objection
 from scaler.model.errors import BadInput
@@ -99,17 +99,16 @@ def record_slot(history: ChangeHistory, time: float, proposed: Reconfiguration, 
     return replace(history, wish=proposed.delta, wished_since=time)
 
 
-def measure_wish(history: ChangeHistory, proposed: Reconfiguration, time: float) -> float:
-    """Seconds for which the policy has wanted to go this way."""
-    return time - history.wished_since if proposed.delta == history.wish else 0.0
+@dataclass(frozen=True, slots=True)
+class GuardCase:
+    """A proposed change, which is never none, the observation that it is for, and the changes before it."""
+
+    proposed: Reconfiguration
+    seen: Observation
+    history: ChangeHistory
 
 
-class Guard(Protocol):
-    """A check with its settings bound; it is never called for a proposal of no change."""
-
-    def __call__(self, proposed: Reconfiguration, seen: Observation, history: ChangeHistory, /) -> Objection | None: ...
-
-
+Guard = Callable[[GuardCase], Objection | None]  # a check with its settings bound
 GuardReader = Callable[[GuardOptions], Guard]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import random
 import threading
 import time
@@ -126,7 +125,7 @@ class Link:
             fault=next((faults[name] for name in (ORDERS, REPORTS, STORAGE, INTERNAL) if faults.get(name)), ""),
             revision=self.state.revision,
             acknowledged=self.state.acknowledged,
-            age=self.age() if math.isfinite(self.state.answered_at) else math.inf,
+            age=self.age(),
             waiting=len(self.sender.inbox) + self.sender.waiting,
             sent=self.sender.sent,
             dropped_samples=dropped[SAMPLES] + lost[SAMPLES],

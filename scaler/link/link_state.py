@@ -92,9 +92,6 @@ class LinkState:
     def revision(self) -> int | None:
         return None if self.saved is None else self.saved.orders.revision
 
-    def mark_answer(self) -> None:
-        self.answered_at = self.clock()
-
     def set_fault(self, whose: str, sentence: str) -> None:
         """Log a fault once, and once that it is over."""
         before = self.faults.get(whose, "")

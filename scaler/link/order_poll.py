@@ -126,7 +126,7 @@ class OrderPoll:
             self.state.set_fault(ORDERS, f"the orders cannot be saved in {self.folder} ({error})")
 
     def mark_success(self) -> None:
-        self.state.mark_answer()
+        self.state.answered_at = self.state.clock()
         self.backoff.recover()
         self.state.set_fault(ORDERS, "")
 
@@ -141,7 +141,7 @@ class OrderPoll:
         if answer.status == NOT_HERE:  # none issued yet, or the application is not registered
             problem = answer.document()
             if isinstance(problem, dict) and "detail" in problem:
-                self.state.mark_answer()
+                self.state.answered_at = self.state.clock()
                 if self.pause(began) == 0.0:  # it waited for some to come
                     return 0.0
         return self.backoff.fail(answer.retry_after or 0.0 if answer.status in BUSY else 0.0)

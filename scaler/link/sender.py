@@ -115,7 +115,7 @@ class Sender:
             receipt = answer.document()
             if answer.status != 200 or not isinstance(receipt, dict) or not isinstance(receipt.get("received"), dict):
                 return self.handle_refusal(answer, batch)
-            self.state.mark_answer()
+            self.state.answered_at = self.state.clock()
             if receipt.get("revision") not in (None, self.state.revision):
                 self.state.wake.set()
         self.reports.acknowledge(batch)

@@ -17,6 +17,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from scaler.acting.gateway import SparkStage, iterate, read_stage
@@ -83,12 +84,13 @@ class Driver:
         self.gateway = context._gateway
         self.jvm = self.gateway.jvm
         self.context = context._jsc.sc()
-        self.mapper: Any = None
+
+    @cached_property
+    def mapper(self) -> Any:
+        return self.jvm.org.apache.spark.status.api.v1.JacksonMessageWriter().mapper()
 
     def write_list(self, value: Any) -> list[Any]:
         """Convert a JVM's list to plain values."""
-        if self.mapper is None:
-            self.mapper = self.jvm.org.apache.spark.status.api.v1.JacksonMessageWriter().mapper()
         found = json.loads(self.mapper.writeValueAsString(value))
         return found if isinstance(found, list) else []
 
@@ -106,10 +108,6 @@ class Driver:
         ids = [name for name in iterate(backend.getExecutorIds()) if backend.isExecutorActive(name)]
         served = {int(backend.getExecutorResourceProfileId(name)) for name in ids}
         return find_waiting(map(read_stage, iterate(self.context.statusStore().activeStages())), served, now)
-
-    def list_queries(self) -> list[Any]:
-        """The JVM's active streaming queries."""
-        return list(self.session.streams().active())
 
     def request_status(self, query: str) -> QueryStatus | None:
         """Status of a query; None where no such query runs."""
@@ -160,11 +158,8 @@ class Driver:
 
 def read_offsets(offsets: Any) -> list[str | None]:
     """Offsets as JSON, one a source."""
-    found, each = [], offsets.iterator()
-    while each.hasNext():
-        offset = each.next()._2()
-        found.append(None if offset is None else str(offset.json()))
-    return found
+    found = (pair._2() for pair in iterate(offsets))
+    return [None if offset is None else str(offset.json()) for offset in found]
 
 
 def walk_plan(plan: Any) -> Iterator[Any]:
@@ -187,7 +182,7 @@ class StreamOperator:
 
 def find_operators(spark: Any) -> tuple[StreamOperator, ...]:
     """Operators of the session's active streaming queries, in their order."""
-    return tuple(operator for query in Driver(spark).list_queries() for operator in read_query(query))
+    return tuple(operator for query in Driver(spark).session.streams().active() for operator in read_query(query))
 
 
 class PinnedOperators:

@@ -139,7 +139,10 @@ def find_response(evidence: Evidence, timed: ServiceTally, waited: float | None)
     """By timers where they know arrivals, else by batches; `waited`: seconds that the oldest file has waited."""
     if timed.response_n:
         return max(timed.response_sum / timed.response_n, evidence.running_time or 0.0)
-    response = raise_response(find_mean_response(evidence), evidence)
+    response, running = find_mean_response(evidence), evidence.running_time
+    usual = max((t.duration or 0.0 for t in evidence.triggers[-USUAL_BATCHES:]), default=0.0)
+    if running is not None and running > (usual if response is None else response):
+        response = running  # the tuples of a batch that still runs and outlasts what is known wait as long
     return response if response is None or waited is None else max(response, waited)
 
 
@@ -152,14 +155,6 @@ def find_mean_response(evidence: Evidence) -> float | None:
         if batch.response is not None and weight > 0.0:
             total, weights = total + weight * batch.response, weights + weight
     return total / weights if weights > 0.0 else None
-
-
-def raise_response(response: float | None, evidence: Evidence) -> float | None:
-    """At least the time of a batch that still runs and outlasts what is known: its tuples wait as long."""
-    if evidence.running_time is None:
-        return response
-    usual = max((t.duration or 0.0 for t in evidence.triggers[-USUAL_BATCHES:]), default=0.0)
-    return evidence.running_time if evidence.running_time > (usual if response is None else response) else response
 
 
 def find_backlog(evidence: Evidence) -> float | None:

@@ -183,12 +183,8 @@ def find_unreported_arrivals(
     events = list(past.events())
     if folder is None or not events or events[-1][0] == STARTED or events[-1][1].run != run:
         return None
-    first, rows, entry = max(start, events[-1][1].time), estimate_rows_per_file(past, folder), find_entry(past)
+    first, rows = max(start, events[-1][1].time), estimate_rows_per_file(past, folder)
+    entry = next((trigger.entry for trigger in reversed(past.triggers) if trigger.entry is not None), None)
     if first >= end or rows is None or entry is None:
         return None
     return ArrivalSpan(first, end, rows * folder.count_arrived(first, end, entry))
-
-
-def find_entry(past: QueryPast) -> int | None:
-    """The last entry of the source's log that a reported batch took."""
-    return next((trigger.entry for trigger in reversed(past.triggers) if trigger.entry is not None), None)

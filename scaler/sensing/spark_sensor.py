@@ -119,21 +119,20 @@ class SparkSensor:
             known, records = self.operators.get(operator), self.records.get(operator)
             query = self.find_query(operator, known)
             past = self.histories[query].copy(start) if query in self.histories else QueryPast()
+        known = known or StreamOperator(operator, query or "", "")
         executors, task_times = self.list_executors()
         past, activity = self.request_activity(query, past, end)
         folder = self.read_folder(query, past, end)
-        if executors is not None and known is not None:
-            executors = select_profiles(executors, known.profiles)
         return Evidence(
             operator,
             start,
             end,
             past,
-            entry=known is None or known.entry,
-            leaving=known is None or known.leaving,
+            entry=known.entry,
+            leaving=known.leaving,
             activity=activity,
             folder=folder,
-            executors=executors,
+            executors=None if executors is None else select_profiles(executors, known.profiles),
             task_times=task_times,
             waiting=self.list_waiting_stages(activity, end),
             timed=None if records is None else records.copy(start, end),

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from scaler.model.errors import BadInput
-from scaler.model.units import format_moment
+from scaler.model.units import format_moment, join_words
 from tuner.cli.options import file_type, json_option, name_user, parse_span, print_json, store_option
 from tuner.cli.progress import show_progress
 from tuner.service.access.token import SCOPES, make_token
@@ -135,10 +135,7 @@ def prune(age: str, dry_run: bool, address: DatabaseAddress) -> None:
 
 
 def describe_counts(counts: dict[str, int], none: str) -> str:
-    told = [f"{count:,} {name_of(table, count)}" for table, count in counts.items() if count]
-    if not told:
-        return none
-    return told[0] if len(told) == 1 else f"{', '.join(told[:-1])} and {told[-1]}"
+    return join_words([f"{count:,} {name_of(table, count)}" for table, count in counts.items() if count]) or none
 
 
 def name_of(table: str, count: int) -> str:

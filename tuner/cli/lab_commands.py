@@ -14,7 +14,7 @@ from sim.simulate import MEASURES
 from tuner.cli.options import file_type, html_option, json_option, option_option, print_result
 from tuner.cli.progress import run_interruptibly, show_share
 from tuner.lab.benchmark_report import describe_benchmark, explain_errors, list_rows, list_summaries, write_benchmark
-from tuner.lab.plan import BenchmarkPlan, read_plan
+from tuner.lab.plan import read_plan
 from tuner.lab.policy_benchmark import BenchmarkResult, run_benchmark
 from tuner.lab.published.figures import FIGURES, Study
 from tuner.lab.published.tables import DEEP, POLICY_NAMES, CellComparison, plan_published, reproduce_table
@@ -96,7 +96,11 @@ def compare(
         raise BadInput("--traces says where the traces of --published are; give it with that")
     given = list_flags(**flags)
     stated = plan_published(traces or TRACES, given, shift) if plan is None else read_plan(plan, given, shift)
-    result = run_plan(stated, html)
+    with show_share() as on_share:
+        result = run_interruptibly(lambda: run_benchmark(stated, on_share))
+    if html is not None:
+        write_whole(html, write_benchmark(result))
+        click.echo(f"The page is in {html}.", err=True)
     print_result(result, as_json, describe_benchmark, print_benchmark)
 
 
@@ -110,16 +114,6 @@ def list_flags(**flags: Any) -> dict[str, Any]:
         "k_max": list(flags["k_max"]) or None,
     }
     return {key: value for key, value in table.items() if value is not None}
-
-
-def run_plan(plan: BenchmarkPlan, html: Path | None) -> BenchmarkResult:
-    """Run it, with a bar while it does and a page if one is asked for."""
-    with show_share() as on_share:
-        result = run_interruptibly(lambda: run_benchmark(plan, on_share))
-    if html is not None:
-        write_whole(html, write_benchmark(result))
-        click.echo(f"The page is in {html}.", err=True)
-    return result
 
 
 def print_benchmark(result: BenchmarkResult) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import asdict
 from typing import Any
@@ -92,7 +93,7 @@ def trials(
     elif as_csv:
         click.echo(format_csv([flatten(trial) for trial in found], HEADS_OF_NONE), nl=False)
     elif found:
-        print_grid(HEADS, [list_cells(trial) for trial in found], left=LEFT)
+        print_grid(list(COLUMNS), [[cell(trial) for cell in COLUMNS.values()] for trial in found])
     if not count and not as_json:
         click.echo(f"There are no such trials of {app!r}.", err=True)
     elif count > len(found) and not as_json and not as_csv:
@@ -140,28 +141,22 @@ def flatten(trial: Trial) -> dict[str, Any]:
 
 
 HEADS_OF_NONE = ("id", "run_id", "number", "state", "price", "violations", "reconfigurations", "feasible")
-LEFT = 1
-HEADS = (
-    *("id", "run", "number", "state", "purpose", "price/h", "±", "violations %", "reconfigurations %"),
-    *("feasible", "slack", "slots", "seconds", "ended"),
-)
-
-
-def list_cells(trial: Trial) -> list[str]:
-    return [
-        *map(str, (trial.id, trial.run_id, trial.number)),
-        trial.state,
-        purpose_of(trial),
-        format_fixed(trial.price),
-        format_fixed(trial.price_error),
-        format_percentage(trial.violations),
-        format_percentage(trial.reconfigurations),
-        format_flag(trial.feasible),
-        format_fixed(trial.slack),
-        "-" if trial.slots is None else f"{trial.slots:,}",
-        format_fixed(trial.seconds, 2),
-        format_moment(trial.ended),
-    ]
+COLUMNS: dict[str, Callable[[Trial], str]] = {
+    "id": lambda trial: str(trial.id),
+    "run": lambda trial: str(trial.run_id),
+    "number": lambda trial: str(trial.number),
+    "state": lambda trial: trial.state,
+    "purpose": purpose_of,
+    "price/h": lambda trial: format_fixed(trial.price),
+    "±": lambda trial: format_fixed(trial.price_error),
+    "violations %": lambda trial: format_percentage(trial.violations),
+    "reconfigurations %": lambda trial: format_percentage(trial.reconfigurations),
+    "feasible": lambda trial: format_flag(trial.feasible),
+    "slack": lambda trial: format_fixed(trial.slack),
+    "slots": lambda trial: "-" if trial.slots is None else f"{trial.slots:,}",
+    "seconds": lambda trial: format_fixed(trial.seconds, 2),
+    "ended": lambda trial: format_moment(trial.ended),
+}
 
 
 @click.command("list", epilog="\b\nExamples:\n  tuner app list\n  tuner app list --json | jq '.[].name'")

@@ -32,8 +32,6 @@ class LinkStatus:
     age: float  # seconds since the manager last answered; infinite if it never did
     waiting: int  # records to be sent
     sent: int  # records that the manager has confirmed, since the start
-    dropped_samples: int  # for want of room, since the start
-    dropped_decisions: int
     refused: int  # records that the manager would not have, one by one, since the start
 
 
@@ -110,7 +108,7 @@ class Link:
             for row in rows:
                 try:
                     body = {key: value for key, value in row.items() if key not in REPORT_KEYS}
-                    self.sender.put(ReportRecord(kind, write_line({"operator": operator, "body": body})))
+                    self.sender.inbox.append(ReportRecord(kind, write_line({"operator": operator, "body": body})))
                 except (AttributeError, TypeError, ValueError, RecursionError) as error:
                     self.unserialisable += 1
                     self.state.set_fault(
@@ -120,7 +118,6 @@ class Link:
 
     def status(self) -> LinkStatus:
         faults = self.state.faults
-        dropped, lost = self.reports.dropped, self.sender.lost
         return LinkStatus(
             fault=next((faults[name] for name in (ORDERS, REPORTS, STORAGE, INTERNAL) if faults.get(name)), ""),
             revision=self.state.revision,
@@ -128,7 +125,5 @@ class Link:
             age=self.age(),
             waiting=len(self.sender.inbox) + self.sender.waiting,
             sent=self.sender.sent,
-            dropped_samples=dropped[SAMPLES] + lost[SAMPLES],
-            dropped_decisions=dropped[DECISIONS] + lost[DECISIONS],
             refused=self.reports.refused + self.unserialisable,
         )

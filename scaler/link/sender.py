@@ -16,7 +16,7 @@ from scaler.link.link_state import (
     LinkState,
     describe_refusal,
 )
-from scaler.link.report_log import DECISIONS, SAMPLES, ReportBatch, ReportLog, ReportRecord
+from scaler.link.report_log import REPORT_KINDS, ReportBatch, ReportLog, ReportRecord
 from scaler.model.errors import Backoff, Retry
 
 MAX_RECORDS, MAX_REPORT_BYTES = 500, 256 << 10  # of one round
@@ -31,8 +31,7 @@ class Sender:
     def __init__(self, state: LinkState, connection: ManagerConnection, reports: ReportLog) -> None:
         self.state, self.connection, self.reports = state, connection, reports
         self.path = f"/v1/applications/{quote(state.app, safe='')}/reports"
-        self.inbox: deque[ReportRecord] = deque()
-        self.lost = {DECISIONS: 0, SAMPLES: 0}  # for want of room in the inbox
+        self.inbox: deque[ReportRecord] = deque(maxlen=MAX_INBOX)  # driver threads add to it; the oldest give way
         self.wake = threading.Event()
         self.backoff = Backoff(state.rng)
         self.batch_size = MAX_RECORDS
@@ -40,15 +39,6 @@ class Sender:
         self.waiting = 0  # for others to read
         self.stored = 0  # records taken in, and on disk where there is one
         self.open_at = 0.0
-
-    def put(self, record: ReportRecord) -> None:
-        """Queue a record; for the driver's threads."""
-        while len(self.inbox) >= MAX_INBOX:
-            try:
-                self.lost[self.inbox.popleft().kind] += 1
-            except IndexError:
-                break
-        self.inbox.append(record)
 
     def run(self) -> None:
         due = self.state.pacer.now()
@@ -103,7 +93,7 @@ class Sender:
             self.reports.acknowledge(batch)
             return 0.0
         for operator in dict.fromkeys(record[1] for record in batch.records):
-            rows = {kind: [b for name, o, b in batch.records if name == kind and o == operator] for kind in self.lost}
+            rows = {kind: [b for name, o, b in batch.records if (name, o) == (kind, operator)] for kind in REPORT_KINDS}
             report = {"instance": self.state.instance, "operator": operator, "revision": self.state.revision}
             try:
                 answer = self.connection.request("POST", self.path, {**report, **rows, "detail": {}})

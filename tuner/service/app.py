@@ -88,13 +88,9 @@ def make_router(health: Health) -> APIRouter:
 
 def find_fault(services: Services) -> str:
     """The first part that fails, by its word."""
-    fault = find_store_fault(services.store)
-    if fault:
-        return fault
-    writer, daemon = services.intake.writer, services.daemon
-    if writer is not None and not writer.is_alive():
-        return "intake"
-    return "daemon" if daemon is not None and not daemon.is_alive() else READY
+    threads = {"intake": services.intake.writer, "daemon": services.daemon}
+    ended = (word for word, thread in threads.items() if thread is not None and not thread.is_alive())
+    return find_store_fault(services.store) or next(ended, READY)
 
 
 def find_store_fault(store: Store) -> str:

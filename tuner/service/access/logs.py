@@ -11,7 +11,6 @@ import threading
 import traceback
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from types import TracebackType
 from typing import Any, TextIO
 from urllib.parse import quote, quote_plus
 
@@ -112,6 +111,5 @@ def tell_of_thread(ended: threading.ExceptHookArgs) -> None:
     if ended.exc_value is None or isinstance(ended.exc_value, SystemExit):
         return
     name = ended.thread.name if ended.thread else "?"
-    cause: tuple[type[BaseException], BaseException, TracebackType | None]
     cause = (ended.exc_type, ended.exc_value, ended.exc_traceback)
     logging.getLogger("tuner.service").error("the thread %s ended by an error", name, exc_info=cause)

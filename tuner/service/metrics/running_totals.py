@@ -69,13 +69,12 @@ class DecisionCounts:
 class Growth:
     """Counters over numbers that may also shrink: the first values, and all increases since."""
 
-    before: dict[tuple[str, ...], int] = field(default_factory=dict)
-    grown: dict[tuple[str, ...], int] = field(default_factory=dict)
+    before: Counter[tuple[str, ...]] = field(default_factory=Counter)
+    grown: Counter[tuple[str, ...]] = field(default_factory=Counter)
 
-    def follow(self, now: Mapping[tuple[str, ...], int]) -> Mapping[tuple[str, ...], int]:
-        for key in {**self.before, **now}:
-            self.grown[key] = self.grown.get(key, 0) + max(0, now.get(key, 0) - self.before.get(key, 0))
-        self.before = dict(now)
+    def follow(self, now: Counter[tuple[str, ...]]) -> Counter[tuple[str, ...]]:
+        self.grown.update({key: max(0, count - self.before[key]) for key, count in now.items()})
+        self.before = now
         return self.grown
 
 

@@ -45,7 +45,7 @@ def write_tuning(tuning: Tuning) -> str:
 
 def describe_headline(tuning: Tuning) -> dict[str, Any]:
     """The figures that count, the sentences, and the facts of the run: the values of headline.html."""
-    return {"tiles": list(list_tiles(tuning)), "said": summarise(tuning), "facts": describe_run(tuning)}
+    return {"tiles": list(list_tiles(tuning)), "sentences": summarise(tuning), "facts": describe_run(tuning)}
 
 
 def draw_parts(tuning: Tuning) -> dict[str, str]:

@@ -111,7 +111,7 @@ def act_on(what: str) -> Callable[..., Any]:
     scope, act, part = actions.ACTS[what]
     needed = Depends(require_page("read", scope))
 
-    async def take(request: Request, session: PageSession = needed) -> Response:
+    async def submit(request: Request, session: PageSession = needed) -> Response:
         form = await read_form(request)
 
         def work(database: Session) -> None:
@@ -129,7 +129,7 @@ def act_on(what: str) -> Callable[..., Any]:
             await poll(services_of(request).board)
         return go_to(link_application(form["app"], part=part))
 
-    return take
+    return submit
 
 
 for name in actions.ACTS:

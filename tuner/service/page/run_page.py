@@ -60,7 +60,7 @@ def gather_run(session: Session, run_id: int, order: TrialOrder) -> dict[str, An
     return {
         "application": app,
         "run": run,
-        **(describe_headline(tuning) if tuning else {"tiles": [], "said": [nothing], "facts": {}}),
+        **(describe_headline(tuning) if tuning else {"tiles": [], "sentences": [nothing], "facts": {}}),
         "parts": draw_parts(tuning) if tuning else {},
         "trials": list_trials(session, chosen, order.sort, order.descending, TRIALS_PER_PAGE, offset),
         "total": total,

@@ -14,7 +14,7 @@ from scaler.model.errors import BadInput
 from tests.service.made_decisions import DAY, NOW
 from tuner.service.page.address import link_application, read_window
 from tuner.service.page.render import mark_age, mark_moment
-from tuner.service.page.slot_charts import keep_peaks, thin
+from tuner.service.page.slot_charts import select_peaks, thin
 from tuner.views.words import list_facts
 
 
@@ -50,7 +50,7 @@ def test_the_busiest_slot_of_a_column_is_the_one_that_is_drawn() -> None:
     replicas = np.ones((1000, 2))
     replicas[777] = (3.0, 9.0)
     replicas[10] = math.nan
-    drawn = keep_peaks(replicas, np.arange(0, 1000, 100))
+    drawn = select_peaks(replicas, np.arange(0, 1000, 100))
     assert drawn.tolist() == [[3.0, 9.0] if i == 7 else [1.0, 1.0] for i in range(10)]
 
 

@@ -188,7 +188,7 @@ def read_id(request: Request, name: str, what: str) -> int:
 
 
 def read_seconds(text: str) -> float | None:
-    """Seconds since 1970, as links of decisions have it, or a date and time; None where nothing is said."""
+    """Seconds since 1970, as links of decisions have it, or a date and time; None for no text."""
     if not text:
         return None
     try:

@@ -175,7 +175,7 @@ def list_charts(
     at = column_centres(len(rate), starts)
     if bound is not None:
         yield chart_response(frame, at, thin(response, columns), bound, path)
-    running, recommended = keep_peaks(actual, starts), keep_peaks(wanted, starts)
+    running, recommended = select_peaks(actual, starts), select_peaks(wanted, starts)
     if np.isfinite(running).any():
         yield chart_replicas(frame, at, running, thin(rate, columns), name, recommended)
 
@@ -187,7 +187,7 @@ def thin(values: Floats, columns: int) -> Columns:
     return replace(found, infinite=np.add.reduceat(np.isinf(values), starts, dtype=np.int64))
 
 
-def keep_peaks(replicas: Floats, starts: Integers) -> Floats:
+def select_peaks(replicas: Floats, starts: Integers) -> Floats:
     """Of each column [C, N] the slot with the most replicas; NaN where none is known."""
     totals = np.where(np.isnan(replicas).any(axis=1), -1.0, replicas.sum(axis=1))
     ends = np.append(starts[1:], len(totals))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from graphlib import CycleError, TopologicalSorter
 from heapq import heappop, heappush
 from pathlib import Path
 from typing import Any
@@ -137,34 +138,23 @@ def neighbours(application: Application) -> tuple[Neighbours, Neighbours]:
 
 def order(application: Application) -> tuple[int, ...]:
     """Indices of the operators, upstream first; among those that could come next, the one stated first."""
-    before, after = neighbours(application)
-    awaited = [len(feeds) for feeds in before]
-    ready = [i for i, count in enumerate(awaited) if count == 0]
+    sorter = TopologicalSorter(dict(enumerate(neighbours(application)[0])))
+    try:
+        sorter.prepare()
+    except CycleError as error:
+        cycle = error.args[1][1:]
+        first = cycle.index(min(cycle))
+        names = " -> ".join(application.operators[i].name for i in (*cycle[first:], *cycle[: first + 1]))
+        raise BadInput(f"the edges form a cycle, {names}, and must not; take one of them out") from error
+    ready = sorted(sorter.get_ready())
     sequence: list[int] = []
     while ready:
         i = heappop(ready)
         sequence.append(i)
-        for j in after[i]:
-            awaited[j] -= 1
-            if awaited[j] == 0:
-                heappush(ready, j)
-    if len(sequence) < len(before):
-        cycle = find_cycle(before, set(range(len(before))).difference(sequence))
-        names = " -> ".join(application.operators[i].name for i in (*cycle, cycle[0]))
-        raise BadInput(f"the edges form a cycle, {names}, and must not; take one of them out")
+        sorter.done(i)
+        for j in sorter.get_ready():
+            heappush(ready, j)
     return tuple(sequence)
-
-
-def find_cycle(before: Neighbours, stuck: set[int]) -> list[int]:
-    """A cycle among operators that each have one of their kind upstream, from the one stated first."""
-    walk = [min(stuck)]
-    while True:
-        i = next(i for i in before[walk[-1]] if i in stuck)
-        if i in walk:
-            cycle = walk[walk.index(i) :][::-1]
-            first = cycle.index(min(cycle))
-            return cycle[first:] + cycle[:first]
-        walk.append(i)
 
 
 def paths(application: Application) -> tuple[tuple[int, ...], ...]:

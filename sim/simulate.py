@@ -16,7 +16,7 @@ from scaler.model.kernel import Floats, Integers, Problem, lay_out
 from scaler.model.policy import build_policy
 from scaler.model.task import Task
 from scaler.policies import find_policy
-from sim.application import Application, order, upstream
+from sim.application import order, upstream
 from sim.compiler import start_compiling
 from sim.plant import fresh_plant
 from sim.replay import RECONFIGURATIONS, RESOURCES, SLOTS, VIOLATIONS, Record, fresh_baton, loop_for, walk
@@ -121,12 +121,11 @@ def simulate(
     began = time.perf_counter()
     start_compiling()
     check_shifts(setting, shifts)
-    application, rates = setting.application, setting.trace.rates
-    stated = tasks(setting)
+    rates, stated = setting.trace.rates, tasks(setting)
     operations = [OperatorReplay(task, setting, operator_seed(seed, i)) for i, task in enumerate(stated)]
     n, block = len(rates), -(-len(rates) // BLOCKS)
     alone = len(operations) == 1 and stated[0].bound == setting.r_max and not setting.path_bounds and not record
-    lines = [empty_record(n if record else 0) for _ in operations]
+    lines = [empty_record(n) for _ in operations] if record else []
     parts = []
     for first, last, shift in cut_stretches(n, block, STRETCH, shifts):
         if shift is not None:
@@ -134,14 +133,16 @@ def simulate(
                 operation.shift(task, shift.announced)
         sums = np.zeros((-(-(last - first) // block), 4))
         if alone:
-            operations[0].advance(rates[first:last], block, sums, lines[0])
+            operations[0].advance(rates[first:last], block, sums, empty_record(0))
         else:
-            advance_all(application, operations, setting, rates[first:last], block, sums, lines, first, record)
+            here = slice(first, last)
+            records = [Record(line.response[here], line.output[here], line.action[here]) for line in lines]
+            records = records or [empty_record(last - first) for _ in operations]
+            advance_all(setting, operations, rates[first:last], block, sums, records)
         parts.append(sums)
         if progress is not None:
             progress(last)
-    kept = lines if record else None
-    return summarise(setting, seed, operations, np.concatenate(parts), kept, time.perf_counter() - began)
+    return summarise(setting, seed, operations, np.concatenate(parts), lines, time.perf_counter() - began)
 
 
 def operator_seed(seed: int, operator: int) -> int:
@@ -154,20 +155,11 @@ def empty_record(slots: int) -> Record:
 
 
 def advance_all(
-    application: Application,
-    operations: list[OperatorReplay],
-    setting: Setting,
-    rates: Floats,
-    block: int,
-    sums: Floats,
-    lines: list[Record],
-    first: int,
-    record: bool,
+    setting: Setting, operations: list[OperatorReplay], rates: Floats, block: int, sums: Floats, records: list[Record]
 ) -> None:
     """One stretch of every operator; a slot is violated if any path is too slow, reconfigured if any operator was."""
-    n = len(rates)
+    application, n = setting.application, len(rates)
     feeds = upstream(application)
-    records = [empty_record(n) for _ in operations]
     for i in order(application):
         share = application.sources.get(application.operators[i].name, 0.0)
         inflow = rates * share
@@ -178,7 +170,7 @@ def advance_all(
         sums[:, RESOURCES] += own[:, RESOURCES]
     slow = np.zeros(n, bool)
     for path, limit in path_limits(setting).items():
-        slow |= sum_responses(records, path) > limit
+        slow |= sum(records[i].response for i in path) > limit
     moved = np.zeros(n, bool)
     for one in records:
         moved |= one.action != 0
@@ -186,18 +178,6 @@ def advance_all(
     sums[:, VIOLATIONS] += np.add.reduceat(slow, starts, dtype=np.float64)
     sums[:, RECONFIGURATIONS] += np.add.reduceat(moved, starts, dtype=np.float64)
     sums[:, SLOTS] += np.diff(np.append(starts, n))
-    if record:
-        for line, one in zip(lines, records, strict=True):
-            line.response[first : first + n] = one.response
-            line.output[first : first + n] = one.output
-            line.action[first : first + n] = one.action
-
-
-def sum_responses(records: list[Record], path: tuple[int, ...]) -> Floats:
-    total = records[path[0]].response
-    for i in path[1:]:
-        total = total + records[i].response
-    return total
 
 
 def summarise(
@@ -205,18 +185,15 @@ def summarise(
     seed: int,
     operations: list[OperatorReplay],
     sums: Floats,
-    lines: list[Record] | None,
+    lines: list[Record],
     seconds: float,
 ) -> Run:
     """Averages over all slots and their standard errors."""
     w = setting.weights
     dearest = sum(task.dearest for task in tasks(setting))
     slots = sums[:, SLOTS]
-    blocks = {
-        "violations": sums[:, VIOLATIONS],
-        "reconfigurations": sums[:, RECONFIGURATIONS],
-        "resources": sums[:, RESOURCES],
-    }
+    columns = {"violations": VIOLATIONS, "reconfigurations": RECONFIGURATIONS, "resources": RESOURCES}
+    blocks = {name: sums[:, column] for name, column in columns.items()}
     blocks["cost"] = (
         w.performance * blocks["violations"]
         + w.reconfiguration * blocks["reconfigurations"]
@@ -227,23 +204,18 @@ def summarise(
         policy=operations[0].policy.kernel.title,
         seed=seed,
         slots=int(slots.sum()),
-        cost=means["cost"],
-        violations=means["violations"],
-        reconfigurations=means["reconfigurations"],
-        resources=means["resources"],
+        **means,
         errors={name: batch_error(values, slots) for name, values in blocks.items()},
         blocks={**{name: values / slots for name, values in blocks.items()}, "slots": slots},
         replicas=np.array([operation.held / slots.sum() for operation in operations]),
         policy_bytes=sum(operation.policy.held_bytes() for operation in operations),
         seconds=seconds,
-        timeline=None if lines is None else draw_timeline(setting, lines),
-    )
-
-
-def draw_timeline(setting: Setting, lines: list[Record]) -> Timeline:
-    return Timeline(
-        rates=setting.trace.rates,
-        responses=np.array([line.response for line in lines]),
-        actions=np.array([line.action for line in lines]),
-        start=np.array([first_deployment(setting)] * len(lines)),
+        timeline=None
+        if not lines
+        else Timeline(
+            rates=setting.trace.rates,
+            responses=np.array([line.response for line in lines]),
+            actions=np.array([line.action for line in lines]),
+            start=np.array([first_deployment(setting)] * len(lines)),
+        ),
     )

@@ -76,15 +76,11 @@ def check_table(
     for key, value in table.items():
         if key not in kinds:
             raise BadInput(f"{place(key)}: there is no such key here; {suggest(key, kinds)}")
-        check_value(key, value, kinds[key], place)
+        if not kinds[key].fits(value):
+            raise BadInput(f"{place(key)} is {value!r}, and must be {kinds[key].says.format(key=key)}")
     for key in required:
         if key not in table:
             raise BadInput(f"{place(key)} is missing, and must be {kinds[key].says.format(key=key)}")
-
-
-def check_value(key: str, value: Any, kind: Kind, place: Callable[[str], str]) -> None:
-    if not kind.fits(value):
-        raise BadInput(f"{place(key)} is {value!r}, and must be {kind.says.format(key=key)}")
 
 
 def name_item(kind: str, table: Table, number: int) -> str:

@@ -209,11 +209,11 @@ def assemble(values: Sequence[Any], times: Sequence[Any] | None, path: Path, pla
 
 def take_times(values: Sequence[Any], place: Place) -> list[datetime]:
     """Every time in the form of the first, so that no year is taken for seconds."""
-    take = take_seconds if is_number(values[0]) else take_iso
+    seconds = is_number(values[0])
     times = []
     for i, value in enumerate(values):
         try:
-            times.append(take(value))
+            times.append(EPOCH + timedelta(seconds=float(value)) if seconds else take_iso(value))
         except (TypeError, ValueError, OverflowError) as error:
             raise BadInput(f"{place(i)}: the time is {show(value)}, {A_TIME}") from error
     return times
@@ -225,10 +225,6 @@ def is_number(value: Any) -> bool:
     except (TypeError, ValueError):
         return False
     return True
-
-
-def take_seconds(value: Any) -> datetime:
-    return EPOCH + timedelta(seconds=float(value))
 
 
 def take_iso(value: Any) -> datetime:

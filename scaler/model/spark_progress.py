@@ -89,7 +89,7 @@ def read_progress(document: object) -> Trigger | None:
         executed="addBatch" in durations or bool(rows),
         latest=latest,
         ended=ended,
-        backlog=find_backlog(sources) if latest is None or ended is None else max(latest - ended, 0),
+        backlog=sum_known(map(find_lag, sources)) if latest is None or ended is None else max(latest - ended, 0),
         folder=folder,
         entry=None if folder is None else find_entry(sources[0]),
     )
@@ -195,12 +195,8 @@ def counts_tuples(source: Mapping[str, Any]) -> bool:
     return start is not None and end is not None and bool(rows) and end - start == rows
 
 
-def find_backlog(sources: Iterable[Mapping[str, Any]]) -> int | None:
-    """Backlog by the sources' own metrics: Kafka's mean lag a partition, or the largest as the least it can be."""
-    return sum_known(map(find_lag, sources))
-
-
 def find_lag(source: Mapping[str, Any]) -> int | None:
+    """Backlog by a source's own metrics: Kafka's mean lag a partition, or the largest as the least it can be."""
     metrics, partitions = read_object(source, "metrics"), count_partitions(source)
     mean, largest = (read_number(metrics.get(f"{name}OffsetsBehindLatest")) for name in ("avg", "max"))
     if mean is not None and partitions:

@@ -39,7 +39,7 @@ from scaler.policies.learning.q_values import (
     reserve,
     table_bytes,
 )
-from scaler.policies.learning.value_iteration import first_bad_level, plan_for
+from scaler.policies.learning.value_iteration import plan_for, violating_levels
 
 
 class State(NamedTuple):
@@ -53,10 +53,9 @@ class State(NamedTuple):
 def prepare(start: Start, estimates: bool) -> State:
     task = start.task
     states = (task.k_max + 1) ** len(task.types) * task.levels
-    never = np.full((task.k_max + 1, len(task.types)), task.levels, np.int64)
     return State(
         table=make_table(states, 1),
-        first_bad=first_bad_level(start.model) if estimates else never,
+        first_bad=violating_levels(start.model, estimates),
         rates=first_rates(),
         clock=np.zeros(1, np.int64),
         as_published=bool(start.options.get("as_published", False)),

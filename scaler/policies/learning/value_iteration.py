@@ -253,6 +253,13 @@ def first_bad_level(task: Task) -> Integers:
     return np.searchsorted(middles, within, side="right").astype(np.int64)
 
 
+def violating_levels(model: Task, estimates: bool) -> Integers:
+    """Lowest rate level that violates the bound on the model [K + 1, N]; none where nothing is estimated."""
+    if estimates:
+        return first_bad_level(model)
+    return np.full((model.k_max + 1, len(model.types)), model.levels, np.int64)
+
+
 def prepare(start: Start) -> MdpPlan:
     return plan_for(start.task, start.task, start.options)
 

@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from scaler.model.errors import BadInput
 from scaler.model.kernel import Floats, Integers, KernelView, Problem, lay_out
 from scaler.model.policy import Arrays, Kernel, Start
-from scaler.model.task import Task
 from scaler.policies.learning.deep.encoding import Encoding, Prospect, find_encoding, own_state, post_states, replicas
 from scaler.policies.learning.deep.network import copy_network, draw_network, evaluate, fit
 from scaler.policies.learning.deep.replay_memory import (
@@ -37,7 +36,7 @@ from scaler.policies.learning.deep.replay_memory import (
     sampler,
 )
 from scaler.policies.learning.q_values import cool_down, exploration, explores, first_rates, slot_cost
-from scaler.policies.learning.value_iteration import first_bad_level
+from scaler.policies.learning.value_iteration import violating_levels
 
 BATCH = 32
 EVERY = 5  # slots from one training step to the next
@@ -165,13 +164,6 @@ class DeepState:
     def held_bytes(self) -> int:
         """Networks and memory; what is kept at hand can be had again."""
         return sum(a.nbytes for a in self.arrays().values()) + sum(a.nbytes for a in self.memory)
-
-
-def violating_levels(model: Task, estimates: bool) -> Integers:
-    """Lowest rate level that violates the bound on the model [K + 1, N]; none where nothing is estimated."""
-    if estimates:
-        return first_bad_level(model)
-    return np.full((model.k_max + 1, len(model.types)), model.levels, np.int64)
 
 
 def highest_value(p: Problem) -> float:

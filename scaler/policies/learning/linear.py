@@ -169,16 +169,12 @@ def learn(p: Problem, s: State, k: Integers, before: KernelView, action: int, se
     cool_down(s.rates, s.clock)
 
 
-def held_bytes(state: State) -> int:
-    return int(state.grid.nbytes + state.shifted.nbytes + state.stripes.nbytes)
-
-
 QL_FA = Kernel(
     title="QL+FA",
     prepare=prepare,
     decide=decide,
     learn=learn,
     worth=worth,
-    measure=held_bytes,
+    measure=lambda s: s.grid.nbytes + s.shifted.nbytes + s.stripes.nbytes,
     options=("shared_step",),
 )

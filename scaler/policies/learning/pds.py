@@ -34,10 +34,11 @@ from scaler.policies.learning.q_values import (
     claim,
     cool_down,
     first_rates,
+    grow_table,
     make_table,
+    measure_table,
     read,
     reserve,
-    table_bytes,
 )
 from scaler.policies.learning.value_iteration import plan_for, violating_levels
 
@@ -141,10 +142,6 @@ def learn(p: Problem, s: State, k: Integers, before: KernelView, action: int, se
     cool_down(s.rates, s.clock)
 
 
-def grow(state: State, slots: int) -> State:
-    return state._replace(table=reserve(state.table, slots))
-
-
 def kernel(title: str, prepare: Prepare, *options: str) -> Kernel:
     return Kernel(
         title=title,
@@ -152,8 +149,8 @@ def kernel(title: str, prepare: Prepare, *options: str) -> Kernel:
         decide=decide,
         learn=learn,
         worth=worth,
-        grow=grow,
-        measure=lambda state: table_bytes(state.table),
+        grow=grow_table,
+        measure=measure_table,
         options=("as_published", *options),
     )
 

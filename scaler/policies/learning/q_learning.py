@@ -17,10 +17,10 @@ from scaler.policies.learning.q_values import (
     explores,
     find,
     first_rates,
+    grow_table,
     make_table,
-    reserve,
+    measure_table,
     slot_cost,
-    table_bytes,
 )
 
 
@@ -80,16 +80,12 @@ def learn(p: Problem, s: State, k: Integers, before: KernelView, action: int, se
     cool_down(s.rates, s.clock)
 
 
-def grow(state: State, slots: int) -> State:
-    return state._replace(table=reserve(state.table, slots))
-
-
 Q_LEARNING = Kernel(
     title="QL",
     prepare=prepare,
     decide=decide,
     learn=learn,
     worth=worth,
-    grow=grow,
-    measure=lambda state: table_bytes(state.table),
+    grow=grow_table,
+    measure=measure_table,
 )

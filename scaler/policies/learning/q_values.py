@@ -16,6 +16,7 @@ import numpy as np
 
 from scaler.model.jit import fastest, jit, uniform
 from scaler.model.kernel import Floats, Integers, KernelView, Problem, allowed
+from scaler.model.policy import State
 
 DENSE_BYTES = 64 << 20
 BUDGET_BYTES = 512 << 20
@@ -63,6 +64,16 @@ def reserve(table: Table, more: int, budget_bytes: int = BUDGET_BYTES) -> Table:
 def table_bytes(table: Table) -> int:
     """Memory held: all rows of a sparse table; of a dense one, which the system fills page by page, all pages too."""
     return int(table.keys.nbytes + table.values.nbytes)
+
+
+def measure_table(state: State) -> int:
+    """Bytes held by the table of a learner's state."""
+    return table_bytes(state.table)
+
+
+def grow_table(state: State, slots: int) -> State:
+    """A learner's state with room in its table for what so many slots may visit."""
+    return state._replace(table=reserve(state.table, slots))
 
 
 @jit

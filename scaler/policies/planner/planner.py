@@ -244,10 +244,6 @@ def plan(p: Problem, s: State) -> None:
                 appraise_ages(p, s.worth, s.workload, b, p.price[b // steps(p)])
 
 
-def measure(state: State) -> int:
-    return sum(array.nbytes for array in flatten(state).values())
-
-
 def inherit(task: Task, state: State, earlier: Task, before: State) -> State:
     """Hand over workload, capacities and the type in use; what was paid and what replicas are worth is learned anew."""
     names = [node.name for node in earlier.types]
@@ -276,7 +272,7 @@ PLANNER = Kernel(
     decide=decide,
     learn=learn,
     worth=worth,
-    measure=measure,
+    measure=lambda state: sum(array.nbytes for array in flatten(state).values()),
     inherit=inherit,
     experience=("workload", "capacity", "peak", "clock"),
 )

@@ -66,7 +66,9 @@ def decide(p: Problem, s: State, k: Integers, seen: KernelView) -> int:
 
 @jit
 def learn(p: Problem, s: State, k: Integers, before: KernelView, action: int, seen: KernelView) -> None:
-    let_lapse(s)
+    for direction in range(2):  # every entry of the black list has a slot less to stay
+        for count in range(s.barred.shape[1]):
+            s.barred[direction, count] = max(s.barred[direction, count] - 1, 0)
     if action != 0:
         clear(s.held_back)
         clear(s.pending)
@@ -82,14 +84,6 @@ def learn(p: Problem, s: State, k: Integers, before: KernelView, action: int, se
     if is_full(s.held_back):
         judge(s)
         resolve(p, s, seen)
-
-
-@jit
-def let_lapse(s: State) -> None:
-    """One slot less on the black list for every entry."""
-    for direction in range(2):
-        for count in range(s.barred.shape[1]):
-            s.barred[direction, count] = max(s.barred[direction, count] - 1, 0)
 
 
 @jit

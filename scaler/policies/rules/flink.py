@@ -91,7 +91,10 @@ def decide(p: Problem, s: State, k: Integers, seen: KernelView) -> int:
 @jit
 def learn(p: Problem, s: State, k: Integers, before: KernelView, action: int, seen: KernelView) -> None:
     if action != 0:
-        start_over(s)
+        s.course[1] = s.stabilisation
+        forget(s.true_rate)  # what was gathered before the change no longer counts
+        clear(s.rate)
+        clear(s.fewer)
     if s.course[0] == seen.count or action == 0:
         s.course[0] = 0
     if s.course[0] != 0:
@@ -103,15 +106,6 @@ def learn(p: Problem, s: State, k: Integers, before: KernelView, action: int, se
     push(s.rate, seen.rate)
     if is_full(s.rate):
         weigh(p, s, before, seen)
-
-
-@jit
-def start_over(s: State) -> None:
-    """A change begins a stabilisation interval, and what was gathered before it no longer counts."""
-    s.course[1] = s.stabilisation
-    forget(s.true_rate)
-    clear(s.rate)
-    clear(s.fewer)
 
 
 @jit

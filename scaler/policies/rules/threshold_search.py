@@ -262,10 +262,11 @@ def cost_of(p: Problem, s: State, point: Floats) -> float:
     return p.w_perf * violations + p.w_rcf * changes + rent * replicas
 
 
-def measure(state: State) -> int:
-    return int(state.window.rates.nbytes + state.frozen.nbytes)
-
-
 THRESHOLD_SEARCH_C, THRESHOLD_SEARCH_S, THRESHOLD_SEARCH_O = by_node(
-    "Threshold search", prepare, decide, learn, measure=measure, options=("threshold", "longest")
+    "Threshold search",
+    prepare,
+    decide,
+    learn,
+    measure=lambda state: state.window.rates.nbytes + state.frozen.nbytes,
+    options=("threshold", "longest"),
 )

@@ -13,10 +13,10 @@ Notation: n inputs, h1 h2 h3 hidden widths, w entries of a code, B codes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import wraps
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import pairwise
-from typing import NamedTuple, ParamSpec, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -32,23 +32,17 @@ STEEPEST = 30.0
 DIVERGED = 1e12  # a squared error that no cost explains, well before single precision overflows
 
 Singles = NDArray[np.float32]
-P = ParamSpec("P")
-R = TypeVar("R")
 
 
-def on_one_thread(function: Callable[P, R]) -> Callable[P, R]:
+@contextmanager
+def one_thread() -> Iterator[None]:
     """Run on one thread: on networks of this size, threads wait for each other, ten times longer on a busy machine."""
-
-    @wraps(function)
-    def run(*args: P.args, **kwargs: P.kwargs) -> R:
-        threads = torch.get_num_threads()
-        torch.set_num_threads(1)
-        try:
-            return function(*args, **kwargs)
-        finally:
-            torch.set_num_threads(threads)
-
-    return run
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 class Network(NamedTuple):
@@ -89,7 +83,7 @@ def enter(network: Network, codes: Codes) -> torch.Tensor:
     return torch.nn.functional.embedding_bag(torch.from_numpy(codes), rows, mode="sum") + bias
 
 
-@on_one_thread
+@one_thread()
 def evaluate(network: Network, codes: Codes) -> Singles:
     """The outputs [B, outputs] for codes [B, w]."""
     with torch.inference_mode():
@@ -100,7 +94,7 @@ def evaluate(network: Network, codes: Codes) -> Singles:
         return values
 
 
-@on_one_thread
+@one_thread()
 def fit(
     network: Network, codes: Codes, columns: Integers, targets: Floats, learning_rate: float, guarded: bool = True
 ) -> None:

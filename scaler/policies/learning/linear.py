@@ -91,12 +91,10 @@ def mask_of(k: Integers) -> int:
 @jit
 def mask_after(k: Integers, mask: int, action: int) -> int:
     """The set of node types present once an action has been taken."""
-    types = k.shape[0]
-    if action == 0:
-        return mask
-    if action <= types:
-        return mask ^ (1 << (action - 1)) if k[action - 1] == 1 else mask
-    return mask | (1 << (action - 1 - types))
+    delta, i = split_action(k.shape[0], action)
+    if delta < 0:
+        return mask ^ (1 << i) if k[i] == 1 else mask
+    return mask | (1 << i) if delta > 0 else mask
 
 
 @jit

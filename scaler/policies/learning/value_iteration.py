@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from scaler.model.errors import BadInput
 from scaler.model.jit import jit
 from scaler.model.kernel import Floats, Integers, KernelView, Problem, lay_out
-from scaler.model.policy import Kernel, Start
+from scaler.model.policy import Kernel
 from scaler.model.task import Task
 from scaler.policies.learning.q_values import DENSE_BYTES
 from scaler.policies.rules.static import learn_nothing
@@ -260,13 +260,9 @@ def violating_levels(model: Task, estimates: bool) -> Integers:
     return np.full((model.k_max + 1, len(model.types)), model.levels, np.int64)
 
 
-def prepare(start: Start) -> MdpPlan:
-    return plan_for(start.task, start.task, start.options)
-
-
 VALUE_ITERATION = Kernel(
     title="VI",
-    prepare=prepare,
+    prepare=lambda start: plan_for(start.task, start.task, start.options),
     decide=decide,
     learn=learn_nothing,
     worth=worth,

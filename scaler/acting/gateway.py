@@ -31,7 +31,6 @@ class Executor:
     """One that is registered, is not going, and may be given tasks."""
 
     id: str
-    host: str
     made_for: int  # the profile that it was requested with, and so its node type
     serves: int  # the profile whose tasks it is given
     cores: int
@@ -202,7 +201,7 @@ def iterate(collection: Any) -> Iterator[Any]:
 
 def read_executor(one: Any, backend: Any) -> Executor:
     return Executor(
-        id=str(one.id()), host=str(one.hostPort()).rsplit(":", 1)[0], made_for=int(one.resourceProfileId()),
+        id=str(one.id()), made_for=int(one.resourceProfileId()),
         serves=int(backend.getExecutorResourceProfileId(one.id())), cores=int(one.totalCores()),
         running=int(one.activeTasks()), held=int(one.memoryUsed()) + int(one.diskUsed()),
         since=one.addTime().getTime() / 1000.0,

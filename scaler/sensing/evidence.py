@@ -16,7 +16,11 @@ from scaler.sensing.query_history import ArrivalSpan, QueryPast, ServedBatch, fi
 from scaler.sensing.source_files import SourceFolder, find_unreported_arrivals
 from scaler.timing import ServiceTally
 
-MAX_AGE_S = 3600
+IDLE_S = 10.0  # between signs of idleness, by Spark's own settings
+STEADY_S = 1.5 * IDLE_S
+LATE_FACTOR = 2.0  # times the usual, after which a report is late
+USUAL_BATCHES = 20  # batches, from which it is known what is usual
+MAX_AGE_S = 3600  # of timed sums
 MAX_TASK_S = 600  # of a task that is laid over its seconds; of longer ones the last ten minutes hold it all
 
 
@@ -66,12 +70,6 @@ class TimedRecords:
             for node_type, sums in self.seconds.get(second, {}).items():
                 totals.setdefault(node_type, ServiceTally()).add(sums, part)
         return {name: sums for name, sums in totals.items() if sums.tuples or sums.busy or sums.response_n}
-
-
-IDLE_S = 10.0  # between signs of idleness, by Spark's own settings
-STEADY_S = 1.5 * IDLE_S
-LATE_FACTOR = 2.0  # times the usual, after which a report is late
-USUAL_BATCHES = 20  # batches, from which it is known what is usual
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from scaler.model.queueing import catch_up_rate
 from scaler.sensing.reading import BEHIND, UNTRUSTED, NoteCode, Reading, Sensor, SlotNote
 from scaler.sensing.slot_notes import WORKING_UTILISATION
 
+LOG = logging.getLogger("scaler.agent")
 BACK_TO_BACK = 0.95  # of the slot, from which on batches follow each other
 QUIET_UTILISATION = 0.05  # up to which nobody is seen to work
 SAMPLE_FIELDS = (  # of a reading that a sample has under the same name
@@ -193,9 +194,6 @@ def multiply(value: float | None, factor: float | None) -> float | None:
 
 def or_nan(value: float | None) -> float:
     return math.nan if value is None else value
-
-
-LOG = logging.getLogger("scaler.agent")
 
 
 class SlotReadings:

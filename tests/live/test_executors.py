@@ -78,7 +78,7 @@ class TestOnACluster:
 
 
 def make_executor(name: str, profile: int = 1, running: int = 0, held: int = 0, since: float = 0.0) -> Executor:
-    return Executor(name, "host", profile, profile, 1, running, held, since)
+    return Executor(name, profile, profile, 1, running, held, since)
 
 
 def test_the_idle_go_first_then_those_that_hold_the_least_then_the_newest() -> None:

@@ -1,4 +1,4 @@
-"""Reading of one operator's slot, typed notes on what is out of the ordinary in it, and the protocol of sensors."""
+"""Reading of one operator's slot, typed notes on what is unusual in it, and the protocol of sensors."""
 
 from __future__ import annotations
 

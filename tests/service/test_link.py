@@ -44,7 +44,7 @@ def test_a_pilot_is_told_decides_and_is_heard(shop: httpx.Client, store: Store, 
         pilot.actuated(step, step.change)
         decision = step.decision
         sample = {"start": 60.0, "end": 120.0, "evidence": "progress", "arrived": 11_400.0, "completeness": 1.0}
-        link.report("parse", [decision.to_json()], [sample], {"spark": "4.3.0"})
+        link.report("parse", [decision.to_json()], [sample])
         wait_for(lambda: link.status().sent == 2)
     finally:
         link.stop()
@@ -57,5 +57,4 @@ def test_a_pilot_is_told_decides_and_is_heard(shop: httpx.Client, store: Store, 
         assert [(s.operator, s.arrived) for s in load_samples(session, "shop")] == [("parse", 11_400.0)]
         known = {scaler.operator: scaler for scaler in list_scalers(session, "shop")}
     assert {name: one.revision for name, one in known.items()} == {"parse": 1, "count": 1}
-    assert known["parse"].detail == {"spark": "4.3.0"}
     assert link.status().fault == ""

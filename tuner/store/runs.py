@@ -61,15 +61,15 @@ def is_owner_dead(owner: str) -> bool:
     return False
 
 
-def start_run(session: Session, run: TuningRun, owner: str, now: float, lease_s: float = LEASE_S) -> TuningRun:
+def start_run(session: Session, run: TuningRun, owner: str, now: float) -> TuningRun:
     """Save a new run, held by `owner` from the start."""
-    held = replace(run, owner=owner, heartbeat=now, lease_until=now + lease_s, fence=1)
+    held = replace(run, owner=owner, heartbeat=now, lease_until=now + LEASE_S, fence=1)
     return RUNS.add(session, held)
 
 
-def claim_run(session: Session, run_id: int, owner: str, now: float, lease_s: float = LEASE_S) -> TuningRun | None:
+def claim_run(session: Session, run_id: int, owner: str, now: float) -> TuningRun | None:
     """Take a run that nobody holds any more; None where somebody does, or where it has ended."""
-    return claim(session, RUNS, (RUNS.c.id == run_id) & (RUNS.c.state == "running"), owner, now, lease_s)
+    return claim(session, RUNS, (RUNS.c.id == run_id) & (RUNS.c.state == "running"), owner, now, LEASE_S)
 
 
 def claim(
@@ -85,20 +85,18 @@ def claim(
     return table.update(session, lease, where, free)
 
 
-def claim_abandoned(
-    session: Session, application: str, owner: str, now: float, lease_s: float = LEASE_S
-) -> TuningRun | None:
+def claim_abandoned(session: Session, application: str, owner: str, now: float) -> TuningRun | None:
     """Take the newest of the application's runs whose process is gone; None where there is none."""
     query = of_application(select(RUNS.c.id), application).where(RUNS.c.state == "running")
     for run_id in session.scalars(query.order_by(RUNS.c.id.desc())).all():
-        if run := claim_run(session, run_id, owner, now, lease_s):
+        if run := claim_run(session, run_id, owner, now):
             return run
     return None
 
 
-def renew_run(session: Session, run: TuningRun, now: float, lease_s: float = LEASE_S) -> TuningRun:
+def renew_run(session: Session, run: TuningRun, now: float) -> TuningRun:
     """Say that the holder is alive; `LeaseLost` where it came too late."""
-    return write_held(session, run, {"heartbeat": now, "lease_until": now + lease_s})
+    return write_held(session, run, {"heartbeat": now, "lease_until": now + LEASE_S})
 
 
 def release_run(session: Session, run: TuningRun) -> TuningRun:
@@ -213,18 +211,14 @@ def add_request(session: Session, application: str, wish: Mapping[str, Any]) -> 
     return replace(watch, asked=asked)
 
 
-def claim_retuning(
-    session: Session, application: str, owner: str, now: float, lease_s: float = RETUNING_LEASE_S
-) -> RetuningRecord | None:
+def claim_retuning(session: Session, application: str, owner: str, now: float) -> RetuningRecord | None:
     """Take an application in hand that no living daemon has; None where one does."""
     lock_turn(session, f"watch of {application}")
-    return claim(session, RETUNINGS, RETUNINGS.c.application == application, owner, now, lease_s)
+    return claim(session, RETUNINGS, RETUNINGS.c.application == application, owner, now, RETUNING_LEASE_S)
 
 
-def renew_retuning(
-    session: Session, watch: RetuningRecord, now: float, lease_s: float = RETUNING_LEASE_S
-) -> RetuningRecord:
-    return update_retuning(session, watch, heartbeat=now, lease_until=now + lease_s)
+def renew_retuning(session: Session, watch: RetuningRecord, now: float) -> RetuningRecord:
+    return update_retuning(session, watch, heartbeat=now, lease_until=now + RETUNING_LEASE_S)
 
 
 def release_retuning(session: Session, watch: RetuningRecord, **values: Any) -> RetuningRecord:

@@ -14,7 +14,7 @@ from tuner.store.faults import require
 from tuner.store.json_fields import as_stored
 from tuner.store.records import Trial, TuningRun
 from tuner.store.rows import given
-from tuner.store.runs import LEASE_S, of_application, renew_run
+from tuner.store.runs import of_application, renew_run
 from tuner.store.tables import APPLICATIONS, BATCH, RUNS, TRIALS, VERSIONS
 
 SORTS = ("id", "number", "price", "violations", "reconfigurations", "slack", "seconds", "ended")
@@ -32,13 +32,13 @@ class TrialFilter:
     until: float | None = None
 
 
-def add_trial(session: Session, run: TuningRun, trial: Trial, now: float, lease_s: float = LEASE_S) -> Trial:
+def add_trial(session: Session, run: TuningRun, trial: Trial, now: float) -> Trial:
     """Keep a trial of a run that this process holds, and renew its lease; the same with its id.
 
     Saving it again comes to the same, so that a commit whose answer was lost can be repeated; another trial under its
     number is refused. `LeaseLost` where the run is another process's by now.
     """
-    renew_run(session, run, now, lease_s)
+    renew_run(session, run, now)
     if trial.run_id != run.id:
         raise ValueError(f"trial {trial.number} is of run {trial.run_id}, and was given to run {run.id}")
     columns = TRIALS.to_columns(trial)

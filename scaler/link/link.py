@@ -32,6 +32,7 @@ class LinkStatus:
     age: float  # seconds since the manager last answered; infinite if it never did
     waiting: int  # records to be sent
     sent: int  # records that the manager has confirmed, since the start
+    dropped: int  # records, the oldest, for want of room, since the start
     refused: int  # records that the manager would not have, one by one, since the start
 
 
@@ -108,7 +109,7 @@ class Link:
             for row in rows:
                 try:
                     body = {key: value for key, value in row.items() if key not in REPORT_KEYS}
-                    self.sender.inbox.append(ReportRecord(kind, write_line({"operator": operator, "body": body})))
+                    self.sender.put(ReportRecord(kind, write_line({"operator": operator, "body": body})))
                 except (AttributeError, TypeError, ValueError, RecursionError) as error:
                     self.unserialisable += 1
                     self.state.set_fault(
@@ -125,5 +126,6 @@ class Link:
             age=self.age(),
             waiting=len(self.sender.inbox) + self.sender.waiting,
             sent=self.sender.sent,
+            dropped=sum(self.reports.dropped.values()) + self.sender.displaced,
             refused=self.reports.refused + self.unserialisable,
         )

@@ -32,6 +32,7 @@ class Sender:
         self.state, self.connection, self.reports = state, connection, reports
         self.path = f"/v1/applications/{quote(state.app, safe='')}/reports"
         self.inbox: deque[ReportRecord] = deque(maxlen=MAX_INBOX)  # driver threads add to it; the oldest give way
+        self.displaced = 0  # records of the inbox, for want of room
         self.wake = threading.Event()
         self.backoff = Backoff(state.rng)
         self.batch_size = MAX_RECORDS
@@ -39,6 +40,11 @@ class Sender:
         self.waiting = 0  # for others to read
         self.stored = 0  # records taken in, and on disk where there is one
         self.open_at = 0.0
+
+    def put(self, record: ReportRecord) -> None:
+        """Queue a record; for the driver's threads."""
+        self.displaced += len(self.inbox) == MAX_INBOX
+        self.inbox.append(record)
 
     def run(self) -> None:
         due = self.state.pacer.now()

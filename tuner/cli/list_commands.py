@@ -128,7 +128,7 @@ def describe_trial(trial: Trial) -> dict[str, Any]:
 
 
 def purpose_of(trial: Trial) -> str:
-    return str(trial.detail.get("purpose", "search"))
+    return trial.about.purpose
 
 
 def flatten(trial: Trial) -> dict[str, Any]:

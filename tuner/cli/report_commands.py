@@ -140,14 +140,13 @@ def print_trial(trial: Trial, run: TuningRun, version: ApplicationVersion) -> No
 
 
 def describe_place(trial: Trial, run: TuningRun, version: ApplicationVersion) -> str:
-    purpose = trial.detail.get("purpose", "search")
-    of = f" of number {trial.detail['of']}" if trial.detail.get("of") is not None else ""
+    of = "" if trial.about.of is None else f" of number {trial.about.of}"
     surrogate = "the described service times" if trial.surrogate_id is None else f"surrogate id {trial.surrogate_id}"
     ended = f"ended {format_moment(trial.ended)} after {format_number(trial.seconds, 3)} s of work"
     return (
         f"Trial {trial.id}: number {trial.number} of run {trial.run_id} ({run.engine}, seed {run.seed}) of "
         f"{version.application}, version {version.number}, on {surrogate}.\n"
-        f"{trial.state}, for {purpose}{of}, {ended}."
+        f"{trial.state}, for {trial.about.purpose}{of}, {ended}."
     )
 
 
@@ -179,7 +178,7 @@ def print_figures(trial: Trial, demanded: Mapping[str, Any]) -> None:
 
 def print_replicas(trial: Trial) -> None:
     """On average over the slots."""
-    replicas = trial.detail.get("replicas")
+    replicas = trial.about.replicas
     if not replicas:
         return
     types = dict.fromkeys(name for held in replicas.values() for name in held)
@@ -189,16 +188,14 @@ def print_replicas(trial: Trial) -> None:
 
 
 def describe_replay(trial: Trial, run: TuningRun) -> str:
-    seeds = trial.detail.get("seeds") or run.settings.get("seeds") or [trial.seed]
-    policy = trial.detail.get("policy") or run.settings.get("policy") or "its policy"
+    about = trial.about
+    seeds = about.seeds or run.settings.get("seeds") or [trial.seed]
+    policy = about.policy or run.settings.get("policy") or "its policy"
     slots = "-" if trial.slots is None else f"{trial.slots:,}"
-    saved = trial.detail.get("slots_saved")
     told = f"\nReplayed {slots} slots under {policy} with {'seed' if len(seeds) == 1 else 'seeds'} "
-    told += ", ".join(map(str, seeds)) + (f"; {saved:,} slots saved" if saved else "") + "."
-    held_out = trial.detail.get("held_out")
-    if held_out:
-        figures = ", ".join(
-            f"{name} {format_number(value)}" for name, value in held_out.items() if isinstance(value, float)
-        )
-        told += f"\nOn the part of the trace that was held out: {figures}."
+    told += ", ".join(map(str, seeds)) + (f"; {about.slots_saved:,} slots saved" if about.slots_saved else "") + "."
+    if seen := about.held_out:
+        figures = (("price", seen.price), ("violations", seen.violations), ("reconfigurations", seen.reconfigurations))
+        listed = ", ".join(f"{name} {format_number(value)}" for name, value in figures)
+        told += f"\nOn the part of the trace that was held out: {listed}."
     return told

@@ -36,7 +36,7 @@ from tuner.search.tuning_run import EvaluateAll, TuningResult, resume_tuning, st
 from tuner.search.tuning_run import tune as run_tuning
 from tuner.store.address import DatabaseAddress
 from tuner.store.connection import Store, open_store
-from tuner.store.records import Trial, TuningRun
+from tuner.store.records import SEARCH, VERIFY, Trial, TuningRun
 from tuner.views.tuning_page import write_tuning
 from tuner.views.tuning_summary import describe_tuning
 
@@ -195,15 +195,15 @@ def show_search(run: TuningRun) -> Iterator[Callable[[Any, Any], None]]:
         update(description=f"{'Starting':<{WIDTH}}")
 
         def report(trial: Trial, trials: Sequence[Trial]) -> None:
-            searched = [one for one in trials if one.detail.get("purpose") == "search"]
+            searched = [one for one in trials if one.about.purpose == SEARCH]
             update(completed=len(searched), description=f"{say_standing(trial, searched):<{WIDTH}}")
 
         yield report
 
 
 def say_standing(newest: Trial, searched: Sequence[Trial]) -> str:
-    if newest.detail.get("purpose") == "verify":
-        return f"Proving trial {newest.detail.get('of')} on fresh seeds"
+    if newest.about.purpose == VERIFY:
+        return f"Proving trial {newest.about.of} on fresh seeds"
     feasible = [trial for trial in searched if trial.feasible and trial.price is not None]
     if not feasible:
         slack = max((trial.slack for trial in searched if trial.slack is not None), default=math.nan)
@@ -219,7 +219,7 @@ def show_ended(store: Store, app: str, ended: TuningResult, html: Path | None, a
     if html is not None:
         write_whole(html, write_tuning(tuning))
         click.echo(f"The report is in {html}.", err=True)
-    saved = sum(int(trial.detail.get("slots_saved", 0)) for trial in ended.trials)
+    saved = sum(trial.about.slots_saved for trial in ended.trials)
     used = sum(trial.slots or 0 for trial in ended.trials)
     if as_json:
         described = describe_tuning(tuning) | {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -16,30 +17,27 @@ from tuner.search.recommendation import Verification
 from tuner.search.search_plan import SearchPlan
 from tuner.search.space.space import FIGURES, EvaluationOutcome, measure_slack, meets, to_document
 from tuner.search.warm_start import read_outcome
-from tuner.store.records import Trial, TuningRun
-
-BASELINE, SEARCH, VERIFY = "baseline", "search", "verify"
+from tuner.store.records import Trial, TrialDetail, TuningRun
 
 
 def write_trial(
     plan: SearchPlan,
     run: TuningRun,
     trials: Sequence[Trial],
-    purpose: str,
     result: Evaluation,
     began: float,
     ended: float,
-    detail: Mapping[str, Any],
+    detail: TrialDetail,
 ) -> Trial:
-    """A result as the database keeps it."""
+    """A result as the database keeps it; `detail` says what it was for."""
     outcome, failed = result.outcome, result.failure is not None
-    common = {
-        "purpose": purpose,
-        "policy": plan.verification.setting.policy,
-        "seeds": list(result.seeds),
-        "slots_saved": result.saved,
-        "replicas": {} if failed else describe_replicas(plan.verification.setting, result.replicas),
-    }
+    about = replace(
+        detail,
+        policy=plan.verification.setting.policy,
+        seeds=result.seeds,
+        slots_saved=result.saved,
+        replicas={} if failed else describe_replicas(plan.verification.setting, result.replicas),
+    )
     return Trial(
         run_id=number_of(run),
         number=len(trials),
@@ -56,12 +54,12 @@ def write_trial(
         surrogate_id=plan.surrogate_id,
         trace=plan.verification.setting.trace.name,
         failure=result.failure,
-        detail={**common, **detail},
+        detail=about.to_json(),
     )
 
 
 def of_purpose(trials: Sequence[Trial], purpose: str) -> list[Trial]:
-    return [trial for trial in trials if trial.detail.get("purpose") == purpose]
+    return [trial for trial in trials if trial.about.purpose == purpose]
 
 
 def to_outcome(plan: SearchPlan, trial: Trial) -> EvaluationOutcome:
@@ -70,11 +68,13 @@ def to_outcome(plan: SearchPlan, trial: Trial) -> EvaluationOutcome:
 
 def to_verification(plan: SearchPlan, trial: Trial) -> Verification:
     whole = to_outcome(plan, trial)
-    seen = trial.detail["held_out"]
-    held_out = replace(
-        whole, price=seen["cost"], violations=seen["violations"], reconfigurations=seen["reconfigurations"]
-    )
-    return Verification(whole, held_out, trial.detail["confidence"])
+    about = trial.about
+    if about.held_out is None or about.confidence is None:
+        raise ValueError(f"trial {trial.number} of run {trial.run_id} is no verification")
+    seen = about.held_out
+    price, late, moved = (math.nan if x is None else x for x in (seen.price, seen.violations, seen.reconfigurations))
+    held_out = replace(whole, price=price, violations=late, reconfigurations=moved)
+    return Verification(whole, held_out, about.confidence)
 
 
 def number_of(run: TuningRun) -> int:
@@ -96,7 +96,7 @@ def restate(trial: Trial, run: TuningRun, described: Mapping[str, Any]) -> Docum
         {
             "qos": {**qos, "bounds": bounds},
             "weights": dict(trial.parameters["weights"]),
-            "run": {"seeds": list(trial.detail.get("seeds") or run.settings.get("seeds") or [trial.seed])},
+            "run": {"seeds": list(trial.about.seeds or run.settings.get("seeds") or [trial.seed])},
         },
     )
     return {**stated, "policy": choose_policy(trial, run, tables["policy"])}
@@ -105,7 +105,7 @@ def restate(trial: Trial, run: TuningRun, described: Mapping[str, Any]) -> Docum
 def choose_policy(trial: Trial, run: TuningRun, stated: Mapping[str, Any]) -> dict[str, Any]:
     """The one policy that was replayed, with those of the stated options that are its own."""
     first = stated.get("name") or stated["names"][0]
-    name = trial.detail.get("policy") or run.settings.get("policy") or first
+    name = trial.about.policy or run.settings.get("policy") or first
     known = find_policy(name).options
     options = {key: value for key, value in stated.get("options", {}).items() if key in known}
     return {"name": name, **({"options": options} if options else {})}

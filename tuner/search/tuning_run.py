@@ -21,9 +21,6 @@ from tuner.search.recommendation import choose, find_least_infeasible, list_cand
 from tuner.search.search_plan import SearchPlan, TuneOptions, freeze_settings, load_plan
 from tuner.search.space.space import EvaluationOutcome, Parameters, from_document, meets, to_bounds
 from tuner.search.trial_records import (
-    BASELINE,
-    SEARCH,
-    VERIFY,
     number_of,
     of_purpose,
     to_outcome,
@@ -33,7 +30,7 @@ from tuner.search.trial_records import (
 from tuner.store.applications import load_application
 from tuner.store.connection import Store
 from tuner.store.objectives import add_objective, list_objectives
-from tuner.store.records import ObjectiveRecord, Trial, TuningRun
+from tuner.store.records import BASELINE, SEARCH, VERIFY, HeldOutFigures, ObjectiveRecord, Trial, TrialDetail, TuningRun
 from tuner.store.runs import (
     Clock,
     claim_abandoned,
@@ -166,7 +163,7 @@ def list_steps(
         began = clock()
         naive = ask_naive(plan.problem, (), plan.seed)[0].parameters
         result = evaluate(replace(plan.spec, short=0), naive)
-        yield write_trial(plan, run, trials, BASELINE, result, began, clock(), {"note": {"engine": "naive"}})
+        yield write_trial(plan, run, trials, result, began, clock(), TrialDetail(BASELINE, note={"engine": "naive"}))
     began = clock()
     done = [to_outcome(plan, trial) for trial in of_purpose(trials, SEARCH)]
     if not of_purpose(trials, VERIFY):
@@ -175,15 +172,14 @@ def list_steps(
             done, in_time,
         )  # fmt: skip
         for result in steps:
-            detail = {"note": dict(result.outcome.note)}
-            yield write_trial(plan, run, trials, SEARCH, result, began, clock(), detail)
+            yield write_trial(plan, run, trials, result, began, clock(), TrialDetail(note=dict(result.outcome.note)))
             began = clock()
     yield from verify_candidates(plan, run, trials, clock)
 
 
 def verify_candidates(plan: SearchPlan, run: TuningRun, trials: Sequence[Trial], clock: Clock) -> Iterator[Trial]:
     """Candidates replayed again until enough of them were, or one passes."""
-    tried = [trial for trial in trials if trial.detail.get("purpose") in (BASELINE, SEARCH)]
+    tried = [trial for trial in trials if trial.about.purpose != VERIFY]
     history = [to_outcome(plan, trial) for trial in tried]
     qos = plan.problem.qos
     for place in list_candidates(plan.problem.space, qos, history):
@@ -191,16 +187,17 @@ def verify_candidates(plan: SearchPlan, run: TuningRun, trials: Sequence[Trial],
         if not needs_more(proofs, qos):
             return
         of = tried[place].number
-        if any(trial.detail.get("of") == of for trial in of_purpose(trials, VERIFY)):
+        if any(trial.about.of == of for trial in of_purpose(trials, VERIFY)):
             continue
         began, started = clock(), time.perf_counter()
         parameters = history[place].parameters
         proof, runs = verify(plan.verification, parameters, plan.held_out)
         slots = sum(run.slots for run in runs)
         result = summarise(plan.verification, parameters, runs, slots, time.perf_counter() - started)
-        held_out = {name: getattr(proof.held_out, FIGURES[name]) for name in MEASURES}
-        detail = {"of": of, "held_out": {**held_out, "slots": plan.held_out}, "confidence": proof.confidence}
-        yield write_trial(plan, run, trials, VERIFY, result, began, clock(), detail)
+        seen = proof.held_out
+        held_out = HeldOutFigures(seen.price, seen.violations, seen.reconfigurations, plan.held_out)
+        detail = TrialDetail(VERIFY, of, held_out=held_out, confidence=proof.confidence)
+        yield write_trial(plan, run, trials, result, began, clock(), detail)
 
 
 def conclude(store: Store, plan: SearchPlan, run: TuningRun, trials: Sequence[Trial], clock: Clock) -> TuningResult:
@@ -228,8 +225,8 @@ def find_proposed(session: Any, app: str, run_id: int) -> ObjectiveRecord | None
 
 def explain(plan: SearchPlan, trials: Sequence[Trial]) -> tuple[Trial | None, tuple[Relaxation, ...]]:
     """The trial that came nearest, by its proof where it has one, and what would have let it pass."""
-    tried = [trial for trial in trials if trial.detail.get("purpose") in (BASELINE, SEARCH)]
-    proofs = {trial.detail["of"]: to_outcome(plan, trial) for trial in of_purpose(trials, VERIFY)}
+    tried = [trial for trial in trials if trial.about.purpose != VERIFY]
+    proofs = {trial.about.of: to_outcome(plan, trial) for trial in of_purpose(trials, VERIFY)}
     place = find_least_infeasible([proofs.get(t.number, to_outcome(plan, t)) for t in tried], plan.problem.qos)
     if place is None:
         return None, ()
@@ -239,16 +236,16 @@ def explain(plan: SearchPlan, trials: Sequence[Trial]) -> tuple[Trial | None, tu
 
 def propose(plan: SearchPlan, run: TuningRun, trials: Sequence[Trial], proof: Trial, now: float) -> ObjectiveRecord:
     """The objective of a trial that was proved, with the evidence for it."""
-    chosen = next(trial for trial in trials if trial.number == proof.detail["of"])
+    chosen = next(trial for trial in trials if trial.number == proof.about.of)
     parameters: Parameters = from_document(plan.problem.space.operators, chosen.parameters)
     baseline = next((trial for trial in of_purpose(trials, BASELINE)), None)
     evidence = {
         "run": run.id,
         "model": make_model(plan.verification.setting, plan.constants).to_json(),
         **{key: getattr(proof, name) for key, name in FIGURES.items()},
-        "confidence": proof.detail["confidence"],
+        "confidence": proof.about.confidence,
         "held_out": proof.detail["held_out"],
-        "verified_on": {"seeds": list(proof.detail["seeds"]), "slots": plan.verification.slots},
+        "verified_on": {"seeds": list(proof.about.seeds), "slots": plan.verification.slots},
         "baseline": {} if baseline is None else {key: getattr(baseline, FIGURES[key]) for key in MEASURES},
     }
     return ObjectiveRecord(

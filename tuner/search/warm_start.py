@@ -23,7 +23,7 @@ from tuner.search.space.space import (
     project_to_limits,
 )
 from tuner.store.connection import Session
-from tuner.store.records import Trial
+from tuner.store.records import SEARCH, Trial
 from tuner.store.runs import list_runs
 from tuner.store.trials import load_history, load_trial
 
@@ -81,7 +81,7 @@ def list_earlier(session: Session, app: str, setting: Setting, qos: QoS) -> list
 
 def pick(trials: Sequence[Trial], qos: QoS) -> list[Trial]:
     """The cheapest that would be feasible now, then others evenly."""
-    usable = [t for t in trials if t.state == "complete" and t.detail.get("purpose") == "search" and t.price]
+    usable = [t for t in trials if t.state == "complete" and t.about.purpose == SEARCH and t.price]
     feasible = sorted((t for t in usable if is_met(t, qos)), key=lambda t: t.price or math.inf)
     best = feasible[: EACH // 2]
     rest = [t for t in usable if t not in best]
@@ -114,5 +114,5 @@ def read_outcome(operators: Sequence[str], trial: Trial) -> EvaluationOutcome:
         parameters=from_document(operators, trial.parameters),
         **{name: math.nan if (value := getattr(trial, name)) is None else value for name in FIGURES},
         whole=trial.state == "complete",
-        note=trial.detail.get("note", {}),
+        note=trial.about.note,
     )

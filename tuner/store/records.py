@@ -6,17 +6,19 @@ An `id` or a number that is None has not been given yet: the database gives it w
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from scaler.model.decision import KINDS, Decision, parse_decision
 from scaler.model.errors import BadInput
 from scaler.model.task import Weights
+from tuner.store.json_fields import keyed, read_fields, write_fields
 
 Document = Mapping[str, Any]  # of texts, numbers (infinite ones too), booleans, None, lists and such mappings
 
 HEALTH = ("pass", "warn", "fail")
 RUN_STATES = ("running", "done", "stopped", "failed")
+BASELINE, SEARCH, VERIFY = "baseline", "search", "verify"  # what a trial was for
 TRIAL_STATES = ("complete", "pruned", "failed")  # a trial is saved when it has ended, so there is no state before
 OBJECTIVE_STATES = ("proposed", "shadow", "canary", "full", "reverted", "retired")
 
@@ -91,6 +93,43 @@ class TuningRun:
 
 
 @dataclass(frozen=True, slots=True)
+class HeldOutFigures:
+    """Figures of a verification on the part of the trace that was not searched."""
+
+    price: float | None = keyed("cost")
+    violations: float | None = None
+    reconfigurations: float | None = None
+    slots: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TrialDetail:
+    """What a trial was for, and on what it was replayed; older programs left parts of it out."""
+
+    purpose: str = SEARCH
+    of: int | None = None  # of a verification: the number of its trial
+    policy: str | None = None
+    seeds: tuple[int, ...] = ()
+    slots_saved: int = 0
+    replicas: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # mean, by operator and node type
+    note: Document = field(default_factory=dict)  # the engine's own
+    held_out: HeldOutFigures | None = None
+    confidence: float | None = None  # that the constraints are met
+
+    def to_json(self) -> dict[str, Any]:
+        held_out = None if self.held_out is None else write_fields(self.held_out)
+        stated = {one.name: getattr(self, one.name) for one in fields(self)} | {"held_out": held_out}
+        return {key: value for key, value in stated.items() if value is not None and value != {}}
+
+    @classmethod
+    def from_json(cls, document: Document) -> TrialDetail:
+        tables = {key: value if isinstance(value := document.get(key), Mapping) else {} for key in ("replicas", "note")}
+        listed = document.get("seeds")
+        seeds = tuple(int(seed) for seed in listed) if isinstance(listed, list | tuple) else ()
+        return read_fields(cls, document, seeds=seeds, **tables)
+
+
+@dataclass(frozen=True, slots=True)
 class Trial:
     """One evaluation that has ended; figures are None where it failed before it had them."""
 
@@ -119,6 +158,10 @@ class Trial:
 
     def __post_init__(self) -> None:
         check_one_of(self.state, TRIAL_STATES, f"trial {self.number}: the state")
+
+    @property
+    def about(self) -> TrialDetail:
+        return TrialDetail.from_json(self.detail)
 
 
 @dataclass(frozen=True, slots=True)

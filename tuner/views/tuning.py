@@ -10,7 +10,7 @@ from typing import Any
 from scaler.model.wire import read_number, read_table
 from tuner.store.connection import Session
 from tuner.store.objectives import list_objectives
-from tuner.store.records import ObjectiveRecord, Trial, TuningRun
+from tuner.store.records import VERIFY, ObjectiveRecord, Trial, TuningRun
 
 WEIGHTS = {"perf": "weight of violations", "rcf": "weight of reconfigurations", "res": "weight of resources"}
 MEASURES = {
@@ -106,7 +106,7 @@ def gather_tuning(
     recommended = None if objective is None else find_recommended(points, objective)
     objective = None if recommended is None else objective
     chosen = recommended or find_cheapest(points)
-    naive = next((p for p in points if table(p.trial.detail, "note").get("engine") == "naive"), None)
+    naive = next((p for p in points if p.trial.about.note.get("engine") == "naive"), None)
     operators, edges = read_graph(stated, points)
     return Tuning(
         application=application,
@@ -125,8 +125,8 @@ def gather_tuning(
 
 
 def to_point(trial: Trial) -> Point:
-    of, given = number(trial.detail, "of"), trial.parameters
-    verifies = int(of) if trial.detail.get("purpose") == "verify" and of is not None else None
+    given, about = trial.parameters, trial.about
+    verifies = about.of if about.purpose == VERIFY else None
     figures = (trial.price, trial.violations, trial.reconfigurations)
     price, violations, reconfigurations = (math.nan if figure is None else figure for figure in figures)
     shares, weights = numbers(given, "shares"), numbers(given, "weights")
@@ -142,7 +142,7 @@ def kind_of(trial: Trial) -> str:
 
 
 def is_searched(point: Point) -> bool:
-    return point.trial.detail.get("purpose") != "verify"
+    return point.trial.about.purpose != VERIFY
 
 
 def rank(points: Sequence[Point]) -> list[Point]:
@@ -191,7 +191,7 @@ def find_baseline(naive: Point | None, objective: ObjectiveRecord | None) -> Fig
 
 
 def to_figures(point: Point) -> Figures:
-    trial, used = point.trial, table(point.trial.detail, "replicas")
+    trial, used = point.trial, point.trial.about.replicas
     replicas = {name: numbers(used, name) for name in used}
     return Figures(trial.price, trial.price_error, trial.violations, trial.reconfigurations, replicas, point.shares)
 

@@ -165,7 +165,7 @@ def describe_run(tuning: Tuning) -> dict[str, str]:
             for what, limit in (("violations", limits.eta_v), ("reconfigurations", limits.eta_r))
             if limit is not None
         ),
-        "policy": str(settings.get("policy") or first.detail.get("policy") or ""),
+        "policy": str(settings.get("policy") or first.about.policy or ""),
         "trace": describe_trace(tuning) or first.trace or "",
         "engine": f"{run.engine}, seed {run.seed}",
         "budget": f"{evaluations}; {len(searched):,} done: {', '.join(kinds)}",

@@ -13,7 +13,7 @@ from tuner.store.connection import Session
 from tuner.store.objectives import list_objectives
 from tuner.store.runs import load_run
 from tuner.store.trials import TrialFilter, count_trials, list_trials, load_trial
-from tuner.views.tuning import load_tuning, numbers, table
+from tuner.views.tuning import load_tuning, numbers
 from tuner.views.tuning_page import describe_headline, draw_parts
 
 TRIALS_PER_PAGE = 50
@@ -86,7 +86,7 @@ def gather_trial(session: Session, trial_id: int) -> dict[str, Any]:
     trial = load_trial(session, trial_id)
     run = load_run(session, trial.run_id)
     app = load_version(session, run.application_version_id).application
-    used = table(trial.detail, "replicas")
+    used = trial.about.replicas
     return {
         "application": app,
         "run": run,

@@ -122,7 +122,7 @@ def ingest(context: DaemonContext, record: RetuningRecord) -> RetuningRecord:
     if settings.sources:
         if find_spec("pyspark") is None:
             raise BadInput("sources are set, and reading them needs Spark; install it: " + INSTALL_SPARK)
-        from tuner.retuning.ingestion import read_sources  # brings pyspark along
+        from tuner.retuning.refit import read_sources  # brings pyspark along
 
         read_sources(context, record.application, settings.sources, settings.window_s)
     return commit_phase(context, record, phase="fit")

@@ -15,12 +15,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from scaler.model.errors import BadInput
 from scaler.model.kernel import lay_out
-from scaler.model.policy import check_options
+from scaler.model.policy import Kernel, build_policy, check_options
 from scaler.model.task import parse_weights
 from scaler.policies import find_policy
 from sim.arrivals import GENERATORS, generate
+from sim.graphs import single
 from sim.infrastructure import INFRASTRUCTURES, Infrastructure, find_infrastructure, parse_infrastructure
 from sim.plant import Inertia
 from sim.setting import Setting, tasks
@@ -29,7 +32,6 @@ from sim.trace import EPOCH, Trace, window
 from sim.trace_file import read_trace
 from tuner.scenario.document import Document, make_application
 from tuner.scenario.layout import DEFAULTS, KINDS, SOURCES, TWO_WEEKS, QoS, name_flag
-from tuner.scenario.policy_check import check_policy
 
 DEEPER = ("options", "bounds", "paths")  # tables in tables, whose keys lie over each other one by one
 
@@ -259,3 +261,23 @@ def kinds_of(name: str, table: Table) -> dict[str, Kind]:
     known = {p.name: ANNOTATED[p.annotation] for make in makers for p in inspect.signature(make).parameters.values()}
     common = {key: KINDS["trace"][key] for key in ("generator", "highest_rate", "slots")}
     return {**common, **known} if "generator" in table else {**KINDS["trace"], **known}
+
+
+def make_toy(policy: str = "static", plant: str = "memoryless") -> Setting:
+    """Three slots of one operator on two node types."""
+    trace = Trace(np.array([50.0, 150.0, 50.0]), name="toy")
+    return Setting(single(100.0, k_max=2), find_infrastructure("A", 2), trace, policy, 0.05, levels=3, plant=plant)
+
+
+def check_policy(kind: Kernel, options: Mapping[str, Any]) -> None:
+    """Refuse an option's value that the policy cannot be built with."""
+    if not options:
+        return
+    task = tasks(make_toy())[0]
+    try:
+        build_policy(kind, task, 0, options)
+    except BadInput:
+        raise
+    except (TypeError, ValueError) as error:
+        given = ", ".join(f"{name} = {value!r}" for name, value in options.items())
+        raise BadInput(f"{kind.title} cannot be made with {given}: {error}") from error

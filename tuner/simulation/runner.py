@@ -21,8 +21,7 @@ from sim.infrastructure import find_infrastructure
 from sim.setting import Setting, Shift
 from sim.simulate import Run, simulate
 from sim.trace import Trace
-from tuner.scenario.policy_check import make_toy
-from tuner.scenario.scenario import Scenario
+from tuner.scenario.scenario import Scenario, make_toy
 from tuner.simulation.course import ReplayCourse, make_course, replay_costs
 
 PATIENCE_S = 2.0  # starting workers takes about a second

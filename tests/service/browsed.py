@@ -15,7 +15,7 @@ from tuner.service.access.envelope import wrap
 from tuner.service.access.page_session import make_csrf
 from tuner.service.access.token import make_token
 from tuner.service.app import make_app, release_agents
-from tuner.service.exchange.order_board import Settings
+from tuner.service.exchange.services import Settings
 from tuner.store.connection import Store
 
 VOID = {"meta", "link", "input", "br", "line", "path", "rect"}

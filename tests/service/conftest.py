@@ -15,7 +15,7 @@ from tests.service.showcase import furnish
 from tests.store.conftest import address, postgres, server_store, store
 from tuner.service.access.gate import RateLimits
 from tuner.service.app import make_app, release_agents
-from tuner.service.exchange.order_board import Settings
+from tuner.service.exchange.services import Settings
 from tuner.store.connection import Store
 
 __all__ = ["address", "postgres", "server_store", "store"]

@@ -17,7 +17,7 @@ from tuner.service.access.gate import RateLimits, make_gate
 from tuner.service.access.page_session import make_csrf, open_session
 from tuner.service.access.token import SCOPES, make_secret, make_token
 from tuner.service.app import make_app
-from tuner.service.exchange.order_board import Settings
+from tuner.service.exchange.services import Settings
 from tuner.store.applications import add_application
 from tuner.store.connection import Store, open_store
 from tuner.store.tokens import revoke_token

@@ -20,7 +20,7 @@ from tuner.scenario.description import tables_of
 from tuner.scenario.document import shape_of
 from tuner.scenario.scenario import make_qos
 from tuner.service.app import make_app
-from tuner.service.exchange.order_board import Settings
+from tuner.service.exchange.services import Settings
 from tuner.service.metrics.application_metrics import EVENTS
 from tuner.service.metrics.exposition import FRESH_S, Meter
 from tuner.service.metrics.families import COUNTERS, GAUGES

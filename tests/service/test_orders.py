@@ -15,7 +15,8 @@ from tests.service.conftest import sentence
 from tests.service.http_server import running
 from tests.service.serve_process import add_secret
 from tuner.service.app import make_app, release_agents
-from tuner.service.exchange.order_board import Board, Settings, poll, wait_for_orders
+from tuner.service.exchange.order_board import Board, poll, wait_for_orders
+from tuner.service.exchange.services import Settings
 from tuner.store.connection import Store, open_store
 from tuner.store.orders import list_scalers, save_orders
 

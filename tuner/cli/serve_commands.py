@@ -30,7 +30,7 @@ from tuner.service.access.gate import RateLimits
 from tuner.service.access.logs import say, set_up_logs
 from tuner.service.access.token import SCOPES, is_live, make_token
 from tuner.service.app import make_app, release_agents
-from tuner.service.exchange.order_board import Settings
+from tuner.service.exchange.services import Settings
 from tuner.service.serving import Listening, bind, check_listening, describe_address, make_server, names_of
 from tuner.service.serving import serve as serve_until_stopped
 from tuner.store.address import DatabaseAddress

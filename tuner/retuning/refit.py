@@ -1,4 +1,4 @@
-"""Fit a surrogate on the longest stretch of an application's samples without drift."""
+"""Ingest an application's new monitoring, and fit a surrogate on its longest stretch without drift."""
 
 from __future__ import annotations
 

@@ -23,7 +23,8 @@ from tuner.service.access.gate import make_gate
 from tuner.service.api import agent_routes, change_routes, dependencies, read_routes
 from tuner.service.api.problems import HANDLERS, problem
 from tuner.service.exchange.intake import Intake, close_intake, start_intake
-from tuner.service.exchange.order_board import Board, Services, Settings, close_board, watch_orders
+from tuner.service.exchange.order_board import Board, close_board, watch_orders
+from tuner.service.exchange.services import Services, Settings
 from tuner.service.metrics.exposition import Meter, make_metrics_router
 from tuner.service.page import page_routes
 from tuner.store.connection import HEAD, Store, read_revision

@@ -12,6 +12,9 @@ batches   a micro-batch query: a tuple waits half the interval I before the trig
           standard deviation n, and of how much arrives) only ever adds to I near the trigger, and a long batch makes
           the next one longer: so the chain of batches is played with draws that are always the same, and a tuple is
           more likely to meet a long interval than a short one
+
+Fits minimise Huber's loss of log(predicted / observed), so that a window counts by its relative error and an odd one
+does not rule, by Levenberg-Marquardt steps within bounds from each of several starts.
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ MAX_CHART_BYTES = 600_000
 BYTES_PER_VALUE = 7  # of JSON, on average
 MAX_GAPS = 50  # listed, the longest of them
 FAR_APART = 30.0  # from the least to the greatest response time; beyond it, a logarithmic axis
+MAX_S = 1e300  # drawn: a thousand times as much, in ms, is a number still
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,7 @@ def chart_cost(frame: Frame, course: ReplayCourse) -> Chart:
 
 def chart_response(frame: Frame, at: Floats, response: Columns, bound: float, name: str) -> Chart:
     """Response times against the bound; overloaded slots along the upper edge, and counted."""
-    low, mean, high = (1000.0 * line for line in (response.low, response.mean, response.high))
+    low, mean, high = (1000.0 * np.minimum(line, MAX_S) for line in (response.low, response.mean, response.high))
     least = float(np.nanmin(np.append(response.low[response.low > 0.0], bound)))
     greatest = float(np.nanmax(np.append(response.high, bound)))
     series = [

@@ -13,7 +13,8 @@ from tuner.service.api.bodies import MAX_NAME, AcknowledgementBody, ReportBody, 
 from tuner.service.api.dependencies import JSON, App, Given, gives, read_as
 from tuner.service.api.problems import problem
 from tuner.service.exchange.intake import Report, submit, submit_unanswered
-from tuner.service.exchange.order_board import Services, revision_of, wait_for_orders
+from tuner.service.exchange.order_board import revision_of, wait_for_orders
+from tuner.service.exchange.services import Services
 from tuner.store.records import DecisionRecord, Scaler
 
 router = APIRouter(prefix="/v1/applications/{app}", tags=["scalers"], dependencies=[Depends(require("report"))])

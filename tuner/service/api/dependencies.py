@@ -18,7 +18,8 @@ from tuner.service.access.envelope import PROBLEM
 from tuner.service.access.gate import Caller, require
 from tuner.service.api.bodies import BODIES, MAX_NAME, MAX_TEXT, MAX_TIME, MAX_WHOLE, Body, check_name
 from tuner.service.api.problems import Unsupported, explain_invalid
-from tuner.service.exchange.order_board import Services, poll, services_of
+from tuner.service.exchange.order_board import poll
+from tuner.service.exchange.services import Services, services_of
 from tuner.service.exchange.wire_documents import check_text, read_document, to_bytes
 from tuner.store.connection import Session
 

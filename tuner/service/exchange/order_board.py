@@ -9,17 +9,11 @@ from __future__ import annotations
 import asyncio
 import gzip
 import logging
-import threading
-import time
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-
-from starlette.requests import Request
 
 from scaler.model.errors import Retry
 from tuner.rollout.issued_orders import write_orders
-from tuner.service.access.gate import RateLimits
-from tuner.service.exchange.intake import Intake
 from tuner.service.exchange.wire_documents import to_bytes
 from tuner.store.connection import Store
 from tuner.store.orders import list_revisions, load_orders
@@ -188,27 +182,3 @@ def load_notice(store: Store, app: str) -> Notice | None:
     body = to_bytes(write_orders(orders))
     packed = gzip.compress(body, 6, mtime=0) if len(body) > MIN_PACKED else None
     return Notice(orders.revision, f'"{orders.revision}"', body, packed)
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """The clock is the one that records are dated by; what waits for something waits by the machine's own."""
-
-    clock: Callable[[], float] = time.time
-    poll_s: float = 0.25  # between polls for orders that another process issued
-    limits: RateLimits = field(default_factory=RateLimits)
-
-
-@dataclass(slots=True)
-class Services:
-    store: Store
-    settings: Settings
-    board: Board
-    intake: Intake
-    daemon: threading.Thread | None = None  # where `tuner serve` runs it
-
-
-def services_of(request: Request) -> Services:
-    """The services that `make_app` put into the application's state."""
-    found: Services = request.app.state.services
-    return found

@@ -23,7 +23,8 @@ from tuner.service.access.page_session import (
     set_cookie,
 )
 from tuner.service.api.problems import find_status
-from tuner.service.exchange.order_board import poll, services_of
+from tuner.service.exchange.order_board import poll
+from tuner.service.exchange.services import services_of
 from tuner.service.page import actions
 from tuner.service.page.address import check_text, link_application, read_digits, read_moment, read_window
 from tuner.service.page.application_page import gather_application, gather_objective, read_before

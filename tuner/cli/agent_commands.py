@@ -9,7 +9,6 @@ from pathlib import Path
 import click
 
 from scaler.model.errors import BadInput
-from scaler.model.wire import spell, to_plain
 from tuner.cli.options import (
     TIME_FORMS,
     app_argument,
@@ -28,7 +27,7 @@ from tuner.rollout.push import roll_back as take_back
 from tuner.store.address import DatabaseAddress
 from tuner.store.applications import load_application
 from tuner.store.connection import Session, open_store
-from tuner.store.objectives import find_full_objective, list_objectives, load_objective
+from tuner.store.objectives import STAGES, find_full_objective, list_objectives, load_objective
 from tuner.store.orders import load_orders
 from tuner.views.explanation_lines import to_lines
 from tuner.views.grid import open_console, print_lines
@@ -94,7 +93,7 @@ def status(
         raise BadInput("a manager has a database of its own; leave out --store, or else --manager")
     found = find_status(app, manager, token_file, authority, address)
     if as_json:
-        print_json(spell(to_plain(found)))
+        click.echo(to_json(found))
         return
     newest = "not known" if found.revision is None else f"revision {found.revision}"
     click.echo(f"{found.application}: the newest orders are {newest}.")
@@ -126,9 +125,6 @@ def print_operator(one: AgentStatus) -> None:
         click.echo(f"  {one.last.kind}{action}: {one.last.reason}")
 
 
-STAGES = ("shadow", "canary", "full")
-
-
 def check_why(ctx: click.Context, parameter: click.Parameter, why: str) -> str:
     if not why.strip():
         raise BadInput("--why is empty; say in a sentence why, for it is kept with what you did")
@@ -153,7 +149,11 @@ why_option = click.option(
 @app_argument
 @click.argument("version", type=click.IntRange(1), required=False)
 @click.option(
-    "--stage", type=click.Choice(STAGES), default="shadow", show_default=True, help="Stage of the roll-out to enter."
+    "--stage",
+    type=click.Choice(STAGES[1:]),
+    default="shadow",
+    show_default=True,
+    help="Stage of the roll-out to enter.",
 )
 @why_option
 @store_option

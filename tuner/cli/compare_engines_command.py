@@ -25,7 +25,6 @@ from tuner.search.space.space import make_space
 from tuner.views.grid import print_columns, print_grid
 from tuner.views.words import make_columns, to_finite
 
-TRACES = Path("../shared/traces")
 APPLICATIONS = ("pipeline", "diamond", "multi-sink")
 MADE_SLOTS = 200_000
 
@@ -125,7 +124,10 @@ def show(matches: Sequence[EngineResults], as_json: bool) -> None:
     if not lines:
         raise BadInput("no engine kept the constraints in any setting; allow a larger --r-max, --eta-v or --eta-r")
     print_settings(rows)
-    print_engines(lines)
+    print_columns(make_columns(lines, COLUMNS))
+    click.echo(
+        "\nOver the settings in which anybody kept the constraints; prices by geometric mean, where both engines did."
+    )
 
 
 def print_settings(rows: Sequence[dict[str, Any]]) -> None:
@@ -156,13 +158,6 @@ COLUMNS: tuple[tuple[str, Callable[[EngineSummary], str], str], ...] = (
     ("ms a suggestion", lambda line: f"{line.asking_ms:.0f}", ""),
     ("s a search", lambda line: f"{line.seconds:.1f}", ""),
 )
-
-
-def print_engines(lines: Sequence[EngineSummary]) -> None:
-    print_columns(make_columns(lines, COLUMNS))
-    click.echo(
-        "\nOver the settings in which anybody kept the constraints; prices by geometric mean, where both engines did."
-    )
 
 
 def say(value: float, form: str) -> str:

@@ -59,18 +59,13 @@ def demo(html: Path | None, save: Path | None) -> None:
     Two weeks of a made-up click stream: three operators in a row, on a cloud with three kinds of machine.
     """
     with as_file(files("tuner.demo").joinpath("demo.toml")) as example:
-        if save is not None:
-            save_example(example, save)
-        else:
+        if save is None:
             play_example(example, html)
-
-
-def save_example(example: Path, place: Path) -> None:
-    """Copy the scenario file; one that is there stays as it is."""
-    if place.exists():
-        raise BadInput(f"{place} is there already; name a new file")
-    write_whole(place, example.read_text(encoding="utf-8"))
-    click.echo(f"Now change {place} and run: tuner simulate {place}")
+        elif save.exists():
+            raise BadInput(f"{save} is there already; name a new file")
+        else:
+            write_whole(save, example.read_text(encoding="utf-8"))
+            click.echo(f"Now change {save} and run: tuner simulate {save}")
 
 
 def play_example(example: Path, html: Path | None) -> None:

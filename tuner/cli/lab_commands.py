@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,9 +21,10 @@ from tuner.lab.published.figures import FIGURES, Study
 from tuner.lab.published.tables import DEEP, POLICY_NAMES, CellComparison, plan_published, reproduce_table
 from tuner.lab.shifts import SHIFTS
 from tuner.views.grid import print_columns, print_grid, print_lines
-from tuner.views.words import Column
+from tuner.views.words import Column, make_columns
 
 TRACES = Path("../shared/traces")
+UNSET: tuple[Any, ...] = (None, (), {})  # of flags, which are keys of a plan
 EXAMPLE = """\
 policies = ["threshold-c", "ql-pds-plus"]
 seeds = 3                                # or a list of them
@@ -53,6 +55,7 @@ EPILOG = (
 @click.option("--traces", type=file_type, help=f"Folder with taxi.txt.gz and tweets.txt.gz (default {TRACES}).")
 @click.option(
     "--policy",
+    "policies",
     metavar="NAME",
     multiple=True,
     help="Name of a policy; repeat it to compare several (default: the plan's; a wrong name lists all).",
@@ -94,7 +97,7 @@ def compare(
         raise BadInput(f"a plan and --published: {said} what to compare; give one of them")
     if traces is not None and not published:
         raise BadInput("--traces says where the traces of --published are; give it with that")
-    given = list_flags(**flags)
+    given = {key: list(flag) if isinstance(flag, tuple) else flag for key, flag in flags.items() if flag not in UNSET}
     stated = plan_published(traces or TRACES, given, shift) if plan is None else read_plan(plan, given, shift)
     with show_share() as on_share:
         result = run_interruptibly(lambda: run_benchmark(stated, on_share))
@@ -102,18 +105,6 @@ def compare(
         write_whole(html, write_benchmark(result))
         click.echo(f"The page is in {html}.", err=True)
     print_result(result, as_json, describe_benchmark, print_benchmark)
-
-
-def list_flags(**flags: Any) -> dict[str, Any]:
-    """The flags that were given, as keys of a plan."""
-    table = {
-        "policies": list(flags["policy"]) or None,
-        "options": flags["option"] or None,
-        "seeds": flags["seeds"],
-        "n_res": list(flags["n_res"]) or None,
-        "k_max": list(flags["k_max"]) or None,
-    }
-    return {key: value for key, value in table.items() if value is not None}
 
 
 def print_benchmark(result: BenchmarkResult) -> None:
@@ -127,9 +118,18 @@ def print_benchmark(result: BenchmarkResult) -> None:
 
 TABLES = {"table2": 2, "table3": 3, "table4": 4, "table5": 5}
 FIGURES_OF_CELL = ("seeds", "difference", *MEASURES[1:], "agrees", "remark")
-HEADS = (
-    *("cell", "policy", "published", "ours", "± s.e.", "difference"),
-    *("viol. %", "reconf. %", "resources", "agrees", "remark"),
+COLUMNS: tuple[tuple[str, Callable[[CellComparison], str], str], ...] = (
+    ("cell", lambda c: c.cell.where, ""),
+    ("policy", lambda c: c.cell.policy, ""),
+    ("published", lambda c: f"{c.cell.cost:.4f}", ""),
+    ("ours", lambda c: f"{c.cost:.4f}", ""),
+    ("± s.e.", lambda c: f"{c.error:.4f}" if c.error > 0.0 else "", ""),
+    ("difference", lambda c: f"{c.difference:+.1%}", ""),
+    ("viol. %", lambda c: f"{c.cell.violations} / {100 * c.violations:.1f}", ""),
+    ("reconf. %", lambda c: f"{c.cell.reconfigurations} / {100 * c.reconfigurations:.1f}", ""),
+    ("resources", lambda c: f"{c.cell.resources:.2f} / {c.resources:.2f}", ""),
+    ("agrees", lambda c: "yes" if c.agrees else "no", ""),
+    ("remark", lambda c: c.remark, ""),
 )
 
 
@@ -172,24 +172,8 @@ def reproduce(what: str, traces: Path, seeds: int, policies: tuple[str, ...], de
 
 def print_cells(what: str, all_asked: bool, cells: list[CellComparison]) -> None:
     """Published and ours side by side."""
-    rows = [
-        (
-            c.cell.where,
-            c.cell.policy,
-            f"{c.cell.cost:.4f}",
-            f"{c.cost:.4f}",
-            f"{c.error:.4f}" if c.error > 0.0 else "",
-            f"{c.difference:+.1%}",
-            f"{c.cell.violations} / {100 * c.violations:.1f}",
-            f"{c.cell.reconfigurations} / {100 * c.reconfigurations:.1f}",
-            f"{c.cell.resources:.2f} / {c.resources:.2f}",
-            "yes" if c.agrees else "no",
-            c.remark,
-        )
-        for c in cells
-    ]
     print_lines(f"{what}: average cost, published and ours", "")
-    print_grid(HEADS, rows, left=2, texts=("agrees", "remark"))
+    print_columns(make_columns(cells, COLUMNS), left=2, texts=("agrees", "remark"))
     print_lines(sum_up(cells, all_asked))
 
 

@@ -106,8 +106,10 @@ def find_trials(
     """So many of the chosen trials, and how many there are."""
     with closing(open_store(address)) as store, store.read() as session:
         load_application(session, chosen.application or "")
-        if chosen.run_id is not None:
-            check_run(session, chosen)
+        known = [] if chosen.run_id is None else [run.id for run in list_runs(session, chosen.application)]
+        if chosen.run_id is not None and chosen.run_id not in known:
+            told = f"its runs are {', '.join(map(str, known[:10]))}" if known else "it was not tuned yet"
+            raise BadInput(f"application {chosen.application!r} has no run {chosen.run_id}; {told}")
         count = count_trials(session, chosen)
         if sort is None:  # the newest, in the order in which they ended unless asked otherwise
             found = list_trials(session, chosen, "id", descending=True, limit=limit or None)
@@ -115,20 +117,8 @@ def find_trials(
         return list_trials(session, chosen, sort, descending, limit or None), count
 
 
-def check_run(session: Any, chosen: TrialFilter) -> None:
-    """Refuse a run that is none of the application's."""
-    known = [run.id for run in list_runs(session, chosen.application)]
-    if chosen.run_id not in known:
-        told = f"its runs are {', '.join(map(str, known[:10]))}" if known else "it was not tuned yet"
-        raise BadInput(f"application {chosen.application!r} has no run {chosen.run_id}; {told}")
-
-
 def describe_trial(trial: Trial) -> dict[str, Any]:
-    return {**asdict(trial), "purpose": purpose_of(trial)}
-
-
-def purpose_of(trial: Trial) -> str:
-    return trial.about.purpose
+    return {**asdict(trial), "purpose": trial.about.purpose}
 
 
 def flatten(trial: Trial) -> dict[str, Any]:
@@ -146,7 +136,7 @@ COLUMNS: dict[str, Callable[[Trial], str]] = {
     "run": lambda trial: str(trial.run_id),
     "number": lambda trial: str(trial.number),
     "state": lambda trial: trial.state,
-    "purpose": purpose_of,
+    "purpose": lambda trial: trial.about.purpose,
     "price/h": lambda trial: format_fixed(trial.price),
     "±": lambda trial: format_fixed(trial.price_error),
     "violations %": lambda trial: format_percentage(trial.violations),
@@ -170,7 +160,11 @@ def list_all(as_json: bool, address: DatabaseAddress) -> None:
     if as_json:
         print_json(rows)
     elif rows:
-        print_rows(rows)
+        heads = ("application", "version", "operators", "runs", "trials", "best cost", "last tuned")
+        figures = ("version", "operators", "runs", "trials", "best")
+        print_grid(heads, [
+            [row["name"], *(format_number(row[key]) for key in figures), format_moment(row["tuned"])] for row in rows
+        ])  # fmt: skip
     else:
         click.echo("There are no applications yet; add one with: tuner app add NAME FILE.toml", err=True)
 
@@ -182,10 +176,3 @@ def describe_row(version: ApplicationVersion, tally: Any) -> dict[str, Any]:
         operators = None
     name, number = version.application, version.number
     return {"name": name, "version": number, "operators": operators, **asdict(tally or TrialCounts())}
-
-
-def print_rows(rows: list[dict[str, Any]]) -> None:
-    heads = ("application", "version", "operators", "runs", "trials", "best cost", "last tuned")
-    figures = ("version", "operators", "runs", "trials", "best")
-    cells = [[row["name"], *(format_number(row[key]) for key in figures), format_moment(row["tuned"])] for row in rows]
-    print_grid(heads, cells)

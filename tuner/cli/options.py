@@ -153,6 +153,7 @@ csv_option = click.option(
 html_option = click.option("--html", type=output_type, help="Write a page with charts to this file.")
 option_option = click.option(
     "--option",
+    "options",
     metavar="KEY=VALUE",
     multiple=True,
     callback=parse_pairs,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict
@@ -27,7 +26,7 @@ from tuner.cli.options import (
 )
 from tuner.store.address import DatabaseAddress
 from tuner.store.connection import open_store
-from tuner.store.samples import count_samples, stream_samples
+from tuner.store.samples import count_samples, load_samples
 from tuner.views.grid import print_grid
 
 
@@ -123,16 +122,8 @@ def find_samples(
                 raise BadInput(
                     f"there are no samples of operator {name!r} in {app!r}; there are of {', '.join(counts)}"
                 )
-        found = list(
-            stream_samples(
-                session,
-                app,
-                list(operator) or None,
-                -math.inf if since is None else since,
-                math.inf if until is None else until,
-                limit=limit or None,
-                newest=True,
-            )
+        found = load_samples(
+            session, app, operators=operator or None, since=since, until=until, limit=limit or None, newest=True
         )
     return sorted(found, key=lambda sample: (sample.start, sample.operator, sample.node_type or ""))
 

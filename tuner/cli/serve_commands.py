@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
+from functools import partial
 from importlib.resources import files
 from multiprocessing import resource_tracker
 from pathlib import Path
@@ -39,6 +40,7 @@ from tuner.store.faults import IntegrityError
 from tuner.store.records import RetuningRecord
 from tuner.store.tokens import list_tokens
 
+LOGGER = logging.getLogger("tuner.service")
 FIRST = "first"
 SURGE = 10.0  # seconds' worth of requests that may come at once: all scalers of a cluster come back together
 HOW = "make one with: tuner token make NAME --scope report --scope read"
@@ -126,7 +128,6 @@ def list_secrets(store: Store) -> list[str]:
 
 def offer_first_token(store: Store) -> None:
     """Where there never was one: made and shown to a person who looks on, and to nobody else."""
-    logger = logging.getLogger("tuner.service")
     with store.read() as session:
         tokens = list_tokens(session)
     if not tokens and sys.stdout.isatty():
@@ -137,7 +138,7 @@ def offer_first_token(store: Store) -> None:
             return
         click.echo(f"Your first token, which may do everything. It is not shown again:\n\n  {secret}\n")
     elif not count_live(store):
-        say(logger, logging.WARNING, "no token", f"there is no token that lets anybody in; {HOW}")
+        say(LOGGER, logging.WARNING, "no token", f"there is no token that lets anybody in; {HOW}")
 
 
 @contextmanager
@@ -155,18 +156,15 @@ def retuning(store: Store) -> Iterator[threading.Thread]:
 
 
 def run(app: FastAPI, wrapped: ASGIApp, sock: socket.socket, listening: Listening) -> None:
-    logger = logging.getLogger("tuner.service")
     url = describe_address(listening, sock)
 
-    def tell_ready() -> None:
-        say(logger, logging.INFO, "listening", f"Listening on {url}", url=url)
-
     def stop() -> None:
-        say(logger, logging.INFO, "stopping", "Stopping: what was asked is answered first")
+        say(LOGGER, logging.INFO, "stopping", "Stopping: what was asked is answered first")
         release_agents(app)
 
-    serve_until_stopped(make_server(wrapped, listening), sock, tell_ready, stop)
-    say(logger, logging.INFO, "stopped", "Stopped")
+    ready = partial(say, LOGGER, logging.INFO, "listening", f"Listening on {url}", url=url)
+    serve_until_stopped(make_server(wrapped, listening), sock, ready, stop)
+    say(LOGGER, logging.INFO, "stopped", "Stopped")
 
 
 @click.command(

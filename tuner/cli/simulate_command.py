@@ -165,7 +165,7 @@ def list_flags(**flags: Any) -> dict[str, dict[str, Any]]:
         },
         "qos": {"r_max": flags["r_max"]},
         "weights": flags["weights"],
-        "policy": {"names": list(flags["policy"]) or None, "options": flags["option"] or None},
+        "policy": {"names": list(flags["policy"]) or None, "options": flags["options"] or None},
         "run": {"seeds": seeds, "plant": flags["plant"]},
     }
     return drop_unset(tables)

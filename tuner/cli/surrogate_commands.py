@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import click
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from scaler.model.errors import BadInput
 from scaler.model.files import write_whole
-from scaler.model.sample import Sample
 from sim.infrastructure import find_infrastructure
 from tuner.cli.options import (
     TIME_FORMS,
@@ -32,8 +27,8 @@ from tuner.cli.options import (
 from tuner.pipeline.flows import estimate_edges
 from tuner.scenario.document import format_application, shape_of
 from tuner.store.address import DatabaseAddress
-from tuner.store.applications import load_application, load_surrogate, save_surrogate
-from tuner.store.connection import open_store
+from tuner.store.applications import list_versions, load_surrogate, save_surrogate
+from tuner.store.connection import Session, open_store
 from tuner.store.samples import load_samples
 from tuner.surrogate.fit import check_drift_since
 from tuner.surrogate.fit import fit as fit_surrogate
@@ -93,10 +88,9 @@ def fit(
 ) -> None:
     """Fit the surrogate of APP to its samples, store it and show it."""
     node_types = find_infrastructure(infrastructure).types if infrastructure else ()
-    first, last = -math.inf if since is None else since, math.inf if until is None else until
     with closing(open_store(address)) as store:
         with store.read() as session:
-            samples = load_samples(session, app, since=first, until=last)
+            samples = load_samples(session, app, since=since, until=until)
         fitted = fit_surrogate(samples, app, holdout, seed, node_types)
         with store.begin() as session:
             number = save_surrogate(session, to_record(fitted, time.time())).number
@@ -133,23 +127,17 @@ def show(
         fitted = from_record(record)
         fitted = check_drift_since(fitted, load_samples(session, app, since=fitted.end))
         if toml:
-            samples = load_samples(session, app, since=fitted.start, until=fitted.end)
-            write_application(fitted, read_shape(session, app), samples, toml)
+            write_application(session, fitted, toml)
     show_all(fitted, record.number, html, as_json)
     ctx.exit(0 if is_fit_for_tuning(fitted.checks) else UNFIT)
 
 
-def read_shape(session: Any, app: str) -> Any:
-    """The application as it was described, where somebody did."""
-    try:
-        return load_application(session, app).document
-    except BadInput:
-        return None
-
-
-def write_application(fitted: Surrogate, document: Any, samples: Sequence[Sample], toml: Path) -> None:
-    shape = None if document is None else shape_of(document)
+def write_application(session: Session, fitted: Surrogate, toml: Path) -> None:
+    """With the edges of the application as it was described, where somebody did."""
+    described = list_versions(session, fitted.application)
+    shape = shape_of(described[-1].document) if described else None
     edges = [] if shape is None else [(edge.upstream, edge.downstream) for edge in shape.edges]
+    samples = load_samples(session, fitted.application, since=fitted.start, until=fitted.end)
     write_whole(toml, format_application(build_application(fitted, shape, estimate_edges(samples, edges))))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
@@ -19,7 +18,7 @@ from tuner.pipeline.flows import Arrivals, build_arrivals, fill, find_gaps, find
 from tuner.pipeline.read_marks import load_links
 from tuner.scenario.document import shape_of
 from tuner.store.address import DatabaseAddress
-from tuner.store.applications import list_applications
+from tuner.store.applications import list_versions
 from tuner.store.connection import Session, open_store
 from tuner.store.samples import load_samples
 
@@ -100,8 +99,7 @@ def find_arrivals(
 
 
 def load_one_length(session: Session, app: str, since: float | None, until: float | None) -> list[Sample]:
-    first, last = -math.inf if since is None else since, math.inf if until is None else until
-    found = load_samples(session, app, since=first, until=last)
+    found = load_samples(session, app, since=since, until=until)
     lengths = sorted({round(sample.end - sample.start, 6) for sample in found})
     if len(lengths) > 1:
         raise BadInput(
@@ -112,9 +110,9 @@ def load_one_length(session: Session, app: str, since: float | None, until: floa
 
 def read_sources(session: Session, app: str) -> dict[str, float] | None:
     """The sources as `tuner app add` described them, or as the monitoring's own links tell; None where neither does."""
-    described = [version for version in list_applications(session) if version.application == app]
+    described = list_versions(session, app)
     if described:
-        return dict(shape_of(described[0].document).sources)
+        return dict(shape_of(described[-1].document).sources)
     links = load_links(session, app)
     first = sorted({upstream for upstream, _ in links} - {downstream for _, downstream in links})
     return share_equally(first) if first else None

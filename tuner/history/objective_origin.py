@@ -12,12 +12,11 @@ from scaler.model.wire import read_number, read_table
 from tuner.store.applications import find_surrogate
 from tuner.store.connection import Session
 from tuner.store.json_fields import read_fields
-from tuner.store.objectives import ObjectiveEvidence, Reversion, StageEvidence, load_objective
+from tuner.store.objectives import STAGES, ObjectiveEvidence, Reversion, StageEvidence, load_objective
 from tuner.store.records import ObjectiveRecord
 from tuner.store.runs import load_run
 from tuner.store.trials import load_trial
 
-STAGES = ("shadow", "canary", "full")
 MAX_DOUBTS = 3
 
 
@@ -84,7 +83,7 @@ def find_pursued(session: Session, app: str, operator: str, version: int) -> Pur
         before=read_fields(ExpectedFigures, document.get("baseline")),
         after=read_fields(ExpectedFigures, document),
         confidence=read_number(document.get("confidence")),
-        stages={name: evidence.stages[name] for name in STAGES if name in evidence.stages},
+        stages={name: evidence.stages[name] for name in STAGES[1:] if name in evidence.stages},
         reverted=evidence.reverted,
     )
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import Select, bindparam, delete, func, null, select
 from sqlalchemy.orm import Session
-from sqlalchemy.sql.operators import in_op
+from sqlalchemy.sql.operators import ge, in_op, lt
 
 from scaler.model.errors import BadInput
 from scaler.model.sample import Sample
@@ -53,8 +53,8 @@ def stream_samples(
     session: Session,
     application: str,
     operators: Sequence[str] | None = None,
-    since: float = -math.inf,
-    until: float = math.inf,
+    since: float | None = None,
+    until: float | None = None,
     window_s: float | None = None,
     limit: int | None = None,
     newest: bool = False,
@@ -66,8 +66,8 @@ def stream_samples(
     order: tuple[Any, ...] = (ROW.operator, ROW.start, ROW.end, ROW.node_type)
     if newest:
         order = (ROW.start.desc(), ROW.operator, ROW.end, ROW.node_type)
-    mine = (ROW.application == application, ROW.start >= since, ROW.start < until)
-    query = select(*READ).where(*mine, *given((ROW.operator, in_op, operators)))
+    chosen = given((ROW.operator, in_op, operators), (ROW.start, ge, since), (ROW.start, lt, until))
+    query = select(*READ).where(ROW.application == application, *chosen)
     if window_s is not None:
         query = query.where(func.abs(ROW.end - ROW.start - window_s) < 1e-6)
     found = session.execute(query.order_by(*order).limit(limit).execution_options(yield_per=BATCH))

@@ -47,7 +47,7 @@ from tuner.simulation.floor_cache import (
     save_floor,
 )
 from tuner.simulation.runner import ReplayJob, replay
-from tuner.views.chart import DotRow, draw_dots
+from tuner.views.chart import draw_dots
 
 TRACES = Path(__file__).parents[2] / "shared" / "traces"
 needs_traces = pytest.mark.skipif(not TRACES.exists(), reason=f"the traces folder {TRACES} is not there")
@@ -179,7 +179,7 @@ def test_a_page_has_a_table_per_workload_and_a_dot_per_multiple(tmp_path: Path) 
 
 
 def test_dots_lie_where_the_values_say_and_what_is_not_known_has_none() -> None:
-    rows = [DotRow("x", (Figure(1.0, 0.0), Figure(100.0, np.nan))), DotRow("y", (None, Figure(np.inf, np.nan)))]
+    rows = {"x": (Figure(1.0, 0.0), Figure(100.0, np.nan)), "y": (None, Figure(np.inf, np.nan))}
     chart = draw_dots(rows, ["a", "b"], "chart", 1.0)
     places = [float(x) for x in re.findall(r'class="dot c\d" style="left:([\d.]+)%', chart)]
     assert places == pytest.approx([0.0, 100.0 * np.log(100.0) / np.log(105.0)], abs=0.01)

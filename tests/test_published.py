@@ -14,7 +14,6 @@ from tuner.lab.policy_benchmark import HALF_DIGIT
 from tuner.lab.published.figures import count_deployments, encoding_lengths, measure_representations
 from tuner.lab.published.tables import (
     EXACT,
-    CellJob,
     PublishedCell,
     compare_cell,
     load_workload,
@@ -41,7 +40,7 @@ def test_every_published_cell_is_there() -> None:
 @needs_traces
 @pytest.mark.parametrize("cell", [c for c in CELLS if c.policy in EXACT and c.n_res == 3], ids=name)
 def test_cells_without_chance_come_out_to_the_printed_digit(cell: PublishedCell) -> None:
-    (run,) = run_cell(CellJob(cell, TRACES, (0,)))
+    (run,) = run_cell((cell, TRACES, 1))
     assert abs(run.cost - cell.cost) <= HALF_DIGIT * 1.01
     assert abs(run.resources - cell.resources) <= 0.00501
 
@@ -57,7 +56,7 @@ def test_larger_cells_without_chance_too(cell: PublishedCell) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("cell", [c for c in CELLS if c.policy == "QL"], ids=name)
 def test_q_learning_agrees(cell: PublishedCell) -> None:
-    comparison = compare_cell(cell, run_cell(CellJob(cell, TRACES, tuple(range(10)))))
+    comparison = compare_cell(cell, run_cell((cell, TRACES, 10)))
     assert comparison.agrees, comparison
 
 
@@ -67,7 +66,7 @@ def test_pds_plus_agrees_where_its_figure_is_one_draw_among_ours() -> None:
     """Each published figure is one draw: over 24 cells few may lie beyond two standard deviations of ours."""
     beyond = 0
     for cell in (c for c in CELLS if c.policy == UNSTABLE):
-        costs = [run.cost for run in run_cell(CellJob(cell, TRACES, tuple(range(10))))]
+        costs = [run.cost for run in run_cell((cell, TRACES, 10))]
         spread = np.std(costs, ddof=1) * np.sqrt(1.1) + HALF_DIGIT
         beyond += abs(np.mean(costs) - cell.cost) > 2.26 * spread  # Student's t, 9 degrees of freedom, 95 %
     assert beyond <= 5  # binomial(24, .05): more than 5 has probability .0011

@@ -13,7 +13,7 @@ import click
 
 from scaler.model.errors import BadInput
 from scaler.model.files import write_whole
-from scaler.model.units import format_fixed, format_milliseconds, format_moment, format_number
+from scaler.model.units import format_count, format_fixed, format_milliseconds, format_moment, format_number
 from sim.application import name_path, paths
 from sim.setting import gains
 from tuner.cli.options import (
@@ -183,17 +183,12 @@ def print_operators(known: Known) -> None:
     rows = []
     for operator in known["operators"]:
         mean, name = operator["service_time"], operator["name"]
-        after = [f"{e['to']}{say_factor(e['selectivity'])}" for e in known["edges"] if e["from"] == name]
+        after = [(e["to"], e["selectivity"]) for e in known["edges"] if e["from"] == name]
+        told = ", ".join(to if factor == 1.0 else f"{to} x {factor:.4g}" for to, factor in after) or "-"
         figures = (mean * 1000.0, operator["variance"] / mean**2, operator["k_max"], operator["selectivity"])
         stateful = "yes" if operator["stateful"] else "no"
-        rows.append(
-            [name, ", ".join(after) or "-", *map(format_number, figures), format_number(operator["gain"]), stateful]
-        )
+        rows.append([name, told, *map(format_number, (*figures, operator["gain"])), stateful])
     print_grid(heads, rows, left=2)
-
-
-def say_factor(selectivity: float) -> str:
-    return "" if selectivity == 1.0 else f" x {selectivity:.4g}"
 
 
 def print_paths(known: Known) -> None:
@@ -222,8 +217,7 @@ def describe_trace(table: Mapping[str, Any]) -> str:
 def describe_searches(known: Known) -> str:
     if not known["runs"]:
         return f"It was not tuned yet; do so with: tuner tune {known['name']}"
-    runs, trials = known["runs"], known["trials"]
-    told = f"{runs} {'run' if runs == 1 else 'runs'} with {trials:,} {'trial' if trials == 1 else 'trials'}"
+    told = f"{format_count(known['runs'], 'run', 'runs')} with {format_count(known['trials'], 'trial', 'trials')}"
     if known["best"] is None:
         return f"Searched: {told}, none of them feasible."
     return f"Searched: {told}; the best feasible one costs {format_number(known['best'])} an hour."

@@ -16,7 +16,7 @@ from sim.arrivals import generate
 from sim.trace import Trace
 from tuner.cli.options import eta_r_help, eta_v_help, file_type, json_option, print_json, r_max_help
 from tuner.cli.progress import run_interruptibly, show_progress
-from tuner.lab.engine_benchmark import EngineCell, EngineResults, Rules, list_cells, make_setting, run_engine_benchmark
+from tuner.lab.engine_benchmark import EngineResults, Rules, list_cells, make_setting, run_engine_benchmark
 from tuner.lab.engine_summary import EngineSummary, list_settings, summarise_engines
 from tuner.lab.published.tables import WORKLOADS, load_workload
 from tuner.scenario.layout import QoS
@@ -94,7 +94,10 @@ def compare_engines(as_json: bool, results: Path | None, traces: Path | None, **
         asked["eta_r"] or (0.05, 0.1),
         asked["seeds"],
     )
-    check_cells(rules, cells)
+    find_policy(rules.policy)
+    for cell in cells:  # what cannot be searched is refused before anything is
+        setting, qos = make_setting(rules, cell), QoS(cell.r_max, cell.eta_v, cell.eta_r)
+        make_space(setting.application, setting.infrastructure, qos)
     with show_progress(len(cells), "Searching") as report_done:
         matches = run_interruptibly(lambda: run_engine_benchmark(rules, cells, report_done, results))
     show(matches, as_json)
@@ -105,14 +108,6 @@ def choose_trace(folder: Path | None) -> tuple[Trace, float | None]:
     if folder is not None:
         return load_workload("taxi", folder), WORKLOADS["taxi"].highest_rate
     return generate("diurnal", low=50.0, high=600.0, slots=MADE_SLOTS, seed=0, noise=50.0), None
-
-
-def check_cells(rules: Rules, cells: Sequence[EngineCell]) -> None:
-    """Refuse what cannot be searched before anything is."""
-    find_policy(rules.policy)
-    for cell in cells:
-        setting, qos = make_setting(rules, cell), QoS(cell.r_max, cell.eta_v, cell.eta_r)
-        make_space(setting.application, setting.infrastructure, qos)
 
 
 def show(matches: Sequence[EngineResults], as_json: bool) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from scaler.model.errors import BadInput, Retry
+from scaler.model.units import format_count
 from tuner.cli.progress import refuse_failures, show_steps, start_quietly
 from tuner.pipeline.flows import format_time
 from tuner.pipeline.fold import FAULTS, check_window
@@ -86,16 +87,17 @@ def say(place: IngestTarget, result: IngestSummary) -> None:
     """What was read, what was left alone, what is wrong."""
     size = {state.path: state.size for state in result.files}
     total = sum(size[file.path] for file in result.read)
-    idle = len(result.files) - len(result.read)
+    files, idle = format_count(len(result.read), "file", "files"), len(result.files) - len(result.read)
+    windows = format_count(result.windows, "window", "windows")
     click.echo(
-        f"{place.application}: {count(len(result.read), 'file')} read ({total / 1e6:,.1f} MB), {idle:,} unchanged; "
-        f"{count(result.samples, 'sample')}, {count(result.windows, 'window')} of {place.window_s:g} s "
+        f"{place.application}: {files} read ({total / 1e6:,.1f} MB), {idle:,} unchanged; "
+        f"{format_count(result.samples, 'sample', 'samples')}, {windows} of {place.window_s:g} s "
         f"in {result.seconds:.1f} s."
     )
     if result.first is not None and result.last is not None:
         click.echo(f"They reach from {format_time(result.first)} to {format_time(result.last)}.")
     for fault, number in result.faults.items():
-        click.echo(f"{count(number, 'sample')} {FAULTS[fault]}.")
+        click.echo(f"{format_count(number, 'sample', 'samples')} {FAULTS[fault]}.")
     for note in result.notes:
         click.echo(f"Note: {note}.")
     for state in result.files:
@@ -103,7 +105,3 @@ def say(place: IngestTarget, result: IngestSummary) -> None:
             click.echo(f"Note: {state.path} is another file than the one read before under this name.")
     if result.windows:
         click.echo(f"See them with: tuner samples {place.application}", err=True)
-
-
-def count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -236,7 +236,10 @@ def dashboards(folder: Path, force: bool) -> None:
     FOLDER is made if it is missing. Both files use what `tuner serve` exports at /metrics. Prometheus needs a token of
     scope read for it (`authorization: credentials_file:` in its scrape_configs).
     """
-    make_folder(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInput(f"there can be no folder {folder} ({error.strerror}); name another one") from error
     places = {name: folder / name for name in SHIPPED}
     for path in places.values():
         if not force and os.path.lexists(path):
@@ -245,10 +248,3 @@ def dashboards(folder: Path, force: bool) -> None:
     for name, path in places.items():
         write_whole(path, files("tuner.service.ship").joinpath(name).read_text(encoding="utf-8"))
         click.echo(f"{path}: {SHIPPED[name]}.")
-
-
-def make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise BadInput(f"there can be no folder {folder} ({error.strerror}); name another one") from error

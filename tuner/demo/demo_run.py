@@ -127,8 +127,9 @@ def follow(
         if over:
             break
         time.sleep(LOOK_S)
+    said = (folder / "driver.log").read_text(errors="replace").strip().rpartition("\n")[2][:300]
     raise Retry(f"the stream {'failed' if driver.poll() else 'did not end'} while {read_state(folder)['at']}: "
-                f"{read_last_line(folder / 'driver.log')}; run again with --keep FOLDER to see its log")  # fmt: skip
+                f"{said or 'it said nothing'}; run again with --keep FOLDER to see its log")  # fmt: skip
 
 
 def list_decisions(manager: Manager, known: tuple[dict[str, Any], ...]) -> tuple[dict[str, Any], ...]:
@@ -146,11 +147,6 @@ def read_state(folder: Path) -> dict[str, Any]:
     except FileNotFoundError:
         return {"at": "starting the driver"}
     return told
-
-
-def read_last_line(path: Path) -> str:
-    lines = [line for line in path.read_text(errors="replace").splitlines() if line.strip()]
-    return lines[-1][:300] if lines else "it said nothing"
 
 
 HOUR_S = 3600.0

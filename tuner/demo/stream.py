@@ -157,16 +157,6 @@ class Source:
         self.tally.update(word for text in texts for word in text.split())
 
 
-class Totals:
-    """What the stateful count put out last of each word."""
-
-    def __init__(self) -> None:
-        self.counts: dict[str, int] = {}
-
-    def keep(self, frame: DataFrame, batch: int) -> None:  # noqa: ARG002
-        self.counts.update({row.word: int(row.n) for row in frame.collect()})
-
-
 def start_parse(spark: SparkSession, folder: Path, pinned: Pinned, timer: ServiceTimer) -> StreamingQuery:
     lines = spark.readStream.schema(LINES).json(str(folder / "lines"))
     words = lines.mapInArrow(timer.whole(make_parse(timer)), "id long, word string", profile=pinned.profile)
@@ -175,15 +165,18 @@ def start_parse(spark: SparkSession, folder: Path, pinned: Pinned, timer: Servic
 
 
 def start_count(
-    spark: SparkSession, folder: Path, pinned: Pinned, timer: ServiceTimer, totals: Totals
+    spark: SparkSession, folder: Path, pinned: Pinned, timer: ServiceTimer, totals: dict[str, int]
 ) -> StreamingQuery:
+    """`totals`: what the stateful count put out last of each word, from now on."""
+
+    def keep(frame: DataFrame, batch: int) -> None:
+        totals.update({row.word: int(row.n) for row in frame.collect()})
+
     words = spark.readStream.schema("id long, word string").parquet(str(folder / "channel"))
     parts = words.mapInArrow(timer.whole(make_count(timer)), PARTS, profile=pinned.profile)
     counts = parts.groupBy("word").sum("n").withColumnRenamed("sum(n)", "n")
     counts = counts.mapInArrow(pass_on, PARTS, profile=pinned.profile)
-    return start_query(
-        counts.writeStream.queryName(COUNT).outputMode("update").foreachBatch(totals.keep), folder, COUNT
-    )
+    return start_query(counts.writeStream.queryName(COUNT).outputMode("update").foreachBatch(keep), folder, COUNT)
 
 
 def start_query(writer: Any, folder: Path, name: str = PARSE) -> StreamingQuery:
@@ -203,26 +196,19 @@ def await_first(actuator: Executors, seconds: float = 90.0) -> None:
         time.sleep(0.1)
 
 
-def drain(queries: Mapping[str, StreamingQuery], source: Source, totals: Totals) -> bool:
+def drain(queries: Mapping[str, StreamingQuery], source: Source, totals: Mapping[str, int]) -> bool:
     """Wait until every word is counted, or nothing is left to do; whether the stream ended in time."""
     limit, busy = time.monotonic() + PATIENCE_S, time.monotonic()
     while time.monotonic() < limit:
         for query in queries.values():
             if query.exception() is not None:
                 raise RuntimeError(f"operator {query.name} failed: {query.exception()}")
-        if totals.counts == source.tally or time.monotonic() - busy > IDLE_S:
+        if totals == source.tally or time.monotonic() - busy > IDLE_S:
             return True
         if any(query.status["isTriggerActive"] or query.status["isDataAvailable"] for query in queries.values()):
             busy = time.monotonic()
         time.sleep(0.2)
     return False
-
-
-def keep_progress(query: StreamingQuery, folder: Path) -> None:
-    """For `tuner ingest`; Spark has the last hundred reports."""
-    folder.mkdir(exist_ok=True)
-    lines = (json.dumps(json.loads(report.json)) + "\n" for report in query.recentProgress)
-    (folder / f"{query.name}.jsonl").write_text("".join(lines))
 
 
 def run(spark: SparkSession, plan: Plan, page: str, manager: str, token: str, folder: Path) -> dict[str, Any]:
@@ -232,7 +218,7 @@ def run(spark: SparkSession, plan: Plan, page: str, manager: str, token: str, fo
     for one in pinned.values():  # starts the executor's Python before the first record comes
         spark.range(1).mapInArrow(pass_on, "id long", profile=one.profile).collect()
     timers = {name: ServiceTimer(spark, APP, name, folder / "timings", period=2.0) for name in OPERATORS}
-    source, totals = Source(plan, folder / "lines"), Totals()
+    source, totals = Source(plan, folder / "lines"), dict[str, int]()
     (folder / "channel").mkdir()
     queries = {
         PARSE: start_parse(spark, folder, pinned[PARSE], timers[PARSE]),
@@ -250,13 +236,15 @@ def run(spark: SparkSession, plan: Plan, page: str, manager: str, token: str, fo
         source.thread.join()
         tell(folder, "draining")
         ended = drain(queries, source, totals)
-    for query in queries.values():
-        keep_progress(query, folder / "progress")
+    (folder / "progress").mkdir(exist_ok=True)
+    for name, query in queries.items():  # for `tuner ingest`; Spark has the last hundred reports
+        lines = (json.dumps(json.loads(report.json)) + "\n" for report in query.recentProgress)
+        (folder / "progress" / f"{name}.jsonl").write_text("".join(lines))
         query.stop()
     for timer in timers.values():
         timer.close()
-    return {"lines": source.lines, "words": sum(source.tally.values()), "counted": sum(totals.counts.values()),
-            "exact": totals.counts == source.tally, "ended": ended}  # fmt: skip
+    return {"lines": source.lines, "words": sum(source.tally.values()), "counted": sum(totals.values()),
+            "exact": totals == source.tally, "ended": ended}  # fmt: skip
 
 
 def tell(folder: Path, what: str, **more: Any) -> None:

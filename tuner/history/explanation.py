@@ -190,7 +190,8 @@ def compare(decision: Decision, ranked: tuple[Alternative, ...]) -> str:
     if not known:
         return explain_unvalued(decision)
     best, wanted = known[0], decision.wanted or NO_ACTION
-    named, worth = capitalise(best.action), f"worth {format_number(best.worth)}"
+    named = "No change" if best.action == NO_ACTION else clean(best.action)
+    worth = f"worth {format_number(best.worth)}"
     ahead = describe_second(known[1]) if len(known) > 1 else ""
     if decision.kind == NO_CHANGE:
         if best.action == NO_ACTION:
@@ -224,7 +225,3 @@ def explain_unvalued(decision: Decision) -> str:
     if decision.kind == NO_CHANGE:
         return "The policy found nothing better than no change; it does not put a figure on alternatives."
     return "The policy does not put a figure on alternatives."
-
-
-def capitalise(action: str) -> str:
-    return "No change" if action == NO_ACTION else clean(action)

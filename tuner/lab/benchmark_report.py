@@ -14,7 +14,7 @@ from tuner.lab.plan import BenchmarkCell
 from tuner.lab.policy_benchmark import BenchmarkResult, FloorMultiples, PolicyRow, PolicySummary
 from tuner.lab.shifts import SETTLING, SHIFTS
 from tuner.simulation.comparison import Figure
-from tuner.views.chart import DotRow, draw_dots
+from tuner.views.chart import draw_dots
 from tuner.views.comparison_report import describe_floor, explain_standard_error
 from tuner.views.html_document import write_columns, write_document, write_facts, write_readings
 from tuner.views.words import Column, make_columns, to_finite
@@ -60,9 +60,12 @@ def list_summaries(result: BenchmarkResult) -> list[Column]:
     cells = len(result.plan.cells)
 
     def extents(after: str, pick: Callable[[PolicySummary], FloorMultiples | None]) -> list[Shown]:
+        def show(form: Callable[[FloorMultiples], str]) -> Callable[[PolicySummary], str]:
+            return lambda row: form(found) if (found := pick(row)) else NONE
+
         return [
-            (f"mean x{after}", lambda row: format_mean(pick(row)), "geometric mean of the multiples"),
-            (f"worst x{after}", lambda row: format_worst(pick(row)), "greatest multiple, and where"),
+            (f"mean x{after}", show(lambda m: format_fixed(m.geometric_mean)), "geometric mean of the multiples"),
+            (f"worst x{after}", show(lambda m: f"{m.worst:.3f} ({m.where})"), "greatest multiple, and where"),
         ]
 
     shown: list[Shown] = [
@@ -89,14 +92,6 @@ def format_figure(figure: Figure | None, digits: int, with_error: bool, factor: 
 
 def format_bound(bound: Bound | None) -> str:
     return NONE if bound is None else f"{format_number(bound.lower)} {'exact' if bound.exact else 'bound'}"
-
-
-def format_mean(multiples: FloorMultiples | None) -> str:
-    return format_fixed(None if multiples is None else multiples.geometric_mean)
-
-
-def format_worst(multiples: FloorMultiples | None) -> str:
-    return NONE if multiples is None else f"{multiples.worst:.3f} ({multiples.where})"
 
 
 def explain_errors(result: BenchmarkResult) -> str:
@@ -149,8 +144,8 @@ def write_charts(result: BenchmarkResult) -> str:
 
 
 def draw_chart(result: BenchmarkResult, measure: str, title: str, axis: str, least: float) -> str:
-    rows = [DotRow(cell.name, tuple(getattr(row, measure) for row in rows)) for cell, rows in result.by_cell]
-    known = [row for row in rows if any(row.values)]
+    rows = {cell.name: [getattr(row, measure) for row in rows] for cell, rows in result.by_cell}
+    known = {name: figures for name, figures in rows.items() if any(figures)}
     return f"<h2>{title}</h2>{draw_dots(known, [*result.plan.policies], axis, least)}"
 
 

@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ from sim.floor import Bound, guess_seconds
 from sim.simulate import MEASURES
 from tuner.lab.plan import BenchmarkCell, BenchmarkPlan
 from tuner.lab.shifts import ShiftedWorld
-from tuner.simulation.comparison import Figure, average
+from tuner.simulation.comparison import Figure, average, spread
 from tuner.simulation.floor_cache import (
     Floor,
     FloorQuery,
@@ -128,12 +129,6 @@ def make_row(cell: BenchmarkCell, policy: str, answer: Floor | None, replays: Se
     )
 
 
-def spread(values: Sequence[float]) -> Figure:
-    """The mean over seeds and its standard error, NaN of a single one."""
-    error = np.std(values, ddof=1) / math.sqrt(len(values)) if len(values) > 1 else math.nan
-    return Figure(float(np.mean(values)), float(error))
-
-
 def scale(cost: Figure | None, floor: Bound | None) -> Figure | None:
     """A cost as a multiple of the floor, where both are known."""
     return None if cost is None or floor is None else Figure(floor.multiple(cost.mean), floor.multiple(cost.error))
@@ -178,12 +173,9 @@ def run_benchmark(
     answers = {name: answer for name in asked if (answer := load_floor(folder, name)) is not None}
     missing = sorted((name for name in asked if name not in answers), key=lambda name: -estimate_job(asked[name]))
     jobs: list[FloorQuery | ReplayJob] = [asked[name] for name in missing]
-    jobs += [
-        make_replay_job(cell.world, policy, plan, seed)
-        for cell in plan.cells
-        for seed in plan.seeds
-        for policy in plan.policies
-    ]
+    for cell, seed, (policy, options) in product(plan.cells, plan.seeds, plan.policies.items()):
+        setting = replace(cell.world.setting, policy=policy, options=options)
+        jobs.append(ReplayJob(setting, seed, shift=cell.world.shift, tail=cell.world.tail))
 
     def on_done(i: int, result: Floor | Replay) -> None:
         if isinstance(result, Floor):
@@ -204,12 +196,6 @@ def make_query(world: ShiftedWorld) -> FloorQuery | None:
     if world.shift is None:
         return FloorQuery(task, rates, tail=world.tail)
     return FloorQuery(task, rates, lone_task(world.shift.setting), world.shift.at, world.tail)
-
-
-def make_replay_job(world: ShiftedWorld, policy: str, plan: BenchmarkPlan, seed: int) -> ReplayJob:
-    """The replay of a world under this policy."""
-    setting = replace(world.setting, policy=policy, options=plan.policies[policy])
-    return ReplayJob(setting, seed, shift=world.shift, tail=world.tail)
 
 
 def run_job(compute: Solve, job: FloorQuery | ReplayJob, on_share: OnShare | None = None) -> Floor | Replay:

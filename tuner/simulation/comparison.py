@@ -81,10 +81,14 @@ def make_row(policy: str, runs: tuple[Run, ...]) -> ComparisonRow:
 
 def average(name: str, runs: tuple[Run, ...]) -> Figure:
     """Over seeds where there are several; the error of a single run is the one that it states itself."""
-    values = np.array([getattr(run, name) for run in runs])
-    if len(runs) == 1:
-        return Figure(float(values[0]), runs[0].errors[name])
-    return Figure(float(values.mean()), float(values.std(ddof=1) / math.sqrt(len(runs))))
+    found = spread([getattr(run, name) for run in runs])
+    return found if len(runs) > 1 else Figure(found.mean, runs[0].errors[name])
+
+
+def spread(values: Sequence[float]) -> Figure:
+    """The mean over seeds and its standard error, NaN of a single one."""
+    error = np.std(values, ddof=1) / math.sqrt(len(values)) if len(values) > 1 else math.nan
+    return Figure(float(np.mean(values)), float(error))
 
 
 def find_floor(setting: Setting) -> Bound | None:

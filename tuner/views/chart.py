@@ -6,9 +6,9 @@ Notation: X places along the horizontal axis.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from markupsafe import Markup
@@ -178,26 +178,22 @@ DOT_HEIGHT, ROW_MARGIN = 8, 10  # pixels a dot, and around the dots of a row
 MAX_EVEN_RATIO = 4.0  # from the least to the greatest value; beyond it, a scale by factors
 
 
-class DotRow(NamedTuple):
-    """A setting and one value per policy, None where there is none."""
-
-    name: str
-    values: tuple[Figure | None, ...]
+Dots = Sequence[Figure | None]  # one value per policy, None where there is none
 
 
-def draw_dots(rows: Sequence[DotRow], policies: Sequence[str], title: str, least: float) -> Markup:
-    """The chart with its legend; `least` is what no value is below, and where the scale begins."""
-    known = [f.mean for row in rows for f in row.values if f is not None and math.isfinite(f.mean)]
+def draw_dots(rows: Mapping[str, Dots], policies: Sequence[str], title: str, least: float) -> Markup:
+    """The chart of settings with its legend; `least` is what no value is below, and where the scale begins."""
+    known = [f.mean for row in rows.values() for f in row if f is not None and math.isfinite(f.mean)]
     scale = choose_scale(least, max(known, default=least))
-    lines = [(row.name, list(place_dots(scale, row, policies))) for row in rows]
+    lines = [(name, list(place_dots(scale, row, policies))) for name, row in rows.items()]
     height = ROW_MARGIN + DOT_HEIGHT * len(policies)
     legend = [(f"area c{j % COLOURS}", policy) for j, policy in enumerate(policies)]
     return render("dots.html", title=title, lines=lines, height=height, ticks=scale.ticks(), legend=legend)
 
 
-def place_dots(scale: Scale, row: DotRow, policies: Sequence[str]) -> Iterator[dict[str, Any]]:
+def place_dots(scale: Scale, row: Dots, policies: Sequence[str]) -> Iterator[dict[str, Any]]:
     """A dot for each known figure with its place, and a stroke one standard error to either side."""
-    for j, figure in enumerate(row.values):
+    for j, figure in enumerate(row):
         if figure is not None and math.isfinite(figure.mean):
             error = figure.error if math.isfinite(figure.error) else 0.0
             start, left, end = (scale.within(figure.mean + sign * error) for sign in (-1.0, 0.0, 1.0))

@@ -47,7 +47,11 @@ def draw_strands(tuning: Tuning) -> Markup | str:
         if some := [p for p in searched if (p.kind == "feasible") is feasible]:
             strands += [(style, trace(p, axes)) for p in some]  # a stroke each: many together look denser than one
             legend.append((style, label))
-    limits = [("limit", trace_limit(axis, i)) for i, axis in enumerate(axes) if axis.limit is not None]
+    limits = [
+        ("limit", f"M{WIDE * axis.scale.within(axis.limit):.1f} {EACH * i + 5}v{EACH - 10}")
+        for i, axis in enumerate(axes)
+        if axis.limit is not None
+    ]
     strands += limits
     for point, style, label in list_named(tuning):
         strands += [(each, trace(point, axes)) for each in ("halo", style)]
@@ -105,7 +109,3 @@ def trace(point: Point, axes: Sequence[ParallelAxis]) -> str:
         parts.append(f"{pen}{WIDE * axis.scale.within(value):.0f} {EACH * i + EACH // 2}")
         pen = "L"
     return "".join(parts)
-
-
-def trace_limit(axis: ParallelAxis, row: int) -> str:
-    return f"M{WIDE * axis.scale.within(axis.limit or 0.0):.1f} {EACH * row + 5}v{EACH - 10}"

@@ -193,19 +193,11 @@ def explain_difference(cell: PublishedCell, cost: float, deviation: float, agree
     return "unexplained"
 
 
-@dataclass(frozen=True, slots=True)
-class CellJob:
-    """One cell to run in a worker."""
-
-    cell: PublishedCell
-    folder: Path
-    seeds: tuple[int, ...]
-
-
-def run_cell(job: CellJob) -> list[Run]:
-    """Every seed of a cell."""
-    setting = make_cell_setting(job.cell, load_workload(job.cell.trace, job.folder))
-    return [simulate(setting, seed) for seed in job.seeds]
+def run_cell(job: tuple[PublishedCell, Path, int]) -> list[Run]:
+    """A cell under the traces of a folder with so many seeds, from 0 on."""
+    cell, folder, seeds = job
+    setting = make_cell_setting(cell, load_workload(cell.trace, folder))
+    return [simulate(setting, seed) for seed in range(seeds)]
 
 
 def reproduce_table(
@@ -219,7 +211,7 @@ def reproduce_table(
     """Published and ours, cell by cell, in the order of the table; deep ones, minutes each, only on demand."""
     chosen = policies or [name for name in POLICY_NAMES if deep or name not in DEEP]
     cells = [cell for cell in read_cells(table) if cell.policy in chosen]
-    jobs = [CellJob(cell, folder, tuple(range(1 if cell.policy in EXACT else seeds))) for cell in cells]
+    jobs = [(cell, folder, 1 if cell.policy in EXACT else seeds) for cell in cells]
     runs = run_jobs(run_cell, jobs, on_share)
     return [compare_cell(cell, its) for cell, its in zip(cells, runs, strict=True)]
 

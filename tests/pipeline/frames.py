@@ -7,10 +7,10 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from scaler.model.sample import Sample
-from tuner.pipeline.sources.sample_schema import COLUMNS, schema
+from tuner.pipeline.sources.sample_schema import COLUMNS, ddl
 
 
 def make_frame(spark: SparkSession, samples: list[Sample] | None = None) -> DataFrame:
     """A frame of these few samples; without any, the empty one."""
     rows: list[tuple[Any, ...]] = [tuple(getattr(sample, name) for name in COLUMNS) for sample in samples or []]
-    return spark.createDataFrame(rows, schema())
+    return spark.createDataFrame(rows, ddl())

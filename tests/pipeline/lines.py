@@ -26,6 +26,6 @@ def find(*paths: Path) -> list[InputFile]:
 
 
 def read_lines(spark: SparkSession, found: Sequence[InputFile]) -> SourceResult:
-    from tuner.pipeline.sources.sample_schema import schema
+    from tuner.pipeline.sources.sample_schema import ddl
 
-    return SourceResult(spark.read.schema(schema()).json([file.path for file in found]), no_links(spark))
+    return SourceResult(spark.read.schema(ddl()).json([file.path for file in found]), no_links(spark))

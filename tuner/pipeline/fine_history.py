@@ -21,16 +21,16 @@ from urllib.parse import quote
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import StructType
 
 from scaler.model.errors import BadInput, Retry
 from tuner.pipeline.fold import FAULTS, INGEST, drop_repeated, identify, select_sound
 from tuner.pipeline.read_marks import HistoryPart
-from tuner.pipeline.sources.sample_schema import COLUMNS, schema
+from tuner.pipeline.sources.sample_schema import COLUMNS, ddl
 
 DAY_S = 86_400.0
 MANY_PARTS = 32
 LARGE_PART = 5_000_000  # rows; parts beyond it are not written again to join others
+HISTORY_DDL = f"{ddl()}, {INGEST} string"  # the columns of a sample, and the reading that it came from
 
 
 def place_history(root: Path, application: str) -> Path:
@@ -121,18 +121,13 @@ def read_parts(
             f"the history lacks {missing[0]}, which the database counts on; put it back, or start over with --forget"
         )
     if not paths:
-        return spark.createDataFrame([], history_schema())
-    rows = spark.read.schema(history_schema().add("day", "string")).option("basePath", str(folder)).parquet(*paths)
+        return spark.createDataFrame([], HISTORY_DDL)
+    rows = spark.read.schema(f"{HISTORY_DDL}, day string").option("basePath", str(folder)).parquet(*paths)
     if since is not None:
         rows = rows.where(F.col("day") >= day_of(F.lit(since)))
     if until is not None:
         rows = rows.where(F.col("day") <= day_of(F.lit(until)))
     return rows.drop("day", "part")
-
-
-def history_schema() -> StructType:
-    """The columns of a sample, and the reading that it came from."""
-    return schema().add(INGEST, "string")
 
 
 def sweep(folder: Path, ids: Iterable[str]) -> None:

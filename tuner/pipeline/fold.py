@@ -65,10 +65,7 @@ def check_samples(samples: DataFrame, now: float) -> DataFrame:
         "partial": ~(sound(F.col("completeness")) & (F.col("completeness") <= 1.0)),
         "turned": end < start,
     }
-    verdict = F.lit(None).cast("string")
-    for name in reversed(FAULTS):
-        verdict = F.when(wrong[name], name).otherwise(verdict)
-    return samples.withColumn("fault", verdict)
+    return samples.withColumn("fault", F.coalesce(*(F.when(wrong[name], name) for name in FAULTS)))
 
 
 def select_sound(judged: DataFrame) -> DataFrame:
@@ -201,10 +198,8 @@ def merge_evidence(rows: DataFrame) -> DataFrame:
 
 def rank_evidence() -> Column:
     """Rank of a row's kind of evidence, 0 for the most exact."""
-    rank = F.lit(len(EVIDENCE))
-    for i, name in enumerate(EVIDENCE):
-        rank = F.when(F.col("evidence") == name, i).otherwise(rank)
-    return rank
+    ranks = (F.when(F.col("evidence") == name, i) for i, name in enumerate(EVIDENCE))
+    return F.coalesce(*ranks, F.lit(len(EVIDENCE)))
 
 
 def write_windows(folded: DataFrame, touched: DataFrame | None, window_s: float, scratch: Path) -> None:

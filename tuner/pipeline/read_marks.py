@@ -31,7 +31,6 @@ class FileState:
 
     path: str
     size: int
-    modified_ns: int
     head: str  # digest of the first HEAD bytes
     tail: str  # digest of the last TAIL bytes
     known: str  # new, same, grown or replaced: against its mark
@@ -41,21 +40,21 @@ def compare_files(found: Iterable[InputFile], marks: Mapping[str, SourceMark]) -
     """Compare every file with its mark; an address on the network is new every time."""
     paths = sorted(file.path for file in found)
     return [
-        FileState(path, 0, 0, "", "", "new") if "://" in path else compare_file(path, marks.get(path)) for path in paths
+        FileState(path, 0, "", "", "new") if "://" in path else compare_file(path, marks.get(path)) for path in paths
     ]
 
 
 def compare_file(path: str, mark: SourceMark | None) -> FileState:
     try:
-        stat = os.stat(path)
+        size = os.stat(path).st_size
         with open(path, "rb") as file:
-            head = digest(file.read(min(HEAD, stat.st_size)))
-            file.seek(max(0, stat.st_size - TAIL))
-            tail = digest(file.read(min(TAIL, stat.st_size)))
-            known = "new" if mark is None else compare(file, stat.st_size, tail, mark)
+            head = digest(file.read(min(HEAD, size)))
+            file.seek(max(0, size - TAIL))
+            tail = digest(file.read(min(TAIL, size)))
+            known = "new" if mark is None else compare(file, size, tail, mark)
     except OSError as error:
         raise BadInput(f"{path} cannot be read ({error.strerror}); make it readable, or leave it out") from error
-    return FileState(path, stat.st_size, stat.st_mtime_ns, head, tail, known)
+    return FileState(path, size, head, tail, known)
 
 
 def choose_fresh(found: Sequence[InputFile], states: Sequence[FileState]) -> list[InputFile]:
@@ -82,7 +81,7 @@ def digest(data: bytes) -> str:
 
 
 def mark_file(application: str, state: FileState, now: float, first: float | None) -> SourceMark:
-    detail = {"head": state.head, "tail": state.tail, "modified_ns": state.modified_ns, "first": first}
+    detail = {"head": state.head, "tail": state.tail, "first": first}
     return SourceMark(application, state.path, state.size, now, detail)
 
 

@@ -90,16 +90,12 @@ def run_pass(context: DaemonContext, leases: HeldLeases) -> list[RetuningRecord]
         urgent = record.due <= now or is_requested(record) or (record.phase == "idle" and record.application in moving)
         if context.ending() or not urgent or record.application in leases.held:
             continue
-        claimed = claim(context, record.application)
+        with context.store.begin() as session:
+            claimed = claim_retuning(session, record.application, context.owner, time.time())
         if claimed is not None:
             leases.held[record.application] = claimed
             advanced.append(advance_claimed(context, claimed, leases, searching=not leases.threaded))
     return advanced
-
-
-def claim(context: DaemonContext, app: str) -> RetuningRecord | None:
-    with context.store.begin() as session:
-        return claim_retuning(session, app, context.owner, time.time())
 
 
 def advance_claimed(

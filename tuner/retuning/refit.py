@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-
-import numpy as np
 
 from scaler.model.errors import BadInput
 from scaler.model.sample import Sample
@@ -22,9 +19,9 @@ from tuner.store.connection import Session
 from tuner.store.records import SurrogateRecord
 from tuner.store.samples import load_samples
 from tuner.surrogate.checks import LATER
-from tuner.surrogate.drift import measure_profile
+from tuner.surrogate.drift import split_profiles
 from tuner.surrogate.fit import choose_length, fit
-from tuner.surrogate.observed_windows import Windows, build_windows, filter_windows
+from tuner.surrogate.observed_windows import Windows, build_windows
 from tuner.surrogate.service_moments import list_services
 from tuner.surrogate.surrogate import Surrogate, from_record, worst
 
@@ -71,11 +68,11 @@ def fit_stretches(session: Session, app: str, samples: list[Sample], ends: Seque
 
 def is_steady(windows: Windows) -> bool:
     """Whether the last windows are like those before: a surrogate of two regimes is right about neither."""
-    index, reference = np.arange(windows.start.size), list_services(windows)[1]
-    cut = math.ceil(index.size * (1.0 - LATER))
-    before, after = (measure_profile(filter_windows(windows, side), reference) for side in (index < cut, index >= cut))
-    if index.size < MIN_WINDOWS or before is None or after is None:
-        return index.size >= MIN_WINDOWS  # what cannot be compared is left to the checks
+    if windows.start.size < MIN_WINDOWS:
+        return False
+    before, after = split_profiles(windows, LATER, list_services(windows)[1])
+    if before is None or after is None:  # what cannot be compared is left to the checks
+        return True
     return not have_moments_changed(before, after)
 
 

@@ -55,8 +55,10 @@ def pass_stage(
         push(session, record.application, objective.version or 0, stage, DAEMON, verdict.why, now,
              settings.canary_slots, verdict.figures)  # fmt: skip
 
-    phase = phase_after(record, stage)
-    return commit_phase(context, record, lambda state: state.enter_stage(verdict.why), phase, now, work=work)
+    return commit_phase(
+        context, record, lambda state: replace(state, message=verdict.why, silent=False),
+        phase_after(record, stage), now, work=work,
+    )  # fmt: skip
 
 
 def revert(
@@ -83,7 +85,7 @@ def wait(
         about = {"version": objective.version, "stage": objective.state}
         event = DaemonEvent("scaler silent", f"objective {objective.version}: {verdict.why}", about)
     return commit_phase(
-        context, record, lambda state: state.watch_stage(verdict.why, verdict.figures, silent),
+        context, record, lambda state: replace(state, message=verdict.why, figures=verdict.figures, silent=silent),
         phase_after(record, objective.state), context.clock() + slot_s, event,
     )  # fmt: skip
 

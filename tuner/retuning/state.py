@@ -65,12 +65,6 @@ class RetuningState:
     def leave_search(self, message: str | None, **changes: Any) -> Self:
         return replace(self, message=message, run_id=None, version=None, request=None, **changes)
 
-    def enter_stage(self, message: str) -> Self:
-        return replace(self, message=message, silent=False)
-
-    def watch_stage(self, message: str, figures: StageFigures, silent: bool) -> Self:
-        return replace(self, message=message, figures=figures, silent=silent)
-
     def roll_back(self, message: str, now: float, not_before: float) -> Self:
         tuned = now if self.tuned is None else self.tuned
         changed = replace(self, message=message, silent=False, reverts=self.reverts + 1, since=now)

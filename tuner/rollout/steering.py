@@ -22,11 +22,10 @@ from tuner.search.engines import ENGINES
 from tuner.store import orders
 from tuner.store.applications import add_application, list_versions, load_application
 from tuner.store.connection import Session
-from tuner.store.faults import NotFound
 from tuner.store.json_fields import write_fields
 from tuner.store.orders import add_event, load_orders
 from tuner.store.records import ApplicationVersion, Control, EventRecord, RetuningRecord
-from tuner.store.runs import add_request, find_retuning, save_retuning
+from tuner.store.runs import add_request, find_retuning, load_retuning, save_retuning
 
 MAX_SHOWN = 60  # characters of a name in a refusal
 Action = Literal["tune", "pause", "resume", "stop"]
@@ -132,18 +131,11 @@ def request_action(session: Session, app: str, action: Action, request: TuningRe
 
 def set_retuning(session: Session, app: str, stated: Mapping[str, Any], who: str, now: float) -> RetuningRecord:
     """Change an application's retuning settings; sources stay, for they are files of the manager's machine."""
-    sources = list(load_watch(session, app).settings.get("sources", []))
+    sources = list(load_retuning(session, app).settings.get("sources", []))
     settings = {"sources": sources, **stated}
     if settings["sources"] != sources:
         raise BadInput("retuning: sources are files of the manager's machine; they are not changed from elsewhere")
     watch = save_retuning(session, app, read_settings(settings), now)
     message = f"{who} changed the settings of the retuning"
     add_event(session, EventRecord(app, now, who, "asked", message, {"word": "retuning", "settings": dict(stated)}))
-    return watch
-
-
-def load_watch(session: Session, app: str) -> RetuningRecord:
-    watch = find_retuning(session, app)
-    if watch is None:
-        raise NotFound(f"application {app!r} is not watched; register it first")
     return watch

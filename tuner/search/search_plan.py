@@ -26,8 +26,9 @@ from tuner.search.evaluation import EvaluationSpec
 from tuner.search.feasibility import check_feasible
 from tuner.search.space.space import EPS, EvaluationOutcome, make_space
 from tuner.search.warm_start import describe_workload, list_earlier, load_earlier
-from tuner.store.applications import list_surrogates, load_surrogate_by_id
+from tuner.store.applications import find_surrogate, list_surrogates
 from tuner.store.connection import Session
+from tuner.store.faults import require
 from tuner.store.records import SurrogateRecord, TuningRun
 from tuner.store.samples import count_samples, load_samples
 from tuner.surrogate.fitted_application import apply_speeds, build_application, list_constants, subtract_constants
@@ -78,7 +79,7 @@ def freeze_settings(session: Session, app: str, version: Any, flags: Document, w
         raise BadInput(f"--held-out is {wanted.held_out}, and must lie between 0 and 0.9: it is a share of the trace")
     stated = {**version.document, "policy": choose_policy(version.document, flags)}
     scenario = scenario_of(stated, {k: v for k, v in flags.items() if k != "policy"}, app)
-    surrogate = None if wanted.as_described else find_surrogate(session, app)
+    surrogate = None if wanted.as_described else choose_surrogate(session, app)
     from_samples = None if has_trace(version.document, flags) else find_samples(session, app)
     settings = {
         "document": {name: freeze(table) for name, table in scenario.document.items()},
@@ -187,7 +188,7 @@ def read_arrivals(session: Session, app: str, application: Application, samples:
     return fill(build_arrivals(found, find_sources(dict(application.sources), found, app)))
 
 
-def find_surrogate(session: Session, app: str) -> SurrogateRecord | None:
+def choose_surrogate(session: Session, app: str) -> SurrogateRecord | None:
     """Return the newest surrogate, None without one; refuse one whose checks failed."""
     newest = next(iter(list_surrogates(session, app, limit=1)), None)
     if newest is not None and newest.health == "fail":
@@ -202,7 +203,8 @@ def apply_surrogate(
     session: Session, app: str, surrogate_id: int, setting: Setting, qos: QoS
 ) -> tuple[Setting, QoS, Mapping[str, float]]:
     """Return the setting with the measured figures, the bounds less the operators' constants, and these constants."""
-    fitted, shape = from_record(load_surrogate_by_id(session, surrogate_id)), setting.application
+    stored = require(find_surrogate(session, surrogate_id), f"surrogate {surrogate_id} of {app!r} was deleted")
+    fitted, shape = from_record(stored), setting.application
     samples = load_samples(session, app, since=fitted.start, until=fitted.end)
     flows = estimate_edges(samples, [(edge.upstream, edge.downstream) for edge in shape.edges])
     application = build_application(fitted, shape, flows)

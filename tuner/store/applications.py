@@ -99,11 +99,6 @@ def load_surrogate(session: Session, application: str, number: int | None = None
     return require(found, f"application {application!r} has {which}; fit one with: tuner surrogate fit {application}")
 
 
-def load_surrogate_by_id(session: Session, surrogate_id: int) -> SurrogateRecord:
-    """Load the one that a trial or an objective names."""
-    return SurrogateRecord(*session.execute(SURROGATES.select(SURROGATES.c.id == surrogate_id)).one())
-
-
 def find_surrogate(session: Session, surrogate_id: int) -> SurrogateRecord | None:
     """The one of this id, None where it was deleted."""
     return SURROGATES.find(session, SURROGATES.c.id == surrogate_id)

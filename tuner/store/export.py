@@ -18,7 +18,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Table, func, insert, select
+from sqlalchemy import func, insert, select
 from sqlalchemy.orm import Session
 
 from scaler.model.errors import BadInput
@@ -43,12 +43,9 @@ OnProgress = Callable[[int], None]  # how many rows, or trials, are done
 
 def count_rows(session: Session) -> dict[str, int]:
     """How many rows each table has."""
-    return {name: session.scalar(select(func.count()).select_from(table)) or 0 for name, table in tables().items()}
-
-
-def tables() -> dict[str, Table]:
-    """In the order of the models, in which each refers to those before it alone."""
-    return dict(METADATA.tables)
+    return {
+        name: session.scalar(select(func.count()).select_from(table)) or 0 for name, table in METADATA.tables.items()
+    }
 
 
 def check_target(store: Store, path: Path) -> None:
@@ -102,8 +99,8 @@ def write_lines(store: Store, path: Path, tell: OnProgress) -> None:
 
 
 def read_tables(session: Session) -> Iterator[tuple[str, list[dict[str, object]]]]:
-    """Every table's rows, in batches and in the order of their keys."""
-    for name, table in tables().items():
+    """Rows in batches in the order of their keys, of each table after those that it refers to."""
+    for name, table in METADATA.tables.items():
         query = select(table).order_by(*table.primary_key.columns).execution_options(yield_per=BATCH)
         for part in session.execute(query).mappings().partitions():
             yield name, [dict(row) for row in part]
@@ -126,9 +123,9 @@ def copy_rows(store: Store, path: Path, tell: OnProgress) -> None:
     with closing(open_store(path)) as target:
         with store.read() as session, target.begin() as written:
             for name, rows in read_tables(session):
-                columns = tables()[name].c
+                columns = METADATA.tables[name].c
                 keyed = [{column.key: row[column.name] for column in columns} for row in rows]
-                written.connection().execute(insert(tables()[name]), keyed)
+                written.connection().execute(insert(METADATA.tables[name]), keyed)
                 tell(done := done + len(rows))
         raw = target.engine.raw_connection()
         raw.cursor().execute("PRAGMA journal_mode = DELETE")  # brings the write-ahead log into the file, kept alone

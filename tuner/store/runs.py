@@ -11,7 +11,7 @@ import secrets
 import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -169,11 +169,8 @@ def renew_lease(store: Store, run: TuningRun, clock: Clock) -> Iterator[Callable
 
 def release_lease(store: Store, run: TuningRun) -> None:
     """Leave an interrupted run for anybody to resume; where even that fails, its lease runs out."""
-    try:
-        with store.begin() as session:
-            release_run(session, run)
-    except (Retry, BadInput):
-        return
+    with suppress(Retry, BadInput), store.begin() as session:
+        release_run(session, run)
 
 
 RETUNING_LEASE_S = 45.0  # a holder that dies is followed within a minute
@@ -196,6 +193,11 @@ def find_retuning(session: Session, application: str) -> RetuningRecord | None:
     return RETUNINGS.find(session, RETUNINGS.c.application == application)
 
 
+def load_retuning(session: Session, application: str) -> RetuningRecord:
+    missing = f"application {application!r} is not watched; register it first"
+    return require(find_retuning(session, application), missing)
+
+
 def list_retunings(session: Session) -> list[RetuningRecord]:
     """Those due the longest first."""
     return RETUNINGS.load(session, RETUNINGS.select().order_by(RETUNINGS.c.due, RETUNINGS.c.application))
@@ -204,8 +206,7 @@ def list_retunings(session: Session) -> list[RetuningRecord]:
 def add_request(session: Session, application: str, wish: Mapping[str, Any]) -> RetuningRecord:
     """Lay a person's wish before the daemons, over earlier ones of the same words; they look at it at once."""
     lock_turn(session, f"watch of {application}")
-    missing = f"application {application!r} is not watched; register it first"
-    watch = require(find_retuning(session, application), missing)
+    watch = load_retuning(session, application)
     asked = {**watch.asked, **wish}
     session.execute(update(RETUNINGS.table).where(RETUNINGS.c.application == application).values(asked=asked))
     return replace(watch, asked=asked)

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from scaler.model.kernel import Floats
-from tuner.surrogate.drift import correlate, judge_changes, measure_profile
-from tuner.surrogate.observed_windows import Flags, Windows, filter_windows
+from tuner.surrogate.drift import correlate, judge_changes, split_profiles
+from tuner.surrogate.observed_windows import Flags, Windows
 from tuner.surrogate.service_moments import ServiceMoments
 from tuner.surrogate.surrogate import Calibration, Check, CheckResult, OperatorSurrogate, PredictedWindow
 
@@ -129,11 +129,8 @@ def check_saturation(seen: CheckInput) -> CheckResult:
 
 def check_drift(seen: CheckInput) -> CheckResult:
     """At the fit: the last windows against those before them."""
-    cut = math.ceil(seen.windows.start.size * (1.0 - LATER))
-    index = np.arange(seen.windows.start.size)
-    reference = seen.operator.reference
-    sides = [measure_profile(filter_windows(seen.windows, side), reference) for side in (index < cut, index >= cut)]
-    return judge_changes(sides[0], sides[1], f"in the last {LATER:.0%} of the windows")
+    sides = split_profiles(seen.windows, LATER, seen.operator.reference)
+    return judge_changes(*sides, f"in the last {LATER:.0%} of the windows")
 
 
 def check_backlog(seen: CheckInput) -> CheckResult:

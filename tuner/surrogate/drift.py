@@ -14,7 +14,7 @@ import numpy as np
 
 from scaler.model.kernel import Floats
 from tuner.surrogate.estimate import Estimate, scale, student
-from tuner.surrogate.observed_windows import Windows
+from tuner.surrogate.observed_windows import Windows, filter_windows
 from tuner.surrogate.service_moments import list_services
 from tuner.surrogate.surrogate import Check, CheckResult, OperatorSurrogate, RateDistribution
 
@@ -49,6 +49,14 @@ def measure_profile(windows: Windows, node_type: str) -> WindowProfile | None:
     if service is None:
         return None
     return WindowProfile(service.evidence, service.windows, service.mean, service.variance, describe_rates(windows))
+
+
+def split_profiles(windows: Windows, share: float, node_type: str) -> tuple[WindowProfile | None, WindowProfile | None]:
+    """What the windows before the last share of them tell, and what these tell."""
+    index = np.arange(windows.start.size)
+    late = index >= math.ceil(index.size * (1.0 - share))
+    before, after = (filter_windows(windows, side) for side in (~late, late))
+    return measure_profile(before, node_type), measure_profile(after, node_type)
 
 
 def profile_of_fit(fitted: OperatorSurrogate) -> WindowProfile:

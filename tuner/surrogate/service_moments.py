@@ -56,8 +56,12 @@ class ServiceMoments:
 
 
 def list_services(windows: Windows) -> tuple[dict[str, ServiceMoments], str]:
-    """Every node type's service moments, and the type that the others are compared with."""
-    found = {name: service for name in windows.node_types if (service := measure(windows, name)) is not None}
+    """Every node type's service moments, and the type to compare with: of the best evidence, that of most tuples."""
+    found = {}
+    for j, name in enumerate(windows.node_types):
+        service = measure_columns({column: table[:, j] for column, table in windows.by_type.items()})
+        if service is not None:
+            found[name] = service
     named = [name for name in found if name != UNNAMED]
     if UNNAMED in found and named:
         del found[UNNAMED]  # tells of all types together
@@ -67,17 +71,8 @@ def list_services(windows: Windows) -> tuple[dict[str, ServiceMoments], str]:
             counts = np.nansum(windows.by_type["replicas"], axis=0)
             most = max(used, key=lambda name: counts[windows.node_types.index(name)])
             found = {most: found[UNNAMED]}
-    return found, choose_reference(found) if found else UNNAMED
-
-
-def choose_reference(services: Mapping[str, ServiceMoments]) -> str:
-    """Of the best evidence, the type with most tuples."""
-    return min(services, key=lambda name: (RANK.index(services[name].evidence), -services[name].tuples, name))
-
-
-def measure(windows: Windows, node_type: str) -> ServiceMoments | None:
-    j = windows.node_types.index(node_type)
-    return measure_columns({name: table[:, j] for name, table in windows.by_type.items()})
+    exactness = {name: (RANK.index(service.evidence), -service.tuples, name) for name, service in found.items()}
+    return found, min(found, key=exactness.__getitem__, default=UNNAMED)
 
 
 def measure_columns(column: Mapping[str, Floats]) -> ServiceMoments | None:

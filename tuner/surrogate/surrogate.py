@@ -10,11 +10,10 @@ from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 from scaler.model.errors import BadInput
-from tuner.store.records import SurrogateRecord
+from tuner.store.records import HEALTH, SurrogateRecord
 from tuner.surrogate.estimate import Estimate
 
 FORMAT = 1
-VERDICTS = ("pass", "warn", "fail")
 
 
 class CheckResult(NamedTuple):
@@ -126,7 +125,7 @@ class Surrogate:
 
 def worst(checks: tuple[Check, ...]) -> str:
     """The gravest verdict."""
-    return max((check.verdict for check in checks), key=VERDICTS.index, default="fail")
+    return max((check.verdict for check in checks), key=HEALTH.index, default="fail")
 
 
 def is_fit_for_tuning(checks: tuple[Check, ...]) -> bool:

@@ -179,10 +179,6 @@ def read_start(event: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def read_end(event: dict[str, Any]) -> dict[str, Any]:
-    return {"kind": "end", "time": whole(event.get("Timestamp"))}
-
-
 def read_query(event: dict[str, Any]) -> dict[str, Any]:
     name, time = event.get("name"), read_time(event.get("timestamp"))
     return {
@@ -207,7 +203,7 @@ EVENTS: dict[bytes, Parse] = {
     b"SparkListenerExecutorRemoved": single(read_removed),
     b"SparkListenerResourceProfileAdded": single(read_profile),
     b"SparkListenerApplicationStart": single(read_start),
-    b"SparkListenerApplicationEnd": single(read_end),
+    b"SparkListenerApplicationEnd": single(lambda event: {"kind": "end", "time": whole(event.get("Timestamp"))}),
     QUERY_EVENTS + b"QueryStartedEvent": single(read_query),
     QUERY_EVENTS + b"QueryProgressEvent": single(lambda event: read_trigger(part(event, "progress"))),
 }

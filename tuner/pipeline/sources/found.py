@@ -37,7 +37,7 @@ class InputFile:
 
 
 def detect(*paths: str | Path) -> list[InputFile]:
-    """The files at these paths, in folders and below; refused where there is none."""
+    """The files at these paths and below, but no log in progress beside the finished one; refused where none is."""
     empty: list[str] = []
     found = [file for path in paths for file in search(path, empty)]
     names = ", ".join(map(str, paths[:3])) + (" and others" if len(paths) > 3 else "")
@@ -45,7 +45,8 @@ def detect(*paths: str | Path) -> list[InputFile]:
         raise BadInput(f"{empty[0]} is empty; name {WANTED}")
     if not found:
         raise BadInput(f"{names}: nothing there is known; name {WANTED}")
-    return drop_twins(found)
+    finished = {file.log for file in found if not file.path.endswith(".inprogress")}
+    return [file for file in found if not (file.path.endswith(".inprogress") and file.log in finished)]
 
 
 def search(path: str | Path, empty: list[str]) -> list[InputFile]:
@@ -109,12 +110,6 @@ def recognise(name: str, head: bytes) -> str | None:
     if isinstance(line, dict) and "operator" in line:
         return "records"
     return "progress" if '"runId"' in text or '"progress"' in text else None
-
-
-def drop_twins(found: list[InputFile]) -> list[InputFile]:
-    """Drop logs in progress of which the finished one is there, too."""
-    finished = {file.log for file in found if not file.path.endswith(".inprogress")}
-    return [file for file in found if not (file.path.endswith(".inprogress") and file.log in finished)]
 
 
 def find_gaps(found: Iterable[InputFile]) -> list[str]:

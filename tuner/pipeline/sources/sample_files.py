@@ -125,19 +125,14 @@ def refuse_wrong(
     rows: DataFrame, texts: Mapping[str, Column], values: Mapping[str, Column], needed: Sequence[str]
 ) -> None:
     """The first cell that cannot be read, or is missing where it must not be, in a sentence."""
-    wrong = f.lit(None).cast("string")
+    wrong = []
     for name, value in values.items():
-        missing = texts[name].isNull() if name in needed else f.lit(False)
-        bad = value.isNull() & texts[name].isNotNull()
-        wrong = f.coalesce(
-            wrong, f.when(bad | missing, f.concat(f.lit(f"{name}="), f.coalesce(texts[name], f.lit(""))))
-        )
-    for name in ("operator", "application"):
-        if name in texts:
-            wrong = f.coalesce(wrong, f.when(texts[name].isNull(), f.lit(f"{name}=")))
-    found = (
-        rows.select(f.col("_metadata.file_path").alias("path"), wrong.alias("wrong")).where("wrong is not null").first()
-    )
+        stated = f.concat(f.lit(f"{name}="), f.coalesce(texts[name], f.lit("")))
+        wrong.append(f.when(value.isNull() & (texts[name].isNotNull() | f.lit(name in needed)), stated))
+    named = [name for name in ("operator", "application") if name in texts]
+    wrong += [f.when(texts[name].isNull(), f.lit(f"{name}=")) for name in named]
+    judged = rows.select(f.col("_metadata.file_path").alias("path"), f.coalesce(*wrong).alias("wrong"))
+    found = judged.where("wrong is not null").first()
     if found is not None:
         name, _, value = found["wrong"].partition("=")
         path = unquote(urlparse(found["path"]).path)

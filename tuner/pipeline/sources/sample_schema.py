@@ -17,7 +17,6 @@ from scaler.model.sample import EVIDENCE, Sample
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
-    from pyspark.sql.types import StructType
 
 KINDS = {"str": "string", "float": "double", "int": "bigint", "bool": "boolean", "list[str]": "array<string>"}
 COLUMNS = tuple(field.name for field in fields(Sample))
@@ -28,14 +27,6 @@ def ddl(shape: type = Sample) -> str:
     return ", ".join(f"{field.name} {KINDS[str(field.type).removesuffix(' | None')]}" for field in fields(shape))
 
 
-def schema() -> StructType:
-    from pyspark.sql.types import StructType
-
-    found = StructType.fromDDL(ddl())
-    assert isinstance(found, StructType)
-    return found
-
-
 def shape_frame(frame: DataFrame, columns: dict[str, Column] | None = None) -> DataFrame:
     """Samples from a frame: `columns` by name, then the frame's own, None for what neither has."""
     from pyspark.sql import functions as f
@@ -44,12 +35,8 @@ def shape_frame(frame: DataFrame, columns: dict[str, Column] | None = None) -> D
     chosen = []
     for field in fields(Sample):
         kind = KINDS[str(field.type).removesuffix(" | None")]
-        if field.name in given:
-            column = given[field.name]
-        elif field.name in frame.columns:
-            column = f.col(field.name)
-        else:
-            column = f.lit(1.0 if field.name == "completeness" else None)
+        unknown = f.lit(1.0 if field.name == "completeness" else None)
+        column = given.get(field.name, f.col(field.name) if field.name in frame.columns else unknown)
         chosen.append(column.cast(kind).alias(field.name))
     return frame.select(*chosen)
 

@@ -175,7 +175,8 @@ def search_pool(
     """The point [n + 2] of greatest acquisition: of a pool, then of the neighbourhoods of its best."""
     mean, deviation = recall(fitted)
     likely = feasibility(mean, deviation, limits)
-    goal = find_incumbent(mean[0], likely) - gain
+    believed = mean[0][likely > math.log(0.5)]  # costs of the points that are more likely feasible than not
+    goal = float(believed.min(initial=math.inf)) - gain
     standing = np.argsort(mean[0, : len(points)] - 2.0 * likely[: len(points)].clip(FLOOR))[:4]
     pool = np.concatenate([spread(space, POOL, rng), perturb(space, points[standing], AROUND, rng)])
     for _ in range(2):
@@ -184,12 +185,6 @@ def search_pool(
         pool = np.concatenate([best, perturb(space, best, AGAIN, rng)])
     worth = acquire(*predict(fitted, to_coordinates(space, pool)), limits, goal)
     return pool[int(np.argmax(worth))]
-
-
-def find_incumbent(cost: Floats, likely: Floats) -> float:
-    """The least expected cost among the points tried that are more likely feasible than not; infinite for none."""
-    feasible = likely > math.log(0.5)
-    return float(cost[feasible].min()) if feasible.any() else math.inf
 
 
 def acquire(mean: Floats, deviation: Floats, limits: Floats, goal: float) -> Floats:

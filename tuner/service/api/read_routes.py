@@ -12,7 +12,6 @@ from pydantic import AfterValidator, Field
 from scaler.model.decision import KINDS
 from scaler.model.sample import Sample
 from tuner.history.explanation import explain
-from tuner.rollout.steering import load_watch
 from tuner.service.access.gate import require
 from tuner.service.api.bodies import MAX_TIME, MAX_WHOLE, Kind, Name
 from tuner.service.api.dependencies import (
@@ -48,7 +47,7 @@ from tuner.store.records import (
     Trial,
     TuningRun,
 )
-from tuner.store.runs import list_runs, load_run
+from tuner.store.runs import list_runs, load_retuning, load_run
 from tuner.store.samples import stream_samples
 from tuner.store.trials import TrialFilter, list_trials, load_trial
 
@@ -229,7 +228,7 @@ def show(app: App, given: Given, version: Annotated[int | None, Query(ge=1, le=M
 def show_retuning(app: App, given: Given) -> Response:
     """Show when an application is tuned again by itself, and what the daemons are at."""
     with given.store.read() as session:
-        return answer(load_watch(session, app))
+        return answer(load_retuning(session, app))
 
 
 @tunings.get("/applications/{app}/runs", **gives(page_of(RUN), "The newest first.", 404))

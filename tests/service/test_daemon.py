@@ -26,7 +26,7 @@ from tuner.rollout.issued_orders import issue_orders
 from tuner.rollout.push import propose_objective, push
 from tuner.rollout.retuning_settings import DEFAULTS, RetuningSettings, read_retuning, read_settings
 from tuner.search.recommendation import make_model
-from tuner.search.search_plan import SearchPlan, TuneOptions, freeze_settings, make_plan
+from tuner.search.search_plan import SearchPlan, TuneOptions, describe_run, make_plan
 from tuner.store.applications import add_application, list_surrogates, load_application, save_surrogate
 from tuner.store.connection import Store
 from tuner.store.json_fields import read_fields
@@ -295,8 +295,8 @@ def brief(store: Store, world: World) -> SearchPlan:
     fit_now(store, world)
     with store.read() as session:
         wanted = TuneOptions(engine="random", budget=3)
-        settings = freeze_settings(session, APP, load_application(session, APP), {}, wanted)
-        return make_plan(session, APP, settings, "random", 0, 3)
+        run = describe_run(session, APP, load_application(session, APP), {}, wanted, START)
+        return make_plan(session, APP, run.settings, "random", 0, 3)
 
 
 def made(parse: float, count: float, version: int = 1, **more: Any) -> ObjectiveRecord:

@@ -37,7 +37,7 @@ from tuner.retuning.state import (
 from tuner.rollout.improvement import compare, find_similar
 from tuner.rollout.push import DAEMON, push
 from tuner.rollout.steering import TuningRequest
-from tuner.search.search_plan import TuneOptions, freeze_settings, load_plan
+from tuner.search.search_plan import TuneOptions, describe_run, load_plan
 from tuner.search.tuning_run import TuningResult, find_proposed
 from tuner.search.tuning_run import tune as run_search
 from tuner.store.applications import load_application, load_surrogate, save_surrogate
@@ -173,18 +173,12 @@ def start_search(context: DaemonContext, record: RetuningRecord) -> tuple[Retuni
     """Make the run in the transaction that names it in the state."""
     settings, state = settings_of(record), state_of(record)
     request, cause = state.request or TuningRequest(), state.cause or Cause()
-    options = TuneOptions(
-        engine=settings.engine if request.engine is None else request.engine,
-        budget=settings.budget if request.budget is None else request.budget,
-        seed=state.searches if request.seed is None else request.seed,
-        batch=settings.batch,
-        held_out=settings.held_out,
-    )
+    usual = TuneOptions(settings.engine, settings.budget, state.searches, settings.batch, held_out=settings.held_out)
+    asked = {name: getattr(request, name) for name in ("engine", "budget", "seed")}
+    options = replace(usual, **{name: value for name, value in asked.items() if value is not None})
     with context.store.read() as session:
         version = prefer_monitored(session, load_application(session, record.application))
-        frozen = freeze_settings(session, record.application, version, {}, options)
-    assert version.id is not None
-    new = TuningRun(version.id, options.engine, options.seed, options.budget, time.time(), frozen)
+        new = describe_run(session, record.application, version, {}, options, time.time())
     with context.store.begin() as session:
         run = start_run(session, new, context.owner, time.time())
         changed = replace(state, run_id=run.id, searches=state.searches + 1)

@@ -25,6 +25,7 @@ from tuner.search.search_plan import SearchPlan
 from tuner.search.space.space import Parameters
 from tuner.store.objectives import Improvement, ObjectiveEvidence
 from tuner.store.records import ObjectiveRecord
+from tuner.surrogate.estimate import student
 
 CONFIDENCE = 0.95
 MAX_BOUND = 100.0  # times R_max: stands for the bound of a replica that takes more than it can serve
@@ -83,11 +84,9 @@ def replay(plan: SearchPlan, parameters: Parameters) -> tuple[Verification, dict
 
 def is_positive(differences: Floats) -> bool:
     """Whether the mean is above zero, by Student's one-sided test."""
-    from scipy.special import stdtrit
-
     mean, count = float(differences.mean()), differences.size
     error = float(differences.std(ddof=1)) / math.sqrt(count) if count > 1 else math.inf
-    return mean > 0.0 and mean > float(stdtrit(max(1, count - 1), CONFIDENCE)) * error
+    return mean > 0.0 and mean > student(CONFIDENCE, max(1, count - 1)) * error
 
 
 def to_parameters(plan: SearchPlan, objective: ObjectiveRecord) -> Parameters:

@@ -29,7 +29,7 @@ from tuner.search.warm_start import describe_workload, list_earlier, load_earlie
 from tuner.store.applications import find_surrogate, list_surrogates
 from tuner.store.connection import Session
 from tuner.store.faults import require
-from tuner.store.records import SurrogateRecord, TuningRun
+from tuner.store.records import ApplicationVersion, SurrogateRecord, TuningRun
 from tuner.store.samples import count_samples, load_samples
 from tuner.surrogate.fitted_application import apply_speeds, build_application, list_constants, subtract_constants
 from tuner.surrogate.surrogate import from_record
@@ -72,8 +72,10 @@ class SearchPlan:
     constants: Mapping[str, float]  # seconds of response time besides queueing, by operator
 
 
-def freeze_settings(session: Session, app: str, version: Any, flags: Document, wanted: TuneOptions) -> dict[str, Any]:
-    """Write the settings document of a run; refuse what could lead to no search."""
+def describe_run(
+    session: Session, app: str, version: ApplicationVersion, flags: Document, wanted: TuneOptions, now: float
+) -> TuningRun:
+    """A run that is yet to be started, with its settings document; refuse what could lead to no search."""
     find_engine(wanted.engine)
     if not 0.0 <= wanted.held_out < 0.9:
         raise BadInput(f"--held-out is {wanted.held_out}, and must lie between 0 and 0.9: it is a share of the trace")
@@ -95,12 +97,14 @@ def freeze_settings(session: Session, app: str, version: Any, flags: Document, w
     }
     plan = make_plan(session, app, settings, wanted.engine, wanted.seed, wanted.budget)
     earlier = [] if wanted.cold else list_earlier(session, app, plan.spec.setting, plan.spec.qos)
-    return {
-        **settings,
+    settings |= {
         "arrivals": digest(plan.verification.setting.trace),
         "workload": describe_workload(plan.spec.setting, plan.spec.qos),
         "earlier": earlier,
     }
+    if version.id is None:
+        raise ValueError(f"version {version.number} of {app!r} came without its id")
+    return TuningRun(version.id, wanted.engine, wanted.seed, wanted.budget, now, settings)
 
 
 def digest(trace: Trace) -> str:

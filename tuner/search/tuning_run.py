@@ -18,7 +18,7 @@ from tuner.search.engines.naive import suggest as ask_naive
 from tuner.search.evaluation import Evaluation, EvaluationSpec, evaluate, evaluate_locally, summarise
 from tuner.search.feasibility import Relaxation, find_relaxations
 from tuner.search.recommendation import choose, find_least_infeasible, list_candidates, make_model, needs_more, verify
-from tuner.search.search_plan import SearchPlan, TuneOptions, freeze_settings, load_plan
+from tuner.search.search_plan import SearchPlan, TuneOptions, describe_run, load_plan
 from tuner.search.space.space import EvaluationOutcome, Parameters, from_document, meets, to_bounds
 from tuner.search.trial_records import (
     number_of,
@@ -100,11 +100,7 @@ def start_tuning(
 ) -> TuningRun:
     """A new run, held by this process."""
     with store.read() as session:
-        version = load_application(session, app)
-        settings = freeze_settings(session, app, version, flags, wanted)
-    if version.id is None:
-        raise ValueError(f"version {version.number} of {app!r} came without its id")
-    run = TuningRun(version.id, wanted.engine, wanted.seed, wanted.budget, clock(), settings)
+        run = describe_run(session, app, load_application(session, app), flags, wanted, clock())
     with store.begin() as session:
         return start_run(session, run, name_owner(), clock())
 

@@ -15,7 +15,7 @@ from scaler.model.kernel import Floats
 from tuner.surrogate.drift import correlate, judge_changes, split_profiles
 from tuner.surrogate.observed_windows import Flags, Windows
 from tuner.surrogate.service_moments import ServiceMoments
-from tuner.surrogate.surrogate import Calibration, Check, CheckResult, OperatorSurrogate, PredictedWindow
+from tuner.surrogate.surrogate import Calibration, CheckResult, OperatorSurrogate, PredictedWindow
 
 ENOUGH, FEWEST = 60, 20  # windows
 RESPONSES = 10.0  # that a window should be as long as
@@ -43,10 +43,6 @@ class CheckInput:
     backlog: Flags
     loads: Floats  # utilisation of every window without a backlog or a change
     points: tuple[PredictedWindow, ...]  # of the sound windows, in order of time
-
-
-def check_operator(seen: CheckInput) -> list[Check]:
-    return [Check(name, seen.operator.operator, *ask(seen)) for name, ask in CHECKS.items()]
 
 
 def check_windows(seen: CheckInput) -> CheckResult:

@@ -12,7 +12,7 @@ from scaler.model.kernel import Floats
 from scaler.model.nodes import NodeType
 from scaler.model.sample import Sample
 from tuner.surrogate.calibrate import CalibrationResult, calibrate, hold_out
-from tuner.surrogate.checks import NEAR_ONE, CheckInput, check_operator
+from tuner.surrogate.checks import CHECKS, NEAR_ONE, CheckInput
 from tuner.surrogate.drift import check_since, describe_rates
 from tuner.surrogate.estimate import Estimate, estimate_positive, scale
 from tuner.surrogate.observed_windows import (
@@ -114,9 +114,8 @@ def fit_operator(
         replayed=judged.replayed if judged else None,
         points=thin(points),
     )
-    return operator, check_operator(
-        CheckInput(operator, service, windows, sound, backlog, after.utilisation[calm], points)
-    )
+    seen = CheckInput(operator, service, windows, sound, backlog, after.utilisation[calm], points)
+    return operator, [Check(name, windows.operator, *check(seen)) for name, check in CHECKS.items()]
 
 
 def find_known(windows: Windows) -> Flags:

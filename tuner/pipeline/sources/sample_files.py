@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import csv
 import gzip
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TextIO
 from urllib.parse import unquote, urlparse
 
 import pyarrow as pa
@@ -45,12 +46,9 @@ def read_table(spark: SparkSession, found: Sequence[InputFile], application: str
 
 
 def read_header(path: str) -> tuple[str, ...]:
+    start: Callable[..., TextIO] = gzip.open if path.lower().endswith(".gz") else open
     try:
-        with (
-            gzip.open(path, "rt", encoding="utf-8-sig")
-            if path.lower().endswith(".gz")
-            else open(path, encoding="utf-8-sig") as file
-        ):
+        with start(path, "rt", encoding="utf-8-sig") as file:
             return tuple(next(csv.reader(file, strict=True), ()))
     except (OSError, EOFError, UnicodeDecodeError, csv.Error) as error:
         raise BadInput(f"{path} is not CSV in UTF-8 ({error}); write the table again") from error

@@ -15,7 +15,6 @@ import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
@@ -83,7 +82,10 @@ def write_part(judged: DataFrame, folder: Path, id: str) -> tuple[HistoryPart | 
         *(F.count_if(F.coalesce(F.col("fault") == name, F.lit(False))).alias(name) for name in FAULTS),
     )
     write(select_sound(observed), folder / f"part={id}")
-    counts = get_counts(seen)
+    try:
+        counts = seen.get
+    except Py4JJavaError:  # without any row, for then Spark plans the observation away
+        counts = {}
     faults = {name: counts[name] for name in FAULTS if counts.get(name)}
     if not counts.get("rows"):
         return None, faults
@@ -92,14 +94,6 @@ def write_part(judged: DataFrame, folder: Path, id: str) -> tuple[HistoryPart | 
 
 def day_of(seconds: Column | str) -> Column:
     return F.date_format(F.timestamp_seconds(seconds), "yyyy-MM-dd")
-
-
-def get_counts(seen: Observation) -> dict[str, Any]:
-    """Observed counts; empty without any row, for then Spark plans the observation away and fails."""
-    try:
-        return dict(seen.get)
-    except Py4JJavaError:
-        return {}
 
 
 def write(rows: DataFrame, folder: Path) -> None:
@@ -134,12 +128,6 @@ def sweep(folder: Path, ids: Iterable[str]) -> None:
     """Delete parts that are not named."""
     for id in ids:
         shutil.rmtree(folder / f"part={id}", ignore_errors=True)
-
-
-def choose_small(parts: Sequence[HistoryPart]) -> list[HistoryPart]:
-    """Small parts to be joined, when there are many."""
-    small = [part for part in parts if part.rows < LARGE_PART]
-    return small if len(small) >= MANY_PARTS else []
 
 
 def join_parts(spark: SparkSession, folder: Path, parts: Sequence[HistoryPart], id: str) -> HistoryPart:

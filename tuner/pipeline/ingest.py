@@ -232,8 +232,8 @@ def commit(place: IngestTarget, before: Ledger, after: Ledger, marks: Sequence[S
 
 def tidy(spark: SparkSession, place: IngestTarget, folder: Path, ledger: Ledger) -> None:
     """Join small parts where there are many."""
-    small = fine_history.choose_small(ledger.parts)
-    if not small:
+    small = [part for part in ledger.parts if part.rows < fine_history.LARGE_PART]
+    if len(small) < fine_history.MANY_PARTS:
         return
     id = fine_history.name_part(time.time(), ledger.parts)
     begun = replace(ledger, begun=(id,))

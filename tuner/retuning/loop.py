@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from scaler.model.errors import BadInput, Retry
 from tuner.retuning.phases import advance
-from tuner.retuning.state import Clock, DaemonContext, is_requested
+from tuner.retuning.state import DaemonContext, is_requested
 from tuner.rollout.issued_orders import CANDIDATES, issue_orders, list_guards
 from tuner.store.connection import Store
 from tuner.store.objectives import list_applications_with
@@ -24,6 +24,7 @@ from tuner.store.orders import list_expired_controls, load_orders
 from tuner.store.records import RetuningRecord
 from tuner.store.runs import (
     RETUNING_LEASE_S,
+    Clock,
     LeaseLost,
     claim_retuning,
     list_retunings,

@@ -100,7 +100,9 @@ def confirm(
     message = f"objective {objective.version} is settled in full use: {verdict.why}"
     event = DaemonEvent("settled", message, {"version": objective.version})
     return commit_phase(
-        context, record, lambda state: state.confirm(message, now), phase_after(record, "idle"), now, event,
+        context, record,
+        lambda state: replace(state, message=message, since=now, reverts=0, failures=0, silent=False, figures=None),
+        phase_after(record, "idle"), now, event,
         lambda session: merge_evidence(session, objective, settled.to_json()),
     )  # fmt: skip
 

@@ -20,9 +20,8 @@ from tuner.store.json_fields import keyed, read_fields, renamed, write_fields
 from tuner.store.objectives import StageFigures
 from tuner.store.orders import add_event
 from tuner.store.records import EventRecord, RetuningRecord
-from tuner.store.runs import claim_run, end_run, find_retuning, remove_requests, update_retuning
+from tuner.store.runs import Clock, claim_run, end_run, find_retuning, remove_requests, update_retuning
 
-Clock = Callable[[], float]
 Change = Callable[["RetuningState"], "RetuningState"]
 MAX_PAUSE_S = 7 * 86_400.0
 STEERING = ("pause", "resume", "stop")
@@ -69,10 +68,6 @@ class RetuningState:
         tuned = now if self.tuned is None else self.tuned
         changed = replace(self, message=message, silent=False, reverts=self.reverts + 1, since=now)
         return replace(changed, not_before=not_before, tuned=tuned)
-
-    def confirm(self, message: str, now: float) -> Self:
-        """The objective in full use has passed its last stage."""
-        return replace(self, message=message, since=now, reverts=0, failures=0, silent=False, figures=None)
 
 
 def state_of(record: RetuningRecord) -> RetuningState:

@@ -87,15 +87,11 @@ def compare_rates(before: RateDistribution, after: RateDistribution) -> tuple[fl
         return 0.0, False
     sides = np.array(before.quantiles), np.array(after.quantiles)
     places = np.concatenate(sides)
-    low, high = (share_below(side, places) for side in sides)
+    low, high = (np.searchsorted(side, places, side="right") / side.size for side in sides)
     distance = float(np.max(np.abs(low - high)))
     root = math.sqrt(before.effective * after.effective / (before.effective + after.effective))
     chance = kolmogorov((root + 0.12 + 0.11 / root) * max(0.0, distance - 1.0 / STEPS))
     return distance, bool(chance < ALARM / QUESTIONS)
-
-
-def share_below(quantiles: Floats, places: Floats) -> Floats:
-    return np.searchsorted(quantiles, places, side="right") / quantiles.size
 
 
 def describe_rates(windows: Windows) -> RateDistribution:

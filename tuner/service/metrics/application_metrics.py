@@ -12,7 +12,7 @@ from tuner.scenario.document import shape_of
 from tuner.scenario.layout import SLOT_S
 from tuner.scenario.scenario import make_qos
 from tuner.service.metrics.families import Families
-from tuner.service.metrics.running_totals import OTHER, DecisionCounts, Growth, Shares, Sums, Watched
+from tuner.service.metrics.running_totals import OTHER, DecisionCounts, Shares, Sums, Watched
 from tuner.store.applications import list_applications
 from tuner.store.connection import Session
 from tuner.store.monitoring import (
@@ -50,7 +50,8 @@ class MetricsGatherer:
     """Totals and descriptions that one process retains between scrapes."""
 
     def __init__(self) -> None:
-        self.decisions, self.events, self.shares = DecisionCounts(), Growth(), Shares()
+        self.decisions, self.shares = DecisionCounts(), Shares()
+        self.events, self.grown = Counter[tuple[str, ...]](), Counter[tuple[str, ...]]()  # as read, and all increases
         self.described: dict[str, tuple[int | None, Watched | None]] = {}
 
     def gather(self, session: Session, families: Families, now: float) -> None:
@@ -67,7 +68,9 @@ class MetricsGatherer:
         events = Counter[tuple[str, ...]](none)
         for application, what, count in count_by_application(session, "events"):
             events[application, what if what in EVENTS else OTHER] += count
-        for event, count in self.events.follow(events).items():
+        self.grown.update({event: max(0, count - self.events[event]) for event, count in events.items()})
+        self.events = events
+        for event, count in self.grown.items():
             families.add("tuner_events_total", count, *event)
         awaited = [one for one in newest if now - one.last_seen <= GONE_S]
         add_operators(families, awaited, slots, now)

@@ -65,19 +65,6 @@ class DecisionCounts:
         return self.counts
 
 
-@dataclass(slots=True)
-class Growth:
-    """Counters over numbers that may also shrink: the first values, and all increases since."""
-
-    before: Counter[tuple[str, ...]] = field(default_factory=Counter)
-    grown: Counter[tuple[str, ...]] = field(default_factory=Counter)
-
-    def follow(self, now: Counter[tuple[str, ...]]) -> Counter[tuple[str, ...]]:
-        self.grown.update({key: max(0, count - self.before[key]) for key, count in now.items()})
-        self.before = now
-        return self.grown
-
-
 @dataclass(frozen=True, slots=True)
 class Sums:
     decisions: int = 0

@@ -80,10 +80,7 @@ def sound(value: Column) -> Column:
 
 
 def fold(samples: DataFrame, window_s: float = WINDOW_S, touched: DataFrame | None = None) -> DataFrame:
-    """Put sound samples on the grid of windows that begin at multiples of `window_s` since 1970.
-
-    `touched`, from `find_touched`, leaves out all other windows.
-    """
+    """Put sound samples on the grid of windows at multiples of `window_s` since 1970, only the `touched` if given."""
     check_window(window_s)
     pieces = cut(drop_repeated(samples), window_s)
     if touched is not None:

@@ -43,10 +43,7 @@ def push(
     session: Session, app: str, version: int, stage: str, who: str, why: str, now: float,
     canary_slots: int = CANARY_SLOTS, figures: StageFigures | None = None,
 ) -> ObjectiveRecord:  # fmt: skip
-    """Push an objective to a stage; a push that is repeated changes nothing.
-
-    `figures` are what the stage before ended by; they are recorded with that stage.
-    """
+    """Push an objective to a stage, with the figures that its last stage ended by; repeated, a push changes nothing."""
     if stage not in STAGES[1:]:
         raise BadInput(f"the stage is {stage!r:.99}, and must be one of {', '.join(STAGES[1:])}")
     lock_turn(session, f"objectives of {app}")

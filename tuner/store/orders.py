@@ -38,10 +38,7 @@ def list_revisions(session: Session) -> dict[str, int]:
 
 
 def save_scalers(session: Session, scalers: Iterable[Scaler], keep_detail: bool = False) -> None:
-    """Write these over what was known; when each was first seen stays, and so does what it does not say anew.
-
-    `keep_detail` leaves the detail of a known scaler alone, too.
-    """
+    """Write these over what was known; first sight, what is not said anew and, with `keep_detail`, the detail stay."""
     statement = SCALERS.insert(session)
     new = statement.excluded
     changed = {

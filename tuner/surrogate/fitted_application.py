@@ -22,10 +22,7 @@ from tuner.surrogate.surrogate import OperatorSurrogate, Surrogate, find_operato
 def build_application(
     surrogate: Surrogate, shape: Application | None = None, flows: Sequence[Selectivity] = ()
 ) -> Application:
-    """The application with the moments and selectivities that were measured; `shape` has its edges and limits.
-
-    `flows`, of `tuner.pipeline.flows.estimate_edges`: arrivals per tuple put out, where they were measured.
-    """
+    """The application of this `shape` with the measured moments; `flows` are the selectivities that were measured."""
     if shape is None:
         if len(surrogate.operators) > 1:
             names = ", ".join(o.operator for o in surrogate.operators)

@@ -245,10 +245,7 @@ def make_batch_samples(events: DataFrame, queries: DataFrame) -> DataFrame:
 
 
 def make_links(events: DataFrame, queries: DataFrame) -> DataFrame:
-    """Links between operators, by the path or topic that a sink and a source have in common.
-
-    Inside a query that is several operators, by the stages.
-    """
+    """Links between operators by a path or topic that sink and source share; inside a query, by its stages."""
     ends = events.where(events.kind == "progress").select("log", "query", "reads", "writes").distinct()
     named = ends.join(f.broadcast(queries), ["log", "query"])
     writers = named.select("application", f.col("leaving_operator").alias("upstream"), f.col("writes").alias("place"))

@@ -44,13 +44,12 @@ STEPS = (0.02, 0.06, 0.2, 0.6)  # of perturbations, in logarithms
 
 
 def to_coordinates(space: SearchSpace, points: Floats) -> Floats:
-    """Coordinates [m, n + 2] of points.
-
-    Busy: the utilisation at which the M/G/1 response time is the bound, on the fastest type.
-    """
+    """Coordinates [m, n + 2] of points."""
     shares, ratios = points[:, :-2], points[:, -2:]
     slack = 2.0 * (shares - space.idle)
-    busy = slack / (space.scatter * space.idle + slack)
+    busy = slack / (
+        space.scatter * space.idle + slack
+    )  # utilisation at which M/G/1 on the fastest type meets the bound
     return np.concatenate([0.5 * busy + shares, 0.5 * ratios / (1.0 + np.abs(ratios) / BENT)], axis=1)
 
 

@@ -59,7 +59,7 @@ def stream_samples(
     limit: int | None = None,
     newest: bool = False,
 ) -> Iterator[Sample]:
-    """Samples whose window starts in [since, until), by operator and time, or the `newest` first; never all in memory."""
+    """Samples whose window starts in [since, until), by operator and time, or the `newest` first; not all at once."""
     order: tuple[Any, ...] = (ROW.operator, ROW.start, ROW.end, ROW.node_type)
     if newest:
         order = (ROW.start.desc(), ROW.operator, ROW.end, ROW.node_type)

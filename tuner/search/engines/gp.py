@@ -47,9 +47,8 @@ def to_coordinates(space: SearchSpace, points: Floats) -> Floats:
     """Coordinates [m, n + 2] of points."""
     shares, ratios = points[:, :-2], points[:, -2:]
     slack = 2.0 * (shares - space.idle)
-    busy = slack / (
-        space.scatter * space.idle + slack
-    )  # utilisation at which M/G/1 on the fastest type meets the bound
+    # the utilisation at which the M/G/1 response time is the bound, on the fastest type
+    busy = slack / (space.scatter * space.idle + slack)
     return np.concatenate([0.5 * busy + shares, 0.5 * ratios / (1.0 + np.abs(ratios) / BENT)], axis=1)
 
 

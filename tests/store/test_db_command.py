@@ -25,10 +25,11 @@ from tests.store.release import fill
 from tuner.cli.options import parse_span
 from tuner.store.applications import load_surrogate, save_surrogate
 from tuner.store.connection import HEAD, VERSION_TABLE, Store, open_store
-from tuner.store.export import count_rows, export_store, tables
+from tuner.store.export import count_rows, export_store
 from tuner.store.maintenance import check_store, prune
 from tuner.store.runs import end_run, load_run
 from tuner.store.samples import save_samples
+from tuner.store.tables import METADATA
 
 FILLED = {
     "applications": 1,
@@ -56,7 +57,7 @@ def run(*arguments: object, address: str | None = None) -> Result:
 def everything(session: Session) -> dict[str, list[tuple[object, ...]]]:
     return {
         name: [tuple(row) for row in session.execute(select(table).order_by(*table.primary_key.columns))]
-        for name, table in tables().items()
+        for name, table in METADATA.tables.items()
     }
 
 

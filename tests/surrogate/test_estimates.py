@@ -13,7 +13,7 @@ from tests.surrogate.worlds import LAWS
 from tuner.surrogate.estimate import CONFIDENCE, Estimate, student
 from tuner.surrogate.fit import find_selectivity
 from tuner.surrogate.observed_windows import TASKS, build_windows
-from tuner.surrogate.service_moments import find_speedups, measure
+from tuner.surrogate.service_moments import find_speedups, list_services
 
 WORLDS, WINDOWS, MEAN, OVERHEAD, SPEED, SELECTIVITY = 200, 40, 0.01, 0.05, 1.4, 1.5
 SLACK = 0.01  # heavy tails need more windows for the interval of a variance to be exact
@@ -52,7 +52,7 @@ def in_tasks(rng: np.random.Generator, law: str) -> list[Sample]:
 
 def measure_records(rng: np.random.Generator, law: str) -> dict[str, tuple[Estimate | None, float]]:
     windows = build_windows([*timed(rng, law, "plain", 1.0), *timed(rng, law, "fast", SPEED)])["count"]
-    services = {name: measure(windows, name) for name in ("plain", "fast")}
+    services = {name: list_services(windows)[0].get(name) for name in ("plain", "fast")}
     plain = services["plain"]
     assert plain is not None
     speeds = find_speedups({n: s for n, s in services.items() if s}, ("fast", "plain"), (), "plain")
@@ -65,7 +65,7 @@ def measure_records(rng: np.random.Generator, law: str) -> dict[str, tuple[Estim
 
 
 def measure_tasks(rng: np.random.Generator, law: str) -> dict[str, tuple[Estimate | None, float]]:
-    service = measure(build_windows(in_tasks(rng, law))["count"], "")
+    service = list_services(build_windows(in_tasks(rng, law))["count"])[0].get("")
     assert service is not None
     truth = LAWS[law][1] * MEAN**2
     return {
@@ -92,6 +92,7 @@ def test_intervals_hold_the_truth_as_often_as_they_claim(how: object, law: str) 
 
 
 def test_one_window_alone_claims_nothing() -> None:
-    service = measure(build_windows(timed(np.random.default_rng(0), "gamma", "plain", 1.0)[:1])["count"], "plain")
+    windows = build_windows(timed(np.random.default_rng(0), "gamma", "plain", 1.0)[:1])["count"]
+    service = list_services(windows)[0].get("plain")
     assert service is not None
     assert (service.mean.low, service.mean.high) == (0.0, pytest.approx(math.inf)) or service.mean.high > 1e9

@@ -51,7 +51,14 @@ class LazyGroup(click.Group):
         entry = self.entries.get(cmd_name)
         if entry is None or not is_installed(entry):
             return None
-        return entry if isinstance(entry, LazyGroup) else load_command(entry)
+        if isinstance(entry, LazyGroup):
+            return entry
+        module, _, attribute = entry.where.partition(":")
+        try:
+            command: click.Command = getattr(import_module(module), attribute)
+        except ModuleNotFoundError as error:
+            refuse_missing(error)
+        return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -77,15 +84,6 @@ class LazyGroup(click.Group):
             echoed = "\n" if sys.stderr.isatty() else ""  # the terminal's own ^C stands on the line
             click.echo(f"{echoed}Interrupted.", err=True)
             ctx.exit(INTERRUPTED)
-
-
-def load_command(entry: Entry) -> click.Command:
-    module, _, attribute = entry.where.partition(":")
-    try:
-        command: click.Command = getattr(import_module(module), attribute)
-    except ModuleNotFoundError as error:
-        refuse_missing(error)
-    return command
 
 
 def refuse_missing(error: ModuleNotFoundError) -> Never:

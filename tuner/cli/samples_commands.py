@@ -106,7 +106,7 @@ def samples(as_json: bool, as_csv: bool, **asked: Any) -> None:
     elif as_csv:
         click.echo(format_csv([describe(sample) for sample in found], NAMES), nl=False)
     else:
-        print_grid(HEADS, [list_cells(sample) for sample in found], LEFT)
+        print_grid(HEADS, [list_cells(sample) for sample in found], left=4)
 
 
 def find_samples(
@@ -134,7 +134,6 @@ def describe(sample: Sample) -> dict[str, object]:
 
 
 NAMES = [name for name in Sample.__dataclass_fields__ if name != "key"]
-LEFT = 4
 HEADS = (
     *("window", "operator", "node", "evidence"),
     *("arrived/s", "in/s", "out/s", "waiting", "service ms", "replicas", "busy %", "response s", "seen %"),

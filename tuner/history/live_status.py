@@ -110,9 +110,8 @@ def read_status(session: Session, app: str, now: float) -> ApplicationStatus:
 
 def describe(app: str, scalers: Rows, decisions: Rows, revision: int | None, now: float) -> ApplicationStatus:
     """`decisions`: the last two of each operator; `revision`: of the newest orders, None where it is not known."""
-    newest: dict[str, Mapping[str, Any]] = {}
-    for scaler in sorted(scalers, key=lambda scaler: float(scaler["last_seen"])):
-        newest[str(scaler["operator"])] = scaler
+    ordered = sorted(scalers, key=lambda scaler: float(scaler["last_seen"]))
+    newest = {str(scaler["operator"]): scaler for scaler in ordered}
     if not newest:
         raise BadInput(f"no scaler of {app!r} was ever heard of; its driver attaches them by scaler.attach")
     decided: dict[str, list[Decision]] = {}

@@ -71,19 +71,14 @@ def lay_out(rows: Sequence[SlotRow], operators: tuple[str, ...], slot_s: float) 
     place = {name: i for i, name in enumerate(operators)}
     m = np.array([place[name] for name in names], dtype=np.int64)
     shape = (slots.size, len(operators))
-    rate, response, bound, price = (put_in(column, shape, t, m) for column in figures)
+    grids = np.full((len(figures), *shape), math.nan)
+    grids[:, t, m] = np.array(figures, dtype=np.float64)  # of None makes NaN
+    rate, response, bound, price = grids
     kind = np.full(shape, "", dtype="U16")
     kind[t, m] = kinds
     version = np.full(shape, UNKNOWN, dtype=np.int64)
     version[t, m] = [UNKNOWN if value is None else value for value in versions]
     return Slots(operators, slot_s, slots.astype(np.float64) * slot_s, rate, response, bound, price, kind, version)
-
-
-def put_in(column: Sequence[float | None], shape: tuple[int, int], t: Integers, m: Integers) -> Floats:
-    """A column of figures on the grid, NaN where there is none."""
-    grid = np.full(shape, math.nan)
-    grid[t, m] = [math.nan if value is None else value for value in column]
-    return grid
 
 
 def find_violations(slots: Slots, application: Application, qos: QoS) -> Integers:

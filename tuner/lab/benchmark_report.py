@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, fields, is_dataclass
-from html import escape
 from typing import Any
+
+from markupsafe import Markup
 
 from scaler.model.units import NONE, format_count, format_fixed, format_number, format_percentage
 from sim.floor import Bound
+from sim.setting import Setting
 from tuner.lab.plan import BenchmarkCell
 from tuner.lab.policy_benchmark import BenchmarkResult, FloorMultiples, PolicyRow, PolicySummary
 from tuner.lab.shifts import SETTLING, SHIFTS
 from tuner.simulation.comparison import Figure
 from tuner.views.chart import draw_dots
 from tuner.views.comparison_report import describe_floor, explain_standard_error
-from tuner.views.html_document import write_columns, write_document, write_facts, write_readings
+from tuner.views.html_document import render, write_document, write_readings
 from tuner.views.words import Column, make_columns, to_finite
 
 FLOOR_READING = "least cost with the trace known beforehand; exact, or a bound that is no more than that"
@@ -109,60 +111,51 @@ def explain_errors(result: BenchmarkResult) -> str:
 
 def write_benchmark(result: BenchmarkResult) -> str:
     """The whole page."""
-    plan = result.plan
-    columns = [*list_summaries(result), *list_rows(result, result.rows[:1])]
-    policies = format_count(len(plan.policies), "policy", "policies")
-    groups = {cell.group: None for cell in plan.cells}
-    tables = "".join(write_group(result, group) for group in groups)
-    return write_document(
-        f"{plan.name}: {policies} compared",
-        f"<p>{format_count(len(plan.cells), 'setting', 'settings')}, "
-        f"{format_count(len(plan.seeds), 'seed', 'seeds')} each.</p>{write_columns(list_summaries(result))}"
-        f'<p class="faint">{escape(explain_errors(result))}</p>\n'
-        f"{write_charts(result)}\n{tables}\n{write_readings(columns)}{describe_cells(plan.cells)}",
+    plan, summaries = result.plan, list_summaries(result)
+    body = render(
+        "benchmark.html",
+        plan=plan,
+        summaries=summaries,
+        errors=explain_errors(result),
+        charts=list(draw_charts(result)),
+        groups=[list_group(result, group) for group in dict.fromkeys(cell.group for cell in plan.cells)],
+        readings=write_readings([*summaries, *list_rows(result, result.rows[:1])]),
+        replayed={cell.group: describe_setting(cell.world.setting) for cell in plan.cells},
     )
+    return write_document(f"{plan.name}: {format_count(len(plan.policies), 'policy', 'policies')} compared", body)
 
 
-def write_group(result: BenchmarkResult, group: str) -> str:
-    """One workload: every setting with every policy; the cheapest of a setting stands out."""
+def list_group(result: BenchmarkResult, group: str) -> tuple[str, list[Column], list[bool]]:
+    """One workload: every setting with every policy, and whether it is the cheapest of its setting."""
     rows = [row for row in result.rows if row.cell.group == group]
     least = {row.cell.size: min(r.cost.mean for r in rows if r.cell.size == row.cell.size) for row in rows}
     best = [len(result.plan.policies) > 1 and row.cost.mean == least[row.cell.size] for row in rows]
-    return f"<h2>{escape(group)}</h2>{write_columns(list_rows(result, rows), best)}"
+    return group, list_rows(result, rows), best
 
 
-def write_charts(result: BenchmarkResult) -> str:
+def draw_charts(result: BenchmarkResult) -> Iterator[tuple[str, Markup]]:
     """Multiples of the floor where there is any, else costs; of the last part too where the world changes."""
+    shown = [("times_floor", "Multiple of the floor by policy and setting", 1.0)]
     if all(row.floor is None for row in result.rows):
-        return draw_chart(result, "cost", "Cost by policy and setting", "Cost", 0.0)
-    title = "Multiple of the floor by policy and setting"
-    chart = draw_chart(result, "times_floor", title, title, 1.0)
-    if result.plan.shift is None:
-        return chart
-    title = f"The same from {SETTLING:,} slots after the change on"
-    return chart + draw_chart(result, "times_floor_after", title, title, 1.0)
+        shown = [("cost", "Cost by policy and setting", 0.0)]
+    elif result.plan.shift is not None:
+        shown.append(("times_floor_after", f"The same from {SETTLING:,} slots after the change on", 1.0))
+    for measure, title, least in shown:
+        rows = {cell.name: [getattr(row, measure) for row in rows] for cell, rows in result.by_cell}
+        known = {name: figures for name, figures in rows.items() if any(figures)}
+        yield title, draw_dots(known, [*result.plan.policies], title, least)
 
 
-def draw_chart(result: BenchmarkResult, measure: str, title: str, axis: str, least: float) -> str:
-    rows = {cell.name: [getattr(row, measure) for row in rows] for cell, rows in result.by_cell}
-    known = {name: figures for name, figures in rows.items() if any(figures)}
-    return f"<h2>{title}</h2>{draw_dots(known, [*result.plan.policies], axis, least)}"
-
-
-def describe_cells(cells: Sequence[BenchmarkCell]) -> str:
-    """What stands behind each workload's name."""
-    facts = {}
-    for cell in cells:
-        setting = cell.world.setting
-        rates, w = setting.trace.rates, setting.weights
-        operators = "; ".join(f"{o.name} {1.0 / o.moments.mean:.4g}/s" for o in setting.application.operators)
-        facts[cell.group] = (
-            f"{rates.size:,} slots of {setting.trace.step_s:g} s, mean rate {rates.mean():.4g}, greatest "
-            f"{rates.max():.4g} per second; operators, on speedup 1: {operators}; response time at most "
-            f"{1000.0 * setting.r_max:.4g} ms; weights of violations {w.performance:g}, reconfigurations "
-            f"{w.reconfiguration:g}, resources {w.resources:g}; plant {setting.plant}"
-        )
-    return f"<h2>What was replayed</h2>{write_facts(facts)}"
+def describe_setting(setting: Setting) -> str:
+    """What stands behind a workload's name."""
+    rates, w = setting.trace.rates, setting.weights
+    operators = "; ".join(f"{o.name} {1.0 / o.moments.mean:.4g}/s" for o in setting.application.operators)
+    return (
+        f"{rates.size:,} slots of {setting.trace.step_s:g} s, mean rate {rates.mean():.4g}, greatest "
+        f"{rates.max():.4g} per second; operators, on speedup 1: {operators}; response time at most "
+        f"{1000.0 * setting.r_max:.4g} ms; weights of violations {w.performance:g}, reconfigurations "
+        f"{w.reconfiguration:g}, resources {w.resources:g}; plant {setting.plant}"
+    )
 
 
 def describe_benchmark(result: BenchmarkResult) -> dict[str, Any]:

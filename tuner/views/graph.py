@@ -22,6 +22,7 @@ BEND = 0.45  # how much of a box's height a bend takes
 Edges = Sequence[tuple[str, str]]
 Spot = str | tuple[int, int]  # an operator, or the bend of an edge in a layer
 Layers = list[list[Spot]]
+Near = dict[Spot, tuple[list[Spot], list[Spot]]]  # neighbours before and after
 Legend = Sequence[tuple[str, str]]  # style, label
 
 
@@ -67,9 +68,9 @@ def find_depths(names: Sequence[str], edges: Edges) -> dict[str, int]:
     return {name: order.index(depth) for name, depth in depths.items()}
 
 
-def find_neighbours(links: Sequence[Sequence[Spot]]) -> dict[Spot, tuple[list[Spot], list[Spot]]]:
+def find_neighbours(links: Sequence[Sequence[Spot]]) -> Near:
     """What stands before and what after."""
-    near: dict[Spot, tuple[list[Spot], list[Spot]]] = {}
+    near: Near = {}
     for link in links:
         for a, b in pairwise(link):
             near.setdefault(a, ([], []))[1].append(b)
@@ -77,7 +78,7 @@ def find_neighbours(links: Sequence[Sequence[Spot]]) -> dict[Spot, tuple[list[Sp
     return near
 
 
-def uncross(layers: Layers, near: Mapping[Spot, tuple[list[Spot], list[Spot]]]) -> Layers:
+def uncross(layers: Layers, near: Near) -> Layers:
     """The layers, each in the best order that was met."""
     best, fewest = [list(layer) for layer in layers], count_crossings(layers, near)
     for sweep in range(SWEEPS):
@@ -92,9 +93,7 @@ def uncross(layers: Layers, near: Mapping[Spot, tuple[list[Spot], list[Spot]]]) 
     return best
 
 
-def sort_layer(
-    layer: list[Spot], other: list[Spot], near: Mapping[Spot, tuple[list[Spot], list[Spot]]], side: int
-) -> list[Spot]:
+def sort_layer(layer: list[Spot], other: list[Spot], near: Near, side: int) -> list[Spot]:
     """By the mean place of the neighbours on one side; what has none there keeps its place."""
     places = {spot: float(i) / max(1, len(other) - 1) for i, spot in enumerate(other)}
 
@@ -105,7 +104,7 @@ def sort_layer(
     return [layer[i] for i in sorted(range(len(layer)), key=middle)]
 
 
-def count_crossings(layers: Layers, near: Mapping[Spot, tuple[list[Spot], list[Spot]]]) -> int:
+def count_crossings(layers: Layers, near: Near) -> int:
     total = 0
     for left, right in pairwise(layers):
         places = {spot: i for i, spot in enumerate(right)}
@@ -115,7 +114,7 @@ def count_crossings(layers: Layers, near: Mapping[Spot, tuple[list[Spot], list[S
     return total
 
 
-def level(layers: Layers, near: Mapping[Spot, tuple[list[Spot], list[Spot]]]) -> dict[Spot, float]:
+def level(layers: Layers, near: Near) -> dict[Spot, float]:
     """Heights that keep the order and the room, near to the mean of the neighbours'."""
     heights: dict[Spot, float] = {}
     for layer in layers:

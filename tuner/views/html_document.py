@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -79,10 +79,6 @@ def write_columns(columns: Sequence[Column], best: Sequence[bool] = ()) -> Marku
 def write_readings(columns: Iterable[Column]) -> Markup:
     """How to read the columns, folded away."""
     return render_macro("readings", {column.head: column.reading for column in columns if column.reading})
-
-
-def write_facts(facts: Mapping[str, str]) -> Markup:
-    return render_macro("facts", facts)
 
 
 def render_macro(name: str, *values: Any) -> Markup:

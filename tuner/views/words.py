@@ -69,13 +69,12 @@ def list_facts(document: Any, path: str = "") -> Iterator[tuple[str, str]]:
         yield path, format_value(path.rpartition(" · ")[2], document)
 
 
-def join_facts(document: Mapping[str, Any], left_out: Iterable[str] = ()) -> str:
+def join_facts(document: Mapping[str, Any]) -> str:
     """The figures at the top of a document in one line: "slots 720, violations 2.9 %"."""
-    hidden = set(left_out)
     stated = [
         f"{clean(key.replace('_', ' '), 40)} {format_value(key, value)}"
         for key, value in document.items()
-        if key not in hidden and (isinstance(value, bool) or read_number(value) is not None)
+        if isinstance(value, bool) or read_number(value) is not None
     ]
     return ", ".join(stated[:MAX_FACTS])
 

@@ -114,9 +114,6 @@ def link_slots_beside(session: Session, app: str, account: Account) -> tuple[str
     if account.decision is None:
         return None, None
     name, start = account.operator, account.decision.time
-    earlier = find_decision_time(session, app, name, before=start)
-    later = find_decision_time(session, app, name, after=start)
-    return (
-        None if earlier is None else link_explanation(app, name, earlier),
-        None if later is None else link_explanation(app, name, later),
-    )
+    times = (find_decision_time(session, app, name, **side) for side in ({"before": start}, {"after": start}))
+    earlier, later = (None if time is None else link_explanation(app, name, time) for time in times)
+    return earlier, later

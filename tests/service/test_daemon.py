@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -365,18 +365,18 @@ def test_reverts_double_the_pause(store: Store, world: World) -> None:
 
 
 def test_a_daemon_that_was_followed_writes_nothing(store: Store, world: World) -> None:
-    from tuner.retuning.loop import claim
     from tuner.retuning.phases import advance
-    from tuner.store.runs import LeaseLost, release_retuning
+    from tuner.store.runs import LeaseLost, claim_retuning, release_retuning
 
-    context: Callable[[str], DaemonContext] = lambda owner: DaemonContext(store, owner, lambda: world.now)  # noqa: E731
-    stale = claim(context("one"), APP)
+    with store.begin() as session:
+        stale = claim_retuning(session, APP, "one", time.time())
     assert stale is not None
     with store.begin() as session:
         release_retuning(session, stale)
-    assert claim(context("two"), APP) is not None
+    with store.begin() as session:
+        assert claim_retuning(session, APP, "two", time.time()) is not None
     with pytest.raises(LeaseLost):
-        advance(context("one"), stale)
+        advance(DaemonContext(store, "one", lambda: world.now), stale)
     assert events(store) == []
 
 

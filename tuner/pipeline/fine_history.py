@@ -81,7 +81,7 @@ def write_part(judged: DataFrame, folder: Path, id: str) -> tuple[HistoryPart | 
         F.max(F.when(sound, F.abs(F.col("end") - F.col("start")))).alias("longest"),
         *(F.count_if(F.coalesce(F.col("fault") == name, F.lit(False))).alias(name) for name in FAULTS),
     )
-    write(select_sound(observed), folder / f"part={id}")
+    select_sound(observed).write.partitionBy("day").parquet(str(folder / f"part={id}"))
     try:
         counts = seen.get
     except Py4JJavaError:  # without any row, for then Spark plans the observation away
@@ -94,10 +94,6 @@ def write_part(judged: DataFrame, folder: Path, id: str) -> tuple[HistoryPart | 
 
 def day_of(seconds: Column | str) -> Column:
     return F.date_format(F.timestamp_seconds(seconds), "yyyy-MM-dd")
-
-
-def write(rows: DataFrame, folder: Path) -> None:
-    rows.write.partitionBy("day").parquet(str(folder))
 
 
 def read_parts(
@@ -133,7 +129,7 @@ def sweep(folder: Path, ids: Iterable[str]) -> None:
 def join_parts(spark: SparkSession, folder: Path, parts: Sequence[HistoryPart], id: str) -> HistoryPart:
     """Write the samples of these parts as one, without the versions that no longer hold."""
     kept = drop_repeated(read_parts(spark, folder, parts), keep_ingest=True)
-    days = kept.withColumn("day", day_of("start"))
-    write(days.hint("rebalance", "day"), folder / f"part={id}")
+    days = kept.withColumn("day", day_of("start")).hint("rebalance", "day")
+    days.write.partitionBy("day").parquet(str(folder / f"part={id}"))
     rows = read_parts(spark, folder, [HistoryPart(id, 0, 0.0, 0.0, 0.0)]).count()
     return HistoryPart(id, rows, min(p.first for p in parts), max(p.last for p in parts), max(p.longest for p in parts))

@@ -180,7 +180,8 @@ def add_up(pieces: DataFrame, window_s: float) -> DataFrame:
 
 def merge_evidence(rows: DataFrame) -> DataFrame:
     """One row per window: each block of columns from the kind of evidence that knows it best."""
-    rank = rank_evidence()
+    ranks = (F.when(F.col("evidence") == name, i) for i, name in enumerate(EVIDENCE))
+    rank = F.coalesce(*ranks, F.lit(len(EVIDENCE)))  # 0 for the most exact kind
     picks = []
     for block in BLOCKS:
         guessed = F.lit(0) if block.guess is None else (F.col("evidence") == block.guess).cast("int")
@@ -191,12 +192,6 @@ def merge_evidence(rows: DataFrame) -> DataFrame:
     return rows.groupBy("application", "operator", "slot", "node_type").agg(
         *picks, F.min_by("evidence", rank).alias("evidence"), F.max("completeness").alias("completeness")
     )
-
-
-def rank_evidence() -> Column:
-    """Rank of a row's kind of evidence, 0 for the most exact."""
-    ranks = (F.when(F.col("evidence") == name, i) for i, name in enumerate(EVIDENCE))
-    return F.coalesce(*ranks, F.lit(len(EVIDENCE)))
 
 
 def write_windows(folded: DataFrame, touched: DataFrame | None, window_s: float, scratch: Path) -> None:

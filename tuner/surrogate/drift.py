@@ -16,7 +16,7 @@ from scaler.model.kernel import Floats
 from tuner.surrogate.estimate import Estimate, scale, student
 from tuner.surrogate.observed_windows import Windows, filter_windows
 from tuner.surrogate.service_moments import list_services
-from tuner.surrogate.surrogate import Check, CheckResult, OperatorSurrogate, RateDistribution
+from tuner.surrogate.surrogate import CheckResult, OperatorSurrogate, RateDistribution
 
 ALARM = 0.01
 QUESTIONS = 3
@@ -108,16 +108,6 @@ def correlate(values: Floats) -> float:
     around = values - values.mean()
     total = float(around @ around)
     return float(around[1:] @ around[:-1]) / total if total > 1e-12 * float(values @ values) else 0.0
-
-
-def check_since(operator: OperatorSurrogate, since: Windows) -> Check:
-    """After the fit: all windows since against those that it was fitted on."""
-    when = f"in {since.start.size} windows since the fit"
-    return Check(
-        "drift",
-        operator.operator,
-        *judge_changes(profile_of_fit(operator), measure_profile(since, operator.reference), when),
-    )
 
 
 def judge_changes(before: WindowProfile | None, after: WindowProfile | None, when: str) -> CheckResult:

@@ -13,7 +13,7 @@ from scaler.model.nodes import NodeType
 from scaler.model.sample import Sample
 from tuner.surrogate.calibrate import CalibrationResult, calibrate, hold_out
 from tuner.surrogate.checks import CHECKS, NEAR_ONE, CheckInput
-from tuner.surrogate.drift import check_since, describe_rates
+from tuner.surrogate.drift import describe_rates, judge_changes, measure_profile, profile_of_fit
 from tuner.surrogate.estimate import Estimate, estimate_positive, scale
 from tuner.surrogate.observed_windows import (
     UNNAMED,
@@ -182,6 +182,11 @@ def check_drift_since(surrogate: Surrogate, samples: Iterable[Sample]) -> Surrog
     """The same with what samples since the fit say of drift."""
     later = [s for s in samples if s.application == surrogate.application and s.start >= surrogate.end]
     since = build_windows(choose_length(later))
-    known = {o.operator: check_since(o, since[o.operator]) for o in surrogate.operators if o.operator in since}
+    known = {}
+    for operator in (one for one in surrogate.operators if one.operator in since):
+        windows = since[operator.operator]
+        sides = profile_of_fit(operator), measure_profile(windows, operator.reference)
+        found = judge_changes(*sides, f"in {windows.start.size} windows since the fit")
+        known[operator.operator] = Check("drift", operator.operator, *found)
     checks = tuple(known.get(c.operator, c) if c.name == "drift" else c for c in surrogate.checks)
     return replace(surrogate, checks=checks)

@@ -30,6 +30,7 @@ from tuner.cli.options import (
 from tuner.cli.progress import run_interruptibly, show_bar, start_quietly
 from tuner.cli.report_commands import print_tuning, read_tuning
 from tuner.search.evaluation import Evaluation, EvaluationSpec, evaluate_locally, open_spark_pool
+from tuner.search.feasibility import Relaxation
 from tuner.search.search_plan import TuneOptions
 from tuner.search.space.space import Parameters
 from tuner.search.tuning_run import EvaluateAll, TuningResult, resume_tuning, start_tuning
@@ -222,12 +223,8 @@ def show_ended(store: Store, app: str, ended: TuningResult, html: Path | None, a
     saved = sum(trial.about.slots_saved for trial in ended.trials)
     used = sum(trial.slots or 0 for trial in ended.trials)
     if as_json:
-        described = describe_tuning(tuning) | {
-            "slots": used,
-            "slots_saved": saved,
-            "relief": [*map(say_relief, ended.relief)],
-        }
-        print_json(described)
+        further = {"slots": used, "slots_saved": saved, "relief": [*map(say_relief, ended.relief)]}
+        print_json(describe_tuning(tuning) | further)
         return
     print_tuning(tuning)
     click.echo(f"\n{used:,} slots were replayed; short looks and single seeds saved {saved:,} more.")
@@ -237,11 +234,9 @@ def show_ended(store: Store, app: str, ended: TuningResult, html: Path | None, a
             click.echo(f"  {say_relief(relief)}")
 
 
-def say_relief(relief: Any) -> str:
-    if relief.outcome is None:
+def say_relief(relief: Relaxation) -> str:
+    seen = relief.outcome
+    if seen is None:
         return f"{relief.what} would do"
-    outcome = relief.outcome
-    return (
-        f"{relief.what}: violations {outcome.violations:.2%}, reconfigurations {outcome.reconfigurations:.2%}, "
-        f"{outcome.cost:.4g} per hour"
-    )
+    shares = f"violations {seen.violations:.2%}, reconfigurations {seen.reconfigurations:.2%}"
+    return f"{relief.what}: {shares}, {seen.price:.4g} per hour"

@@ -141,19 +141,16 @@ def draw_decisions(scene: Scene) -> RenderableType:
 
 def write_page(scene: Scene, totals: Mapping[str, Any], static: Mapping[str, int], price: float) -> str:
     """`static`: replicas of each operator that cost `price` each, to hold the cost against."""
-    body = (
-        make_environment("tuner.demo")
-        .get_template("demo.html")
-        .render(
-            scene=scene,
-            totals=totals,
-            static=static,
-            price=price,
-            whole=scene.static_cost(static, price),
-            charts={operator: write_operator(scene, operator) for operator in scene.operators},
-            name_did=name_did,
-            SCALED=SCALED,
-        )
+    template = make_environment("tuner.demo").get_template("demo.html")
+    body = template.render(
+        scene=scene,
+        totals=totals,
+        static=static,
+        price=price,
+        whole=scene.static_cost(static, price),
+        charts={operator: write_operator(scene, operator) for operator in scene.operators},
+        name_did=name_did,
+        SCALED=SCALED,
     )
     return write_document("Scalers at work on a real cluster", body)
 

@@ -18,7 +18,7 @@ from tuner.history.gap import Gap, find_gap
 from tuner.history.objective_origin import Pursued, find_pursued
 from tuner.scenario.document import shape_of
 from tuner.scenario.layout import SLOT_S
-from tuner.store.applications import list_applications, load_application
+from tuner.store.applications import list_applications, list_versions
 from tuner.store.connection import Session
 from tuner.store.decisions import list_decided_operators, list_decisions
 from tuner.store.objectives import list_objectives
@@ -139,12 +139,11 @@ def list_operators(session: Session, app: str) -> list[str] | None:
 
 
 def read_described(session: Session, app: str) -> list[str] | None:
-    try:
-        document = load_application(session, app).document
-    except BadInput:
+    described = list_versions(session, app)
+    if not described:
         return None
     try:
-        return [operator.name for operator in shape_of(document).operators]
+        return [operator.name for operator in shape_of(described[-1].document).operators]
     except (BadInput, LookupError, TypeError, ValueError, AttributeError):  # of an older program
         return []
 

@@ -159,11 +159,7 @@ def run_engine(rules: Rules, cell: EngineCell, engine: str, budget: int) -> Engi
     setting, qos = make_setting(rules, cell), QoS(cell.r_max, cell.eta_v, cell.eta_r)
     space = make_space(setting.application, setting.infrastructure, qos)
     paper = engine == BASELINE
-    spec = (
-        make_paper_evaluation(setting, qos, cell.seed)
-        if paper and not rules.same_slots
-        else make_evaluation(setting, qos, cell.seed)
-    )
+    make_spec = make_paper_evaluation if paper and not rules.same_slots else make_evaluation
     problem = SearchProblem(space, qos, MAX_EVALUATIONS if paper else budget)
     asking, history, slots = 0.0, [], 0
     ask = find_engine(engine)
@@ -175,7 +171,7 @@ def run_engine(rules: Rules, cell: EngineCell, engine: str, budget: int) -> Engi
         asking += time.perf_counter() - start
         return answer
 
-    for tried in search(timed, problem, spec, evaluate_locally, cell.seed):
+    for tried in search(timed, problem, make_spec(setting, qos, cell.seed), evaluate_locally, cell.seed):
         history.append(tried.outcome)
         slots += tried.slots
     if paper or engine == "naive":

@@ -14,7 +14,7 @@ from tuner.pipeline.flows import Arrivals, find_gaps
 from tuner.simulation.course import Columns, ReplayCourse, column_centres, column_starts, reduce_columns
 from tuner.views.chart import COLOURS, MIDDLE, TALL, Axis, Chart, Series, level
 from tuner.views.html_document import render, write_document
-from tuner.views.words import Column
+from tuner.views.words import Column, make_columns
 
 MAX_COLUMNS, MIN_COLUMNS = 720, 100
 MAX_CHART_BYTES = 600_000
@@ -178,9 +178,8 @@ def chart_arrivals(arrivals: Arrivals) -> Chart:
 def list_gaps(arrivals: Arrivals, gaps: Sequence[tuple[int, int]]) -> list[Column]:
     """The longest gaps, in order of time."""
     longest = sorted(sorted(gaps, key=lambda gap: gap[0] - gap[1])[:MAX_GAPS])
-    begins, ends = (tuple(format_moment(arrivals.start + gap[i] * arrivals.step_s) for gap in longest) for i in (0, 1))
-    return [
-        Column("from", begins, "first window without a rate"),
-        Column("to", ends, "first window with a rate again"),
-        Column("windows", tuple(f"{last - first:,}" for first, last in longest), "how many have no rate"),
-    ]
+    return make_columns(longest, [
+        ("from", lambda gap: format_moment(arrivals.start + gap[0] * arrivals.step_s), "first window without a rate"),
+        ("to", lambda gap: format_moment(arrivals.start + gap[1] * arrivals.step_s), "first window with a rate again"),
+        ("windows", lambda gap: f"{gap[1] - gap[0]:,}", "how many have no rate"),
+    ])  # fmt: skip

@@ -14,7 +14,7 @@ from typing import Any
 from scaler.model.task import Weights
 from tests.service.made_decisions import CLICKS, DAY, FRAUD, HOUR, NOW, PAYMENTS, Graph, decide
 from tests.test_tuning_report import Search
-from tuner.rollout.issued_orders import model_by_hand
+from tuner.rollout.objective_model import model_by_hand
 from tuner.store.applications import add_application, save_surrogate
 from tuner.store.connection import Store
 from tuner.store.decisions import save_decisions

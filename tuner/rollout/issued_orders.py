@@ -10,70 +10,16 @@ from the plan of its run.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from scaler.model.orders import Candidate, Objective, ObjectiveModel, Orders
-from sim.setting import Setting, gains
-from tuner.scenario.description import scenario_of
 from tuner.scenario.layout import SLOT_S
-from tuner.scenario.scenario import make_qos
-from tuner.search.recommendation import make_model
-from tuner.search.search_plan import (
-    apply_surrogate,
-    choose_policy,
-    find_samples,
-    has_trace,
-    make_plan,
-    read_arrivals,
-)
-from tuner.store.applications import find_sound_surrogate, load_application
+from tuner.store.applications import load_application
 from tuner.store.connection import Session
 from tuner.store.objectives import ObjectiveEvidence, find_full_objective, list_objectives
 from tuner.store.orders import list_controls, save_orders
 from tuner.store.records import ObjectiveRecord, OrdersRecord
 from tuner.store.rows import lock_turn
-from tuner.store.runs import load_run
-from tuner.store.samples import count_samples
-
-
-def find_model(session: Session, record: ObjectiveRecord) -> ObjectiveModel:
-    """The model of the plan of its run, or of the newest description and surrogate."""
-    run_id = ObjectiveEvidence.from_json(record.evidence).run_id
-    if run_id is None:
-        return model_by_hand(session, record.application)
-    run = load_run(session, run_id)
-    plan = make_plan(session, record.application, run.settings, run.engine, run.seed, run.budget)
-    return make_model(plan.verification.setting, plan.constants)
-
-
-def model_by_hand(session: Session, app: str) -> ObjectiveModel:
-    """The model of the newest description and the newest surrogate that passed its checks."""
-    document = load_application(session, app).document
-    scenario = scenario_of({**document, "policy": choose_policy(document, {})}, name=app)
-    setting, qos = scenario.settings[0], make_qos(scenario.document["qos"])
-    constants: Mapping[str, float] = {}
-    sound = find_sound_surrogate(session, app)
-    if sound is not None:
-        setting, _, constants = apply_surrogate(session, app, sound, setting, qos)
-    highest = find_highest_rate(session, app, setting, document)
-    return make_model(replace(setting, highest_rate=highest), constants)
-
-
-def find_highest_rate(session: Session, app: str, setting: Setting, document: Mapping[str, Any]) -> float:
-    """The highest rate of the external stream: as described, else as monitored, else what can be served at all."""
-    if has_trace(document, {}):
-        return float(setting.trace.rates.max()) if setting.highest_rate is None else setting.highest_rate
-    if count_samples(session, app):
-        return float(read_arrivals(session, app, setting.application, find_samples(session, app)).rates.max())
-    fastest = max(node.speedup for node in setting.infrastructure.types)
-    served = [
-        operator.k_max * fastest / operator.moments.mean / gain
-        for operator, gain in zip(setting.application.operators, gains(setting.application), strict=True)
-        if gain > 0.0
-    ]
-    return min(served, default=1.0)
-
 
 CANDIDATES = ("shadow", "canary")  # states of a candidate
 
@@ -83,7 +29,7 @@ def model_of(session: Session, record: ObjectiveRecord) -> ObjectiveModel:
     model = ObjectiveEvidence.from_json(record.evidence).model
     if model is not None:
         return model
-    from tuner.rollout.issued_orders import find_model  # loads numpy, scipy, the search: not for every command
+    from tuner.rollout.objective_model import find_model  # loads numpy, scipy, the search: not for every command
 
     return find_model(session, record)
 

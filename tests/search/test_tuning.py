@@ -20,6 +20,7 @@ from tests.search.runs import (
     run,
     setting_of,
 )
+from tuner.cli.tune_command import say_relief
 from tuner.search.evaluation import evaluate
 from tuner.search.recommendation import CONFIDENCE, MOST_PROVED, PROVED, find_least_infeasible
 from tuner.search.space.space import Parameters, from_document, measure_slack
@@ -143,6 +144,7 @@ class TestNothingFeasible:
         assert (found.price, found.violations, found.reconfigurations) == pytest.approx((cost, violations, moves))
         assert try_longer(1.25)[1] > 0.05
         assert (replicas.outcome, faster.outcome) == (None, None)
+        assert say_relief(longer).endswith(f"reconfigurations {moves:.2%}, {cost:.4g} per hour")
         assert replicas.what.startswith("no more replicas")
         assert faster.what.startswith("no faster node type")
 

@@ -162,7 +162,9 @@ def print_application(known: Known) -> None:
     )
     print_operators(known)
     print_paths(known)
-    print_node_types(known)
+    click.echo()
+    nodes = [[one["name"], format_number(one["speedup"]), format_number(one["price"])] for one in known["node_types"]]
+    print_grid((f"node type{say_assumed(known, 'infrastructure')}", "speedup", "price/h"), nodes)
     qos = known["qos"]
     click.echo(
         f"\nDemanded{say_assumed(known, 'qos')}: late in at most {qos['eta_v']:.3g} of the slots, replicas changed in "
@@ -197,14 +199,6 @@ def print_paths(known: Known) -> None:
     print_grid(("path", "due in ms"), rows[:MOST_PATHS])
     if len(rows) > MOST_PATHS:
         click.echo(f"... and {len(rows) - MOST_PATHS:,} more; --json has them all")
-
-
-def print_node_types(known: Known) -> None:
-    click.echo()
-    rows = [
-        [node["name"], format_number(node["speedup"]), format_number(node["price"])] for node in known["node_types"]
-    ]
-    print_grid((f"node type{say_assumed(known, 'infrastructure')}", "speedup", "price/h"), rows)
 
 
 def describe_trace(table: Mapping[str, Any]) -> str:

@@ -140,6 +140,16 @@ def test_a_missing_package_is_one_sentence(
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize("arguments", [["serve", "--help"], ["daemon", "--once"], ["trace", "export", "--help"]])
+def test_what_needs_no_spark_runs_without_it(arguments: list[str], tmp_path: Path) -> None:
+    code = BLOCKED.format(packages={"pyspark", "py4j"}, arguments=arguments)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False,
+        env={"PYTHONPATH": str(ROOT), "HOME": str(tmp_path), "PATH": ""},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
 def test_python_m_tuner_is_the_command() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "tuner", "--version"], cwd=ROOT, capture_output=True, text=True, check=True

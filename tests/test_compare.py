@@ -404,7 +404,7 @@ BAD = {
     "heavy weights": ("weights = { perf = 1.0, rcf = 1.0, res = 1.0 }\n" + SMALL, "sum to 3, and must sum to 1"),
     "no seeds": (SMALL.replace("seeds = 2", "seeds = 0"), "plan.toml, seeds: there are no seeds"),
     "a bound": ("r_max = 0\n" + SMALL, "R_max is 0"),
-    "a plant": ("plant = 'nope'\n" + SMALL, "there is no plant 'nope'"),
+    "a plant": ("plant = 'nope'\n" + SMALL, "plan.toml: there is no plant 'nope'"),
     "a workload twice": (SMALL.replace("<b>graph</b>", "day"), "day is there twice"),
     "one application twice": ("[[application]]\n[[application]]\n[[workload]]" + DAY, "day A N3 K10 is there twice"),
     "no TOML": ("x = ", "is not TOML"),

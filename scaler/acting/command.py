@@ -60,7 +60,6 @@ class Command:
         if not self.can_count:
             LOG.warning("%s cannot tell what is deployed, and without that no replicas change; %s", self.argv[0], ADD)
         self.calls = Calls(app, self.send, pause)
-        self.check_room, self.apply, self.close = self.calls.check_room, self.calls.put, self.calls.close
 
     @property
     def can_count(self) -> bool:
@@ -69,6 +68,15 @@ class Command:
 
     def prepare(self) -> None:
         pass
+
+    def check_room(self, operator: str, node_type: str) -> str | None:
+        return self.calls.check_room(operator, node_type)
+
+    def apply(self, operator: str, target: Mapping[str, int]) -> None:
+        self.calls.put(operator, target)
+
+    def close(self) -> None:
+        self.calls.close()
 
     def deployed(self, operator: str) -> Mapping[str, int] | None:
         if self.query is None:

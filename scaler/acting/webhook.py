@@ -42,7 +42,6 @@ class Webhook:
         self.ca_file = Path(ca_file) if ca_file else None
         self.connect()  # so that files that are missing are known before the first order
         self.calls = Calls(app, self.send, pause)
-        self.check_room, self.apply, self.close = self.calls.check_room, self.calls.put, self.calls.close
 
     def connect(self) -> ManagerConnection:
         """One connection a call: calls are minutes apart, and each may have another token."""
@@ -50,6 +49,15 @@ class Webhook:
 
     def prepare(self) -> None:
         pass
+
+    def check_room(self, operator: str, node_type: str) -> str | None:
+        return self.calls.check_room(operator, node_type)
+
+    def apply(self, operator: str, target: Mapping[str, int]) -> None:
+        self.calls.put(operator, target)
+
+    def close(self) -> None:
+        self.calls.close()
 
     def deployed(self, operator: str) -> Mapping[str, int] | None:
         try:

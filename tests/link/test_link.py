@@ -210,6 +210,16 @@ def test_abort_while_connecting_ends_the_request(manager: Manager, monkeypatch: 
         connection.request("GET", "/v1/applications/shop/orders?wait=0")
 
 
+def test_rows_beyond_the_room_are_counted_as_dropped(
+    tmp_path: Path, manager: Manager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scaler.link.sender.MAX_INBOX", 10)
+    link = Link(manager.url, "shop", ("parse",), TOKEN, tmp_path, "driver-1")  # not started: nothing is taken from it
+    for i in range(12):
+        link.report("parse", samples=[{"start": float(i)}])
+    assert (link.status().waiting, link.status().dropped) == (10, 2)
+
+
 def test_rows_that_nobody_can_write_are_counted(join: Join, manager: Manager) -> None:
     link = join()
     link.report("parse", [{"time": object()}, None, decide(1.0)])  # type: ignore[list-item]

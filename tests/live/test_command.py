@@ -58,6 +58,17 @@ def test_a_program_is_told_the_whole_order_and_says_what_there_is(tmp_path: Path
         command.apply("count", {"small": 1})
 
 
+def test_a_subclass_may_clamp_what_is_applied(tmp_path: Path) -> None:
+    class Clamped(Command):
+        def apply(self, operator: str, target: Mapping[str, int]) -> None:
+            super().apply(operator, {name: min(count, 1) for name, count in target.items()})
+
+    command = Clamped("shop", argv(tmp_path))
+    command.apply("count", {"small": 2})
+    await_true(lambda: is_idle(command.calls, "count"))
+    assert command.deployed("count") == {"small": 1}
+
+
 def test_placeholders_are_filled_for_each_node_type_and_no_shell_reads_them(tmp_path: Path) -> None:
     out = tmp_path / "out"
     words = ["{application}", "{operator}/{node_type}", "{replicas}", "{key}", '{"not": "one"}', "$(touch no)"]

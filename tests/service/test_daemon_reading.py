@@ -10,7 +10,7 @@ import pytest
 
 from scaler.model.errors import BadInput
 from tests.pipeline import logs
-from tuner.retuning.refit import read_sources
+from tuner.retuning.ingestion import read_sources
 from tuner.retuning.state import DaemonContext
 from tuner.store.connection import open_store
 from tuner.store.samples import count_samples

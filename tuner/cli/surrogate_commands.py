@@ -27,7 +27,7 @@ from tuner.cli.options import (
 from tuner.pipeline.flows import estimate_edges
 from tuner.scenario.document import format_application, shape_of
 from tuner.store.address import DatabaseAddress
-from tuner.store.applications import list_versions, load_surrogate, save_surrogate
+from tuner.store.applications import find_application, load_surrogate, save_surrogate
 from tuner.store.connection import Session, open_store
 from tuner.store.samples import load_samples
 from tuner.surrogate.fit import check_drift_since
@@ -134,8 +134,8 @@ def show(
 
 def write_application(session: Session, fitted: Surrogate, toml: Path) -> None:
     """With the edges of the application as it was described, where somebody did."""
-    described = list_versions(session, fitted.application)
-    shape = shape_of(described[-1].document) if described else None
+    described = find_application(session, fitted.application)
+    shape = shape_of(described.document) if described else None
     edges = [] if shape is None else [(edge.upstream, edge.downstream) for edge in shape.edges]
     samples = load_samples(session, fitted.application, since=fitted.start, until=fitted.end)
     write_whole(toml, format_application(build_application(fitted, shape, estimate_edges(samples, edges))))

@@ -18,7 +18,7 @@ from tuner.pipeline.flows import Arrivals, build_arrivals, fill, find_gaps, find
 from tuner.pipeline.read_marks import load_links
 from tuner.scenario.document import shape_of
 from tuner.store.address import DatabaseAddress
-from tuner.store.applications import list_versions
+from tuner.store.applications import find_application
 from tuner.store.connection import Session, open_store
 from tuner.store.samples import load_samples
 
@@ -110,9 +110,9 @@ def load_one_length(session: Session, app: str, since: float | None, until: floa
 
 def read_sources(session: Session, app: str) -> dict[str, float] | None:
     """The sources as `tuner app add` described them, or as the monitoring's own links tell; None where neither does."""
-    described = list_versions(session, app)
+    described = find_application(session, app)
     if described:
-        return dict(shape_of(described[-1].document).sources)
+        return dict(shape_of(described.document).sources)
     links = load_links(session, app)
     first = sorted({upstream for upstream, _ in links} - {downstream for _, downstream in links})
     return share_equally(first) if first else None

@@ -18,7 +18,7 @@ from tuner.history.gap import Gap, find_gap
 from tuner.history.objective_origin import Pursued, find_pursued
 from tuner.scenario.document import shape_of
 from tuner.scenario.layout import SLOT_S
-from tuner.store.applications import list_applications, list_versions
+from tuner.store.applications import find_application, list_applications
 from tuner.store.connection import Session
 from tuner.store.decisions import list_decided_operators, list_decisions
 from tuner.store.objectives import list_objectives
@@ -139,11 +139,11 @@ def list_operators(session: Session, app: str) -> list[str] | None:
 
 
 def read_described(session: Session, app: str) -> list[str] | None:
-    described = list_versions(session, app)
+    described = find_application(session, app)
     if not described:
         return None
     try:
-        return [operator.name for operator in shape_of(described[-1].document).operators]
+        return [operator.name for operator in shape_of(described.document).operators]
     except (BadInput, LookupError, TypeError, ValueError, AttributeError):  # of an older program
         return []
 

@@ -176,15 +176,15 @@ def read_plan(path: Path, flags: Table | None = None, shift: str | None = None) 
         for stated in load.applications:
             with blame(load.stated_in if k_max is None else f"{place('k_max')} with {load.stated_in}"):
                 application = make_application(stated if k_max is None else {**stated, "k_max": k_max})
-            setting = Setting(
-                application=application,
-                infrastructure=nodes,
-                trace=load.trace,
-                highest_rate=load.highest_rate,
-                inertia=Inertia(slot_s=load.trace.step_s),
-                **common,
-            )
             with blame(str(path)):
+                setting = Setting(
+                    application=application,
+                    infrastructure=nodes,
+                    trace=load.trace,
+                    highest_rate=load.highest_rate,
+                    inertia=Inertia(slot_s=load.trace.step_s),
+                    **common,
+                )
                 cells.append(make_cell(load.name, Path(name).stem if is_file(name) else name, setting, shift))
     check_differ([cell.name for cell in cells], str(path))
     return BenchmarkPlan(table["name"] or path.stem, tuple(cells), policies, seeds, shift)

@@ -122,7 +122,7 @@ def ingest(context: DaemonContext, record: RetuningRecord) -> RetuningRecord:
     if settings.sources:
         if find_spec("pyspark") is None:
             raise BadInput("sources are set, and reading them needs Spark; install it: " + INSTALL_SPARK)
-        from tuner.retuning.refit import read_sources  # brings pyspark along
+        from tuner.retuning.ingestion import read_sources  # brings pyspark along
 
         read_sources(context, record.application, settings.sources, settings.window_s)
     return commit_phase(context, record, phase="fit")
@@ -234,9 +234,11 @@ def compare_found(context: DaemonContext, record: RetuningRecord) -> RetuningRec
     with context.store.read() as session:
         found = load_objective(session, app, version or 0)
         evidence = ObjectiveEvidence.from_json(found.evidence)
+        if evidence.run_id is None:
+            raise BadInput(f"objective {found.version} of {app} names no run to compare it with")
         similar = find_similar(found, list_objectives(session, app, ("reverted",)))
         standing = find_full_objective(session, app)
-        plan = None if similar is not None else load_plan(session, app, load_run(session, evidence.run_id or 0))
+        plan = None if similar is not None else load_plan(session, app, load_run(session, evidence.run_id))
     later = now + settings.check_s
     if similar is not None:
         event = explain_rejection(found, explain_similar(found, similar))

@@ -1,4 +1,4 @@
-"""Ingest an application's new monitoring, and fit a surrogate on its longest stretch without drift."""
+"""Fit a surrogate on the longest stretch of an application's samples without drift."""
 
 from __future__ import annotations
 
@@ -6,11 +6,7 @@ from collections.abc import Sequence
 
 from scaler.model.errors import BadInput
 from scaler.model.sample import Sample
-from tuner.pipeline.ingest import IngestTarget, ingest
-from tuner.pipeline.session import start_session
-from tuner.pipeline.sources import detect, examine
 from tuner.retuning.causes import have_moments_changed
-from tuner.retuning.state import DaemonContext
 from tuner.rollout.retuning_settings import RetuningSettings
 from tuner.scenario.description import tables_of
 from tuner.scenario.scenario import make_infrastructure
@@ -81,10 +77,3 @@ def explain_health(record: SurrogateRecord) -> str:
     failed = [check for check in from_record(record).checks if check.verdict == "fail"]
     told = "; ".join(f"{check.operator}, {check.name}: {check.says}" for check in failed[:3])
     return f"surrogate {record.number} failed a check ({told})"
-
-
-def read_sources(context: DaemonContext, app: str, sources: Sequence[str], window_s: float) -> None:
-    """Ingest what is new; Spark starts only if anything is, and stays for the next time."""
-    place = IngestTarget(context.store, app, context.store.address.history.absolute(), window_s)
-    files = detect(*sources)
-    ingest(lambda: start_session("local[1]"), place, files, lambda spark, fresh: examine(spark, fresh, app, False))

@@ -46,16 +46,22 @@ def newest_of(name: str) -> Select[Any]:
 
 def load_application(session: Session, name: str, number: int | None = None) -> ApplicationVersion:
     """The version of this number, or the newest."""
-    query = newest_of(name) if number is None else newest_of(name).where(VERSIONS.c.number == number)
-    row = session.execute(query).first()
-    if row is not None:
-        return ApplicationVersion(**row._mapping)
-    newest = session.execute(newest_of(name)).first()
+    found = find_application(session, name, number)
+    if found is not None:
+        return found
+    newest = find_application(session, name)
     if newest is not None:
         raise NotFound(f"application {name!r} has no version {number}; its newest is {newest.number}")
     known = ", ".join(list_names(session)[:20])
     there = f"there are {known}" if known else "add it with: tuner app add"
     raise NotFound(f"there is no application {name!r}; {there}")
+
+
+def find_application(session: Session, name: str, number: int | None = None) -> ApplicationVersion | None:
+    """The version of this number, or the newest; None where nobody described it."""
+    query = newest_of(name) if number is None else newest_of(name).where(VERSIONS.c.number == number)
+    row = session.execute(query).first()
+    return None if row is None else ApplicationVersion(**row._mapping)
 
 
 def list_names(session: Session) -> list[str]:

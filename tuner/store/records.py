@@ -119,13 +119,13 @@ class TrialDetail:
     def to_json(self) -> dict[str, Any]:
         held_out = None if self.held_out is None else write_fields(self.held_out)
         stated = {one.name: getattr(self, one.name) for one in fields(self)} | {"held_out": held_out}
-        return {key: value for key, value in stated.items() if value is not None and value != {}}
+        return {key: value for key, value in stated.items() if value is not None}
 
     @classmethod
     def from_json(cls, document: Document) -> TrialDetail:
         tables = {key: value if isinstance(value := document.get(key), Mapping) else {} for key in ("replicas", "note")}
         listed = document.get("seeds")
-        seeds = tuple(int(seed) for seed in listed) if isinstance(listed, list | tuple) else ()
+        seeds = tuple(seed for seed in listed if isinstance(seed, int)) if isinstance(listed, list | tuple) else ()
         return read_fields(cls, document, seeds=seeds, **tables)
 
 

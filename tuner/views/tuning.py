@@ -142,7 +142,7 @@ def kind_of(trial: Trial) -> str:
 
 
 def is_searched(point: Point) -> bool:
-    return point.trial.about.purpose != VERIFY
+    return point.verifies is None
 
 
 def rank(points: Sequence[Point]) -> list[Point]:

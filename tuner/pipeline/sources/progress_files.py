@@ -73,9 +73,11 @@ def read_documents(piece: FilePiece) -> Iterator[dict[str, Any]]:
     lines = (line for block in read_blocks(piece) for line in block.split(b"\n") if line.strip())
     try:
         first = next(lines, b"")
-        parts: Iterable[bytes] = chain((first,), lines) if is_json(first) else [b"\n".join((first, *lines))]
+        by_line = is_json(first)
+        parts: Iterable[bytes] = chain((first,), lines) if by_line else [b"\n".join((first, *lines))]
         for text in parts:
-            yield from parse_text(text.decode("utf-8-sig", errors="replace"), piece.log)
+            for event in parse_text(text.decode("utf-8-sig", errors="replace"), piece.log):
+                yield event | {"number": 1} if event["kind"] == "corrupt" and by_line else event
     except (TruncatedStream, OSError):
         yield {"log": piece.log, "kind": "cut"}
 

@@ -82,15 +82,12 @@ def list_earlier(session: Session, app: str, setting: Setting, qos: QoS) -> list
 def pick(trials: Sequence[Trial], qos: QoS) -> list[Trial]:
     """The cheapest that would be feasible now, then others evenly."""
     usable = [t for t in trials if t.state == "complete" and t.about.purpose == SEARCH and t.price]
-    feasible = sorted((t for t in usable if is_met(t, qos)), key=lambda t: t.price or math.inf)
+    met = [t for t in usable if (t.violations or 0.0) <= qos.eta_v and (t.reconfigurations or 0.0) <= qos.eta_r]
+    feasible = sorted(met, key=lambda t: t.price or math.inf)
     best = feasible[: EACH // 2]
     rest = [t for t in usable if t not in best]
     step = max(1, len(rest) // (EACH - len(best)))
     return best + rest[::step][: EACH - len(best)]
-
-
-def is_met(trial: Trial, qos: QoS) -> bool:
-    return (trial.violations or 0.0) <= qos.eta_v and (trial.reconfigurations or 0.0) <= qos.eta_r
 
 
 def load_earlier(

@@ -169,14 +169,10 @@ def list_best(tuning: Tuning, best: Sequence[Point]) -> list[Column]:
         ("reconf. %", lambda p: format_percentage(p.trial.reconfigurations), "slots in which replicas change"),
         ("slack", lambda p: format_fixed(p.trial.slack), "the lesser of what both limits leave, 1: all of it"),
         ("slots", lambda p: format_fixed(p.trial.slots, 0), "replayed"),
-        *((f"w {key}", partial(format_weight, key), says) for key, says in weights),
+        *((f"w {key}", lambda p, key=key: format_fixed(p.weights.get(key)), says) for key, says in weights),
         *((f"{name} %", partial(format_part, name), f"share of R_max of {name}") for name in tuning.operators),
     ])  # fmt: skip
     return [column for column in columns if any(cell != NONE for cell in column.cells)]
-
-
-def format_weight(key: str, point: Point) -> str:
-    return format_fixed(point.weights.get(key))
 
 
 def format_part(operator: str, point: Point) -> str:

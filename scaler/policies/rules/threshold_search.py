@@ -47,10 +47,6 @@ class AdaptiveWindow(NamedTuple):
     place: Integers  # [3] where the next goes, the window's length, slots seen
 
 
-def make_adaptive_window(longest: int) -> AdaptiveWindow:
-    return AdaptiveWindow(np.zeros(longest), np.zeros(3, np.int64))
-
-
 @jit
 def remember(w: AdaptiveWindow, rate: float) -> None:
     """Take a rate in, and drop what it no longer resembles."""
@@ -133,7 +129,7 @@ def prepare(start: Start, node_type: int) -> State:
         seed=start.seed,
         capacity=expect_capacity(lay_out(start.task), start.model),
         current=np.array([threshold, SLACK, 1.0]),
-        window=make_adaptive_window(longest),
+        window=AdaptiveWindow(np.zeros(longest), np.zeros(3, np.int64)),
         frozen=np.zeros(longest),
         best=np.zeros(3),
         tried=np.zeros(3),

@@ -49,11 +49,6 @@ def format_change(now: float | None, before: float | None) -> str:
     return f"{format_share(abs(share))} {'less' if share < 0.0 else 'more'}"
 
 
-def find_figure(document: Mapping[str, Any], name: str) -> float | None:
-    """A number of the document's, if it is one."""
-    return read_number(document.get(name))
-
-
 def render(template: str, values: Mapping[str, Any], status: int = 200) -> HTMLResponse:
     return HTMLResponse(environment().get_template(template).render(values), status)
 
@@ -71,7 +66,7 @@ def environment() -> Environment:
         "facts": words.list_facts,
         "state": words.format_state,
         "kind": words.format_kind,
-        "figure": find_figure,
+        "figure": lambda document, name: read_number(document.get(name)),
     }
     made.globals |= {
         "ago": mark_age,

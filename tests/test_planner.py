@@ -193,6 +193,17 @@ def test_replicas_that_do_not_keep_up_are_believed_at_once_and_those_that_do_bet
     assert capacity.service[0] == pytest.approx(h * (slower if at_once else 1.0 + 0.3 * (slower - 1.0)))
 
 
+def test_a_slot_in_which_next_to_nothing_comes_teaches_no_service_time() -> None:
+    """What it was busy with had come in the slot before, as at the end of a stream."""
+    p = lay_out(make_task(types=1))
+    capacity, k, h = expect_capacity(p, make_task(types=1)), np.array([2]), 1 / 180
+    for _ in range(50):
+        observe_capacity(p, capacity, view_deployment(p, k, 0.5 * 2 / h, 0.5, h))
+    before = capacity.each[0]
+    observe_capacity(p, capacity, view_deployment(p, k, 0.0005, 0.09, h))
+    assert capacity.each[0] == before
+
+
 def test_a_new_bound_takes_each_threshold_from_the_nearest_rate() -> None:
     task = replace(make_task(types=1, k_max=6), bound=0.1)
     old = build_policy(PLANNER, task)

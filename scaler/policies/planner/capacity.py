@@ -22,6 +22,7 @@ from scaler.model.task import Task
 
 SERVICE_GAIN = 0.05  # weight of a new sight once there are many
 SHIFT_TOLERANCE, SHIFT_GAIN = 0.1, 0.3  # a sight this far off is followed this fast: the service may have changed
+LULL, LEFT_OVER = 0.01, 4.0  # share of the highest rate, multiple of the service time
 UNSEEN_TYPE_TRUST = 0.8  # of its expected capacity, relied on for a type that was never observed
 UNSEEN_TYPE_OPTIMISM = 1.15  # of its expected capacity, assumed when a type that was never observed is tried
 
@@ -61,6 +62,8 @@ def observe_capacity(p: Problem, c: Capacity, seen: KernelView) -> int:
     i = p.order[seen.slowest]
     share = seen.rate / seen.count
     h = seen.utilisation / share
+    if seen.rate < LULL * p.levels * p.quantum and h > LEFT_OVER * c.service[i]:
+        return -1  # next to nothing came, and what was served had come before
     c.sights[i] += 1
     usual = abs(h - c.service[i]) <= SHIFT_TOLERANCE * c.service[i]
     weight = max(1.0 / c.sights[i], SERVICE_GAIN if usual else SHIFT_GAIN)

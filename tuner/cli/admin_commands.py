@@ -12,7 +12,6 @@ import click
 from scaler.model.errors import BadInput
 from scaler.model.units import format_moment, join_words
 from tuner.cli.options import file_type, json_option, name_user, parse_span, print_json, store_option
-from tuner.cli.progress import show_progress
 from tuner.service.access.token import SCOPES, make_token
 from tuner.store.address import DatabaseAddress
 from tuner.store.connection import Store, connect_unprepared, open_store, upgrade_store
@@ -77,6 +76,8 @@ def export(file: Path, address: DatabaseAddress) -> None:
     .jsonl has a line of JSON per row, .db is a SQLite database. Others may write meanwhile: the file shows one moment.
     It replaces a file of that name when it is whole.
     """
+    from tuner.cli.progress import show_progress  # a twentieth of a second that `tuner db check` does not take
+
     with closing(open_store(address)) as store:
         check_target(store, file)
         with store.read() as session:
@@ -99,6 +100,8 @@ def optuna(file: Path, app: str | None, address: DatabaseAddress) -> None:
     FILE is a new file for optuna-dashboard; a run is a study. Others may write meanwhile: the file shows one
     moment, and is there when it is whole.
     """
+    from tuner.cli.progress import show_progress
+
     check_studies(file)
     with closing(open_store(address)) as store:
         with store.read() as session:

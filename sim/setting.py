@@ -137,9 +137,9 @@ def perturb_model(task: Task, seed: int) -> Task:
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """From slot `at` on the operators are as `setting` states; policies are told so if it is announced.
+    """From slot `at` on the operators are as `setting` states; policies learn of it if it is announced.
 
-    Prices are always what the setting says; bounds, weights and what a policy is told change only when announced.
+    Prices are always what the setting says; bounds, weights and the policy's constants change only when announced.
     """
 
     at: int

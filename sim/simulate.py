@@ -92,7 +92,7 @@ class OperatorReplay:
         self.policy = build_policy(find_policy(setting.policy), task, seed, setting.options, model)
 
     def shift(self, task: Task, announced: bool) -> None:
-        """Live on under other constants, which the policy is told of or not."""
+        """Continue under other constants, announced to the policy or not."""
         self.truth = lay_out(task)
         if announced:
             self.told = self.truth
@@ -117,7 +117,7 @@ def simulate(
     progress: Progress | None = None,
     shifts: Sequence[Shift] = (),
 ) -> Run:
-    """Replay the whole trace; `progress` is told the number of slots done after each stretch."""
+    """Replay the whole trace; `progress` is called with the number of slots done after each stretch."""
     began = time.perf_counter()
     start_compiling()
     check_shifts(setting, shifts)

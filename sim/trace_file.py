@@ -40,7 +40,7 @@ Place = Callable[[int], str]  # where the user finds the row with this index
 
 
 def read_trace(path: Path | str, step_s: float = 60.0, start: datetime = EPOCH) -> Trace:
-    """The trace in a file; `step_s` and `start` hold where the file does not tell the time."""
+    """The trace in a file; `step_s` and `start` hold where the file has no times."""
     path = Path(path)
     suffix = find_suffix(path)
     data = read_bytes(path, suffix.endswith(".gz"))

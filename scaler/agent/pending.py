@@ -159,7 +159,7 @@ def cancel_late(
 def order_again(
     pending: PendingReplicas, late: Mapping[str, Shortage], now: float, timeouts: ArrivalTimeouts
 ) -> PendingOutcome:
-    """Order the only replica of the only type again: whoever accepted the order may not check that it lives."""
+    """Order the only replica of the only type again: the actuator may not check that it is alive."""
     ((name, one),) = late.items()
     what = describe_missing(pending, late)
     before = pending.missed.get(name)

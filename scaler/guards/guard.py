@@ -91,7 +91,7 @@ class ChangeHistory:
 
 
 def record_slot(history: ChangeHistory, time: float, proposed: Reconfiguration, done: Reconfiguration) -> ChangeHistory:
-    """Add a slot. A change ends a wish: observations before it are of another deployment."""
+    """Add a slot. A change ends a run of proposals: observations before it are of another deployment."""
     if done.delta != 0:
         return ChangeHistory(changes=(*history.changes, time)[-MAX_CHANGES:])
     if proposed.delta == history.wish:

@@ -17,7 +17,7 @@ EVIDENCE = ("records", "progress", "tasks", "table")  # the more exact before th
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What one operator did in [start, end), seconds since 1970 in UTC, on one node type where the source can tell."""
+    """What one operator did in [start, end), seconds since 1970 in UTC, on one node type where the source shows it."""
 
     application: str
     operator: str

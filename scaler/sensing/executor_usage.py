@@ -102,7 +102,7 @@ def count_final_replicas(executors: Iterable[ObservedExecutor], end: float) -> f
 
 
 def find_lost_replicas(executors: Iterable[ObservedExecutor], start: float, end: float) -> list[SlotNote]:
-    """A note on each executor that went in the slot and was not told to go."""
+    """A note on each executor that was lost in the slot without being decommissioned."""
     lost = [e for e in executors if start <= e.until < end and GOING not in e.removed.lower()]
     causes = [(e.node_type or "an unknown node type", e.removed[:LONGEST_SENTENCE] or "cause unknown") for e in lost]
     return [SlotNote(NoteCode.REPLICA_LOST, {"node_type": name, "cause": cause}) for name, cause in causes]

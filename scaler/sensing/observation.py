@@ -169,7 +169,7 @@ def list_figures(reading: Reading) -> SlotFigures:
 def make_samples(reading: Reading) -> list[dict[str, Any]]:
     """The slot by the fields of a `Sample`, without the application's name; none where nothing was seen.
 
-    Sensors do not tell sums by node type apart, so a slot on mixed types names none.
+    Sensors do not split sums by node type, so a slot on mixed types names none.
     """
     if reading.completeness <= 0.0:
         return []

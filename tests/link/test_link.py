@@ -95,6 +95,7 @@ def test_a_restored_manager_with_the_same_revision_is_followed(manager: Manager,
     manager.until(lambda: manager.refusals > 0)
     manager.say(mood="", orders=make_orders(9, slot_s=30.0))
     until(lambda: link.orders().slot_s == 30.0)  # type: ignore[union-attr]
+    assert link.status().revision == 9
 
 
 def test_days_without_a_manager_lose_nothing(join: Join, pace: Hurry) -> None:

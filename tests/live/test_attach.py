@@ -115,6 +115,7 @@ def test_spark_that_does_not_answer_is_asked_again(tmp_path: Path, monkeypatch: 
 
     with Attachment(make_settings(tmp_path), plant, plant, desk, find):
         wait_for(lambda: len(desk.told) >= 1)
+    assert len(asked) >= 3
 
 
 @pytest.mark.xdist_group("spark")

@@ -218,6 +218,7 @@ def test_one_that_comes_after_it_was_given_up_is_sent_away_and_foreign_totals_ar
         await_true(lambda: spark.gone == ["late"])
         spark.asked[1] = 7
         await_true(lambda: spark.asked[1] == 1)
+        assert spark.gone == ["late"]
 
 
 def test_a_refused_order_leaves_the_target_as_it_was() -> None:

@@ -134,7 +134,7 @@ COLUMNS: tuple[tuple[str, Callable[[CellComparison], str], str], ...] = (
 
 
 @click.command(
-    epilog="\b\nExample:\n  tuner lab reproduce table2 --traces ../shared/traces\n  tuner lab reproduce fig18 --json"
+    epilog="\b\nExamples:\n  tuner lab reproduce table2 --traces ../shared/traces\n  tuner lab reproduce fig18 --json"
 )
 @click.argument("what", type=click.Choice([*TABLES, *FIGURES]))
 @click.option(
@@ -159,7 +159,7 @@ COLUMNS: tuple[tuple[str, Callable[[CellComparison], str], str], ...] = (
 def reproduce(what: str, traces: Path, seeds: int, policies: tuple[str, ...], deep: bool, as_json: bool) -> None:
     """Compute a published table or figure again.
 
-    Printed are the published figure, ours and the difference, cell by cell.
+    Printed are the published figure, ours and the difference by cell; of a figure, our rows and what is published.
     """
     work = partial(reproduce_table, TABLES[what], traces, seeds, policies, deep) if what in TABLES else None
     with show_share(what) as on_share:

@@ -127,7 +127,7 @@ def list_secrets(store: Store) -> list[str]:
 
 
 def offer_first_token(store: Store) -> None:
-    """Where there never was one: made and shown to a person who looks on, and to nobody else."""
+    """Make a first token where there never was one, and show it on a terminal alone."""
     with store.read() as session:
         tokens = list_tokens(session)
     if not tokens and sys.stdout.isatty():

@@ -109,7 +109,7 @@ def load_one_length(session: Session, app: str, since: float | None, until: floa
 
 
 def read_sources(session: Session, app: str) -> dict[str, float] | None:
-    """The sources as `tuner app add` described them, or as the monitoring's own links tell; None where neither does."""
+    """Sources by the description, else by the links in the monitoring; None where neither names any."""
     described = find_application(session, app)
     if described:
         return dict(shape_of(described.document).sources)

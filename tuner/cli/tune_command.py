@@ -214,7 +214,7 @@ def say_standing(newest: Trial, searched: Sequence[Trial]) -> str:
 
 
 def show_ended(store: Store, app: str, ended: TuningResult, html: Path | None, as_json: bool) -> None:
-    """What `tuner report` says of the run, and what would have to give where nothing was feasible."""
+    """Print the run's report, and which relaxation would be feasible where nothing was."""
     with store.read() as session:
         tuning = read_tuning(session, app, ended.run.id)
     if html is not None:

@@ -32,7 +32,7 @@ class ExpectedFigures:
 
 @dataclass(frozen=True, slots=True)
 class ObjectiveSource:
-    """The search that found it and the model that this believed."""
+    """The search that found it, and the surrogate that this used."""
 
     trial: int | None  # its id
     number: int | None  # within its run

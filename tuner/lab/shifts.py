@@ -77,7 +77,7 @@ def remove_type(setting: Setting) -> ShiftedWorld:
 
 
 def reprice(setting: Setting, factor: float, hit: Callable[[int], bool]) -> ShiftedWorld:
-    """C_max stays what it was, and policies are told: price lists are public."""
+    """Multiply prices; C_max stays, and the change is announced to policies."""
     infrastructure = setting.infrastructure
     if len(infrastructure.types) < 2:
         raise BadInput(f"infrastructure {infrastructure.name} has one node type here, and must have two to choose from")
@@ -95,7 +95,7 @@ def cheapest_able(setting: Setting) -> int:
 
 
 def double_service(setting: Setting) -> ShiftedWorld:
-    """Nobody tells the policies."""
+    """Double the service times without announcing it to policies."""
     slow = tuple(
         replace(o, moments=Moments(2.0 * o.moments.mean, 4.0 * o.moments.variance, o.moments.tuples))
         for o in setting.application.operators

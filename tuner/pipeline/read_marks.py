@@ -114,6 +114,6 @@ def read_ledger(mark: SourceMark) -> Ledger:
 
 
 def load_links(session: Session, application: str) -> tuple[Edge, ...]:
-    """The streams between an application's operators, as far as its monitoring tells."""
+    """Streams between an application's operators that its monitoring shows."""
     mark = load_marks(session, application).get(HISTORY)
     return read_ledger(mark).links if mark is not None else ()

@@ -43,12 +43,12 @@ def register_application(
     """Register the description and let the daemon retune it; retuning settings stay as they were set."""
     before = len(list_versions(session, app))
     version = add_application(session, app, document, now)
-    watch = find_retuning(session, app)
-    if watch is not None and version.number == before:
+    retuning = find_retuning(session, app)
+    if retuning is not None and version.number == before:
         return version
     message = f"{who} registered {app} (version {version.number})"
     add_event(session, EventRecord(app, now, who, "registered", message, {"version": version.number}))
-    save_retuning(session, app, DEFAULTS if watch is None else watch.settings, now)
+    save_retuning(session, app, DEFAULTS if retuning is None else retuning.settings, now)
     if load_orders(session, app) is not None:
         issue_orders(session, app, now)
     return version
@@ -122,11 +122,11 @@ def request_action(session: Session, app: str, action: Action, request: TuningRe
     if request.engine is not None and request.engine not in ENGINES:
         raise BadInput(f"there is no engine {request.engine[:MAX_SHOWN]!r}; choose of {', '.join(ENGINES)}")
     document = write_fields(request)
-    watch = add_request(session, app, {action: document})
+    retuning = add_request(session, app, {action: document})
     about = {"word": action, **{key: value for key, value in document.items() if key not in ("who", "when")}}
     message = add_why(f"{request.who} {ACTION_WORDS[action]}", request.why)
     add_event(session, EventRecord(app, request.when, request.who, "asked", message, about))
-    return watch
+    return retuning
 
 
 def set_retuning(session: Session, app: str, stated: Mapping[str, Any], who: str, now: float) -> RetuningRecord:
@@ -135,7 +135,7 @@ def set_retuning(session: Session, app: str, stated: Mapping[str, Any], who: str
     settings = {"sources": sources, **stated}
     if settings["sources"] != sources:
         raise BadInput("retuning: sources are files of the manager's machine; they are not changed from elsewhere")
-    watch = save_retuning(session, app, read_settings(settings), now)
+    retuning = save_retuning(session, app, read_settings(settings), now)
     message = f"{who} changed the settings of the retuning"
     add_event(session, EventRecord(app, now, who, "asked", message, {"word": "retuning", "settings": dict(stated)}))
-    return watch
+    return retuning

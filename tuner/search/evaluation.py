@@ -197,7 +197,7 @@ class SparkPool:
 
     @property
     def batch(self) -> int:
-        """How many evaluations to ask for at a time, unless told otherwise."""
+        """Number of evaluations to suggest at a time by default."""
         return EACH * self.spark.sparkContext.defaultParallelism
 
     def spread(self, spec: EvaluationSpec, parameters: Sequence[Parameters], ceiling: float) -> Iterator[Evaluation]:

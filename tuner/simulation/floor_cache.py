@@ -60,7 +60,7 @@ def lone_task(setting: Setting) -> Task | None:
 
 
 def compute_floor(question: FloorQuery) -> Floor:
-    """The floor, computed; the rates are never written to, and told so, lest the pass be compiled twice."""
+    """Compute the floor; the rates are marked read-only, so that the pass is compiled once."""
     rates = question.rates[:]
     rates.flags.writeable = False
     if question.tail is None:

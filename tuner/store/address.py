@@ -50,7 +50,7 @@ def parse_address(text: str | Path, data: Path | None = None) -> DatabaseAddress
         return at_path(Path(url.database))
     if backend in ("postgresql", "postgres"):
         if find_spec("psycopg") is None:
-            raise BadInput("PostgreSQL needs the package psycopg; install it with: pip install 'psycopg[binary]>=3.2'")
+            raise BadInput("PostgreSQL needs psycopg; install it with: pip install 'stream-scaler[postgres]'")
         folder = (data or Path.home() / ".local" / "share" / "stream-scaler") / "history"
         return DatabaseAddress(url.set(drivername="postgresql+psycopg"), show(url), folder)
     raise BadInput(f"{scheme}:// is no database that this works with; it must be {FORMS}")

@@ -265,7 +265,7 @@ def open_journal(path: Path) -> Iterator[JournalStorage]:
 
 
 def list_study_attributes(version: ApplicationVersion, run: TuningRun) -> dict[str, Any]:
-    """Return what the study says of its run, without what is not known."""
+    """Return the run's attributes of a study, without those that are unknown."""
     known = {
         "application": version.application,
         "version": version.number,

@@ -150,7 +150,7 @@ def count_controls(session: Session, now: float, limit: int) -> list[tuple[str, 
 
 
 def count_scalers_behind(session: Session, heard_since: float, limit: int) -> list[tuple[str, int, int]]:
-    """Applications with their orders' revision, and how many scalers heard of lately act under an older one."""
+    """Applications with their orders' revision, and how many recently reporting agents act under an older one."""
     row, orders = SCALERS.c, ORDERS.c
     behind = or_(row.acknowledged.is_(None), row.revision.is_(None), row.revision < orders.revision)
     late = select(func.count()).where(row.application == orders.application, row.last_seen > heard_since, behind)

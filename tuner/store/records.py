@@ -251,7 +251,7 @@ class Control:
 
 @dataclass(frozen=True, slots=True)
 class OrdersRecord:
-    """What the scalers of an application are told; `scaler.model.orders` reads the document."""
+    """What the agents of an application receive; `scaler.model.orders` reads the document."""
 
     application: str
     revision: int

@@ -100,7 +100,7 @@ def renew_run(session: Session, run: TuningRun, now: float) -> TuningRun:
 
 
 def release_run(session: Session, run: TuningRun) -> TuningRun:
-    """Let go of a run that has not ended, so that it can be resumed at once."""
+    """Release a run that has not ended, so that it can be resumed at once."""
     return write_held(session, run, {"owner": None, "lease_until": None})
 
 
@@ -181,9 +181,9 @@ def save_retuning(session: Session, application: str, settings: Mapping[str, Any
     lock_turn(session, f"watch of {application}")
     before = find_retuning(session, application)
     if before is None:
-        watch = RetuningRecord(application, settings, due=due)
-        session.execute(insert(RETUNINGS.table).values(RETUNINGS.to_columns(watch)))
-        return watch
+        retuning = RetuningRecord(application, settings, due=due)
+        session.execute(insert(RETUNINGS.table).values(RETUNINGS.to_columns(retuning)))
+        return retuning
     changed = {"settings": dict(settings), "due": due}  # its holder writes the others, and takes no turns
     session.execute(update(RETUNINGS.table).where(RETUNINGS.c.application == application).values(changed))
     return replace(before, settings=settings, due=due)
@@ -203,13 +203,13 @@ def list_retunings(session: Session) -> list[RetuningRecord]:
     return RETUNINGS.load(session, RETUNINGS.select().order_by(RETUNINGS.c.due, RETUNINGS.c.application))
 
 
-def add_request(session: Session, application: str, wish: Mapping[str, Any]) -> RetuningRecord:
-    """Lay a person's wish before the daemons, over earlier ones of the same words; they look at it at once."""
+def add_request(session: Session, application: str, request: Mapping[str, Any]) -> RetuningRecord:
+    """Store a person's request for the daemons, replacing earlier ones of the same kind; it is due at once."""
     lock_turn(session, f"watch of {application}")
-    watch = load_retuning(session, application)
-    asked = {**watch.asked, **wish}
+    retuning = load_retuning(session, application)
+    asked = {**retuning.asked, **request}
     session.execute(update(RETUNINGS.table).where(RETUNINGS.c.application == application).values(asked=asked))
-    return replace(watch, asked=asked)
+    return replace(retuning, asked=asked)
 
 
 def claim_retuning(session: Session, application: str, owner: str, now: float) -> RetuningRecord | None:
@@ -218,31 +218,31 @@ def claim_retuning(session: Session, application: str, owner: str, now: float) -
     return claim(session, RETUNINGS, RETUNINGS.c.application == application, owner, now, RETUNING_LEASE_S)
 
 
-def renew_retuning(session: Session, watch: RetuningRecord, now: float) -> RetuningRecord:
-    return update_retuning(session, watch, heartbeat=now, lease_until=now + RETUNING_LEASE_S)
+def renew_retuning(session: Session, retuning: RetuningRecord, now: float) -> RetuningRecord:
+    return update_retuning(session, retuning, heartbeat=now, lease_until=now + RETUNING_LEASE_S)
 
 
-def release_retuning(session: Session, watch: RetuningRecord, **values: Any) -> RetuningRecord:
-    """Let go of it, for anybody to claim."""
-    return update_retuning(session, watch, owner=None, lease_until=None, **values)
+def release_retuning(session: Session, retuning: RetuningRecord, **values: Any) -> RetuningRecord:
+    """Release the lease, for any daemon to claim."""
+    return update_retuning(session, retuning, owner=None, lease_until=None, **values)
 
 
-def remove_requests(session: Session, watch: RetuningRecord, words: tuple[str, ...]) -> RetuningRecord:
-    """The watch without these wishes, which its holder is about to fulfil; others laid before it meanwhile stay."""
-    lock_turn(session, f"watch of {watch.application}")
-    there = find_retuning(session, watch.application)
-    asked = {} if there is None else {key: wish for key, wish in there.asked.items() if key not in words}
-    return update_retuning(session, watch, asked=asked)
+def remove_requests(session: Session, retuning: RetuningRecord, words: tuple[str, ...]) -> RetuningRecord:
+    """Remove requests that the lease's holder is about to apply; those stored meanwhile stay."""
+    lock_turn(session, f"watch of {retuning.application}")
+    there = find_retuning(session, retuning.application)
+    asked = {} if there is None else {key: request for key, request in there.asked.items() if key not in words}
+    return update_retuning(session, retuning, asked=asked)
 
 
-def update_retuning(session: Session, watch: RetuningRecord, **values: Any) -> RetuningRecord:
+def update_retuning(session: Session, retuning: RetuningRecord, **values: Any) -> RetuningRecord:
     """Change what the holder may; `LeaseLost` where it is not the holder any more."""
     mine = (
-        RETUNINGS.c.application == watch.application,
-        RETUNINGS.c.fence == watch.fence,
-        RETUNINGS.c.owner == watch.owner,
+        RETUNINGS.c.application == retuning.application,
+        RETUNINGS.c.fence == retuning.fence,
+        RETUNINGS.c.owner == retuning.owner,
     )
     written = RETUNINGS.update(session, values, *mine)
     if written is None:
-        raise LeaseLost(f"application {watch.application!r} was taken in hand by another daemon; this one lets go")
+        raise LeaseLost(f"application {retuning.application!r} was taken in hand by another daemon; this one lets go")
     return written

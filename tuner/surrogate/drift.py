@@ -43,7 +43,7 @@ class WindowProfile(NamedTuple):
 
 
 def measure_profile(windows: Windows, node_type: str) -> WindowProfile | None:
-    """What these windows tell of a node type; None where that is nothing."""
+    """Profile of a node type in these windows; None where they do not show it."""
     services, _ = list_services(windows) if windows.start.size else ({}, "")
     service = services.get(node_type)
     if service is None:
@@ -52,7 +52,7 @@ def measure_profile(windows: Windows, node_type: str) -> WindowProfile | None:
 
 
 def split_profiles(windows: Windows, share: float, node_type: str) -> tuple[WindowProfile | None, WindowProfile | None]:
-    """What the windows before the last share of them tell, and what these tell."""
+    """Profiles of the windows before the last share, and of the last share."""
     index = np.arange(windows.start.size)
     late = index >= math.ceil(index.size * (1.0 - share))
     before, after = (filter_windows(windows, side) for side in (~late, late))

@@ -71,7 +71,7 @@ class Windows:
 
     @property
     def replicas(self) -> Floats:
-        """Replicas by node type [W, N], 0 where a type had none; the last ones known where a window does not tell."""
+        """Replicas by node type [W, N], 0 where a type had none; the last known ones where a window has none."""
         table = self.by_type["replicas"]
         known = ~self.replicas_unknown
         last = np.maximum.accumulate(np.where(known, np.arange(known.size), -1))
@@ -79,7 +79,7 @@ class Windows:
 
     @property
     def replicas_unknown(self) -> Flags:
-        """Windows that do not tell how many replicas there were [W]."""
+        """Windows in which the number of replicas is unknown [W]."""
         return np.logical_and.reduce(np.isnan(self.by_type["replicas"]), axis=1)
 
 

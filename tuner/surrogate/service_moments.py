@@ -111,7 +111,7 @@ def measure_records(timed: Floats) -> ServiceMoments:
 
 
 def measure_tasks(tasks: Floats) -> ServiceMoments:
-    """Of whole tasks, by the scores of the normal equations; of T / R where overhead cannot be told."""
+    """Of whole tasks, by the scores of the normal equations; of T / R where the overhead cannot be identified."""
     fitted = fit_tasks([float(total) for total in tasks.sum(axis=1)])
     n, records, time, inverse, rates, squares = tasks
     mean, overhead, variance = fitted.mean, fitted.overhead or 0.0, fitted.variance

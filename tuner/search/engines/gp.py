@@ -159,7 +159,7 @@ def model(
 
 
 def estimate_candidates(space: SearchSpace, qos: QoS, known: Sequence[EvaluationOutcome]) -> list[tuple[float, float]]:
-    """What the processes believe of points that were tried: their cost, and how likely they are feasible."""
+    """Posterior of points that were tried: their cost, and the probability that they are feasible."""
     with alone():
         fitted, limits, (middle, scale) = model(space, qos, known)
         mean, deviation = recall(fitted)

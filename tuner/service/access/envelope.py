@@ -148,7 +148,7 @@ def refuse(refusal: HTTPException) -> Response:
 
 
 def note_request(scope: Scope, status: int, seconds: float) -> None:
-    """What only looks, or is a scaler's daily work, is told only to those who want to hear all."""
+    """Requests that only read, or are an agent's daily work, are logged at debug level."""
     method, path = scope["method"], scope["path"][:MAX_PATH]
     if not status:  # the client went away
         return

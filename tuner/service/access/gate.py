@@ -79,7 +79,7 @@ class Buckets:
 
 
 def group_address(host: str | None) -> str:
-    """Whoever has one address of IPv6 has all of its /64."""
+    """Count an IPv6 client by its /64, of which it has all addresses."""
     try:
         address = ip_address(host or "")
     except ValueError:

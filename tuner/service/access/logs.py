@@ -75,7 +75,7 @@ class Lines(logging.Formatter):
 
 
 def describe(record: logging.LogRecord) -> dict[str, Any]:
-    """What of a record is told; of others' records too, with whatever they added."""
+    """Fields of a log record, those added by other libraries included."""
     fields = getattr(record, "fields", None)
     added = fields if isinstance(fields, Mapping) else {}
     event = {
@@ -93,7 +93,7 @@ def describe(record: logging.LogRecord) -> dict[str, Any]:
 def set_up_logs(
     stream: TextIO | None = None, as_json: bool | None = None, verbose: bool = False, secrets: Iterable[str] = ()
 ) -> None:
-    """For the whole process, and instead of what was set up before; JSON unless a person looks on."""
+    """For the whole process, and instead of what was set up before; JSON unless stderr is a terminal."""
     stream = sys.stderr if stream is None else stream
     handler = logging.StreamHandler(stream)
     handler.setFormatter(Lines(not stream.isatty() if as_json is None else as_json, secrets))

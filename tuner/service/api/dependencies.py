@@ -74,7 +74,7 @@ Pushing = Annotated[Caller, Depends(require("push"))]
 
 
 def read_as(model: type[BodyT]) -> Callable[[Request], Awaitable[BodyT]]:
-    """For `Depends`, after the caller: who may not do this is not told what is wrong with the body."""
+    """For `Depends`, after the caller, so that the body is validated only for callers with the scope."""
 
     def parse(body: bytes) -> BodyT:
         document = read_document(body)

@@ -184,7 +184,7 @@ def surrogates(request: Request, app: App, given: Given, asked: Annotated[Paged,
 
 @router.get("/scalers", **gives(page_of(schema_of(Scaler)), "By operator, the last seen first.", 404))
 def scalers(request: Request, app: App, given: Given, asked: Annotated[ScalerFilter, Query()]) -> Response:
-    """List the scalers that were heard of, and under which orders they act."""
+    """List the agents that have reported, and the orders' revision under which each acts."""
     return list_from(request, app, given, asked, lambda session, _: list_scalers(session, app, asked.since))
 
 

@@ -30,7 +30,7 @@ FRESH_S = 5.0
 
 @dataclass(slots=True, eq=False)
 class Meter:
-    """One scrape at a time; whoever comes meanwhile waits for it and gets the same text."""
+    """One scrape at a time; concurrent scrapes wait for it and get the same text."""
 
     store: Store
     clock: Callable[[], float]

@@ -6,7 +6,8 @@ from alembic import context
 from sqlalchemy import Connection
 
 from scaler.model.errors import BadInput
-from tuner.store.connection import VERSION_TABLE, connect_unprepared
+from tuner.store.connection import connect_unprepared
+from tuner.store.schema_version import VERSION_TABLE
 from tuner.store.tables import METADATA
 
 
@@ -28,7 +29,10 @@ given = context.config.attributes.get("connection")
 if given is not None:
     run(given)
 else:
-    store = connect_unprepared(context.get_x_argument(as_dictionary=True).get("store"))
+    place = context.get_x_argument(as_dictionary=True).get("store")
+    if place is None:
+        raise BadInput("name the database, as in: alembic -x store=tuner.db upgrade head")
+    store = connect_unprepared(place)
     with store.engine.begin() as connection:
         run(connection)
     store.close()

@@ -5,14 +5,31 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from graphlib import CycleError, TopologicalSorter
 from heapq import heappop, heappush
 from pathlib import Path
 from typing import Any
 
 from scaler.model.errors import BadInput
+from scaler.model.hold import HoldTimes, parse_hold_times
+from scaler.model.micro_batches import MicroBatches
 from scaler.model.task import Moments
-from sim.toml_table import FLAG, NUMBER, SHARES, TABLES, TEXT, WHOLE, Kind, Table, check_table, name_item, read_toml
+from sim.migration import check_state
+from sim.toml_table import (
+    FLAG,
+    NUMBER,
+    SHARES,
+    TABLE,
+    TABLES,
+    TEXT,
+    WHOLE,
+    Kind,
+    Table,
+    check_table,
+    name_item,
+    read_toml,
+)
 
 MAX_PATHS = 10_000
 OPERATOR: dict[str, Kind] = {
@@ -21,9 +38,29 @@ OPERATOR: dict[str, Kind] = {
     "service_rate": NUMBER,
     "scv": NUMBER,
     "variance": NUMBER,
+    "k_min": WHOLE,
     "k_max": WHOLE,
     "selectivity": NUMBER,
     "stateful": FLAG,
+    "state_bytes": NUMBER,
+    "state_growth": NUMBER,
+    "partitions": WHOLE,
+    "hold": TABLE,
+    "batches": TABLE,
+}
+HOLD: dict[str, Kind] = {"out": TABLE, "in": TABLE, "load_s": NUMBER}
+DIRECTION: dict[str, Kind] = {"base_s": NUMBER, "each_s": NUMBER, "events": WHOLE}
+BATCHES: dict[str, Kind] = {
+    "trigger_s": NUMBER,
+    "overhead_s": NUMBER,
+    "work": NUMBER,
+    "noise_s": NUMBER,
+    "correlation": NUMBER,
+    "delay_s": NUMBER,
+    "part": NUMBER,
+    "partitions": WHOLE,
+    "most": NUMBER,
+    "merge": FLAG,
 }
 EDGE: dict[str, Kind] = {"from": TEXT, "to": TEXT, "selectivity": NUMBER}
 APPLICATION: dict[str, Kind] = {"name": TEXT, "operator": TABLES, "edge": TABLES, "sources": SHARES}
@@ -38,10 +75,22 @@ class Operator:
     k_max: int = 10
     selectivity: float = 1.0
     stateful: bool = False
+    batches: MicroBatches | None = None  # constants of the plant `batches`
+    k_min: int = 1
+    state_bytes: float = 0.0
+    partitions: int = 0  # that the state lies in
+    state_growth: float = 0.0  # bytes per tuple
+    hold: HoldTimes | None = None  # of reconfigurations, as measured
 
     def __post_init__(self) -> None:
+        try:
+            check_state(self.state_bytes, self.partitions, self.state_growth)
+        except BadInput as error:
+            raise BadInput(f"operator {self.name!r}: {error}") from error
         if self.k_max < 1:
             raise BadInput(f"operator {self.name!r}: k_max is {self.k_max}, and must be at least 1")
+        if not 1 <= self.k_min <= self.k_max:
+            raise BadInput(f"operator {self.name!r}: k_min is {self.k_min}, and must be from 1 to k_max, {self.k_max}")
         if not 0.0 <= self.selectivity < math.inf:
             raise BadInput(f"operator {self.name!r}: selectivity is {self.selectivity}, and must be 0 or more")
 
@@ -157,16 +206,22 @@ def order(application: Application) -> tuple[int, ...]:
     return tuple(sequence)
 
 
-def paths(application: Application) -> tuple[tuple[int, ...], ...]:
-    """Every path from a source to a sink, as indices of operators."""
+def check_paths(application: Application) -> None:
+    """Refuse an application with more paths than can be gone through."""
     before, after = neighbours(application)
-    backwards = order(application)[::-1]
     count: dict[int, int] = {}
-    for i in backwards:
+    for i in order(application)[::-1]:
         count[i] = sum(count[j] for j in after[i]) or 1
-    total = sum(count[i] for i in backwards if not before[i])
+    total = sum(count[i] for i in count if not before[i])
     if total > MAX_PATHS:
         raise BadInput(f"the application has {total} paths from source to sink, and may have {MAX_PATHS}; merge some")
+
+
+def paths(application: Application) -> tuple[tuple[int, ...], ...]:
+    """Every path from a source to a sink, as indices of operators."""
+    check_paths(application)
+    before, after = neighbours(application)
+    backwards = order(application)[::-1]
     onward: dict[int, list[tuple[int, ...]]] = {}
     for i in backwards:
         onward[i] = [(i, *rest) for j in after[i] for rest in onward[j]] or [(i,)]
@@ -218,7 +273,40 @@ def parse_operator(table: Table, number: int) -> Operator:
     place = name_item("operator", table, number)
     check_table(table, OPERATOR, lambda key: f"{place}: {key}", required=("name",))
     figures = table.get("k_max", 10), float(table.get("selectivity", 1.0)), table.get("stateful", False)
-    return Operator(table["name"], parse_moments(table, place), *figures)
+    batches = parse_batches(table.get("batches"), place)
+    return Operator(
+        table["name"],
+        parse_moments(table, place),
+        *figures,
+        batches,
+        table.get("k_min", 1),
+        float(table.get("state_bytes", 0.0)),
+        table.get("partitions", 0),
+        float(table.get("state_growth", 0.0)),
+        parse_hold(table.get("hold"), place),
+    )
+
+
+def parse_hold(table: Table | None, place: str) -> HoldTimes | None:
+    if table is None:
+        return None
+    check_table(table, HOLD, lambda key: f"{place}, hold: {key}")
+    for name in table.keys() & {"out", "in"}:
+        check_table(table[name], DIRECTION, partial("{}, hold, {}: {}".format, place, name), required=("base_s",))
+    try:
+        return parse_hold_times(table)
+    except BadInput as error:
+        raise BadInput(f"{place}, hold: {error}") from error
+
+
+def parse_batches(table: Table | None, place: str) -> MicroBatches | None:
+    if table is None:
+        return None
+    check_table(table, BATCHES, lambda key: f"{place}, batches: {key}")
+    try:
+        return MicroBatches(**table)
+    except BadInput as error:
+        raise BadInput(f"{place}, batches: {error}") from error
 
 
 def parse_moments(table: Table, place: str) -> Moments:

@@ -23,8 +23,7 @@ import numpy as np
 
 from scaler.model.errors import BadInput
 from scaler.model.jit import jit
-from scaler.model.kernel import Floats, Integers, Problem, lay_out
-from scaler.model.queueing import mg1_response
+from scaler.model.kernel import Floats, Integers, Problem, lay_out, replica_response
 from scaler.model.task import Task
 from sim.compiler import compile_kernel
 
@@ -98,7 +97,7 @@ def rate_limit(p: Problem, count: int, speedup: float) -> float:
     """The highest rate at which the plant's own arithmetic finds the bound kept; below zero if it never is."""
 
     def keeps(rate: float) -> bool:
-        return mg1_response(rate / count, p.mean, p.variance, speedup) <= p.bound
+        return replica_response(p, rate / count, speedup) <= p.bound
 
     if not keeps(0.0):
         return -1.0

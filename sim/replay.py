@@ -1,4 +1,4 @@
-"""Replay one operator under one policy over a stretch of arrival rates: compiled, or step by step in Python.
+"""Replay one operator under one policy over a stretch of arrival rates.
 
 Slot t: the new rate arrives; the current deployment answers it, may violate the bound and is charged; the policy learns
 from the slot before, sees the rate (with what waits, where the plant keeps it) and decides; the change holds from slot
@@ -11,7 +11,6 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from scaler.model.jit import jit
 from scaler.model.kernel import (
@@ -19,16 +18,17 @@ from scaler.model.kernel import (
     Integers,
     KernelView,
     Problem,
+    first_step,
     key_of,
     price_of,
     rate_level,
     split_action,
     two_slowest,
-    view_deployment,
 )
-from scaler.model.policy import Decide, Kernel, Learn, Policy, State
+from scaler.model.policy import Decide, Kernel, Learn, State
 from sim.compiler import compile_kernel
-from sim.plant import Plant, backlog, disturb, memoryless, owed, settled, unchanged
+from sim.plants import PLANTS
+from sim.replicas import Plant
 
 VIOLATIONS, RECONFIGURATIONS, RESOURCES, SLOTS = range(4)
 
@@ -38,7 +38,7 @@ class Record(NamedTuple):
 
     response: Floats
     output: Floats
-    action: NDArray[np.int8]
+    action: Integers
 
 
 class Baton(NamedTuple):
@@ -48,21 +48,21 @@ class Baton(NamedTuple):
     and a signal whose handler raises in there ends the process.
     """
 
-    reals: Floats  # [4] rate, utilisation, response, price
+    reals: Floats  # [7] rate, utilisation, response, price, arrivals, backlog, batch ratio
     whole: Integers  # [8] level, violated, key, count, slowest, second, action, begun
 
 
 def fresh_baton() -> Baton:
     """Before the first slot."""
-    return Baton(np.zeros(4), np.zeros(8, np.int64))
+    return Baton(np.zeros(7), np.zeros(8, np.int64))
 
 
 @jit
 def take_over(baton: Baton) -> tuple[KernelView, int, bool]:
     """What the last slot of the stretch before was like, what was decided, and whether there was one."""
-    rate, utilisation, response, price = baton.reals[0], baton.reals[1], baton.reals[2], baton.reals[3]
-    w = baton.whole
-    return KernelView(rate, w[0], utilisation, response, w[1] != 0, w[2], w[3], price, w[4], w[5]), w[6], w[7] != 0
+    r, w = baton.reals, baton.whole
+    seen = KernelView(r[0], w[0], r[1], r[2], w[1] != 0, w[2], w[3], r[3], w[4], w[5], r[4], r[5], r[6])
+    return seen, w[6], w[7] != 0
 
 
 @jit
@@ -70,6 +70,7 @@ def hand_over(baton: Baton, seen: KernelView, action: int, begun: bool) -> None:
     """Keep the last slot for the next stretch."""
     reals, whole = baton
     reals[0], reals[1], reals[2], reals[3] = seen.rate, seen.utilisation, seen.response, seen.price
+    reals[4], reals[5], reals[6] = seen.arrivals, seen.backlog, seen.batch_ratio
     whole[0], whole[1], whole[2], whole[3] = seen.level, seen.violated, seen.key, seen.count
     whole[4], whole[5], whole[6], whole[7] = seen.slowest, seen.second, action, begun
 
@@ -85,16 +86,32 @@ def write(record: Record, t: int, response: float, output: float, action: int) -
         record.action[t] = action
 
 
-PLANTS: dict[str, tuple[Any, Any, Any]] = {  # serve a slot, change the deployment, rate that works off the backlog
-    "memoryless": (memoryless, unchanged, settled),
-    "backlog": (backlog, disturb, owed),
-}
+@jit
+def measure_deployment(told: Problem, truth: Problem, k: Integers) -> tuple[int, int, float, int, int]:
+    """Replicas in all, key, price, and the ranks of the slowest types of a deployment."""
+    slowest, second = two_slowest(told, k)
+    return k.sum(), key_of(told, k), price_of(truth, k), slowest, second
+
+
+@jit
+def apply_action(p: Problem, k: Integers, action: int, held: Integers, slots: int) -> None:
+    """Change a deployment in place, and count the replicas held over the slots that remain."""
+    if action > 0:
+        delta, i = split_action(k.shape[0], action)
+        k[i] += delta
+        held[i] += delta * slots
+        return
+    key = -1 - action
+    for i in range(k.shape[0]):
+        wanted = (key // p.radix[i]) % (p.k_max + 1)
+        held[i] += (wanted - k[i]) * slots
+        k[i] = wanted
 
 
 @cache
 def make_loop(decide: Decide, learn: Learn, plant_kind: str) -> Any:
     """The loop with this policy and this plant built in, compiled under a name of its own, by which numba files it."""
-    serve, change, backlog_rate = PLANTS[plant_kind]
+    serve, change, measure_queue, _, price_leaving = PLANTS[plant_kind]
 
     def stretch(
         told: Problem,
@@ -112,45 +129,38 @@ def make_loop(decide: Decide, learn: Learn, plant_kind: str) -> Any:
         """Replay `rates`; add to `sums` [blocks, 4] and `held` [N], leave `k` and `baton` as they end."""
         n = rates.shape[0]
         before, action, begun = take_over(baton)
-        types = k.shape[0]
-        count = k.sum()
-        key = key_of(told, k)
-        price = price_of(truth, k)
-        slowest, second = two_slowest(told, k)
+        count, key, price, slowest, second = measure_deployment(told, truth, k)
         for i in range(k.shape[0]):
             held[i] += k[i] * n
         t = 0
         for b in range(sums.shape[0]):
-            violations = 0
-            reconfigurations = 0
-            resources = 0.0
+            violations, reconfigurations, resources = 0, 0, 0.0
             end = min(n, t + block)
             sums[b, SLOTS] += end - t
             while t < end:
                 rate = rates[t]
+                resources += price + price_leaving(truth, plant)
                 utilisation, response, output = serve(truth, plant, k, count, slowest, rate)
                 violated = response > truth.bound
-                demand = rate + backlog_rate(plant)
-                level = rate_level(told, demand)
-                seen = KernelView(demand, level, utilisation, response, violated, key, count, price, slowest, second)
+                catch_up, waiting, ratio = measure_queue(plant)
+                demand, level = rate + catch_up, rate_level(told, rate + catch_up)
+                seen = KernelView(
+                    demand, level, utilisation, response, violated, key, count, price, slowest, second, rate,
+                    waiting, ratio,
+                )  # fmt: skip
                 if begun:
                     learn(told, s, k, before, action, seen)
                 action = decide(told, s, k, seen)
+                if action < 0 and told.one_at_a_time:
+                    action = first_step(told, k, count, action)
                 if violated:
                     violations += 1
-                resources += price
                 write(record, t, response, output, action)
                 if action != 0:
                     reconfigurations += 1
-                    change(plant, action)
-                    delta, i = split_action(types, action)
-                    k[i] += delta
-                    held[i] += delta * (n - t - 1)
-                    count += delta
-                    key += delta * told.radix[i]
-                    price = price_of(truth, k)
-                    if k[i] < 2:
-                        slowest, second = two_slowest(told, k)
+                    change(told, plant, k, action)
+                    apply_action(told, k, action, held, n - t - 1)
+                    count, key, price, slowest, second = measure_deployment(told, truth, k)
                 before = seen
                 begun = True
                 t += 1
@@ -167,42 +177,3 @@ def make_loop(decide: Decide, learn: Learn, plant_kind: str) -> Any:
 def loop_for(kernel: Kernel, plant: str) -> Any:
     """The compiled loop of a policy's kernel on a plant."""
     return make_loop(kernel.decide, kernel.learn, plant)
-
-
-def walk(
-    told: Problem,
-    truth: Problem,
-    policy: Policy,
-    plant_kind: str,
-    plant: Plant,
-    k: Integers,
-    baton: Baton,
-    rates: Floats,
-    block: int,
-    sums: Floats,
-    held: Integers,
-    record: Record,
-) -> None:
-    """Do the same in Python, slot by slot, for a policy that does not compile."""
-    serve, change, backlog_rate = PLANTS[plant_kind]
-    before, action, begun = take_over(baton)
-    for t, rate in enumerate(rates.tolist()):
-        utilisation, response, output = serve(truth, plant, k, int(k.sum()), two_slowest(told, k)[0], rate)
-        seen: KernelView = view_deployment(told, k, rate + backlog_rate(plant), utilisation, response)
-        seen = seen._replace(violated=response > truth.bound, price=float(price_of(truth, k)))
-        if begun:
-            policy.absorb(k, before, action, seen)
-        action = policy.choose(k, seen)
-        write(record, t, response, output, action)
-        row = sums[t // block]
-        row[SLOTS] += 1
-        row[VIOLATIONS] += seen.violated
-        row[RECONFIGURATIONS] += action != 0
-        row[RESOURCES] += seen.price
-        held += k
-        if action != 0:
-            change(plant, action)
-            delta, i = split_action(len(k), action)
-            k[i] += delta
-        before, begun = seen, True
-    hand_over(baton, before, action, begun)

@@ -11,11 +11,13 @@ import numpy as np
 
 from scaler.model.errors import BadInput
 from scaler.model.kernel import Integers
-from scaler.model.task import Moments, Task, Weights
-from sim.application import Application, equal_shares, name_path, order, paths, upstream
+from scaler.model.task import Moments, Task, Weights, check_quantile
+from sim.application import Application, Operator, equal_shares, name_path, order, paths, upstream
+from sim.hold_law import HoldLaw
 from sim.infrastructure import Infrastructure
-from sim.plant import Inertia
-from sim.replay import PLANTS
+from sim.migration import Migration, lay_out_hold
+from sim.plants import PLANTS
+from sim.replicas import Inertia
 from sim.trace import Trace
 
 RATE_ERROR = (0.05, 0.10)
@@ -37,29 +39,100 @@ class Setting:
     levels: int = 30
     gamma: float = 0.99
     options: Mapping[str, Any] = field(default_factory=dict)  # the policy's own
-    start: str | None = None  # node type of the first replica; None: the infrastructure's first
+    first: Mapping[str, int] = field(default_factory=dict)  # replicas of every operator in the first slot, by node
+    # type; empty: k_min of the infrastructure's first type
+    one_at_a_time: bool | None = None  # whether a change is of one replica; None: in the published world alone
     plant: str = "memoryless"
     inertia: Inertia = field(default_factory=Inertia)
     path_bounds: Mapping[str, float] = field(default_factory=dict)  # by path, "parse -> count"; others are due in R_max
     perturbed: bool = False  # whether policies start from a perturbed service model, as in the published world
+    quantile: float | None = None  # of response times that R_max and bounds are about; None: their mean
+    migration: Migration = field(default_factory=Migration)  # how state moves; sizes are the operators'
 
     def __post_init__(self) -> None:
         if self.plant not in PLANTS:
             raise BadInput(f"there is no plant {self.plant!r}; choose one of {', '.join(PLANTS)}")
+        check_quantile(self.quantile)
         if not self.r_max > 0.0:
             raise BadInput(f"R_max is {self.r_max} s, and must be positive")
         if self.highest_rate is not None and not self.highest_rate > 0.0:
             raise BadInput(f"the highest rate is {self.highest_rate}, and must be positive")
-        types = [node.name for node in self.infrastructure.types]
-        if self.start is not None and self.start not in types:
-            raise BadInput(f"the first replica is on {self.start!r}; {self.infrastructure.name} has {', '.join(types)}")
+        check_first(self)
+        check_supply(self)
         names = [operator.name for operator in self.application.operators]
+        if self.plant == "batches":
+            check_batches(self.application)
+        check_migration(self)
         for name in self.bounds:
             if name not in names:
                 known = f"{self.application.name} has {', '.join(names)}"
                 raise BadInput(f"a latency bound names operator {name!r}; {known}")
         if self.path_bounds:
             path_limits(self)
+
+
+def check_first(setting: Setting) -> None:
+    types = [node.name for node in setting.infrastructure.types]
+    for name, count in setting.first.items():
+        if name not in types:
+            raise BadInput(f"the first replicas are on {name!r}; {setting.infrastructure.name} has {', '.join(types)}")
+        if count < 0:
+            raise BadInput(f"the first replicas on {name!r} are {count}, and must be 0 or more")
+    total = sum(setting.first.values())
+    for operator in setting.application.operators if setting.first else ():
+        if not operator.k_min <= total <= operator.k_max:
+            limits = f"{operator.name!r} has from {operator.k_min} to {operator.k_max}"
+            raise BadInput(f"the first replicas are {total} in all, and operator {limits}")
+
+
+def check_supply(setting: Setting) -> None:
+    first = sum(first_deployment(setting, operator) for operator in setting.application.operators)
+    for node, many in zip(setting.infrastructure.types, np.atleast_1d(first).tolist(), strict=True):
+        supply = node.supply
+        if supply.capacity is not None and many > supply.capacity:
+            raise BadInput(
+                f"the operators start with {many} replicas on {node.name!r}, and its capacity is {supply.capacity}; "
+                "raise the capacity, or state the first replicas"
+            )
+        if setting.plant == "memoryless" and (supply.lost_per_hour > 0.0 or supply.start_s):
+            raise BadInput(
+                f"replicas on {node.name!r} take time to start or are taken away, and the plant memoryless knows no "
+                "time: choose backlog or batches"
+            )
+
+
+def check_batches(application: Application) -> None:
+    if all(operator.batches is None for operator in application.operators):
+        raise BadInput(
+            f"the plant is batches, and no operator of {application.name!r} states any; give those that run in "
+            "micro-batches a table such as batches = {trigger_s = 10, overhead_s = 0.5}"
+        )
+
+
+def check_migration(setting: Setting) -> None:
+    kind = setting.migration.kind
+    if kind == "none":
+        return
+    if setting.plant == "memoryless":
+        raise BadInput(f"the migration is {kind}, and in the plant memoryless nothing waits; choose backlog or batches")
+    for operator in setting.application.operators:
+        if operator.stateful and operator.state_bytes == 0.0 and operator.state_growth == 0.0:
+            raise BadInput(
+                f"the migration is {kind}, and nothing is known of the state of operator {operator.name!r}, which is "
+                "stateful; give it state_bytes and partitions"
+            )
+
+
+def hold_law(setting: Setting, operator: Operator) -> HoldLaw:
+    """What a change of the operator holds: as measured where it was, else by the setting's migration.
+
+    An operator that was measured runs on Spark: what is not known of it Spark's model says, where its state is known.
+    """
+    move = replace(setting.migration, state_bytes=operator.state_bytes, partitions=operator.partitions)
+    if move.kind == "none" and operator.hold is not None and operator.partitions > 0:
+        move = replace(move, kind="spark")
+    work = operator.batches.work if operator.batches is not None and setting.plant == "batches" else 1.0
+    return lay_out_hold(move, operator.state_growth, operator.hold, work)
 
 
 def path_limits(setting: Setting) -> dict[tuple[int, ...], float]:
@@ -96,6 +169,8 @@ def tasks(setting: Setting) -> list[Task]:
         Task(
             types=infrastructure.types,
             k_max=operator.k_max,
+            k_min=operator.k_min,
+            one_at_a_time=is_one_at_a_time(setting),
             moments=operator.moments,
             bound=setting.bounds.get(operator.name, shares[operator.name]),
             weights=setting.weights,
@@ -103,17 +178,32 @@ def tasks(setting: Setting) -> list[Task]:
             levels=setting.levels,
             gamma=setting.gamma,
             normaliser=operator.k_max * infrastructure.normaliser_price,
+            batches=operator.batches if setting.plant == "batches" else None,
+            hold=operator.hold if setting.plant != "memoryless" else None,
+            slot_s=setting.inertia.slot_s,
+            quantile=setting.quantile,
         )
         for operator, gain in zip(application.operators, gains(application), strict=True)
     ]
 
 
-def first_deployment(setting: Setting) -> Integers:
-    """One replica, on the type it is to start on."""
+def is_supply_ample(setting: Setting) -> bool:
+    """Whether all operators together may have as many replicas of every node type as they ever want."""
+    wanted = sum(operator.k_max for operator in setting.application.operators)
+    capacities = [node.supply.capacity for node in setting.infrastructure.types]
+    return all(capacity is None or capacity >= wanted for capacity in capacities)
+
+
+def is_one_at_a_time(setting: Setting) -> bool:
+    """Whether a change is of one replica: as stated, else in the published world alone."""
+    return setting.plant == "memoryless" if setting.one_at_a_time is None else setting.one_at_a_time
+
+
+def first_deployment(setting: Setting, operator: Operator) -> Integers:
+    """The replicas that an operator starts with, by node type."""
     names = [node.name for node in setting.infrastructure.types]
-    k = np.zeros(len(names), np.int64)
-    k[0 if setting.start is None else names.index(setting.start)] = 1
-    return k
+    first = setting.first or {names[0]: operator.k_min}
+    return np.array([first.get(name, 0) for name in names], np.int64)
 
 
 def perturb_model(task: Task, seed: int) -> Task:
@@ -159,6 +249,8 @@ def check_shifts(setting: Setting, shifts: Sequence[Shift]) -> None:
         ] == [operator.k_max for operator in setting.application.operators]
         if not same or len(other.infrastructure.types) != len(setting.infrastructure.types):
             raise BadInput("a shift keeps the operators, their most replicas and the number of node types")
+        if other.quantile != setting.quantile:
+            raise BadInput("a shift keeps the quantile of response times that bounds are about")
         last = shift.at
 
 

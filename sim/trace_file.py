@@ -10,6 +10,7 @@ import csv
 import gzip
 import io
 import math
+import os
 import zlib
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
@@ -20,10 +21,21 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from scaler.model.bounded_file import (
+    CHUNK,
+    ReadLimits,
+    bound_text,
+    check_size,
+    measure_parquet,
+    open_regular,
+    read_gzip,
+)
 from scaler.model.errors import BadInput
 from scaler.model.files import replacing
 from sim.trace import A_RATE, EPOCH, Trace, acceptable, time_of
 
+MAX_ROWS = 10_000_000  # 19 years of minutes
+LIMITS = ReadLimits(text_bytes=256 << 20, remedy="write it at a longer step, or the part of it that matters")
 MICROSECOND = timedelta(microseconds=1)
 A_TIME = "and must be ISO 8601 or seconds since 1970, in the form of the first"
 
@@ -57,7 +69,7 @@ def write_trace(trace: Trace, path: Path | str) -> None:
     suffix = find_suffix(path)
     data = FORMATS[suffix][1](trace)
     try:
-        with replacing(path) as part:
+        with replacing(path, private=False) as part:
             part.write_bytes(gzip.compress(data, compresslevel=6, mtime=0) if suffix.endswith(".gz") else data)
     except OSError as error:
         raise BadInput(f"{path} cannot be written ({error.strerror}); name a file in a folder that can") from error
@@ -73,14 +85,24 @@ def find_suffix(path: Path) -> str:
 
 
 def read_bytes(path: Path, zipped: bool) -> bytes:
+    """The text of a file, unpacked, as long as it is no longer than a trace may be."""
     try:
-        data = path.read_bytes()
+        with open_regular(path) as file:
+            size = os.fstat(file.fileno()).st_size
+            chunks = read_gzip(file) if zipped else iter(lambda: file.read(CHUNK), b"")
+            data = b"".join(bound_text(chunks, path, size, LIMITS))
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise BadInput(f"{path} is not a whole gzip file ({error}); compress the trace again") from error
     except OSError as error:
         raise BadInput(f"{path} cannot be read ({error.strerror}); name a trace file") from error
-    try:
-        return gzip.decompress(data) if zipped else data
-    except (OSError, EOFError, zlib.error) as error:
-        raise BadInput(f"{path} is not a whole gzip file ({error}); compress the trace again") from error
+    if not path.name.lower().endswith(".parquet"):
+        refuse_many(data.count(b"\n"), path)
+    return data
+
+
+def refuse_many(rows: int, path: Path) -> None:
+    if rows > MAX_ROWS:
+        raise BadInput(f"{path} has {rows:,} rows, and a trace may have {MAX_ROWS:,}; {LIMITS.remedy}")
 
 
 def take_rate(value: Any, place: str) -> float:
@@ -179,6 +201,8 @@ def parse_parquet(data: bytes, path: Path) -> TraceColumns:
 
     try:
         file = pq.ParquetFile(pa.BufferReader(data))
+        refuse_many(file.metadata.num_rows, path)
+        check_size(measure_parquet(file.metadata), path, len(data), LIMITS)
         kinds = dict(zip(file.schema_arrow.names, file.schema_arrow.types, strict=True))
         check_columns(file.schema_arrow.names, str(path))
         table = file.read(columns=[name for name in ("rate", "time") if name in kinds])

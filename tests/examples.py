@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,15 +14,18 @@ from scaler.model.nodes import NodeType
 from scaler.model.policy import Kernel, Policy, Start
 from scaler.model.task import Moments, Task, Weights
 from sim.compiler import start_compiling
-from sim.plant import Inertia, fresh_plant
-from sim.replay import Record, fresh_baton, loop_for, walk
+from sim.lockstep import decide_each, walk_together
+from sim.operator_replay import OperatorReplay
+from sim.replay import Record, fresh_baton, loop_for
+from sim.replicas import Inertia, Plant, fresh_plant
 from sim.setting import perturb_model
+from sim.sharing import NO_LIMIT, Links, gather, keep
 
 SPEEDS = (1.0, 0.7, 1.3, 0.9, 1.7)
 
 
 def make_task(types: int = 3, k_max: int = 4, gamma: float = 0.99, levels: int = 10, **changes: object) -> Task:
-    """One operator of 180 tuples per second within 50 ms, on the first speeds of infrastructure A."""
+    """One operator of 180 tuples per second within 50 ms, one replica a slot, on first speeds of infrastructure A."""
     fields: dict[str, object] = {
         "types": tuple(NodeType(f"A{i + 1}", s, s) for i, s in enumerate(SPEEDS[:types])),
         "k_max": k_max,
@@ -33,6 +35,7 @@ def make_task(types: int = 3, k_max: int = 4, gamma: float = 0.99, levels: int =
         "highest_rate": 650.0,
         "levels": levels,
         "gamma": gamma,
+        "one_at_a_time": True,
     }
     return Task(**(fields | changes))  # type: ignore[arg-type]
 
@@ -69,6 +72,33 @@ class Replayed(NamedTuple):
         return self.record.action.tolist()
 
 
+def replay_plainly(
+    operation: OperatorReplay, task: Task, rates: Floats, block: int, sums: Floats, record: Record
+) -> None:
+    """One stretch in Python, by the loop of replays in lockstep."""
+    none, one = np.zeros(0, np.int64), np.zeros(1, np.int64)
+    ends = np.array([0, 1])
+    endless = np.full(len(task.types), NO_LIMIT)
+    links = Links(
+        one,
+        np.ones(1),
+        np.zeros(2, np.int64),
+        none,
+        np.zeros(0),
+        ends,
+        one,
+        np.array([task.bound]),
+        endless,
+        one,
+        False,
+    )
+    course = gather([operation], np.zeros(1, np.int64), len(rates))
+    walk_together(
+        [operation], decide_each([operation]), links, course, rates, np.zeros((0, len(task.types))), block, sums
+    )
+    keep(course, [operation], [record])
+
+
 def replay(
     task: Task,
     rates: Floats,
@@ -81,22 +111,27 @@ def replay(
     first: Sequence[int] | None = None,
     block: int | None = None,
     parts: int = 1,
+    world: Plant | None = None,
 ) -> Replayed:
     """Replay one operator's rates in `parts` stretches: a kernel in the compiled loop, a policy in the plain one."""
     p, n, model = lay_out(task), len(rates), perturb_model(task, seed) if perturbed else task
     k = np.array(first or (1, *[0] * (len(task.types) - 1)), np.int64)
     block = block or -(-n // parts)
-    record = Record(np.empty(n), np.empty(n), np.empty(n, np.int8))
+    record = Record(np.empty(n), np.empty(n), np.empty(n, np.int64))
     rates = rates[:]
     rates.flags.writeable = False  # as in simulate, so that one loop is compiled
-    held, baton, world, sums, state = np.zeros_like(k), fresh_baton(), fresh_plant(p, k, Inertia()), [], None
+    held, baton, sums, state = np.zeros_like(k), fresh_baton(), [], None
+    world = world or fresh_plant(p, k, Inertia())
     if isinstance(kind, Kernel):
         state = kind.grow(kind.prepare(Start(task, model, seed, options or {})), n)
     for part in np.array_split(np.arange(n), parts):
         stretch = slice(part[0], part[-1] + 1)
         rows, lines = np.zeros((-(-len(part) // block), 4)), Record(*(line[stretch] for line in record))
-        loop = partial(loop_for(kind, plant), p, p, state) if state is not None else partial(walk, p, p, kind, plant)
-        loop(world, k, baton, rates[stretch], block, rows, held, lines)
+        if isinstance(kind, Kernel):
+            loop_for(kind, plant)(p, p, state, world, k, baton, rates[stretch], block, rows, held, lines)
+        else:
+            operation = OperatorReplay(p, p, kind, plant, world, k, held, baton)
+            replay_plainly(operation, task, rates[stretch], block, rows, lines)
         sums.append(rows)
     violations, reconfigurations, resources, slots = np.concatenate(sums).sum(axis=0)
     cost = (p.w_perf * violations + p.w_rcf * reconfigurations + p.w_res * resources) / slots

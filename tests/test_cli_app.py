@@ -23,8 +23,8 @@ from tuner.scenario.description import scenario_of
 from tuner.scenario.document import describe_application, shape_of
 from tuner.scenario.scenario import Scenario, read_scenario
 from tuner.store.applications import add_application, load_application
+from tuner.store.audit_log import list_events
 from tuner.store.connection import open_store
-from tuner.store.orders import list_events
 from tuner.store.records import ApplicationVersion
 from tuner.store.runs import find_retuning, save_retuning
 
@@ -153,6 +153,13 @@ def test_only_a_change_makes_a_version_and_it_is_told(place: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("name", ["team/shop", "a/../b", "x" * 201, " shop", ""])
+def test_name_that_no_agent_can_reach_is_refused(place: Path, name: str) -> None:
+    """`team/shop` was taken, and its scalers got 404 for ever: %2F is decoded before routing."""
+    told = refuse("app", "add", name, write(place, OPERATORS))
+    assert "is no name for an application; write up to 200 printable characters" in told
+
+
 BAD: dict[str, tuple[str, list[str], str]] = {
     "no operators": ("[qos]\nr_max = 0.1\n", [], "shop.toml describes no operators; head each one with"),
     "nothing": ("", [], "shop.toml describes no operators"),
@@ -194,7 +201,7 @@ def test_show_says_everything_to_people_and_to_programs(place: Path) -> None:
     assert [operator["name"] for operator in known["operators"]] == ["split", "count"]
     assert [operator["gain"] for operator in known["operators"]] == [1.0, 0.25]
     assert known["paths"] == {"split -> count": 0.2}
-    assert known["qos"] == {"r_max": 0.3, "eta_v": 0.05, "eta_r": 0.2}
+    assert known["qos"] == {"r_max": 0.3, "quantile": None, "eta_v": 0.05, "eta_r": 0.2}
     assert known["assumed"] == ["infrastructure", "trace", "policy"]
     assert (known["runs"], known["trials"], known["best"], known["standing"]) == (0, 0, None, None)
     shown = succeed("app", "show", "shop")

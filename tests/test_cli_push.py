@@ -13,9 +13,9 @@ from scaler.agent.order_source import OrdersFile
 from scaler.model.orders import parse_orders
 from scaler.model.task import Weights
 from tests.commands import refuse, succeed
+from tuner.store.audit_log import list_events
 from tuner.store.connection import open_store
 from tuner.store.objectives import add_objective
-from tuner.store.orders import list_events
 from tuner.store.records import ObjectiveRecord
 
 EXAMPLE = str(files("tuner.demo").joinpath("demo.toml"))

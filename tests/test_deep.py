@@ -14,9 +14,9 @@ import pytest
 import torch
 
 from scaler.model.errors import BadInput
-from scaler.model.kernel import Floats, Integers, KernelView, Problem, allowed, lay_out, view_deployment
-from scaler.model.nodes import NOTHING, Deployment, Reconfiguration
-from scaler.model.policy import Kernel, Observation, Policy, Start, Transition, build_policy
+from scaler.model.kernel import Floats, Integers, KernelView, Problem, action_of, allowed, lay_out, view_deployment
+from scaler.model.nodes import Deployment
+from scaler.model.policy import Kernel, Observation, Policy, Start, Transition, build_policy, name_action
 from scaler.model.queueing import mg1_response
 from scaler.model.task import Task
 from scaler.policies.learning.deep import deep_q_learning
@@ -317,7 +317,7 @@ def test_to_decide_changes_nothing(kind: Kernel, name: str) -> None:
         observation = Observation(0.0, rate, 0.5, seen.response, Deployment(tuple(k.tolist())))
         decided = policy.decide(observation)
         assert policy.decide(observation) == decided
-        assert decided.code(3) == policy.choose(k, seen)
+        assert decided == name_action(policy.problem, k, policy.choose(k, seen))
         policy.worth(observation)
     for key, array in policy.save().items():
         np.testing.assert_array_equal(array, before[key], err_msg=key)
@@ -403,7 +403,7 @@ def test_the_network_comes_to_say_what_a_slot_costs() -> None:
     p, k = lay_out(task), np.array([2, 1, 0])
     before = view_deployment(p, np.array([2, 0, 0]), 600.0, 0.9, 1.0)
     seen = view_deployment(p, k, 600.0, 0.9, 1.0)
-    add = Reconfiguration(1, 1).code(3)
+    add = action_of(p, k, 1, 1)
     prices = p.w_res * seen.price
     for kind, column, state, expected in [
         (DQL, add, before, 0.6 + 0.2 + prices),
@@ -434,7 +434,7 @@ def test_a_lesson_is_of_what_was_really_done() -> None:
     """The actuation failed: what is learned is about doing nothing."""
     policy = build(DQL)
     before = Observation(0.0, 300.0, 0.5, 0.01, Deployment((1, 1, 0)))
-    policy.learn(Transition(before, NOTHING, before))
+    policy.learn(Transition(before, before))
     assert policy.state.memory.states[0, 2] == 0
     assert policy.state.memory.states[0, 0] == policy.state.memory.states[0, 3]
 

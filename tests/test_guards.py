@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from scaler.agent.decide import DecisionContext, DecisionDraft, Proposal, apply_guards
 from scaler.guards import GUARDS, is_dry_run, parse_guards
 from scaler.guards.guard import ChangeHistory, record_slot
-from scaler.model.decision import BLOCKED, DRY_RUN, GUARD
+from scaler.model.decision import BACKLOG, BLOCKED, DRY_RUN, GUARD, LIMIT, SCALED, Objection
 from scaler.model.errors import BadInput
 from scaler.model.kernel import Floats
-from scaler.model.nodes import NOTHING, Deployment, Reconfiguration
+from scaler.model.nodes import NOTHING, Deployment, Reconfiguration, scale
 from scaler.model.policy import Observation, Transition, build_policy
 from scaler.policies import POLICIES, find_policy
 from tests.examples import make_rates
@@ -44,7 +44,7 @@ class Puppet:
 
     def decide(self, observation: Observation) -> Reconfiguration:
         code = self.script[self.place % len(self.script)]
-        change = NOTHING if code == 0 else Reconfiguration(1 if code > 3 else -1, (code - 1) % 3)
+        change = NOTHING if code == 0 else scale((code - 1) % 3, 1 if code > 3 else -1)
         after = observation.deployment.after(change)
         return change if min(after.replicas) >= 0 and 1 <= after.parallelism <= TASK.k_max else NOTHING
 
@@ -75,7 +75,7 @@ def drive(
     for t, rate in enumerate(rates.tolist()):
         now = observe(deployment, rate, begin + slot * t)
         if steps:
-            policy.inner.learn(Transition(steps[-1][0], steps[-1][1].change, now))
+            policy.inner.learn(Transition(steps[-1][0], now))
         draft = policy.draft(now)
         policy.finish(now, draft, draft.change)
         steps.append((now, draft))
@@ -84,7 +84,7 @@ def drive(
 
 
 def change_times(steps: Steps) -> list[tuple[float, int]]:
-    return [(now.time, draft.change.delta) for now, draft in steps if draft.change.delta != 0]
+    return [(now.time, draft.change.net) for now, draft in steps if draft.change != NOTHING]
 
 
 def check_bounds(steps: Steps, least: int, most: int, most_first: int) -> None:
@@ -120,7 +120,7 @@ def test_every_policy_stays_within_every_guard(name: str, rates: list[float], st
         assert draft.reason
         assert (draft.kind == BLOCKED) == (draft.proposed != NOTHING and draft.change == NOTHING)
         assert {(one.source, one.code) for one in draft.objections} <= {(GUARD, name) for name in configuration}
-        assert bool(draft.objections) == (draft.kind == BLOCKED)
+        assert bool(draft.objections) == (draft.change != draft.proposed)
 
 
 @given(restless, deployments, st.integers(1, 4), st.integers(0, 4), st.integers(0, 3))
@@ -164,11 +164,11 @@ def test_cooldown_and_stabilisation_hold(script: list[int], out: int, into: int)
     puppet = Puppet(script)
     for t, (_, draft) in enumerate(steps):
         done = draft.change
-        if done.delta != 0:
-            wished = int(setting["out_s" if done.delta > 0 else "in_s"] / SLOT)
+        if done != NOTHING:
+            wished = int(setting["out_s" if done.net > 0 else "in_s"] / SLOT)
             for back in range(wished + 1):
                 puppet.place = t - back
-                assert puppet.decide(steps[t - back][0]).delta == done.delta
+                assert puppet.decide(steps[t - back][0]).net == done.net
                 assert back == 0 or steps[t - back][1].change == NOTHING
 
 
@@ -250,10 +250,109 @@ def test_every_objection_is_listed_and_no_change_is_never_blocked() -> None:
     draft = policy.draft(observe(Deployment((1, 1, 2)), 100.0, MONDAY))
     assert (draft.kind, draft.proposed) == ("NO_CHANGE", NOTHING)  # the puppet knows that there is no room
     draft = policy.draft(observe(Deployment((1, 0, 1)), 100.0, MONDAY))
-    assert (draft.kind, draft.change, draft.proposed) == (BLOCKED, NOTHING, Reconfiguration(1, 2))
+    assert (draft.kind, draft.change, draft.proposed) == (BLOCKED, NOTHING, scale(2, 1))
     assert [one.code for one in draft.objections] == list(configuration)
     assert draft.code == "bounds"
     assert all(f"{one.code}: {one.message}" in draft.reason for one in draft.objections)
+
+
+def judge(
+    deployment: tuple[int, ...], change: dict[int, int], k_max: int = TASK.k_max, **configuration: Any
+) -> DecisionDraft:
+    """A change by type, proposed by nobody in particular."""
+    context = DecisionContext("parse", TYPES, None, ChangeHistory(), configuration)
+    proposed = Reconfiguration(tuple(sorted(change.items())))
+    seen = observe(Deployment(deployment), 100.0, MONDAY)
+    return apply_guards(context, seen, Proposal(proposed, "the policy", "policy", None, k_max))
+
+
+@pytest.mark.parametrize(
+    ("configuration", "done", "blocked"),
+    [
+        ({"direction_lock": {"only": "out"}}, {0: 3}, {"A2": -1}),
+        ({"direction_lock": {"only": "in"}}, {}, {}),  # nothing goes for a replacement that may not come
+        ({"bounds": {"types": {"A1": {"max": 3}}}}, {0: 2}, {"A1": 1, "A2": -1}),
+        ({"bounds": {"types": {"A2": {"min": 2}}}}, {0: 3}, {"A2": -1}),
+        ({"bounds": {"max": 4}}, {0: 1}, {"A1": 2, "A2": -1}),
+        ({"bounds": {"max": 5}}, {0: 3, 1: -1}, {}),
+        ({"pin": {"at": {"A1": 4, "A2": 2}}}, {0: 3}, {"A2": -1}),
+        ({"pin": {"at": {"A1": 2, "A2": 1}}}, {0: 1}, {"A1": 2, "A2": -1}),
+        ({"flap_budget": {"changes": 0}}, {}, {}),
+    ],
+)
+def test_guard_blocks_the_part_it_objects_to_and_says_which(
+    configuration: dict[str, Any], done: dict[int, int], blocked: dict[str, int]
+) -> None:
+    draft = judge((1, 2, 0), {0: 3, 1: -1}, 8, **configuration)
+    assert draft.proposed == Reconfiguration(((0, 3), (1, -1)))
+    assert dict(draft.change.changes) == done
+    assert draft.kind == (SCALED if done else BLOCKED)
+    assert [one.data["blocked"] for one in draft.objections if "blocked" in one.data] == [blocked] * bool(blocked)
+    if blocked:
+        assert draft.code == "policy"
+        assert f"{draft.objections[0].code}: {draft.objections[0].message}" in draft.reason
+
+
+def test_part_of_a_change_in_a_dry_run_is_said_and_not_done() -> None:
+    draft = judge((1, 2, 0), {0: 3, 1: -1}, 8, dry_run=True, bounds={"max": 4})
+    assert (draft.kind, draft.code, draft.change) == (DRY_RUN, "dry_run", NOTHING)
+    assert draft.objections[0].message == "a replica on A1 would have been added"
+    assert draft.objections[1].data["blocked"] == {"A1": 2, "A2": -1}
+
+
+changes = st.dictionaries(st.integers(0, 2), st.integers(-3, 3).filter(bool), min_size=1)
+
+
+@given(
+    st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 3)).filter(any),
+    changes,
+    st.fixed_dictionaries({}, optional={"min": st.integers(0, 3), "max": st.integers(3, 7)}),
+    st.sampled_from([None, "out", "in"]),
+)
+def test_what_guards_allow_is_a_part_within_them(
+    start: tuple[int, ...], change: dict[int, int], bounds: dict[str, int], only: str | None
+) -> None:
+    lock = {} if only is None else {"direction_lock": {"only": only}}
+    draft = judge(start, change, 9, bounds=bounds, **lock)
+    done, proposed = dict(draft.change.changes), dict(draft.proposed.changes)
+    assert all(0 < delta / proposed[i] <= 1 for i, delta in done.items())
+    assert not any(done.get(i, 0) < 0 for i in done) or draft.change.added == draft.proposed.added
+    if draft.change == NOTHING:
+        return
+    after = Deployment(start).after(draft.change)
+    assert min(after.replicas) >= 0
+    assert draft.change.net <= 0 or after.parallelism <= bounds.get("max", 9)
+    assert draft.change.net >= 0 or after.parallelism >= max(1, bounds.get("min", 0))
+    assert not (only == "out" and draft.change.removed)
+    assert not (only == "in" and draft.change.added)
+    assert judge(start, done, 9, bounds=bounds, **lock).change == draft.change  # it is allowed as a whole
+
+
+def test_waits_of_a_migration_name_a_setting_that_there_is() -> None:
+    context = DecisionContext("parse", TYPES, None, ChangeHistory((MONDAY - 60.0,)), {"cooldown": {"out_s": 30}})
+    seen = observe(Deployment((1, 2, 0)), 100.0, MONDAY)
+    draft = apply_guards(context, seen, Proposal(Reconfiguration(((0, 1), (1, -1))), "it", "policy", None, 8))
+    assert draft.change == scale(0, 1)
+    assert "the last change was 60 s ago, and in_s is 600; this blocks removing a replica on A2" in draft.reason
+
+
+def test_scale_out_is_not_kept_waiting_by_what_it_would_remove() -> None:
+    """A backlog bars removals: without them the replicas that work it off come all the same."""
+    backlog = Objection(LIMIT, BACKLOG, "what has waited is still to be worked off")
+    context = DecisionContext("parse", TYPES, None, ChangeHistory(), no_scale_in=backlog)
+    seen = observe(Deployment((1, 2, 0)), 100.0, MONDAY)
+    draft = apply_guards(context, seen, Proposal(Reconfiguration(((0, 3), (1, -1))), "it", "policy", None, 8))
+    assert (draft.kind, draft.change) == (SCALED, scale(0, 3))
+
+
+@pytest.mark.parametrize(("failed", "allowed"), [((0, True), {2: 1}), ((1, False), {0: 2, 2: 1}), ((0, False), None)])
+def test_patience_is_by_type_and_direction(failed: tuple[int, bool], allowed: dict[int, int] | None) -> None:
+    change = {0: 2, 1: -1, 2: 1}
+    context = DecisionContext("parse", TYPES, None, ChangeHistory(), failed={failed: MONDAY - 60.0}, retry_s=300.0)
+    proposed = Reconfiguration(tuple(change.items()))
+    seen = observe(Deployment((1, 2, 0)), 100.0, MONDAY)
+    draft = apply_guards(context, seen, Proposal(proposed, "it", "policy", None, 9))
+    assert dict(draft.change.changes) == (change if allowed is None else allowed)
 
 
 def test_a_dry_run_beside_another_guard_is_a_block() -> None:
@@ -299,10 +398,10 @@ def test_a_failed_actuation_spends_no_budget() -> None:
     for t in range(3):
         now = observe(FIRST, 100.0, MONDAY + SLOT * t)
         draft = policy.draft(now)
-        assert draft.change == Reconfiguration(1, 2)
+        assert draft.change == scale(2, 1)
         policy.finish(now, draft, NOTHING)
     later = observe(FIRST, 100.0, MONDAY + SLOT * 3)
-    policy.finish(later, policy.draft(later), Reconfiguration(1, 2))
+    policy.finish(later, policy.draft(later), scale(2, 1))
     assert policy.draft(observe(FIRST, 100.0, MONDAY + SLOT * 4)).code == "flap_budget"
 
 
@@ -328,7 +427,7 @@ def test_without_guards_it_is_the_inner_policy() -> None:
     deployment, done = FIRST, []
     for t, (now, draft) in enumerate(drive(Guarded(wrapped), rates)):
         if t:
-            plain.learn(Transition(done[-1][0], done[-1][1], now))
+            plain.learn(Transition(done[-1][0], now))
         done.append((now, plain.decide(now)))
         assert (draft.change, now.deployment) == (done[-1][1], deployment)
         deployment = deployment.after(draft.change)

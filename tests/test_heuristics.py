@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scaler.model.errors import BadInput
-from scaler.model.kernel import Integers, KernelView, lay_out, view_deployment
+from scaler.model.kernel import Integers, KernelView, action_of, delta_of, lay_out, view_deployment
 from scaler.model.policy import Kernel, Start
 from scaler.model.queueing import mg1_response
 from scaler.model.task import Task
@@ -22,7 +22,7 @@ from scaler.policies.rules.drs import DRS_C, DRS_O, DRS_S, least_replicas
 from scaler.policies.rules.lohrmann import LOHRMANN_C, LOHRMANN_S
 from tests.examples import make_task
 
-TASK = make_task(types=3, k_max=8)  # speedups 1.0, 0.7, 1.3: -C is type 1, -S type 2
+TASK = make_task(types=3, k_max=8, one_at_a_time=False)  # speedups 1.0, 0.7, 1.3: -C is type 1, -S type 2
 P = lay_out(TASK)
 OUTS, INS = (4, 5, 6), (1, 2, 3)
 
@@ -49,11 +49,7 @@ def run(kernel: Kernel, k: Integers, rates: list[float], **options: Any) -> tupl
         if before is not None:
             kernel.learn(P, state, k, before, actions[-1], seen)
         actions.append(int(kernel.decide(P, state, k, seen)))
-        k = k.copy()
-        if actions[-1] > 3:
-            k[actions[-1] - 4] += 1
-        elif actions[-1] > 0:
-            k[actions[-1] - 1] -= 1
+        k = k + np.array([delta_of(P, k, actions[-1], i) for i in range(3)])
         assert k.min() >= 0
         assert 1 <= k.sum() <= TASK.k_max
         before = seen
@@ -87,15 +83,25 @@ def test_drs_wants_the_fewest_replicas_that_meet_the_bound(rate: float, speedup:
 
 @pytest.mark.parametrize(("kernel", "chosen"), [(DRS_C, 1), (DRS_S, 2)])
 @pytest.mark.parametrize("rate", [50.0, 400.0, 700.0])
-def test_drs_goes_to_what_it_wants_and_stays(kernel: Kernel, chosen: int, rate: float) -> None:
+def test_drs_goes_to_what_it_wants_in_one_step_and_stays(kernel: Kernel, chosen: int, rate: float) -> None:
     actions, k, _ = run(kernel, deploy(1, 0, 0), [rate] * 12)
     slowest = P.speedup[chosen] if k[chosen] and P.speedup[chosen] < 1.0 else 1.0
-    assert k.sum() == least_replicas(P, rate, slowest)
-    assert set(actions) <= {0, OUTS[chosen]}
-    assert actions == sorted(actions, reverse=True)
-    few, k, _ = run(kernel, k, [20.0] * 12)
-    assert set(few) <= {0, INS[chosen]}
-    assert k.tolist() == [1, 0, 0]  # the first replica stays, being of another type
+    wanted = least_replicas(P, rate, slowest)
+    assert k.sum() == wanted
+    first = least_replicas(P, rate, min(1.0, P.speedup[chosen]))
+    assert actions[0] == action_of(P, deploy(1, 0, 0), chosen, first - 1)
+    assert set(actions[1:]) == {0}
+    few, after, _ = run(kernel, k, [20.0] * 12)
+    assert few == [action_of(P, k, chosen, 1 - wanted), *[0] * 11]
+    assert after.tolist() == [1, 0, 0]  # the first replica stays, being of another type
+
+
+def test_drs_sizes_for_arrivals_and_leaves_the_backlog_to_what_is_to_spare() -> None:
+    k = deploy(0, 0, 3)
+    state = DRS_S.prepare(Start(TASK, TASK))
+    plain = see(k, 400.0)
+    behind = plain._replace(rate=900.0, backlog=150_000.0, utilisation=1.3)
+    assert DRS_S.decide(P, state, k, behind) == DRS_S.decide(P, state, k, plain)
 
 
 def test_drs_takes_the_type_that_carries_the_highest_rate_for_the_least_money() -> None:
@@ -107,20 +113,32 @@ def test_drs_takes_the_type_that_carries_the_highest_rate_for_the_least_money() 
 # --- Lohrmann ---------------------------------------------------------------------------------------------------------
 
 
-def test_lohrmann_doubles_at_a_bottleneck_and_comes_back() -> None:
-    """A burst of one slot is met to the end, one replica a slot, though the rate has fallen again by then."""
+def test_lohrmann_doubles_at_a_bottleneck_in_one_step_and_comes_back() -> None:
     calm, burst = 60.0, 500.0
-    load = see(deploy(0, 0, 1), burst).utilisation
+    one = deploy(0, 0, 1)
+    load = see(one, burst).utilisation
     assert 4 < 2 * load < 5  # so that twice the load takes five
-    actions, k, _ = run(LOHRMANN_S, deploy(0, 0, 1), [calm, burst] + [calm] * 8)
-    assert actions == [0] + [OUTS[2]] * 4 + [INS[2]] * 4 + [0]
+    actions, k, _ = run(LOHRMANN_S, one, [calm, burst] + [calm] * 8)
+    five = deploy(0, 0, 5)
+    assert actions == [0, action_of(P, one, 2, 4), action_of(P, five, 2, -4)] + [0] * 7
     assert k.tolist() == [0, 0, 1]
 
 
 def test_lohrmann_doubles_no_further_than_the_most() -> None:
     actions, k, _ = run(LOHRMANN_C, deploy(6, 0, 0), [5000.0] * 5)
-    assert actions == [OUTS[1], OUTS[1], 0, 0, 0]
+    assert actions == [action_of(P, deploy(6, 0, 0), 1, 2), 0, 0, 0, 0]
     assert k.sum() == TASK.k_max
+
+
+def test_lohrmann_takes_no_backlog_for_a_bottleneck() -> None:
+    """Replicas that never rest, while what waits is worked off, are enough by the model; but the wait is seen."""
+    k, state = deploy(0, 0, 3), LOHRMANN_S.prepare(Start(TASK, TASK))
+    seen = see(k, 450.0)
+    behind = seen._replace(rate=700.0, backlog=75_000.0, utilisation=1.0, response=0.4)
+    assert LOHRMANN_S.decide(P, state, k, behind) == 0
+    LOHRMANN_S.learn(P, state, k, seen, 0, behind)
+    assert state.fit[0] > 10.0
+    assert LOHRMANN_S.decide(P, state, k, behind) == action_of(P, k, 2, TASK.k_max - 3)
 
 
 @pytest.mark.parametrize("rate", [100.0, 300.0, 500.0])
@@ -130,6 +148,15 @@ def test_lohrmann_holds_the_fewest_that_answer_in_time(rate: float) -> None:
     assert state.fit[0] == pytest.approx(1.0)
     assert see(k, rate).response <= TASK.bound
     assert k[2] == 1 or see(k - deploy(0, 0, 1), rate).response > TASK.bound
+
+
+def test_lohrmann_keeps_its_replicas_while_the_bound_is_violated() -> None:
+    k, state = deploy(0, 0, 5), LOHRMANN_S.prepare(Start(TASK, TASK))
+    calm = see(k, 60.0)
+    assert LOHRMANN_S.decide(P, state, k, calm) == action_of(P, k, 2, -4)
+    assert LOHRMANN_S.decide(P, state, k, calm._replace(response=0.4, violated=True)) == 0
+    LOHRMANN_S.learn(P, state, k, calm, OUTS[2], calm._replace(response=0.4))  # the pause of a change
+    assert state.fit[0] == 1.0
 
 
 def test_lohrmann_learns_how_much_slower_the_operator_is_than_predicted() -> None:

@@ -104,10 +104,10 @@ def test_tune_ends_on_ctrl_c_and_resumes(times: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("command", "number", "code"),
     [
-        ("daemon", signal.SIGINT, 0),
+        pytest.param("daemon", signal.SIGINT, 0, marks=pytest.mark.long),
         ("daemon", signal.SIGTERM, 0),
         ("serve", signal.SIGINT, 130),
-        ("serve", signal.SIGTERM, 0),
+        pytest.param("serve", signal.SIGTERM, 0, marks=pytest.mark.long),
     ],
 )
 def test_a_search_in_the_background_ends_with_its_process(

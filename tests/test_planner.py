@@ -4,27 +4,43 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from scaler.model.kernel import Floats, Integers, lay_out, view_deployment
-from scaler.model.nodes import NodeType
-from scaler.model.policy import Start, build_policy, flatten
-from scaler.model.task import Task, Weights
+from scaler.model.batch_quantiles import batch_response
+from scaler.model.hold import HoldTime, HoldTimes
+from scaler.model.kernel import Floats, Integers, lay_out, rate_within, view_deployment
+from scaler.model.micro_batches import MicroBatches
+from scaler.model.nodes import Deployment, NodeType
+from scaler.model.policy import Observation, Start, Transition, build_policy, flatten
+from scaler.model.queueing import CATCH_UP_SLOTS
+from scaler.model.task import Moments, Task, Weights
 from scaler.policies.planner.capacity import expect_capacity, observe_capacity
-from scaler.policies.planner.planner import PLANNER, State
-from scaler.policies.planner.replica_worth import appraise, appraise_ages
-from scaler.policies.planner.workload import NEAR_RATE_FACTOR, V, X, Y, advance, make_workload, observe
+from scaler.policies.planner.planner import PLANNER
+from scaler.policies.planner.replica_worth import (
+    appraise,
+    appraise_ages,
+    cost_in,
+    cost_out,
+    make_worth,
+    present_height,
+    price_changes,
+)
+from scaler.policies.planner.state import State
+from scaler.policies.planner.workload import NEAR_RATE_FACTOR, V, X, Y, advance, begin, make_workload, observe
 from scaler.policies.rules.threshold import THRESHOLD_C, THRESHOLD_S
+from sim.application import Application, Operator
 from sim.compiler import compile_kernel
 from sim.floor import clairvoyant_floor
 from sim.graphs import single
-from sim.infrastructure import find_infrastructure
-from sim.setting import Setting
+from sim.infrastructure import Infrastructure, find_infrastructure
+from sim.replicas import Inertia, fresh_plant
+from sim.setting import Setting, hold_law, tasks
 from sim.simulate import simulate
 from sim.trace import Trace
-from tests.examples import interpreted, make_rates, make_task, replay
+from tests.examples import Replayed, interpreted, make_rates, make_task, replay
 from tuner.lab.policy_benchmark import make_query
 from tuner.lab.shifts import SHIFTS, apply_shift
 from tuner.simulation.course import replay_costs
@@ -44,15 +60,16 @@ def bursty(slots: int, seed: int) -> Floats:
     """A quiet load with bursts that come by chance and last a while."""
     rng = np.random.default_rng(seed)
     rates = np.full(slots, 120.0)
-    for begin in np.flatnonzero(rng.random(slots) < 1.0 / 300.0):
-        rates[begin : begin + rng.integers(10, 30)] = rng.uniform(200.0, 600.0)
+    for start in np.flatnonzero(rng.random(slots) < 1.0 / 300.0):
+        rates[start : start + rng.integers(10, 30)] = rng.uniform(200.0, 600.0)
     return rates + rng.normal(0.0, 5.0, slots)
 
 
-def settle(price: float, above: Integers, weights: Weights) -> State:
+def settle(price: float, above: Integers, weights: Weights, late: tuple[float, float] = (0.0, 0.0)) -> State:
     """A planner of one threshold that has seen this sequence of slots above (1) and below (0) it and planned on it."""
     task = make_task(types=1, k_max=2, weights=weights, normaliser=1.0)
     p, state = lay_out(task), PLANNER.prepare(Start(task, task))
+    state.worth.late_out[:], state.worth.late_in[:] = late
     take, see, sweep, sweep_ages = map(compile_kernel, (advance, observe, appraise, appraise_ages))
     for rate in np.where(above == 1, 2.0, 0.5).tolist():
         take(state.workload, rate)
@@ -84,6 +101,66 @@ def test_worth_by_age_solves_the_choice_between_on_and_off() -> None:
         d = 0.6 * (np.roll(np.arange(period), -1) == 0) - 0.2 * price + ahead
     for age in (0, 1, 2):  # classes of a single slot, where the model is the cycle itself
         assert s.worth.by_age[0, age] == pytest.approx(d[age], abs=0.02)
+
+
+def test_worth_weighs_each_direction_by_what_it_makes_late() -> None:
+    """The same cycle where turning on costs .2 + .3 and turning off .2 + .1: the band is no longer symmetric."""
+    period, price = 20, 0.06
+    above = (np.arange(200_000) % period == 0).astype(np.int64)
+    s = settle(price, above, Weights(0.6, 0.2, 0.2), late=(0.3, 0.1))
+    d, even = np.zeros(period), np.zeros(period)
+    for _ in range(2000):
+        gain = 0.6 * (np.roll(np.arange(period), -1) == 0) - 0.2 * price
+        d, even = gain + np.clip(np.roll(d, -1), -0.3, 0.5), gain + np.clip(np.roll(even, -1), -0.2, 0.2)
+    assert abs(d - even)[:3].min() > 0.05
+    for age in (0, 1, 2):
+        assert s.worth.by_age[0, age] == pytest.approx(d[age], abs=0.02)
+
+
+def replay_held(told: HoldTimes | None, hold: HoldTimes) -> Replayed:
+    """Waves of load on a backlog plant that holds so much, whether the planner is told of it or not."""
+    operator = Operator("count", Moments(0.01, 1e-4), 4, hold=hold)
+    nodes, trace = find_infrastructure("A", 1), Trace(daily(600, 120, 5, 3.0) / 2.0)
+    setting = Setting(Application((operator,)), nodes, trace, "planner", 0.6, plant="backlog")
+    task = replace(tasks(setting)[0], hold=told)
+    plant = fresh_plant(lay_out(task), np.array([1]), setting.inertia, hold_law(setting, operator))
+    return replay(task, trace.rates, PLANNER, plant="backlog", world=plant)
+
+
+@pytest.mark.slow
+def test_measured_hold_makes_changes_rarer_and_slots_cheaper() -> None:
+    heavy = HoldTimes(HoldTime(50.0), HoldTime(50.0))
+    blind, told = replay_held(None, heavy), replay_held(heavy, heavy)
+    assert told.reconfigurations < 0.5 * blind.reconfigurations
+    assert told.cost < 0.9 * blind.cost
+
+
+@pytest.mark.slow
+def test_a_change_that_holds_nothing_is_weighed_as_ever() -> None:
+    light = HoldTimes(HoldTime(0.0), HoldTime(0.0))
+    unknown = replay_held(None, light).actions
+    assert any(unknown)
+    assert replay_held(light, light).actions == unknown
+
+
+def test_late_seconds_price_a_change() -> None:
+    task = replace(make_task(types=1, k_max=4), hold=HoldTimes(HoldTime(6.0, 3.0)), slot_s=30.0)
+    p, w = lay_out(task), make_workload(3)
+    v = make_worth(w)
+    begin(w, 200.0)
+    observe(w, 1, 300.0, 200.0)
+    price_changes(p, v, w, 1, 2, 1.0 / 180.0, 0.01)
+    x = present_height(w, 1)
+    late = (9.0 - (task.bound - 0.01)) * 540.0 / (540.0 - 200.0)
+    assert v.late_out[1, x] == pytest.approx(task.weights.performance * late / 30.0)
+    assert (np.count_nonzero(v.late_out), np.count_nonzero(v.late_in)) == (1, 0)
+    assert cost_out(p, v, w, 1) == p.w_rcf + v.late_out[1, x]
+    assert cost_in(p, v, w, 1) == p.w_rcf
+    price_changes(p, v, w, 1, 2, 1.0 / 90.0, 0.01)  # two replicas do not keep up: all is late in any case
+    assert v.late_out[1, x] == pytest.approx(task.weights.performance * 9.0 / 30.0)
+    inward = lay_out(replace(task, hold=HoldTimes(into=HoldTime(6.0))))
+    price_changes(inward, v, w, 1, 2, 1.0 / 90.0, 0.01)
+    assert v.late_in[1, x] == task.weights.performance * CATCH_UP_SLOTS
 
 
 def test_ages_and_counts_follow_the_load() -> None:
@@ -130,6 +207,59 @@ def test_capacity_is_learnt_from_what_is_seen() -> None:
     seen = state.capacity.sights[:3] > 0
     assert seen[state.kind[0]]
     np.testing.assert_allclose(state.capacity.each[seen], lay_out(task).capacity[seen], rtol=1e-6)
+
+
+@pytest.mark.parametrize("quantile", [0.95, 0.999])
+def test_it_keeps_the_quantile_that_the_bound_is_about(quantile: float) -> None:
+    task, rates = make_task(types=3, k_max=8, quantile=quantile, bound=0.1), daily(3000, 1440, 4)
+    outcome = replay(task, rates, PLANNER, perturbed=True)
+    careless = replay(replace(task, quantile=None), rates, PLANNER, perturbed=True)
+    assert outcome.violations < 0.02
+    prices = lay_out(task).price
+    assert outcome.held @ prices > careless.held @ prices
+    seen = outcome.state.capacity.sights[:3] > 0
+    np.testing.assert_allclose(outcome.state.capacity.each[seen], lay_out(task).capacity[seen], rtol=0.01)
+
+
+@pytest.mark.parametrize("quantile", [None, 0.95])
+def test_capacity_of_batches_is_within_what_their_constants_leave(quantile: float | None) -> None:
+    """M/G/1 alone would fit all of a bound of 15 s with work, and the trigger takes most of it."""
+    batches = MicroBatches(10.0, 0.5, 1.2, noise_s=0.2)
+    task = make_task(types=2, bound=15.0, quantile=quantile, batches=batches)
+    p = lay_out(task)
+    each = expect_capacity(p, task).each
+    assert each == pytest.approx([rate_within(task, node.speedup) for node in task.types])
+    queue = expect_capacity(lay_out(replace(task, batches=None)), task).each
+    assert (each < 0.9 * queue).all()
+    hopeless = replace(task, bound=4.0)  # half a trigger takes longer
+    assert lay_out(hopeless).capacity.max() == 0.0
+    assert expect_capacity(lay_out(hopeless), hopeless).each == pytest.approx(queue, rel=0.05)
+
+
+@pytest.mark.slow
+def test_a_quantile_of_batches_is_kept_as_well_as_their_mean() -> None:
+    """Bounds that the same load meets just so: within 3 points of late slots, and few of either."""
+    batches = MicroBatches(10.0, 0.5, 1.2, noise_s=0.2)
+    mean = make_task().moments.mean
+    one = Operator("one", Moments(mean, mean**2 / 2.0), k_max=8, batches=batches)
+    late = [
+        simulate(
+            Setting(
+                application=Application((one,)),
+                infrastructure=find_infrastructure("A", 1),
+                trace=Trace(make_rates(120), 60.0),
+                policy="planner",
+                r_max=batch_response(batches, 0.7, quantile),
+                plant="batches",
+                inertia=Inertia(60.0, 0.0, 0.0),
+                quantile=quantile,
+            ),
+            seed=0,
+        ).violations
+        for quantile in (None, 0.95)
+    ]
+    assert abs(late[1] - late[0]) <= 0.03
+    assert max(late) <= 0.1
 
 
 def test_a_backlog_does_not_derail_it() -> None:
@@ -222,3 +352,98 @@ def test_a_new_bound_takes_each_threshold_from_the_nearest_rate() -> None:
         assert workload.ages[b].max() == (nearest + 1 if near else 0)
         assert workload.counts[:, b].max() == (nearest + 1 if near else 0)
     assert 0 < sum(workload.ages.max(axis=(1, 2)) > 0) < 5
+
+
+def make_sized(rates: Floats, plant: str, start_s: float = 60.0, **changes: Any) -> Setting:
+    """One operator on three node types in a world with changes of any size and start-ups of a slot."""
+    batches = MicroBatches(trigger_s=10.0, overhead_s=1.0) if plant == "batches" else None
+    nodes = (NodeType("small", 1.0, 1.0), NodeType("medium", 1.8, 2.0), NodeType("large", 3.4, 4.0))
+    return Setting(
+        Application((Operator("count", Moments(0.01, 0.5e-4), 12, batches=batches),)),
+        Infrastructure("three", nodes, 4.0),
+        Trace(rates),
+        "planner",
+        30.0,
+        plant=plant,
+        inertia=Inertia(60.0, 5.0, start_s),
+        quantile=0.95,
+        **changes,
+    )
+
+
+def capacities(setting: Setting, replicas: Integers) -> Floats:
+    """Tuples per second of every slot's deployment, which its slowest replicas pace."""
+    speeds = np.array([node.speedup for node in setting.infrastructure.types])
+    slowest = np.where(replicas > 0, speeds, np.inf).min(axis=1)
+    return np.asarray(replicas.sum(axis=1) * slowest / setting.application.operators[0].moments.mean)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("plant", ["backlog", "batches"])
+def test_a_step_to_seven_replicas_is_answered_at_once_and_caught_up_with(plant: str) -> None:
+    """One change within the slot after it; a slot of start-up, and three to work off what waited."""
+    rates = np.full(200, 90.0)
+    rates[100:] = 650.0
+    line = simulate(make_sized(rates, plant), record=True).timeline
+    assert line is not None
+    late = np.flatnonzero(line.responses[0, 100:] > 30.0)
+    assert late[-1] <= 5
+    assert np.count_nonzero(line.actions[0, 100:110]) <= 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("plant", ["backlog", "batches"])
+@pytest.mark.parametrize("seed", range(3))
+def test_nothing_is_given_away_while_answers_are_late(plant: str, seed: int) -> None:
+    setting = make_sized(bursty(3000, seed), plant)
+    line = simulate(setting, record=True).timeline
+    assert line is not None
+    late = line.responses[0] > setting.r_max
+    holds = capacities(setting, line.replicas(0))
+    assert np.count_nonzero(late) > 5
+    less = holds[1:] < 0.99 * holds[:-1]
+    assert not np.any(less & late[:-1])
+    assert np.any(less)
+
+
+@pytest.mark.slow
+def test_a_move_between_node_types_is_one_change() -> None:
+    setting = make_sized(daily(6000, 720, seed=3), "batches")
+    line = simulate(setting, record=True).timeline
+    assert line is not None
+    types = (line.replicas(0) > 0).sum(axis=1)
+    assert types.max() == 1
+    assert len(np.unique((line.replicas(0) > 0).argmax(axis=1))) > 1
+
+
+@pytest.mark.slow
+def test_a_change_of_several_is_valued_beside_single_ones() -> None:
+    task = make_task(types=1, k_max=8, one_at_a_time=False)
+    policy = build_policy(PLANNER, task)
+    h = task.moments.mean
+    seen = Observation(0.0, 0.5 / h, 0.5, 0.02, Deployment((1,)))
+    for _ in range(50):
+        policy.learn(Transition(seen, seen))
+    rise = replace(seen, rate=5.0 / h, utilisation=5.0, response=10.0)
+    policy.learn(Transition(seen, rise))
+    change = policy.decide(rise)
+    worth = policy.worth(rise)
+    assert change.added > 1
+    assert worth[change] == min(worth.values()) < 0.0
+
+
+def test_an_operator_that_is_behind_catches_up_on_the_type_it_has_before_it_moves() -> None:
+    """Another type has become the one to use, and would be less at the moment."""
+    task = make_task(types=2, k_max=8, one_at_a_time=False)
+    policy = build_policy(PLANNER, task)
+    seen = Observation(0.0, 100.0, 0.5, 0.02, Deployment((2, 0)))
+    for _ in range(50):
+        policy.learn(Transition(seen, seen))
+    late = replace(seen, rate=700.0, utilisation=2.0, response=10.0, backlog=5000.0)
+    policy.learn(Transition(seen, late))
+    policy.state.kind[:], policy.state.shadow[:] = (1, 0), 1  # type: ignore[attr-defined]
+    policy.state.capacity.sights[1] = 1  # type: ignore[attr-defined]
+    change = policy.decide(late)
+    assert change.removed == 0
+    assert change.added > 0
+    assert all(node == 0 for node, _ in change.changes)

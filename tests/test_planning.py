@@ -270,6 +270,8 @@ def test_a_planned_start_values_everything_as_its_plan_does(seed: int) -> None:
         assert ours == [pytest.approx(value) for value in theirs]
 
 
+@pytest.mark.slow
+@pytest.mark.long
 def test_the_model_based_learner_learns_the_model_and_plans_with_it() -> None:
     slots = 20_000
     state = teach(MODEL_BASED, slots, 0, {"backup_every": 1})

@@ -13,12 +13,13 @@ import pytest
 
 from scaler.model.errors import BadInput
 from scaler.model.kernel import lay_out, two_slowest
-from scaler.model.nodes import NOTHING, Deployment
+from scaler.model.nodes import NOTHING, Deployment, Reconfiguration
 from scaler.model.policy import Observation, Policy, Transition, build_policy
 from scaler.model.task import Weights
 from scaler.policies import POLICIES, find_policy
 from sim.compiler import start_compiling
-from sim.plant import Inertia, fresh_plant, memoryless
+from sim.plant import memoryless
+from sim.replicas import Inertia, fresh_plant
 from tests.examples import interpreted, make_rates, make_task
 
 ROOT = Path(__file__).parents[1]
@@ -34,15 +35,15 @@ def observe(deployment: Deployment, rate: float, time: float = 0.0) -> Observati
     return Observation(time, rate, utilisation, response, deployment)
 
 
-def drive(policy: Policy, slots: int, seed: int = 0) -> Iterator[tuple[Observation, int]]:
-    """Let a policy run; yields what it saw and the code of what it chose."""
+def drive(policy: Policy, slots: int, seed: int = 0) -> Iterator[tuple[Observation, Reconfiguration]]:
+    """Let a policy run; yields what it saw and what it chose."""
     deployment, before, done = Deployment((1, 0, 0)), None, NOTHING
     for t, rate in enumerate(make_rates(slots, seed).tolist()):
         now = observe(deployment, rate, 60.0 * t)
         if before is not None:
-            policy.learn(Transition(before, done, now))
+            policy.learn(Transition(before, now))
         done = policy.decide(now)
-        yield now, done.code(3)
+        yield now, done
         deployment, before = deployment.after(done), now
 
 
@@ -61,8 +62,8 @@ def test_to_decide_changes_nothing(name: str) -> None:
     policy = build_policy(find_policy(name), TASK, 1)
     for now, chosen in drive(policy, 60):
         before = {key: value.copy() for key, value in policy.save().items()}
-        assert policy.decide(now).code(3) == chosen
-        assert policy.decide(now).code(3) == chosen
+        assert policy.decide(now) == chosen
+        assert policy.decide(now) == chosen
         for key, value in policy.save().items():
             np.testing.assert_array_equal(value, before[key], err_msg=key)
 
@@ -84,9 +85,9 @@ def test_a_checkpoint_goes_on_where_it_was(name: str) -> None:
             policy = second
         now = observe(deployment, rate, 60.0 * t)
         if before is not None:
-            policy.learn(Transition(before, done, now))
+            policy.learn(Transition(before, now))
         done = policy.decide(now)
-        chosen.append(done.code(3))
+        chosen.append(done)
         deployment, before = deployment.after(done), now
     assert chosen == whole
 
@@ -106,7 +107,7 @@ def test_it_learns_from_what_was_really_done(name: str) -> None:
     for t, rate in enumerate(make_rates(100).tolist()):
         now = observe(Deployment((1, 1, 0)), rate, 60.0 * t)
         if before is not None:
-            policy.learn(Transition(before, NOTHING, now))
+            policy.learn(Transition(before, now))
         policy.decide(now)
         before = now
     assert policy.held_bytes() >= 0
@@ -125,7 +126,7 @@ def test_inherited_experience_survives_replay_whole(name: str) -> None:
     assert inherited == (name == "planner")
     given = {key: np.array(value) for key, value in new.save().items()}
     moves = [
-        Transition(one, NOTHING, after)
+        Transition(one, after)
         for (one, _), (after, _) in pairwise(
             (replace(seen, deployment=Deployment((1, 1))), code) for seen, code in slots
         )
@@ -142,7 +143,7 @@ def test_inherited_experience_survives_replay_whole(name: str) -> None:
         assert given["capacity.sights"].tolist() == before["capacity.sights"][[2, 0, 3]].tolist()
         np.testing.assert_array_equal(given["workload.pool"], before["workload.pool"])
     change = new.decide(replace(slots[-1][0], deployment=Deployment((1, 1))))
-    assert abs(change.delta) <= 1
+    assert 1 <= Deployment((1, 1)).after(change).parallelism <= other.k_max
 
 
 def test_only_policies_of_one_kind_inherit(name: str) -> None:
@@ -166,7 +167,7 @@ def test_a_policy_that_values_its_alternatives_chooses_the_best(name: str) -> No
         assert NOTHING in worth
         best = min(worth.values())
         considered += 1
-        agreed += any(value == best and change.code(3) == chosen for change, value in worth.items())
+        agreed += any(value == best and change == chosen for change, value in worth.items())
     assert agreed >= 0.6 * considered  # exploration is the rest
 
 

@@ -5,18 +5,21 @@ from __future__ import annotations
 import json
 import math
 import re
+import textwrap
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from sim.setting import Setting
 from sim.simulate import simulate
+from tuner.cli import main
 from tuner.scenario.scenario import read_scenario
 from tuner.simulation.comparison import PolicyComparison, compare, find_floor
 from tuner.simulation.course import (
@@ -279,6 +282,34 @@ def test_json_has_no_nan_and_agrees_with_the_table() -> None:
         assert cells["A1"][i] == f"{sum(each[0] for each in row['replicas']):.2f}"
 
 
+def take_example(path: Path) -> str:
+    """The example of the README's paragraph on supply, saved; the sentence's command."""
+    text = (Path(__file__).parents[1] / "README.md").read_text()
+    example = text.partition("Save this as `spot.toml`:")[2].partition("\nand run `")
+    path.write_text(textwrap.dedent(example[0]))
+    return example[2].partition("`")[0]
+
+
+def test_finite_supply_is_told_by_operator(tmp_path: Path) -> None:
+    command = take_example(tmp_path / "spot.toml").split()
+    assert command[:2] == ["tuner", "simulate"]
+    words = [str(tmp_path / word) if word == "spot.toml" else word for word in command[1:]]
+    arguments = [*words, "--slots", "1000", "--policy", "threshold-c", "--policy", "static"]
+    page = tmp_path / "page.html"
+    printed = CliRunner().invoke(main, [*arguments, "--html", str(page)])
+    assert printed.exit_code == 0, printed.output
+    document = json.loads(CliRunner().invoke(main, [*arguments, "--json"]).stdout)
+    busy, still = (row["refused"] for row in document["policies"])
+    assert max(busy) > 0.0 == max(still)
+    assert document["supply"] in " ".join(printed.stdout.split())
+    assert document["supply"] in page.read_text()
+    assert document["supply"].startswith("There are 4 firm and 2 spot; the last replicas of a slot go to the operator")
+    names = document["operators"]
+    for name, count in zip(names, busy, strict=True):
+        assert f"{name} {count:.2f}" in printed.stdout
+    assert json.loads(CliRunner().invoke(main, ["simulate", "--slots", "5", "--json"]).stdout)["supply"] is None
+
+
 def test_several_seeds_give_the_mean_and_its_standard_error() -> None:
     scenario = read_scenario(None, stage(500, ("ql",), run={"seeds": [0, 1, 2]}))
     runs = [replay.run for replay in run_replays(list_jobs(scenario), ignore)]
@@ -295,5 +326,8 @@ def test_no_policy_is_cheaper_than_the_floor_and_none_is_named_without_one() -> 
     assert single.bound is not None
     assert single.bound.exact
     assert all(single.bound.multiple(row.cost.mean) >= 1.0 for row in single.rows)
-    for other in ({"application": {"builtin": "pipeline"}}, {"run": {"plant": "backlog"}}):
-        assert find_floor(read_scenario(None, stage(50, **other)).settings[0]) is None
+    bound = find_floor(read_scenario(None, stage(50, run={"plant": "backlog"})).settings[0])
+    assert bound is not None
+    assert not bound.exact
+    several = stage(50, application={"builtin": "pipeline"}, run={"plant": "backlog"})
+    assert find_floor(read_scenario(None, several).settings[0]) is None

@@ -15,9 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scaler.model.errors import BadInput
+from scaler.model.hold import HoldTime, HoldTimes
+from sim.application import parse_application
 from sim.arrivals import GENERATORS
+from sim.migration import Migration
 from sim.setting import tasks
 from sim.toml_table import format_document
+from tuner.scenario.document import describe_application
 from tuner.scenario.layout import DEFAULTS, FLAGS, KINDS, SOURCES
 from tuner.scenario.scenario import ANNOTATED, read_scenario
 
@@ -78,6 +82,7 @@ def test_a_file_states_everything_and_its_paths_are_relative_to_it(place: Path) 
     highest_rate = 9.0
     [qos]
     r_max = 0.2
+    quantile = 0.95
     bounds = {{ split = 0.15 }}
     [weights]
     perf = 0.5
@@ -98,6 +103,7 @@ def test_a_file_states_everything_and_its_paths_are_relative_to_it(place: Path) 
     static, threshold = scenario.settings
     assert (scenario.name, scenario.seeds, scenario.policies) == ("scenario", (3, 5), ("static", "threshold-c"))
     assert (static.options, threshold.options) == ({}, {"threshold": 0.6})
+    assert [task.quantile for task in tasks(static)] == [0.95, 0.95]
     assert static.trace.rates.tolist() == [1.0, 2.0]
     assert static.trace.start == datetime(2026, 1, 1, tzinfo=UTC)
     assert [node.name for node in static.infrastructure.types] == ["small", "large"]
@@ -157,7 +163,16 @@ BAD_FILES = {
     "[run]\nlevels = 2.5": r"\[run\] levels is 2.5, and must be a whole number",
     "[run]\nlevels = true": r"\[run\] levels is True",
     "[run]\ngamma = 1.5": r"scenario.toml: gamma is 1.5",
-    "[run]\nplant = 'x'": r"scenario.toml: .* plant 'x'; choose one of memoryless, backlog",
+    "[run]\nplant = 'x'": r"scenario.toml: .* plant 'x'; choose one of memoryless, backlog, batches",
+    "[run]\nmigration = 'teleport'": r"\[run\]: there is no migration 'teleport'; choose one of none, stop, pause",
+    "[run]\nmigration = {kind = 'pause', sped = 1}": r"\[run\]: migration, sped: there is no such key",
+    "[run]\nmigration = {bins = 4}": r"\[run\]: migration, kind is missing",
+    "[run]\nmigration = 'spark'": r"scenario.toml: the migration is spark, and in the plant memoryless nothing waits",
+    OPERATORS.replace("k_max = 4", "k_max = 4\nstate_bytes = 1e6"): r"'count': .* size without partitions",
+    OPERATORS.replace("k_max = 4", "k_max = 4\nhold = {out = {each_s = 1}}"): r"hold, out: base_s is missing",
+    OPERATORS.replace("k_max = 4", "k_max = 4\nhold = {in = {base_s = -1}}"): r"hold: a reconfiguration holds -1",
+    OPERATORS.replace("k_max = 4", "k_max = 4\nstateful = true")
+    + "[run]\nplant = 'backlog'\nmigration = 'pause'": r"state of operator 'count', which is stateful; give it",
     "[run]\nslot_s = -1": r"\[run\]: the slot is -1 s long",
     "[run]\nseeds = []": r"\[run\]: there are no seeds",
     "[run]\nseeds = [1, 1]": r"\[run\]: the seeds are 1, 1",
@@ -165,6 +180,9 @@ BAD_FILES = {
     "[weights]\nperf = nan": r"\[weights\] perf is nan",
     "[weights]\nperf = '1'": r"\[weights\] perf is '1', and must be a finite number",
     "[qos]\nr_max = 0": r"R_max is 0",
+    "[qos]\nquantile = 1": r"\[qos\]: the quantile is 1, and must be 0.5 to 0.999, as 0.95 is for p95; leave it out",
+    "[qos]\nquantile = 95.0": r"\[qos\]: the quantile is 95, and must be 0.5 to 0.999",
+    "[qos]\nquantile = 'p95'": r"\[qos\] quantile is 'p95', and must be a finite number",
     "[qos.bounds]\noparator = 0.1": r"'oparator'; single has operator",
     "[policy]\nname = 'nope'": r"\[policy\]: there is no policy 'nope'; choose one of static",
     "[policy]\nnames = []": r"\[policy\]: there is no policy",
@@ -216,6 +234,7 @@ BAD_FLAGS: list[tuple[dict[str, dict[str, Any]], str]] = [
     ({"trace": {"mean_rate": "x"}}, "^--parameter mean_rate is 'x'"),
     ({"trace": {"meen_rate": 3}}, "^--parameter meen_rate: .* 'mean_rate'"),
     ({"qos": {"r_max": float("nan")}}, "^--r-max is nan"),
+    ({"qos": {"quantile": 0.3}}, "^--quantile: the quantile is 0.3"),
 ]
 
 
@@ -226,7 +245,16 @@ def test_a_bad_flag_is_named(flags: dict[str, dict[str, Any]], sentence: str) ->
 
 
 def test_the_document_of_a_scenario_gives_the_same_scenario_again(place: Path) -> None:
-    first = read_scenario(write(place, OPERATORS + NODES + '[trace]\nfile = "rates.csv"\n[run]\nseeds = 2\n'))
+    state = "stateful = true\nstate_bytes = 5e8\nstate_growth = 8\npartitions = 48\n"
+    state += "hold = {out = {base_s = 2.5, each_s = 0.5, events = 7}, in = {base_s = 1}}\n"
+    run = "[run]\nseeds = 2\nplant = 'backlog'\nmigration = {kind = 'progressive', bins = 64}\n"
+    operators = OPERATORS.replace("k_max = 4\n", "k_max = 4\n" + state)
+    first = read_scenario(write(place, operators + NODES + '[trace]\nfile = "rates.csv"\n' + run))
+    last = first.settings[0].application.operators[-1]
+    assert (last.state_bytes, last.partitions, last.state_growth) == (5e8, 48, 8.0)
+    assert last.hold == HoldTimes(HoldTime(2.5, 0.5, 7), HoldTime(1.0))
+    assert first.settings[0].migration == Migration("progressive", bins=64)
+    assert parse_application(describe_application(first.settings[0].application)) == first.settings[0].application
     again = read_scenario(write(place, format_document(first.document)))
     assert again == first
     assert np.array_equal(again.settings[0].trace.rates, first.settings[0].trace.rates)

@@ -14,7 +14,7 @@ from scaler.model.task import Moments
 from sim.application import Application, Edge, Operator, order, paths
 from sim.graphs import find_application
 from sim.infrastructure import find_infrastructure
-from sim.plant import Inertia
+from sim.replicas import Inertia
 from sim.setting import Setting, Shift, gains, perturb_model, tasks
 from sim.simulate import batch_error, operator_seed, simulate
 from sim.trace import Trace
@@ -147,10 +147,10 @@ def test_shifts_lie_inside_the_trace_and_in_order(at: list[int]) -> None:
 
 
 def test_the_first_replica_may_start_on_any_type() -> None:
-    run = simulate(alone("static", start="A2"))
+    run = simulate(alone("static", first={"A2": 1}))
     np.testing.assert_array_equal(run.replicas, [[0.0, 1.0]])
     with pytest.raises(BadInput, match="'Z9'; A has A1, A2"):
-        alone(start="Z9")
+        alone(first={"Z9": 1})
 
 
 def test_standard_errors_cover_the_truth() -> None:

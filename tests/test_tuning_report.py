@@ -243,7 +243,7 @@ def test_json_says_the_same(database: Path) -> None:
     assert document["tuned"]["cost"] == 7.9
     assert document["evidence"]["confidence"] == 0.975
     assert document["slack"] == pytest.approx(1 - 0.031 / 0.05)
-    assert document["qos"] == {"r_max": 0.06, "eta_v": 0.05, "eta_r": 0.1}
+    assert document["qos"] == {"r_max": 0.06, "quantile": None, "eta_v": 0.05, "eta_r": 0.1}
     assert set(document["baseline"]["replicas"]["parse"]) == {"A1", "A2"}
     assert set(document["parameters"]["shares"]) == {"parse", "enrich", "check", "join"}
 
@@ -331,6 +331,16 @@ def test_odd_rows_leave_parts_out_and_nothing_fails(change: dict[str, Any]) -> N
                 tuning = gather_tuning("orders", run, {}, trials, replace(objective, evidence=evidence))
                 check(write_tuning(tuning))
                 json.dumps(describe_run(tuning), allow_nan=False)
+
+
+def test_a_quantile_that_bounds_are_about_is_said() -> None:
+    search = Search(trials=5)
+    qos = {"r_max": 0.06, "quantile": 0.95}
+    tuning = gather_tuning(
+        "orders", replace(search.run, settings={"qos": qos}), describe_diamond(), search.make(), None
+    )
+    assert tuning.limits.quantile == 0.95
+    assert "p95 at most 60 ms on every path" in check(write_tuning(tuning)).words
 
 
 def test_an_application_without_its_tables_has_its_graph_still() -> None:

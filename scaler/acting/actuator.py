@@ -13,11 +13,22 @@ import hashlib
 import logging
 import threading
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from scaler.model.errors import BadInput, Retry, find_pause
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How many replicas of those asked for may be ordered, by node type."""
+
+    places: Mapping[str, int]
+    why: str = ""  # there are fewer than asked for: a quota, no worker left
+
+    def is_enough(self, more: Mapping[str, int]) -> bool:
+        return all(self.places.get(name, 0) >= count for name, count in more.items())
 
 
 class Actuator(Protocol):
@@ -31,8 +42,11 @@ class Actuator(Protocol):
     def deployed(self, operator: str) -> Mapping[str, int] | None:
         """Replicas that serve now by node type; None where that is not known."""
 
-    def check_room(self, operator: str, node_type: str) -> str | None:
-        """Why one more of this type could not come (a quota, no worker left), or None."""
+    def find_starts(self, operator: str) -> Mapping[str, Sequence[float]] | None:
+        """When each replica that there is started, in seconds since 1970, by node type; None where not known."""
+
+    def check_room(self, operator: str, more: Mapping[str, int]) -> Room:
+        """Room for so many more replicas by node type, all of them together; for all where nothing is known."""
 
     def apply(self, operator: str, target: Mapping[str, int]) -> None:
         """Bring the operator to these replicas; `Retry` where the cluster did not accept it."""
@@ -52,8 +66,11 @@ class NoActuator:
     def deployed(self, operator: str) -> Mapping[str, int] | None:  # noqa: ARG002
         return None
 
-    def check_room(self, operator: str, node_type: str) -> str | None:  # noqa: ARG002
+    def find_starts(self, operator: str) -> Mapping[str, Sequence[float]] | None:  # noqa: ARG002
         return None
+
+    def check_room(self, operator: str, more: Mapping[str, int]) -> Room:  # noqa: ARG002
+        return Room(more)
 
     def apply(self, operator: str, target: Mapping[str, int]) -> None:  # noqa: ARG002
         raise BadInput(f"operator {operator!r} has no actuator")
@@ -133,11 +150,12 @@ class Calls:
         text = "\n".join((self.app, operator, self.run, str(number)))
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
-    def check_room(self, operator: str, node_type: str) -> str | None:  # noqa: ARG002
+    def check_room(self, operator: str, more: Mapping[str, int]) -> Room:
         """While an order is not accepted no larger one follows it; a refused one only another can show to be mended."""
         with self.changed:
             queue = self.queues.get(operator)
-            return None if queue is None or queue.closed == queue.number else queue.fault
+            fault = None if queue is None or queue.closed == queue.number else queue.fault
+        return Room(more) if fault is None else Room(dict.fromkeys(more, 0), fault)
 
     def run_queue(self, queue: OrderQueue) -> None:
         while True:

@@ -29,7 +29,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from scaler.acting.actuator import Calls, TargetOrder, read_replicas
+from scaler.acting.actuator import Calls, Room, TargetOrder, read_replicas
 from scaler.model.errors import BadInput, Retry
 
 LOG = logging.getLogger("scaler.agent")
@@ -69,14 +69,17 @@ class Command:
     def prepare(self) -> None:
         pass
 
-    def check_room(self, operator: str, node_type: str) -> str | None:
-        return self.calls.check_room(operator, node_type)
+    def check_room(self, operator: str, more: Mapping[str, int]) -> Room:
+        return self.calls.check_room(operator, more)
 
     def apply(self, operator: str, target: Mapping[str, int]) -> None:
         self.calls.put(operator, target)
 
     def close(self) -> None:
         self.calls.close()
+
+    def find_starts(self, operator: str) -> Mapping[str, Sequence[float]] | None:  # noqa: ARG002
+        return None
 
     def deployed(self, operator: str) -> Mapping[str, int] | None:
         if self.query is None:
@@ -100,7 +103,7 @@ class Command:
     def run(self, argv: Sequence[str], order: TargetOrder, verb: str, more: Mapping[str, str]) -> bytes:
         """Run the program; what it wrote, if it exited with 0."""
         values = {"verb": verb, "application": order.app, "operator": order.operator, "key": order.key, **more}
-        words = [PLACEHOLDER.sub(lambda found: values.get(found[1], found[0]), word) for word in argv]
+        words = fill_argv(argv, values)
         code, out, err = run_bounded(words, json.dumps(order.document(verb)).encode(), self.timeout)
         if code == 0:
             return out
@@ -110,6 +113,20 @@ class Command:
             raise Retry(f"{what} did not end in {self.timeout:g} s and was killed")
         sentence = f"{what} exited with {code}" + (f": {stated}" if stated else "")
         raise BadInput(f"{sentence}; the order is refused") if code in REFUSED else Retry(sentence)
+
+
+def fill_argv(argv: Sequence[str], values: Mapping[str, str]) -> list[str]:
+    """The argv with its placeholders filled; refused where a name would become an option of the program."""
+    words: list[str] = []
+    for word in argv:
+        filled = PLACEHOLDER.sub(lambda found: values.get(found[1], found[0]), word)
+        if filled.startswith("-") and not word.startswith("-") and "--" not in words:
+            raise BadInput(
+                f"{filled!r} for {word} would be an option of {argv[0]}; put '--' before it in argv, or "
+                f"write --option={word}"
+            )
+        words.append(filled)
+    return words
 
 
 def check_argv(name: str, argv: Any) -> list[str]:

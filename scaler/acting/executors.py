@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from scaler.acting.actuator import Room
 from scaler.acting.gateway import Executor, Gateway
 from scaler.acting.loans import Loans
 from scaler.acting.profiles import Pinned, find_limit, find_worker
@@ -96,25 +97,45 @@ class Executors:
             return None
         return {node_type: serving[profile] for node_type, profile in one.types.items()}
 
-    def check_room(self, operator: str, node_type: str) -> str | None:
+    def find_starts(self, operator: str) -> Mapping[str, Sequence[float]] | None:
+        """When each executor made for this operator registered, lent ones too, by node type."""
         one = self.find_pinned(operator)
-        if node_type not in one.types:
-            return f"operator {operator!r} has no profile for node type {node_type!r}"
         try:
             executors = self.gateway.executors()
         except (BadInput, Retry):
             return None
-        profile, there = one.types[node_type], Counter(executor.made_for for executor in executors)
+        return {name: [e.since for e in executors if e.made_for == profile] for name, profile in one.types.items()}
+
+    def check_room(self, operator: str, more: Mapping[str, int]) -> Room:
+        """By Spark's limits and the workers' free places; types of one change share the limits."""
+        one = self.find_pinned(operator)
+        try:
+            executors = self.gateway.executors()
+        except (BadInput, Retry):
+            return Room(more)
+        there = Counter(executor.made_for for executor in executors)
         with self.changed:
-            coming = {p: n - there[p] for p, n in self.wanted.items() if n > there[p]}
+            coming = Counter({p: n - there[p] for p, n in self.wanted.items() if n > there[p]})
         taken = sum(e.cores for e in executors) + sum(n * self.cores[p] for p, n in coming.items())
-        limit = find_limit(self.gateway.setting, there[profile] + coming.get(profile, 0), taken, one.cores)
-        if limit or self.master_url is None:
-            return limit
-        # Operators compete for the workers of a type: those to come of all of them need a place there.
-        alike = [other.types[node_type] for other in self.pinned.values() if node_type in other.types]
-        pending, here = sum(coming.get(p, 0) for p in alike), sum(there[p] for p in alike)
-        return find_worker(self.master_url, one, node_type, pending, here)
+        places, reasons = {}, []
+        for node_type, count in more.items():
+            if node_type not in one.types:
+                places[node_type] = 0
+                reasons.append(f"operator {operator!r} has no profile for node type {node_type!r}")
+                continue
+            profile = one.types[node_type]
+            free, why = find_limit(self.gateway.setting, there[profile] + coming[profile], taken, one.cores, count)
+            if free and self.master_url is not None:
+                # Operators compete for the workers of a type: those to come of all of them need a place there.
+                alike = [other.types[node_type] for other in self.pinned.values() if node_type in other.types]
+                pending, here = sum(coming[p] for p in alike), sum(there[p] for p in alike)
+                free, lacking = find_worker(self.master_url, one, node_type, pending, here, free)
+                why = lacking or why
+            places[node_type] = free
+            reasons += [why] if why else []
+            coming[profile] += free
+            taken += free * one.cores
+        return Room(places, "; ".join(reasons))
 
     def apply(self, operator: str, target: Mapping[str, int]) -> None:
         """Order totals; types that the target leaves out get none. What Spark refuses or delays is withdrawn."""

@@ -101,19 +101,28 @@ def wrap_up(gateway: Gateway, operator: str, profile: Any, made: Mapping[str, An
 TIMEOUT_S = 3.0
 
 
-def find_limit(setting: Callable[[str, str], str], executors: int, cores: int, more: int) -> str | None:
-    """Why Spark's own limits allow no more; `executors` of this operator and type, pending ones included."""
+def find_limit(
+    setting: Callable[[str, str], str], executors: int, cores: int, each: int, more: int = 1
+) -> tuple[int, str]:
+    """How many more Spark's own limits allow, and the limit where that is not all.
+
+    `executors` of this operator and type, pending ones included; `each`: cores of one.
+    """
+    free, why = more, ""
     most = setting("spark.dynamicAllocation.maxExecutors", "")
-    if most.isdecimal() and executors >= int(most):
-        return f"spark.dynamicAllocation.maxExecutors is {most}"
+    if most.isdecimal() and executors + free > int(most):
+        free, why = max(0, int(most) - executors), f"spark.dynamicAllocation.maxExecutors is {most}"
     most = setting("spark.cores.max", "")
-    if most.isdecimal() and cores + more > int(most):
-        return f"spark.cores.max is {most}, and {cores} cores are taken"
-    return None
+    if most.isdecimal() and cores + free * each > int(most):
+        free = max(0, (int(most) - cores) // each)
+        why = f"spark.cores.max is {most}, and {cores} cores are taken"
+    return free, why
 
 
-def find_worker(page: str, pinned: Pinned, node_type: str, coming: int = 0, there: int = 0) -> str | None:
-    """Why no worker has room, by the master's page; None too where that does not answer.
+def find_worker(
+    page: str, pinned: Pinned, node_type: str, coming: int = 0, there: int = 0, more: int = 1
+) -> tuple[int, str]:
+    """How many more the workers have room for, by the master's page, and why not for all; all if it does not answer.
 
     `there`: the application's executors on this node type. `coming`: those pending, which need room besides, unless the
     master has launched them. The page does not list whose executors they are: others' on the type count as launched.
@@ -124,17 +133,20 @@ def find_worker(page: str, pinned: Pinned, node_type: str, coming: int = 0, ther
         alive = [worker for worker in workers if worker["state"] == "ALIVE"]
         offering = [worker for worker in alive if NODE_RESOURCE + node_type in worker["resources"]]
         if not offering:
-            return f"no worker of node type {node_type!r} is registered"
+            return 0, f"no worker of node type {node_type!r} is registered"
         taken = [count_units(w["resources"], node_type) - count_units(w["resourcesfree"], node_type) for w in offering]
         launched = max(0, sum(taken) - there)
         waiting = max(0, coming - launched)
-        if sum(count_places(worker, pinned, node_type) for worker in offering) <= waiting:
+        free = sum(count_places(worker, pinned, node_type) for worker in offering) - waiting
+        if free < more:
             for_those = f" beside the {waiting} to come" if waiting else ""
             need = f"{pinned.cores} core and {pinned.memory_mib} MiB free"
-            return f"no worker of node type {node_type!r} has {need}{for_those}"
+            if free <= 0:
+                return 0, f"no worker of node type {node_type!r} has {need}{for_those}"
+            return free, f"workers of node type {node_type!r} have {need} for {free} of {more}{for_those}"
     except (BadInput, Retry, KeyError, TypeError, AttributeError):
         pass
-    return None
+    return more, ""
 
 
 def count_places(worker: Mapping[str, Any], pinned: Pinned, node_type: str) -> int:

@@ -11,13 +11,14 @@ verb "deployed" is answered by `{"deployed": {"small": 2}}`. Nothing goes by way
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from scaler.acting.actuator import Calls, RetryAfter, TargetOrder, read_replicas
+from scaler.acting.actuator import Calls, RetryAfter, Room, TargetOrder, read_replicas
+from scaler.link.credential import read_token_file
 from scaler.link.http import ManagerAddress, ManagerConnection, ManagerResponse
 from scaler.model.errors import BadInput, Retry
 
@@ -50,14 +51,17 @@ class Webhook:
     def prepare(self) -> None:
         pass
 
-    def check_room(self, operator: str, node_type: str) -> str | None:
-        return self.calls.check_room(operator, node_type)
+    def check_room(self, operator: str, more: Mapping[str, int]) -> Room:
+        return self.calls.check_room(operator, more)
 
     def apply(self, operator: str, target: Mapping[str, int]) -> None:
         self.calls.put(operator, target)
 
     def close(self) -> None:
         self.calls.close()
+
+    def find_starts(self, operator: str) -> Mapping[str, Sequence[float]] | None:  # noqa: ARG002
+        return None
 
     def deployed(self, operator: str) -> Mapping[str, int] | None:
         try:
@@ -87,13 +91,7 @@ class Webhook:
     def read_token(self) -> str:
         if self.token_file is None:
             return ""
-        try:
-            token = self.token_file.read_text().strip().partition("\n")[0].strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise BadInput(f"the token's file {self.token_file} cannot be read: {error}") from None
-        if not token or not token.isascii() or not token.isprintable() or " " in token:
-            raise BadInput(f"the first line of {self.token_file} is no token: printable ASCII without spaces")
-        return token
+        return read_token_file(self.token_file)
 
 
 def read_url(url: str) -> ManagerAddress:

@@ -26,6 +26,7 @@ from scaler.agent.checkpoint_file import CheckpointMirror
 from scaler.agent.order_source import OrdersFile, OrderSource
 from scaler.link import Link, LinkSettings
 from scaler.model.errors import BadInput
+from scaler.model.files import OWNER_FOLDER
 from scaler.model.nodes import NodeType
 from scaler.sensing.driver import Driver, PinnedOperators, StreamOperator, find_operators
 from scaler.sensing.spark_sensor import SparkSensor
@@ -39,7 +40,7 @@ def attach(
     spark: Any,
     app: str,
     url: str | None = None,
-    token: str | None = None,
+    token: str | Path | None = None,
     orders: str | Path | None = None,
     pinned: Sequence[Pinned] = (),
     enforce: bool = False,
@@ -51,7 +52,8 @@ def attach(
         spark: the session of a classic driver (not Spark Connect).
         app: the application's name at the manager.
         url: the manager's address; None with `orders`.
-        token: of scope `report`.
+        token: of scope `report`, or the Path of a file that holds it, which is read again when it changes: so a
+            token rotates under running agents (`tuner token rotate NAME --file FILE`).
         orders: a file with an objective or whole orders, which takes the place of a manager.
         pinned: what `scaler.pin` returned for each operator.
         enforce: False decides and records, and changes nothing.
@@ -117,7 +119,7 @@ def make_folder(app: str, settings: AttachSettings) -> Path:
     try:
         default = settings.data_home.expanduser() / "stream-scaler" / "scalers" / quote(app, safe="")
         folder = default if settings.folder is None else Path(settings.folder)
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(OWNER_FOLDER, parents=True, exist_ok=True)
     except (OSError, RuntimeError) as error:
         raise BadInput(f"attach has no folder for its checkpoints ({error}); name one with folder=") from error
     return folder

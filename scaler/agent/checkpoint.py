@@ -1,7 +1,8 @@
 """Convert what a Decider remembers to plain arrays by dotted name, and back.
 
 Objectives and single values are JSON, under "pilot"; transitions are numbers, a row each. The keys are those of format
-2, whatever the fields are called.
+2, whatever the fields are called. Format 2 is read, too: its observations end before the backlog, a change is of one
+replica, and beside a transition's two observations it has the change between them, which they show.
 """
 
 from __future__ import annotations
@@ -24,8 +25,11 @@ from scaler.model.nodes import Deployment, NodeType, Reconfiguration
 from scaler.model.orders import parse_objective
 from scaler.model.policy import Arrays, Observation, Transition
 
-FORMAT = 2
-FIGURES = ("time", "rate", "utilisation", "response", "completeness", "catch_up_rate")
+FORMAT = 3
+OLD_FORMAT = 2  # until changes were of any size
+FIGURES = ("time", "rate", "utilisation", "response", "completeness", "catch_up_rate", "backlog", "batch_ratio")
+MAY_BE_UNKNOWN = ("backlog", "batch_ratio")
+OLD_FIGURES = FIGURES[:-2]
 
 
 @dataclass(slots=True)
@@ -34,7 +38,7 @@ class DeciderMemory:
 
     transitions: deque[Transition]  # for policies to come
     history: ChangeHistory = field(default_factory=ChangeHistory)
-    failed: dict[Reconfiguration, float] = field(default_factory=dict)  # when each change failed last
+    failed: dict[tuple[int, bool], float] = field(default_factory=dict)  # by type, adding (True) or removing
     before: Observation | None = None  # in the slot before, if it was seen whole
     pending: Step | None = None  # that nobody has reported on
     leaderless_since: float | None = None  # when the last policy that led stopped doing so
@@ -57,7 +61,7 @@ def pack(
         "format": FORMAT,
         "names": list(names),
         "history": asdict(memory.history),
-        "failed": [[change.delta, change.node_type, when] for change, when in memory.failed.items()],
+        "failed": [[*what, when] for what, when in memory.failed.items()],
         "before": None if memory.before is None else row_of(memory.before),
         "pending": None if memory.pending is None else write_step(memory.pending),
         "since": memory.leaderless_since,
@@ -82,6 +86,8 @@ def unpack(
 ) -> tuple[DeciderMemory, dict[int, PolicyInstance], PolicyInstance | None]:  # fmt: skip
     """Convert back; BadInput where they are of other node types, and any error where they are no checkpoint."""
     rest = json.loads(str(arrays["pilot"]))
+    if rest["format"] == OLD_FORMAT:
+        arrays, rest = convert(arrays, rest)
     if rest["format"] != FORMAT or rest["names"] != [node.name for node in nodes]:
         was = f"format {rest['format']}, node types {', '.join(rest['names'])}"
         raise BadInput(f"the checkpoint of operator {operator!r} is of another kind ({was}); begin without it")
@@ -92,7 +98,7 @@ def unpack(
         own = {name.removeprefix(prefix): value for name, value in arrays.items() if name.startswith(prefix)}
         objective, unlearned = parse_objective(table["objective"]), unpack_transitions(f"behind.{number}.", arrays)
         instance = build_policy_instance(objective, operator, nodes, k_max, seed, unlearned, own)
-        if f"replays.{number}.done" in arrays:
+        if f"replays.{number}.before" in arrays:
             instance.replays.extend(unpack_transitions(f"replays.{number}.", arrays))
         if table["fault"]:
             instance.fault = table["fault"]
@@ -106,7 +112,7 @@ def unpack(
     memory = DeciderMemory(
         transitions=deque(unpack_transitions("kept.", arrays), max_transitions),
         history=read_history(rest["history"]),
-        failed={Reconfiguration(int(delta), int(kind)): float(when) for delta, kind, when in rest["failed"]},
+        failed={(int(node_type), bool(adding)): float(when) for node_type, adding, when in rest["failed"]},
         before=None if rest["before"] is None else seen_of(rest["before"]),
         pending=None if rest["pending"] is None else read_step(rest["pending"]),
         leaderless_since=rest["since"],
@@ -115,29 +121,71 @@ def unpack(
     return memory, instances, last
 
 
+def convert(
+    arrays: Mapping[str, NDArray[Any]], rest: dict[str, Any]
+) -> tuple[Mapping[str, NDArray[Any]], dict[str, Any]]:
+    """A checkpoint of format 2 as one of this format."""
+    observed = ("kept.", "behind.", "replays.")
+    wider = {
+        name: np.apply_along_axis(lambda row: convert_row(row.tolist()), 1, rows) if len(rows) else rows
+        for name, rows in arrays.items()
+        if name.startswith(observed) and not name.endswith(".done")
+    }
+    seats = [
+        {**seat, "virtual": {**virtual, "before": convert_row(virtual["before"])}} if virtual else seat
+        for seat in rest["seats"]
+        for virtual in [seat["virtual"]]
+    ]
+    pending = rest["pending"]
+    changes = {} if pending is None else {name: convert_change(pending[name]) for name in ("change", "proposed")}
+    return {**arrays, **wider}, {
+        **rest,
+        "format": FORMAT,
+        "failed": [[node_type, delta > 0, when] for delta, node_type, when in rest["failed"]],
+        "before": convert_row(rest["before"]),
+        "pending": None if pending is None else {**pending, **changes},
+        "seats": seats,
+    }
+
+
+def convert_row(row: Sequence[float] | None) -> list[float] | None:
+    """An observation of format 2, which says nothing of the backlog and of batches."""
+    if row is None:
+        return None
+    old = len(OLD_FIGURES)
+    return [*row[:old], *[math.nan] * (len(FIGURES) - old), *row[old:]]
+
+
+def convert_change(table: Mapping[str, int]) -> list[list[int]]:
+    return [[table["node_type"], table["delta"]]] if table["delta"] else []
+
+
 def pack_transitions(prefix: str, transitions: Iterable[Transition], types: int) -> Arrays:
     rows = list(transitions)
-    done, width = [[t.done.delta, t.done.node_type] for t in rows], len(FIGURES) + types
+    width = len(FIGURES) + types
     return {
         f"{prefix}before": np.array([row_of(t.before) for t in rows]).reshape(len(rows), width),
         f"{prefix}after": np.array([row_of(t.after) for t in rows]).reshape(len(rows), width),
-        f"{prefix}done": np.array(done, dtype=np.int64).reshape(len(rows), 2),
     }
 
 
 def unpack_transitions(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> list[Transition]:
-    columns = (arrays[prefix + name].tolist() for name in ("before", "done", "after"))
-    rows = zip(*columns, strict=True)
-    return [Transition(seen_of(before), Reconfiguration(*done), seen_of(after)) for before, done, after in rows]
+    before, after = (arrays[prefix + name].tolist() for name in ("before", "after"))
+    return [Transition(seen_of(a), seen_of(b)) for a, b in zip(before, after, strict=True)]
 
 
 def row_of(seen: Observation) -> list[float]:
-    return [float(getattr(seen, name)) for name in FIGURES] + [float(n) for n in seen.deployment.replicas]
+    """The figures, those not known as NaN, and the replicas by node type."""
+    figures = [getattr(seen, name) for name in FIGURES]
+    return [math.nan if value is None else float(value) for value in (*figures, *seen.deployment.replicas)]
 
 
 def seen_of(row: Sequence[float]) -> Observation:
     figures = dict(zip(FIGURES, row, strict=False))
-    return Observation(**figures, deployment=Deployment(tuple(int(n) for n in row[len(FIGURES) :])))
+    known: dict[str, Any] = {
+        name: value for name, value in figures.items() if not (name in MAY_BE_UNKNOWN and math.isnan(value))
+    }
+    return Observation(**known, deployment=Deployment(tuple(int(n) for n in row[len(FIGURES) :])))
 
 
 def read_history(table: Mapping[str, Any]) -> ChangeHistory:
@@ -145,12 +193,15 @@ def read_history(table: Mapping[str, Any]) -> ChangeHistory:
 
 
 def write_step(step: Step) -> dict[str, Any]:
-    return {"decision": step.decision.to_json(), "change": asdict(step.change), "proposed": asdict(step.proposed)}
+    return {"decision": step.decision.to_json(), "change": step.change.changes, "proposed": step.proposed.changes}
 
 
 def read_step(table: Mapping[str, Any]) -> Step:
-    changes = (Reconfiguration(**table[name]) for name in ("change", "proposed"))
-    return Step(parse_decision(table["decision"]), *changes)
+    return Step(parse_decision(table["decision"]), read_changes(table["change"]), read_changes(table["proposed"]))
+
+
+def read_changes(table: Iterable[Sequence[int]]) -> Reconfiguration:
+    return Reconfiguration(tuple((int(node_type), int(delta)) for node_type, delta in table))
 
 
 def write_shadow(shadow: ShadowState) -> dict[str, Any]:
@@ -158,11 +209,9 @@ def write_shadow(shadow: ShadowState) -> dict[str, Any]:
         "deployment": list(shadow.deployment.replicas),
         "history": asdict(shadow.history),
         "before": None if shadow.before is None else row_of(shadow.before),
-        "done": [shadow.done.delta, shadow.done.node_type],
     }
 
 
 def read_shadow(table: Mapping[str, Any]) -> ShadowState:
     before = None if table["before"] is None else seen_of(table["before"])
-    deployment, done = Deployment(tuple(table["deployment"])), Reconfiguration(*table["done"])
-    return ShadowState(deployment, read_history(table["history"]), before, done)
+    return ShadowState(Deployment(tuple(table["deployment"])), read_history(table["history"]), before)

@@ -12,7 +12,6 @@ import io
 import json
 import logging
 import threading
-import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from urllib.parse import quote
 import numpy as np
 from numpy.typing import NDArray
 
-from scaler.model.files import write_durably
+from scaler.model.files import OWNER_FOLDER, OWNER_ONLY, write_durably
 from scaler.sensing.driver import Driver
 
 LOG = logging.getLogger("scaler.agent")
@@ -38,7 +37,7 @@ def name_file(folder: Path, operator: str) -> Path:
 
 def write_checkpoint(path: Path, arrays: Mapping[str, NDArray[Any]], target: Mapping[str, int]) -> None:
     """Replace the checkpoint; a crash at any moment leaves this one or the one before."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(OWNER_FOLDER, parents=True, exist_ok=True)
     named: dict[str, Any] = {f"a.{name}": value for name, value in arrays.items()}  # no argument of savez's own
     content = io.BytesIO()
     np.savez(content, **{**named, f"a.{TARGET}": np.array(json.dumps(dict(target)))})
@@ -52,7 +51,7 @@ def read_checkpoint(path: Path) -> dict[str, NDArray[Any]] | None:
             return {name.removeprefix("a."): file[name] for name in file.files}
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
+    except Exception as error:  # zipfile, zlib and numpy raise whatever kind the damaged bytes lead them to
         LOG.warning("checkpoint %s cannot be read (%s); the scaler starts anew", path, error)
         return None
 
@@ -61,7 +60,7 @@ def read_target(arrays: Mapping[str, NDArray[Any]]) -> dict[str, int]:
     """Ordered replicas by node type; none where the checkpoint does not say."""
     try:
         return {str(name): int(count) for name, count in json.loads(str(arrays[TARGET])).items()}
-    except (KeyError, ValueError, TypeError, AttributeError):
+    except (KeyError, ValueError, TypeError, AttributeError, ArithmeticError, RecursionError):
         return {}
 
 
@@ -113,9 +112,10 @@ class CheckpointMirror:
             return
         if file.exists() and file.stat().st_mtime >= files.getFileStatus(source).getModificationTime() / 1000.0:
             return
-        file.parent.mkdir(parents=True, exist_ok=True)
+        file.parent.mkdir(OWNER_FOLDER, parents=True, exist_ok=True)
         local_part = file.with_name(f".{file.name}{PART}")
         files.copyToLocalFile(False, source, self.make_path(local_part), True)
+        local_part.chmod(OWNER_ONLY)
         local_part.replace(file)
 
     def find_copy(self, file: Path) -> tuple[Any, Any, Any]:

@@ -7,6 +7,7 @@ that a replica that came late, or never, is learned as it was. Without an object
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -23,12 +24,16 @@ from scaler.agent.decide import (
     decide,
     fall_back,
     find_gap,
+    find_removal_objection,
     hold,
     hold_unseen,
+    list_guard_tables,
 )
 from scaler.agent.pending import describe_pending, expect_arrivals
 from scaler.agent.policy_instance import PolicyInstance, build_policy_instance
 from scaler.agent.record import decide_in_shadow, write_decision
+from scaler.guards import find_bounds
+from scaler.guards.deployments import Span
 from scaler.guards.guard import record_slot
 from scaler.model import decision as codes
 from scaler.model.decision import Objection, ShadowDecision, SlotFigures, Step
@@ -120,12 +125,15 @@ class Decider:
         decision, change, memory = step.decision, step.change, self.memory
         if memory.pending == step:
             memory.pending = None
-            if decision.kind != codes.HELD or done.delta != 0:
+            if decision.kind != codes.HELD or done != NOTHING:
                 memory.history = record_slot(memory.history, decision.time, step.proposed, done)
-        if done == change:
-            memory.failed.pop(change, None)
-        elif change.delta != 0:
-            memory.failed[change] = max(decision.time, memory.latest)
+        carried_out = dict(done.changes)
+        for node_type, delta in change.changes:
+            what = (node_type, delta > 0)
+            if carried_out.get(node_type) == delta:
+                memory.failed.pop(what, None)
+            elif delta > 0 or done.added == change.added:  # else its removal was not tried: it waited for what is added
+                memory.failed[what] = max(decision.time, memory.latest)
 
     def update_instances(self, orders: Orders | None) -> None:
         """Have an instance for each objective of the orders, and for no other; without orders, those there are stay."""
@@ -206,19 +214,14 @@ class Decider:
                 instance.learn(transition)
         if beside is None:
             return None
-        context = DecisionContext(self.operator, self.names, orders, self.memory.history, self.guards)
-        return decide_in_shadow(context, beside, seen, self.nodes, GAP * self.slot_s)
+        return decide_in_shadow(self.make_context(orders), beside, seen, self.nodes, GAP * self.slot_s)
 
     def connect(self, seen: Observation) -> Transition | None:
         """The transition from the slot before to this one; None where one of them did not lead to the other."""
         before = self.memory.before
         if before is None or not 0.0 < seen.time - before.time <= GAP * self.slot_s:
             return None
-        steps = [a - b for a, b in zip(seen.deployment.replicas, before.deployment.replicas, strict=True)]
-        if sum(map(abs, steps)) > 1:
-            return None  # several at a time is nothing that a policy does
-        done = next((Reconfiguration(delta, i) for i, delta in enumerate(steps) if delta), NOTHING)
-        return Transition(before, done, seen)
+        return Transition(before, seen)
 
     def record_lead(self, lead: PolicyInstance | None, now: float) -> None:
         """Record which instance leads, or since when none does."""
@@ -252,7 +255,7 @@ class Decider:
             fault = why if lead is None else Objection(codes.POLICY, codes.POLICY_FAILED, lead.fault)
             assert fault is not None
             draft = self.decide_without(context, seen, now, fault)
-        stated = wait is None or wait in draft.objections
+        stated = wait is None or any(one.code == wait.code for one in draft.objections)
         reason = draft.reason if stated or wait is None else f"{draft.reason}; {wait.message}"
         return replace(draft, reason=reason, decided_on=seen)
 
@@ -276,6 +279,31 @@ class Decider:
             message = f"{said}, and the threshold policy cannot decide ({error})"
             return hold(Objection(codes.POLICY, codes.POLICY_FAILED, message))
         return apply_guards(context, seen, Proposal(proposed, who, codes.FALLBACK, None, min(limits)))
+
+    def make_context(self, orders: Orders | None) -> DecisionContext:
+        return DecisionContext(self.operator, self.names, orders, self.memory.history, self.guards)
+
+    def find_limits(self, orders: Orders | None, time: float) -> Span:
+        """Replicas in all that the objective, the driver and bounds allow; BadInput where bounds cannot be read."""
+        tables, names = list_guard_tables(self.make_context(orders))
+        spans = [find_bounds(tables, names)]
+        led = None if orders is None else orders.find_led(self.operator, time)
+        model = None if led is None else led.model.operators.get(self.operator)
+        if model is not None:
+            spans.append(Span(model.k_min, model.k_max))
+        elif self.last is not None and self.last.view is not None:
+            spans.append(Span(self.last.view.task.k_min, self.last.view.task.k_max))
+        if self.k_max is not None:
+            spans.append(Span(1, self.k_max))
+        most = min(span.most for span in spans)
+        return Span(min(most, max(1, *(span.least for span in spans))), most)
+
+    def find_removal_objection(
+        self, orders: Orders | None, time: float, deployment: Deployment, removal: Reconfiguration
+    ) -> Objection | None:
+        """Why what a change still has to remove is not to be removed any more."""
+        seen = Observation(time, math.nan, math.nan, math.nan, deployment)
+        return find_removal_objection(self.make_context(orders), seen, removal)
 
     def save(self) -> Arrays:
         """Everything remembered, as arrays by dotted name (fit for numpy.savez)."""

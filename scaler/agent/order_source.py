@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from scaler.model.errors import BadInput
+from scaler.model.files import open_private
 from scaler.model.orders import Orders, parse_objective, parse_orders
 from scaler.model.wire import write_line
 
@@ -66,7 +67,7 @@ class OrdersFile:
             with self.lock:
                 if self.log.exists() and self.log.stat().st_size > MAX_LOG_BYTES:
                     self.log.replace(self.log.with_suffix(".earlier.jsonl"))
-                with self.log.open("ab") as file:
+                with open_private(self.log, "ab") as file:
                     file.writelines(write_line({"operator": operator, **one}) + b"\n" for one in decisions)
         except OSError as error:
             LOG.warning("decisions cannot be written to %s (%s)", self.log, error)

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 
 from scaler.model.errors import find_pause
 from scaler.model.nodes import Deployment, NodeType
-from scaler.model.orders import Orders
 from scaler.model.policy import Observation
 
 REACHED, WAITING, FAILED, STAYED, UNKNOWN, NOTHING_ORDERED = (
@@ -66,6 +65,17 @@ class PendingReplicas:
     short: Mapping[str, Shortage] = field(default_factory=dict)
     met: frozenset[str] = frozenset()  # types that were once all there, so that what is missing was lost
     missed: Mapping[str, Miss] = field(default_factory=dict)
+    rest: Mapping[str, int] = field(default_factory=dict)  # still to order (below 0: to remove); see staged_change
+
+    @property
+    def goal(self) -> dict[str, int]:
+        """The target once all of the changes under way is ordered."""
+        return {name: count + self.rest.get(name, 0) for name, count in self.target.items()}
+
+    def count_unsettled(self, serving: Mapping[str, int]) -> dict[str, int]:
+        """Replicas still to come (below 0: to go) until the goal is reached, by node type; without those that are."""
+        missing = {name: count - serving.get(name, 0) for name, count in self.goal.items()}
+        return {name: count for name, count in missing.items() if count or self.rest.get(name)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +85,7 @@ class PendingOutcome:
     pending: PendingReplicas
     new_target: Mapping[str, int] | None = None  # to apply: the lowered target, or the same where none is lower
     failed: Mapping[str, int] = field(default_factory=dict)  # replicas that did not come (or go: less than 0), by type
+    late: Mapping[str, int] = field(default_factory=dict)  # of these, ordered ones that missed their deadline
 
 
 def order(pending: PendingReplicas, target: Mapping[str, int], now: float) -> PendingReplicas:
@@ -113,13 +124,15 @@ def compare(
     if short:
         return PendingOutcome(WAITING, f"{describe_missing(found, short)} to come", found)
     extra = {name: count - target.get(name, 0) for name, count in serving.items() if count > target.get(name, 0)}
+    if not extra and found.rest:
+        return PendingOutcome(WAITING, f"{describe_rest(found)} once all that is ordered serves", found)
     if not extra:
         return PendingOutcome(REACHED, "all ordered replicas serve, and no others", found)
     who, passed = ", ".join(f"{count} {name}" for name, count in extra.items()), now - pending.since
     if passed < max(map(timeouts.find_timeout, extra)):
         return PendingOutcome(WAITING, f"{who} still to go", found)
-    after = replace(found, target={**target, **{name: serving[name] for name in extra}})
-    stayed = {name: -count for name, count in extra.items()}
+    after = replace(found, target={**target, **{name: serving[name] for name in extra}}, rest={})
+    stayed = add_up(found.rest, {name: -count for name, count in extra.items()})
     return PendingOutcome(STAYED, f"{who} did not go in {passed:.0f} s", after, failed=stayed)
 
 
@@ -152,8 +165,17 @@ def cancel_late(
     message = f"{describe_missing(pending, late)} did not come in {longest:.0f} s; given back, and no more {waits}"
     short = {name: one for name, one in pending.short.items() if name not in late}
     met = (pending.met | set(late)) - {name for name in lowered if lowered[name] > target.get(name, 0)}
-    after = replace(pending, target=lowered, since=now, short=short, met=met, missed=missed)
-    return PendingOutcome(FAILED, message, after, lowered, {name: one.missing for name, one in late.items()})
+    after = replace(pending, target=lowered, since=now, short=short, met=met, missed=missed, rest={})
+    given_up = {name: one.missing for name, one in late.items()}
+    if pending.rest:
+        message = f"{message}; {describe_rest(pending)} was given up with it"
+    return PendingOutcome(FAILED, message, after, lowered, add_up(pending.rest, given_up), given_up)
+
+
+def add_up(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
+    """The sum by node type, without zeros."""
+    total = {name: one.get(name, 0) + other.get(name, 0) for name in {**one, **other}}
+    return {name: count for name, count in total.items() if count}
 
 
 def order_again(
@@ -171,12 +193,18 @@ def order_again(
     message = f"{what} did not come in {now - one.since:.0f} s; ordered again, and not once more for {pause:.0f} s"
     short = {**pending.short, name: replace(one, since=now)}
     after = replace(pending, short=short, missed={**pending.missed, name: Miss(times + 1, now + pause, 0)})
-    return PendingOutcome(FAILED, message, after, pending.target, {name: one.missing})
+    missing = {name: one.missing}
+    return PendingOutcome(FAILED, message, after, pending.target, missing, missing)
 
 
 def describe_missing(pending: PendingReplicas, short: Mapping[str, Shortage]) -> str:
     lost = {name: " that was lost" if name in pending.met else "" for name in short}
     return ", ".join(f"{one.missing} {name}{lost[name]}" for name, one in short.items())
+
+
+def describe_rest(pending: PendingReplicas) -> str:
+    """ "-1 large, +2 small": what is still to be ordered."""
+    return ", ".join(f"{delta:+d} {name}" for name, delta in pending.rest.items())
 
 
 def find_refusal(pending: PendingReplicas, node_type: str, now: float) -> str | None:
@@ -209,32 +237,3 @@ def describe_pending(seen: Deployment, target: Deployment, names: Sequence[str])
     """ "2 on small, now 1"."""
     pairs = zip(names, target.replicas, seen.replicas, strict=True)
     return ", ".join(f"{wanted} on {name}, now {there}" for name, wanted, there in pairs if wanted != there)
-
-
-def choose_initial(
-    serving: Mapping[str, int], served_last: Mapping[str, int], restored: Mapping[str, int]
-) -> Mapping[str, int]:
-    """Choose the initial replicas of an operator, before its policy has decided anything.
-
-    An operator without a replica serves and reports nothing: it gets those that served last, or one. One whose driver
-    was started again gets those that the driver before ordered (`restored`), whatever Spark has started by itself.
-    """
-    if any((*restored.values(), *serving.values())):
-        return restored
-    return served_last or {next(iter(serving)): 1}
-
-
-def find_replica_limit(orders: Orders | None, operator: str, k_max: int | None) -> float:
-    """Replicas at most, by the driver and by the objective."""
-    models = {} if orders is None or orders.objective is None else orders.objective.model.operators
-    limits = [k_max, models[operator].k_max if operator in models else None]
-    return min((k for k in limits if k is not None), default=float("inf"))
-
-
-def raise_target(serving: Mapping[str, int], wanted: Mapping[str, int], limit: float) -> dict[str, int]:
-    """Raise each type to what is wanted of it, within the limit on all."""
-    target = dict(serving)
-    for name in target:
-        more = max(0, wanted.get(name, 0) - target[name])
-        target[name] += int(max(0, min(more, limit - sum(target.values()))))
-    return target

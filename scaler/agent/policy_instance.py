@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scaler.guards.guard import ChangeHistory
 from scaler.model.decision import name_alternative
 from scaler.model.errors import BadInput
-from scaler.model.nodes import NOTHING, Deployment, NodeType, Reconfiguration
+from scaler.model.nodes import Deployment, NodeType, Reconfiguration, scale
 from scaler.model.orders import Objective, to_task
 from scaler.model.policy import Observation, Policy, Transition, build_policy
 from scaler.model.task import Task
@@ -60,17 +60,14 @@ class NodeView:
     def show_transitions(self, transitions: Iterable[Transition]) -> list[Transition]:
         """Without those that lead through deployments that the policy cannot be shown."""
         return [
-            Transition(self.show(one.before), self.show_change(one.done), self.show(one.after))
+            Transition(self.show(one.before), self.show(one.after))
             for one in transitions
             if self.fits(one.before.deployment) and self.fits(one.after.deployment)
         ]
 
-    def show_change(self, change: Reconfiguration) -> Reconfiguration:
-        return NOTHING if change.delta == 0 else replace(change, node_type=self.places.index(change.node_type))
-
     def name_change(self, change: Reconfiguration) -> Reconfiguration:
         """A policy's change in the driver's node types."""
-        return NOTHING if change.delta == 0 else replace(change, node_type=self.places[change.node_type])
+        return Reconfiguration(tuple(sorted((self.places[i], delta) for i, delta in change.changes)))
 
     def find_slowest(self, deployment: Deployment) -> int:
         """The number, among the task's types, of the worst replica's."""
@@ -87,7 +84,7 @@ def make_node_view(objective: Objective, operator: str, nodes: Sequence[NodeType
         known = ", ".join(t.name for t in whole.types)
         raise BadInput(f"objective {objective.version} is of {known}, and the driver has {', '.join(names)}")
     limit = whole.k_max if k_max is None else min(whole.k_max, k_max)
-    task = replace(whole, types=types, k_max=limit, normaliser=whole.dearest)
+    task = replace(whole, types=types, k_min=min(whole.k_min, limit), k_max=limit, normaliser=whole.dearest)
     constant = objective.model.operators[operator].constant
     return NodeView(task, constant, tuple(names.index(t.name) for t in types))
 
@@ -99,7 +96,6 @@ class ShadowState:
     deployment: Deployment
     history: ChangeHistory
     before: Observation | None = None  # in this world, in the slot before; None after a gap
-    done: Reconfiguration = NOTHING
 
 
 @dataclass(slots=True)
@@ -118,8 +114,13 @@ class PolicyInstance:
         """The policy's proposal in the driver's node types; None where it failed."""
         assert self.view is not None
         assert self.policy is not None
+        if seen.deployment.parallelism < self.view.task.k_min:
+            usual = max(self.view.places, key=lambda i: seen.deployment.replicas[i])
+            return scale(usual, self.view.task.k_min - seen.deployment.parallelism)
         if seen.deployment.parallelism > self.view.task.k_max:
-            return Reconfiguration(-1, self.view.places[self.view.find_slowest(seen.deployment)])
+            slowest = self.view.places[self.view.find_slowest(seen.deployment)]
+            excess = seen.deployment.parallelism - self.view.task.k_max
+            return scale(slowest, -min(excess, seen.deployment.replicas[slowest]))
         try:
             return self.view.name_change(self.policy.decide(self.view.show(seen)))
         except Exception as error:  # a policy's fault is not the stream's

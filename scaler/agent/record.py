@@ -21,9 +21,9 @@ from scaler.model.decision import (
     list_changes,
     name_action,
 )
-from scaler.model.nodes import Deployment, NodeType, Reconfiguration
+from scaler.model.kernel import predict_response
+from scaler.model.nodes import NOTHING, Deployment, NodeType, Reconfiguration
 from scaler.model.policy import Observation, Transition
-from scaler.model.queueing import mg1_response
 
 MAX_REASON = 1500  # characters
 
@@ -67,13 +67,23 @@ def write_decision(
 
 
 def conclude(step: Step, done: Reconfiguration, why: str, names: Sequence[str]) -> Decision:
-    """The decision for the record, by what was done of it and, where that is not all, why."""
+    """The decision for the record, by what was done of it and, where that is not all, why.
+
+    What was done in part is a change all the same: its kind stays, its action is what was done.
+    """
     if done == step.change:
         return step.decision
     decided, did = describe_change(step.change, names), describe_change(done, names)
     because = f": {why[:400]}" if why else ""
     reason = f"{decided.capitalize()} was decided, and {did} was done{because}; {step.decision.reason}"
     objection = Objection(codes.ACTUATION, codes.NOT_ACTUATED, why[:400] or f"{did} was done")
+    if done != NOTHING:
+        return replace(
+            step.decision,
+            reason=reason,
+            action=name_action(done, names),
+            objections=(*step.decision.objections, objection),
+        )
     return replace(
         step.decision, kind=codes.ACTUATION_FAILED, reason=reason, code=codes.NOT_ACTUATED, objections=(objection,)
     )
@@ -107,12 +117,12 @@ def decide_in_shadow(
     predicted = predict_slot(view, shadow.deployment, seen)
     if shadow.before is not None:
         near = 0.0 < seen.time - shadow.before.time <= gap_s
-        candidate.learn(Transition(shadow.before, shadow.done, predicted) if near else None)
+        candidate.learn(Transition(shadow.before, predicted) if near else None)
     draft = None if candidate.fault else decide(replace(context, history=shadow.history), candidate, predicted)
     if draft is None:
         return None
     history = record_slot(shadow.history, seen.time, draft.proposed, draft.change)
-    candidate.shadow = ShadowState(shadow.deployment.after(draft.change), history, predicted, draft.change)
+    candidate.shadow = ShadowState(shadow.deployment.after(draft.change), history, predicted)
     return ShadowDecision(
         version=candidate.objective.version,
         change=list_changes(draft.change, context.names),
@@ -126,8 +136,9 @@ def decide_in_shadow(
 
 
 def predict_slot(view: NodeView, deployment: Deployment, seen: Observation) -> Observation:
-    """Predict the slot on another deployment: an M/G/1 queue on its worst replica."""
-    share = seen.rate / deployment.parallelism
-    moments, speed = view.task.moments, view.task.types[view.find_slowest(deployment)].speedup
-    response = float(mg1_response(share, moments.mean, moments.variance, speed)) + view.constant
-    return replace(seen, utilisation=share * moments.mean / speed, response=response, deployment=deployment)
+    """Predict the slot on another deployment, as its task models the operator, by the worst replica."""
+    task, replicas = view.task, deployment.parallelism
+    speed = task.types[view.find_slowest(deployment)].speedup
+    response = float(predict_response(task, seen.rate, replicas, speed)) + view.constant
+    utilisation = seen.rate / replicas * task.moments.mean / speed
+    return replace(seen, utilisation=utilisation, response=response, deployment=deployment)

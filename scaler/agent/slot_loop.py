@@ -2,8 +2,10 @@
 
     sensor, actuator, orders -> SlotInput -> SlotPlan -> actuator -> decisions -> reports, checkpoint
 
-The policy decides about the deployment that pending replicas will make (see pending.py). A replica that misses its
-deadline is cancelled, and the decision that ordered it is reported again, as ACTUATION_FAILED.
+The policy decides about the deployment that pending replicas will make (see pending.py). A change is carried out in
+stages (see staged_change.py): what it removes goes once what it adds serves. A replica that misses its deadline is
+cancelled, and the decision that ordered it is reported again, with what was done of it. What is to be applied is in the
+checkpoint before it is, so that a driver that is killed at any moment goes on with it when it starts again.
 """
 
 from __future__ import annotations
@@ -16,25 +18,27 @@ from pathlib import Path
 from scaler.acting.actuator import Actuator
 from scaler.agent.checkpoint_file import CheckpointMirror, read_checkpoint, read_target, write_checkpoint
 from scaler.agent.decider import Decider
+from scaler.agent.first_replicas import Restored, adjust_rest, choose_first
+from scaler.agent.open_change import OpenChange, charge, read_unfinished, select_unsettled, write_unfinished
 from scaler.agent.order_source import OrderSource
 from scaler.agent.pending import (
-    REACHED,
+    WAITING,
     ArrivalTimeouts,
     PendingOutcome,
     PendingReplicas,
-    choose_initial,
     compare,
     find_refusal,
-    find_replica_limit,
     order,
-    raise_target,
 )
 from scaler.agent.record import conclude
+from scaler.agent.staged_change import advance, begin_change, continue_change, count_additions, give_up
+from scaler.agent.supply_ledger import Starts, SupplyLedger, look, note_given_up, note_refused, note_target
 from scaler.guards import is_dry_run
-from scaler.model.decision import LIMIT, UNAVAILABLE, Decision, Objection, Step
+from scaler.model.decision import LIMIT, UNAVAILABLE, Decision, Objection, Step, list_changes
 from scaler.model.errors import BadInput, Retry
 from scaler.model.nodes import NOTHING, Deployment, Reconfiguration
 from scaler.model.orders import Orders
+from scaler.model.supply_record import SupplyRecord
 from scaler.sensing.observation import SlotReadings, find_scale_in_objection, list_figures, make_samples, observe
 from scaler.sensing.reading import NoteCode, Reading, Sensor
 
@@ -52,6 +56,7 @@ class SlotInput:
     orders: Orders | None
     first: Mapping[str, int] | None  # the first replicas to order, of an operator for which nothing was ordered yet
     now: float
+    supply: tuple[SupplyRecord, ...] = ()  # what became of replicas since the last look
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +66,8 @@ class SlotPlan:
     step: Step
     outcome: PendingOutcome  # of the replicas ordered before
     pending: PendingReplicas  # once all but the step's change is applied
-    failed: tuple[Step, ...]  # that ordered what never arrived
-    open_steps: tuple[Step, ...]  # whose replicas are still to arrive
+    failed: tuple[OpenChange, ...]  # that ordered what never arrived
+    opened: tuple[OpenChange, ...]  # whose replicas are still to arrive or to go
     base: Mapping[str, int] | None  # the target to apply whatever the step says; None: there is none
 
 
@@ -87,10 +92,11 @@ class Agent:
         self.on_decision, self.mirror = on_decision, mirror
         self.readings = SlotReadings(self.operator, sensor, decider.complete)
         self.pending = PendingReplicas()
-        self.open_steps: tuple[Step, ...] = ()  # that ordered what has not arrived yet
+        self.opened: tuple[OpenChange, ...] = ()  # that ordered what has not arrived yet
+        self.ledger = SupplyLedger()
         self.saved_at = float("-inf")
         self.served_last: Mapping[str, int] = {}  # replicas
-        self.restored: Mapping[str, int] = {}  # ordered by the driver before this one, until they are ordered again
+        self.restored = Restored()
         if checkpoint is not None:
             self.restore(checkpoint)
 
@@ -102,8 +108,12 @@ class Agent:
         if arrays is None:
             return
         try:
+            rest, opened = read_unfinished(arrays)
             self.decider.load(arrays)
-            self.restored = read_target(arrays)
+            self.restored, self.opened = Restored(read_target(arrays), rest), opened
+            for one in opened:  # whoever was killed while it applied a change did not come to record it
+                if self.decider.memory.pending == one.step:
+                    self.decider.actuated(one.step, one.done)
             LOG.info("operator %r goes on from checkpoint %s", self.operator, path)
         except BadInput as error:
             LOG.warning("operator %r: checkpoint %s does not fit (%s); it starts anew", self.operator, path, error)
@@ -112,10 +122,14 @@ class Agent:
         """Decide one slot, apply the decision and record it."""
         slot = self.collect(start, end, now)
         plan = self.plan(slot)
+        anew = slot.first is None or not self.restored.target
         done, why, applied = self.apply(plan, slot)
+        self.ledger = note_given_up(self.ledger, plan.outcome.late if applied else {})
+        self.ledger = note_target(self.ledger, self.pending.target, now, anew)
         self.decider.actuated(plan.step, done)
         decision = conclude(plan.step, done, why, self.decider.names)
-        failed = [conclude(step, NOTHING, plan.outcome.message, self.decider.names) for step in plan.failed if applied]
+        message = plan.outcome.message
+        failed = [conclude(one.step, one.done, message, self.decider.names) for one in plan.failed if applied]
         self.record(slot, (*failed, decision))
         self.save(now)
         return decision
@@ -127,7 +141,19 @@ class Agent:
         deployed = self.count_deployed(reading, orders)
         if deployed is not None and any(deployed.values()):
             self.served_last = dict(deployed)
-        return SlotInput(reading, shown, deployed, orders, self.choose_bootstrap(reading, deployed, orders), now)
+        starts = self.find_starts()
+        there = deployed if starts is None else {name: len(some) for name, some in starts.items()}
+        self.ledger, supply = look(self.ledger, there, now, starts)
+        first = self.choose_bootstrap(reading, deployed, orders)
+        return SlotInput(reading, shown, deployed, orders, first, now, supply)
+
+    def find_starts(self) -> Starts | None:
+        """When each replica started, by node type; None where the actuator cannot tell."""
+        try:
+            return self.actuator.find_starts(self.operator)
+        except Exception as error:
+            self.warn("the actuator cannot tell when replicas started", error)
+            return None
 
     def read_orders(self) -> Orders | None:
         """Read the newest orders, with this driver's policy in place of the objective's."""
@@ -158,25 +184,52 @@ class Agent:
 
     def plan(self, slot: SlotInput) -> SlotPlan:
         """Compare earlier orders with what serves and let the policy decide; nothing is applied."""
-        outcome = compare(self.pending, slot.deployed, slot.now, self.arrival)
-        failed = tuple(step for name, count in outcome.failed.items() for step in self.find_steps(name, count))
-        for step in failed:
-            self.decider.actuated(step, NOTHING)
-        over = set(outcome.failed) if outcome.state != REACHED else {node.name for node in self.nodes}
-        open_steps = tuple(step for step in self.open_steps if self.name_type(step) not in over)
+        outcome = self.order_rest(compare(self.pending, slot.deployed, slot.now, self.arrival), slot)
+        opened, failed = charge(self.opened, outcome.failed, self.decider.names)
+        for one in failed:
+            self.decider.actuated(one.step, one.done)
         pending, base = outcome.pending, outcome.new_target
         if slot.first is not None:
             pending, base = order(pending, slot.first, slot.now), slot.first
+            pending = replace(pending, rest=adjust_rest(self.restored.target, self.restored.rest, slot.first))
+        if slot.deployed is not None:
+            opened = select_unsettled(opened, pending.count_unsettled(slot.deployed), self.decider.names)
         step = self.decider.step(
-            observe(slot.shown, slot.deployed, self.nodes),
+            observe(slot.shown, slot.deployed, self.nodes, None if slot.orders is None else slot.orders.quantile),
             slot.orders,
             slot.now,
-            None if slot.deployed is None else self.expect(pending, open_steps),
-            list_figures(slot.shown),
+            None if slot.deployed is None else self.expect(pending, opened),
+            replace(list_figures(slot.shown), supply=slot.supply),
             find_scale_in_objection(slot.shown),
             self.find_barred(pending, slot.now),
         )
-        return SlotPlan(step, outcome, pending, failed, open_steps, base)
+        return SlotPlan(step, outcome, pending, failed, opened, base)
+
+    def order_rest(self, outcome: PendingOutcome, slot: SlotInput) -> PendingOutcome:
+        """Order the next stage of the changes under way, or give up what a guard objects to by now."""
+        pending = outcome.pending
+        if not pending.rest or slot.deployed is None or outcome.state != WAITING:
+            return outcome
+        try:
+            limits = self.decider.find_limits(slot.orders, slot.reading.start)
+            objection = self.object_to_removal(pending, slot)
+        except BadInput as error:  # what a person has set is not passed over because it cannot be read
+            LOG.warning("operator %r: a change under way waits (%s)", self.operator, error)
+            return outcome
+        if objection is not None:
+            return give_up(pending, str(objection))
+        may_remove = find_scale_in_objection(slot.shown) is None
+        return continue_change(outcome, slot.deployed, limits, slot.now, may_remove)
+
+    def object_to_removal(self, pending: PendingReplicas, slot: SlotInput) -> Objection | None:
+        """A guard's objection to what the changes under way still have to remove."""
+        target = Deployment(tuple(pending.target.get(name, 0) for name in self.decider.names))
+        removal = Reconfiguration(
+            tuple((i, pending.rest[name]) for i, name in enumerate(self.decider.names) if pending.rest.get(name, 0) < 0)
+        )
+        if removal == NOTHING:
+            return None
+        return self.decider.find_removal_objection(slot.orders, slot.reading.start, target, removal)
 
     def choose_bootstrap(
         self, reading: Reading, deployed: Mapping[str, int] | None, orders: Orders | None
@@ -186,41 +239,36 @@ class Agent:
             return None
         if reading.has(NoteCode.STOPPED) or self.is_dry_run(orders):
             return None
-        there = {node.name: deployed.get(node.name, 0) for node in self.nodes}
-        wanted = choose_initial(there, self.served_last, self.restored)
-        free = {name: n for name, n in wanted.items() if n <= there.get(name, 0) or self.has_room(name)}
-        target = raise_target(there, free, find_replica_limit(orders, self.operator, self.decider.k_max))
-        return None if target == there else target
-
-    def has_room(self, node_type: str) -> bool:
-        """Whether one more replica may be ordered, as far as the actuator knows."""
         try:
-            why = self.actuator.check_room(self.operator, node_type)
+            limits = self.decider.find_limits(orders, reading.start)
+        except BadInput as error:
+            LOG.warning("operator %r: no first replicas are ordered (%s)", self.operator, error)
+            return None
+        there = {node.name: deployed.get(node.name, 0) for node in self.nodes}
+        return choose_first(there, self.served_last, self.restored, limits, self.find_places)
+
+    def find_places(self, more: Mapping[str, int]) -> Mapping[str, int]:
+        """How many first replicas may be ordered by node type, as far as the actuator knows."""
+        try:
+            room = self.actuator.check_room(self.operator, more)
         except Exception as error:
             self.warn("the actuator cannot tell whether there is room", error)
-            return True
-        if why is not None:
-            LOG.warning("operator %r: no first replica on %s is ordered: %s", self.operator, node_type, why)
-        return why is None
-
-    def find_steps(self, node_type: str, count: int) -> list[Step]:
-        """The latest steps that ordered `count` more replicas of a type, or fewer where it is below 0."""
-        same = [one for one in self.open_steps if self.name_type(one) == node_type and one.change.delta * count > 0]
-        return same[-abs(count) :]
-
-    def name_type(self, step: Step) -> str:
-        return self.nodes[step.change.node_type].name
+            return more
+        if not room.is_enough(more):
+            LOG.warning("operator %r: not all first replicas are ordered: %s", self.operator, room.why)
+            self.ledger = note_refused(self.ledger, more, room.places)
+        return room.places
 
     def find_barred(self, pending: PendingReplicas, now: float) -> dict[str, Objection]:
         """Node types that are backed off, and why."""
         said = ((node.name, find_refusal(pending, node.name, now)) for node in self.nodes)
         return {name: Objection(LIMIT, UNAVAILABLE, why, {"node_type": name}) for name, why in said if why is not None}
 
-    def expect(self, pending: PendingReplicas, open_steps: Sequence[Step]) -> Deployment | None:
+    def expect(self, pending: PendingReplicas, opened: Sequence[OpenChange]) -> Deployment | None:
         """The deployment once all that was ordered has arrived; None where nothing is pending."""
-        if not (open_steps or pending.short):
+        if not pending.target or not (opened or pending.short or pending.rest):
             return None
-        return Deployment(tuple(pending.target.get(node.name, 0) for node in self.nodes))
+        return Deployment(tuple(pending.goal.get(node.name, 0) for node in self.nodes))
 
     def apply(self, plan: SlotPlan, slot: SlotInput) -> tuple[Reconfiguration, str, bool]:
         """Send targets to the actuator: what earlier orders and first replicas call for, then the decided change.
@@ -230,42 +278,76 @@ class Agent:
         """
         if plan.base is not None:
             try:
-                self.actuator.apply(self.operator, plan.base)
+                self.send(plan.pending, plan.opened, slot.now)
             except Exception as error:
                 self.warn("the target of earlier orders or first replicas was not accepted", error)
                 return NOTHING, str(error), False
             if slot.first is not None:
-                self.restored = {}
+                self.restored = Restored()
         if plan.outcome.failed:
             LOG.warning("operator %r: %s", self.operator, plan.outcome.message)
-        self.pending, self.open_steps = plan.pending, plan.open_steps
+        self.pending, self.opened = plan.pending, plan.opened
         done, why = self.apply_change(plan.step, slot)
         return done, why, True
+
+    def send(self, pending: PendingReplicas, opened: tuple[OpenChange, ...], now: float) -> None:
+        """Have a target applied that is in the checkpoint by then; what is not accepted is forgotten."""
+        before, changed = (self.pending, self.opened), pending.target != self.pending.target
+        self.pending, self.opened = pending, opened
+        self.saved_at = float("-inf") if changed else self.saved_at
+        self.save(now)
+        try:
+            self.actuator.apply(self.operator, pending.target)
+        except BaseException:
+            self.pending, self.opened = before
+            self.saved_at = float("-inf")
+            raise
 
     def apply_change(self, step: Step, slot: SlotInput) -> tuple[Reconfiguration, str]:
         """What was done of the decided change, and why where that is not all of it."""
         change = step.change
-        if change.delta == 0:
+        if change == NOTHING:
             return NOTHING, ""
         if slot.deployed is None:
             return NOTHING, "how many replicas serve cannot be told"
-        node_type = self.nodes[change.node_type].name
-        base = slot.deployed if self.expect(self.pending, self.open_steps) is None else self.pending.target
-        target = {node.name: base.get(node.name, 0) for node in self.nodes}
-        target[node_type] += change.delta
+        pending = self.pending
+        if self.expect(pending, self.opened) is None:
+            pending = order(pending, {node.name: slot.deployed.get(node.name, 0) for node in self.nodes}, slot.now)
         try:
-            why = self.actuator.check_room(self.operator, node_type) if change.delta > 0 else None
-            if why is not None:
+            change, why = self.fit(pending, change)
+            if change == NOTHING:
                 return NOTHING, why
-            self.actuator.apply(self.operator, target)
+            limits = self.decider.find_limits(slot.orders, slot.reading.start)
+            begun = begin_change(pending, list_changes(change, self.decider.names))
+            after = advance(begun, slot.deployed, limits, slot.now, find_scale_in_objection(slot.shown) is None)
+            if after == begun and not pending.short and not pending.rest:
+                return NOTHING, f"from {limits.least} to {limits.most} replicas are allowed, and none is to spare"
+            self.send(after, (*self.opened, OpenChange(step, change)), slot.now)
         except (BadInput, Retry) as error:
             return NOTHING, str(error)
         except Exception as error:
             self.warn("the actuator failed", error)
             return NOTHING, f"the actuator failed ({type(error).__name__}: {error})"
-        self.pending = order(self.pending, target, slot.now)
-        self.open_steps = (*self.open_steps, step)
-        return change, ""
+        return change, why
+
+    def fit(self, pending: PendingReplicas, change: Reconfiguration) -> tuple[Reconfiguration, str]:
+        """The part of a change that the cluster has room for; nothing is removed where less can be added."""
+        named = list_changes(change, self.decider.names)
+        more = count_additions(pending, named)
+        if not more:
+            return change, ""
+        room = self.actuator.check_room(self.operator, more)
+        if room.is_enough(more):
+            return change, ""
+        self.ledger = note_refused(self.ledger, more, room.places)
+        fitting = {
+            name: delta - more.get(name, 0) + min(more.get(name, 0), room.places.get(name, 0))
+            for name, delta in named.items()
+            if delta > 0
+        }
+        return Reconfiguration(
+            tuple((i, fitting[name]) for i, name in enumerate(self.decider.names) if fitting.get(name, 0) > 0)
+        ), room.why
 
     def record(self, slot: SlotInput, decisions: Sequence[Decision]) -> None:
         """Report the slot's decision, and before it those that came to nothing."""
@@ -280,8 +362,10 @@ class Agent:
         if self.checkpoint is None or now - self.saved_at < CHECKPOINT_S:
             return
         try:
-            wanted = self.pending.target or self.restored or self.served_last
-            write_checkpoint(self.checkpoint, self.decider.save(), wanted)
+            wanted = self.pending.target or self.restored.target or self.served_last
+            rest = self.pending.rest if self.pending.target else self.restored.rest
+            arrays = self.decider.save() | write_unfinished(rest, self.opened)
+            write_checkpoint(self.checkpoint, arrays, wanted)
             self.saved_at = now
             if self.mirror is not None:
                 self.mirror.upload(self.checkpoint)

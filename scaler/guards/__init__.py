@@ -6,7 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from scaler.guards.change_times import read_blocked_hours, read_cooldown, read_flap_budget, read_stabilisation
-from scaler.guards.deployments import DRY_RUN_GUARD, read_bounds, read_direction_lock, read_dry_run, read_pin
+from scaler.guards.deployments import (
+    DRY_RUN_GUARD,
+    Span,
+    find_span,
+    read_bounds,
+    read_direction_lock,
+    read_dry_run,
+    read_pin,
+)
 from scaler.guards.guard import Guard, GuardOptions, GuardReader
 from scaler.model.errors import BadInput
 
@@ -37,6 +45,12 @@ def parse_guards(configuration: Mapping[str, Any], types: Sequence[str]) -> tupl
             guards.append(GUARDS[name](table))
             table.refuse_unknown()
     return tuple(guards)
+
+
+def find_bounds(configurations: Sequence[Mapping[str, Any]], types: Sequence[str]) -> Span:
+    """Replicas in all that the bounds of every configuration allow."""
+    tables = (list_tables("bounds", configuration.get("bounds", False)) for configuration in configurations)
+    return find_span([table for each in tables for table in each], types)
 
 
 def is_dry_run(configuration: Mapping[str, Any]) -> bool:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from scaler.guards.guard import MAX_CHANGES, Guard, GuardCase, GuardOptions, direction, object_to
+from scaler.guards.guard import MAX_CHANGES, WAYS, Guard, GuardCase, GuardOptions, direction, object_to
 from scaler.model.decision import Objection
 from scaler.model.nodes import Reconfiguration
 
@@ -23,8 +23,10 @@ class Waits:
     out_s: float
     in_s: float
 
-    def before(self, change: Reconfiguration) -> float:
-        return self.out_s if change.delta > 0 else self.in_s
+    def before(self, change: Reconfiguration) -> tuple[float, str]:
+        """The wait, and the setting that states it: of a change in both directions the longer."""
+        waits = [(self.out_s, "out_s")] if change.added else []
+        return max([*waits, (self.in_s, "in_s")] if change.removed else waits)
 
 
 def read_waits(table: GuardOptions, in_s: float) -> Waits:
@@ -37,10 +39,10 @@ def read_cooldown(table: GuardOptions) -> Guard:
 
 
 def cool_down(waits: Waits, case: GuardCase) -> Objection | None:
-    wait = waits.before(case.proposed)
+    wait, setting = waits.before(case.proposed)
     if not case.history.changes or case.seen.time - case.history.changes[-1] >= wait:
         return None
-    since, setting = case.seen.time - case.history.changes[-1], f"{direction(case.proposed)}_s"
+    since = case.seen.time - case.history.changes[-1]
     message = f"the last change was {since:.0f} s ago, and {setting} is {wait:g}"
     return object_to("cooldown", message, setting=setting, value=wait, since_s=since)
 
@@ -51,13 +53,15 @@ def read_stabilisation(table: GuardOptions) -> Guard:
 
 
 def stabilise(waits: Waits, case: GuardCase) -> Objection | None:
-    wait, wished = waits.before(case.proposed), case.proposed.delta == case.history.wish
+    wait, setting = waits.before(case.proposed)
+    way = direction(case.proposed)
+    wished = WAYS[way] == case.history.wish
     lasted = case.seen.time - case.history.wished_since if wished else 0.0
     if lasted >= wait:
         return None
-    way = direction(case.proposed)
-    message = f"the policy has wanted to scale {way} for {lasted:.0f} s, and {way}_s is {wait:g}"
-    return object_to("stabilisation", message, setting=f"{way}_s", value=wait, lasted_s=lasted)
+    verb = "migrate" if way == "over" else f"scale {way}"
+    message = f"the policy has wanted to {verb} for {lasted:.0f} s, and {setting} is {wait:g}"
+    return object_to("stabilisation", message, setting=setting, value=wait, lasted_s=lasted)
 
 
 def read_flap_budget(table: GuardOptions) -> Guard:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
-from scaler.guards.guard import Guard, GuardCase, GuardOptions, direction, object_to
-from scaler.model.decision import Objection
+from scaler.guards.guard import Guard, GuardCase, GuardOptions, object_to
+from scaler.model.decision import Objection, count_replicas
 from scaler.model.errors import BadInput
 from scaler.model.nodes import Deployment
 
@@ -36,12 +37,18 @@ def read_bounds(table: GuardOptions) -> Guard:
     return partial(stay_within, overall, [(name, spans.get(i, Span())) for i, name in enumerate(table.types)])
 
 
+def find_span(tables: Sequence[Mapping[str, Any]], types: Sequence[str]) -> Span:
+    """Replicas in all that every one of these settings of bounds allows."""
+    spans = [read_span(GuardOptions("bounds", table, types), "", least_max=1) for table in tables]
+    return Span(max((one.least for one in spans), default=0), min((one.most for one in spans), default=UNLIMITED))
+
+
 def stay_within(overall: Span, by_type: Sequence[tuple[str, Span]], case: GuardCase) -> Objection | None:
     after = case.seen.deployment.after(case.proposed)
-    name, span = by_type[case.proposed.node_type]
-    count = after.replicas[case.proposed.node_type]
-    for what, number, limits in (("in all", after.parallelism, overall), (f"on {name}", count, span)):
-        fault = limits.fault(number, case.proposed.delta)
+    parts = [("in all", after.parallelism, overall, case.proposed.net)]
+    parts += [(f"on {by_type[i][0]}", after.replicas[i], by_type[i][1], delta) for i, delta in case.proposed.changes]
+    for what, number, limits, delta in parts:
+        fault = limits.fault(number, delta)
         if fault is not None:
             setting, value = fault
             message = f"it would make {number} replicas {what}, and {setting} is {value}"
@@ -81,9 +88,8 @@ def read_pin(table: GuardOptions) -> Guard:
 def pin_at(target: Deployment | None, types: tuple[str, ...], case: GuardCase) -> Objection | None:
     if target is None:
         return object_to("pin", "no change is allowed while it is set")
-    i = case.proposed.node_type
-    missing = target.replicas[i] - case.seen.deployment.replicas[i]
-    if missing * case.proposed.delta > 0:
+    missing = [wanted - there for wanted, there in zip(target.replicas, case.seen.deployment.replicas, strict=True)]
+    if all(missing[i] * delta > 0 and abs(delta) <= abs(missing[i]) for i, delta in case.proposed.changes):
         return None
     at = dict(zip(types, target.replicas, strict=True))
     where = ", ".join(f"{n} on {name}" for name, n in at.items())
@@ -91,15 +97,13 @@ def pin_at(target: Deployment | None, types: tuple[str, ...], case: GuardCase) -
 
 
 def read_direction_lock(table: GuardOptions) -> Guard:
-    """Direction lock: only scale out, or only scale in."""
+    """Direction lock: only scale out, or only scale in; a change of several replicas by each of them."""
     return partial(lock_direction, table.choice("only", ("out", "in")))
 
 
 def lock_direction(only: str, case: GuardCase) -> Objection | None:
-    way = direction(case.proposed)
-    if way == only:
-        return None
-    return object_to("direction_lock", f"it would scale {way}, and only is {only}", only=only)
+    way, barred = ("in", case.proposed.removed) if only == "out" else ("out", case.proposed.added)
+    return object_to("direction_lock", f"it would scale {way}, and only is {only}", only=only) if barred else None
 
 
 def read_dry_run(table: GuardOptions) -> Guard:
@@ -112,5 +116,8 @@ def read_dry_run(table: GuardOptions) -> Guard:
 
 
 def block_all(types: tuple[str, ...], case: GuardCase) -> Objection:
-    verb = "added" if case.proposed.delta > 0 else "removed"
-    return object_to(DRY_RUN_GUARD, f"a replica on {types[case.proposed.node_type]} would have been {verb}")
+    parts = (
+        f"{count_replicas(abs(delta))} on {types[i]} would have been {'added' if delta > 0 else 'removed'}"
+        for i, delta in case.proposed.changes
+    )
+    return object_to(DRY_RUN_GUARD, " and ".join(parts))

@@ -14,10 +14,11 @@ from typing import Any
 
 from scaler.model.decision import GUARD, Objection
 from scaler.model.errors import BadInput
-from scaler.model.nodes import Reconfiguration
+from scaler.model.nodes import NOTHING, Reconfiguration
 from scaler.model.policy import Observation
 
 MISSING: Any = object()
+WAYS = {"": 0, "out": 1, "in": -1, "over": 2}
 MAX_CHANGES = 1000  # in a history: the most that a flap budget may allow
 
 
@@ -86,17 +87,17 @@ class ChangeHistory:
     """Times of changes that were made, and how long the policy has wanted one direction; seconds since the epoch."""
 
     changes: tuple[float, ...] = ()  # when, the latest last
-    wish: int = 0  # +1 or -1: the way that the policy has wanted to go since `wished_since`, without a break
+    wish: int = 0  # one of WAYS: where the policy has wanted to go since `wished_since`, without a break
     wished_since: float = 0.0
 
 
 def record_slot(history: ChangeHistory, time: float, proposed: Reconfiguration, done: Reconfiguration) -> ChangeHistory:
     """Add a slot. A change ends a run of proposals: observations before it are of another deployment."""
-    if done.delta != 0:
+    if done != NOTHING:
         return ChangeHistory(changes=(*history.changes, time)[-MAX_CHANGES:])
-    if proposed.delta == history.wish:
+    if WAYS[direction(proposed)] == history.wish:
         return history
-    return replace(history, wish=proposed.delta, wished_since=time)
+    return replace(history, wish=WAYS[direction(proposed)], wished_since=time)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,5 +119,7 @@ def object_to(guard: str, message: str, **data: Any) -> Objection:
 
 
 def direction(change: Reconfiguration) -> str:
-    """Name a change's direction as settings and messages do: "out" or "in"."""
-    return "out" if change.delta > 0 else "in"
+    """Name a change's direction: "out", "in", "over" to other node types, or "" of no change."""
+    if change == NOTHING:
+        return ""
+    return "over" if change.net == 0 else "out" if change.net > 0 else "in"

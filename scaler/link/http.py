@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from scaler.link.credential import Credential
 from scaler.model.errors import BadInput, Retry
 from scaler.model.wire import write_line
 
@@ -46,6 +47,7 @@ class ManagerResponse:
     etag: str
     retry_after: float | None  # seconds
     body: bytes
+    token_expires: float | None = None  # seconds since 1970, where the manager says that it is soon
 
     def document(self) -> Any:
         """The body parsed as JSON; None where it is none."""
@@ -70,19 +72,15 @@ def read_address(url: str) -> ManagerAddress:
     return ManagerAddress(secure, parts.hostname, port or (443 if secure else 80), parts.path.rstrip("/"))
 
 
-def read_token(token: str | None) -> str | None:
-    if token is not None and (not token or not token.isascii() or not token.isprintable() or " " in token):
-        raise BadInput("the token is not one: it must be printable ASCII without spaces (it is not shown here)")
-    return token
-
-
 class ManagerConnection:
     """One connection to the manager, kept open between requests; for one thread, but `abort` may come from another."""
 
-    def __init__(self, address: ManagerAddress, token: str | None, ca_file: Path | None = None, peer: str = "") -> None:
-        """`peer`: as messages name it; "" is the manager."""
+    def __init__(
+        self, address: ManagerAddress, token: str | Path | None, ca_file: Path | None = None, peer: str = ""
+    ) -> None:
+        """`token`: itself, or the file that holds it; `peer`: as messages name it, "" is the manager."""
         self.address, self.peer = address, peer or f"the manager at {address}"
-        self._token = read_token(token)
+        self.credential = Credential(token)
         self.context = make_context(ca_file) if address.secure else None
         self.connection: http.client.HTTPConnection | None = None
         self.aborted = False
@@ -113,15 +111,17 @@ class ManagerConnection:
         sent = {"Accept": "application/json, application/problem+json", "Accept-Encoding": "gzip", **headers}
         if body is not None:
             sent["Content-Type"] = "application/json"
-        if self._token is not None:
-            sent["Authorization"] = f"Bearer {self._token}"
+        token = self.credential.read()
+        if token is not None:
+            sent["Authorization"] = f"Bearer {token}"
         deadline = time.monotonic() + timeout
         connection.request(method, self.address.prefix + path, body=body, headers=sent)
         response = connection.getresponse()
         content = unpack(response, read_body(response, deadline))
         if response.will_close:
             self.close()
-        return ManagerResponse(response.status, response.headers.get("ETag", ""), read_seconds(response), content)
+        etag, expires = response.headers.get("ETag", ""), read_expiry(response)
+        return ManagerResponse(response.status, etag, read_seconds(response), content, expires)
 
     def connect(self, timeout: float) -> http.client.HTTPConnection:
         if self.aborted:
@@ -159,7 +159,7 @@ class ManagerConnection:
         text = f"HTTP {answer.status}"
         if isinstance(said, str):
             text += ": " + "".join(c if c.isprintable() else " " for c in said[:LONGEST_SENTENCE])
-        return text if self._token is None else text.replace(self._token, "***")
+        return self.credential.hide(text)
 
     def close(self) -> None:
         if self.connection is not None:
@@ -216,3 +216,8 @@ def unpack(response: http.client.HTTPResponse, content: bytes) -> bytes:
 def read_seconds(response: http.client.HTTPResponse) -> float | None:
     text = response.headers.get("Retry-After", "")
     return min(float(text), LONGEST_RETRY_S) if text.isascii() and text.isdigit() and len(text) < 10 else None
+
+
+def read_expiry(response: http.client.HTTPResponse) -> float | None:
+    text = response.headers.get("Token-Expires", "")
+    return float(text) if text.isascii() and text.isdigit() and len(text) < 12 else None

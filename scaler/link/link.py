@@ -34,6 +34,7 @@ class LinkStatus:
     sent: int  # records that the manager has confirmed, since the start
     dropped: int  # records, the oldest, for want of room, since the start
     refused: int  # records that the manager would not have, one by one, since the start
+    token_expires: float | None  # seconds since 1970, where that is soon
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ class Link:
         url: str,
         app: str,
         operators: Sequence[str],
-        token: str | None,
+        token: str | Path | None,
         folder: Path,
         instance: str,
         settings: LinkSettings | None = None,
@@ -128,4 +129,5 @@ class Link:
             sent=self.sender.sent,
             dropped=sum(self.reports.dropped.values()) + self.sender.displaced,
             refused=self.reports.refused + self.unserialisable,
+            token_expires=self.state.token_expires,
         )

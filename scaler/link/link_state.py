@@ -17,12 +17,14 @@ from typing import Any
 from scaler.link.http import ManagerConnection, ManagerResponse
 from scaler.model.files import write_durably
 from scaler.model.orders import Orders, parse_orders
+from scaler.model.units import format_moment
 
 LOG = logging.getLogger("scaler.link")
 OPERATOR_RETRY_S = 60.0  # before another try of what somebody has to put right first
 NOT_HERE, NOT_ALLOWED, BUSY = 404, (401, 403), (429, 503)
 REPORTS, ORDERS, STORAGE, INTERNAL = "reports", "orders", "storage", "internal"  # sources of faults
 ORDERS_FILE = "orders.json"
+WARNED_S = 86_400.0  # seconds between two warnings that the token expires
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,8 @@ class LinkState:
     answered_at: float = -math.inf
     acknowledged: int | None = None
     faults: dict[str, str] = field(default_factory=dict)
+    token_expires: float | None = None  # where it is soon
+    warned_at: float = -math.inf
 
     @property
     def orders(self) -> Orders | None:
@@ -102,6 +106,15 @@ class LinkState:
             LOG.warning("%s: %s", self.app, sentence)
         else:
             LOG.info("%s: it is over that %s", self.app, before)
+
+    def note_expiry(self, answer: ManagerResponse) -> None:
+        """Log once a day that the token expires; an answer that does not say so is to another one."""
+        self.token_expires = expires = answer.token_expires
+        now = self.clock()
+        if expires is not None and now >= self.warned_at + WARNED_S:
+            self.warned_at = now
+            when = format_moment(expires)
+            LOG.warning("%s: the token expires at %s; rotate it with: tuner token rotate", self.app, when)
 
     def record_failure(self, what: str, error: Exception) -> float:
         """Record that a thread's step failed, which is not to end the thread; seconds until its next."""

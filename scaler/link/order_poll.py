@@ -79,7 +79,7 @@ class OrderPoll:
                 self.state.set_fault(ORDERS, str(error))
             return self.backoff.fail()
         if answer.status == 304 and asked:
-            self.mark_success()
+            self.mark_success(answer)
             return self.pause(began)
         if answer.status == 200:
             return self.accept(answer, asked, began)
@@ -96,7 +96,7 @@ class OrderPoll:
             self.etag = ""
             self.state.set_fault(ORDERS, describe_refusal(self.connection, answer, "orders"))
             return self.backoff.fail()
-        self.mark_success()
+        self.mark_success(answer)
         self.etag = answer.etag if fits_a_header(answer.etag) else f'"{orders.revision}"'
         if not self.adopt(orders, document) and asked:
             return self.pause(began)
@@ -125,8 +125,9 @@ class OrderPoll:
         except (OSError, ValueError) as error:
             self.state.set_fault(ORDERS, f"the orders cannot be saved in {self.folder} ({error})")
 
-    def mark_success(self) -> None:
+    def mark_success(self, answer: ManagerResponse) -> None:
         self.state.answered_at = self.state.clock()
+        self.state.note_expiry(answer)
         self.backoff.recover()
         self.state.set_fault(ORDERS, "")
 

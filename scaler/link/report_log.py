@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from scaler.link.segment_log import LogPosition, SegmentLog
-from scaler.model.files import replacing
+from scaler.model.files import OWNER_FOLDER, open_private, replacing
 
 DECISIONS, SAMPLES = "decisions", "samples"
 REPORT_KINDS = (DECISIONS, SAMPLES)  # in the order in which they are sent
@@ -63,7 +63,7 @@ class ReportLog:
         if self.logs:
             return True
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            self.folder.mkdir(OWNER_FOLDER, parents=True, exist_ok=True)
             self.lock = lock_file(self.folder / LOCK)
             if self.lock is None:
                 self.fault = f"another process owns {self.folder}; what is reported meanwhile is kept in memory only"
@@ -157,7 +157,7 @@ class ReportLog:
         if self.lock is None:
             return
         try:
-            with (self.folder / REFUSED).open("ab") as file:
+            with open_private(self.folder / REFUSED, "ab") as file:
                 if file.tell() < REFUSED_BYTES:
                     file.write(b"".join(line + b"\n" for line in batch.lines))
         except OSError as error:
@@ -179,7 +179,7 @@ class ReportLog:
 
 def lock_file(path: Path) -> IO[bytes] | None:
     """Lock a file until the process ends, however that happens; None if another process has it."""
-    file = path.open("ab")
+    file = open_private(path, "ab")
     try:
         if os.name == "nt":
             import msvcrt
@@ -207,7 +207,7 @@ def read_cursor(path: Path) -> dict[str, LogPosition]:
         for name in REPORT_KINDS:
             number, offset = (int(value) for value in document[name])
             places[name] = (max(0, number), max(0, offset))
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, ArithmeticError):  # int() of 1e400 overflows
         return dict.fromkeys(REPORT_KINDS, (0, 0))
     return places
 

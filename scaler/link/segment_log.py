@@ -6,15 +6,17 @@ a crash tore is the last of its file, and is skipped. What was written is flushe
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO
 
-from scaler.model.files import sync_folder
+from scaler.model.files import open_private, sync_folder
 
+LOG = logging.getLogger("scaler.link")
 LogPosition = tuple[int, int]  # number of a file, bytes into it
 
 
@@ -30,16 +32,28 @@ class SegmentLog:
 
     def __init__(self, folder: Path, name: str, position: LogPosition, segment_bytes: int) -> None:
         self.folder, self.name, self.segment_bytes = folder, name, segment_bytes
-        self.position = position  # what lies before is acknowledged
-        self.file: BinaryIO | None = None
+        self.file: IO[bytes] | None = None
         self.segments: dict[int, Segment] = {}
         for path in sorted(folder.glob(f"{name}-*.jsonl")):
             number = path.stem[len(name) + 1 :]
-            if number.isascii() and number.isdigit():
+            if number.isascii() and number.isdigit() and path.is_file():
                 content = path.read_bytes()
                 self.segments[int(number)] = Segment(path, len(content), content.count(b"\n"))
-        self.acknowledged_lines = self.count_before(position)
-        self.acknowledge(position)
+        self.position = self.check_position(position)  # what lies before is acknowledged
+        self.acknowledged_lines = self.count_before(self.position)
+        self.acknowledge(self.position)
+
+    def check_position(self, position: LogPosition) -> LogPosition:
+        """The position where a line can begin; else that of the oldest line: what is sent twice counts once."""
+        number, offset = position
+        if not self.segments:
+            return position
+        if number <= max(self.segments):
+            segment = self.segments.get(number)
+            if segment is None or offset == 0 or segment.path.read_bytes()[:offset][offset - 1 :] == b"\n":
+                return position
+        LOG.warning("the cursor of %s in %s points where no line begins; all is sent again", self.name, self.folder)
+        return (0, 0)
 
     @property
     def size(self) -> int:
@@ -71,8 +85,9 @@ class SegmentLog:
         """Open a file to write to; its number."""
         if self.file is None:
             number = max([self.position[0], *self.segments], default=0) + 1
-            path = self.folder / f"{self.name}-{number:012d}.jsonl"
-            self.file = path.open("ab")
+            while (path := self.folder / f"{self.name}-{number:012d}.jsonl").is_dir():
+                number += 1
+            self.file = open_private(path, "ab")
             sync_folder(self.folder)
             self.segments[number] = Segment(path, 0, 0)
         return max(self.segments)

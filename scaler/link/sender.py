@@ -21,7 +21,8 @@ from scaler.model.errors import Backoff, Retry
 
 MAX_RECORDS, MAX_REPORT_BYTES = 500, 256 << 10  # of one round
 MAX_INBOX = 100_000  # records that may wait for the thread
-UNPROCESSABLE = (400, 413, 422)  # whatever is refused so is refused tomorrow: it is split, and in the end put aside
+UNFIT, TOO_LARGE = 422, 413
+NOT_WRITABLE = ManagerResponse(UNFIT, "", None, b'{"status": 422, "detail": "it cannot be written as JSON"}')
 LOCK_RETRY_S = 60.0  # between tries to have the folder
 
 
@@ -107,11 +108,12 @@ class Sender:
                 self.state.set_fault(REPORTS, str(error))
                 return self.backoff.fail()
             except (ValueError, TypeError):  # what cannot be written as a request
-                answer = ManagerResponse(400, "", None, b"")
+                answer = NOT_WRITABLE
             receipt = answer.document()
             if answer.status != 200 or not isinstance(receipt, dict) or not isinstance(receipt.get("received"), dict):
                 return self.handle_refusal(answer, batch)
             self.state.answered_at = self.state.clock()
+            self.state.note_expiry(answer)
             if receipt.get("revision") not in (None, self.state.revision):
                 self.state.wake.set()
         self.reports.acknowledge(batch)
@@ -122,14 +124,24 @@ class Sender:
         return 0.0
 
     def handle_refusal(self, answer: ManagerResponse, batch: ReportBatch) -> float:
-        """Seconds until the next try after an answer that confirms nothing."""
+        """Seconds until the next try after an answer that confirms nothing.
+
+        Only what the manager itself finds unfit is put aside, when it stands alone; whatever else was answered, by the
+        manager or by a proxy, judges no record, so all are kept.
+        """
         self.state.set_fault(REPORTS, describe_refusal(self.connection, answer, "reports"))
         if answer.status in NOT_ALLOWED or answer.status == NOT_HERE or 300 <= answer.status < 400:
             return self.state.find_long_pause()
-        if answer.status in UNPROCESSABLE:
-            if len(batch.records) > 1:
-                self.batch_size = len(batch.records) // 2
-                return 0.0
+        if answer.status in (UNFIT, TOO_LARGE) and len(batch.records) > 1:
+            self.batch_size = len(batch.records) // 2
+            return 0.0
+        if answer.status in (UNFIT, TOO_LARGE) and is_own_word(answer):
             self.reports.acknowledge(batch, refused=True)
             return self.backoff.fail()
         return self.backoff.fail(answer.retry_after or 0.0 if answer.status in BUSY else 0.0)
+
+
+def is_own_word(answer: ManagerResponse) -> bool:
+    """Whether a refusal is a problem document as the manager writes it, which repeats the status."""
+    document = answer.document()
+    return isinstance(document, dict) and document.get("status") == answer.status

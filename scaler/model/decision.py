@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from scaler.model.nodes import Deployment, Reconfiguration
+from scaler.model.supply_record import SupplyRecord, parse_supply
 from scaler.model.wire import read_number, read_table, read_text, write_fields
 
 Record = TypeVar("Record")
@@ -28,7 +29,8 @@ SOURCES = (GUARD, LIMIT, METRICS, ORDERS, POLICY, ACTUATION)  # of objections
 
 # Reason codes besides the names of guards.
 PROPOSED = "policy"  # the policy's own proposal, change or none
-OVER_LIMIT = "over_limit"  # more replicas than allowed go one by one
+OVER_LIMIT = "over_limit"  # more replicas than allowed go
+UNDER_LIMIT = "under_limit"  # fewer replicas than allowed are made up to them
 FALLBACK = "fallback"  # the threshold policy's proposal, without an objective
 REPLICA_LIMIT = "replica_limit"
 PENDING = "pending"
@@ -49,10 +51,9 @@ NO_LIMIT = "no_limit"
 NOT_ACTUATED = "not_actuated"
 STAGE_WAITS = "stage_waits"  # for a resource profile that no executor serves
 CODES = (
-    PROPOSED, OVER_LIMIT, FALLBACK, REPLICA_LIMIT, PENDING, BACKLOG, METRICS_HELD, UNAVAILABLE, FAILED_LATELY,
-    METRICS_INCOMPLETE, METRICS_MISSING, DEPLOYMENT_UNKNOWN, NO_REPLICA, NO_ORDERS, NO_OBJECTIVE, NODE_TYPE_UNKNOWN,
-    GUARDS_UNREADABLE, POLICY_FAILED, NO_LIMIT, NOT_ACTUATED,
-    STAGE_WAITS,
+    PROPOSED, OVER_LIMIT, UNDER_LIMIT, FALLBACK, REPLICA_LIMIT, PENDING, BACKLOG, METRICS_HELD,
+    UNAVAILABLE, FAILED_LATELY, METRICS_INCOMPLETE, METRICS_MISSING, DEPLOYMENT_UNKNOWN, NO_REPLICA,
+    NO_ORDERS, NO_OBJECTIVE, NODE_TYPE_UNKNOWN, GUARDS_UNREADABLE, POLICY_FAILED, NO_LIMIT, NOT_ACTUATED, STAGE_WAITS,
 )  # fmt: skip
 
 NO_ACTION = "no change"  # the action among alternatives
@@ -95,6 +96,7 @@ class SlotFigures:
     target: Mapping[str, int] = field(default_factory=dict)  # replicas once all ordered ones have arrived, if any
     backlog: float | None = None  # tuples
     notes: tuple[RecordedNote, ...] = ()
+    supply: tuple[SupplyRecord, ...] = ()  # what became of replicas since the slot before; empty: not known
 
     def to_json(self) -> dict[str, Any]:
         """Figures that are seldom there are left out where they are not."""
@@ -209,7 +211,7 @@ def name_change(change: Mapping[str, int]) -> str | None:
 
 def list_changes(change: Reconfiguration, types: Sequence[str]) -> dict[str, int]:
     """Replicas to add, or to remove (below 0), by node type; empty for no change."""
-    return {} if change.delta == 0 else {types[change.node_type]: change.delta}
+    return {types[node_type]: delta for node_type, delta in change.changes}
 
 
 def name_action(change: Reconfiguration, types: Sequence[str]) -> str | None:
@@ -221,10 +223,18 @@ def name_alternative(change: Reconfiguration, types: Sequence[str]) -> str:
 
 
 def describe_change(change: Reconfiguration, types: Sequence[str]) -> str:
-    """A change within a sentence: "adding a replica on small"."""
-    if change.delta == 0:
-        return NO_ACTION
-    return f"{'adding' if change.delta > 0 else 'removing'} a replica on {types[change.node_type]}"
+    """A change within a sentence: "adding 2 replicas on small and removing a replica on large"."""
+    return (
+        " and ".join(
+            f"{'adding' if delta > 0 else 'removing'} {count_replicas(abs(delta))} on {types[node_type]}"
+            for node_type, delta in sorted(change.changes, key=lambda pair: pair[1] < 0)
+        )
+        or NO_ACTION
+    )
+
+
+def count_replicas(count: int) -> str:
+    return "a replica" if count == 1 else f"{count} replicas"
 
 
 def count_by_name(deployment: Deployment, types: Sequence[str]) -> dict[str, int]:
@@ -242,6 +252,7 @@ READERS: Mapping[str, Callable[[Any], Any]] = {  # by the declared type of a fie
     "Mapping[str, float | None]": lambda value: {name: read_number(v) for name, v in read_table(value).items()},
     "tuple[Objection, ...]": partial(read_list, partial(read_record, Objection)),
     "tuple[RecordedNote, ...]": partial(read_list, parse_note),
+    "tuple[SupplyRecord, ...]": parse_supply,
     "SlotFigures": parse_figures,
     "ShadowDecision | None": parse_shadow,
 }

@@ -1,13 +1,22 @@
-"""Write files whole: a crash at any moment leaves the new content or that before."""
+"""Write files whole: a crash at any moment leaves the new content or that before.
+
+What programs write for themselves (databases, outboxes, checkpoints) is its owner's alone; what a person asked for has
+the permissions that the umask leaves.
+"""
 
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO, Any
 
 from scaler.model.errors import BadInput
+
+OWNER_ONLY, OWNER_FOLDER = 0o600, 0o700
+NO_LINK = getattr(os, "O_NOFOLLOW", 0)  # which only some systems have
 
 
 def check_place(path: Path) -> None:
@@ -23,7 +32,7 @@ def check_place(path: Path) -> None:
 def write_whole(path: Path, text: str) -> None:
     """Write a text that a person asked for; BadInput where it cannot be written."""
     try:
-        with replacing(path) as part:
+        with replacing(path, private=False) as part:
             part.write_text(text, encoding="utf-8")
     except OSError as error:
         raise BadInput(f"{path} cannot be written ({error.strerror}); name another file") from error
@@ -39,14 +48,28 @@ def write_durably(path: Path, content: bytes) -> None:
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """Yield a path beside `path` that takes its place when the block ends, and is gone when it raises."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+def replacing(path: Path, private: bool = True) -> Iterator[Path]:
+    """Yield an empty file beside `path` that takes its place when the block ends, and is gone when it raises.
+
+    It is made here, under a name that nobody can guess: a link planted in its place led to another file.
+    """
+    part = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
+    create_file(part, OWNER_ONLY if private else 0o666)
     try:
         yield part
         os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)
+
+
+def create_file(path: Path, mode: int = OWNER_ONLY) -> None:
+    """Make an empty file; FileExistsError where there is anything, a link that leads nowhere included."""
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_LINK, mode))
+
+
+def open_private(path: Path, mode: str) -> IO[Any]:
+    """Open a file that is its owner's alone where this makes it; OSError where it is a link."""
+    return open(path, mode, opener=lambda name, flags: os.open(name, flags | NO_LINK, OWNER_ONLY))
 
 
 def sync_folder(folder: Path) -> None:

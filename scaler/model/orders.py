@@ -2,27 +2,33 @@
 
     {"application": "shop", "revision": 7, "slot_s": 60.0,
      "objective": {"version": 3, "weights": {"perf": .6, "rcf": .2, "res": .2}, "policy": "planner", "options": {},
-                   "levels": 30, "gamma": 0.99, "provenance": "trial 12 of run 4",
+                   "levels": 30, "gamma": 0.99, "quantile": 0.95, "provenance": "trial 12 of run 4",
                    "nodes": [{"name": "small", "speedup": 1.0, "price": 1.0}],
                    "operators": {"parse": {"bound": 0.04, "constant": 0.002, "mean": 0.001, "variance": 1e-6,
-                                           "k_max": 10, "highest_rate": 4000.0, "normaliser": 20.0}}},
+                                           "k_min": 1, "k_max": 10, "highest_rate": 4000.0,
+                                           "normaliser": 20.0}}},
      "candidate": {"objective": {...}, "stage": "canary", "operators": ["parse"], "share": 0.5, "period_s": 3600.0},
      "guards": {"": {"pin": {}}, "parse": {"direction_lock": {"only": "out"}}}}
 
-Without an objective (null) an agent has nothing to pursue and keeps its deployment. Unknown keys are passed over, for
-the tuner may be newer than the agent. This is the only place that writes or reads the document.
+An operator that runs in micro-batches has their constants under `batches`, as `MicroBatches` names them; its bound is
+on the whole response time. What its reconfigurations hold is under `hold` by direction, where it was measured, with the
+`slot_s` that late seconds are weighed against. Without an objective (null) an agent has nothing to pursue and keeps its
+deployment. Unknown keys are passed over, for the tuner may be newer than the agent. This is the only place that writes
+or reads the document.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from scaler.model.errors import BadInput
-from scaler.model.nodes import NodeType
-from scaler.model.task import Moments, Task, Weights, parse_weights
+from scaler.model.hold import HoldTimes, parse_hold_times
+from scaler.model.micro_batches import MicroBatches
+from scaler.model.nodes import NodeType, parse_node_type
+from scaler.model.task import Moments, Task, Weights, check_quantile, parse_weights
 from scaler.model.wire import write_fields
 
 SHADOW, CANARY = "shadow", "canary"
@@ -39,10 +45,16 @@ class OperatorModel:
     highest_rate: float
     constant: float = 0.0  # seconds of response time besides queueing: triggers, scheduling
     normaliser: float | None = None  # price of the dearest deployment
+    batches: MicroBatches | None = None  # None: a queue
+    k_min: int = 1
+    hold: HoldTimes | None = None  # of reconfigurations, as measured
+    slot_s: float = 60.0  # against which it is weighed
 
     def to_json(self) -> dict[str, Any]:
         moments = {"mean": self.moments.mean, "variance": self.moments.variance}
-        return moments | {key: value for key, value in write_fields(self).items() if key != "moments"}
+        unknown = {"batches"} if self.batches is None else set()
+        unknown |= {"hold", "slot_s"} if self.hold is None else set()
+        return moments | write_fields(self, {"moments", *unknown})
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +67,7 @@ class ObjectiveModel:
     options: Mapping[str, Any] = field(default_factory=dict)
     levels: int = LEVELS
     gamma: float = GAMMA
+    quantile: float | None = None  # of response times that bounds are about; None: their mean
 
     def to_json(self) -> dict[str, Any]:
         return write_fields(self)
@@ -122,6 +135,16 @@ class Orders:
     candidate: Candidate | None = None
     guards: Mapping[str, Document] = field(default_factory=dict)  # by operator, "" for all; for `parse_guards`
 
+    @property
+    def quantile(self) -> float | None:
+        """Of response times that the objective's bounds are about; None: their mean."""
+        return None if self.objective is None else self.objective.model.quantile
+
+    def find_led(self, operator: str, time: float) -> Objective | None:
+        """The objective that an operator is to pursue now."""
+        leads = self.candidate is not None and self.candidate.leads(operator, time)
+        return self.candidate.objective if leads and self.candidate is not None else self.objective
+
     def to_json(self) -> dict[str, Any]:
         return write_fields(self)
 
@@ -155,23 +178,39 @@ def parse_objective(document: Document) -> Objective:
 def parse_objective_model(document: Document) -> ObjectiveModel:
     return ObjectiveModel(
         policy=str(document["policy"]),
-        nodes=tuple(NodeType(str(n["name"]), float(n["speedup"]), float(n["price"])) for n in document["nodes"]),
+        nodes=tuple(parse_node_type(n) for n in document["nodes"]),
         operators={str(name): parse_operator_model(table) for name, table in document["operators"].items()},
         options=dict(document.get("options", {})),
         levels=int(document.get("levels", LEVELS)),
         gamma=float(document.get("gamma", GAMMA)),
+        quantile=parse_quantile(document.get("quantile")),
     )
 
 
+def parse_quantile(value: Any) -> float | None:
+    quantile = None if value is None else float(value)
+    check_quantile(quantile)
+    return quantile
+
+
 def parse_operator_model(table: Document) -> OperatorModel:
-    normaliser = table.get("normaliser")
+    normaliser, batches = table.get("normaliser"), table.get("batches")
     return OperatorModel(
         moments=Moments(float(table["mean"]), float(table["variance"])),
         k_max=int(table["k_max"]),
         highest_rate=read_positive(table, "highest_rate"),
         constant=float(table.get("constant", 0.0)),
         normaliser=None if normaliser is None else float(normaliser),
+        batches=None if batches is None else parse_batches(batches),
+        hold=None if table.get("hold") is None else parse_hold_times(table["hold"]),
+        slot_s=read_positive({"slot_s": 60.0, **table}, "slot_s"),
+        k_min=int(table.get("k_min", 1)),
     )
+
+
+def parse_batches(table: Document) -> MicroBatches:
+    known = {one.name for one in fields(MicroBatches)}
+    return MicroBatches(**{name: value for name, value in table.items() if name in known})
 
 
 def parse_candidate(document: Document) -> Candidate:
@@ -202,6 +241,7 @@ def to_task(objective: Objective, operator: str) -> Task:
     model = objective.model.operators[operator]
     return Task(
         types=objective.nodes,
+        k_min=model.k_min,
         k_max=model.k_max,
         moments=model.moments,
         bound=objective.bounds[operator],
@@ -210,4 +250,8 @@ def to_task(objective: Objective, operator: str) -> Task:
         levels=objective.model.levels,
         gamma=objective.model.gamma,
         normaliser=model.normaliser,
+        batches=model.batches,
+        quantile=objective.model.quantile,
+        hold=model.hold,
+        slot_s=model.slot_s,
     )

@@ -8,6 +8,7 @@ simulator compiles them into its loop; `Policy` runs the very same ones in a Spa
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -17,8 +18,17 @@ from numpy.typing import NDArray
 
 from scaler.model.errors import BadInput
 from scaler.model.jit import fastest
-from scaler.model.kernel import Integers, KernelView, Problem, allowed, lay_out, view_deployment
-from scaler.model.nodes import Deployment, Reconfiguration, decode
+from scaler.model.kernel import (
+    Integers,
+    KernelView,
+    Problem,
+    action_towards,
+    allowed,
+    delta_of,
+    lay_out,
+    view_deployment,
+)
+from scaler.model.nodes import Deployment, Reconfiguration, difference
 from scaler.model.task import Task
 
 State = Any  # a NamedTuple of arrays, scalars and tables; each policy has its own
@@ -51,6 +61,8 @@ class Observation:
     deployment: Deployment
     completeness: float = 1.0  # share of the metrics behind it that arrived
     catch_up_rate: float = 0.0  # tuples per second to be served besides, to work off the backlog
+    backlog: float | None = None  # tuples that wait at the slot's end
+    batch_ratio: float | None = None  # mean duration of the slot's batches over the trigger
 
     @property
     def demand(self) -> float:
@@ -60,10 +72,9 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """What was seen, what was really done about it, and what was seen next."""
+    """What was seen in a slot and in the next; what was really done between them is the difference of deployments."""
 
     before: Observation
-    done: Reconfiguration
     after: Observation
 
 
@@ -114,15 +125,16 @@ class Kernel:
     experience: tuple[str, ...] = ()  # fields of the state that do not depend on the objective
     save: Callable[[State], Arrays] = flatten
     load: Callable[[State, Mapping[str, NDArray[Any]]], State] = unflatten
+    any_size: bool = False  # whether it learns from changes of more than one replica, too
     compiles: bool = True  # False: the simulator interprets it as well, and the state is an object of its own
 
 
-def check_options(kernel: Kernel, options: Mapping[str, Any]) -> None:
-    """Refuse an option that the policy does not know."""
+def check_options(title: str, known: Sequence[str], options: Mapping[str, Any]) -> None:
+    """Refuse an option that the policy of this title does not know."""
     for name in options:
-        if name not in kernel.options:
-            known = f"it takes {', '.join(kernel.options)}" if kernel.options else "it takes none"
-            raise BadInput(f"{kernel.title} has no option {name!r}; {known}")
+        if name not in known:
+            takes = f"it takes {', '.join(known)}" if known else "it takes none"
+            raise BadInput(f"{title} has no option {name!r}; {takes}")
 
 
 def build_policy(
@@ -137,7 +149,7 @@ def build_policy(
         options: the policy's own.
         model: the task with the service model that the policy starts from; None: the task itself.
     """
-    check_options(kernel, options or {})
+    check_options(kernel.title, kernel.options, options or {})
     return Policy(kernel, Start(task, task if model is None else model, seed, options or {}))
 
 
@@ -145,6 +157,11 @@ def hasten(kernel: Kernel) -> Kernel:
     """The kernel with its hot functions compiled, where the simulator runs."""
     worth = None if kernel.worth is None else fastest(kernel.worth)
     return replace(kernel, decide=fastest(kernel.decide), learn=fastest(kernel.learn), worth=worth)
+
+
+def name_action(p: Problem, k: Integers, action: int) -> Reconfiguration:
+    """The change that a kernel's action stands for."""
+    return difference(k.tolist(), [int(k[i] + delta_of(p, k, action, i)) for i in range(len(k))])
 
 
 class Policy:
@@ -158,14 +175,18 @@ class Policy:
         self.kernel, self.task, self.problem = kernel, start.task, lay_out(start.task)
         self.hot = hasten(kernel) if kernel.compiles else kernel
         self.state = kernel.prepare(start)
+        self.chosen = 0  # the last action
 
     def decide(self, observation: Observation) -> Reconfiguration:
-        return decode(self.choose(*self.read(observation)), len(self.problem.price))
+        k, seen = self.read(observation)
+        return name_action(self.problem, k, self.choose(k, seen))
 
     def learn(self, transition: Transition) -> None:
-        _, before = self.read(transition.before)
+        k_before, before = self.read(transition.before)
         k, after = self.read(transition.after)
-        self.absorb(k, before, transition.done.code(len(self.problem.price)), after)
+        action = int(action_towards(self.problem, k_before, k))
+        if action >= 0 or self.kernel.any_size:
+            self.absorb(k, before, action, after)
 
     def inherit(self, other: Policy) -> bool:
         """Take over what another policy learned of the workload and the node types, whatever its objective.
@@ -187,21 +208,33 @@ class Policy:
             self.state = self.state._replace(**experience)
 
     def worth(self, observation: Observation) -> dict[Reconfiguration, float]:
-        """What each allowed alternative is worth (less is better); empty if the policy does not value them."""
+        """What each alternative is worth (less is better): single replicas, and the change last decided on.
+
+        Empty if the policy does not value them.
+        """
         if self.hot.worth is None:
             return {}
         k, seen = self.read(observation)
         types = len(self.problem.price)
         codes = [a for a in range(2 * types + 1) if allowed(self.problem, k, seen.count, a)]
-        return {decode(a, types): float(self.hot.worth(self.problem, self.state, k, seen, a)) for a in codes}
+        codes += [self.chosen] if self.chosen < 0 else []
+        return {
+            name_action(self.problem, k, a): float(self.hot.worth(self.problem, self.state, k, seen, a)) for a in codes
+        }
 
     def read(self, observation: Observation) -> tuple[Integers, KernelView]:
         """The observation as kernels see it."""
         k = np.array(observation.deployment.replicas, dtype=np.int64)
-        return k, view_deployment(self.problem, k, observation.demand, observation.utilisation, observation.response)
+        seen = view_deployment(
+            self.problem, k, observation.demand, observation.utilisation, observation.response, observation.rate,
+            math.nan if observation.backlog is None else observation.backlog,
+            math.nan if observation.batch_ratio is None else observation.batch_ratio,
+        )  # fmt: skip
+        return k, seen
 
     def choose(self, k: Integers, seen: KernelView) -> int:
-        return int(self.hot.decide(self.problem, self.state, k, seen))
+        self.chosen = int(self.hot.decide(self.problem, self.state, k, seen))
+        return self.chosen
 
     def absorb(self, k: Integers, before: KernelView, action: int, seen: KernelView) -> None:
         self.state = self.kernel.grow(self.state, 1)

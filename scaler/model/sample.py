@@ -10,6 +10,7 @@ of variance n_i v. The weights of the least squares are 1 / n_i, so these sums a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 EVIDENCE = ("records", "progress", "tasks", "table")  # the more exact before the less, column by column
@@ -50,7 +51,16 @@ class Sample:
     batch_time: float | None = None  # sum of their durations, trigger to commit
     batch_interval: float | None = None  # sum of the times from each one's trigger to the next one's
 
+    state_rows: float | None = None  # at the end of the window
+    state_bytes: float | None = None
+    state_partitions: float | None = None
+
+    commit_time: float | None = None  # task-seconds in which batches committed their state
+    store_loads: float | None = None  # state stores that were loaded from the checkpoint
+    store_load_time: float | None = None  # task-seconds of these loads
+
     response_n: float | None = None  # tuples or batches whose response time is known
     response_sum: float | None = None
+    responses: Mapping[str, float] | None = None  # sketch of the tuples' response times (`scaler.model.sketch`)
 
     completeness: float = 1.0  # share of [start, end) that the evidence covers

@@ -22,6 +22,18 @@ FILES = re.compile(r"^FileStreamSource\[(.+)\]$")
 
 
 @dataclass(frozen=True, slots=True)
+class StateReport:
+    """State of a query's stateful operators after a batch, all of them together; None is not known."""
+
+    rows: int | None = None
+    bytes: int | None = None
+    partitions: int | None = None  # of the operator that has most
+    commit_s: float | None = None  # of all tasks, to commit the batch's version
+    loads: int | None = None  # stores that were loaded from the checkpoint
+    load_s: float | None = None  # of all tasks, in those loads
+
+
+@dataclass(frozen=True, slots=True)
 class Trigger:
     """A trigger that was reported; None is not known, never zero. Times in seconds since 1970 in UTC."""
 
@@ -40,6 +52,7 @@ class Trigger:
     backlog: int | None = None  # tuples that it left to wait
     folder: str | None = None  # that its one source reads files from
     entry: int | None = None  # of that source's log, naming the files that its batch took
+    state: StateReport | None = None  # None: stateless, or without a batch
 
     @property
     def done(self) -> float:
@@ -92,7 +105,41 @@ def read_progress(document: object) -> Trigger | None:
         backlog=sum_known(map(find_lag, sources)) if latest is None or ended is None else max(latest - ended, 0),
         folder=folder,
         entry=None if folder is None else find_entry(sources[0]),
+        state=read_state(document.get("stateOperators")),
     )
+
+
+def read_state(listed: object) -> StateReport | None:
+    """Add up `stateOperators`; None where there are none."""
+    operators = [one for one in listed if isinstance(one, Mapping)] if isinstance(listed, list) else []
+    if not operators:
+        return None
+    metrics = [read_object(operator, "customMetrics") for operator in operators]
+    partitions = [count for one in operators if (count := read_count(one.get("numShufflePartitions")))]
+    loads = sum_known(read_count(own.get("rocksdbNumLoadedFromDfs")) for own in metrics)
+    commits, latencies = (
+        sum_known(map(read_count, found))
+        for found in (
+            (one.get("commitTimeMs") for one in operators),
+            (own.get("rocksdbLoadLatencyMs") for own in metrics),
+        )
+    )
+    return StateReport(
+        rows=sum_known(read_count(one.get("numRowsTotal")) for one in operators),
+        bytes=sum_known(map(measure_state, operators, metrics)),
+        partitions=max(partitions, default=None),
+        commit_s=None if commits is None else commits / 1000.0,
+        loads=loads,
+        load_s=0.0 if loads == 0 else None if loads is None or latencies is None else latencies / 1000.0,
+    )
+
+
+def measure_state(operator: Mapping[str, Any], metrics: Mapping[str, Any]) -> int | None:
+    """Bytes of the newest version: in memory (HDFS-backed), in files (RocksDB), else all the memory that is used."""
+    for size in (metrics.get("stateOnCurrentVersionSizeBytes"), metrics.get("rocksdbSstFileSize")):
+        if known := read_count(size):
+            return known
+    return read_count(operator.get("memoryUsedBytes"))
 
 
 def read_query_event(document: object, now: float) -> QueryEvent | None:

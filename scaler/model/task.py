@@ -7,9 +7,26 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from scaler.model.errors import BadInput
+from scaler.model.hold import HoldTimes
+from scaler.model.micro_batches import MicroBatches
 from scaler.model.nodes import NodeType
 
 WEIGHTS = ("perf", "rcf", "res")  # keys in documents: performance, reconfiguration, resources
+LEAST_QUANTILE, MOST_QUANTILE = 0.5, 0.999
+
+
+def check_quantile(quantile: float | None) -> None:
+    """Refuse a quantile of response times that bounds cannot be about; None is their mean."""
+    if quantile is not None and not LEAST_QUANTILE <= quantile <= MOST_QUANTILE:
+        raise BadInput(
+            f"the quantile is {quantile:g}, and must be {LEAST_QUANTILE} to {MOST_QUANTILE}, as 0.95 is for p95; "
+            "leave it out for the mean"
+        )
+
+
+def name_quantile(quantile: float | None) -> str:
+    """p95 for .95, p99.9 for .999; mean for None."""
+    return "mean" if quantile is None else f"p{100.0 * quantile:.4g}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +75,18 @@ class Task:
     types: tuple[NodeType, ...]
     k_max: int
     moments: Moments
-    bound: float
+    bound: float  # seconds, on the quantile of response times
     weights: Weights = field(default_factory=Weights)
     highest_rate: float = 0.0
     levels: int = 30
     gamma: float = 0.99
     normaliser: float | None = None  # price of the dearest deployment; None: k_max of the dearest type
+    k_min: int = 1
+    one_at_a_time: bool = False  # whether a change is of one replica, as in the published world
+    batches: MicroBatches | None = None  # None: a queue
+    quantile: float | None = None  # of response times that the bound is about; None: their mean
+    hold: HoldTimes | None = None  # of reconfigurations, as measured; None: not known
+    slot_s: float = 60.0
 
     def __post_init__(self) -> None:
         if not self.types:
@@ -74,6 +97,8 @@ class Task:
                 raise BadInput(f"node type {name!r} is named twice; each needs a name of its own")
         if self.k_max < 1:
             raise BadInput(f"the most replicas (k_max) is {self.k_max}, and must be at least 1")
+        if not 1 <= self.k_min <= self.k_max:
+            raise BadInput(f"the least replicas (k_min) is {self.k_min}, and must be from 1 to k_max, {self.k_max}")
         if not self.bound > 0.0:
             raise BadInput(f"the latency bound is {self.bound} s, and must be positive")
         if not self.highest_rate > 0.0:
@@ -82,6 +107,7 @@ class Task:
             raise BadInput(f"the number of rate levels is {self.levels}, and must be at least 1")
         if not 0.0 <= self.gamma < 1.0:
             raise BadInput(f"gamma is {self.gamma}, and must lie in [0, 1)")
+        check_quantile(self.quantile)
 
     @property
     def dearest(self) -> float:

@@ -1,4 +1,4 @@
-"""Registry of policies: one file and one line each; the contract tests run over all of them."""
+"""Registries of policies and of coordinators: one file and one line each; the contract tests run over all of them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from importlib import import_module
 
 from scaler.model.errors import BadInput
 from scaler.model.policy import Kernel
+from scaler.policies.coordinator import Coordinator
 
 NODE_CHOICES = "cso"  # {} below: on the cheapest, the fastest, the optimal node type
 REGISTRY: dict[str, str] = {
@@ -37,10 +38,29 @@ POLICIES = {
     for name, place in REGISTRY.items()
     for letter in (NODE_CHOICES if "{}" in name else ("",))
 }
+COORDINATORS = {  # decide for all operators of an application at once
+    "ds2-graph-c": "rules.ds2_graph:DS2_GRAPH_C",
+    "ds2-graph-s": "rules.ds2_graph:DS2_GRAPH_S",
+    "ds2-graph-o": "rules.ds2_graph:DS2_GRAPH_O",
+    "drs-graph-c": "rules.drs_graph:DRS_GRAPH_C",
+    "drs-graph-s": "rules.drs_graph:DRS_GRAPH_S",
+    "drs-graph-o": "rules.drs_graph:DRS_GRAPH_O",
+}
+
+
+def find_coordinator(name: str) -> Coordinator:
+    """The coordinator of this name."""
+    if name not in COORDINATORS:
+        raise BadInput(f"there is no coordinator {name!r}; choose one of {', '.join(COORDINATORS)}")
+    module, _, attribute = COORDINATORS[name].partition(":")
+    coordinator: Coordinator = getattr(import_module(f"scaler.policies.{module}"), attribute)
+    return coordinator
 
 
 def find_policy(name: str) -> Kernel:
     """The policy of this name; its module is loaded now, so that torch is imported by those who ask for it."""
+    if name in COORDINATORS:
+        raise BadInput(f"{name!r} decides for all operators at once, and runs in replays alone; choose another policy")
     if name not in POLICIES:
         raise BadInput(f"there is no policy {name!r}; choose one of {', '.join(POLICIES)}")
     module, _, attribute = POLICIES[name].partition(":")
@@ -52,3 +72,10 @@ def find_policy(name: str) -> Kernel:
             raise
         needs = "needs torch, which the extra 'deep' installs (pip install torch==2.13.0)"
         raise BadInput(f"policy {name!r} {needs}") from error
+
+
+def find_any(name: str) -> Kernel | Coordinator:
+    """The policy or the coordinator of this name."""
+    if name not in COORDINATORS and name not in POLICIES:
+        raise BadInput(f"there is no policy {name!r}; choose one of {', '.join((*POLICIES, *COORDINATORS))}")
+    return find_coordinator(name) if name in COORDINATORS else find_policy(name)

@@ -1,8 +1,8 @@
-"""Shared by the policies of one node type: its choice, one step towards a parallelism, numeric options.
+"""Shared by the policies of one node type: its choice, the change to a parallelism, numeric options.
 
 Variants are named by the node type: -C the cheapest, -S the fastest, -O the optimal one. The rules of the literature
-set a parallelism at once; here a slot changes one replica, so they are followed one replica a slot. Only replicas of
-the chosen type are added and removed: a first replica of another type stays.
+set a parallelism at once, and so do these; in a world of one replica a slot (`one_at_a_time`) the replay takes the
+first step. Only replicas of the chosen type are added and removed: a first replica of another type stays.
 """
 
 from __future__ import annotations
@@ -13,9 +13,8 @@ from typing import Any
 
 from scaler.model.errors import BadInput
 from scaler.model.jit import jit
-from scaler.model.kernel import Integers, Problem
+from scaler.model.kernel import Integers, Problem, action_of, rate_within
 from scaler.model.policy import Decide, Kernel, Learn, Start, State
-from scaler.model.queueing import mg1_rate_within
 from scaler.model.task import Task
 
 SLOT_COUNT_RANGE = (1, 100_000)  # of options that count slots
@@ -42,7 +41,7 @@ def optimal(task: Task) -> int:
 
     def price_to_carry(i: int) -> tuple[float, float]:
         node = task.types[i]
-        each = mg1_rate_within(task.bound, task.moments.mean, task.moments.variance, node.speedup)
+        each = rate_within(task, node.speedup)
         needed = math.ceil(task.highest_rate / each) if each > 0.0 else math.inf
         if needed > task.k_max:
             return math.inf, -each
@@ -81,17 +80,25 @@ def read_count(options: Mapping[str, Any], name: str, default: int, low: int = S
 
 @jit
 def whole(p: Problem, exact: float) -> int:
-    """The fewest replicas, from 1 to K, that are no less than this; K for what is no number."""
+    """The fewest replicas within the limits that are no less than this; K for what is no number."""
     if not exact < p.k_max:
         return p.k_max
-    return max(1, math.ceil(exact - ROUNDING))
+    return max(p.k_min, math.ceil(exact - ROUNDING))
 
 
 @jit
-def head_for(p: Problem, k: Integers, count: int, kind: int, wanted: int) -> int:
-    """The action that brings the parallelism one replica nearer to `wanted`."""
-    if wanted > count and count < p.k_max:
-        return 1 + p.radix.shape[0] + kind
-    if wanted < count and count > 1 and k[kind] > 0:
-        return 1 + kind
-    return 0
+def is_underway(course: Integers, action: int, count: int) -> bool:
+    """Whether the parallelism headed for is still ahead; one that is reached, or towards which nothing was done, ends.
+
+    A change is whole in one step, but where replicas come one a slot, or fewer than were ordered.
+    """
+    if action == 0 or course[0] == count:
+        course[0] = 0
+    return course[0] != 0
+
+
+@jit
+def scale_to(p: Problem, k: Integers, count: int, kind: int, wanted: int) -> int:
+    """The action that brings the parallelism to `wanted` by replicas of one type, as near as their number permits."""
+    target = min(max(wanted, p.k_min), p.k_max)
+    return action_of(p, k, kind, max(target - count, -k[kind]))

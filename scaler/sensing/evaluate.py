@@ -11,10 +11,13 @@ backlog        tuples that the last batch before the slot's end left; 0 in idlen
 response       mean over the tuples, from arrival to the end of their batch (see `query_history`), by timers where these
                were told the arrivals; at least the time for which the oldest file waits, and that for which a batch has
                run that outlasts it
+responses      sketch of how response times are spread, by batches alone: of tuples that came evenly over a time, they
+               lie evenly over as much
 utilisation    of the busiest node type, seconds of work per replica and second of the slot: by the operator's timers;
                else by the time of all tasks on its executors; else the share of time that batches ran. Tasks that are
                not done count for as long as they ran in the slot
 service_*      sums of the operator's timers
+state_*        of the query's stateful operators together; only where the operator is the whole query
 replicas       of the operator's resource profiles, of all executors where it has none
 completeness   share of the slot that reports cover, and what is known since the last one. What is under way counts with
                them for as long as a report usually takes to come, and for no more than is known of the slot
@@ -26,6 +29,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from scaler.model.sketch import Sketch, add_span
 from scaler.model.spark_progress import IDLE, Trigger
 from scaler.sensing.evidence import IDLE_S, USUAL_BATCHES, Evidence
 from scaler.sensing.executor_usage import (
@@ -38,6 +42,7 @@ from scaler.sensing.query_history import ArrivalSpan, QueryPast, overlap, share_
 from scaler.sensing.reading import Reading
 from scaler.sensing.slot_notes import find_notes
 from scaler.sensing.source_files import SourceFolder, estimate_rows_per_file
+from scaler.sensing.trigger_interval import estimate_trigger_interval
 from scaler.timing import ServiceTally
 
 
@@ -53,6 +58,7 @@ def evaluate(evidence: Evidence) -> Reading:
     folder = evidence.folder if entry and evidence.completeness > 0.0 else None
     waiting = None if folder is None else find_waiting(evidence, folder)
     backlog = find_backlog(evidence) if waiting is None else waiting[0]
+    least = find_least_response(evidence, None if waiting is None else waiting[1])
     return Reading(
         evidence.operator,
         start,
@@ -63,7 +69,9 @@ def evaluate(evidence: Evidence) -> Reading:
         tuples_out=add_up([(t, t.written) for t in evidence.triggers], start, end) if evidence.leaving else None,
         batch_throughput=find_batch_throughput(evidence) if entry else None,
         backlog=backlog if entry or backlog is None else 0.0,  # a query's backlog waits before its first stage
-        response=find_response(evidence, timed, None if waiting is None else waiting[1]),
+        response=find_response(evidence, timed, least),
+        responses=find_response_sketch(evidence),
+        least_response=least,
         utilisation=find_slot_utilisation(evidence),
         service_n=timed.service_n or None,
         service_sum=timed.service_sum if timed.service_n else None,
@@ -72,10 +80,32 @@ def evaluate(evidence: Evidence) -> Reading:
         final_replicas=None if executors is None else count_final_replicas(executors, end),
         batches=len(done) if reported else None,
         batch_time=sum(t.duration or 0.0 for t in done) if reported else None,
+        trigger_interval=estimate_trigger_interval(evidence.triggers),
+        **(find_state(done) if entry and evidence.leaving else {}),
         running_time=evidence.running_time,
         completeness=evidence.completeness,
         notes=find_notes(evidence),
     )
+
+
+def find_state(done: Sequence[Trigger]) -> dict[str, float | None]:
+    """State after the last of these batches, and what its commits and loads took in all of them."""
+    states = [trigger.state for trigger in done if trigger.state is not None]
+    if not states:
+        return {}
+    return {
+        "state_rows": states[-1].rows,
+        "state_bytes": states[-1].bytes,
+        "state_partitions": states[-1].partitions,
+        "commit_time": add_known([state.commit_s for state in states]),
+        "store_loads": add_known([state.loads for state in states]),
+        "store_load_time": add_known([state.load_s for state in states]),
+    }
+
+
+def add_known(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if len(known) == len(values) else None
 
 
 def find_arrival_rate(evidence: Evidence) -> float | None:
@@ -135,15 +165,32 @@ def find_waiting(evidence: Evidence, folder: SourceFolder) -> tuple[float, float
     return rows * waiting.files, None if waiting.oldest is None else evidence.end - waiting.oldest
 
 
-def find_response(evidence: Evidence, timed: ServiceTally, waited: float | None) -> float | None:
-    """By timers where they know arrivals, else by batches; `waited`: seconds that the oldest file has waited."""
+def find_response(evidence: Evidence, timed: ServiceTally, least: float | None) -> float | None:
+    """By timers where they know arrivals, else by batches; `least`: what tuples that still wait have reached."""
     if timed.response_n:
         return max(timed.response_sum / timed.response_n, evidence.running_time or 0.0)
+    return max((time for time in (find_mean_response(evidence), least) if time is not None), default=None)
+
+
+def find_least_response(evidence: Evidence, waited: float | None) -> float | None:
+    """The time for which a batch has run that outlasts what is known, or the oldest file has waited (`waited`)."""
     response, running = find_mean_response(evidence), evidence.running_time
     usual = max((t.duration or 0.0 for t in evidence.triggers[-USUAL_BATCHES:]), default=0.0)
-    if running is not None and running > (usual if response is None else response):
-        response = running  # the tuples of a batch that still runs and outlasts what is known wait as long
-    return response if response is None or waited is None else max(response, waited)
+    outlasts = running is not None and running > (usual if response is None else response)
+    if waited is not None and response is None and not outlasts:
+        return None
+    known = (running if outlasts else None, waited)
+    return max((time for time in known if time is not None), default=None)
+
+
+def find_response_sketch(evidence: Evidence) -> Sketch | None:
+    """How response times are spread over the slot's tuples; a batch partly in the slot counts in part."""
+    sketch: Sketch = {}
+    for batch in evidence.reports[1]:
+        share = share_within(batch.trigger.time, batch.trigger.done, evidence.start, evidence.end)
+        for part in batch.spread if share > 0.0 else ():
+            add_span(sketch, part.low, part.high, share * part.tuples)
+    return sketch or None
 
 
 def find_mean_response(evidence: Evidence) -> float | None:

@@ -14,6 +14,7 @@ from scaler.model.decision import Objection, RecordedNote, SlotFigures
 from scaler.model.nodes import Deployment, NodeType
 from scaler.model.policy import Observation
 from scaler.model.queueing import catch_up_rate
+from scaler.model.sketch import compact_sketch
 from scaler.sensing.reading import BEHIND, UNTRUSTED, NoteCode, Reading, Sensor, SlotNote
 from scaler.sensing.slot_notes import WORKING_UTILISATION
 
@@ -22,7 +23,8 @@ BACK_TO_BACK = 0.95  # of the slot, from which on batches follow each other
 QUIET_UTILISATION = 0.05  # up to which nobody is seen to work
 SAMPLE_FIELDS = (  # of a reading that a sample has under the same name
     "operator", "start", "end", "tuples_in", "tuples_out", "backlog", "service_n", "service_sum", "service_squares",
-    "batches", "batch_time", "completeness",
+    "batches", "batch_time", "completeness", "state_rows", "state_bytes", "state_partitions", "commit_time",
+    "store_loads", "store_load_time",
 )  # fmt: skip
 MAX_AGE_SLOTS = 6.0  # beyond which an earlier reading says nothing of now
 
@@ -66,6 +68,8 @@ def hold_previous(reading: Reading, before: Reading) -> Reading:
         reading,
         arrival_rate=next(rate for rate in rates if rate is not None),
         response=max(before.response or 0.0, reading.response or 0.0),
+        responses=before.responses,
+        least_response=reading.response,
         utilisation=1.0,
         notes=(*reading.notes, SlotNote(NoteCode.BATCH_OUTLASTS_SLOT)),
     )
@@ -139,9 +143,12 @@ def find_overload(reading: Reading) -> float:
     return (reading.arrival_rate + catch_up_rate(reading.backlog or 0.0, reading.length)) / reading.batch_throughput
 
 
-def observe(reading: Reading, deployed: Mapping[str, int] | None, nodes: Sequence[NodeType]) -> Observation:
-    """The observation of a slot: NaN is not known; replicas that are of no known node type are no deployment.
+def observe(
+    reading: Reading, deployed: Mapping[str, int] | None, nodes: Sequence[NodeType], quantile: float | None = None
+) -> Observation:
+    """The observation of a slot, with this quantile of its response times (None: their mean).
 
+    NaN is not known; replicas that are of no known node type are no deployment.
     A reading that was filled from the one before is known as well as it can be; how much of the slot was seen is
     recorded beside it.
     """
@@ -153,11 +160,21 @@ def observe(reading: Reading, deployed: Mapping[str, int] | None, nodes: Sequenc
         time=reading.start,
         rate=or_nan(reading.arrival_rate),
         utilisation=or_nan(estimate_utilisation(reading)),
-        response=0.0 if is_idle(reading) else or_nan(reading.response),
+        response=0.0 if is_idle(reading) else or_nan(reading.response_at(quantile)),
         deployment=Deployment(replicas),
         completeness=0.0 if reading.has(*UNTRUSTED) else complete,
         catch_up_rate=catch_up_rate(reading.backlog or 0.0, reading.length),  # nothing is claimed where it is not known
+        backlog=reading.backlog,
+        batch_ratio=find_batch_ratio(reading),
     )
+
+
+def find_batch_ratio(reading: Reading) -> float | None:
+    """Mean duration of the slot's batches over the trigger, or of one that runs where that has run for longer."""
+    if reading.trigger_interval is None or reading.batches is None or reading.batch_time is None:
+        return None
+    mean = reading.batch_time / reading.batches if reading.batches else 0.0
+    return max(mean, reading.running_time or 0.0) / reading.trigger_interval
 
 
 def list_figures(reading: Reading) -> SlotFigures:
@@ -184,6 +201,7 @@ def make_samples(reading: Reading) -> list[dict[str, Any]]:
         "replicas": replicas,
         "response_n": 1.0 if answered else None,
         "response_sum": reading.response if answered else None,
+        "responses": None if reading.responses is None else compact_sketch(reading.responses),
     }
     return [{key: value for key, value in sample.items() if value is not None}]
 

@@ -15,7 +15,8 @@ E_k the one up to which it took them.
               and those of batch k are (E_{k-1}, E_k]. Where nothing is left behind that is (t_k - t_{k-1}) / 2 for the
               trigger and d_k - t_k for the batch, as the pipeline has it from event logs; where something is, the wait
               over the batches in between is in it, too. Of tuples that came before any report was heard it is the
-              least that it can be
+              least that it can be. The same line says how the response times of its tuples are spread: evenly over
+              each stretch in which they came evenly
 
 Two triggers tell what came between them if their batches follow each other in one run; else a report is missing, or the
 query was not there. Idleness tells that nothing came since the batch before.
@@ -31,7 +32,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from scaler.model.spark_progress import (
     ENDED,
@@ -198,10 +199,23 @@ class ArrivalSpan:
     arrived: float | None  # tuples
 
 
+class EvenTimes(NamedTuple):
+    """Tuples whose times lie evenly between two."""
+
+    low: float
+    high: float
+    tuples: float
+
+    @property
+    def total(self) -> float:
+        return self.tuples * (self.low + self.high) / 2.0
+
+
 @dataclass(frozen=True, slots=True)
 class ServedBatch:
     trigger: Trigger
     response: float | None = None  # mean of its tuples
+    spread: tuple[EvenTimes, ...] = ()  # of their response times, where known
 
 
 @dataclass(slots=True)
@@ -218,21 +232,23 @@ class ArrivalCurve:
         self.times.append(time)
         self.offsets.append(offset)
 
-    def mean_arrival(self, first: int, last: int) -> float | None:
-        """Mean arrival of tuples (first, last]; None where unknown. Those before the line arrived by its beginning."""
+    def find_arrivals(self, first: int, last: int) -> list[EvenTimes]:
+        """Arrivals of tuples (first, last]; none where unknown. Those before the line arrived by its beginning."""
         times, offsets = self.times, self.offsets
         if len(offsets) < 2 or last > offsets[-1] or last <= first:
-            return None
+            return []
         low = min(max(first, offsets[0]), last)
-        total, i = (low - first) * times[0], bisect_left(offsets, low + 1)
+        found = [EvenTimes(times[0], times[0], float(low - first))] if low > first else []
+        i = bisect_left(offsets, low + 1)
         while low < last:
             high = min(last, offsets[i])
             if high > low:
-                middle = ((low + high) / 2 - offsets[i - 1]) / (offsets[i] - offsets[i - 1])
-                total += (high - low) * (times[i - 1] + middle * (times[i] - times[i - 1]))
+                slope = (times[i] - times[i - 1]) / (offsets[i] - offsets[i - 1])
+                begin, end = (times[i - 1] + (n - offsets[i - 1]) * slope for n in (low, high))
+                found.append(EvenTimes(begin, end, float(high - low)))
                 low = high
             i += 1
-        return total / (last - first)
+        return found
 
 
 def find_spans(past: QueryPast) -> tuple[list[ArrivalSpan], list[ServedBatch]]:
@@ -261,7 +277,10 @@ def find_spans(past: QueryPast) -> tuple[list[ArrivalSpan], list[ServedBatch]]:
         if event.latest is not None:
             curve.add(event.time, event.latest)
         if event.executed:
-            batches.append(ServedBatch(event, find_response(event, served if follows else None, curve)))
+            spread = find_response_spread(event, served if follows else None, curve)
+            tuples = sum(part.tuples for part in spread)
+            mean = sum(part.total for part in spread) / tuples if spread else None
+            batches.append(ServedBatch(event, mean, spread))
             served = event.time
         before, since = event, event.time
     return spans, batches
@@ -275,16 +294,17 @@ def count_arrivals(before: Trigger | None, trigger: Trigger) -> float | None:
     return None if trigger.rows is None else float(trigger.rows)
 
 
-def find_response(trigger: Trigger, served: float | None, curve: ArrivalCurve) -> float | None:
-    """Mean response of a batch; `served`: the moment after which its tuples arrived, if none had been left to wait."""
+def find_response_spread(trigger: Trigger, served: float | None, curve: ArrivalCurve) -> tuple[EvenTimes, ...]:
+    """Response times of a batch; `served`: the moment after which its tuples arrived, if none had been left to wait."""
     if trigger.duration is None or not trigger.rows:
-        return None
+        return ()
     if trigger.latest is not None and trigger.ended is not None:
-        arrival = curve.mean_arrival(trigger.ended - trigger.rows, trigger.ended)
-        return None if arrival is None else trigger.done - arrival
+        arrivals, done = curve.find_arrivals(trigger.ended - trigger.rows, trigger.ended), trigger.done
+        return tuple(EvenTimes(done - part.high, done - part.low, part.tuples) for part in arrivals)
     if served is None or trigger.backlog:
-        return None
-    return (trigger.time - served) / 2 + trigger.duration
+        return ()
+    longest = trigger.time - served + trigger.duration
+    return (EvenTimes(trigger.duration, longest, float(trigger.rows)),)
 
 
 def overlap(first: float, last: float, start: float, end: float) -> float:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
+from scaler.model.sketch import Sketch, find_quantile
 from scaler.sensing.driver import StreamOperator
 
 
@@ -27,6 +28,8 @@ class Reading:
     batch_throughput: float | None = None  # tuples per second while batches ran: the capacity of the replicas
     backlog: float | None = None  # tuples at the end
     response: float | None = None  # seconds from a tuple's arrival to its result, mean
+    responses: Sketch | None = None  # how these are spread over the slot's tuples
+    least_response: float | None = None  # that tuples which are not answered yet have reached, and count for all
     utilisation: float | None = None  # of the busiest node type's replicas
     service_n: float | None = None  # tuples timed one by one, sum and squares of their times
     service_sum: float | None = None
@@ -35,6 +38,13 @@ class Reading:
     final_replicas: float | None = None  # of all types at the slot's end
     batches: int | None = None  # that ended in the slot
     batch_time: float | None = None  # sum of their durations
+    state_rows: float | None = None  # of the query's stateful operators after the slot's last batch
+    state_bytes: float | None = None
+    state_partitions: float | None = None
+    commit_time: float | None = None  # task-seconds in which the slot's batches committed their state
+    store_loads: float | None = None  # stores that they loaded from the checkpoint
+    store_load_time: float | None = None  # task-seconds of these loads
+    trigger_interval: float | None = None  # seconds; None too where batches follow each other at once
     running_time: float | None = None  # of the batch that is not done by the slot's end; None: there is none
     completeness: float = 1.0  # share of the slot that the evidence covers
     notes: tuple[SlotNote, ...] = ()
@@ -42,6 +52,13 @@ class Reading:
     @property
     def length(self) -> float:
         return self.end - self.start
+
+    def response_at(self, quantile: float | None) -> float | None:
+        """The quantile of the slot's response times, or their mean where it is None; None is not known."""
+        if quantile is None:
+            return self.response
+        known = (find_quantile(self.responses, quantile), self.least_response)
+        return max((time for time in known if time is not None), default=None)
 
     def has(self, *codes: NoteCode) -> bool:
         """Whether a note has one of these codes."""

@@ -16,7 +16,8 @@ from scaler.model.task import Moments, Task
 from scaler.policies.planner.planner import PLANNER
 from scaler.policies.rules.threshold import THRESHOLD_C
 from sim.infrastructure import find_infrastructure
-from sim.plant import Inertia, fresh_plant, memoryless
+from sim.plant import memoryless
+from sim.replicas import Inertia, fresh_plant
 from tests.examples import make_rates, replay
 
 BUDGET_US, BUDGET_MS = 300.0, 50.0

@@ -33,12 +33,21 @@ WAIT = 30.0  # seconds of a long poll
 START = 1.7e9  # when the first slot began
 
 
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Seconds between two reports of a scaler, and of a long poll."""
+
+    slot_s: float = EVERY
+    wait_s: float = WAIT
+
+
 @dataclass(slots=True)
 class Books:
     """What the clients saw."""
 
     sent: int = 0
     took: list[float] = field(default_factory=list)
+    overdue: list[float] = field(default_factory=list)  # seconds of a long poll beyond its wait
     acknowledged: set[tuple[str, str, float]] = field(default_factory=set)
     seen: dict[tuple[str, str], float] = field(default_factory=dict)
     failed: list[str] = field(default_factory=list)
@@ -83,11 +92,11 @@ class Line:
         return int(lines[0].split()[1]), headers
 
 
-def write_report(client: Client, number: int) -> tuple[float, bytes]:
-    moment = START + EVERY * number
+def write_report(client: Client, number: int, slot_s: float) -> tuple[float, bytes]:
+    moment = START + slot_s * number
     return moment, (
         f'{{"instance":"driver-1","operator":"{client.operator}","revision":1,"samples":[{{"start":{moment},'
-        f'"end":{moment + EVERY},"evidence":"progress","arrived":950.0,"tuples_in":948.0,"busy":6.1,"replicas":1.0,'
+        f'"end":{moment + slot_s},"evidence":"progress","arrived":950.0,"tuples_in":948.0,"busy":6.1,"replicas":1.0,'
         f'"batches":10.0,"batch_time":7.5,"completeness":1.0}}],"decisions":[{{"time":{moment},"kind":"NO_CHANGE",'
         f'"reason":"no change is worth more than it costs","objective_version":1,"rate":95.0,"response":0.0312,'
         f'"bound":0.05,"price":1.0,"seen":{{"utilisation":0.61,"deployment":{{"small":1}},"completeness":1.0}},'
@@ -95,12 +104,12 @@ def write_report(client: Client, number: int) -> tuple[float, bytes]:
     ).encode()
 
 
-async def report(client: Client, phase: float, rounds: int, books: Books) -> None:
+async def report(client: Client, phase: float, rounds: int, books: Books, pace: Pace) -> None:
     line = Line(client)
     began = time.perf_counter() + phase
     for number in range(rounds):
-        await asyncio.sleep(max(0.0, began + EVERY * number - time.perf_counter()))
-        moment, body = write_report(client, number)
+        await asyncio.sleep(max(0.0, began + pace.slot_s * number - time.perf_counter()))
+        moment, body = write_report(client, number, pace.slot_s)
         books.sent += 1
         asked = time.perf_counter()
         status, _ = await line.ask("POST", "reports", body)
@@ -111,14 +120,16 @@ async def report(client: Client, phase: float, rounds: int, books: Books) -> Non
             books.failed.append(f"report: {status}")
 
 
-async def listen(client: Client, phase: float, books: Books) -> None:
+async def listen(client: Client, phase: float, books: Books, pace: Pace) -> None:
     line, tag = Line(client), ""
     await asyncio.sleep(phase)
     while True:
         known = f"If-None-Match: {tag}\r\n" if tag else ""
         named = f"Scaler: {client.operator}/driver-1\r\n" + "Accept-Encoding: gzip\r\n" * client.packed
-        status, headers = await line.ask("GET", f"orders?wait={WAIT:g}", more=known + named)
+        asked = time.perf_counter()
+        status, headers = await line.ask("GET", f"orders?wait={pace.wait_s:g}", more=known + named)
         if status == 304:
+            books.overdue.append(time.perf_counter() - asked - pace.wait_s)
             continue
         if status != 200:
             books.failed.append(f"orders: {status}")
@@ -150,12 +161,15 @@ def issue(store: Store, apps: dict[str, int], version: int) -> None:
             save_orders(session, app, write_orders(app, operators, version), time.time())
 
 
-async def live(store: Store, clients: list[Client], apps: dict[str, int], seconds: float) -> Books:
-    books, rounds = Books(), max(1, int(seconds / EVERY))
-    phases = np.random.default_rng(0).permutation(len(clients)) * (EVERY / len(clients))
-    listening = [asyncio.create_task(listen(c, p / 2, books)) for c, p in zip(clients, phases, strict=True)]
-    reporting = [asyncio.create_task(report(c, p, rounds, books)) for c, p in zip(clients, phases, strict=True)]
-    await asyncio.sleep(EVERY * rounds / 2)
+async def live(
+    store: Store, clients: list[Client], apps: dict[str, int], seconds: float, pace: Pace | None = None
+) -> Books:
+    pace = Pace() if pace is None else pace
+    books, rounds = Books(), max(1, int(seconds / pace.slot_s))
+    phases = np.random.default_rng(0).permutation(len(clients)) * (pace.slot_s / len(clients))
+    listening = [asyncio.create_task(listen(c, p / 2, books, pace)) for c, p in zip(clients, phases, strict=True)]
+    reporting = [asyncio.create_task(report(c, p, rounds, books, pace)) for c, p in zip(clients, phases, strict=True)]
+    await asyncio.sleep(pace.slot_s * rounds / 2)
     await asyncio.to_thread(issue, store, apps, 2)
     books.pushed = time.perf_counter()
     await asyncio.gather(*reporting)

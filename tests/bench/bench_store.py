@@ -12,24 +12,29 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import insert
+from sqlalchemy.orm import Session
 
 from scaler.model.errors import BadInput
 from scaler.model.sample import Sample
 from tests.store.test_contract import sample
 from tuner.store import tables
 from tuner.store.applications import add_application
+from tuner.store.audit_log import add_event, check_chain
 from tuner.store.connection import Store, open_store
+from tuner.store.corrections import correct_decision
 from tuner.store.decisions import list_decisions, save_decisions
-from tuner.store.records import DecisionRecord, Trial, TuningRun
+from tuner.store.records import DecisionRecord, EventRecord, Trial, TuningRun
 from tuner.store.runs import start_run
 from tuner.store.samples import load_samples, save_samples, to_row
 from tuner.store.trials import TrialFilter, add_trial, list_trials
 
 SAMPLES, TRIALS, DECISIONS = 100_000, 50_000, 50_000
+CORRECTIONS, ACTS, EVENTS = 1_000, 500, 20_000
 FIGURES: dict[str, Any] = {"arrived": 5.0, "service_n": 3.0, "service_sum": 2.0, "service_squares": 1.0, "busy": 2.5}
 
 
@@ -79,6 +84,39 @@ def measure(store: Store, folder: Path) -> None:
     timed("decisions saved", DECISIONS, lambda: store.write(lambda s: save_decisions(s, made)))
     with store.read() as session:
         timed("decisions, 100 pages of 100", 10_000, lambda: read_pages(session))
+    measure_corrections(store, [replace(one, instance="driver-1", time=one.time + 1.0) for one in made[:CORRECTIONS]])
+    measure_events(store)
+
+
+def measure_corrections(store: Store, made: list[DecisionRecord]) -> None:
+    store.write(lambda session: save_decisions(session, made))
+
+    def correct(session: Session) -> None:
+        for sent, _ in save_decisions(session, [replace(one, reason="corrected") for one in made]):
+            assert correct_decision(session, sent, "agents", 0.0) == "corrected"
+
+    timed("decisions corrected, in one transaction", len(made), lambda: store.write(correct))
+    with store.read() as session:
+        timed("decisions, 100 pages of 100, some corrected", 10_000, lambda: read_pages(session))
+
+
+def measure_events(store: Store) -> None:
+    """Of the audit log: each act in a transaction of its own, sealed and not."""
+    event = EventRecord("clicks", 1.0, "ann", "pushed", "ann pushed objective 3 to full", {"version": 3})
+
+    def act(add: Callable[[Session, EventRecord], EventRecord]) -> None:
+        for _ in range(ACTS):
+            with store.begin() as session:
+                add(session, event)
+
+    bare = timed("events, each committed, not sealed", ACTS, lambda: act(tables.EVENTS.add))
+    sealed = timed("events, each committed and sealed", ACTS, lambda: act(add_event))
+    print(f"  {'':<44} {bare / sealed:>10.2f} times as long")
+    with store.begin() as session:
+        for _ in range(EVENTS):
+            add_event(session, event)
+    with store.read() as session:
+        timed("events verified", EVENTS, lambda: check_chain(session))
 
 
 def measure_trials(store: Store) -> None:

@@ -31,6 +31,9 @@ class Manager:
     mood: str = ""  # how it misbehaves; "" is well
     retry_after: str = ""
     largest: int = 1 << 20  # bytes of a report
+    tokens: tuple[str, ...] = (TOKEN,)  # that are let in
+    expires: str = ""  # of the token, as is said
+    brought: list[str] = field(default_factory=list)  # tokens that came with reports
     rotten: str = ""  # reports with this text in them are refused
     rows: dict[tuple[str, ...], Any] = field(default_factory=dict)
     received: int = 0  # rows, the same ones again too
@@ -85,7 +88,8 @@ class Handler(BaseHTTPRequestHandler):
     def answer(self, status: int, document: Any = None, headers: dict[str, str] | None = None) -> None:
         body = b"" if document is None else document if isinstance(document, bytes) else json.dumps(document).encode()
         self.send_response(status)
-        for name, value in {**(headers or {}), "Content-Length": str(len(body))}.items():
+        said = {"Token-Expires": self.manager.expires} if self.manager.expires else {}
+        for name, value in {**said, **(headers or {}), "Content-Length": str(len(body))}.items():
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(body)
@@ -102,6 +106,9 @@ class Handler(BaseHTTPRequestHandler):
             "cut": self.cut,
             "half": self.halve,
             "not http": lambda: self.wfile.write(b"220 smtp ready\r\n") and self.cut(),
+            "proxy unfit": lambda: self.answer(422, b"<html>no"),
+            "proxy too large": lambda: self.answer(413, {"message": "no"}),
+            "bad request": lambda: self.answer(400, {"status": 400, "detail": "no"}),
             "unauthorised": lambda: self.answer(401, {"detail": f"no {TOKEN} here"}),
             "unknown": lambda: self.answer(404, {"detail": "there is no application 'shop'"}),
             "elsewhere": lambda: self.answer(307, None, {"Location": f"http://127.0.0.1:{manager.port}/other"}),
@@ -125,16 +132,21 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         manager = self.manager
         body = self.rfile.read(int(self.headers["Content-Length"]))
-        if self.headers["Authorization"] != f"Bearer {TOKEN}":
+        token = self.headers["Authorization"].removeprefix("Bearer ")
+        if token not in manager.tokens:
+            with manager.change:
+                manager.refusals += 1
             return self.answer(401, {"detail": "who are you?"})
         if self.misbehave():
             return None
         if len(body) > manager.largest or (manager.rotten and manager.rotten.encode() in body):
             with manager.change:
                 manager.refusals += 1
-            return self.answer(413 if len(body) > manager.largest else 422, {"detail": "not this one"})
+            status = 413 if len(body) > manager.largest else 422
+            return self.answer(status, {"status": status, "detail": "not this one"})
         document = json.loads(body)
         with manager.change:
+            manager.brought.append(token)
             if self.path.endswith("/acknowledgements"):
                 manager.acknowledged.append((document["operator"], document["revision"]))
             else:

@@ -92,7 +92,7 @@ def test_a_restored_manager_with_the_same_revision_is_followed(manager: Manager,
     link = join(wait_s=0.2)
     manager.until(lambda: ("parse", 9) in manager.acknowledged)
     manager.say(mood="cut")
-    manager.until(lambda: manager.refusals > 0)
+    until(lambda: "cannot be reached" in link.status().fault or "not HTTP" in link.status().fault)  # the poll met it
     manager.say(mood="", orders=make_orders(9, slot_s=30.0))
     until(lambda: link.orders().slot_s == 30.0)  # type: ignore[union-attr]
     assert link.status().revision == 9
@@ -115,7 +115,22 @@ def test_days_without_a_manager_lose_nothing(join: Join, pace: Hurry) -> None:
 
 @pytest.mark.parametrize(
     "mood",
-    ["garbage", "packed garbage", "bomb", "deep", "huge", "error", "cut", "half", "not http", "elsewhere", "unknown"],
+    [
+        "garbage",
+        "packed garbage",
+        "bomb",
+        "deep",
+        "huge",
+        "error",
+        "cut",
+        "half",
+        "not http",
+        "elsewhere",
+        "unknown",
+        "proxy unfit",
+        "proxy too large",
+        "bad request",
+    ],
 )
 def test_a_manager_that_misbehaves_is_waited_for(manager: Manager, join: Join, mood: str) -> None:
     manager.say(orders=make_orders(1))
@@ -143,6 +158,48 @@ def test_a_lost_answer_counts_once(manager: Manager, join: Join) -> None:
     until(lambda: link.status().waiting == 0)
     assert len(manager.rows) == 10
     assert link.status().sent == 10
+
+
+def test_token_file_is_read_again_when_it_changes(
+    manager: Manager, join: Join, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path, following = tmp_path / "token", "ts_" + "n" * 43
+    path.write_text(f"{TOKEN}\n")
+    manager.say(tokens=(TOKEN, following))
+    link = join(token=path)
+    for text, sent in ((TOKEN, TOKEN), ("", TOKEN), ("no token", TOKEN), (following, following)):
+        path.write_text(text)
+        manager.brought.clear()
+        link.report("parse", [decide(60.0)])
+        manager.until(lambda: bool(manager.brought))
+        assert manager.brought == [sent]
+    manager.say(tokens=(following,))
+    path.unlink()
+    link.report("parse", [decide(120.0)])
+    manager.until(lambda: ("decisions", "parse", "120.0") in manager.rows)
+    assert manager.refusals == 0
+    assert following not in caplog.text
+    with pytest.raises(BadInput, match="the token cannot be read from"):
+        join(token=path)
+
+
+def test_token_that_expires_is_logged_once_a_day(
+    manager: Manager, join: Join, caplog: pytest.LogCaptureFixture
+) -> None:
+    now = [1_000_000.0]
+    manager.say(expires="1500000")
+    with caplog.at_level(logging.WARNING):
+        link = join(clock=lambda: now[0])
+        for count, later in enumerate((0.0, 80_000.0, 10_000.0), 1):
+            now[0] += later
+            link.report("parse", [decide(60.0 * count)])
+            until(lambda n=count: link.status().sent == n)  # type: ignore[misc]
+        assert link.status().token_expires == 1_500_000.0
+        told = [r.getMessage() for r in caplog.records if "expires" in r.getMessage()]
+        assert told == 2 * ["shop: the token expires at 1970-01-18 08:40:00 UTC; rotate it with: tuner token rotate"]
+        manager.say(expires="")
+        link.report("parse", [decide(600.0)])
+        until(lambda: link.status().token_expires is None)
 
 
 def test_a_refused_token_is_told_once_and_never_shown(

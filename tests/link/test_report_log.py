@@ -59,6 +59,35 @@ def test_what_is_settled_is_gone_and_the_rest_is_there_after_a_restart(outbox: R
     third.close()
 
 
+@pytest.mark.parametrize(
+    "places",
+    ["[1000000000, 0]", "[1, 1000000000]", "[1, 5]", "[1e400, 0]", "[1e300, 0]", "[2, 0]"],
+    ids=["segment beyond", "byte beyond", "within a line", "infinite", "large", "next segment"],
+)
+def test_damaged_cursor_drops_nothing(tmp_path: Path, places: str) -> None:
+    """A cursor beyond the segments dropped 1,000 waiting records silently; 1e400 in one closed the outbox for good."""
+    before = ReportLog(tmp_path)
+    assert before.open()
+    before.add([make_record(n) for n in range(100)])
+    before.close()
+    (tmp_path / CURSOR).write_text(f'{{"decisions": {places}, "samples": [0, 0]}}')
+    again = ReportLog(tmp_path)
+    assert again.open()
+    assert numbers_of(again) == list(range(100))
+    assert (again.fault, again.waiting) == ("", 100)
+    again.close()
+
+
+def test_folder_in_place_of_a_segment_is_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "decisions-000000000001.jsonl").mkdir()
+    made = ReportLog(tmp_path)
+    assert made.open()
+    made.add([make_record(n) for n in range(3)])
+    assert (made.fault, numbers_of(made)) == ("", [0, 1, 2])
+    assert not made.buffered
+    made.close()
+
+
 def test_the_oldest_samples_go_first_and_decisions_last(outbox: ReportLog) -> None:
     for n in range(40):
         outbox.add([make_record(n, length=10_000), make_record(1000 + n, SAMPLES, 30_000)])

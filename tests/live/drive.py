@@ -161,8 +161,8 @@ def drive(spark: SparkSession, page: str, folder: Path) -> dict[str, Any]:
     actuator.apply("count", {"small": 1, "large": 2})
     took["scale-out by one more"] = await_deployed(actuator, "count", {"small": 1, "large": 2})
     told["room on small"], told["room on large"] = (
-        actuator.check_room("count", "small"),
-        actuator.check_room("count", "large"),
+        actuator.check_room("count", {"small": 1}).why,
+        actuator.check_room("count", {"large": 1}).why,
     )
     actuator.apply("count", {"small": 1, "large": 3})
     await_batches(seen, 3)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from scaler.acting.actuator import Room
 from scaler.model.errors import Retry
 from scaler.model.nodes import NodeType
 from scaler.model.orders import Orders, parse_orders
@@ -33,6 +34,7 @@ class Plant:
         self.stays = False  # nothing goes any more
         self.lost = False  # no machine is there
         self.refuses = ""
+        self.room: Callable[[Mapping[str, int]], Room] = Room
         self.notes: tuple[SlotNote, ...] = ()
         self.silent = False
         self.timed = True  # its records are timed one by one
@@ -91,8 +93,11 @@ class Plant:
     def deployed(self, operator: str) -> Mapping[str, int]:
         return dict(self.serving)
 
-    def check_room(self, operator: str, node_type: str) -> str | None:
+    def find_starts(self, operator: str) -> Mapping[str, Sequence[float]] | None:
         return None
+
+    def check_room(self, operator: str, more: Mapping[str, int]) -> Room:
+        return self.room(more)
 
     def apply(self, operator: str, target: Mapping[str, int]) -> None:
         if self.refuses:

@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tests.bed.run import stop
+from tests.live.proof_stream import APP
 from tuner.demo.cluster import ROOT, Worker, make_environment, wait_for, write_worker
 from tuner.demo.demo_run import make_tokens
 
@@ -74,7 +75,7 @@ def killable_manager(folder: Path) -> Iterator[tuple[Killable, str]]:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
     store = folder / STORE
-    make_tokens(store, folder)
+    make_tokens(store, folder, APP)
     program = [sys.executable, "-c", "from tuner.cli import main; main()", "serve", "--no-daemon"]
     command = [*program, "--port", str(port), "--store", str(store)]
     process = Killable(command, make_environment("127.0.0.1"), folder / "manager.log", r'"url": ?"(http[^"]+)"')

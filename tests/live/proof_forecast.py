@@ -13,7 +13,7 @@ from scaler.model.kernel import Floats, Integers
 from scaler.model.task import Moments, Weights
 from sim.application import Application, Operator
 from sim.infrastructure import Infrastructure
-from sim.plant import Inertia
+from sim.replicas import Inertia
 from sim.setting import Setting, Shift
 from sim.simulate import simulate
 from sim.trace import Trace

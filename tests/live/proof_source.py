@@ -50,7 +50,10 @@ class Levels:
 
 
 class Rising(DataSource):
-    """Options: `levels` as JSON, `began`, at most `most` a batch, `piece` a task. Names are Spark's."""
+    """Options: `levels` as JSON, `began`, at most `most` a batch, `piece` a task or `tasks` a batch.
+
+    Names are Spark's.
+    """
 
     @classmethod
     def name(cls) -> str:
@@ -74,7 +77,7 @@ class Reader(DataSourceStreamReader):
     def __init__(self, options: MutableMapping[str, str]) -> None:
         self.levels = Levels(tuple((length, rate) for length, rate in json.loads(options["levels"])))
         self.began = float(options["began"])
-        self.most, self.piece = int(options["most"]), int(options["piece"])
+        self.most, self.piece, self.tasks = int(options["most"]), int(options["piece"]), int(options["tasks"])
 
     def newest(self) -> int:
         return self.levels.count(time.time() - self.began)
@@ -89,7 +92,10 @@ class Reader(DataSourceStreamReader):
         return {"record": self.newest()}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
-        edges = [*range(start["record"], end["record"], self.piece), end["record"]]
+        first, last = start["record"], end["record"]
+        edges = [*range(first, last, self.piece), last]
+        if self.tasks:
+            edges = sorted({first + (last - first) * task // self.tasks for task in range(self.tasks + 1)})
         return [Piece(first, last) for first, last in pairwise(edges)]
 
     def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:

@@ -82,6 +82,7 @@ class Setup:
     trigger_s: float = 3.0
     most: int = 2000  # records of a batch
     piece: int = 8  # records of a task
+    tasks: int = 0  # of a batch, as a topic's partitions; 0: a task for each piece
     manager: str | None = None
     token: str | None = None
     measured: bool = False  # how long a replica takes to come is measured before the stream begins
@@ -155,7 +156,8 @@ class Totals:
 def start_query(
     spark: SparkSession, setup: Setup, folder: Path, pinned: Pinned, timer: ServiceTimer, began: float, totals: Totals
 ) -> StreamingQuery:
-    options = {"levels": json.dumps(setup.levels), "began": repr(began), "most": setup.most, "piece": setup.piece}
+    options = {"levels": json.dumps(setup.levels), "began": repr(began), "most": setup.most}
+    options |= {"piece": setup.piece, "tasks": setup.tasks}
     records = spark.readStream.format("rising").options(**options).load()
     parts = records.mapInPandas(timer.whole(make_work(timer, setup.mean)), PARTS, profile=pinned.profile)
     counts = parts.groupBy("key").sum("n").withColumnRenamed("sum(n)", "n")

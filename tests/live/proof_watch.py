@@ -27,17 +27,17 @@ def append(path: Path, document: Mapping[str, Any]) -> None:
 
 
 class Watch:
-    """Once a second until closed: executors by node type, and the memory of this process."""
+    """Every `period` seconds until closed: executors by node type, and the memory of this process."""
 
-    def __init__(self, spark: SparkSession, pinned: Pinned, folder: Path) -> None:
-        self.gateway, self.folder = Gateway(spark), folder
+    def __init__(self, spark: SparkSession, pinned: Pinned, folder: Path, period: float = 1.0) -> None:
+        self.gateway, self.folder, self.period = Gateway(spark), folder, period
         self.types = {profile: name for name, profile in pinned.types.items()}
         self.over = threading.Event()
         self.thread = threading.Thread(target=self.look_on, daemon=True)
         self.thread.start()
 
     def look_on(self) -> None:
-        while not self.over.wait(1.0):
+        while not self.over.wait(self.period):
             with suppress(Exception):  # Spark is stopping
                 there = Counter(self.types[e.made_for] for e in self.gateway.executors() if e.made_for in self.types)
                 line = {"time": time.time(), "replicas": there, "rss_mib": find_memory()}

@@ -40,6 +40,15 @@ class Played:
         within = np.clip(np.minimum(done, end) - np.maximum(began, start), 0.0, None) / (done - began)
         return float(np.sum(within * (done - self.arrived[: done.size])) / np.sum(within))
 
+    def response_quantile(self, start: float, end: float, quantile: float) -> float:
+        """The same share counts of each tuple."""
+        began, done = np.array(self.began), np.array(self.done)
+        within = np.clip(np.minimum(done, end) - np.maximum(began, start), 0.0, None) / (done - began)
+        responses = done - self.arrived[: done.size]
+        order = np.argsort(responses)
+        place = np.searchsorted(np.cumsum(within[order]), quantile * within.sum())
+        return float(responses[order][min(place, responses.size - 1)])
+
 
 def stamp(time: float) -> str:
     return datetime.fromtimestamp(time, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from scaler.acting.actuator import Calls, TargetOrder, read_replicas
-from scaler.acting.command import MAX_OUTPUT, Command, run_bounded
+from scaler.acting.actuator import Calls, Room, TargetOrder, read_replicas
+from scaler.acting.command import MAX_OUTPUT, Command, fill_argv, run_bounded
 from scaler.acting.webhook import Webhook
 from scaler.agent.decider import Decider
 from scaler.agent.pending import ArrivalTimeouts
@@ -85,6 +85,24 @@ def test_placeholders_are_filled_for_each_node_type_and_no_shell_reads_them(tmp_
     command.close()
 
 
+@pytest.mark.parametrize("operator", ["--config=/x", "-rf", "-"])
+def test_operator_name_becomes_no_option_of_the_program(tmp_path: Path, operator: str) -> None:
+    """An operator named `--config=/x` was read as an option of the user's program."""
+    values = {"operator": operator, "node_type": "small"}
+    for words in (["{operator}"], ["scale", "{operator}-{node_type}"]):
+        with pytest.raises(BadInput, match=r"would be an option of prog; put '--' before it in argv, or write --opt"):
+            fill_argv(["prog", *words], values)
+    assert fill_argv(["prog", "--operator={operator}", "--", "{operator}"], values)[1:] == [
+        f"--operator={operator}", "--", operator,
+    ]  # fmt: skip
+    line = f"open({str(tmp_path / 'out')!r}, 'a')"
+    command = Command("shop", [sys.executable, "-c", line, "{operator}"])
+    command.apply(operator, {"small": 1})
+    await_true(lambda: is_idle(command.calls, operator))
+    assert not (tmp_path / "out").exists()
+    command.close()
+
+
 def test_asking_returns_at_once_and_the_newest_target_wins(tmp_path: Path) -> None:
     (tmp_path / "sleep").write_text("0.5")
     command = Command("shop", argv(tmp_path))
@@ -107,13 +125,13 @@ def test_a_passing_fault_is_tried_again_with_the_same_key(tmp_path: Path) -> Non
     command = Command("shop", argv(tmp_path), pause=0.05)
     command.apply("count", {"small": 1})
     await_true(lambda: len(orders(tmp_path)) >= 3)
-    said = command.check_room("count", "small")
-    assert said is not None
-    assert said.endswith("for operator 'count' exited with 75: the cloud says no")
+    room = command.check_room("count", {"small": 2})
+    assert room.places == {"small": 0}
+    assert room.why.endswith("for operator 'count' exited with 75: the cloud says no")
     assert command.deployed("count") is None
     (tmp_path / "exit").unlink()
     await_true(lambda: is_idle(command.calls, "count"))
-    assert command.check_room("count", "small") is None
+    assert command.check_room("count", {"small": 2}) == Room({"small": 2})
     assert len({order["key"] for order in orders(tmp_path) if order["verb"] == "scale"}) == 1
     command.close()
 
@@ -124,7 +142,7 @@ def test_a_refusal_is_not_tried_again_until_another_order(tmp_path: Path) -> Non
     command.apply("count", {"small": 1})
     await_true(lambda: is_idle(command.calls, "count"))
     assert "the order is refused" in str(command.calls.queues["count"].fault)
-    assert command.check_room("count", "small") is None  # for only another order can show that it is mended
+    assert command.check_room("count", {"small": 2}).places == {"small": 2}  # only another order can show it mended
     (tmp_path / "exit").unlink()
     command.apply("count", {"small": 1})
     await_true(lambda: command.deployed("count") == {"small": 1})
@@ -252,8 +270,11 @@ class Site:
     def deployed(self, operator: str) -> dict[str, int]:
         return {"small": self.plant.serving["small"]}
 
-    def check_room(self, operator: str, node_type: str) -> str | None:
-        return self.calls.check_room(operator, node_type)
+    def find_starts(self, operator: str) -> None:
+        return None
+
+    def check_room(self, operator: str, more: Mapping[str, int]) -> Room:
+        return self.calls.check_room(operator, more)
 
     def apply(self, operator: str, target: Mapping[str, int]) -> None:
         self.calls.put(operator, target)
@@ -384,7 +405,7 @@ def test_a_webhook_leaves_alone_whoever_asks_for_it(server: Server) -> None:
     server.answers = [(503, {"Retry-After": "3600"}, b"")]
     webhook = Webhook("shop", server.url, pause=0.01)
     webhook.apply("count", {"small": 1})
-    await_true(lambda: webhook.check_room("count", "small") is not None)
+    await_true(lambda: webhook.check_room("count", {"small": 1}).why != "")
     webhook.apply("count", {"small": 2})  # another target need not wait
     await_true(lambda: len(server.asked) == 2)
     time.sleep(0.2)
@@ -417,7 +438,7 @@ def test_a_webhook_that_is_not_there_is_tried_again(server: Server) -> None:
     gone.server_close()
     webhook = Webhook("shop", gone.url, pause=0.02)
     webhook.apply("count", {"small": 1})
-    await_true(lambda: "cannot be reached" in str(webhook.check_room("count", "small")))
+    await_true(lambda: "cannot be reached" in webhook.check_room("count", {"small": 1}).why)
     webhook.close()
 
 

@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import pytest
 
+from scaler.acting.actuator import Room
 from scaler.acting.executors import NEEDED, Executors, choose_going
 from scaler.acting.gateway import Executor, Gateway, SparkStage
 from scaler.acting.loans import OFTEN, UNUSED_S, Loans
@@ -108,9 +109,10 @@ class Spark:
         self.frozen = 0
         self.gone: list[str] = []
         self.waiting: list[SparkStage] = []
+        self.limits: dict[str, str] = {}  # settings
 
     def setting(self, name: str, default: str) -> str:
-        return "true" if name in NEEDED else default
+        return "true" if name in NEEDED else self.limits.get(name, default)
 
     def freeze_allocation(self) -> None:
         self.frozen += 1
@@ -160,7 +162,7 @@ def test_nothing_is_touched_before_the_first_order() -> None:
     spark = Spark()
     with steer(spark) as actuator:
         assert actuator.deployed("count") == {"small": 0, "large": 0}
-        assert actuator.check_room("count", "large") is None
+        assert actuator.check_room("count", {"large": 1}) == Room({"large": 1})
     assert (spark.frozen, spark.asked) == (0, {0: 1, 9: 4})
 
 
@@ -178,13 +180,33 @@ def test_the_last_place_of_a_type_is_not_for_two_operators() -> None:
     with serve(describe(4, 4096, 4, taken=3)) as page, steer(spark, page=page) as actuator:
         actuator.apply("split", {"small": 1})
         actuator.apply("count", {"small": 2, "large": 1})
-        assert actuator.check_room("split", "small") is None
+        assert actuator.check_room("split", {"small": 1}) == Room({"small": 1})
         spark.full = True
         actuator.apply("split", {"small": 2})
         said = "no worker of node type 'small' has 1 core and 512 MiB free beside the 1 to come"
-        assert [actuator.check_room(operator, "small") for operator in ("count", "split")] == [said, said]
+        assert actuator.check_room("count", {"small": 1}) == Room({"small": 0}, said)
+        assert actuator.check_room("split", {"small": 1}) == Room({"small": 0}, said)
         spark.there = [one for one in spark.there if one.made_for != 1]  # launched, and not there yet
-        assert actuator.check_room("split", "small") == said
+        assert actuator.check_room("split", {"small": 1}).why == said
+
+
+def test_room_is_asked_for_as_many_as_are_wanted_of_all_types_together() -> None:
+    spark = Spark()
+    with serve(describe(4, 4096, 4, taken=1)) as page, steer(spark, page=page) as actuator:
+        actuator.apply("split", {"small": 1})
+        assert actuator.check_room("count", {"small": 2}) == Room({"small": 2})
+        said = "workers of node type 'small' have 1 core and 512 MiB free for 3 of 5"
+        assert actuator.check_room("count", {"small": 5}) == Room({"small": 3}, said)
+    spark.limits["spark.cores.max"] = "10"
+    with steer(spark) as actuator:
+        actuator.apply("split", {"small": 1})
+        room = actuator.check_room("count", {"small": 3, "large": 3, "huge": 1})
+    assert room.places == {"small": 3, "large": 1, "huge": 0}
+    assert (
+        room.why == "spark.cores.max is 10, and 9 cores are taken; operator 'count' has no profile for node type 'huge'"
+    )
+    assert not room.is_enough({"large": 3})
+    assert room.is_enough({"small": 3, "large": 1})
 
 
 def test_a_place_that_the_master_has_taken_is_not_taken_again() -> None:
@@ -192,8 +214,8 @@ def test_a_place_that_the_master_has_taken_is_not_taken_again() -> None:
     spark.full = True
     with serve(describe(2, 4096, 2, taken=1)) as page, steer(spark, page=page) as actuator:
         actuator.apply("split", {"small": 1})
-        assert actuator.check_room("count", "small") is None
-        assert actuator.check_room("split", "small") is None
+        assert actuator.check_room("count", {"small": 1}) == Room({"small": 1})
+        assert actuator.check_room("split", {"small": 1}) == Room({"small": 1})
 
 
 def test_totals_of_others_stay_and_mixed_types_serve_one_stage() -> None:
@@ -268,6 +290,24 @@ def test_idle_executor_serves_a_foreign_stage_while_it_lasts() -> None:
         spark.waiting = []
         await_true(lambda: [one.serves for one in spark.there] == [1, 1])
         assert 0 not in spark.asked
+
+
+def test_a_lent_executor_is_not_lost() -> None:
+    """The ledger of supply counts executors by when they started, as many as are deployed."""
+    spark = Spark()
+    spark.there = [make_executor("a", 1, since=5.0), make_executor("b", 1, since=9.0), make_executor("c", 3, since=7.0)]
+    with steer(spark) as actuator:
+        assert actuator.find_starts("count") == {"small": [5.0, 9.0], "large": []}
+        spark.hand_over("b", 0)
+        actuator.loans.lent["b"] = 0
+        assert actuator.deployed("count") == {"small": 2, "large": 0}
+        assert actuator.find_starts("count") == {"small": [5.0, 9.0], "large": []}
+        spark.executors = raise_retry  # type: ignore[method-assign]
+        assert actuator.find_starts("count") is None
+
+
+def raise_retry() -> list[Executor]:
+    raise Retry("the session does not answer")
 
 
 def test_frequent_loans_raise_the_total_of_the_profile() -> None:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from scaler.link.credential import read_token_file
 from tests.live.proof_bed import (
     Seen,
     await_it,
@@ -47,7 +48,7 @@ from tests.live.proof_scene import (
 from tests.live.proof_stream import APP, OPERATOR, Setup
 from tuner.demo.cluster import Worker, find_page, start_cluster
 from tuner.demo.demo_run import PEOPLE, SCALERS, name_token_file, pursue, read_state
-from tuner.history.live_status import Manager, read_token_file
+from tuner.history.live_status import Manager
 
 pytestmark = [pytest.mark.long, pytest.mark.slow, pytest.mark.xdist_group("spark")]
 SPARE = 1.3  # of what the simulator predicts

@@ -56,35 +56,37 @@ def test_limits_of_spark_are_named() -> None:
     def setting(name: str, default: str) -> str:
         return limits.get(name, default)
 
-    assert find_limit(setting, 1, 4, 1) is None
-    assert find_limit(setting, 2, 4, 1) == "spark.dynamicAllocation.maxExecutors is 2"
-    assert find_limit(setting, 1, 5, 1) == "spark.cores.max is 5, and 5 cores are taken"
-    assert find_limit(lambda _, default: default, 99, 99, 1) is None
+    assert find_limit(setting, 1, 4, 1) == (1, "")
+    assert find_limit(setting, 2, 4, 1) == (0, "spark.dynamicAllocation.maxExecutors is 2")
+    assert find_limit(setting, 1, 5, 1) == (0, "spark.cores.max is 5, and 5 cores are taken")
+    assert find_limit(lambda _, default: default, 99, 99, 1, 7) == (7, "")
 
 
 def test_there_must_be_room_beside_those_that_are_still_to_come() -> None:
     """Two workers have three places between them, by cores, memory and units of the node type; the dead one none."""
     with serve(describe(2, 4096, 2), describe(4, 600, 4), describe(8, 8192, 8, "DEAD")) as page:
-        assert [find_worker(page, COUNT, "small", coming) for coming in (0, 2)] == [None, None]
+        assert [find_worker(page, COUNT, "small", coming) for coming in (0, 2)] == [(1, "")] * 2
         said = "no worker of node type 'small' has 1 core and 512 MiB free beside the 3 to come"
-        assert find_worker(page, COUNT, "small", 3) == said
-        assert find_worker(page, COUNT, "large") == "no worker of node type 'large' is registered"
+        assert find_worker(page, COUNT, "small", 3) == (0, said)
+        assert find_worker(page, COUNT, "large") == (0, "no worker of node type 'large' is registered")
 
 
 def test_those_that_the_master_has_launched_have_their_places() -> None:
     """`there` are registered, and what else is taken is held to be launched, or another application's."""
     with serve(describe(4, 4096, 4, taken=3)) as page:
-        assert find_worker(page, COUNT, "small", coming=1, there=2) is None
+        assert find_worker(page, COUNT, "small", coming=1, there=2) == (1, "")
         assert find_worker(page, COUNT, "small", coming=5, there=0) == (
-            "no worker of node type 'small' has 1 core and 512 MiB free beside the 2 to come"
+            0,
+            "no worker of node type 'small' has 1 core and 512 MiB free beside the 2 to come",
         )
-        assert find_worker(page, COUNT, "small", coming=0, there=9) is None
+        assert find_worker(page, COUNT, "small", coming=0, there=9) == (1, "")
         assert find_worker(page, COUNT, "small", coming=1, there=9) == (
-            "no worker of node type 'small' has 1 core and 512 MiB free beside the 1 to come"
+            0,
+            "no worker of node type 'small' has 1 core and 512 MiB free beside the 1 to come",
         )
 
 
 def test_a_full_worker_and_a_silent_master() -> None:
     with serve(describe(0, 4096, 2)) as page:
-        assert find_worker(page, COUNT, "small") == "no worker of node type 'small' has 1 core and 512 MiB free"
-    assert find_worker(page, COUNT, "small") is None  # it has gone, and nothing is known
+        assert find_worker(page, COUNT, "small") == (0, "no worker of node type 'small' has 1 core and 512 MiB free")
+    assert find_worker(page, COUNT, "small") == (1, "")  # it has gone, and nothing is known

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable
 from dataclasses import astuple
@@ -12,9 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scaler.model.nodes import NodeType
 from scaler.sensing.driver import QueryActivity
 from scaler.sensing.evaluate import evaluate
 from scaler.sensing.evidence import Evidence
+from scaler.sensing.observation import make_samples, observe
 from scaler.sensing.query_history import QueryPast, find_spans
 from scaler.sensing.reading import NoteCode, Reading
 from tests.live.streams import BEGAN, play, recorded, sign, spread, tell
@@ -62,6 +65,9 @@ def test_a_steady_stream_gives_back_what_it_is(stream: dict[str, float]) -> None
     seen = read(played.events, start, end)
     assert seen.arrival_rate == pytest.approx(rate, rel=0.02, abs=2.0 / SLOT * 2)
     assert seen.response == pytest.approx(played.response(start, end), rel=0.03, abs=1.0 / rate)
+    for quantile in (0.5, 0.95):
+        expected = played.response_quantile(start, end, quantile)
+        assert seen.response_at(quantile) == pytest.approx(expected, rel=0.05, abs=2.0 / rate)
     assert seen.completeness == pytest.approx(1.0, abs=0.01)
     assert seen.backlog == (0.0 if stream["counted"] else None)
     late = max(done - began for began, done in zip(played.began, played.done, strict=True)) + trigger
@@ -108,6 +114,8 @@ def test_queueing_over_batches_is_in_the_response_while_a_backlog_is_worked_off(
         start, end = BEGAN + 30 * k, BEGAN + 30 * k + 30
         seen = read(played.events, start, end)
         assert seen.response == pytest.approx(played.response(start, end), rel=0.05, abs=0.05)
+        expected = played.response_quantile(start, end, 0.95)
+        assert seen.response_at(0.95) == pytest.approx(expected, rel=0.06, abs=0.05)
         assert seen.arrival_rate == pytest.approx(played.rate(start, end), rel=0.08)
 
 
@@ -190,6 +198,53 @@ def test_the_pipeline_has_the_same_response_of_a_batch_that_left_nothing() -> No
     documents = [log_progress(i, f"2023-11-15T00:00:{10 * i:02d}Z", 60, duration=1000) for i in range(3)]
     _, batches = find_spans(tell([{"event": "progress", "document": document} for document in documents]))
     assert [batch.response for batch in batches] == [None, 6.0, 6.0]
+    assert [batch.spread for batch in batches] == [(), ((1.0, 11.0, 60.0),), ((1.0, 11.0, 60.0),)]
+
+
+def test_a_policy_is_shown_the_quantile_that_the_objective_is_about() -> None:
+    arrived = spread([(200.0, 50.0)])
+    seen = read(play(arrived, 5.0, always(1.0), BEGAN + 200).events, BEGAN + 60, BEGAN + 120)
+    mean, p95 = (observe(seen, {"a": 1}, (NodeType("a", 1.0, 1.0),), quantile).response for quantile in (None, 0.95))
+    assert mean == seen.response == pytest.approx(3.5, rel=0.02)
+    assert p95 == pytest.approx(5.75, rel=0.03)
+
+
+def test_a_quantile_is_unknown_where_its_batches_are_and_counts_one_that_still_runs() -> None:
+    seen = Reading("words", 0.0, SLOT, response=3.0)
+    assert seen.response_at(None) == 3.0
+    assert seen.response_at(0.95) is None
+    assert math.isnan(observe(seen, {}, (), 0.95).response)
+    played = play(spread([(300.0, 50.0)]), 5.0, always(1.0), BEGAN + 100)
+    outlasted = read(played.events, BEGAN + 90, BEGAN + 150, running_since=BEGAN + 105)
+    assert outlasted.response_at(0.95) == 45.0
+
+
+def test_real_state_is_read_of_both_stores() -> None:
+    """A count by key with RocksDB (whose files are written later) and with HDFS-backed stores."""
+    rocks, memory = ([t.state for t in tell(recorded("state")[i : i + 2]).triggers] for i in (0, 2))
+    assert [astuple(state)[:3] for state in rocks if state] == [(800, 3152160, 3), (1100, 3152160, 3)]
+    assert [astuple(state)[3:] for state in rocks if state] == [(0.343, 0, 0.0), (0.516, 0, 0.0)]
+    assert [astuple(state) for state in memory if state] == [
+        (1100, 188136, 3, 0.436, None, None),
+        (1500, 283560, 3, 0.4, None, None),
+    ]
+
+
+def test_state_of_a_slot_is_that_of_its_last_batch() -> None:
+    first, second = (event["document"] for event in recorded("state")[:2])
+    (own,) = second["stateOperators"]
+    own["customMetrics"] |= {"rocksdbNumLoadedFromDfs": 2, "rocksdbSstFileSize": 4_000_000}
+    events = [{"event": "progress", "document": document} for document in (first, second)]
+    times = [t.time for t in tell(events).triggers]
+    seen = read_slot("counts", tell(events), times[0], times[1] + 60.0)
+    assert (seen.state_rows, seen.state_bytes, seen.state_partitions) == (1100, 4_000_000, 3)
+    assert seen.commit_time == pytest.approx(0.343 + 0.516)
+    assert (seen.store_loads, seen.store_load_time) == (2, pytest.approx(0.138))
+    (sample,) = make_samples(seen)
+    assert (sample["state_bytes"], sample["store_loads"]) == (4_000_000, 2)
+    second["stateOperators"] = []
+    stateless = read_slot("counts", tell(events), times[1], times[1] + 60.0)
+    assert (stateless.state_bytes, stateless.commit_time) == (None, None)
 
 
 def test_a_real_rate_stream_is_fifty_a_second() -> None:

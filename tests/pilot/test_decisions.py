@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from scaler.agent.decider import Decider
 from scaler.model.decision import METRICS, METRICS_HELD, Objection
-from scaler.model.nodes import NOTHING, Deployment, Reconfiguration
-from scaler.model.orders import Orders
+from scaler.model.errors import BadInput
+from scaler.model.nodes import NOTHING, Deployment, scale
+from scaler.model.orders import Orders, parse_orders, to_task
 from scaler.model.policy import Observation
 from scaler.policies import POLICIES
 from tests.pilot.drive import (
@@ -38,6 +39,16 @@ def test_every_policy_decides_within_bounds_and_the_same_again(policy: str) -> N
     assert {d.kind for d in runs[0]} <= {"SCALED", "NO_CHANGE"}
     assert all(d.objective_version == 1 and d.bound == BOUND + CONSTANT for d in runs[0])
     assert all((d.kind == "SCALED") == (d.action is not None) for d in runs[0])
+
+
+def test_the_quantile_of_the_objective_reaches_the_policy() -> None:
+    document = make_objective(policy="threshold-o", quantile=0.95)
+    orders = make_orders(document)
+    assert orders.objective is not None
+    assert to_task(orders.objective, "parse").quantile == 0.95
+    assert parse_orders(orders.to_json()) == orders
+    with pytest.raises(BadInput, match=r"the quantile is 1, and must be 0\.5 to 0\.999"):
+        make_orders(make_objective(quantile=1.0))
 
 
 @pytest.mark.parametrize(
@@ -79,7 +90,7 @@ def test_lists_in_another_order_are_read_by_name() -> None:
     mixed = make_objective(policy="threshold-c", nodes=[strange, nodes[2], nodes[0], nodes[1]])
     step = Decider("parse", NODES).step(SEEN, make_orders(mixed, bounds={"types": {"huge": {"max": 1}}}), 0.0)
     assert step.decision.action == "+1 A2"
-    assert step.change == Reconfiguration(1, 1)
+    assert step.change == scale(1, 1)
 
 
 def test_more_replicas_than_allowed_go_one_by_one() -> None:
@@ -92,6 +103,31 @@ def test_more_replicas_than_allowed_go_one_by_one() -> None:
         pilot.actuated(step, step.change)
         deployment = deployment.after(step.change)
     assert deployment == Deployment((1, 0, 1))
+
+
+def with_least(k_min: int) -> Orders:
+    objective = make_objective(policy="static")
+    objective["operators"]["parse"]["k_min"] = k_min
+    return make_orders(objective)
+
+
+def test_fewer_replicas_than_allowed_are_made_up_to_them() -> None:
+    step = Decider("parse", NODES).step(observe(Deployment((0, 1, 0)), 100.0, 0.0), with_least(3), 0.0)
+    assert (step.decision.kind, step.decision.code, step.change) == ("SCALED", "under_limit", scale(1, 2))
+    assert "the limit of at least 3 replicas proposed adding 2 replicas on A2" in step.decision.reason
+    limited = Decider("parse", NODES, k_max=2).step(observe(Deployment((0, 1, 0)), 100.0, 0.0), with_least(3), 0.0)
+    assert limited.change == scale(1, 1)  # the driver's own limit goes before
+
+
+def test_no_change_leads_below_the_least_replicas(monkeypatch: pytest.MonkeyPatch) -> None:
+    pilot = Decider("parse", NODES)
+    seen = observe(Deployment((2, 1, 0)), 100.0, 0.0)
+    pilot.step(seen, with_least(3), 0.0)
+    monkeypatch.setattr(pilot.instances[1].policy, "decide", lambda _: scale(0, -1))
+    decision = pilot.step(seen, with_least(3), 0.0).decision
+    assert (decision.kind, decision.code) == ("BLOCKED", "replica_limit")
+    assert "it would make 2 replicas, and 3 to 4 are allowed" in decision.reason
+    assert decision.objections[0].data == {"replicas": 2, "k_min": 3, "k_max": 4}
 
 
 def test_guards_that_cannot_be_read_hold() -> None:
@@ -176,5 +212,5 @@ def test_whatever_is_seen_and_awaited_there_is_a_decision(
         whole = sight.deployment if asked is None else asked
         after = whole.after(step.change)
         assert step.change == NOTHING or min(after.replicas) >= 0
-        assert step.change.delta <= 0 or after.parallelism <= K_MAX
-        assert step.change.delta >= 0 or (after.parallelism >= 1 and whole == sight.deployment and no_scale_in is None)
+        assert step.change.net <= 0 or after.parallelism <= K_MAX
+        assert not step.change.removed or (after.parallelism >= 1 and whole == sight.deployment and no_scale_in is None)

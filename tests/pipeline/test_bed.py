@@ -18,7 +18,7 @@ from tests.bed.plan import LINES, SPEEDS, Plan, read_plan
 from tests.bed.run import run_bed
 from tests.bed.truth import Served, read_truth
 from tests.surrogate.measured import measure_samples
-from tuner.pipeline.fold import fold
+from tuner.pipeline.fold import fold, read_row
 from tuner.pipeline.sources import detect, examine
 from tuner.pipeline.sources.sample_schema import merge_types
 
@@ -62,7 +62,7 @@ def choose(truth: list[Served], operator: str, node_type: str) -> list[Served]:
 
 
 def collect(samples: DataFrame) -> list[Sample]:
-    return [Sample(**row.asDict()) for row in samples.collect()]
+    return [read_row(row.asDict()) for row in samples.collect()]
 
 
 def measure(values: list[float]) -> tuple[float, float]:

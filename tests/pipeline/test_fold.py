@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections import defaultdict
 from dataclasses import replace
@@ -13,7 +14,15 @@ import pytest
 from scaler.model.errors import BadInput
 from scaler.model.sample import EVIDENCE, Sample
 from tests.pipeline.frames import make_frame
-from tuner.pipeline.sources.sample_schema import AT_THE_END, BLOCKS, LEVELS, MEASURED, SPREAD, merge_types
+from tuner.pipeline.sources.sample_schema import (
+    AT_THE_END,
+    BLOCKS,
+    LEVELS,
+    MEASURED,
+    SPREAD,
+    STATE_LEVELS,
+    merge_types,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -53,6 +62,28 @@ def test_a_sample_is_split_over_its_windows_by_time(spark: SparkSession) -> None
     assert [row.batches for row in rows] == [None, None, 1.0]
     assert [(row.end, row.key) for row in rows] == [(60.0, None), (120.0, None), (180.0, None)]
     assert len(found) == 3
+
+
+def test_sketches_are_split_added_and_never_taken_from_two_sources(spark: SparkSession) -> None:
+    split = progress(30.0, 90.0, responses={"10": 60.0})
+    found = fold_all(spark, [split, progress(90.0, 120.0, responses={"10": 5.0, "-3": 1.0}), progress(120.0, 130.0)])
+    sketches = [json.loads(str(found["parse", None, start].responses)) for start in (0.0, 60.0)]
+    assert sketches == [{"10": 30.0}, {"10": 35.0, "-3": 1.0}]
+    assert found["parse", None, 120.0].responses is None
+    table = Sample("shop", "parse", 0.0, 60.0, "table", responses={"7": 1.0})
+    both = fold_all(spark, [progress(0.0, 60.0, responses={"10": 60.0}), table])["parse", None, 0.0]
+    assert json.loads(str(both.responses)) == {"7": 1.0}  # measured, where progress only works it out
+    one = replace(task(0.0, 60.0, "a", responses={"1": 2.0}), key=None)
+    (merged,) = merge_types([one, replace(one, node_type="slow", responses={"1": 1.0, "2": 4.0})])
+    assert merged.responses == {"1": 3.0, "2": 4.0}
+
+
+def test_state_counts_where_its_batch_ends(spark: SparkSession) -> None:
+    first = progress(0.0, 70.0, state_bytes=5e6, store_loads=4.0, store_load_time=8.0)
+    found = fold_all(spark, [first, progress(80.0, 90.0, state_bytes=4e6, store_loads=0.0, store_load_time=0.0)])
+    before, after = found["parse", None, 0.0], found["parse", None, 60.0]
+    assert (before.state_bytes, before.store_loads) == (None, None)
+    assert (after.state_bytes, after.store_loads, after.store_load_time) == (5e6, 4.0, 8.0)
 
 
 def test_missing_is_not_zero_and_zero_is_not_missing(spark: SparkSession) -> None:
@@ -195,6 +226,8 @@ def add_column(column: str, parts: list[tuple[Sample, float, float]], until: flo
         told = [(s.end, s.backlog) for s, _, finish in parts if s.backlog is not None and finish == s.end]
         return max((backlog for end, backlog in told if end == max(told)[0]), default=None)
     known = [(s, begin, finish) for s, begin, finish in parts if getattr(s, column) is not None]
+    if column in STATE_LEVELS:
+        return max((getattr(s, column) for s, _, finish in known if finish == s.end), default=None)
     if column in AT_THE_END:
         known = [(s, s.start, s.end) for s, _, finish in known if finish == s.end]
     shares = [getattr(s, column) * (finish - begin) / (s.end - s.start) for s, begin, finish in known]

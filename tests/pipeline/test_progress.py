@@ -12,6 +12,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from scaler.model.errors import BadInput
+from scaler.model.sketch import Sketch, add_span, find_quantile
+from scaler.sensing.evaluate import evaluate
+from scaler.sensing.evidence import Evidence
+from scaler.sensing.observation import make_samples
+from tests.live.streams import tell
 from tests.pipeline import logs
 from tests.pipeline.test_event_log import mutate
 from tuner.pipeline import sources
@@ -42,6 +47,27 @@ def write(path: Path, documents: list[Document]) -> Path:
     return logs.write(path, [json.dumps(document) for document in documents])
 
 
+def test_state_comes_from_the_batch_that_left_it(spark: SparkSession, tmp_path: Path) -> None:
+    operators = [
+        {"numRowsTotal": 10, "memoryUsedBytes": 900, "commitTimeMs": 40, "numShufflePartitions": 8}
+        | {"customMetrics": {"rocksdbSstFileSize": 700, "rocksdbNumLoadedFromDfs": 2, "rocksdbLoadLatencyMs": 1500}},
+        {"numRowsTotal": 5, "memoryUsedBytes": 300, "commitTimeMs": 10, "numShufflePartitions": 4}
+        | {"customMetrics": {"rocksdbNumLoadedFromDfs": 1, "rocksdbLoadLatencyMs": 500}},
+    ]
+    stateful = logs.progress(1, at(10), 60, duration=1000, stateOperators=operators)
+    samples, _ = examine(spark, write(tmp_path / "p.jsonl", [logs.progress(0, at(0), 100), stateful]))
+    (done,) = [row for row in samples if "state_rows" in row]
+    assert (done["start"], done["state_rows"], done["state_bytes"]) == (MIDNIGHT + 10, 15.0, 1000.0)
+    assert (done["state_partitions"], done["commit_time"]) == (8.0, 0.05)
+    assert (done["store_loads"], done["store_load_time"]) == (3.0, 2.0)
+
+
+@pytest.mark.parametrize("listed", [None, {}, [1], [{"numRowsTotal": -1, "customMetrics": 7, "commitTimeMs": True}]])
+def test_odd_state_is_not_known(listed: Any) -> None:
+    told = read_trigger(logs.progress(0, at(0), 1, stateOperators=listed))
+    assert {told[name] for name in ("state_rows", "state_bytes", "state_partitions", "store_loads")} == {None}
+
+
 def test_a_batch_tells_what_came_before_it_and_what_it_did(spark: SparkSession, tmp_path: Path) -> None:
     sink = {"description": "ForeachBatchSink", "numOutputRows": 7}
     first = logs.progress(4, at(0), 100, duration=2000, sink=sink)
@@ -53,11 +79,29 @@ def test_a_batch_tells_what_came_before_it_and_what_it_did(spark: SparkSession, 
     done = {"start": MIDNIGHT, "end": MIDNIGHT + 2, "key": f"{key}/4", "tuples_in": 100.0, "tuples_out": 7.0}
     came = {"start": MIDNIGHT, "end": MIDNIGHT + 10, "key": f"{key}/5/arrivals/{int(MIDNIGHT + 10)}000"}
     last = {"start": MIDNIGHT + 10, "end": MIDNIGHT + 11, "key": f"{key}/5", "tuples_in": 60.0}
+    sketch: Sketch = {}
+    add_span(sketch, 1.0, 11.0, 60.0)
+    assert json.loads(samples[-1].pop("responses")) == pytest.approx(sketch)
     assert samples == [
         common | done | {"batches": 1.0, "batch_time": 2.0},
         common | came | {"arrived": 60.0, "batch_interval": 10.0},
         common | last | {"batches": 1.0, "batch_time": 1.0, "response_n": 60.0, "response_sum": 60 * (5.0 + 1.0)},
     ]
+
+
+def test_a_window_has_the_sketch_that_the_driver_reports(spark: SparkSession, tmp_path: Path) -> None:
+    """Batches every 10 s, their durations and rows in turn; some run over the edges of windows."""
+    from tuner.pipeline.fold import check_samples, fold, read_row, select_sound
+
+    documents = [logs.progress(i, at(10 * i), 60 + 25 * (i % 4), duration=500 + 3000 * (i % 3)) for i in range(30)]
+    reading = sources.examine(spark, sources.detect(write(tmp_path / "p.jsonl", documents)), "shop")
+    folded = {row["start"]: row.asDict() for row in fold(select_sound(check_samples(reading.samples, 2e9))).collect()}
+    past = tell([{"event": "progress", "document": document} for document in documents])
+    for start in (MIDNIGHT + 60.0, MIDNIGHT + 120.0, MIDNIGHT + 180.0):
+        (own,) = make_samples(evaluate(Evidence("words", start, start + 60.0, past)))
+        assert read_row(folded[start]).responses == own["responses"]
+        assert sum(own["responses"].values()) == pytest.approx(own["tuples_in"], rel=1e-3)
+        assert find_quantile(own["responses"], 0.95) > own["response_sum"]
 
 
 def kafka(start: int, end: int, latest: int | None, text: bool = False, **metrics: str) -> Document:

@@ -64,11 +64,13 @@ def test_gp_beats_random_search() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_gp_beats_random_search_on_twenty_operators() -> None:
     assert find_chance("gp", {"twenty": 50}, seeds=8) < LEVEL
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_papers_way_beats_random_search() -> None:
     """It moves the shares and the weights in turns, and has one of them to itself for 25 evaluations."""
     assert find_chance("skopt", {"branin": 25, "quadratic": 40}, seeds=5) < LEVEL

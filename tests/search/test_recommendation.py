@@ -25,6 +25,7 @@ from tuner.search.recommendation import (
     choose,
     find_least_infeasible,
     list_candidates,
+    make_model,
     measure_confidence,
     needs_more,
     verify,
@@ -174,3 +175,11 @@ def test_a_peak_that_is_rarer_than_what_is_allowed_does_not_refuse() -> None:
     check_feasible(peaked, QUALITY)
     with pytest.raises(BadInput, match="more than it can serve"):
         check_feasible(peaked, replace(QUALITY, eta_v=0.01))
+
+
+def test_recommended_model_carries_the_least_replicas() -> None:
+    setting = make_setting()
+    operators = tuple(replace(one, k_min=i + 1) for i, one in enumerate(setting.application.operators))
+    limited = replace(setting, application=replace(setting.application, operators=operators))
+    models = make_model(limited, {}).operators
+    assert [models[one.name].k_min for one in operators] == [one.k_min for one in operators] != [1] * len(operators)

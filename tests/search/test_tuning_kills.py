@@ -47,7 +47,7 @@ def resume(address: object) -> list[object]:
     return ["tune", APP, "--store", address, "--resume"]
 
 
-@pytest.mark.parametrize("wanted", [4, pytest.param(20, marks=pytest.mark.long)])
+@pytest.mark.parametrize("wanted", [2, pytest.param(20, marks=pytest.mark.long)])
 def test_kills_at_random_moments(store: Store, address: str, tuners: Tuners, tmp_path: Path, wanted: int) -> None:
     """On the server in batches. A run that ends before so many processes were killed is followed by another."""
     batch, seed = (1, 1) if store.address.path is not None else (3, 2)

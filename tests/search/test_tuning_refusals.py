@@ -29,6 +29,7 @@ class TestRefusals:
         ("flags", "wanted", "sentence"),
         [
             ({"qos": {"r_max": 0.001}}, {}, "no deployment answers within"),
+            ({"qos": {"quantile": 1.0}}, {}, "the quantile is 1, and must be 0.5 to 0.999"),
             ({"policy": {"name": "nosuch"}}, {}, "nosuch"),
             ({"qos": {"eta_v": 1.5}}, {}, "eta_v"),
             ({"trace": {"slots": -3}}, {}, "slots"),

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from scaler.model.errors import BadInput
+from scaler.model.orders import Objective, parse_objective, to_task
 from scaler.model.sample import Sample
 from tests.search.runs import (
     Stop,
@@ -22,7 +23,8 @@ from tests.search.runs import (
     run,
     stop_after,
 )
-from tests.surrogate.worlds import WINDOW, queue_stream
+from tests.surrogate.worlds import WINDOW, batch_stream, queue_stream
+from tuner.search.recommendation import make_model
 from tuner.search.search_plan import TuneOptions, load_plan
 from tuner.search.tuning_run import resume_tuning, start_tuning, tune
 from tuner.store.applications import save_surrogate
@@ -93,6 +95,26 @@ class TestSurrogate:
         assert ended.objective is not None
         assert ended.objective.surrogate_id == number
         assert sum(ended.objective.bounds.values()) <= 1.05 * (self.R_MAX - sum(constants))
+
+    def test_what_was_monitored_in_batches_is_replayed_in_them(self, file: Store) -> None:
+        document = {**self.DOCUMENT, "application": {"name": "shop", "operator": [{"name": "count", "service_time": 1.0,
+                    "scv": 1.0, "k_max": 6}]}, "qos": {**self.DOCUMENT["qos"], "r_max": 3.0}}  # fmt: skip
+        put(file, "shop", document)
+        samples = batch_stream(100)
+        with file.begin() as session:
+            save_samples(session, samples)
+            save_surrogate(session, to_record(fit(samples, "shop"), 1.0))
+        with file.read() as session:
+            flags = {"qos": {"quantile": 0.95}}
+            plan = load_plan(session, "shop", start_tuning(file, "shop", flags, TuneOptions(engine="random", budget=2)))
+        batches = plan.spec.setting.application.operators[0].batches
+        assert (plan.spec.setting.plant, plan.spec.qos.r_max, dict(plan.constants)) == ("batches", 3.0, {"count": 0.0})
+        assert batches is not None
+        assert batches.trigger_s == pytest.approx(1.0, rel=0.05)
+        model = make_model(plan.spec.setting, plan.constants)
+        sent = Objective(1, plan.spec.setting.weights, {"count": 3.0}, model)
+        task = to_task(parse_objective(sent.to_json()), "count")
+        assert (task.batches, task.quantile, plan.verification.setting.quantile) == (batches, 0.95, 0.95)
 
     def test_more_samples_and_another_surrogate_do_not_change_a_run_that_was_begun(
         self, file: Store, tmp_path: Path

@@ -16,12 +16,14 @@ from tests.service.made_decisions import CLICKS, DAY, FRAUD, HOUR, NOW, PAYMENTS
 from tests.test_tuning_report import Search
 from tuner.rollout.objective_model import model_by_hand
 from tuner.store.applications import add_application, save_surrogate
+from tuner.store.audit_log import add_event
 from tuner.store.connection import Store
 from tuner.store.decisions import save_decisions
 from tuner.store.objectives import add_objective
-from tuner.store.orders import add_event, save_scalers, set_control
-from tuner.store.records import Control, EventRecord, ObjectiveRecord, Scaler, SurrogateRecord
+from tuner.store.orders import save_scalers, set_control
+from tuner.store.records import Control, EventRecord, ObjectiveRecord, Scaler, SurrogateRecord, Token
 from tuner.store.runs import end_run, save_retuning, start_run
+from tuner.store.tokens import add_token
 from tuner.store.trials import add_trial
 
 WHY = "Violations rose from 2.1 % to 11.4 % of 180 slots under objective 2, and 5 % are allowed."
@@ -65,6 +67,8 @@ def furnish(store: Store, decisions: int = 3000) -> None:
                 "registered",
                 f"{name} was registered with {len(graph.rates)} operators.",
             )
+        ends = NOW + 60 * DAY
+        add_token(session, Token("agents", "0" * 64, "report", "ana", NOW - 30 * DAY, ends, used=NOW - 60.0))
     tell_clicks(store, decisions)
     tell_payments(store)
     tell_fraud(store)

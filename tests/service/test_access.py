@@ -6,7 +6,9 @@ import asyncio
 import http.client
 import json
 import socket
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -16,29 +18,21 @@ import pytest
 from fastapi import Depends, FastAPI, Request
 from fastapi.responses import StreamingResponse
 from sqlalchemy import update
+from starlette.datastructures import Headers
 from starlette.types import ASGIApp
 
 from scaler.model.errors import BadInput
 from tests.service.http_server import PATIENCE, running
 from tuner.cli import COMMANDS
 from tuner.cli.lazy_group import LazyGroup
+from tuner.service.access.bodies_in_flight import BodiesInFlight
+from tuner.service.access.callers import FRESH_S, KEPT_S, Caller, Callers, look_up
 from tuner.service.access.envelope import HEADERS, wrap
-from tuner.service.access.gate import (
-    BEARER,
-    FRESH_S,
-    Buckets,
-    Caller,
-    Callers,
-    RateLimits,
-    group_address,
-    look_up,
-    make_gate,
-    require,
-)
+from tuner.service.access.gate import Buckets, RateLimits, group_address, make_gate, read_bearer, require
 from tuner.service.access.page_session import open_session
 from tuner.service.access.token import SCOPES, SECRET, digest, is_live, join_scopes, make_token, matches
 from tuner.service.serving import Listening
-from tuner.store.connection import Store, open_store
+from tuner.store.connection import Session, Store, open_store
 from tuner.store.records import Token
 from tuner.store.tables import TOKENS
 from tuner.store.tokens import find_token, list_tokens, revoke_token
@@ -103,7 +97,7 @@ def make_small_app(
     async def health() -> str:
         return "well"
 
-    return wrap(app, BODY, host_names, 0.5)
+    return wrap(app, BodiesInFlight(BODY, seconds=0.5), host_names)
 
 
 def test_a_secret_is_long_and_kept_nowhere(store: Store) -> None:
@@ -119,9 +113,8 @@ def test_a_secret_is_long_and_kept_nowhere(store: Store) -> None:
 
 
 def find_caller(store: Store, header: str | None, now: float) -> Caller | None:
-    headers = [] if header is None else [(b"authorization", header.encode("latin-1"))]
-    shown = asyncio.run(BEARER(Request({"type": "http", "headers": headers})))
-    return None if shown is None else look_up(store, shown.credentials, now, False)
+    shown = read_bearer(Headers({} if header is None else {"Authorization": header}))
+    return None if shown is None else look_up(store, shown, now, False)
 
 
 def test_a_token_lets_in_until_it_ends(store: Store) -> None:
@@ -199,8 +192,6 @@ async def find_twice(callers: Callers, secret: str, between: Callable[[], None])
 
 
 def test_one_query_lasts_a_second_and_revoking_no_longer(kept: Store) -> None:
-    import asyncio
-
     secret = make(kept, "scalers", "report")
     ticks = [0.0]
     callers = Callers(kept, lambda: ticks[0])
@@ -209,6 +200,65 @@ def test_one_query_lasts_a_second_and_revoking_no_longer(kept: Store) -> None:
     ticks[0] = FRESH_S
     assert asyncio.run(callers.find(secret, NOW)) is None
     assert asyncio.run(callers.find(secret, NOW)) is None
+
+
+class CountingStore:
+    """A store that counts how often it is read."""
+
+    def __init__(self, store: Store) -> None:
+        self.store, self.reads = store, 0
+
+    def read(self) -> AbstractContextManager[Session]:
+        self.reads += 1
+        return self.store.read()
+
+
+def test_all_who_call_often_are_looked_up_at_once(kept: Store) -> None:
+    secrets = [make(kept, f"agents {i}", "report") for i in range(40)]
+    store, ticks = CountingStore(kept), [0.0]
+    callers = Callers(store, lambda: ticks[0])  # type: ignore[arg-type]
+
+    async def find(*some: str) -> list[str | None]:
+        found = await asyncio.gather(*(callers.find(secret, NOW) for secret in some))
+        return [None if caller is None else caller.name for caller in found]
+
+    async def call() -> None:
+        names: list[str | None] = [f"agents {i}" for i in range(40)]
+        assert await find(*secrets, *secrets) == [*names, *names]
+        assert store.reads == 1
+        revoke(kept, "agents 7")
+        ticks[0] = FRESH_S
+        assert await find(secrets[0]) == ["agents 0"]
+        names[7] = None
+        assert await find(*secrets) == names
+        assert store.reads == 3  # of all, and once more of the revoked one
+        ticks[0] = 2.0 * FRESH_S + KEPT_S
+        assert await find(secrets[0], "ts_none", "ts_" + "x" * 43) == ["agents 0", None, None]
+        assert len(callers.held) == 1
+
+    asyncio.run(call())
+
+
+def test_session_that_is_closed_during_a_query_is_forgotten(kept: Store) -> None:
+    opened = open_session(kept, make(kept, "anna", "read"), NOW)
+    assert opened is not None
+    callers, closing = Callers(kept), threading.Event()
+
+    class Slow(CountingStore):
+        def read(self) -> AbstractContextManager[Session]:
+            assert closing.wait(30.0)
+            return super().read()
+
+    async def call() -> None:
+        callers.store = Slow(kept)  # type: ignore[assignment]
+        first = asyncio.create_task(callers.find(opened, NOW, True))
+        await asyncio.sleep(0.0)
+        callers.forget(opened)
+        closing.set()
+        assert await first is not None  # who asked before it was closed
+        assert callers.held == {}
+
+    asyncio.run(call())
 
 
 def test_the_use_of_a_token_is_noted_once_a_minute(kept: Store) -> None:
@@ -391,6 +441,7 @@ def test_lengths_that_lie_are_answered_and_end_the_connection(url: str, text: by
 
 def test_a_request_that_never_comes_is_not_waited_for(kept: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tuner.service.serving.HEAD_TIMEOUT", 0.2)
+    monkeypatch.setattr("tuner.service.serving.LOOK_S", 0.05)
     with running(make_small_app(kept)) as url:
         host, _, port = url.removeprefix("http://").partition(":")
         for text in (b"", b"GET /healthz HT", b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\nGET /hea"):
@@ -428,3 +479,18 @@ def test_refusals_are_json(url: str) -> None:
     status, text = send_raw(url, HEAD + b"Content-Length: 5000\r\n\r\n")
     assert status == 413
     assert json.loads(text).keys() == {"type", "title", "status", "detail"}
+
+
+def test_token_that_expires_soon_is_said_once_a_day(kept: Store, caplog: pytest.LogCaptureFixture) -> None:
+    day = 86_400.0
+    secret = make(kept, "agents", "report", expires=NOW + 30.0 * day)
+    callers = Callers(kept)
+    with caplog.at_level("WARNING"):
+        for now in (NOW, NOW + 15.0 * day, NOW + 17.0 * day, NOW + 17.5 * day, NOW + 18.1 * day):
+            caller = look_up(kept, secret, now, False)
+            assert caller is not None
+            callers.note(caller, now)
+    told = [record.getMessage() for record in caplog.records]
+    assert len(told) == 2
+    assert told[0].startswith("the token 'agents' expires at ")
+    assert told[0].endswith("make its next secret with: tuner token rotate agents")

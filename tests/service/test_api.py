@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from typing import Any
 
 import httpx
@@ -14,6 +15,7 @@ from scaler.model.errors import Retry
 from tests.service.conftest import BOUNDS, SHOP, WEIGHTS, sentence
 from tuner.rollout.retuning_settings import DEFAULTS
 from tuner.service.api.problems import HANDLERS
+from tuner.store.audit_log import add_event
 from tuner.store.connection import Store
 from tuner.store.faults import StaleState
 from tuner.store.orders import load_orders
@@ -165,7 +167,6 @@ def test_the_retuning_is_set(shop: httpx.Client) -> None:
 
 def test_every_page_of_a_list_is_reached_by_its_links(shop: httpx.Client, store: Store) -> None:
     from tuner.store.decisions import save_decisions
-    from tuner.store.orders import add_event
 
     times = [60.0 * i + 0.1 for i in range(25)]
     with store.begin() as session:
@@ -189,6 +190,18 @@ def walk(client: httpx.Client, place: str | None) -> list[dict[str, Any]]:
         items += page["items"]
         place = page["next"]
     return items
+
+
+def test_sketches_of_response_times_are_reported_and_listed(shop: httpx.Client) -> None:
+    start = 60.0 * (time.time() // 60.0 - 5.0)
+    sample = {"start": start, "end": start + 60.0, "evidence": "progress", "responses": {"-3": 2.5, "41": 10.0}}
+    body = {"instance": "driver-1", "operator": "parse", "samples": [sample]}
+    assert shop.post("/v1/applications/shop/reports", json=body).status_code == 200
+    [listed] = shop.get("/v1/applications/shop/samples").json()["items"]
+    assert listed["responses"] == {"-3": 2.5, "41": 10.0}
+    for wrong in ({"one": 1.0}, {"1": -1.0}, {str(i): 1.0 for i in range(201)}):
+        body = {"instance": "driver-1", "operator": "parse", "samples": [sample | {"responses": wrong}]}
+        assert "responses" in sentence(shop.post("/v1/applications/shop/reports", json=body), 422)
 
 
 def test_what_is_not_there_is_said(shop: httpx.Client) -> None:

@@ -17,7 +17,7 @@ from scaler.model.nodes import Deployment
 from scaler.model.policy import Observation, Policy
 from scaler.model.task import Moments, Weights
 from tests.service.world import NODES, SLOT_S, START, World, describe, into, live, orders_of, register
-from tuner.retuning.causes import compare_blocks, find_cause, find_drift, find_error, find_missed_qos
+from tuner.retuning.causes import compare_blocks, find_cause, find_drift, find_error, find_missed_qos, predict
 from tuner.retuning.loop import run_once
 from tuner.retuning.refit import fit_stretches, refit
 from tuner.retuning.state import DaemonContext, RetuningState, is_requested
@@ -28,10 +28,11 @@ from tuner.rollout.retuning_settings import DEFAULTS, RetuningSettings, read_ret
 from tuner.search.recommendation import make_model
 from tuner.search.search_plan import SearchPlan, TuneOptions, describe_run, make_plan
 from tuner.store.applications import add_application, list_surrogates, load_application, save_surrogate
+from tuner.store.audit_log import list_events
 from tuner.store.connection import Store
 from tuner.store.json_fields import read_fields
 from tuner.store.objectives import list_objectives, load_objective
-from tuner.store.orders import list_events, set_control
+from tuner.store.orders import set_control
 from tuner.store.records import Control, EventRecord, ObjectiveRecord, RetuningRecord
 from tuner.store.runs import add_request, find_retuning, list_runs, save_retuning
 from tuner.store.samples import load_samples
@@ -171,6 +172,19 @@ def test_responses_other_than_predicted_make_it_due(store: Store, world: World) 
     assert "response times were predicted to be 0." in reason.why
 
 
+def test_slots_are_predicted_in_the_quantile_that_bounds_are_about(store: Store, world: World) -> None:
+    live(world, store, 90)
+    with store.read() as session:
+        fitted = refit(session, APP, RetuningSettings(), world.now)
+    assert fitted is not None
+    operator = find_operator(fitted, "parse")
+    mean, p95 = (predict(operator, {"small": 1.0}, 20.0, {"small": 1}, quantile) for quantile in (None, 0.95))
+    assert mean is not None
+    assert p95 is not None
+    assert p95 > 1.5 * mean
+    assert predict(operator, {"small": 1.0}, 1e6, {"small": 1}, 0.95) is None
+
+
 def test_a_few_odd_slots_do_not_make_a_surrogate_wrong(address: str) -> None:
     assert compare_blocks([(0.1, 1.0)] * 59) is None
     assert compare_blocks([(0.1, 0.2)] * 60) == pytest.approx(0.5)
@@ -239,6 +253,16 @@ def test_people_pause_resume_stop_and_ask(store: Store, world: World) -> None:
     assert [(run.budget, run.seed, run.state) for run in runs] == [(2, 7, "done")]
     assert [e.what for e in reversed(events(store))][:4] == ["paused", "resumed", "tuning started", "tuning ended"]
     assert events(store, "tuning started")[0].message == "tuning shop (run 1): ann asked for it"
+
+
+def test_requested_tuning_starts_at_once(store: Store, world: World) -> None:
+    """It stopped in phase fit until the next regular check, minutes or a day later."""
+    live(world, store, 90)
+    with store.begin() as session:
+        save_retuning(session, APP, read_settings(SETTINGS), world.now + 785.0)
+    ask(store, "tune", budget=1)
+    assert look(store, world).phase != "fit"
+    assert [e.what for e in reversed(events(store))][:2] == ["tuning started", "tuning ended"]
 
 
 def test_a_search_is_stopped_between_two_trials(store: Store, world: World) -> None:

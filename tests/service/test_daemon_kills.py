@@ -18,9 +18,9 @@ from tests.service.daemons import now_of, open_daemons, wait_for
 from tests.service.world import World, describe, into, live, orders_of, register
 from tests.store.conftest import POSTGRES
 from tuner.retuning.loop import run_once
+from tuner.store.audit_log import list_events
 from tuner.store.connection import Store
 from tuner.store.objectives import list_objectives
-from tuner.store.orders import list_events
 from tuner.store.records import TuningRun
 from tuner.store.runs import RETUNING_LEASE_S, add_request, claim_retuning, find_retuning, list_runs, name_owner
 from tuner.store.trials import load_history
@@ -88,8 +88,10 @@ def is_settled(store: Store, app: str) -> bool:
         return any(e.what == "settled" for e in list_events(session, app))
 
 
-def kill_often(store: Store, address: str, start: Start, kills: int, seed: int) -> None:
+def kill_often(store: Store, address: str, start: Start, kills: int, seed: int, others: int = 0) -> None:
+    """Kill the one that has run longest, beside so many others, and start another."""
     chance, world = random.Random(seed), prepare(store)
+    daemons = [start(address) for _ in range(others)]
     report = into(store)
 
     def go_on() -> None:
@@ -99,7 +101,8 @@ def kill_often(store: Store, address: str, start: Start, kills: int, seed: int) 
 
     seen: set[str] = set()
     for _ in range(kills):  # after the next thing that it did: so they are spread over all, however slow the machine
-        process, before = start(address), how_far(store, world.app)
+        daemons.append(start(address))
+        before = how_far(store, world.app)
         if before[0] == "idle":  # all is done: once more
             with store.begin() as session:
                 add_request(session, world.app, {"tune": {"who": "a test"}})
@@ -107,6 +110,7 @@ def kill_often(store: Store, address: str, start: Start, kills: int, seed: int) 
         while how_far(store, world.app) == before and time.monotonic() < until:
             go_on()
         time.sleep(chance.uniform(0.0, 0.2))
+        process = daemons.pop(0)
         process.kill()
         process.join()
         seen.add(how_far(store, world.app)[0])
@@ -133,6 +137,14 @@ def test_a_daemon_may_be_killed(store: Store, address: str, start: Start) -> Non
 @pytest.mark.slow
 def test_a_daemon_may_be_killed_at_twenty_moments(store: Store, address: str, start: Start) -> None:
     kill_often(store, address, start, kills=20, seed=2)
+
+
+@pytest.mark.long
+@pytest.mark.slow
+@pytest.mark.parametrize("address", [pytest.param("postgresql", marks=POSTGRES)], indirect=True)
+def test_one_of_three_daemons_may_be_killed(store: Store, address: str, start: Start) -> None:
+    """Each stage is pushed once, by whichever holds the lease."""
+    kill_often(store, address, start, kills=9, seed=3, others=2)
 
 
 @pytest.mark.slow

@@ -235,7 +235,7 @@ def test_every_decision_of_an_agent_is_found_everywhere(
             replace(told["seen"], time=time), give_orders(told["orders"], names, policy, told["guards"]), time,
             told["asked"], told["figures"], told["no_scale_in"], barred if told["barred"] else None,
         )  # fmt: skip
-        refused = step.change.delta and told["done"] != "done"
+        refused = step.change.changes and told["done"] != "done"
         done, why = (NOTHING, "why not; pin: " * 40) if refused else (step.change, "")
         decider.actuated(step, done)
         made.append(conclude(step, done, why, names))

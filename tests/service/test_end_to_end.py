@@ -17,6 +17,8 @@ from tests.service.world import START, World, describe, live, over_http
 from tests.store.conftest import POSTGRES
 from tuner.retuning.loop import run_once
 from tuner.store.connection import Store
+from tuner.store.orders import save_scalers
+from tuner.store.records import Scaler
 from tuner.store.runs import save_retuning
 
 pytestmark = pytest.mark.slow
@@ -42,6 +44,7 @@ def world(client: httpx.Client, store: Store) -> World:
     assert client.put(f"/v1/applications/{APP}", json={"document": document}).status_code == 200
     with store.begin() as session:  # due on the clock of this world
         save_retuning(session, APP, read_settings(SETTINGS), START)
+        save_scalers(session, [Scaler(APP, name, "driver", START, START) for name in world.truth])
     return world
 
 

@@ -20,7 +20,10 @@ from tuner.service.app import make_app
 from tuner.service.exchange.services import Settings
 from tuner.store.applications import add_application
 from tuner.store.connection import Store, open_store
+from tuner.store.records import Trial, TuningRun
+from tuner.store.runs import start_run
 from tuner.store.tokens import revoke_token
+from tuner.store.trials import add_trial
 
 NOW = 1_790_000_000.0
 APP = "marked"  # whose description says what nobody without a token may see
@@ -35,6 +38,8 @@ OPEN = {  # all that answers without a token, and why
     ("GET", "/readyz"),
     ("GET", "/login"),  # the form
     ("POST", "/login"),  # which is how one gets in
+    ("GET", "/login/oidc"),  # the same at a provider: away to it, and back
+    ("GET", "/login/oidc/back"),
     ("GET", "/static/{name}"),  # the style of the form, and scripts; files of the program, the same for everybody
 }
 FILLED = {"app": APP, "version": "1", "kind": "pin", "word": "pause", "name": "control"}
@@ -96,12 +101,15 @@ def make_secrets(store: Store) -> tuple[dict[str, str], dict[str, str]]:
     rights = {"all": set(SCOPES), "none": set(), "gone": set(SCOPES), "late": set(SCOPES)}
     rights |= {f"all but {scope}": set(SCOPES) - {scope} for scope in SCOPES}
     with store.begin() as session:
-        add_application(session, APP, DOCUMENT, NOW)
+        version = add_application(session, APP, DOCUMENT, NOW)
+        run = start_run(session, TuningRun(version.id or 0, "gp", 1, 10, NOW - 9.0), "nobody", NOW - 9.0)
+        add_trial(session, run, Trial(run.id or 0, 0, {}, "failed", 1, NOW - 9.0, NOW - 8.0, failure=MARK), NOW - 8.0)
         ends = {"late": NOW}
         tokens = {
             name: make_token(session, name, scopes, "a test", NOW - 10.0, ends.get(name))[1]
             for name, scopes in rights.items()
         }
+        tokens["other's"] = make_token(session, "other's", SCOPES, "a test", NOW - 10.0, None, ["another"])[1]
     opened = {name: open_session(store, secret, NOW - 5.0) for name, secret in tokens.items()}
     with store.begin() as session:
         revoke_token(session, "gone", NOW)
@@ -205,6 +213,29 @@ def test_who_may_do_all_is_turned_away_from_nothing(tried: Tried) -> None:
             assert not answer.headers.get("location", "").startswith("/login"), route
             seen += answer.text
     assert MARK in seen
+
+
+OF_NO_APPLICATION = {"/", "/v1/applications", "/v1/openapi.json"}
+
+
+def test_token_of_another_application_reaches_nothing_of_this_one(tried: Tried) -> None:
+    """A report token for one application read another's orders and rewrote its decisions."""
+    secret, origin = tried.sessions["other's"], str(tried.client.base_url).rstrip("/")
+    cookie = {"Cookie": f"tuner={secret}", "Origin": origin, "X-CSRF-Token": make_csrf(secret)}
+    for route in guarded(tried):
+        if route.template == "/logout":
+            continue
+        in_form = {"app": APP, "why": "x"} if route.is_page and route.method == "POST" else None
+        in_query = {"app": APP} if route.is_page and route.method == "GET" and route.template != "/" else None
+        headers = cookie if route.is_page else bearer(tried.tokens["other's"])
+        answer = tried.client.request(route.method, route.path, headers=headers, params=in_query, data=in_form)
+        assert (answer.status_code == 403) is (route.template not in OF_NO_APPLICATION), (route, answer.text)
+        assert MARK not in answer.text
+        if route.template in OF_NO_APPLICATION:
+            assert APP not in answer.text
+            assert answer.status_code == 200
+    unknown = tried.client.get("/v1/applications/another", headers=bearer(tried.tokens["other's"]))
+    assert unknown.json()["detail"] == "there is no application 'another'"
 
 
 def test_a_token_opens_no_page_and_a_cookie_no_api(tried: Tried) -> None:

@@ -16,17 +16,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scaler.model.decision import KINDS, Objection, parse_decision
-from scaler.model.task import Weights
+from scaler.model.hold import HoldTime, HoldTimes
+from scaler.model.nodes import NodeType
+from scaler.model.orders import ObjectiveModel, OperatorModel
+from scaler.model.task import Moments, Weights
 from scaler.model.units import format_moment
 from tests.service.made_decisions import CLICKS, HOUR, NOW, SLOT
 from tests.service.showcase import furnish
 from tuner.cli.agent_commands import explain as command
 from tuner.history.explanation import Account, Explanation, compare, explain, find_blocks, rank_alternatives
+from tuner.history.held_changes import HeldChange, weigh_holds
 from tuner.history.objective_origin import ExpectedFigures
 from tuner.store.applications import add_application
 from tuner.store.connection import Store, open_store
 from tuner.store.decisions import list_decisions, save_decisions
-from tuner.store.objectives import add_objective
+from tuner.store.monitoring import list_operator_states
+from tuner.store.objectives import ObjectiveEvidence, add_objective
 from tuner.store.orders import save_orders, save_scalers, set_control
 from tuner.store.records import Control, DecisionRecord, ObjectiveRecord, Scaler
 from tuner.views.explanation_lines import to_lines
@@ -128,6 +133,24 @@ def test_a_block_names_the_guard_and_who_set_it(store: Store, ask: Callable[...,
     assert "in_s is 600; not a control" in said
 
 
+def test_change_of_several_is_named_and_what_was_done_of_it(store: Store, ask: Callable[..., Explanation]) -> None:
+    whole = replace(STAY, kind="SCALED", action="+3 small, -1 large", proposed={"small": 3, "large": -1})
+    keep(store, whole)
+    assert "SCALED +3 small, -1 large because" in text(ask())
+    assert "-1 large was what the policy wanted" in text(ask())
+    lack = Objection("actuation", "not_actuated", "one worker is left").to_json()
+    keep(store, replace(whole, time=NOW + 1.0, action="+2 small", objections=[lack]))
+    said = text(ask(at=NOW + 1.0))
+    assert "SCALED +2 small of +3 small, -1 large because" in said
+    assert "blocked by not_actuated: one worker is left" in said
+
+
+def test_decision_of_an_older_agent_has_one_replica(store: Store, ask: Callable[..., Explanation]) -> None:
+    """It sent its action in words, and no proposal."""
+    keep(store, replace(STAY, kind="SCALED", action="+1 small", proposed=None))
+    assert "SCALED +1 small because" in text(ask())
+
+
 def test_what_was_held_failed_or_overloaded_has_its_words(store: Store, ask: Callable[..., Explanation]) -> None:
     keep(
         store,
@@ -135,12 +158,27 @@ def test_what_was_held_failed_or_overloaded_has_its_words(store: Store, ask: Cal
     )
     assert "Nothing was weighed, for the scaler held." in text(ask())
     keep(
-        store, replace(STAY, kind="ACTUATION_FAILED", action="+1 small", reason="no worker is free", response=math.inf)
-    )
+        store,
+        replace(
+            STAY, time=STAY.time + 1.0, kind="ACTUATION_FAILED", action="+1 small", reason="no worker is free",
+            response=math.inf,
+        ),
+    )  # fmt: skip
     said = text(ask())
     assert "ACTUATION_FAILED +1 small" in said
     assert "response overloaded" in said
     assert json.loads(to_json(ask()))["operators"][0]["decision"]["response"] == "Infinity"
+
+
+def test_decision_dated_ahead_hides_no_other(store: Store, ask: Callable[..., Explanation]) -> None:
+    """One of a year ahead, which an older program took, was the newest one for a year."""
+    ahead = replace(STAY, time=NOW + 365 * 24 * HOUR, reason="a clock jumped")
+    keep(store, STAY, ahead)
+    heard(store)
+    assert only(ask()).decision == STAY.decision
+    assert only(ask(at=ahead.time)).decision == ahead.decision
+    with store.read() as session:
+        assert [one.time for one in list_operator_states(session, until=NOW)] == [NOW]
 
 
 def test_the_newest_slot_at_or_before_the_time_is_explained(store: Store, ask: Callable[..., Explanation]) -> None:
@@ -251,7 +289,9 @@ def test_odd_documents_are_read_as_far_as_they_can_be(
     decision = record.decision
     ranked = rank_alternatives(decision)
     blocks = find_blocks(decision, [])
-    account = Account("parse", None, 0.0, decision, ranked, compare(decision, ranked), blocks)
+    account = Account(
+        "parse", None, 0.0, decision, alternatives=ranked, compared=compare(decision, ranked), blocked=blocks
+    )
     assert parse_decision(decision.to_json()) == decision
     lines = to_lines(Explanation("shop", NOW, True, operators=(account,)))
     assert all(line.isprintable() for line in lines)
@@ -295,3 +335,25 @@ def test_the_command_prints_lines_that_fit_and_one_document(database: str) -> No
     assert [(one["operator"], one["age"]) for one in document["operators"]] == [("count", 125.0)]
     assert json.loads(run("nowhere", "--json"))["known"] is False
     assert CliRunner().invoke(command, ["shop", "--at", "soon", "--store", database]).exit_code == 2
+
+
+def test_what_changes_hold_is_told_under_the_load_of_the_slot(store: Store, ask: Callable[..., Explanation]) -> None:
+    """Three replicas at 70 %: 12 s held, 4 ms slack, drained by four; of the way back nothing is known."""
+    known = OperatorModel(Moments(0.005, 0.0), 8, 900.0, hold=HoldTimes(HoldTime(9.0, 3.0, 4)))
+    model = ObjectiveModel("planner", (NodeType("small", 1.0, 1.0),), {"parse": known})
+    evidence = ObjectiveEvidence(model=model).to_json()
+    with store.begin() as session:
+        for _ in range(3):
+            add_objective(session, ObjectiveRecord("shop", WEIGHTS, {"parse": 0.04}, NOW, "full", evidence=evidence))
+    keep(store, STAY)
+    out, into = only(ask()).holds
+    assert (out.events, out.hold_s) == (4, 12.0)
+    assert out.late_s == pytest.approx((12.0 - 0.004) / (1.0 - 0.7 * 3.0 / 4.0))
+    assert into == HeldChange("in")
+    assert "a scale-out by one holds answers for 12 s (measured on 4 events): 25.3 s of late answers" in text(ask())
+    assert "what a scale-in holds is not known" in text(ask())
+    silent = weigh_holds(known.hold, replace(STAY, rate=None).decision)
+    assert silent[0] == HeldChange("out", 4, 12.0)
+    inward = weigh_holds(HoldTimes(into=HoldTime(2.0)), replace(STAY, price=1.0).decision)[1]
+    assert inward.late_s == math.inf  # two replicas would be at 105 %
+    assert weigh_holds(HoldTimes(), STAY.decision) == ()

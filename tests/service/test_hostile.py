@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import random
+import time
 from urllib.parse import quote
 
 import httpx
 import pytest
 
 from scaler.model.errors import BadInput
+from scaler.model.sample import Sample
+from tests.commands import succeed
 from tests.service.conftest import BOUNDS, SHOP, WEIGHTS, sentence
 from tuner.service.exchange.wire_documents import MAX_DEPTH, read_document, to_bytes
-from tuner.store.applications import list_applications
+from tuner.service.page.address import TimeRange
+from tuner.service.page.application_page import gather_application
+from tuner.service.page.decision_page import Filters
+from tuner.service.page.overview_page import gather_overview
+from tuner.store.applications import add_application, list_applications
 from tuner.store.connection import Store
 from tuner.store.decisions import list_decisions
+from tuner.store.samples import save_samples
 
 JSON = {"Content-Type": "application/json"}
 TAKERS = {  # routes that take a body, and one that is right
@@ -124,6 +134,79 @@ def test_names_are_refused_or_kept_as_they_are(client: httpx.Client, store: Stor
         assert sorted(version.application for version in list_applications(session)) == known
 
 
+@pytest.mark.parametrize("value", [1, True, 1.5, "x", {}, [1], [[]]])
+def test_operators_that_are_no_list_are_refused(client: httpx.Client, value: object) -> None:
+    for document in ({"application": {"operator": value}}, {"operator": value}):
+        refused = client.put("/v1/applications/shop", json={"document": document})
+        assert "operator" in sentence(refused, 422)
+
+
+def test_application_with_too_many_paths_is_refused(client: httpx.Client, store: Store) -> None:
+    """It was taken, and the overview answered 400 to everybody."""
+    names = [f"o{i}" for i in range(60)]
+    operators = [{"name": name, "service_rate": 200.0, "scv": 0.5} for name in names]
+    dense = {
+        "operator": operators,
+        "edge": [{"from": a, "to": b} for i, a in enumerate(names) for b in names[i + 1 :]],
+    }
+    document = {**SHOP, "application": dense}
+    refused = client.put("/v1/applications/dense", json={"document": document})
+    assert "paths from source to sink, and may have 10000" in sentence(refused, 422)
+    with store.begin() as session:  # as an older program let it in
+        add_application(session, "dense", document, 1.0)
+        add_application(session, "shop", SHOP, 1.0)
+        gathered = gather_overview(session, 1e9)
+        view = gather_application(session, "dense", 1e9, TimeRange(0.0, 1e5), Filters())
+    assert [line.application for line in gathered["lines"]] == ["dense", "shop"]
+    assert view["course"] is None
+    assert client.get("/metrics").status_code == 200
+
+
+def test_decisions_dated_ahead_are_refused(shop: httpx.Client) -> None:
+    """One of a year ahead stood in explanations and metrics for a year."""
+    now = time.time()
+    year = {"time": now + 365 * 86_400.0, "kind": "HELD", "reason": "a clock jumped"}
+    window = {"start": now, "end": now + 400.0, "evidence": "tasks"}
+    for rows, place in (({"decisions": [year]}, "decisions[0].time"), ({"samples": [window]}, "samples[0].end")):
+        body = {"instance": "a", "operator": "parse", **rows}
+        said = sentence(shop.post("/v1/applications/shop/reports", json=body), 422)
+        assert said.startswith(place)
+        assert "ahead of the manager's clock, and may be 300 s at most; set the driver's clock by NTP" in said
+    near = {"instance": "a", "operator": "parse", "decisions": [{**year, "time": now + 200.0}]}
+    assert shop.post("/v1/applications/shop/reports", json=near).status_code == 200
+
+
+@pytest.mark.parametrize("reason", ["x", "prudence: the rate is that of before", "supply: all 2 workers are taken", ""])
+def test_any_reason_of_a_block_is_explained(shop: httpx.Client, reason: str) -> None:
+    """A guard that was not known made every explanation of the application fail."""
+    blocked = {"time": time.time() - 60.0, "kind": "BLOCKED", "reason": reason, "action": "+1 small"}
+    body = {"instance": "a", "operator": "parse", "decisions": [blocked]}
+    assert shop.post("/v1/applications/shop/reports", json=body).status_code == 200
+    told = shop.get("/v1/applications/shop/explanation")
+    assert told.status_code == 200
+    assert reason in told.text
+
+
+@pytest.mark.parametrize("address", ["sqlite"], indirect=True)
+def test_samples_command_neither_terminal_nor_spreadsheet(shop: httpx.Client, store: Store, address: str) -> None:
+    """A node type's escape code set the terminal's title; a formula went into the CSV as it was."""
+    escape, formula = "\x1b]0;owned\x07\x1b[2J", '=HYPERLINK("http://x","y")'
+    window = {"start": 60.0, "end": 120.0, "evidence": "tasks", "node_type": escape}
+    body = {"instance": "a", "operator": "parse", "samples": [window]}
+    assert "node_type must be printable characters" in sentence(
+        shop.post("/v1/applications/shop/reports", json=body), 422
+    )
+    with store.begin() as session:  # as a file of monitoring may have them
+        save_samples(session, [Sample("shop", f"{c}1+1", 60.0, 120.0, "tasks", node_type=escape) for c in "+-@"])
+        save_samples(session, [Sample("shop", formula, 60.0, 120.0, "tasks", node_type="\n=1", arrived=-0.0)])
+    for form in ("--csv", "--json", "--limit=0"):
+        said = succeed("samples", "shop", form, "--store", address)
+        assert all(line.isprintable() for line in said.split("\n"))
+    rows = list(csv.reader(io.StringIO(succeed("samples", "shop", "--csv", "--store", address))))
+    assert [row for row in rows if any(cell.startswith(("=", "+", "-", "@")) for cell in row)] == []
+    assert {row[1] for row in rows[1:]} == {"'+1+1", "'-1+1", "'@1+1", f"'{formula}"}
+
+
 def test_queries_that_ask_for_what_cannot_be(shop: httpx.Client) -> None:
     lists = ("decisions", "samples", "events", "objectives", "surrogates", "runs", "scalers", "controls", "explanation")
     strange = ("", "nan", "-1", "1e400", "9" * 30, "%00", "%ff", "'", "a" * 5_000, "1.5")
@@ -148,6 +231,39 @@ def test_a_large_report_is_taken_whole_or_not_at_all(client: httpx.Client, store
         assert list_decisions(session, "shop2") == []
     rows.append({"time": 1.0, "kind": "HELD", "reason": "r"})
     assert client.post("/v1/applications/shop2/reports", json=body).status_code == 422
+
+
+SWOLLEN = {  # as attacked: bodies of 4 MB that took up to 500 MB when they were read, or when what was wrong was told
+    b'{"detail":{"x":[' + b"[]," * 400_000 + b"[]]}}": (413, "send it in smaller parts"),
+    b'{"decisions":[' + b"1," * 400_000 + b"1]}": (413, "send it in smaller parts"),
+    b"{" + b",".join(b'"k%d":1' % i for i in range(200_000)) + b"}": (422, "an object has 200,000 keys"),
+    b'{"decisions":[' + b",".join([b'{"alternatives":{%s}}' % b",".join(b'"%d":"x"' % i for i in range(1990))] * 100)
+    + b"]}": (422, "instance is missing (1994 more like it)"),
+}  # fmt: skip
+
+
+def test_bodies_that_would_swell_are_refused_at_once(shop: httpx.Client) -> None:
+    for body, (status, says) in SWOLLEN.items():
+        assert len(body) < 4 * 2**20
+        answer = shop.post("/v1/applications/shop/reports", content=body, headers=JSON)
+        assert says in sentence(answer, status), body[:50]
+
+
+def test_a_full_body_of_reports_is_taken(shop: httpx.Client) -> None:
+    """Of as many values as agents ever send within the size that a body may have."""
+    seen = {"utilisation": 0.61, "deployment": {"small": 1, "fast": 2}, "completeness": 1.0}
+    alternatives = {"no change": 0.21, "+1 small": 0.29, "+1 fast": 0.35, "-1 small": 0.4, "-1 fast": 0.5}
+    decisions = [
+        {"time": 1.6e9 + 60.0 * i, "kind": "HELD", "reason": "", "code": "c", "rate": 1.0, "response": 0.1,
+         "bound": 0.2, "price": 1.0, "objective_version": 1, "seen": seen, "alternatives": alternatives, "proposed": {},
+         "objections": [{"source": "pin", "code": "pin", "message": "", "data": {"limit": 1}}]}
+        for i in range(2_000)
+    ]  # fmt: skip
+    samples = [{"start": 1.6e9 + 60.0 * i, "end": 1.6e9 + 60.0 * (i + 1), "evidence": "progress", "arrived": 1.0,
+                "tuples_in": 1.0, "busy": 6.1, "replicas": 1.0, "batches": 1.0} for i in range(2_000)]  # fmt: skip
+    body = {"instance": "a", "operator": "parse", "decisions": decisions, "samples": samples}
+    answer = shop.post("/v1/applications/shop/reports", json=body)
+    assert answer.status_code == 200, answer.text
 
 
 def test_documents_are_read_as_json_has_them() -> None:

@@ -16,10 +16,11 @@ import pytest
 
 from tests.service.conftest import BOUNDS, SHOP, WEIGHTS
 from tests.service.serve_process import ServeProcess, add_secret, service, start_service
+from tuner.store.audit_log import list_events
 from tuner.store.connection import Store
 from tuner.store.decisions import list_decisions
 from tuner.store.objectives import list_objectives
-from tuner.store.orders import list_events, load_orders
+from tuner.store.orders import load_orders
 
 SCALERS = 4
 LONGEST = 1.0  # seconds of work before a kill

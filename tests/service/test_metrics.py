@@ -25,11 +25,12 @@ from tuner.service.metrics.application_metrics import EVENTS
 from tuner.service.metrics.exposition import FRESH_S, Meter
 from tuner.service.metrics.families import COUNTERS, GAUGES
 from tuner.service.metrics.running_totals import join_neighbours
+from tuner.store.audit_log import add_event
 from tuner.store.connection import Store, open_store
 from tuner.store.decisions import save_decisions
 from tuner.store.maintenance import prune
 from tuner.store.monitoring import list_operator_states
-from tuner.store.orders import add_event, save_scalers
+from tuner.store.orders import save_scalers
 from tuner.store.records import DecisionRecord, EventRecord, Scaler
 from tuner.store.runs import add_request
 
@@ -242,7 +243,7 @@ def test_names_follow_the_conventions_of_prometheus() -> None:
         ), name  # fmt: skip
         assert set(labels) <= {
             "application", "operator", "kind", "reason", "what", "span", "state", "stage", "health", "phase", "version",
-            "schema",
+            "schema", "token",
         }  # fmt: skip
 
 

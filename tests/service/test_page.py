@@ -20,10 +20,11 @@ from tuner.service.page.address import SPANS, link_explanation
 from tuner.service.page.decision_page import DECISIONS_PER_PAGE
 from tuner.service.page.overview_page import describe
 from tuner.store.applications import add_application, load_application
+from tuner.store.audit_log import add_event
 from tuner.store.connection import open_store
 from tuner.store.decisions import list_decisions, save_decisions
 from tuner.store.objectives import add_objective
-from tuner.store.orders import add_event, save_scalers
+from tuner.store.orders import save_scalers
 from tuner.store.records import DecisionRecord, EventRecord, ObjectiveRecord, Scaler
 
 PAGES = (

@@ -7,23 +7,30 @@ import re
 import shutil
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
 from tests.service.browsed import PERSON, Site, browsing
+from tests.service.http_server import running
+from tests.service.identity_provider import make_key, providing
 from tests.service.made_decisions import CLICKS, NOW
 from tests.service.showcase import WHY, furnish
+from tuner.service.access.envelope import wrap
+from tuner.service.access.oidc_provider import OpenIdProvider
+from tuner.service.app import make_app, release_agents
+from tuner.service.exchange.services import Settings
 from tuner.service.page.address import link_application
 from tuner.store.applications import add_application
+from tuner.store.audit_log import add_event, list_events
 from tuner.store.connection import open_store
 from tuner.store.decisions import save_decisions
-from tuner.store.orders import add_event, list_events
 from tuner.store.records import DecisionRecord, EventRecord
 
 if TYPE_CHECKING:
@@ -280,3 +287,22 @@ def test_without_scripts_charts_are_tables(browser: Browser, site: Site) -> None
         table = page.locator("figure.chart > table").first
         assert table.is_visible()
         assert "mean" in table.inner_text()
+
+
+def test_person_logs_in_at_another_site_and_comes_back(browser: Browser, tmp_path: Path) -> None:
+    """Browsers send the session's cookie on no way that began at another site; a page in between begins a new one."""
+    store = open_store(tmp_path / "tuner.db")
+    with closing(store), providing(make_key("first"), "localhost") as provider:
+        app = make_app(store, Settings(provider=OpenIdProvider(provider.settings)))
+        app.add_middleware(wrap)
+        with running(app, on_stop=lambda: release_agents(app)) as url:
+            context = browser.new_context(base_url=url, java_script_enabled=False)
+            page = context.new_page()
+            page.goto("/?after=shop")
+            page.get_by_role("link", name="Log in with Example").click()
+            page.get_by_role("heading", name="All applications").wait_for()
+            assert page.url == f"{url}/?after=shop"
+            assert [(c["name"], c["httpOnly"], c["sameSite"]) for c in context.cookies()] == [("tuner", True, "Strict")]
+            page.get_by_role("button", name="Log out").click()
+            page.wait_for_url("**/login")
+            context.close()

@@ -11,9 +11,10 @@ from scaler.model.task import Weights
 from tests.service.browsed import PERSON, Seen, Site, browsing
 from tests.service.made_decisions import DAY, NOW
 from tests.service.showcase import MODELS, furnish
+from tuner.store.audit_log import list_events
 from tuner.store.connection import open_store
 from tuner.store.objectives import add_objective, list_objectives
-from tuner.store.orders import list_controls, list_events, load_orders
+from tuner.store.orders import list_controls, load_orders
 from tuner.store.records import ObjectiveRecord
 from tuner.store.runs import find_retuning
 
@@ -84,8 +85,11 @@ def test_a_person_pushes_a_proposal_and_rolls_it_back(changed: Site) -> None:
     sent = changed.send("/act/push", app="payments", version="3", stage="canary", why="it looks good")
     assert sent.status_code == 303, sent.text
     assert "canary" in changed.see("/applications/payments").said
-    sent = changed.send("/act/rollback", app="payments", why="it was not")
+    assert 'name="version" value="3"' in changed.client.get("/applications/payments").text
+    sent = changed.send("/act/rollback", app="payments", why="it was not", version="3")
     assert sent.status_code == 303, sent.text
+    again = changed.send("/act/rollback", app="payments", why="it was not", version="3")
+    assert again.status_code == 409, again.text
     with changed.store.read() as session:
         states = {o.version: o.state for o in list_objectives(session, "payments")}
         back, pushed = list_events(session, "payments", limit=2)

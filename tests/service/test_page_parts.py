@@ -11,10 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scaler.model.errors import BadInput
+from sim.graphs import single
 from tests.service.made_decisions import DAY, NOW
+from tuner.history.qos_history import QosFigures
 from tuner.service.page.address import link_application, read_window
 from tuner.service.page.render import mark_age, mark_moment
-from tuner.service.page.slot_charts import select_peaks, thin
+from tuner.service.page.slot_charts import SlotGrid, draw_live, select_peaks, thin
 from tuner.views.words import list_facts
 
 
@@ -52,6 +54,18 @@ def test_the_busiest_slot_of_a_column_is_the_one_that_is_drawn() -> None:
     replicas[10] = math.nan
     drawn = select_peaks(replicas, np.arange(0, 1000, 100))
     assert drawn.tolist() == [[3.0, 9.0] if i == 7 else [1.0, 1.0] for i in range(10)]
+
+
+def test_the_graph_says_which_response_times_it_draws() -> None:
+    shape, one = single(180.0), np.full((3, 1), 9.5)
+    name = shape.operators[0].name
+    unknown = QosFigures(0, None, None, None, None, 0)
+    counts = np.ones((3, 1, 1))
+    course = SlotGrid(0.0, 60.0, (name,), ("A1",), one, one, one, one[:, 0], counts, counts, (0.5,), unknown, (0,))
+    mean, p95 = (str(draw_live(shape, course, 12.0, quantile)) for quantile in (None, 0.95))
+    assert "Means of the last 60 slots; response times are each slot&#39;s p95. A full bar is R_max, 12 s (p95);" in p95
+    assert "Means of the last 60 slots. A full bar is R_max, 12 s (mean);" in mean
+    assert "p95" not in mean
 
 
 def test_times_are_utc_and_absurd_ones_do_not_fail() -> None:

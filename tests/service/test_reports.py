@@ -23,6 +23,7 @@ from tuner.service.exchange.intake import (
     start_intake,
     submit,
     submit_unanswered,
+    take_batch,
     write_batch,
 )
 from tuner.store.connection import Store
@@ -32,6 +33,7 @@ from tuner.store.records import DecisionRecord, Scaler
 from tuner.store.samples import load_samples
 
 PLACE = "/v1/applications/shop/reports"
+OWN = {"token": "ann", "token_expires": None}  # what the service adds to what an agent says of itself
 SAMPLE = {"start": 60.0, "end": 120, "evidence": "progress", "arrived": 5.0, "node_type": "small"}
 DECISION = {
     "time": 60.0, "kind": "BLOCKED", "reason": "<script>alert(1)</script>'; DROP TABLE decisions; --",
@@ -59,7 +61,7 @@ def test_what_is_acknowledged_is_there_as_it_was_sent(client: httpx.Client, stor
         **DECISION, "response": math.inf, "seen": {**DECISION["seen"], "backlog": math.inf},  # type: ignore[dict-item]
         "alternatives": {"no change": math.inf, "+1 small": 0.5, "-1 small": None},
     }  # fmt: skip
-    assert (scaler.operator, scaler.instance, scaler.revision, scaler.detail) == ("parse", "a", 7, {"host": "h"})
+    assert (scaler.operator, scaler.instance, scaler.revision, scaler.detail) == ("parse", "a", 7, {"host": "h", **OWN})
     shown = client.get("/v1/applications/shop/decisions").json()["items"][0]
     assert {name: shown[name] for name in DECISION} == DECISION
 
@@ -71,7 +73,7 @@ def test_an_acknowledgement_leaves_the_rest_alone(client: httpx.Client, store: S
     client.post(PLACE, json=make_body(detail={"host": "g"}))
     with store.read() as session:
         [scaler] = list_scalers(session, "shop")
-    assert (scaler.revision, scaler.detail) == (8, {"host": "g"})
+    assert (scaler.revision, scaler.detail) == (8, {"host": "g", **OWN})
     assert scaler.acknowledged is not None
 
 
@@ -89,6 +91,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a time beyond all": ({"decisions": [{**DECISION, "time": 1e300}]}, r"decisions\[0\].time is 1e\+300"),
     "no kind of decision": ({"decisions": [{**DECISION, "kind": "X"}]}, r"decisions\[0\].kind is 'X', and must be"),
     "NaN": ({"decisions": [{**DECISION, "alternatives": {"a": "NaN"}}]}, "is NaN, and must be a number"),
+    "a decision too large": ({"decisions": [{**DECISION, "seen": {"a": "x" * 20_000}}]}, "and may have 16,384"),
     "a version too large": ({"decisions": [{**DECISION, "objective_version": 2**31}]}, "objective_version"),
     "too many": ({"samples": [SAMPLE] * 2001}, "samples is a list, and must have at most 2000 items"),
 }
@@ -110,7 +113,7 @@ def make_report(number: int, operator: str = "parse", kind: str = "HELD") -> Rep
 def test_a_report_that_the_database_refuses_takes_no_other_along(store: Store) -> None:
     reports = [make_report(number) for number in range(20)]
     reports[13] = replace(reports[13], decisions=[replace(reports[13].decisions[0], reason=None)])  # type: ignore[arg-type]
-    outcomes = write_batch(store, reports)
+    outcomes = write_batch(Intake(store), reports)
     assert [number for number, outcome in enumerate(outcomes) if outcome is not None] == [13]
     with store.read() as session:
         assert len(list_decisions(session, "shop")) == 19
@@ -150,6 +153,14 @@ def test_a_full_queue_asks_to_come_again(store: Store) -> None:
     asyncio.run(send())
 
 
+def test_a_transaction_has_a_bounded_number_of_rows(store: Store) -> None:
+    """As attacked: sixteen full reports at a time were held in one transaction, with all that they are made into."""
+    intake = Intake(store, max_rows=5)
+    heavy = replace(make_report(1), decisions=[replace(make_report(1).decisions[0], time=float(i)) for i in range(9)])
+    intake.waiting.extend((report, None) for report in (make_report(1), heavy, make_report(2), make_report(3)))
+    assert [len(take_batch(intake)), len(take_batch(intake)), len(intake.waiting)] == [2, 2, 0]
+
+
 def test_one_row_for_each_scaler_of_a_batch() -> None:
     scaler = Scaler("shop", "parse", "a", 1.0, 1.0, revision=3, detail={"n": 1})
     later = replace(scaler, first_seen=2.0, last_seen=2.0, revision=4, acknowledged=2.0, detail={})
@@ -163,6 +174,6 @@ def test_one_row_for_each_scaler_of_a_batch() -> None:
 
 def test_bad_input_is_the_sender_s_own(store: Store) -> None:
     fine = Report(Scaler("shop", "parse", "a", 1.0, 1.0), [Sample("shop", "parse", 1.0, 2.0, "tasks", key="k")])
-    [outcome, none] = write_batch(store, [fine, make_report(2)])
+    [outcome, none] = write_batch(Intake(store), [fine, make_report(2)])
     assert isinstance(outcome, BadInput)
     assert none is None

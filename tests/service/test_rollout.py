@@ -14,9 +14,10 @@ from tests.service.world import START, describe, orders_of
 from tuner.rollout.issued_orders import issue_orders, write_orders
 from tuner.rollout.push import DAEMON, propose_objective, push, roll_back
 from tuner.store.applications import add_application
+from tuner.store.audit_log import list_events
 from tuner.store.connection import Store
 from tuner.store.objectives import StageFigures, find_full_objective, list_objectives, load_objective
-from tuner.store.orders import list_events, load_orders, set_control
+from tuner.store.orders import load_orders, set_control
 from tuner.store.records import Control, ObjectiveRecord
 
 APP = "shop"

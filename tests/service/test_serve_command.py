@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
@@ -25,6 +26,7 @@ from tests.commands import refuse, run, succeed
 from tests.service.http_server import PATIENCE, running
 from tests.service.serve_process import ServeProcess, hear
 from tests.store.conftest import POSTGRES
+from tuner.service.access.callers import look_up
 from tuner.service.access.token import SECRET
 from tuner.service.serving import Listening, check_listening, is_loopback, names_of
 from tuner.store.connection import open_store
@@ -46,7 +48,8 @@ def serving(
 
 
 def make(store: object, name: str, *scopes: str) -> str:
-    return succeed("token", "make", name, *(f"--scope={scope}" for scope in scopes), "--store", store).strip()
+    rights = (f"--scope={scope}" for scope in scopes)
+    return succeed("token", "make", name, *rights, "--all-apps", "--store", store).strip()
 
 
 def bearer(secret: str) -> dict[str, str]:
@@ -55,11 +58,23 @@ def bearer(secret: str) -> dict[str, str]:
 
 def test_a_token_is_made_shown_once_listed_and_revoked(address: str) -> None:
     made = run(
-        "token", "make", "scalers", "--scope", "report", "--scope", "read", "--expires", "30d", "--store", address
+        "token",
+        "make",
+        "scalers",
+        "--scope",
+        "report",
+        "--scope",
+        "read",
+        "--app",
+        "shop",
+        "--expires",
+        "30d",
+        "--store",
+        address,
     )
     assert made.exit_code == 0
     assert SECRET.fullmatch(made.stdout.removesuffix("\n"))
-    assert "scalers may report, read until 20" in made.stderr
+    assert "scalers may report, read of shop until 20" in made.stderr
     secret = made.stdout.strip()
     listed = json.loads(succeed("token", "list", "--json", "--store", address))
     assert [(row["name"], row["state"], row["scopes"]) for row in listed] == [("scalers", "live", ["report", "read"])]
@@ -71,17 +86,61 @@ def test_a_token_is_made_shown_once_listed_and_revoked(address: str) -> None:
     assert secret not in shown
 
 
+def test_token_is_for_what_was_said_and_expires(tmp_path: Path) -> None:
+    store = tmp_path / "tuner.db"
+    for named in ((), ("--app", "shop", "--all-apps")):
+        told = refuse("token", "make", "b", "--scope", "read", *named, "--store", store)
+        assert told.startswith("say what the token is for: --app NAME for one application (repeat it")
+    assert "no name for an application" in refuse("token", "make", "b", "--scope=read", "--app=a/b", "--store", store)
+    made = run("token", "make", "two", "--scope=report", "--app=shop", "--app=bank", "--store", store)
+    assert "two may report of bank and shop until 20" in made.stderr
+    assert "Not registered yet: bank, shop." in made.stderr
+    make(store, "monitor", "read")
+    succeed("token", "make", "soon", "--scope=read", "--all-apps", "--expires=9d", "--store", store)
+    succeed("token", "make", "ever", "--scope=read", "--all-apps", "--expires=never", "--store", store)
+    listed = json.loads(succeed("token", "list", "--json", "--store", store))
+    assert [(row["name"], row["state"], row["applications"]) for row in listed] == [
+        ("two", "live", ["bank", "shop"]), ("monitor", "live", None), ("soon", "expires soon", None),
+        ("ever", "live", None),
+    ]  # fmt: skip
+    ages = [row["expires"] and row["expires"] - row["created"] for row in listed]
+    assert ages == [90 * 86_400, 90 * 86_400, 9 * 86_400, None]
+    assert "expires soon" in succeed("token", "list", "--store", store)
+
+
+def test_rotated_token_has_the_same_rights_and_a_grace(tmp_path: Path) -> None:
+    store = tmp_path / "tuner.db"
+    old = succeed("token", "make", "agents", "--scope=report", "--app=shop", "--store", store).strip()
+    new = succeed("token", "rotate", "agents", "--grace=1h", "--store", store).strip()
+    assert "there is no token 'x'" in refuse("token", "rotate", "x", "--store", store)
+    now = time.time()
+    with closing(open_store(store)) as opened:
+        before, after = look_up(opened, old, now, False), look_up(opened, new, now, False)
+        assert before is not None
+        assert after is not None
+        assert (after.name, after.scopes, after.applications) == ("agents", {"report"}, {"shop"})
+        assert (before.scopes, before.applications) == (after.scopes, after.applications)
+        assert look_up(opened, old, now + 3700.0, False) is None
+        assert look_up(opened, new, now + 89 * 86_400.0, False) is not None
+    succeed("token", "revoke", "agents", "--store", store)
+    assert "is revoked or expired; make another one" in refuse("token", "rotate", "agents", "--store", store)
+
+
 def test_tokens_are_refused_in_one_sentence(tmp_path: Path) -> None:
     store = tmp_path / "tuner.db"
     make(store, "anna", "read")
-    told = refuse("token", "make", "anna", "--scope", "read", "--store", store)
+    told = refuse("token", "make", "anna", "--scope", "read", "--all-apps", "--store", store)
     assert told.startswith("there is a token 'anna' already")
-    assert "12h, 30d or 26w" in refuse("token", "make", "b", "--scope", "read", "--expires", "soon", "--store", store)
-    assert "above zero" in refuse("token", "make", "b", "--scope", "read", "--expires", "0d", "--store", store)
+    assert "12h, 30d or 26w" in refuse(
+        "token", "make", "b", "--scope", "read", "--expires", "soon", "--all-apps", "--store", store
+    )
+    assert "above zero" in refuse(
+        "token", "make", "b", "--scope", "read", "--expires", "0d", "--all-apps", "--store", store
+    )
     assert "tuner token list" in refuse("token", "revoke", "nobody", "--store", store)
-    assert "visible characters" in refuse("token", "make", "a\nb", "--scope", "read", "--store", store)
+    assert "visible characters" in refuse("token", "make", "a\nb", "--scope", "read", "--all-apps", "--store", store)
     assert run("token", "make", "b", "--store", store).exit_code == 2
-    assert run("token", "make", "b", "--scope", "write", "--store", store).exit_code == 2
+    assert run("token", "make", "b", "--scope", "write", "--all-apps", "--store", store).exit_code == 2
     assert "no tokens yet" in run("token", "list", "--store", tmp_path / "new.db").stderr
 
 

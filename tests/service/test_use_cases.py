@@ -14,8 +14,9 @@ from tests.commands import run
 from tests.service.browsed import PERSON, Seen, Site
 from tests.service.made_decisions import NOW
 from tests.service.showcase import MODELS
+from tuner.cli.options import name_user
+from tuner.store.audit_log import list_events
 from tuner.store.objectives import add_objective
-from tuner.store.orders import list_events
 from tuner.store.records import ObjectiveRecord
 
 APP = "payments"
@@ -60,12 +61,13 @@ def through_cli(site: Site, act: str, fields: dict[str, str]) -> tuple[int, str]
     return done.exit_code, " ".join(done.stderr.split()) if done.exit_code else ""
 
 
-def newest_event(site: Site) -> tuple[str, str, str, dict[str, Any]]:
-    """Its version apart, for each door has an objective of its own."""
+def newest_event(site: Site, who: str = PERSON) -> tuple[str, str, str, dict[str, Any]]:
+    """Its version apart, for each door has an objective of its own, and who: on the command line, the account."""
     with site.store.read() as session:
         [event] = list_events(session, APP, limit=1)
+    assert event.who == who
     told = {key: value for key, value in event.detail.items() if key != "version"}
-    return event.what, event.who, re.sub(r"objective \d+", "objective N", event.message), told
+    return event.what, PERSON, re.sub(r"objective \d+", "objective N", event.message.replace(who, PERSON)), told
 
 
 def propose(site: Site) -> str:
@@ -75,15 +77,14 @@ def propose(site: Site) -> str:
         return str(add_objective(session, made).version)
 
 
-def test_push_and_roll_back_give_one_event(changed: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LOGNAME", PERSON)
+def test_push_and_roll_back_give_one_event(changed: Site) -> None:
     pushed, back = [], []
-    for door in (through_page, through_api, through_cli):
+    for door, who in ((through_page, PERSON), (through_api, PERSON), (through_cli, name_user())):
         sent = door(changed, "push", {"version": propose(changed), "stage": "canary", "why": "a try"})
         assert sent[0] in (0, 200, 303), sent
-        pushed.append(newest_event(changed))
+        pushed.append(newest_event(changed, who))
         assert door(changed, "rollback", {"why": "it was late"})[0] in (0, 200, 303)
-        back.append(newest_event(changed))
+        back.append(newest_event(changed, who))
     assert pushed == [pushed[0]] * 3
     assert back == [back[0]] * 3
     assert pushed[0][:3] == ("pushed", PERSON, f"{PERSON} pushed objective N to canary, past shadow: a try")

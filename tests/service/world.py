@@ -109,7 +109,7 @@ class World:
             before = self.deployments[name]
             seen = Observation(time, rate, utilisation, response, before)
             step = pilot.step(seen, orders, time)
-            self.deployments[name] = before.after(step.change) if step.change.delta else before
+            self.deployments[name] = before.after(step.change) if step.change.changes else before
             pilot.actuated(step, step.change)
             decision = step.decision
             decisions.append(DecisionRecord(self.app, name, **decision.to_json()))

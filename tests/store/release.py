@@ -1,6 +1,7 @@
 """Fill a small database of a schema to be released and dump it as SQL for `test_schema`.
 
-Run `python -m tests.store.release` when `tuner.store.connection.HEAD` is a new one; what was released stays as it is.
+Run `python -m tests.store.release` when the schema (`tuner.store.schema_version.HEAD`) is a new one; what was released
+stays as it is.
 """
 
 from __future__ import annotations
@@ -17,13 +18,17 @@ from scaler.model.decision import Decision, Objection
 from scaler.model.sample import Sample
 from scaler.model.task import Weights
 from tuner.store.applications import add_application, save_surrogate
-from tuner.store.connection import HEAD, Store, connect_unprepared, upgrade
+from tuner.store.audit_log import add_event
+from tuner.store.connection import Store, connect_unprepared, upgrade
+from tuner.store.corrections import correct_decision
 from tuner.store.decisions import save_decisions
+from tuner.store.epochs import READINESS, check_write
 from tuner.store.objectives import add_objective, move_objective
-from tuner.store.orders import add_event, save_orders, save_scalers, set_control
+from tuner.store.orders import save_orders, save_scalers, set_control
 from tuner.store.records import (
     Control,
     DecisionRecord,
+    Epoch,
     EventRecord,
     ObjectiveRecord,
     Scaler,
@@ -35,6 +40,8 @@ from tuner.store.records import (
 )
 from tuner.store.runs import save_retuning, start_run
 from tuner.store.samples import save_marks, save_samples
+from tuner.store.schema_version import HEAD
+from tuner.store.tables import EPOCHS
 from tuner.store.tokens import add_token
 from tuner.store.trials import add_trial
 
@@ -52,6 +59,16 @@ def fill(store: Store, revision: str) -> None:
             fill_told(session)
         if revision >= "0004":
             fill_decided(session)
+        if revision >= "0006":
+            fill_stateful(session)
+        if revision >= "0007":
+            fill_restored(session)
+        if revision >= "0008":
+            fill_owned(session)
+        if revision >= "0009":
+            fill_answered(session)
+        if revision >= "0010":
+            fill_corrected(session)
 
 
 def fill_measured(session: Session) -> None:
@@ -96,6 +113,31 @@ def fill_decided(session: Session) -> None:
         180.0, "BLOCKED", "it was too early", "cooldown", proposed={"large": -1}, objections=(objection,)
     )
     save_decisions(session, [DecisionRecord("clicks", "parse", **decision.to_json())])
+
+
+def fill_stateful(session: Session) -> None:
+    state = {"state_rows": 2e6, "state_bytes": 3e8, "state_partitions": 16.0, "store_loads": 4.0}
+    timed = {"commit_time": 0.5, "store_load_time": 2.5}
+    save_samples(session, [Sample("clicks", "count", 0.0, 60.0, "progress", **state, **timed)])
+
+
+def fill_restored(session: Session) -> None:
+    EPOCHS.save(session, [Epoch(1, 21.0, "somebody", "/backups/monday.db", 20.0, {"clicks": 1}, {"clicks": 1})])
+    check_write(session, READINESS, 22.0)
+
+
+def fill_owned(session: Session) -> None:
+    add_token(session, Token("one", "2" * 64, "report", "somebody", 18.0, expires=99.0, applications=["clicks"]))
+    save_decisions(session, [DecisionRecord("clicks", "parse", 240.0, "HELD", "no metrics", instance="driver-1")])
+
+
+def fill_answered(session: Session) -> None:
+    save_samples(session, [Sample("clicks", "count", 60.0, 120.0, "progress", responses={"-12": 3.0, "40": 97.5})])
+
+
+def fill_corrected(session: Session) -> None:
+    failed = DecisionRecord("clicks", "parse", 240.0, "ACTUATION_FAILED", "no worker", instance="driver-1")
+    assert correct_decision(session, failed, "one", 300.0) == "corrected"
 
 
 def dump(revision: str) -> Path:

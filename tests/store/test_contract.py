@@ -53,7 +53,8 @@ def sample(operator: str = "parse", start: float = 0.0, **values: object) -> Sam
 def full_sample() -> Sample:
     """Every column with a value of its own, so that no two can be mixed up unseen."""
     numbers = {field.name: 0.5 + i for i, field in enumerate(fields(Sample)) if "float | None" in str(field.type)}
-    return replace(sample(node_type="large", completeness=0.25), **numbers)  # type: ignore[arg-type]
+    sketch = {"-12": 3.0, "40": 97.5}
+    return replace(sample(node_type="large", completeness=0.25, responses=sketch), **numbers)  # type: ignore[arg-type]
 
 
 def start(store: Store, owner: str = "me", now: float = 0.0) -> TuningRun:
@@ -301,6 +302,24 @@ class TestLeases:
 
 
 class TestDecisions:
+    def test_decision_is_never_overwritten(self, store: Store) -> None:
+        """A second writer's decision of a slot replaced the first one, without a trace."""
+        honest = DecisionRecord("clicks", "parse", 60.0, "SCALED", "rate rises", instance="driver-1")
+        forged = replace(honest, kind="HELD", reason="nothing ever happened", instance="forger")
+        other = replace(forged, time=120.0)
+        with store.begin() as session:
+            assert save_decisions(session, [honest]) == []
+            assert save_decisions(session, [forged, other]) == [(forged, honest)]
+            assert (
+                save_decisions(session, [replace(honest, instance="driver-2")]) == []
+            )  # what driver-1 had left to send
+            late = replace(other, time=180.0)
+            assert save_decisions(session, [late, replace(late, kind="SCALED")]) == [
+                (replace(late, kind="SCALED"), late)
+            ]
+        with store.read() as session:
+            assert list_decisions(session, "clicks") == [late, other, honest]
+
     def test_pages_come_to_all_of_them_the_newest_first(self, store: Store) -> None:
         made = [
             DecisionRecord(
@@ -310,8 +329,8 @@ class TestDecisions:
             for name in ("count", "parse")
         ]
         with store.begin() as session:
-            assert save_decisions(session, made) == 12
-            assert save_decisions(session, made[:3]) == 3
+            assert save_decisions(session, made) == []
+            assert save_decisions(session, made[:3]) == []  # as after a lost answer
         wanted = sorted(made, key=lambda d: (-d.time, d.operator))
         with store.read() as session:
             found: list[DecisionRecord] = []

@@ -24,29 +24,33 @@ from tests.store.conftest import POSTGRES
 from tests.store.release import fill
 from tuner.cli.options import parse_span
 from tuner.store.applications import load_surrogate, save_surrogate
-from tuner.store.connection import HEAD, VERSION_TABLE, Store, open_store
+from tuner.store.connection import Store, open_store
 from tuner.store.export import count_rows, export_store
 from tuner.store.maintenance import check_store, prune
 from tuner.store.runs import end_run, load_run
 from tuner.store.samples import save_samples
+from tuner.store.schema_version import HEAD, VERSION_TABLE
 from tuner.store.tables import METADATA
 
 FILLED = {
     "applications": 1,
     "application_versions": 2,
-    "samples": 4,
+    "samples": 6,
     "source_marks": 1,
     "surrogates": 1,
     "tuning_runs": 1,
     "trials": 2,
     "objectives": 1,
-    "decisions": 3,
-    "tokens": 2,
+    "decisions": 4,
+    "superseded_decisions": 1,
+    "tokens": 3,
     "controls": 1,
     "orders": 1,
     "scalers": 1,
     "watches": 1,
     "events": 1,
+    "epochs": 1,
+    "write_checks": 1,
 }
 
 
@@ -86,9 +90,9 @@ def test_check_says_what_there_is(filled: Store, address: str) -> None:
     told = run("check", address=address)
     assert told.exit_code == 0
     assert told.output.endswith(
-        "It holds 1 application, 2 application versions, 4 samples, 1 source mark, 1 surrogate, 1 tuning run, "
-        "2 trials, 1 objective, 3 decisions, 2 tokens, 1 control, 1 order, "
-        "1 scaler, 1 watch and 1 event.\n"
+        "It holds 1 application, 2 application versions, 6 samples, 1 source mark, 1 surrogate, 1 tuning run, "
+        "2 trials, 1 objective, 4 decisions, 1 superseded decision, 3 tokens, 1 control, 1 order, "
+        "1 scaler, 1 watch, 1 event, 1 epoch and 1 write check.\n"
     )
 
 
@@ -108,10 +112,10 @@ def test_check_makes_no_file(tmp_path: Path) -> None:
 
 def test_a_copy_has_every_row(filled: Store, address: str, tmp_path: Path) -> None:
     copy = tmp_path / "copy.db"
-    assert "4 samples" in run("export", copy, address=address).output
+    assert "6 samples" in run("export", copy, address=address).output
     with filled.read() as session:
         wanted = everything(session)
-        assert count_rows(session) == FILLED
+        assert count_rows(session) == {**FILLED, "events": 2}  # the other says who copied it
     assert [p.name for p in tmp_path.iterdir() if p.name.startswith("copy")] == ["copy.db"]
     with closing(open_store(copy)) as again:
         assert check_store(again) == []
@@ -164,11 +168,11 @@ def test_prune_takes_what_is_old_and_needed_by_nothing(filled: Store) -> None:
     with filled.begin() as session:
         save_samples(session, [Sample("clicks", "parse", 960.0, 1000.0, "records")])
         expected = prune(session, before=500.0, dry_run=True)
-        assert count_rows(session) == {**FILLED, "samples": 5}
+        assert count_rows(session) == {**FILLED, "samples": 7}
         assert prune(session, before=500.0) == expected
         # the run has not ended, the surrogate is the newest
         kept = {"trials": 0, "tuning_runs": 0, "surrogates": 0}
-        assert expected == {"samples": 4, "decisions": 3, **kept, "scalers": 1, "tokens": 1}
+        assert expected == {"samples": 6, "decisions": 4, "superseded_decisions": 1, **kept, "scalers": 1, "tokens": 1}
     with filled.begin() as session:
         end_run(session, load_run(session, 1), "done", 10.0)
         save_surrogate(session, replace(load_surrogate(session, "clicks"), id=None))
@@ -177,6 +181,7 @@ def test_prune_takes_what_is_old_and_needed_by_nothing(filled: Store) -> None:
         assert prune(session, before=500.0) == {
             "samples": 0,
             "decisions": 0,
+            "superseded_decisions": 0,
             "trials": 2,
             "tuning_runs": 1,
             "surrogates": 1,
@@ -188,9 +193,12 @@ def test_prune_takes_what_is_old_and_needed_by_nothing(filled: Store) -> None:
 
 def test_prune_tells_before_it_does(filled: Store, address: str) -> None:
     dry = run("prune", "--older-than", "90d", "--dry-run", address=address).output
-    assert dry == "Of what is older than 90d, 4 samples, 3 decisions, 1 scaler and 1 token would go.\n"
+    assert (
+        dry
+        == "Of what is older than 90d, 6 samples, 4 decisions, 1 superseded decision, 1 scaler and 1 token would go.\n"
+    )
     assert run("prune", "--older-than", "90d", address=address).output.startswith(
-        "Took out 4 samples, 3 decisions, 1 scaler and 1 token.\n"
+        "Took out 6 samples, 4 decisions, 1 superseded decision, 1 scaler and 1 token.\n"
     )
     assert run("prune", "--older-than", "90d", address=address).output == "Took out nothing.\n"
 

@@ -15,16 +15,9 @@ from scaler.model.errors import BadInput
 from tests.store.conftest import POSTGRES
 from tests.store.release import DOCUMENT, FOLDER
 from tuner.store.applications import list_versions, load_application, load_surrogate, save_surrogate
-from tuner.store.connection import (
-    HEAD,
-    VERSION_TABLE,
-    Store,
-    configure,
-    connect_unprepared,
-    open_store,
-    upgrade,
-    upgrade_store,
-)
+from tuner.store.audit_log import check_chain
+from tuner.store.connection import Store, configure, connect_unprepared, open_store, upgrade, upgrade_store
+from tuner.store.corrections import list_superseded
 from tuner.store.decisions import list_decisions
 from tuner.store.maintenance import check_store, compare
 from tuner.store.objectives import find_full_objective
@@ -32,7 +25,9 @@ from tuner.store.orders import list_controls, list_revisions
 from tuner.store.records import Trial, TuningRun
 from tuner.store.runs import claim_run, start_run
 from tuner.store.samples import load_marks, load_samples, save_samples
+from tuner.store.schema_version import HEAD, VERSION_TABLE
 from tuner.store.tables import METADATA
+from tuner.store.tokens import list_tokens
 from tuner.store.trials import TrialFilter, add_trial, list_trials
 
 RELEASED = sorted(path.stem for path in FOLDER.glob("*.sql"))
@@ -80,7 +75,9 @@ def test_a_released_database_comes_up_and_goes_on_being_used(address: str, revis
     assert check_store(store) == []
     with store.read() as session:
         assert [v.document for v in list_versions(session, "clicks")] == [{}, DOCUMENT]
-        assert [(s.start, s.node_type, s.arrived) for s in load_samples(session, "clicks")] == [
+        parsed = load_samples(session, "clicks", operators=["parse"])
+        assert {s.state_bytes for s in parsed} == {None}
+        assert [(s.start, s.node_type, s.arrived) for s in parsed] == [
             (0.0, None, 0.0),
             (0.0, "large", None),
             (60.0, None, 1.0),
@@ -103,8 +100,19 @@ def test_a_released_database_comes_up_and_goes_on_being_used(address: str, revis
             assert [c.settings for c in list_controls(session, "clicks", 50.0)] == [{"only": "out"}]
             assert list_revisions(session) == {"clicks": 1}
         if revision >= "0004":
-            (objection,) = list_decisions(session, "clicks")[0].decision.objections
+            (objection,) = list_decisions(session, "clicks", until=240.0)[0].decision.objections
             assert (objection.code, objection.data) == ("cooldown", {"value": float("inf")})
+        if revision >= "0006":
+            counted, *later = load_samples(session, "clicks", operators=["count"])
+            assert (counted.state_rows, counted.state_partitions, counted.store_load_time) == (2e6, 16.0, 2.5)
+            assert [one.responses for one in (counted, *later)] == [None, *[{"-12": 3.0, "40": 97.5} for _ in later]]
+            assert len(later) == (revision >= "0009")
+        if revision >= "0008":
+            assert list_decisions(session, "clicks")[0].instance == "driver-1"
+            assert [token.applications for token in list_tokens(session)] == [None, ["clicks"]]
+        if revision >= "0010":
+            assert check_chain(session).rows == 1
+            assert [(one.number, one.record.kind) for one in list_superseded(session, "clicks")] == [(1, "HELD")]
     use(store)
     store.close()
 

@@ -8,13 +8,12 @@ from dataclasses import replace
 import pytest
 
 from scaler.model.errors import BadInput
+from tuner.store.audit_log import add_event, list_events
 from tuner.store.connection import Store
 from tuner.store.decisions import list_decisions, save_decisions
 from tuner.store.orders import (
-    add_event,
     lift_control,
     list_controls,
-    list_events,
     list_revisions,
     list_scalers,
     load_orders,

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from scaler.model.errors import BadInput
+from scaler.model.micro_batches import steady_response
 from scaler.model.nodes import NodeType
-from scaler.model.queueing import mg1_response
 from scaler.model.task import Moments
 from sim.application import Application, Edge, Operator, read_application
 from sim.infrastructure import Infrastructure
@@ -56,14 +56,13 @@ def test_measured_figures_replace_stated_ones_and_the_rest_stays() -> None:
     assert (parse.selectivity, count.selectivity) == (pytest.approx(2.0), pytest.approx(1.0))
 
 
-def test_constant_and_replayed_moments_give_the_responses_seen() -> None:
-    application, constants = build_application(fitted(), shape()), list_constants(fitted())
-    count = application.operators[1]
+def test_fitted_batches_give_the_responses_seen() -> None:
+    count = build_application(fitted(), shape()).operators[1]
     points = [p for p in find_operator(fitted(), "count").points if p.held_out]
-    replayed = [
-        constants["count"] + mg1_response(p.utilisation / 0.004, count.moments.mean, count.moments.variance, 1.0)
-        for p in points
-    ]
+    b = count.batches
+    assert b is not None
+    assert (count.moments.mean, list_constants(fitted())["count"]) == (pytest.approx(0.004, rel=0.02), 0.0)
+    replayed = [steady_response(b.trigger_s, b.overhead_s, b.delay_s, b.part, b.work * p.utilisation) for p in points]
     errors = [abs(r / p.observed - 1.0) for r, p in zip(replayed, points, strict=True)]
     assert np.mean(errors) < 0.15
 
@@ -91,8 +90,8 @@ def test_the_constants_of_the_longest_path_are_taken_off() -> None:
     assert constants["parse"] == pytest.approx(0.05, rel=0.05)
     left = subtract_constants(shape(), constants, 3.0)
     assert left == pytest.approx(3.0 - sum(constants.values()))
-    with pytest.raises(BadInput, match=r"R_max is 0\.5 s, and the path parse -> count takes .* allow more"):
-        subtract_constants(shape(), constants, 0.5)
+    with pytest.raises(BadInput, match=r"R_max is 0\.04 s, and the path parse -> count takes .* allow more"):
+        subtract_constants(shape(), constants, 0.04)
 
 
 def test_speeds_are_those_seen_and_else_those_declared() -> None:
@@ -112,7 +111,9 @@ def test_the_simulator_replays_on_it() -> None:
     application = build_application(fitted(), shape())
     trace = Trace(np.full(500, 20.0), 60.0)
     left = subtract_constants(application, list_constants(fitted()), 5.0)
-    setting = Setting(application, Infrastructure("own", DECLARED[:2], 2.0), trace, "threshold-c", left)
+    setting = Setting(
+        application, Infrastructure("own", DECLARED[:2], 2.0), trace, "threshold-c", left, plant="batches"
+    )
     run = simulate(setting, seed=0)
     assert 0.0 <= run.violations <= 1.0
     assert run.resources > 0.0

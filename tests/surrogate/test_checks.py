@@ -32,7 +32,7 @@ def verdicts(surrogate: Surrogate) -> dict[str, Check]:
     return {check.name: check for check in surrogate.checks}
 
 
-def change(**columns: Callable[[int, Sample], float | None]) -> Samples:
+def change(**columns: Callable[[int, Sample], Any]) -> Samples:
     """A good stream with some columns made another, by the number of the window."""
     return [
         replace(s, **{name: made(i, s) for name, made in columns.items()})
@@ -110,6 +110,7 @@ BAD: list[tuple[str, str, Callable[[], Samples]]] = [
     ("prediction", "fail", lambda: change(response_sum=falling)),
     ("prediction", "fail", lambda: change(response_sum=lambda *_: None)),
     ("replay", "fail", lambda: change(response_sum=falling)),
+    ("quantiles", "warn", lambda: change(responses=lambda *_: {"100": 10.0})),
     ("residuals", "warn", lambda: change(response_sum=slow_neighbour)),
     ("residuals", "fail", lambda: change(response_sum=lambda i, s: (s.response_n or 0.0) * 0.02 / utilisation(i))),
     ("drift", "fail", lambda: scaled(lambda i: 1.2 if i >= 105 else 1.0)),
@@ -131,6 +132,17 @@ def test_samples_bad_in_one_way_fail_that_check(name: str, verdict: str, make: C
     assert check.verdict == verdict, check.says
     assert check.says.endswith(".")
     assert is_fit_for_tuning(surrogate.checks) == (worst(surrogate.checks) != "fail")
+
+
+def test_the_quantile_that_bounds_are_about_must_be_predicted() -> None:
+    def judge(samples: Samples, quantile: float) -> Check:
+        return verdicts(fit(samples, "shop", quantile=quantile))["quantiles"]
+
+    unknown = judge(queue_stream("gamma", WINDOWS), 0.95)
+    assert (unknown.verdict, "bounds are about p95" in unknown.says) == ("warn", True)
+    spoilt = judge(change(responses=lambda *_: {"100": 10.0}), 0.9)
+    assert (spoilt.verdict, "p90, which bounds are about" in spoilt.says) == ("fail", True)
+    assert judge(batch_stream(WINDOWS, trigger=0.3), 0.95).verdict == "pass"
 
 
 def test_every_check_is_seen_to_fail_or_warn() -> None:

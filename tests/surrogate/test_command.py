@@ -16,10 +16,11 @@ from scaler.model.errors import BadInput
 from scaler.model.sample import Sample
 from sim.application import read_application
 from tests.commands import run_or_raise
-from tests.surrogate.worlds import WINDOW, queue_stream
+from tests.surrogate.worlds import WINDOW, batch_stream, queue_stream
 from tuner.store.applications import add_application, list_surrogates, load_surrogate
 from tuner.store.connection import open_store
 from tuner.store.samples import save_samples
+from tuner.surrogate.checks import CHECKS
 from tuner.surrogate.fit import fit
 from tuner.surrogate.surrogate import from_document, from_record, to_document, to_record
 
@@ -75,7 +76,7 @@ def test_fit_keeps_what_it_shows(database: str, tmp_path: Path) -> None:
     tags.feed(page.read_text())
     assert tags.open == []
     assert tags.classes.count("canvas") == 2
-    assert tags.classes.count("verdict pass") == 12
+    assert tags.classes.count("verdict pass") == len(CHECKS)
     held_out = re.findall(r'"colour":"c1","look":"dot"[^\[]*\[([^\]]*)\]', page.read_text())
     assert sum(value != "null" for values in held_out for value in values.split(",")) >= 2 * 25
     assert page.read_text().count("@media (prefers-color-scheme: dark)") == 1
@@ -89,6 +90,25 @@ def test_json_is_one_document_of_numbers(database: str) -> None:
     assert operator["mean"]["low"] < operator["mean"]["value"] < operator["mean"]["high"]
     assert operator["response"]["accuracy"]["error"]["value"] < 0.05
     assert {check["verdict"] for check in document["checks"]} == {"pass"}
+
+
+def test_the_described_quantile_chooses_the_model(tmp_path: Path) -> None:
+    database = put(tmp_path / "tuner.db", batch_stream(windows=60, trigger=0.3))
+
+    def fit_by(*options: str) -> tuple[str, float | None]:
+        result = run("fit", "shop", "--store", database, *options)
+        with closing(open_store(database)) as store, store.read() as session:
+            response = from_record(load_surrogate(session, "shop")).operators[0].response
+        assert response is not None
+        assert ("(by p95)" in result.output) == (response.chosen_by == 0.95)
+        return response.model, response.chosen_by
+
+    assert fit_by() == ("batches", None)
+    assert fit_by("--quantile", "0.95") == ("batches", 0.95)
+    with closing(open_store(database)) as store, store.begin() as session:
+        add_application(session, "shop", {"qos": {"quantile": 0.95}}, 1.0)
+    assert fit_by() == ("batches", 0.95)
+    assert fit_by("--quantile", "0.9") == ("batches", 0.9)
 
 
 def test_what_came_since_is_looked_at_and_told_by_the_exit_code(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -96,3 +97,14 @@ def test_one_window_alone_claims_nothing() -> None:
     service = list_services(windows)[0].get("plain")
     assert service is not None
     assert (service.mean.low, service.mean.high) == (0.0, pytest.approx(math.inf)) or service.mean.high > 1e9
+
+
+@pytest.mark.parametrize(("types", "evidence"), [(("plain",), "records"), (("plain", "fast"), "tasks")])
+def test_records_of_unnamed_nodes_tell_of_the_only_type(types: tuple[str, ...], evidence: str) -> None:
+    """Timers name no type where only executors know it; of several types together they tell nothing of each."""
+    rng = np.random.default_rng(0)
+    records = [replace(sample, node_type=None) for sample in timed(rng, "gamma", "", 1.0)]
+    tasks = [replace(sample, node_type=name) for name in types for sample in in_tasks(rng, "gamma")]
+    found, reference = list_services(build_windows([*records, *tasks])["count"])
+    assert set(found) == set(types)
+    assert found[reference].evidence == evidence

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scaler.model.sample import Sample
+from scaler.model.sketch import STEP
 from tests.oracles.batches import run_batches
 
 Floats = NDArray[np.float64]
@@ -41,6 +42,16 @@ def serve(arrivals: Floats, times: Floats) -> Floats:
     """When each tuple leaves one server that takes them in turn (Lindley's recursion, unrolled)."""
     work = np.cumsum(times)
     return work + np.maximum.accumulate(arrivals - np.concatenate([[0.0], work[:-1]]))
+
+
+def sketch_windows(at: Floats, responses: Floats, windows: int) -> list[dict[str, float]]:
+    """Sketches of the response times of tuples that were answered then, by window."""
+    lowest = int(np.floor(np.log(responses.min()) / STEP))
+    buckets = np.ceil(np.log(responses) / STEP).astype(int) - lowest
+    table = np.zeros((windows, int(buckets.max()) + 1))
+    inside = at < windows * WINDOW
+    np.add.at(table, ((at[inside] // WINDOW).astype(int), buckets[inside]), 1.0)
+    return [{str(int(b) + lowest): float(row[b]) for b in np.flatnonzero(row)} for row in table]
 
 
 def by_window(at: Floats, values: Floats, windows: int) -> Floats:
@@ -134,6 +145,7 @@ def batch_stream(
         lambda n: LAWS[law][0](rng, n) * mean,
         lambda _: replicas,
     )
+    answered = np.concatenate([b.end - b.arrivals for b in batches])
     ends, starts = np.array([b.end for b in batches]), np.array([b.start for b in batches])
     sizes = np.array([float(b.tuples) for b in batches])
     responses = np.array([b.tuples * b.end - b.arrivals.sum() for b in batches])
@@ -155,10 +167,12 @@ def batch_stream(
             "batch_time": by_window(ends[:-1], (ends - starts)[:-1], windows),
             "batch_interval": by_window(ends[:-1], np.diff(starts), windows),
         }
+    sketches = sketch_windows(who, answered, windows)
     return [
         Sample(
             "shop", operator, start + w * WINDOW, start + (w + 1) * WINDOW, "records", node_type="plain",
-            replicas=float(replicas), **{column: float(values[w]) for column, values in columns.items()},
+            replicas=float(replicas), responses=sketches[w],
+            **{column: float(values[w]) for column, values in columns.items()},
         )
         for w in range(windows)
     ]  # fmt: skip

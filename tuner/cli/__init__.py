@@ -19,6 +19,10 @@ COMMANDS: dict[str, Entry | LazyGroup] = {
     "simulate": Entry(
         "tuner.cli.simulate_command:simulate", "Replay a trace under one or more policies and compare them."
     ),
+    "what-if": Entry(
+        "tuner.cli.what_if_command:what_if",
+        "Replay one event log on other numbers of executors: latency and price of each.",
+    ),
     "ingest": Entry(
         "tuner.cli.samples_commands:ingest", "Read the monitoring of a stream into samples by operator and window."
     ),
@@ -58,18 +62,20 @@ COMMANDS: dict[str, Entry | LazyGroup] = {
     "explain": Entry("tuner.cli.agent_commands:explain", "Explain the decisions of APP's agents in one slot."),
     "token": make_group(
         "token",
-        "Make, list and revoke the tokens that the service requires of agents and people.\n\n"
+        "Make, rotate, list and revoke the tokens that the service requires of agents and people.\n\n"
         "\b\nScopes:\n"
         "  report  an agent's: send samples and decisions, fetch its orders\n"
         "  read    see everything: the page, the lists, the metrics\n"
         "  tune    describe applications; start, pause and stop their tuning\n"
         "  push    change what agents do: push, roll back, pin, lock, block",
-        "  tuner token make agents --scope report\n"
-        "  tuner token make anna --scope read --scope tune --scope push --expires 30d\n"
-        "  tuner token list\n  tuner token revoke anna",
+        "  tuner token make shop-agents --scope report --app shop\n"
+        "  tuner token make anna --scope read --scope tune --scope push --all-apps --expires 30d\n"
+        "  tuner token list\n  tuner token rotate shop-agents --file shop-agents.token\n  tuner token revoke anna",
         make=Entry("tuner.cli.admin_commands:make", "Make a token NAME and print its secret once."),
+        rotate=Entry("tuner.cli.admin_commands:rotate", "Give the token NAME a new secret, printed or in a file."),
         list=Entry("tuner.cli.admin_commands:list_all", "List all tokens, revoked and expired ones too."),
         revoke=Entry("tuner.cli.admin_commands:revoke", "Revoke the token NAME and its page sessions."),
+        readmit=Entry("tuner.cli.admin_commands:readmit", "Let the person NAME log in again after a revocation."),
     ),
     "live": make_group(
         "live",
@@ -80,14 +86,28 @@ COMMANDS: dict[str, Entry | LazyGroup] = {
     ),
     "db": make_group(
         "db",
-        "Check, upgrade, export and prune the database.",
+        "Check, upgrade, back up, restore, export and prune the database.",
         "  tuner db check\n  tuner db upgrade --store postgresql://tuner@localhost/tuner\n"
-        "  tuner db export backup.db\n  tuner db prune --older-than 90d --dry-run",
+        "  tuner db backup monday.db\n  tuner db restore monday.db\n  tuner db prune --older-than 90d --dry-run",
         upgrade=Entry("tuner.cli.admin_commands:upgrade", "Upgrade the tables to the schema of this program."),
         check=Entry("tuner.cli.admin_commands:check", "Check the database and count its rows; exit code 1 on a fault."),
+        backup=Entry("tuner.cli.backup_commands:backup", "Copy the database to FILE while it is in use."),
+        restore=Entry(
+            "tuner.cli.backup_commands:restore", "Replace the database by FILE, a copy that `tuner db backup` made."
+        ),
         export=Entry("tuner.cli.admin_commands:export", "Export the database to FILE (.jsonl or .db)."),
         optuna=Entry("tuner.cli.admin_commands:optuna", "Export tuning runs and trials to FILE, an Optuna journal."),
         prune=Entry("tuner.cli.admin_commands:prune", "Delete rows that are older than AGE."),
+    ),
+    "audit": make_group(
+        "audit",
+        "Show who did what, and verify that nobody changed the record of it.",
+        "  tuner audit show --app shop --since 7d\n  tuner audit verify",
+        show=Entry("tuner.cli.audit_commands:show", "Show who did what, when and why, the newest last."),
+        verify=Entry(
+            "tuner.cli.audit_commands:verify",
+            "Verify that no row of the audit log was changed, removed or inserted; exit code 1 on a fault.",
+        ),
     ),
     "lab": make_group(
         "lab",

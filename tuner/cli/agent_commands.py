@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from scaler.link.credential import read_token_file
 from scaler.model.errors import BadInput
 from tuner.cli.options import (
     TIME_FORMS,
@@ -20,10 +21,11 @@ from tuner.cli.options import (
     store_option,
 )
 from tuner.history.explanation import explain as explain_slot
-from tuner.history.live_status import AgentStatus, ApplicationStatus, Manager, ask_status, read_status, read_token_file
+from tuner.history.live_status import AgentStatus, ApplicationStatus, Manager, ask_status, read_status
 from tuner.rollout.issued_orders import write_orders
 from tuner.rollout.push import push as push_to
 from tuner.rollout.push import roll_back as take_back
+from tuner.service.access.token import describe_expiry, expires_soon
 from tuner.store.address import DatabaseAddress
 from tuner.store.applications import load_application
 from tuner.store.connection import Session, open_store
@@ -123,6 +125,8 @@ def print_operator(one: AgentStatus) -> None:
     if one.last is not None:
         action = f" {one.last.action}" if one.last.action else ""
         click.echo(f"  {one.last.kind}{action}: {one.last.reason}")
+    if one.token is not None and expires_soon(one.token_expires, time.time()):
+        click.echo(f"  {describe_expiry(one.token, one.token_expires)}")
 
 
 def check_why(ctx: click.Context, parameter: click.Parameter, why: str) -> str:

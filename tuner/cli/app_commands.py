@@ -11,8 +11,8 @@ from typing import Any
 
 import click
 
-from scaler.model.errors import BadInput
 from scaler.model.files import write_whole
+from scaler.model.task import name_quantile
 from scaler.model.units import format_count, format_fixed, format_milliseconds, format_moment, format_number
 from sim.application import name_path, paths
 from sim.setting import gains
@@ -26,6 +26,7 @@ from tuner.cli.options import (
     name_user,
     output_type,
     print_result,
+    quantile_help,
     r_max_help,
     store_option,
 )
@@ -34,7 +35,7 @@ from tuner.scenario.description import read_description, tables_of
 from tuner.scenario.document import describe_application, format_description, shape_of
 from tuner.scenario.scenario import make_infrastructure, make_qos
 from tuner.store.address import DatabaseAddress
-from tuner.store.applications import list_versions, load_application
+from tuner.store.applications import check_application_name, list_versions, load_application
 from tuner.store.connection import Session, open_store
 from tuner.store.objectives import find_full_objective, list_objectives
 from tuner.store.records import ApplicationVersion
@@ -49,30 +50,24 @@ from tuner.views.words import to_finite
 @app_argument
 @click.argument("file", type=file_type)
 @click.option("--r-max", type=float, help=f"{r_max_help} (default: the one in FILE).")
+@click.option("--quantile", type=float, help=f"{quantile_help} (default: the one in FILE, else the mean).")
 @click.option("--eta-v", type=float, help=f"{eta_v_help} (default: the one in FILE, else 0.05).")
 @click.option("--eta-r", type=float, help=f"{eta_r_help} (default: the one in FILE, else 0.1).")
 @store_option
-def add(
-    app: str, file: Path, r_max: float | None, eta_v: float | None, eta_r: float | None, address: DatabaseAddress
-) -> None:
+def add(app: str, file: Path, address: DatabaseAddress, **demanded: float | None) -> None:
     """Store FILE as the newest description of APP.
 
     `tuner serve` and `tuner daemon` retune it from then on. FILE is a scenario, as `tuner demo --save` writes one, or
     an application alone: [[operator]] and [[edge]] tables. Files that it names are read now, except its trace, which
     stays where it is. Earlier versions are kept.
     """
-    check_name(app)
-    stated = drop_unset({"qos": {"r_max": r_max, "eta_v": eta_v, "eta_r": eta_r}})
+    check_application_name(app)
+    stated = drop_unset({"qos": demanded})
     document = read_description(file, app, stated)
     with closing(open_store(address)) as store, store.begin() as session:
         earlier = list_versions(session, app)
         kept = register_application(session, app, document, name_user(), time.time())
     click.echo(f"{app}: {describe_change(earlier[-1] if earlier else None, kept)}")
-
-
-def check_name(name: str) -> None:
-    if not name.strip() or name != name.strip() or not name.isprintable():
-        raise BadInput(f"{name!r} is no name for an application; write printable characters, without space around them")
 
 
 def describe_change(before: ApplicationVersion | None, kept: ApplicationVersion) -> str:
@@ -136,8 +131,8 @@ def lay_out(document: Mapping[str, Any]) -> dict[str, Any]:
         "edges": described.get("edge", []),
         "sources": described["sources"],
         "paths": {title: qos.paths.get(title, qos.r_max) for title in titles},
-        "qos": {"r_max": qos.r_max, "eta_v": qos.eta_v, "eta_r": qos.eta_r},
-        "node_types": [asdict(node) for node in make_infrastructure(tables["infrastructure"]).types],
+        "qos": {"r_max": qos.r_max, "quantile": qos.quantile, "eta_v": qos.eta_v, "eta_r": qos.eta_r},
+        "node_types": [node.to_json() for node in make_infrastructure(tables["infrastructure"]).types],
         "trace": dict(tables["trace"]),
         "policy": dict(tables["policy"]),
         "assumed": [name for name in ("infrastructure", "trace", "qos", "policy") if name not in document],
@@ -196,7 +191,7 @@ def print_operators(known: Known) -> None:
 def print_paths(known: Known) -> None:
     rows = [[title, format_milliseconds(bound)] for title, bound in known["paths"].items()]
     click.echo()
-    print_grid(("path", "due in ms"), rows[:MOST_PATHS])
+    print_grid(("path", f"{name_quantile(known['qos']['quantile'])} due in ms"), rows[:MOST_PATHS])
     if len(rows) > MOST_PATHS:
         click.echo(f"... and {len(rows) - MOST_PATHS:,} more; --json has them all")
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from scaler.model.bounded_file import ReadLimits
 from scaler.model.errors import BadInput, Retry
 from scaler.model.units import format_count
 from tuner.cli.progress import refuse_failures, show_steps, start_quietly
@@ -30,25 +31,27 @@ SETTINGS = {"spark.driver.memory": "2g", "spark.sql.shuffle.partitions": "64"}
 
 def run_ingestion(
     paths: tuple[str, ...], app: str, window_s: float, watch: bool, every: float, again: bool, forget: bool,
-    master: str, history: Path | None, address: DatabaseAddress,
+    master: str, history: Path | None, address: DatabaseAddress, limits: ReadLimits,
 ) -> None:  # fmt: skip
     """Ingest once, or every so many seconds."""
     check_window(window_s)
     if not watch:
-        detect(*paths)  # refused before Spark is started
+        detect(*paths, limits=limits)  # refused before Spark is started
     with closing(open_store(address)) as store:
         place = IngestTarget(store, app, (history or store.address.history).absolute(), window_s)
         if forget:
             forget_all(place)
         if watch:
-            keep_watching(place, paths, again, master, every)
+            keep_watching(place, paths, limits, again, master, every)
         else:
-            say(place, run_once(place, paths, again, master, True))
+            say(place, run_once(place, paths, limits, again, master, True))
 
 
-def run_once(place: IngestTarget, paths: tuple[str, ...], again: bool, master: str, strict: bool) -> IngestSummary:
+def run_once(
+    place: IngestTarget, paths: tuple[str, ...], limits: ReadLimits, again: bool, master: str, strict: bool
+) -> IngestSummary:
     """One look at the files, with a bar."""
-    found = detect(*paths)
+    found = detect(*paths, limits=limits)
     with show_steps(STEPS) as (report, doing):
 
         def start() -> SparkSession:
@@ -63,14 +66,16 @@ def run_once(place: IngestTarget, paths: tuple[str, ...], again: bool, master: s
         return refuse_failures(lambda: take_in(start, place, found, read, again, report=report))
 
 
-def keep_watching(place: IngestTarget, paths: tuple[str, ...], again: bool, master: str, every: float) -> None:
+def keep_watching(
+    place: IngestTarget, paths: tuple[str, ...], limits: ReadLimits, again: bool, master: str, every: float
+) -> None:
     """Look, wait, look again; Ctrl-C ends it as asked for, and what was not finished is read the next time."""
     click.echo(f"Watching every {every:g} s; Ctrl-C ends it.", err=True)
     told = ""
     try:
         while True:
             try:
-                result = run_once(place, paths, again, master, False)
+                result = run_once(place, paths, limits, again, master, False)
                 again, told = False, ""
                 if result.read:
                     say(place, result)

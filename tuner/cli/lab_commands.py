@@ -89,7 +89,7 @@ def compare(
 
     Give a PLAN file or --published. The floor is the least cost of a slot with the whole trace known beforehand: exact,
     or a lower bound of it where node types are many, as the table says. Computing it takes up to minutes; it is cached
-    on disk. Several operators, or a backlog, have no floor. With --published, policies start from a service model
+    on disk. Several operators have one where slots stand alone. With --published, policies start from a service model
     that is perturbed on purpose, as in the paper.
     """
     if published == (plan is not None):

@@ -16,11 +16,12 @@ from scaler.model.errors import BadInput, Retry
 BAD_INPUT = 2
 INTERRUPTED = 130
 EXTRAS = {  # distribution extra that brings a package which an installation may lack
-    "pyspark": "spark", "pandas": "spark", "zstandard": "spark", "cramjam": "spark", "orjson": "spark",
+    "pyspark": "spark", "pandas": "spark", "zstandard": "tuner", "cramjam": "spark", "orjson": "spark",
     "numba": "sim", "torch": "deep", "gpytorch": "search", "scipy": "search", "skopt": "search", "optuna": "search",
     "cmaes": "search", "threadpoolctl": "search", "sqlalchemy": "store", "alembic": "store", "fastapi": "service",
     "uvicorn": "service", "starlette": "service", "pydantic": "service", "jinja2": "service",
-    "prometheus_client": "service", "rich": "tuner", "pyarrow": "tuner",
+    "prometheus_client": "service", "rich": "tuner", "pyarrow": "tuner", "authlib": "oidc", "joserfc": "oidc",
+    "requests": "oidc",
 }  # fmt: skip
 
 

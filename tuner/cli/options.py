@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import csv
-import getpass
 import io
 import json
 import os
+import pwd
 import re
+import socket
 import time
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,11 +22,13 @@ from click.shell_completion import CompletionItem
 
 from scaler.model.errors import BadInput
 from scaler.model.files import check_place
+from scaler.model.units import clean
 from tuner.store.address import DatabaseAddress, default_address, parse_address
 from tuner.store.applications import list_names
 from tuner.store.connection import connect_unprepared
 
 T = TypeVar("T")
+FORMULA = ("=", "+", "-", "@")
 COMPLETION_S = 0.5  # that a person who pressed Tab waits for a database
 UNIT_S = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 7 * 86_400.0}
 SPAN = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
@@ -129,16 +132,26 @@ def format_csv(rows: Sequence[Mapping[str, Any]], heads: Iterable[str]) -> str:
     text, names = io.StringIO(), dict.fromkeys(name for row in rows for name in row)
     writer = csv.DictWriter(text, list(names or heads), lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
+    writer.writerows({name: spell_cell(value) for name, value in row.items()} for row in rows)
     return text.getvalue()
 
 
+def spell_cell(value: Any) -> Any:
+    """A text without control characters, and with ' before what a spreadsheet would take for a formula."""
+    if not isinstance(value, str):
+        return value
+    plain = clean(value, len(value))
+    return f"'{plain}" if plain.startswith(FORMULA) else plain
+
+
 def name_user() -> str:
-    """The account's name, for the audit log."""
+    """The account that runs the command and its machine, for the audit log; no variable of the environment names it."""
+    number = os.getuid()
     try:
-        return getpass.getuser()
-    except (OSError, KeyError):  # a container may know the number alone
-        return "unknown"
+        account = pwd.getpwuid(number).pw_name
+    except KeyError:  # a container may know the number alone
+        account = f"uid {number}"
+    return f"{account}@{socket.gethostname()}"
 
 
 app_argument = click.argument("app", shell_complete=complete_application)
@@ -167,5 +180,6 @@ until_option = click.option(
 )
 master_help = "Spark master: local[N] or spark://HOST:PORT"
 r_max_help = "Latency bound R_max of every path, in seconds"
+quantile_help = "Quantile of response times that R_max is about, 0.5 to 0.999, as in 0.95 for p95"
 eta_v_help = "Largest share of slots with a violation, 0 to 1"
 eta_r_help = "Largest share of slots with a reconfiguration, 0 to 1"

@@ -14,6 +14,7 @@ import signal
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -69,12 +70,19 @@ def run_interruptibly(work: Callable[[], Result], stop: threading.Event | None =
         except (KeyboardInterrupt, SystemExit):
             if stop is not None:
                 stop.set()
-            end_children()
-            thread.join(CHILD_S if stop is None else STEP_S)
+            end_with_children(thread, CHILD_S if stop is None else STEP_S)
             raise
     if errors:
         raise errors[0]
     return results[0]
+
+
+def end_with_children(thread: threading.Thread, patience_s: float) -> None:
+    """Terminate worker processes, those too that the thread is about to start, until it ends or patience does."""
+    deadline = time.monotonic() + patience_s
+    while thread.is_alive() and (time.monotonic() < deadline or multiprocessing.active_children()):
+        end_children()
+        thread.join(0.05)
 
 
 def end_children() -> None:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import click
 
+from scaler.model.bounded_file import ReadLimits
 from scaler.model.errors import BadInput
 from scaler.model.sample import Sample
 from scaler.model.units import format_moment, format_number
+from scaler.model.wire import write_json
 from tuner.cli.options import (
     app_argument,
     csv_option,
@@ -28,6 +30,9 @@ from tuner.store.address import DatabaseAddress
 from tuner.store.connection import open_store
 from tuner.store.samples import count_samples, load_samples
 from tuner.views.grid import print_grid
+
+GIB = 1 << 30
+DEFAULT_LIMITS = ReadLimits()
 
 
 @click.command(
@@ -52,6 +57,20 @@ from tuner.views.grid import print_grid
 )
 @click.option("--again", is_flag=True, help="Read files that were read before too; nothing counts twice.")
 @click.option("--forget", is_flag=True, help="Delete all samples of this application first.")
+@click.option(
+    "--max-ratio",
+    type=click.FloatRange(1.0),
+    default=DEFAULT_LIMITS.ratio,
+    show_default=True,
+    help="Largest size of a packed file's text, in times the file's own size (256 MiB are always read).",
+)
+@click.option(
+    "--max-text",
+    type=click.FloatRange(min=0, min_open=True),
+    default=DEFAULT_LIMITS.text_bytes / GIB,
+    show_default=True,
+    help="Largest size of a packed file's text, in GiB.",
+)
 @click.option("--master", default="local[*]", show_default=True, help=f"{master_help}.")
 @click.option(
     "--history",
@@ -59,7 +78,7 @@ from tuner.views.grid import print_grid
     help="Folder of the fine samples, on storage that the whole cluster sees (default: beside the database).",
 )
 @store_option
-def ingest(**asked: Any) -> None:
+def ingest(max_ratio: float, max_text: float, **asked: Any) -> None:
     """Read the monitoring of a stream into samples by operator and window.
 
     PATH is a file or a folder of Spark event logs, progress JSON, timers' lines or tables (CSV, Parquet). A file that
@@ -67,8 +86,9 @@ def ingest(**asked: Any) -> None:
     all of them.
     """
     from tuner.cli.ingestion import run_ingestion  # Spark, which this command's help does without
+    from tuner.pipeline.sources.codec import LIMITS
 
-    run_ingestion(**asked)
+    run_ingestion(limits=replace(LIMITS, ratio=max_ratio, text_bytes=int(max_text * GIB)), **asked)
 
 
 @click.command(
@@ -104,7 +124,7 @@ def samples(as_json: bool, as_csv: bool, **asked: Any) -> None:
     if as_json:
         print_json([describe(sample) for sample in found])
     elif as_csv:
-        click.echo(format_csv([describe(sample) for sample in found], NAMES), nl=False)
+        click.echo(format_csv([describe_flat(sample) for sample in found], NAMES), nl=False)
     else:
         print_grid(HEADS, [list_cells(sample) for sample in found], left=4)
 
@@ -131,6 +151,12 @@ def find_samples(
 def describe(sample: Sample) -> dict[str, object]:
     """All but the key, which a folded sample has not."""
     return {name: value for name, value in asdict(sample).items() if name in NAMES}
+
+
+def describe_flat(sample: Sample) -> dict[str, object]:
+    """The same with JSON in the one cell that a text cannot hold otherwise."""
+    sketch = sample.responses
+    return describe(sample) | {"responses": None if sketch is None else write_json(dict(sketch))}
 
 
 NAMES = [name for name in Sample.__dataclass_fields__ if name != "key"]

@@ -11,39 +11,55 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from importlib.resources import files
 from multiprocessing import resource_tracker
 from pathlib import Path
+from typing import Any
 
 import click
+import uvicorn
 from fastapi import FastAPI
-from starlette.types import ASGIApp
 
 from scaler.model.errors import BadInput
 from scaler.model.files import check_place, write_whole
-from tuner.cli.options import file_type, name_user, print_json, store_option
+from tuner.cli.options import file_type, name_user, parse_span, print_json, store_option
 from tuner.cli.progress import end_children, raising_on_termination, run_interruptibly
 from tuner.retuning.loop import daemon_thread, run_daemon, run_once
 from tuner.retuning.state import state_of
+from tuner.service.access.bodies_in_flight import BodiesInFlight
+from tuner.service.access.connections import ConnectionLimits
 from tuner.service.access.envelope import wrap
-from tuner.service.access.gate import RateLimits
+from tuner.service.access.gate import RateLimits, is_known
 from tuner.service.access.logs import say, set_up_logs
-from tuner.service.access.token import SCOPES, is_live, make_token
+from tuner.service.access.oidc_settings import SECRET_VARIABLE, IdentityProvider, read_oidc_settings
+from tuner.service.access.token import LIFE_S, SCOPES, is_live, is_person, make_token
 from tuner.service.app import make_app, release_agents
+from tuner.service.daily_copies import daily_copies
 from tuner.service.exchange.services import Settings
-from tuner.service.serving import Listening, bind, check_listening, describe_address, make_server, names_of
+from tuner.service.serving import (
+    Listening,
+    bind,
+    bound_arenas,
+    check_listening,
+    describe_address,
+    make_server,
+    names_of,
+)
 from tuner.service.serving import serve as serve_until_stopped
+from tuner.service.upkeep import upkeep
 from tuner.store.address import DatabaseAddress
 from tuner.store.connection import Store, open_store
 from tuner.store.faults import IntegrityError
 from tuner.store.records import RetuningRecord
+from tuner.store.retention import Retention
 from tuner.store.tokens import list_tokens
 
 LOGGER = logging.getLogger("tuner.service")
 FIRST = "first"
 SURGE = 10.0  # seconds' worth of requests that may come at once: all scalers of a cluster come back together
-HOW = "make one with: tuner token make NAME --scope report --scope read"
+HOW = "make one with: tuner token make NAME --scope report --scope read --app APPLICATION"
 
 
 @click.command(
@@ -76,6 +92,11 @@ HOW = "make one with: tuner token make NAME --scope report --scope read"
     "--host-name", "host_names", multiple=True, metavar="NAME",
     help="Host name of this service in URLs; repeat it for several.",
 )  # fmt: skip
+@click.option(
+    "--oidc", type=file_type, metavar="FILE",
+    help="File of the OpenID provider at which people may log in, and of what its groups may do (TOML; default: none). "
+    "The client's secret is in a file that it names or in TUNER_OIDC_SECRET.",
+)  # fmt: skip
 @click.option("--no-daemon", is_flag=True, help="Leave retuning to `tuner daemon`.")
 @click.option(
     "--rate", type=click.FloatRange(0.1), default=500.0, show_default=True,
@@ -88,11 +109,38 @@ HOW = "make one with: tuner token make NAME --scope report --scope read"
     show_default=True,
     help="Largest size of a request, in bytes.",
 )
+@click.option(
+    "--connections", type=click.IntRange(2), default=24_000, show_default=True,
+    help="Connections at a time; one address has at most half of them, except a proxy.",
+)  # fmt: skip
+@click.option(
+    "--backups", type=click.Path(path_type=Path, file_okay=False), metavar="FOLDER",
+    help="Folder for a daily copy of the database (default: none is made).",
+)  # fmt: skip
+@click.option(
+    "--keep-backups", type=click.IntRange(1), default=14, show_default=True, help="Number of daily copies to keep."
+)
+@click.option(
+    "--report-rate", type=click.IntRange(1), default=256, show_default=True, metavar="KIB",
+    help="Reports of one application a second, in KiB, with two minutes' worth at once; one token has four times that.",
+)  # fmt: skip
+@click.option(
+    "--slots-for", default="35d", show_default=True, metavar="AGE",
+    help="Age up to which the decisions of every slot stay; older ones are thinned to changes and one slot an hour.",
+)  # fmt: skip
+@click.option(
+    "--hours-for", default="400d", show_default=True, metavar="AGE", help="Age up to which thinned decisions stay."
+)
+@click.option(
+    "--samples-for", default="90d", show_default=True, metavar="AGE",
+    help="Age up to which samples stay; those that a surrogate or the retuning reads stay longer.",
+)  # fmt: skip
+@click.option("--no-retention", is_flag=True, help="Delete nothing by itself; `tuner db prune` does.")
 @click.option("--verbose", is_flag=True, help="Log every request.")
 @store_option
 def serve(
     host: str, port: int, tls_cert: Path | None, tls_key: Path | None, proxy: str | None, host_names: tuple[str, ...],
-    no_daemon: bool, rate: float, max_body: int, verbose: bool, address: DatabaseAddress,
+    oidc: Path | None, no_daemon: bool, verbose: bool, address: DatabaseAddress, **limits: Any,
 ) -> None:  # fmt: skip
     """Run the service: API, page, and retuning in the background.
 
@@ -100,23 +148,53 @@ def serve(
     unless --host says otherwise. SIGTERM ends it when all requests are answered. Events go to stderr, as JSON unless
     that is a terminal.
     """
+    bound_arenas()
     listening = Listening(host, port, tls_cert, tls_key, proxy, host_names)
+    provider = None if oidc is None else open_provider(oidc)
     with ExitStack() as stack:
         stack.enter_context(raising_on_termination())
         store = stack.enter_context(closing(open_store(address)))
-        check_listening(listening, count_live(store))
+        check_listening(listening, count_live(store) + (provider is not None))
         sock = stack.enter_context(bind(listening))
-        set_up_logs(verbose=verbose, secrets=list_secrets(store))
-        app = make_app(store, Settings(limits=RateLimits(rate, max(1, round(SURGE * rate)))))
+        own = [] if provider is None else [provider.settings.secret]
+        set_up_logs(verbose=verbose, secrets=[*list_secrets(store), *own])
+        settings = replace(read_limits(**limits), provider=provider)
+        app = make_app(store, settings)
+        stack.enter_context(upkeep(store, settings.retention))
         offer_first_token(store)
+        if limits["backups"] is not None:
+            stack.enter_context(daily_copies(store, limits["backups"], limits["keep_backups"]))
         if not no_daemon:
             app.state.services.daemon = stack.enter_context(retuning(store))  # /readyz looks whether it lives
-        run(app, wrap(app, max_body, names_of(listening)), sock, listening)
+        bodies = BodiesInFlight(limits["max_body"], known=partial(is_known, app))
+        most = limits["connections"]
+        shared = ConnectionLimits(most, most if proxy is not None else (most + 1) // 2)
+        run(app, make_server(wrap(app, bodies, names_of(listening)), listening, shared), sock, listening)
+
+
+def read_limits(
+    rate: float, report_rate: int, slots_for: str, hours_for: str, samples_for: str, no_retention: bool, **_: Any
+) -> Settings:
+    """Rates, quotas and retention."""
+    flags = {"--slots-for": slots_for, "--hours-for": hours_for, "--samples-for": samples_for}
+    retention = Retention(*(parse_span(flag, text) for flag, text in flags.items()))
+    if retention.hours_s < retention.slots_s:
+        raise BadInput(f"--hours-for is {hours_for}, and must be at least --slots-for ({slots_for})")
+    limits = RateLimits(rate, max(1, round(SURGE * rate)), report_bytes=1024.0 * report_rate)
+    return Settings(limits=limits, retention=None if no_retention else retention)
+
+
+def open_provider(file: Path) -> IdentityProvider:
+    """The provider of these settings, which is asked when somebody logs in."""
+    settings = read_oidc_settings(file, os.environ.get(SECRET_VARIABLE))
+    from tuner.service.access.oidc_provider import OpenIdProvider  # of an extra that few need
+
+    return OpenIdProvider(settings)
 
 
 def count_live(store: Store) -> int:
     with store.read() as session:
-        return sum(is_live(token, time.time()) for token in list_tokens(session))
+        return sum(is_live(token, time.time()) and not is_person(token) for token in list_tokens(session))
 
 
 def list_secrets(store: Store) -> list[str]:
@@ -133,10 +211,11 @@ def offer_first_token(store: Store) -> None:
     if not tokens and sys.stdout.isatty():
         try:
             with store.begin() as session:
-                _, secret = make_token(session, FIRST, SCOPES, name_user(), time.time())
+                now = time.time()
+                _, secret = make_token(session, FIRST, SCOPES, name_user(), now, now + LIFE_S)
         except IntegrityError:  # another `tuner serve` was quicker
             return
-        click.echo(f"Your first token, which may do everything. It is not shown again:\n\n  {secret}\n")
+        click.echo(f"Your first token, which may do everything for 90 days. It is not shown again:\n\n  {secret}\n")
     elif not count_live(store):
         say(LOGGER, logging.WARNING, "no token", f"there is no token that lets anybody in; {HOW}")
 
@@ -155,7 +234,7 @@ def retuning(store: Store) -> Iterator[threading.Thread]:
         yield thread
 
 
-def run(app: FastAPI, wrapped: ASGIApp, sock: socket.socket, listening: Listening) -> None:
+def run(app: FastAPI, server: uvicorn.Server, sock: socket.socket, listening: Listening) -> None:
     url = describe_address(listening, sock)
 
     def stop() -> None:
@@ -163,7 +242,7 @@ def run(app: FastAPI, wrapped: ASGIApp, sock: socket.socket, listening: Listenin
         release_agents(app)
 
     ready = partial(say, LOGGER, logging.INFO, "listening", f"Listening on {url}", url=url)
-    serve_until_stopped(make_server(wrapped, listening), sock, ready, stop)
+    serve_until_stopped(server, sock, ready, stop)
     say(LOGGER, logging.INFO, "stopped", "Stopped")
 
 

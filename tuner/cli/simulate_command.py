@@ -18,6 +18,7 @@ from tuner.cli.options import (
     option_option,
     parse_pairs,
     print_result,
+    quantile_help,
     r_max_help,
 )
 from tuner.cli.progress import run_interruptibly, show_share
@@ -28,6 +29,7 @@ from tuner.views.comparison_report import (
     choose_columns,
     describe_comparison,
     explain_standard_error,
+    explain_supply,
     list_columns,
     write_comparison,
 )
@@ -95,6 +97,7 @@ def parse_weights(ctx: click.Context, parameter: click.Parameter, text: str | No
     "--n-res", type=int, help="Number of node types, the first of the table (default 3 of A, B or B2; all of a file)."
 )
 @click.option("--r-max", type=float, help=f"{r_max_help} (default 0.05).")
+@click.option("--quantile", type=float, help=f"{quantile_help} (default: the mean).")
 @click.option(
     "--weights",
     metavar="PERF,RCF,RES",
@@ -113,7 +116,14 @@ def parse_weights(ctx: click.Context, parameter: click.Parameter, text: str | No
 @click.option(
     "--plant",
     metavar="NAME",
-    help="Plant: memoryless (as in the literature) or backlog (queues build up) (default memoryless).",
+    help="Plant: memoryless (as in the literature), backlog (queues build up) or batches (micro-batches, of operators "
+    "that state them) (default memoryless).",
+)
+@click.option(
+    "--migration",
+    metavar="NAME",
+    help="Migration of state when replicas change: none (each reconfiguration pauses alike), stop, pause, at-once, "
+    "progressive or spark (default none).",
 )
 @click.option(
     "--floor/--no-floor",
@@ -163,10 +173,10 @@ def list_flags(**flags: Any) -> dict[str, dict[str, Any]]:
             source_key("name", flags["infrastructure"]): flags["infrastructure"],
             "n_res": flags["n_res"],
         },
-        "qos": {"r_max": flags["r_max"]},
+        "qos": {"r_max": flags["r_max"], "quantile": flags["quantile"]},
         "weights": flags["weights"],
         "policy": {"names": list(flags["policy"]) or None, "options": flags["options"] or None},
-        "run": {"seeds": seeds, "plant": flags["plant"]},
+        "run": {"seeds": seeds, "plant": flags["plant"], "migration": flags["migration"]},
     }
     return drop_unset(tables)
 
@@ -192,6 +202,9 @@ def print_table(comparison: PolicyComparison) -> None:
     best = rows.index(comparison.best) if len(rows) > 1 else None
     print_columns([names, *list_columns(comparison)], bold=best)
     print_lines(explain_standard_error(comparison.scenario.seeds))
+    supply = explain_supply(comparison)
+    if supply:
+        print_lines(supply)
 
 
 def print_readings(comparison: PolicyComparison) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -13,6 +14,7 @@ from rich.text import Text
 
 from scaler.model.files import write_whole
 from sim.infrastructure import find_infrastructure
+from sim.toml_table import format_document
 from tuner.cli.options import (
     TIME_FORMS,
     app_argument,
@@ -21,23 +23,30 @@ from tuner.cli.options import (
     output_type,
     parse_moment,
     print_json,
+    quantile_help,
     store_option,
     until_option,
 )
 from tuner.pipeline.flows import estimate_edges
+from tuner.scenario.description import tables_of
 from tuner.scenario.document import format_application, shape_of
+from tuner.scenario.scenario import make_infrastructure, make_qos
 from tuner.store.address import DatabaseAddress
-from tuner.store.applications import find_application, load_surrogate, save_surrogate
+from tuner.store.applications import find_application, load_application, load_surrogate, save_surrogate
 from tuner.store.connection import Session, open_store
+from tuner.store.decisions import list_supply
 from tuner.store.samples import load_samples
 from tuner.surrogate.fit import check_drift_since
 from tuner.surrogate.fit import fit as fit_surrogate
-from tuner.surrogate.fitted_application import build_application
+from tuner.surrogate.fitted_application import apply_speeds, apply_supply, build_application
+from tuner.surrogate.supply import measure_supply
 from tuner.surrogate.surrogate import Surrogate, from_record, is_fit_for_tuning, to_document, to_record
 from tuner.views.grid import open_console, print_columns, print_lines
 from tuner.views.surrogate_report import (
     draw_text,
     format_model,
+    list_cost_lines,
+    list_supply_lines,
     list_surrogate_columns,
     summarise_surrogate,
     write_surrogate,
@@ -70,6 +79,7 @@ COLOURS = {"pass": "green", "warn": "yellow", "fail": "red"}
     metavar="NAME|FILE",
     help="Table of node types with their speedups, those without samples too: A, B, B2 or a .toml file.",
 )
+@click.option("--quantile", type=float, help=f"{quantile_help} (default: as described, else the mean).")
 @html_option
 @json_option
 @store_option
@@ -82,6 +92,7 @@ def fit(
     since: float | None,
     until: float | None,
     infrastructure: str | None,
+    quantile: float | None,
     html: Path | None,
     as_json: bool,
     address: DatabaseAddress,
@@ -91,7 +102,11 @@ def fit(
     with closing(open_store(address)) as store:
         with store.read() as session:
             samples = load_samples(session, app, since=since, until=until)
-        fitted = fit_surrogate(samples, app, holdout, seed, node_types)
+            supply = measure_supply(list_supply(session, app, since, until))
+            if quantile is None and (described := find_application(session, app)) is not None:
+                quantile = make_qos(tables_of(described.document)["qos"]).quantile
+        fitted = fit_surrogate(samples, app, holdout, seed, node_types, quantile)
+        fitted = replace(fitted, supply=supply)
         with store.begin() as session:
             number = save_surrogate(session, to_record(fitted, time.time())).number
     show_all(fitted, number, html, as_json)
@@ -102,12 +117,18 @@ def fit(
     epilog="\b\nExamples:\n"
     "  tuner surrogate show shop\n"
     "  tuner surrogate show shop --number 3 --html surrogate.html\n"
-    "  tuner surrogate show shop --toml shop.toml && tuner simulate --application shop.toml\n\n"
+    "  tuner surrogate show shop --toml shop.toml && tuner simulate --application shop.toml\n"
+    "  tuner surrogate show shop --nodes nodes.toml\n\n"
     "Exit code 1: a check failed, and nothing should be tuned on the surrogate."
 )
 @app_argument
 @click.option("--number", type=click.IntRange(1), help="Number of the surrogate (default: the newest).")
 @click.option("--toml", type=output_type, help="Write the application of the simulation to this file.")
+@click.option(
+    "--nodes",
+    type=output_type,
+    help="Write its node types, with speeds, start-up times and losses as seen, to this file.",
+)
 @html_option
 @json_option
 @store_option
@@ -117,6 +138,7 @@ def show(
     app: str,
     number: int | None,
     toml: Path | None,
+    nodes: Path | None,
     html: Path | None,
     as_json: bool,
     address: DatabaseAddress,
@@ -128,6 +150,8 @@ def show(
         fitted = check_drift_since(fitted, load_samples(session, app, since=fitted.end))
         if toml:
             write_application(session, fitted, toml)
+        if nodes:
+            write_nodes(session, fitted, nodes)
     show_all(fitted, record.number, html, as_json)
     ctx.exit(0 if is_fit_for_tuning(fitted.checks) else UNFIT)
 
@@ -139,6 +163,19 @@ def write_application(session: Session, fitted: Surrogate, toml: Path) -> None:
     edges = [] if shape is None else [(edge.upstream, edge.downstream) for edge in shape.edges]
     samples = load_samples(session, fitted.application, since=fitted.start, until=fitted.end)
     write_whole(toml, format_application(build_application(fitted, shape, estimate_edges(samples, edges))))
+
+
+def write_nodes(session: Session, fitted: Surrogate, path: Path) -> None:
+    """The node types of the description, as they were seen where they were; what it states of supply stays."""
+    table = tables_of(load_application(session, fitted.application).document)["infrastructure"]
+    seen = apply_supply(apply_speeds(make_infrastructure(table), fitted), fitted)
+    stated = {node["name"]: node for node in table.get("node", [])}
+    nodes = [
+        node.to_json() | {key: value for key, value in stated.get(node.name, {}).items() if key == "prices"}
+        for node in seen.types
+    ]
+    document = {"name": fitted.application, "normaliser_price": seen.normaliser_price, "node": nodes}
+    write_whole(path, format_document(document))
 
 
 def show_all(fitted: Surrogate, number: int | None, html: Path | None, as_json: bool) -> None:
@@ -155,8 +192,9 @@ def print_surrogate(fitted: Surrogate, number: int | None) -> None:
     console = open_console()
     print_lines(f"Surrogate {number} of {fitted.application}: {summarise_surrogate(fitted)}")
     print_columns(list_surrogate_columns(fitted))
+    print_lines(*list_supply_lines(fitted))
     for operator in fitted.operators:
-        print_lines("", f"{operator.operator}, {format_model(operator)}")
+        print_lines("", f"{operator.operator}, {format_model(operator)}", *list_cost_lines(operator))
         print_checks(console, fitted, operator.operator)
         print_lines(draw_text(operator.points, console.options.ascii_only))
 

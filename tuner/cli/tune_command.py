@@ -23,7 +23,9 @@ from tuner.cli.options import (
     html_option,
     json_option,
     master_help,
+    name_user,
     print_json,
+    quantile_help,
     r_max_help,
     store_option,
 )
@@ -73,6 +75,7 @@ WIDTH = 46  # of what stands before the bar
 @click.option("--trace", metavar="FILE", help="File of arrival rates (default: those described or monitored).")
 @click.option("--slots", type=click.IntRange(1), help="Number of slots, the first of the trace (default: all).")
 @click.option("--r-max", type=float, help=f"{r_max_help} (default: as described).")
+@click.option("--quantile", type=float, help=f"{quantile_help} (default: as described, else the mean).")
 @click.option("--eta-v", type=float, help=f"{eta_v_help} (default: as described).")
 @click.option("--eta-r", type=float, help=f"{eta_r_help} (default: as described).")
 @click.option(
@@ -151,7 +154,7 @@ def choose_run(ctx: click.Context, store: Store, app: str, resume: bool, asked: 
     if not resume:
         names = ("engine", "budget", "seed", "held_out", "cold", "as_described")
         options = TuneOptions(**{name: asked[name] for name in names}, batch=asked["batch"] or 1)
-        return start_tuning(store, app, list_flags(asked), options)
+        return start_tuning(store, app, list_flags(asked), options, who=name_user())
     given = [
         f"--{name.replace('_', '-')}"
         for name in asked
@@ -168,7 +171,7 @@ def list_flags(asked: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """The flags laid over the description, as tables of a scenario."""
     tables = {
         "trace": {"file": asked["trace"] and str(Path(asked["trace"]).resolve()), "slots": asked["slots"]},
-        "qos": {name: asked[name] for name in ("r_max", "eta_v", "eta_r")},
+        "qos": {name: asked[name] for name in ("r_max", "quantile", "eta_v", "eta_r")},
         "policy": {"name": asked["policy"]},
     }
     return drop_unset(tables)

@@ -17,13 +17,14 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from scaler.link.credential import read_token_file
 from scaler.model.decision import SCALED, Decision, parse_decision
 from scaler.model.errors import BadInput, Retry
 from tuner.demo.cluster import ROOT, Worker, find_page, make_environment, start_cluster, wait_for
 from tuner.demo.demo_plan import APP, BOUNDS, K_MAX, LARGE, OPERATORS, SLOT_S, SMALL, WEIGHTS, Plan, describe
 from tuner.demo.process_guard import guarded
-from tuner.history.live_status import Manager, read_token_file
-from tuner.service.access.token import SCOPES, make_token
+from tuner.history.live_status import Manager
+from tuner.service.access.token import LIFE_S, SCOPES, make_token
 from tuner.store.connection import open_store
 
 SCALERS, PEOPLE = "scalers", "people"  # tokens of the demo's own manager
@@ -41,19 +42,20 @@ def pursue(manager: Manager, document: Mapping[str, Any], weights: Mapping[str, 
 def serve(folder: Path, environment: Mapping[str, str]) -> Iterator[str]:
     """Run a `tuner serve` on a new database until the block ends; its URL. Its tokens are in files of mode 0600."""
     store = folder / "manager.db"
-    make_tokens(store, folder)
+    make_tokens(store, folder, APP)
     command = [sys.executable, "-m", "tuner", "serve", "--port", "0", "--no-daemon"]
     log = folder / "manager.log"
     with guarded([*command, "--store", str(store)], environment, log, ROOT) as process:
         yield wait_for(log, r'"url": ?"(http[^"]+)"', process=process)
 
 
-def make_tokens(address: Path, folder: Path) -> None:
+def make_tokens(address: Path, folder: Path, app: str) -> None:
     """Make one token for the agents, of scope report alone, and one for the demo."""
     with closing(open_store(address)) as store:
+        now = time.time()
         for name, scopes in ((SCALERS, ("report",)), (PEOPLE, tuple(SCOPES))):
             with store.begin() as session:
-                _, secret = make_token(session, name, scopes, "tuner live demo", time.time())
+                _, secret = make_token(session, name, scopes, "tuner live demo", now, now + LIFE_S, [app])
             file = os.open(name_token_file(folder, name), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with os.fdopen(file, "w") as sink:
                 sink.write(secret)

@@ -211,7 +211,7 @@ def drain(queries: Mapping[str, StreamingQuery], source: Source, totals: Mapping
     return False
 
 
-def run(spark: SparkSession, plan: Plan, page: str, manager: str, token: str, folder: Path) -> dict[str, Any]:
+def run(spark: SparkSession, plan: Plan, page: str, manager: str, token: Path, folder: Path) -> dict[str, Any]:
     pinned = {operator: scaler.pin(spark, operator, plan.node_types(operator)) for operator in OPERATORS}
     actuator = Executors(Gateway(spark), list(pinned.values()), page)
     await_first(actuator)
@@ -256,7 +256,7 @@ def main(master: str, page: str, manager: str, token_file: Path, folder: Path, p
     spark = start_session(master, SPARK)
     try:
         tell(folder, "starting the first executors")
-        totals = run(spark, plan, page, manager, token_file.read_text().strip(), folder)
+        totals = run(spark, plan, page, manager, token_file, folder)
         tell(folder, "done", **totals)
     finally:
         spark.stop()

@@ -15,15 +15,17 @@ from scaler.model.errors import BadInput
 from scaler.model.units import clean, format_number, join_words, quote
 from scaler.model.wire import read_number, read_table
 from tuner.history.gap import Gap, find_gap
+from tuner.history.held_changes import HeldChange, weigh_holds
 from tuner.history.objective_origin import Pursued, find_pursued
 from tuner.scenario.document import shape_of
 from tuner.scenario.layout import SLOT_S
 from tuner.store.applications import find_application, list_applications
 from tuner.store.connection import Session
-from tuner.store.decisions import list_decided_operators, list_decisions
+from tuner.store.corrections import list_earlier
+from tuner.store.decisions import MAX_AHEAD_S, list_decided_operators, list_decisions
 from tuner.store.objectives import list_objectives
 from tuner.store.orders import list_controls, list_scalers, load_orders
-from tuner.store.records import Control
+from tuner.store.records import Control, SupersededDecision
 
 MAX_OPERATORS = 1000
 
@@ -37,8 +39,8 @@ class Block:
 
 
 def find_blocks(decision: Decision, standing: Sequence[Control]) -> tuple[Block, ...]:
-    """Every objection that kept a proposal from being carried out; none are known of older agents' decisions."""
-    if decision.kind not in (BLOCKED, DRY_RUN):
+    """Every objection that kept a proposal, or a part of it, from being done; none are known of older agents'."""
+    if decision.kind not in (BLOCKED, DRY_RUN, SCALED):
         return ()
     return tuple(
         Block(one, tuple(control for control in standing if one.source == GUARD and control.kind == one.code))
@@ -70,6 +72,8 @@ class Account:
     blocked: tuple[Block, ...] = ()
     controls: tuple[Control, ...] = ()
     objective: Pursued | None = None
+    holds: tuple[HeldChange, ...] = ()  # of changes by one replica, where they were measured
+    corrected: tuple[SupersededDecision, ...] = ()  # what was reported before of the same slot, the last first
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +109,7 @@ def explain(
 
 
 def account_for(session: Session, app: str, operator: str, at: float | None, now: float, slot_s: float) -> Account:
-    until = None if at is None or at == math.inf else math.nextafter(at, math.inf)
+    until = now + MAX_AHEAD_S if at is None else None if at == math.inf else math.nextafter(at, math.inf)
     last = next(iter(list_decisions(session, app, [operator], until=until, limit=1)), None)
     moment = now if at is None else at
     gap = find_gap(session, app, operator, last, moment, now, slot_s)
@@ -114,16 +118,19 @@ def account_for(session: Session, app: str, operator: str, at: float | None, now
     decision, age = last.decision, moment - last.time
     standing = tuple(one for one in list_controls(session, app, at=last.time) if one.operator in ("", operator))
     ranked, version = rank_alternatives(decision), decision.objective_version
+    pursued = None if version is None else find_pursued(session, app, operator, version)
     return Account(
         operator=operator,
         gap=gap,
         age=age if math.isfinite(age) else None,
         decision=decision,
+        corrected=tuple(list_earlier(session, last)),
         alternatives=ranked,
         compared=compare(decision, ranked),
         blocked=find_blocks(decision, standing),
         controls=standing,
-        objective=None if version is None else find_pursued(session, app, operator, version),
+        objective=pursued,
+        holds=() if pursued is None else weigh_holds(pursued.hold, decision),
     )
 
 

@@ -45,7 +45,7 @@ def find_gap(
             "never reported",
             f"No scaler of operator {quote(operator)} ever reported.",
             "Start its scaler in the Spark driver with this service's address and a token of scope report "
-            "(tuner token make NAME --scope report), then look at the driver's log.",
+            "(tuner token make NAME --scope report --app APP), then look at the driver's log.",
         )
     return explain_idleness(session, app, operator, scalers, at)
 

@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode
 from scaler.link.http import ManagerConnection, read_address
 from scaler.model.decision import Decision, parse_decision
 from scaler.model.errors import BadInput, Retry
-from scaler.model.wire import write_fields
+from scaler.model.wire import read_number, read_table, read_text, write_fields
 from tuner.store.applications import load_application
 from tuner.store.connection import Session
 from tuner.store.decisions import list_decisions
@@ -56,16 +56,6 @@ class Manager:
         self.connection.close()
 
 
-def read_token_file(path: Path) -> str:
-    try:
-        token = path.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"the token cannot be read from {path} ({error}); name the file that holds it") from None
-    if not token:
-        raise BadInput(f"the token file {path} is empty; write into it what `tuner token make` printed")
-    return token
-
-
 @dataclass(frozen=True, slots=True)
 class AgentStatus:
     """One operator's agent, as it reported last."""
@@ -76,6 +66,8 @@ class AgentStatus:
     silent_s: float  # since its last report
     revision: int | None  # of the orders that it acts under
     last: Decision | None
+    token: str | None = None  # name of the one that it reports with
+    token_expires: float | None = None
 
     @property
     def replicas(self) -> Mapping[str, int] | None:
@@ -123,6 +115,7 @@ def describe(app: str, scalers: Rows, decisions: Rows, revision: int | None, now
 
 def make_agent_status(scaler: Mapping[str, Any], decisions: list[Decision], now: float) -> AgentStatus:
     last = sorted(decisions, key=lambda decision: -decision.time)
+    detail = read_table(scaler.get("detail"))
     silent = now - float(scaler["last_seen"])
     slot = last[0].time - last[1].time if len(last) > 1 else 0.0
     return AgentStatus(
@@ -132,4 +125,6 @@ def make_agent_status(scaler: Mapping[str, Any], decisions: list[Decision], now:
         silent_s=max(0.0, silent),
         revision=scaler["revision"],
         last=last[0] if last else None,
+        token=read_text(detail.get("token")),
+        token_expires=read_number(detail.get("token_expires")),
     )

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from scaler.model.errors import BadInput
+from scaler.model.hold import HoldTimes
 from scaler.model.wire import read_number, read_table
 from tuner.store.applications import find_surrogate
 from tuner.store.connection import Session
@@ -62,6 +63,7 @@ class Pursued:
     confidence: float | None = None
     stages: Mapping[str, StageEvidence] = field(default_factory=dict)
     reverted: Reversion | None = None
+    hold: HoldTimes | None = None  # of this operator's reconfigurations, as measured
 
 
 def find_pursued(session: Session, app: str, operator: str, version: int) -> Pursued:
@@ -85,7 +87,13 @@ def find_pursued(session: Session, app: str, operator: str, version: int) -> Pur
         confidence=read_number(document.get("confidence")),
         stages={name: evidence.stages[name] for name in STAGES[1:] if name in evidence.stages},
         reverted=evidence.reverted,
+        hold=find_hold(evidence, operator),
     )
+
+
+def find_hold(evidence: ObjectiveEvidence, operator: str) -> HoldTimes | None:
+    model = None if evidence.model is None else evidence.model.operators.get(operator)
+    return None if model is None else model.hold
 
 
 def find_source(session: Session, objective: ObjectiveRecord) -> ObjectiveSource | None:

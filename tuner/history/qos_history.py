@@ -58,9 +58,13 @@ def load_slots(
     since: float = -math.inf,
     until: float = math.inf,
     slot_s: float = SLOT_S,
+    registered: bool = False,
 ) -> Slots:
-    """The slots that start in [since, until); of two decisions of one operator in one slot the later."""
-    return lay_out(list_slot_figures(session, app, operators, since, until), operators, slot_s)
+    """The slots that start in [since, until); of two decisions of one operator in one slot the later.
+
+    `registered`: evidence, which counts instances alone that the manager knew when the slot began.
+    """
+    return lay_out(list_slot_figures(session, app, operators, since, until, registered), operators, slot_s)
 
 
 def lay_out(rows: Sequence[SlotRow], operators: tuple[str, ...], slot_s: float) -> Slots:

@@ -101,7 +101,7 @@ def explain_errors(result: BenchmarkResult) -> str:
     said = explain_standard_error(result.plan.seeds)
     bare = sum(row.floor is None for row in result.rows) // len(result.plan.policies)
     if bare:
-        said += f" {bare} of {len(result.plan.cells)} settings have no floor: several operators, or a backlog."
+        said += f" {bare} of {len(result.plan.cells)} settings have no floor."
     if any(row.floor is not None and not row.floor.exact for row in result.rows):
         said += " Over a floor that is a bound, a multiple is no less than over the exact one."
     if result.plan.shift is not None:

@@ -12,7 +12,7 @@ from scaler.model.errors import BadInput
 from scaler.model.kernel import lay_out
 from scaler.model.task import WEIGHTS, Weights, parse_weights
 from sim.infrastructure import Infrastructure
-from sim.plant import Inertia
+from sim.replicas import Inertia
 from sim.setting import Setting, tasks
 from sim.toml_table import (
     NUMBER,

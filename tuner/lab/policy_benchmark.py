@@ -24,6 +24,7 @@ from tuner.simulation.floor_cache import (
     Floor,
     FloorQuery,
     Solve,
+    ask_floor,
     compute_floor,
     find_folder,
     load_floor,
@@ -189,10 +190,11 @@ def run_benchmark(
 
 def make_query(world: ShiftedWorld) -> FloorQuery | None:
     """What the floor of a world depends on; None where none is known."""
-    task = lone_task(world.setting)
+    if world.shift is None and world.tail is None:
+        return ask_floor(world.setting)
+    task, rates = lone_task(world.setting), world.setting.trace.rates
     if task is None:
         return None
-    rates = world.setting.trace.rates
     if world.shift is None:
         return FloorQuery(task, rates, tail=world.tail)
     return FloorQuery(task, rates, lone_task(world.shift.setting), world.shift.at, world.tail)

@@ -16,11 +16,13 @@ stays open while it works. In there, a window that was touched and holds nothing
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from functools import partial, reduce
 from itertools import groupby, islice
 from operator import itemgetter, or_
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame, Window
@@ -28,7 +30,9 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from scaler.model.errors import BadInput
 from scaler.model.sample import EVIDENCE, Sample
-from tuner.pipeline.sources.sample_schema import AT_THE_END, BLOCKS, MEASURED, SPREAD, SUMS
+from scaler.model.sketch import compact_sketch
+from tuner.pipeline.sources.sample_schema import AT_THE_END, BLOCKS, MEASURED, SKETCH, SPREAD, STATE_LEVELS, SUMS
+from tuner.pipeline.sources.sketch_columns import merge_sketch_column, read_sketch
 from tuner.store.connection import Session, Store
 from tuner.store.samples import SampleWindow, delete_windows, save_samples
 
@@ -96,13 +100,15 @@ def fold(samples: DataFrame, window_s: float = WINDOW_S, touched: DataFrame | No
         F.lit(None).cast("string").alias("key"),
         "node_type",
         *MEASURED,
+        F.to_json(SKETCH).alias(SKETCH),
         "completeness",
     )
 
 
 def drop_repeated(samples: DataFrame, keep_ingest: bool = False) -> DataFrame:
     """Keep one row per key: the most complete, of these the last read, and then by value: order never matters."""
-    order = ["completeness", *([INGEST] if INGEST in samples.columns else []), "end", "start", "node_type", *MEASURED]
+    reading = [INGEST] if INGEST in samples.columns else []
+    order = ["completeness", *reading, "end", "start", "node_type", *MEASURED, SKETCH]
     same = Window.partitionBy("application", "operator", "evidence", "same").orderBy(
         *(F.col(column).desc_nulls_last() for column in order)
     )
@@ -140,7 +146,8 @@ def cut(samples: DataFrame, window_s: float) -> DataFrame:
     share = F.when(F.col("first") == F.col("last"), 1.0).otherwise((finish - begin) / (end - start))
     at_the_end = F.col("slot") == F.col("last")
     parts: dict[str, Column] = {column: F.col(column) * share for column in SPREAD}
-    parts |= {column: F.when(at_the_end, F.col(column)) for column in (*AT_THE_END, "backlog")}
+    parts[SKETCH] = read_sketch(F.col(SKETCH), share)
+    parts |= {column: F.when(at_the_end, F.col(column)) for column in (*AT_THE_END, "backlog", *STATE_LEVELS)}
     return pieces.withColumns({**parts, "begin": begin, "finish": F.greatest(begin, finish), "until": end})
 
 
@@ -173,6 +180,8 @@ def add_up(pieces: DataFrame, window_s: float) -> DataFrame:
     return pieces.groupBy("application", "operator", "slot", "node_type", "evidence").agg(
         *(F.sum(column).alias(column) for column in SUMS),
         F.max("backlog").alias("backlog"),
+        *(F.max(column).alias(column) for column in STATE_LEVELS),
+        merge_sketch_column(SKETCH).alias(SKETCH),
         replicas.alias("replicas"),
         F.least(F.lit(1.0), F.sum("cover") / F.lit(window_s)).alias("completeness"),
     )
@@ -215,7 +224,12 @@ def read_windows(scratch: Path) -> Iterator[tuple[SampleWindow, list[Sample]]]:
     files = map(pq.ParquetFile, sorted(scratch.glob("*.parquet")))
     rows = (row for file in files for batch in file.iter_batches(ROWS_A_BATCH) for row in batch.to_pylist())
     for window, group in groupby(rows, key=itemgetter("operator", "start", "end")):
-        yield window, [Sample(**row) for row in group if row["evidence"] is not None]
+        yield window, [read_row(row) for row in group if row["evidence"] is not None]
+
+
+def read_row(row: dict[str, Any]) -> Sample:
+    sketch = row[SKETCH]
+    return Sample(**row | {SKETCH: None if sketch is None else compact_sketch(json.loads(sketch))})
 
 
 def save_windows(store: Store, application: str, scratch: Path) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from scaler.model.bounded_file import open_regular
 from scaler.model.errors import BadInput
 from tuner.pipeline.sources.found import InputFile
 from tuner.store.connection import Session
@@ -46,8 +47,8 @@ def compare_files(found: Iterable[InputFile], marks: Mapping[str, SourceMark]) -
 
 def compare_file(path: str, mark: SourceMark | None) -> FileState:
     try:
-        size = os.stat(path).st_size
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
+            size = os.fstat(file.fileno()).st_size
             head = digest(file.read(min(HEAD, size)))
             file.seek(max(0, size - TAIL))
             tail = digest(file.read(min(TAIL, size)))

@@ -12,6 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from scaler.model.batch_quantiles import batch_response
+from scaler.model.micro_batches import tuple_seconds
+from scaler.model.queue_quantiles import replica_response_time
 from scaler.model.queueing import mg1_response
 from tuner.history.qos_history import UNKNOWN, VIOLATED, find_changes, find_violations, load_slots
 from tuner.retuning.state import Cause, RetuningState
@@ -35,7 +38,7 @@ from tuner.surrogate.drift import (
     profile_of_fit,
 )
 from tuner.surrogate.fit import choose_length
-from tuner.surrogate.fitted_application import apply_speeds, choose_moments
+from tuner.surrogate.fitted_application import apply_speeds, choose_moments, find_batches
 from tuner.surrogate.observed_windows import build_windows
 from tuner.surrogate.surrogate import OperatorSurrogate, from_record
 
@@ -112,7 +115,8 @@ def find_missed_qos(session: Session, app: str, since: float, alpha: float) -> C
     """Test the slots since the last tuning against the QoS; valid however often it runs."""
     document = load_application(session, app).document
     shape, qos = shape_of(document), make_qos(tables_of(document)["qos"])
-    slots = load_slots(session, app, tuple(o.name for o in shape.operators), since, math.inf, find_slot(document))
+    names = tuple(o.name for o in shape.operators)
+    slots = load_slots(session, app, names, since, math.inf, find_slot(document), registered=True)
     verdict = find_violations(slots, shape, qos)
     broken, moved = verdict[verdict != UNKNOWN] == VIOLATED, find_changes(slots)
     if exceeds(broken, qos.eta_v, alpha / 2.0):
@@ -137,10 +141,11 @@ def explain_error(
     fitted = from_record(record)
     described = make_infrastructure(tables_of(load_application(session, app).document)["infrastructure"])
     speeds = {node.name: node.speedup for node in apply_speeds(described, fitted).types}  # measured, else described
+    quantile = make_qos(tables_of(load_application(session, app).document)["qos"]).quantile
     for operator in fitted.operators:
         pairs = []
         for row in list_decisions(session, app, [operator.operator], None, since, until, MAX_DECISIONS):
-            predicted = predict(operator, speeds, row.rate, row.seen.get("deployment"))
+            predicted = predict(operator, speeds, row.rate, row.seen.get("deployment"), quantile)
             observed = row.response
             complete = float(row.seen.get("completeness") or 0.0) >= MIN_COMPLETENESS
             if complete and predicted is not None and observed is not None and observed > 0.0:
@@ -155,9 +160,16 @@ def explain_error(
 
 
 def predict(
-    operator: OperatorSurrogate, speeds: Mapping[str, float], rate: float | None, deployment: Any
+    operator: OperatorSurrogate,
+    speeds: Mapping[str, float],
+    rate: float | None,
+    deployment: Any,
+    quantile: float | None = None,
 ) -> float | None:
-    """Predict the mean response time over the replicas; None where it is not known or would be chance."""
+    """Predict the mean response time over the replicas, or the quantile; None where not known or chance.
+
+    A quantile is the slowest replica's, as in the simulator; a mean is without noise of batches.
+    """
     if rate is None or not rate > 0.0 or not isinstance(deployment, Mapping) or operator.replayed is None:
         return None
     counts = {name: count for name, count in deployment.items() if name in speeds and count > 0}
@@ -168,8 +180,18 @@ def predict(
     each = rate / total
     if any(each * m.mean / speeds[name] >= MAX_UTILISATION for name in counts):
         return None
+    batches = find_batches(operator)
+    if batches is not None:
+        b, slowest = batches, min(speeds[name] for name in counts)
+        load = rate * tuple_seconds(m.mean, b.work, b.partitions, slowest, total)
+        response = batch_response(b, load, quantile)
+        return response if math.isfinite(response) else None
+    constant = operator.replayed.parameters["constant"]
+    if quantile is not None:
+        slowest = min(speeds[name] for name in counts)
+        return constant + replica_response_time(each, m.mean, m.variance, slowest, quantile)
     times = [n * mg1_response(each, m.mean, m.variance, speeds[name]) for name, n in counts.items()]
-    return operator.replayed.parameters["constant"] + sum(times) / total
+    return constant + sum(times) / total
 
 
 def compare_blocks(pairs: list[tuple[float, float]]) -> float | None:

@@ -41,7 +41,9 @@ from tuner.search.search_plan import TuneOptions, describe_run, load_plan
 from tuner.search.tuning_run import TuningResult, find_proposed
 from tuner.search.tuning_run import tune as run_search
 from tuner.store.applications import load_application, load_surrogate, save_surrogate
+from tuner.store.audit_log import add_event
 from tuner.store.connection import Session
+from tuner.store.faults import DatabaseFault
 from tuner.store.json_fields import write_fields
 from tuner.store.objectives import (
     ObjectiveEvidence,
@@ -51,7 +53,6 @@ from tuner.store.objectives import (
     load_objective,
     merge_evidence,
 )
-from tuner.store.orders import add_event
 from tuner.store.records import ApplicationVersion, EventRecord, ObjectiveRecord, RetuningRecord, Trial, TuningRun
 from tuner.store.runs import LeaseLost, claim_run, find_retuning, load_run, start_run, update_retuning
 from tuner.store.samples import load_samples
@@ -107,11 +108,11 @@ def run_phase(context: DaemonContext, record: RetuningRecord) -> RetuningRecord:
         return PHASES[record.phase](context, record)
     except (LeaseLost, Interrupted):
         raise
-    except BadInput as error:
-        return abandon(context, record, str(error))
-    except Retry as error:
+    except (Retry, DatabaseFault) as error:
         log.warning("%s: %s; trying again", record.application, error)
         return commit_phase(context, record, due=context.clock() + RETRY_S)
+    except BadInput as error:
+        return abandon(context, record, str(error))
     except Exception as error:
         log.exception("%s: phase %s failed", record.application, record.phase)
         return abandon(context, record, f"the phase {record.phase} failed by a fault of the program ({error!r})")

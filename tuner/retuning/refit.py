@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from scaler.model.errors import BadInput
 from scaler.model.sample import Sample
 from tuner.retuning.causes import have_moments_changed
 from tuner.rollout.retuning_settings import RetuningSettings
 from tuner.scenario.description import tables_of
-from tuner.scenario.scenario import make_infrastructure
+from tuner.scenario.scenario import make_infrastructure, make_qos
 from tuner.store.applications import list_surrogates, load_application
 from tuner.store.connection import Session
+from tuner.store.decisions import list_supply
 from tuner.store.records import SurrogateRecord
 from tuner.store.samples import load_samples
 from tuner.surrogate.checks import LATER
@@ -19,6 +21,7 @@ from tuner.surrogate.drift import split_profiles
 from tuner.surrogate.fit import choose_length, fit
 from tuner.surrogate.observed_windows import Windows, build_windows
 from tuner.surrogate.service_moments import list_services
+from tuner.surrogate.supply import measure_supply
 from tuner.surrogate.surrogate import Surrogate, from_record, worst
 
 TAIL_SHARES = (0.5, 0.25, 0.125)  # of all samples: stretches that are tried where the whole has a drift
@@ -34,7 +37,8 @@ def refit(session: Session, app: str, settings: RetuningSettings, now: float) ->
         raise BadInput(f"no scaler of {app!r} reported a sample, and none was read, so that nothing is known of it")
     if earlier and max(sample.end for sample in samples) <= earlier[0].end:
         return None
-    return fit_stretches(session, app, samples, [record.end for record in earlier])
+    fitted = fit_stretches(session, app, samples, [record.end for record in earlier])
+    return replace(fitted, supply=measure_supply(list_supply(session, app, since=now - settings.history_s)))
 
 
 def fit_stretches(session: Session, app: str, samples: list[Sample], ends: Sequence[float]) -> Surrogate:
@@ -43,7 +47,8 @@ def fit_stretches(session: Session, app: str, samples: list[Sample], ends: Seque
     Stretches start at the first sample, at the ends of earlier fits, and at shares of the whole. Drift is tested before
     the fit, which takes long. Refused where every stretch has drift.
     """
-    types = make_infrastructure(tables_of(load_application(session, app).document)["infrastructure"]).types
+    tables = tables_of(load_application(session, app).document)
+    types, quantile = make_infrastructure(tables["infrastructure"]).types, make_qos(tables["qos"]).quantile
     own = choose_length(samples)
     first, last = min(sample.start for sample in own), max(sample.end for sample in own)
     starts = {first, *(last - part * (last - first) for part in TAIL_SHARES), *(e for e in ends if first < e < last)}
@@ -51,7 +56,7 @@ def fit_stretches(session: Session, app: str, samples: list[Sample], ends: Seque
     for start in sorted(starts):
         part = [sample for sample in own if sample.start >= start]
         if all(is_steady(windows) for windows in build_windows(part).values()):
-            tried.append(fit(part, app, node_types=types))
+            tried.append(fit(part, app, node_types=types, quantile=quantile))
             if worst(tried[-1].checks) != "fail":
                 return tried[-1]
     if not tried:

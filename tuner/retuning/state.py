@@ -15,10 +15,10 @@ from scaler.model.errors import find_pause
 from tuner.rollout.push import DAEMON
 from tuner.rollout.retuning_settings import RetuningSettings, read_retuning
 from tuner.rollout.steering import TuningRequest
+from tuner.store.audit_log import add_event
 from tuner.store.connection import Session, Store
 from tuner.store.json_fields import keyed, read_fields, renamed, write_fields
 from tuner.store.objectives import StageFigures
-from tuner.store.orders import add_event
 from tuner.store.records import EventRecord, RetuningRecord
 from tuner.store.runs import Clock, claim_run, end_run, find_retuning, remove_requests, update_retuning
 
@@ -180,7 +180,9 @@ def start_requested(context: DaemonContext, record: RetuningRecord) -> RetuningR
     """Start the search that a person asked for."""
     request = read_fields(TuningRequest, record.asked[TUNE])
     cause = Cause("asked", f"{request.who} asked for it")
-    started = commit_phase(context, record, lambda state: state.start_search(cause, request), "ingest", applied=TUNE)
+    started = commit_phase(
+        context, record, lambda state: state.start_search(cause, request), "ingest", context.clock(), applied=TUNE
+    )
     return reload_requests(context, started)
 
 

@@ -17,7 +17,7 @@ from dataclasses import replace
 import numpy as np
 
 from scaler.model.kernel import Floats
-from scaler.model.queueing import mg1_rate_within, mg1_response
+from scaler.model.queue_quantiles import replica_rate_within, replica_response_time
 from tuner.search.engines.naive import suggest
 from tuner.search.evaluation import MEASURES, average_last
 from tuner.search.recommendation import Verification, verify
@@ -98,12 +98,12 @@ def to_parameters(plan: SearchPlan, objective: ObjectiveRecord) -> Parameters:
 def translate(plan: SearchPlan, standing: ObjectiveRecord) -> ObjectiveRecord:
     """Bounds that lead agents with the true moments to do what the old bounds lead to with the old moments."""
     model = ObjectiveEvidence.from_json(standing.evidence).model
-    bounds = dict(standing.bounds)
+    bounds, quantile = dict(standing.bounds), plan.verification.setting.quantile
     for operator in plan.verification.setting.application.operators:
         was, true = None if model is None else model.operators.get(operator.name), operator.moments
         if was is not None and (was.moments.mean, was.moments.variance) != (true.mean, true.variance):
-            each = mg1_rate_within(bounds[operator.name], was.moments.mean, was.moments.variance, 1.0)
-            reached = mg1_response(each, true.mean, true.variance, 1.0)
+            each = replica_rate_within(bounds[operator.name], was.moments.mean, was.moments.variance, 1.0, quantile)
+            reached = replica_response_time(each, true.mean, true.variance, 1.0, quantile)
             bounds[operator.name] = min(max(reached, 1e-9), MAX_BOUND * plan.problem.space.r_max)
     return replace(standing, bounds=bounds)
 

@@ -16,6 +16,7 @@ from scaler.model.task import Weights
 from tuner.rollout.issued_orders import CANDIDATES, find_slot, issue_orders, model_of
 from tuner.scenario.document import shape_of
 from tuner.store.applications import load_application
+from tuner.store.audit_log import add_event
 from tuner.store.connection import Session
 from tuner.store.faults import StaleState
 from tuner.store.json_fields import write_fields
@@ -31,7 +32,6 @@ from tuner.store.objectives import (
     load_objective,
     move_objective,
 )
-from tuner.store.orders import add_event
 from tuner.store.records import EventRecord, ObjectiveRecord
 from tuner.store.rows import lock_turn
 
@@ -123,7 +123,7 @@ def roll_back(
     """
     load_application(session, app)
     lock_turn(session, f"objectives of {app}")
-    bad = next(iter(list_objectives(session, app, CANDIDATES) or list_objectives(session, app, ("full",))), None)
+    bad = find_reversible(session, app)
     if bad is None or bad.version is None:
         raise StaleState(f"no objective of {app!r} is in use or on its way in, so that there is nothing to roll back")
     if version is not None and bad.version != version:
@@ -138,6 +138,11 @@ def roll_back(
     add_event(session, EventRecord(app, now, who, "rolled back", message, about))
     issue_orders(session, app, now)
     return moved
+
+
+def find_reversible(session: Session, app: str) -> ObjectiveRecord | None:
+    """The objective that would be rolled back: the candidate, else the one in full use."""
+    return next(iter(list_objectives(session, app, CANDIDATES) or list_objectives(session, app, ("full",))), None)
 
 
 def restore_previous(session: Session, app: str, bad: ObjectiveRecord, now: float) -> ObjectiveRecord | None:

@@ -7,7 +7,7 @@ full     the slots in which all operators did
 A stage is broken as soon as an anytime-valid test says so (`tuner.rollout.betting`). It has passed once enough slots
 are known and kept the limits on average. What is neither after `most` times its slots is undecided. The limits are
 those of the QoS, or the shares before the objective's first stage where those were worse. Missing is not good: slots
-of which nothing is known count only towards giving up.
+of which nothing is known count only towards giving up. Only slots of registered instances are evidence.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def check_stage(session: Session, objective: ObjectiveRecord, settings: Retuning
 
 def load(session: Session, scope: StageScope, since: float, until: float = math.inf) -> Slots:
     names = tuple(operator.name for operator in scope.application.operators)
-    return load_slots(session, scope.objective.application, names, since, until, scope.slot_s)
+    return load_slots(session, scope.objective.application, names, since, until, scope.slot_s, registered=True)
 
 
 def find_limits(session: Session, scope: StageScope, count: int) -> StageLimits:

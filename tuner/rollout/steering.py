@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from scaler.guards import GUARDS, parse_guards
 from scaler.model.errors import BadInput
+from sim.application import check_paths
 from tuner.rollout.issued_orders import issue_orders
 from tuner.rollout.retuning_settings import DEFAULTS, read_settings
 from tuner.scenario.description import tables_of
@@ -20,10 +21,11 @@ from tuner.scenario.document import shape_of
 from tuner.scenario.scenario import make_infrastructure
 from tuner.search.engines import ENGINES
 from tuner.store import orders
-from tuner.store.applications import add_application, list_versions, load_application
+from tuner.store.applications import add_application, check_application_name, list_versions, load_application
+from tuner.store.audit_log import add_event
 from tuner.store.connection import Session
 from tuner.store.json_fields import write_fields
-from tuner.store.orders import add_event, load_orders
+from tuner.store.orders import load_orders
 from tuner.store.records import ApplicationVersion, Control, EventRecord, RetuningRecord
 from tuner.store.runs import add_request, find_retuning, load_retuning, save_retuning
 
@@ -41,6 +43,8 @@ def register_application(
     session: Session, app: str, document: Mapping[str, Any], who: str, now: float
 ) -> ApplicationVersion:  # fmt: skip
     """Register the description and let the daemon retune it; retuning settings stay as they were set."""
+    check_application_name(app)
+    check_paths(shape_of(document))
     before = len(list_versions(session, app))
     version = add_application(session, app, document, now)
     retuning = find_retuning(session, app)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 from scaler.model.errors import BadInput
 from sim.application import parse_application, read_application
 from sim.graphs import APPLICATIONS
-from sim.infrastructure import INFRASTRUCTURES, read_infrastructure
+from sim.infrastructure import INFRASTRUCTURES, describe_nodes, read_infrastructure
 from sim.toml_table import Table, read_toml
 from tuner.scenario.document import (
     Document,
@@ -53,7 +53,7 @@ def read_tables(path: Path) -> Document:
 def put_inline(table: Table) -> dict[str, Any]:
     found = read_infrastructure(table["file"])
     rest = {key: value for key, value in table.items() if key != "file"}
-    return {**rest, "node": [asdict(node) for node in found.types], "normaliser_price": found.normaliser_price}
+    return {**rest, "node": describe_nodes(found), "normaliser_price": found.normaliser_price}
 
 
 def tables_of(document: Stored, flags: Document | None = None) -> Document:
@@ -91,7 +91,7 @@ def describe_received(tables: Mapping[str, Any], app: str) -> dict[str, Any]:
         own = describe_application(replace(application, name=app))
     except BadInput:
         raise
-    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, MemoryError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, MemoryError) as error:
         raise BadInput(f"{place} cannot be read ({error!s:.{SHOWN}}); state it as a scenario's tables") from error
     return {name: freeze(table) for name, table in {**tables, "application": own}.items()}
 
@@ -109,7 +109,8 @@ def check_limits(tables: Mapping[str, Any], place: str) -> None:
             raise BadInput(f"{place}, [{name}] {key} is {value!r:.99}, and must be one of {', '.join(names)}")
     for (name, key), limit in MAX_VALUES.items():
         check_limit(f"{place}, [{name}] {key}", find(tables, name, key), limit)
-    for operator in find(tables, "application", "operator") or ():
+    stated = find(tables, "application", "operator")
+    for operator in stated if isinstance(stated, list) else ():
         value = operator.get("k_max") if isinstance(operator, dict) else None
         check_limit(f"{place}, [application] k_max", value, MAX_VALUES["application", "k_max"])
     for (name, key), limit in MAX_TABLES.items():

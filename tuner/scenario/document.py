@@ -8,7 +8,7 @@ Nothing here loads numpy: commands that list things start quickly.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import date, datetime
 from typing import Any
 
@@ -50,14 +50,21 @@ def describe_application(application: Application) -> dict[str, Any]:
     return {key: value for key, value in document.items() if value}
 
 
+STATE = ("state_bytes", "partitions", "state_growth")
+
+
 def format_operator(operator: Operator) -> dict[str, Any]:
     return {
         "name": operator.name,
         "service_time": operator.moments.mean,
         "variance": operator.moments.variance,
+        **({} if operator.k_min == 1 else {"k_min": operator.k_min}),
         "k_max": operator.k_max,
         "selectivity": operator.selectivity,
         "stateful": operator.stateful,
+        **{name: getattr(operator, name) for name in STATE if getattr(operator, name)},
+        **({} if operator.hold is None else {"hold": operator.hold.to_json()}),
+        **({} if operator.batches is None else {"batches": asdict(operator.batches)}),
     }
 
 

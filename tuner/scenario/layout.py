@@ -9,7 +9,9 @@ from datetime import date
 from typing import Any
 
 from scaler.model.errors import BadInput
+from scaler.model.task import check_quantile
 from sim.toml_table import (
+    FLAG,
     MOMENT,
     NUMBER,
     SHARES,
@@ -22,6 +24,11 @@ from sim.toml_table import (
     Kind,
 )
 
+FIRST = Kind(
+    "a node type or a table of whole numbers by node type",
+    lambda value: TEXT.fits(value) or (isinstance(value, dict) and all(map(WHOLE.fits, value.values()))),
+)
+MIGRATION = Kind("a strategy's name or a table of it", lambda value: TEXT.fits(value) or TABLE.fits(value))
 SLOT_S = 60.0  # seconds of a slot where nothing states it
 TWO_WEEKS = 20_160  # slots of a minute
 DEFAULTS: dict[str, dict[str, Any]] = {
@@ -58,14 +65,16 @@ KINDS: dict[str, dict[str, Kind]] = {
         "node": TABLES,
         "normaliser_price": NUMBER,
         "n_res": WHOLE,
-        "first": TEXT,
+        "first": FIRST,
     },
-    "qos": {"r_max": NUMBER, "bounds": SHARES, "paths": SHARES, "eta_v": NUMBER, "eta_r": NUMBER},
+    "qos": {"r_max": NUMBER, "bounds": SHARES, "paths": SHARES, "quantile": NUMBER, "eta_v": NUMBER, "eta_r": NUMBER},
     "weights": {"perf": NUMBER, "rcf": NUMBER, "res": NUMBER},
     "policy": {"name": TEXT, "names": TEXTS, "options": TABLE},
     "run": {
         "seeds": WHOLES,
         "plant": TEXT,
+        "one_at_a_time": FLAG,
+        "migration": MIGRATION,
         "slot_s": NUMBER,
         "pause_s": NUMBER,
         "start_s": NUMBER,
@@ -88,9 +97,9 @@ FLAGS: dict[str, dict[str, str]] = {
     },
     "trace": {"file": "--trace", "generator": "--generator", "slots": "--slots", "highest_rate": "--highest-rate"},
     "infrastructure": {"name": "--infrastructure", "file": "--infrastructure", "n_res": "--n-res"},
-    "qos": {"r_max": "--r-max"},
+    "qos": {"r_max": "--r-max", "quantile": "--quantile"},
     "policy": {"names": "--policy", "options": "--option"},
-    "run": {"plant": "--plant", "seeds": "--seed/--seeds"},
+    "run": {"plant": "--plant", "migration": "--migration", "seeds": "--seed/--seeds"},
 }
 
 
@@ -104,12 +113,16 @@ def name_flag(table: str, key: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class QoS:
-    """R_max in seconds, for every path or by path ("parse -> count"); how often it and the deployment may be broken."""
+    """R_max in seconds, for every path or by path ("parse -> count"); how often it and the deployment may be broken.
+
+    R_max is about the mean of a slot's response times, or about a quantile of them.
+    """
 
     r_max: float
     eta_v: float = 0.05  # share of slots in which an answer may be late
     eta_r: float = 0.10  # share of slots in which replicas may be added or removed
     paths: Mapping[str, float] = field(default_factory=dict, hash=False)
+    quantile: float | None = None  # .5 to .999; None: the mean, as in the paper
 
     def __post_init__(self) -> None:
         for name, value in (("R_max", self.r_max), *self.paths.items()):
@@ -118,3 +131,4 @@ class QoS:
         for name, value in (("eta_v", self.eta_v), ("eta_r", self.eta_r)):
             if not 0.0 < value < 1.0:
                 raise BadInput(f"{name} is {value}, and must lie between 0 and 1: it is a share of the slots")
+        check_quantile(self.quantile)

@@ -21,11 +21,13 @@ from scaler.model.errors import BadInput
 from scaler.model.kernel import lay_out
 from scaler.model.policy import Kernel, build_policy, check_options
 from scaler.model.task import parse_weights
-from scaler.policies import find_policy
+from scaler.policies import find_any
+from scaler.policies.coordinator import Coordinator, CoordinatorStart, start_coordinator
 from sim.arrivals import GENERATORS, generate
 from sim.graphs import single
 from sim.infrastructure import INFRASTRUCTURES, Infrastructure, find_infrastructure, parse_infrastructure
-from sim.plant import Inertia
+from sim.migration import parse_migration
+from sim.replicas import Inertia
 from sim.setting import Setting, tasks
 from sim.toml_table import MOMENT, NUMBER, NUMBERS, TABLE, WHOLE, Kind, Table, check_table, read_toml, suggest
 from sim.trace import EPOCH, Trace, window
@@ -153,6 +155,7 @@ def make_scenario(name: str, document: Document, places: Mapping[str, str], whol
     run = document["run"]
     with blame(places["run"]):
         seeds = take_seeds(run["seeds"])
+        migration = parse_migration(run.get("migration", "none"))
         inertia = Inertia(**{"slot_s": trace.step_s, **{k: v for k, v in run.items() if k.endswith("_s")}})
     with blame(whole):
         settings = tuple(
@@ -168,16 +171,24 @@ def make_scenario(name: str, document: Document, places: Mapping[str, str], whol
                 levels=run["levels"],
                 gamma=run["gamma"],
                 options=given,
-                start=document["infrastructure"].get("first"),
+                first=read_first(document["infrastructure"].get("first")),
+                one_at_a_time=run.get("one_at_a_time"),
                 plant=run["plant"],
                 inertia=inertia,
                 path_bounds=qos.paths,
+                quantile=qos.quantile,
+                migration=migration,
             )
             for policy, given in options.items()
         )
         for task in tasks(settings[0]):
             lay_out(task)
     return Scenario(name, tuple(options), settings, seeds, document)
+
+
+def read_first(stated: str | Mapping[str, int] | None) -> Mapping[str, int]:
+    """The first replicas by node type; of a type's name alone, one."""
+    return {stated: 1} if isinstance(stated, str) else dict(stated or {})
 
 
 def make_trace(table: Table) -> Trace:
@@ -207,7 +218,7 @@ def take_highest(table: Table) -> float | None:
 
 
 def make_qos(table: Table) -> QoS:
-    return QoS(table["r_max"], table["eta_v"], table["eta_r"], table.get("paths", {}))
+    return QoS(table["r_max"], table["eta_v"], table["eta_r"], table.get("paths", {}), table.get("quantile"))
 
 
 def make_infrastructure(table: Table) -> Infrastructure:
@@ -226,10 +237,10 @@ def spread_options(table: Table) -> dict[str, dict[str, Any]]:
     names = table.get("names", [table.get("name")])
     if not names:
         raise BadInput("there is no policy to simulate; name at least one")
-    kinds = {name: find_policy(name) for name in names}
+    kinds = {name: find_any(name) for name in names}
     options = table.get("options", {})
     if len(kinds) == 1:
-        check_options(kinds[names[0]], options)
+        check_options(kinds[names[0]].title, kinds[names[0]].options, options)
     known = [option for kind in kinds.values() for option in kind.options]
     for option in options:
         if option not in known:
@@ -269,13 +280,16 @@ def make_toy(policy: str = "static", plant: str = "memoryless") -> Setting:
     return Setting(single(100.0, k_max=2), find_infrastructure("A", 2), trace, policy, 0.05, levels=3, plant=plant)
 
 
-def check_policy(kind: Kernel, options: Mapping[str, Any]) -> None:
+def check_policy(kind: Kernel | Coordinator, options: Mapping[str, Any]) -> None:
     """Refuse an option's value that the policy cannot be built with."""
     if not options:
         return
     task = tasks(make_toy())[0]
     try:
-        build_policy(kind, task, 0, options)
+        if isinstance(kind, Coordinator):
+            start_coordinator(kind, CoordinatorStart((task,), (), (1.0,), task.bound, 0, options))
+        else:
+            build_policy(kind, task, 0, options)
     except BadInput:
         raise
     except (TypeError, ValueError) as error:

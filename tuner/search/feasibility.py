@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from scaler.model.errors import BadInput
+from scaler.model.kernel import predict_response
 from scaler.model.nodes import NodeType
-from scaler.model.queueing import mg1_response
 from sim.application import name_path
-from sim.setting import Setting, gains, path_limits
+from sim.setting import Setting, gains, path_limits, tasks
 from tuner.scenario.layout import QoS
 from tuner.search.evaluation import EvaluationSpec, evaluate
 from tuner.search.space.space import EvaluationOutcome, Parameters, meets
@@ -22,8 +22,8 @@ def check_feasible(setting: Setting, qos: QoS) -> None:
     high = float(sorted(rates)[math.ceil((1.0 - qos.eta_v) * len(rates)) - 1])  # exceeded in no more than eta_v of them
     fastest = max(node.speedup for node in setting.infrastructure.types)
     least = [  # what every operator takes while tuples come from outside at the high rate
-        mg1_response(high * gain / operator.k_max, operator.moments.mean, operator.moments.variance, fastest)
-        for operator, gain in zip(setting.application.operators, gains(setting.application), strict=True)
+        predict_response(task, high * gain, task.k_max, fastest)
+        for task, gain in zip(tasks(setting), gains(setting.application), strict=True)
     ]
     names = [operator.name for operator in setting.application.operators]
     for path, limit in path_limits(setting).items():

@@ -102,9 +102,19 @@ def make_model(setting: Setting, constants: Mapping[str, float]) -> ObjectiveMod
     """The setting's part of an objective; `constants` are seconds of response time besides queueing, by operator."""
     operators = {
         operator.name: OperatorModel(
-            task.moments, task.k_max, task.highest_rate, constants.get(operator.name, 0.0), task.dearest
+            task.moments,
+            task.k_max,
+            task.highest_rate,
+            constants.get(operator.name, 0.0),
+            task.dearest,
+            task.batches,
+            task.k_min,
+            task.hold,
+            task.slot_s,
         )
         for operator, task in zip(setting.application.operators, tasks(setting), strict=True)
     }
     types = tuple(setting.infrastructure.types)
-    return ObjectiveModel(setting.policy, types, operators, dict(setting.options), setting.levels, setting.gamma)
+    return ObjectiveModel(
+        setting.policy, types, operators, dict(setting.options), setting.levels, setting.gamma, setting.quantile
+    )

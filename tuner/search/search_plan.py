@@ -31,7 +31,13 @@ from tuner.store.connection import Session
 from tuner.store.faults import require
 from tuner.store.records import ApplicationVersion, SurrogateRecord, TuningRun
 from tuner.store.samples import count_samples, load_samples
-from tuner.surrogate.fitted_application import apply_speeds, build_application, list_constants, subtract_constants
+from tuner.surrogate.fitted_application import (
+    apply_speeds,
+    apply_supply,
+    build_application,
+    list_constants,
+    subtract_constants,
+)
 from tuner.surrogate.surrogate import from_record
 
 DEFAULT_POLICY = "planner"
@@ -134,6 +140,8 @@ def make_plan(
     constants: Mapping[str, float] = {}
     if settings["surrogate_id"] is not None:
         setting, qos, constants = apply_surrogate(session, app, settings["surrogate_id"], setting, qos)
+        if setting.plant != "memoryless":  # which knows no time
+            setting = replace_supply(session, app, settings, setting)
     if setting.highest_rate is None:  # the same rate levels with and without the held-out end
         setting = replace(setting, highest_rate=float(setting.trace.rates.max()))
     setting = replace(setting, r_max=qos.r_max, path_bounds=qos.paths, bounds={})
@@ -161,6 +169,13 @@ def make_plan(
         surrogate_id=settings["surrogate_id"],
         constants=constants,
     )
+
+
+def replace_supply(session: Session, app: str, settings: Mapping[str, Any], setting: Setting) -> Setting:
+    """Return the setting with the supply that agents saw, where the description states none."""
+    stored = require(find_surrogate(session, settings["surrogate_id"]), f"the surrogate of {app!r} was deleted")
+    stated = "start_s" in settings["document"].get("run", {})
+    return replace(setting, infrastructure=apply_supply(setting.infrastructure, from_record(stored), stated))
 
 
 def choose_policy(document: Mapping[str, Any], flags: Document) -> dict[str, Any]:
@@ -206,7 +221,10 @@ def choose_surrogate(session: Session, app: str) -> SurrogateRecord | None:
 def apply_surrogate(
     session: Session, app: str, surrogate_id: int, setting: Setting, qos: QoS
 ) -> tuple[Setting, QoS, Mapping[str, float]]:
-    """Return the setting with the measured figures, the bounds less the operators' constants, and these constants."""
+    """Return the setting with the measured figures, the bounds less the operators' constants, and these constants.
+
+    What was monitored in micro-batches is replayed in them.
+    """
     stored = require(find_surrogate(session, surrogate_id), f"surrogate {surrogate_id} of {app!r} was deleted")
     fitted, shape = from_record(stored), setting.application
     samples = load_samples(session, app, since=fitted.start, until=fitted.end)
@@ -220,6 +238,10 @@ def apply_surrogate(
     for title, bound in left.items():
         if bound <= 0.0:
             raise BadInput(f"path {title}: triggers and scheduling alone take longer than its bound; allow more")
-    measured = replace(setting, application=application, infrastructure=apply_speeds(setting.infrastructure, fitted))
+    in_batches = any(operator.batches is not None for operator in application.operators)
+    measured = replace(
+        setting, application=application, infrastructure=apply_speeds(setting.infrastructure, fitted),
+        plant="batches" if in_batches else setting.plant,
+    )  # fmt: skip
     bounds = replace(qos, r_max=subtract_constants(application, constants, qos.r_max), paths=left)
     return measured, bounds, constants

@@ -28,9 +28,20 @@ from tuner.search.trial_records import (
     write_trial,
 )
 from tuner.store.applications import load_application
+from tuner.store.audit_log import add_event
 from tuner.store.connection import Store
 from tuner.store.objectives import add_objective, list_objectives
-from tuner.store.records import BASELINE, SEARCH, VERIFY, HeldOutFigures, ObjectiveRecord, Trial, TrialDetail, TuningRun
+from tuner.store.records import (
+    BASELINE,
+    SEARCH,
+    VERIFY,
+    EventRecord,
+    HeldOutFigures,
+    ObjectiveRecord,
+    Trial,
+    TrialDetail,
+    TuningRun,
+)
 from tuner.store.runs import (
     Clock,
     claim_abandoned,
@@ -96,13 +107,21 @@ class TuningResult:
 
 
 def start_tuning(
-    store: Store, app: str, flags: Mapping[str, Any], wanted: TuneOptions, clock: Clock = time.time
+    store: Store,
+    app: str,
+    flags: Mapping[str, Any],
+    wanted: TuneOptions,
+    clock: Clock = time.time,
+    who: str = "somebody",
 ) -> TuningRun:
     """A new run, held by this process."""
     with store.read() as session:
         run = describe_run(session, app, load_application(session, app), flags, wanted, clock())
     with store.begin() as session:
-        return start_run(session, run, name_owner(), clock())
+        held = start_run(session, run, name_owner(), clock())
+        message = f"{who} started tuning {app} (run {held.id})"
+        add_event(session, EventRecord(app, clock(), who, "tuning started", message, {"run": held.id}))
+        return held
 
 
 def resume_tuning(store: Store, app: str, clock: Clock = time.time) -> TuningRun:

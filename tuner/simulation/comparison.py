@@ -13,9 +13,10 @@ from sim.floor import Bound
 from sim.setting import Setting
 from sim.simulate import MEASURES, Run
 from tuner.scenario.scenario import Scenario
-from tuner.simulation.floor_cache import FloorQuery, load_or_compute, lone_task
+from tuner.simulation.floor_cache import ask_floor, load_or_compute
 
 QUICK_FLOOR = 100_000  # slots
+HOLDS = ("held_seconds", "moved_bytes", "peak_extra_bytes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,8 @@ class ComparisonRow:
     replicas: Floats  # [operators, N]
     policy_bytes: int
     slots_per_second: float
+    holds: dict[str, float]  # seconds held, bytes moved, most bytes beside the usual
+    refused: Floats | None  # [operators] replicas a slot that were asked for and not to be had; None: without end
     runs: tuple[Run, ...]
 
 
@@ -55,13 +58,21 @@ class PolicyComparison:
         return min(self.rows, key=lambda row: row.cost.mean)
 
 
+def is_hold_modelled(scenario: Scenario) -> bool:
+    """Whether reconfigurations hold what they move, rather than all of them alike."""
+    setting = scenario.settings[0]
+    measured = any(operator.hold is not None for operator in setting.application.operators)
+    return setting.plant != "memoryless" and (measured or setting.migration.kind != "none")
+
+
 def compare(scenario: Scenario, runs: Sequence[Run], with_floor: bool | None = None) -> PolicyComparison:
     """The runs in the order of the jobs: policy by policy, seed by seed; None: with a floor that takes no time."""
     seeds = len(scenario.seeds)
     parts = [tuple(runs[i : i + seeds]) for i in range(0, len(runs), seeds)]
     rows = tuple(make_row(policy, part) for policy, part in zip(scenario.policies, parts, strict=True))
     setting = scenario.settings[0]
-    wanted = setting.trace.rates.size <= QUICK_FLOOR if with_floor is None else with_floor
+    quick = setting.trace.rates.size <= QUICK_FLOOR and len(setting.application.operators) == 1
+    wanted = quick if with_floor is None else with_floor
     return PolicyComparison(scenario, rows, find_floor(setting) if wanted else None)
 
 
@@ -73,10 +84,17 @@ def make_row(policy: str, runs: tuple[Run, ...]) -> ComparisonRow:
         title=runs[0].policy,
         replicas=np.mean([run.replicas for run in runs], axis=0),
         policy_bytes=round(sum(run.policy_bytes for run in runs) / len(runs)),
+        holds={name: float(np.mean([getattr(run, name) for run in runs])) for name in HOLDS},
+        refused=average_refused(runs),
         slots_per_second=sum(run.slots for run in runs) / seconds if seconds > 0.0 else math.inf,
         runs=runs,
         **figures,
     )
+
+
+def average_refused(runs: tuple[Run, ...]) -> Floats | None:
+    known = [run.refused for run in runs if run.refused is not None]
+    return np.mean(known, axis=0) if known else None
 
 
 def average(name: str, runs: tuple[Run, ...]) -> Figure:
@@ -92,6 +110,6 @@ def spread(values: Sequence[float]) -> Figure:
 
 
 def find_floor(setting: Setting) -> Bound | None:
-    """What no policy can beat: known for one operator that starts on the first type of a memoryless plant."""
-    task = lone_task(setting)
-    return None if task is None else load_or_compute(FloorQuery(task, setting.trace.rates)).whole
+    """What no policy can beat, or a lower bound of it: None where neither is known (`ask_floor`)."""
+    question = ask_floor(setting)
+    return None if question is None else load_or_compute(question).whole

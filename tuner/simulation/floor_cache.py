@@ -1,6 +1,7 @@
 """Floors cached on disk as long as the code that computes them stays the same.
 
-One operator that starts on the first type of a memoryless plant has a floor; several, or a backlog, have none.
+One operator has a floor: of the published world where it starts on the first type and supply is simple, of changes of
+any size wherever it starts. An application of several has one where slots stand alone.
 """
 
 from __future__ import annotations
@@ -15,17 +16,26 @@ from pathlib import Path
 
 import numpy as np
 
-from scaler.model import nodes, queueing, task
+from scaler.model import kernel, micro_batches, nodes, queue_quantiles, queueing, task
 from scaler.model.errors import BadInput
 from scaler.model.files import write_whole
 from scaler.model.kernel import Floats
 from scaler.model.task import Task
-from sim import floor
+from sim import application_floor as application_floor_module
+from sim import floor, sharing
+from sim import setting as setting_module
+from sim import sized_floor as sized_floor_module
+from sim.application_floor import application_floor, has_application_floor
 from sim.compiler import find_cache
 from sim.floor import Bound, Stretch, clairvoyant_floor, shifted_floors
-from sim.setting import Setting, tasks
+from sim.infrastructure import price_slots
+from sim.setting import Setting, first_deployment, is_supply_ample, tasks
+from sim.sized_floor import SizedWorld, has_floor, sized_floor
 
-COMPUTED_BY = (floor, task, queueing, nodes)
+COMPUTED_BY = (
+    floor, sized_floor_module, application_floor_module, setting_module, sharing,
+    kernel, queue_quantiles, task, queueing, micro_batches, nodes,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,6 +47,8 @@ class FloorQuery:
     changed: Task | None = None
     at: int | None = None
     tail: int | None = None
+    world: SizedWorld | None = None  # where changes may be of any size
+    whole: Setting | None = None  # an application of several operators
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +66,53 @@ def lone_task(setting: Setting) -> Task | None:
     """The task under whose cost a floor is known."""
     stated = tasks(setting)
     first = setting.infrastructure.types[0].name
-    if len(stated) > 1 or setting.plant != "memoryless" or setting.start not in (None, first):
+    if len(stated) > 1 or setting.plant != "memoryless" or setting.first not in ({}, {first: 1}):
+        return None
+    if not is_supply_simple(setting):
         return None
     return stated[0] if stated[0].bound == setting.r_max else None
+
+
+def is_supply_simple(setting: Setting) -> bool:
+    """Whether every replica is to be had at once, for ever and at one price, as the floor takes for granted."""
+    stated = [node.supply for node in setting.infrastructure.types]
+    lasting = all(supply.lost_per_hour == 0.0 and not supply.start_s for supply in stated)
+    return lasting and is_supply_ample(setting) and not setting.infrastructure.prices
+
+
+def ask_floor(setting: Setting) -> FloorQuery | None:
+    """The question after the floor under a setting's cost; None where none is known."""
+    lone, rates = lone_task(setting), setting.trace.rates
+    if lone is not None and lone.one_at_a_time:
+        return FloorQuery(lone, rates)
+    stated, operators = tasks(setting), setting.application.operators
+    task = stated[0]
+    if len(stated) > 1 or setting.path_bounds:
+        return FloorQuery(task, rates, whole=setting) if has_application_floor(setting) else None
+    if task.one_at_a_time or task.bound != setting.r_max or not has_floor(task):
+        return None
+    plant = "backlog" if setting.plant == "batches" and task.batches is None else setting.plant
+    prices = price_slots(setting.infrastructure, setting.trace)
+    staggered = plant != "memoryless" and may_stagger(setting)
+    world = SizedWorld(first_deployment(setting, operators[0]), plant, setting.inertia.slot_s, prices, staggered)
+    return FloorQuery(task, rates, world=world)
+
+
+def may_stagger(setting: Setting) -> bool:
+    """Whether the replicas of an exchange of node types may start one after another."""
+    supplies = [node.supply for node in setting.infrastructure.types]
+    starts = {seconds for supply in supplies for seconds in supply.start_s or (setting.inertia.start_s,)}
+    return len(supplies) > 1 and len(starts) > 1
 
 
 def compute_floor(question: FloorQuery) -> Floor:
     """Compute the floor; the rates are marked read-only, so that the pass is compiled once."""
     rates = question.rates[:]
     rates.flags.writeable = False
+    if question.whole is not None:
+        return Floor(application_floor(question.whole))
+    if question.world is not None:
+        return Floor(sized_floor(question.task, rates, question.world))
     if question.tail is None:
         return Floor(clairvoyant_floor(question.task, rates))
     at = question.at if question.at is not None else question.tail
@@ -79,9 +129,14 @@ def compute_floor(question: FloorQuery) -> Floor:
 
 def name_query(question: FloorQuery) -> str:
     """A digest of everything that the answer depends on but the sources."""
+    world = question.world
     said = (question.task, question.changed, question.at, question.tail, question.rates.size)
-    digest = hashlib.sha256(repr(said).encode())
-    digest.update(np.ascontiguousarray(question.rates, dtype=np.float64).tobytes())
+    whole = question.whole
+    joint = None if whole is None else (tasks(whole), whole.application, whole.path_bounds, whole.r_max, whole.first)
+    sized = None if world is None else (world.first.tolist(), world.plant, world.slot_s, world.staggered)
+    digest = hashlib.sha256(repr((said, sized, joint)).encode())
+    for array in (question.rates, *([] if world is None else [world.prices])):
+        digest.update(np.ascontiguousarray(array, dtype=np.float64).tobytes())
     return digest.hexdigest()[:32]
 
 

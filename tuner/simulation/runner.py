@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-from scaler.policies import find_policy
+from scaler.policies import COORDINATORS, find_policy
 from sim.compiler import is_compiling
 from sim.graphs import single
 from sim.infrastructure import find_infrastructure
@@ -157,7 +157,7 @@ def warm_up(policy: str, plant: str, record: bool, types: int, k_max: int) -> No
 
 
 def is_compiled(policy: str) -> bool:
-    return is_compiling() and find_policy(policy).compiles
+    return is_compiling() and policy not in COORDINATORS and find_policy(policy).compiles
 
 
 def estimate_seconds(job: ReplayJob) -> float:

@@ -10,6 +10,7 @@ from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from scaler.model.errors import BadInput
+from scaler.model.files import OWNER_FOLDER
 
 FORMS = "a path (runs.db), sqlite:///PATH or postgresql://USER@HOST/DATABASE"
 SECRET_WORDS = ("pass", "secret", "token", "key")
@@ -58,7 +59,7 @@ def parse_address(text: str | Path, data: Path | None = None) -> DatabaseAddress
 
 def make_folder(path: Path) -> None:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(OWNER_FOLDER, parents=True, exist_ok=True)
     except OSError as error:
         raise BadInput(
             f"there can be no folder {path.parent} ({error.strerror}); name another file: --store"

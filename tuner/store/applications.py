@@ -9,12 +9,14 @@ from typing import Any
 from sqlalchemy import Select, func, insert, select
 from sqlalchemy.orm import Session
 
-from tuner.store.faults import NotFound, require
+from scaler.model.errors import BadInput
+from tuner.store.faults import NotFound, UnknownApplication, require
 from tuner.store.json_fields import as_stored
 from tuner.store.records import ApplicationVersion, SurrogateRecord
 from tuner.store.rows import lock_turn, next_number
 from tuner.store.tables import APPLICATIONS, SURROGATES, VERSIONS
 
+MAX_NAME, MAX_SHOWN = 200, 60  # characters of a name: as agents may send them, and in a refusal
 DESCRIBED = select(
     APPLICATIONS.c.name.label("application"),
     VERSIONS.c.number,
@@ -22,6 +24,15 @@ DESCRIBED = select(
     VERSIONS.c.created,
     VERSIONS.c.id,
 ).join_from(APPLICATIONS, VERSIONS)
+
+
+def check_application_name(name: str) -> None:
+    """Refuse names that no address can hold: a "/" ends a path's part, however it is spelled."""
+    if not name.strip() or name != name.strip() or not name.isprintable() or "/" in name or len(name) > MAX_NAME:
+        raise BadInput(
+            f"{name[:MAX_SHOWN]!r} is no name for an application; write up to {MAX_NAME} printable characters, "
+            "without space around them and without /"
+        )
 
 
 def add_application(session: Session, name: str, document: Mapping[str, Any], now: float) -> ApplicationVersion:
@@ -52,9 +63,7 @@ def load_application(session: Session, name: str, number: int | None = None) -> 
     newest = find_application(session, name)
     if newest is not None:
         raise NotFound(f"application {name!r} has no version {number}; its newest is {newest.number}")
-    known = ", ".join(list_names(session)[:20])
-    there = f"there are {known}" if known else "add it with: tuner app add"
-    raise NotFound(f"there is no application {name!r}; {there}")
+    raise UnknownApplication(name, list_names(session)[:20])
 
 
 def find_application(session: Session, name: str, number: int | None = None) -> ApplicationVersion | None:

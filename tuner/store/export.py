@@ -24,10 +24,11 @@ from sqlalchemy.orm import Session
 from scaler.model.errors import BadInput
 from scaler.model.files import check_place, replacing
 from tuner.store.applications import load_application, load_version
-from tuner.store.connection import HEAD, Store, open_store
+from tuner.store.connection import Store, check_all_known, open_store
 from tuner.store.json_fields import write_json
 from tuner.store.records import ApplicationVersion, Trial, TuningRun
 from tuner.store.runs import list_runs
+from tuner.store.schema_version import HEAD
 from tuner.store.tables import BATCH, METADATA, names_of
 from tuner.store.trials import load_history
 
@@ -54,6 +55,10 @@ def check_target(store: Store, path: Path) -> None:
     if path.suffix.lower() not in (*LINES, *COPIES):
         known = ", ".join((*LINES, *COPIES))
         raise BadInput(f"{path} ends in {path.suffix or 'nothing'}; end it in one of {known}, which says what to write")
+    check_not_itself(store, path)
+
+
+def check_not_itself(store: Store, path: Path) -> None:
     if store.address.path is not None and path.resolve() == store.address.path.resolve():
         raise BadInput(f"{path} is the database itself; name another file")
 
@@ -71,6 +76,7 @@ def export_store(store: Store, path: Path, tell: OnProgress = tell_nobody) -> No
         elif store.address.path is not None:
             copy_file(store, part)
         else:
+            check_all_known(store, "a copy")
             copy_rows(store, part, tell)
 
 
@@ -90,6 +96,7 @@ def being_written(path: Path) -> Iterator[Path]:
 
 def write_lines(store: Store, path: Path, tell: OnProgress) -> None:
     """First a line that names the schema, then one per row: the table's name and its columns."""
+    check_all_known(store, "an export")
     with path.open("w", encoding="utf-8") as file, store.read() as session:
         file.write(write_json({"table": "tuner_schema", "version_num": HEAD}) + "\n")
         done = 0

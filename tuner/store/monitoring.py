@@ -22,6 +22,7 @@ from tuner.store.tables import (
     ORDERS,
     RUNS,
     SCALERS,
+    SUPERSEDED,
     SURROGATES,
     TRIALS,
     VERSIONS,
@@ -87,15 +88,15 @@ class RunState:
     ended: float | None
 
 
-def list_operator_states(session: Session, limit: int = MAX_OPERATORS) -> list[OperatorState]:
-    """One look-up in the index of decisions for each operator, however many decisions there are."""
+def list_operator_states(session: Session, limit: int = MAX_OPERATORS, until: float = math.inf) -> list[OperatorState]:
+    """One look-up in the index of decisions for each operator, however many there are; those up to `until`."""
     row = DECISIONS.c
     first = func.min(SCALERS.c.first_seen).label("first_seen")
     of = (SCALERS.c.application, SCALERS.c.operator)
     heard = select(*of, first, func.max(SCALERS.c.last_seen).label("last_seen")).group_by(*of)
     known = heard.order_by(first, *of).limit(limit).subquery()
     mine = (row.application == known.c.application, row.operator == known.c.operator)
-    newest = select(func.max(row.time)).where(*mine).correlate(known).scalar_subquery()
+    newest = select(func.max(row.time)).where(*mine, row.time <= until).correlate(known).scalar_subquery()
     each = select(known, newest.label("time")).subquery()
     same = (row.application == each.c.application, row.operator == each.c.operator, row.time == each.c.time)
     figures = (row.rate, row.response, row.bound, row.price, row.objective_version, row.seen)
@@ -123,15 +124,20 @@ def count_decisions_since(
 
 
 def count_by_stretch(session: Session, since: float, until: float, size: float) -> dict[str, dict[int, int]]:
-    """Decisions by application in stretches of `size` seconds, numbered from 1970, out of an index alone."""
+    """Reports of decisions by application in stretches of `size` seconds, numbered from 1970, out of indexes alone.
+
+    Corrections count, so that a stretch with one has another number than before it.
+    """
     first, last = math.floor(since / size), math.floor(until / size)
-    share = (DECISIONS.c.time - first * size) / size  # positive, so that cutting off is rounding down
-    number = func.floor(share) if dialect(session) == "postgresql" else cast(share, Integer)
-    within = (DECISIONS.c.time >= first * size, DECISIONS.c.time < (last + 1) * size)
-    query = select(DECISIONS.c.application, number.label("stretch"), func.count()).where(*within)
     counts: dict[str, dict[int, int]] = {}
-    for application, i, count in session.execute(query.group_by(DECISIONS.c.application, "stretch")):
-        counts.setdefault(application, {})[first + int(i)] = count
+    for row in (DECISIONS.c, SUPERSEDED.c):
+        share = (row.time - first * size) / size  # positive, so that cutting off is rounding down
+        number = func.floor(share) if dialect(session) == "postgresql" else cast(share, Integer)
+        within = (row.time >= first * size, row.time < (last + 1) * size)
+        query = select(row.application, number.label("stretch"), func.count()).where(*within)
+        for application, i, count in session.execute(query.group_by(row.application, "stretch")):
+            mine = counts.setdefault(application, {})
+            mine[first + int(i)] = mine.get(first + int(i), 0) + count
     return counts
 
 

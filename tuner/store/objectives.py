@@ -16,6 +16,7 @@ from sqlalchemy.sql.operators import eq, in_op
 
 from scaler.model.orders import ObjectiveModel, parse_objective_model
 from scaler.model.task import Weights
+from tuner.store.epochs import find_floors
 from tuner.store.faults import StaleState, require
 from tuner.store.json_fields import keyed, read_fields, write_fields
 from tuner.store.records import OBJECTIVE_STATES, ObjectiveRecord, check_one_of
@@ -149,7 +150,8 @@ def add_objective(session: Session, objective: ObjectiveRecord) -> ObjectiveReco
     lock_turn(session, f"objectives of {objective.application}")
     mine = select(OBJECTIVES.c.version).where(OBJECTIVES.c.application == objective.application)
     changed = objective.created if objective.changed is None else objective.changed
-    made = replace(objective, version=next_number(session, mine), changed=changed)
+    version = max(next_number(session, mine), find_floors(session, objective.application).version + 1)
+    made = replace(objective, version=version, changed=changed)
     values = OBJECTIVES.to_columns(made) | asdict(objective.weights)
     return replace(made, id=session.scalar(insert(OBJECTIVES.table).values(values).returning(OBJECTIVES.c.id)))
 

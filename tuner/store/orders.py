@@ -1,19 +1,21 @@
-"""Orders by revision, scalers that act under them, controls, and events of who did what and why."""
+"""Orders by revision, scalers that act under them, and controls."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, func, or_, select, update
 from sqlalchemy.orm import Session
-from sqlalchemy.sql.operators import eq, ge, in_op, lt
+from sqlalchemy.sql.operators import ge
 
+from tuner.store.epochs import find_floors
 from tuner.store.faults import NotFound
 from tuner.store.json_fields import as_stored
-from tuner.store.records import Control, EventRecord, OrdersRecord, Scaler
+from tuner.store.records import Control, OrdersRecord, Scaler
 from tuner.store.rows import given, lock_turn
-from tuner.store.tables import CONTROLS, EVENTS, ORDERS, SCALERS
+from tuner.store.tables import CONTROLS, ORDERS, SCALERS
+from tuner.store.wakeups import send_wakeup
 
 
 def save_orders(session: Session, application: str, document: Mapping[str, Any], now: float) -> OrdersRecord:
@@ -22,8 +24,10 @@ def save_orders(session: Session, application: str, document: Mapping[str, Any],
     stated, before = as_stored(document), load_orders(session, application)
     if before is not None and before.document == stated:
         return before
-    orders = OrdersRecord(application, 1 if before is None else before.revision + 1, now, stated)
+    revision = find_floors(session, application).revision if before is None else before.revision
+    orders = OrdersRecord(application, revision + 1, now, stated)
     ORDERS.save(session, [orders])
+    send_wakeup(session)
     return orders
 
 
@@ -98,27 +102,3 @@ def list_expired_controls(session: Session, now: float) -> list[str]:
         .where(CONTROLS.c.until <= now, CONTROLS.c.until > ORDERS.c.issued, CONTROLS.c.ended.is_(None))
     )
     return list(session.scalars(query.distinct()))
-
-
-def add_event(session: Session, event: EventRecord) -> EventRecord:
-    return EVENTS.add(session, event)
-
-
-def list_events(
-    session: Session,
-    application: str | None = None,
-    what: Sequence[str] | None = None,
-    since: float | None = None,
-    until: float | None = None,
-    limit: int | None = 100,
-    before: int | None = None,
-) -> list[EventRecord]:
-    """The newest first; the next page is the one `before` the id of the last of this one."""
-    chosen = given(
-        (EVENTS.c.application, eq, application),
-        (EVENTS.c.what, in_op, what),
-        (EVENTS.c.time, ge, since),
-        (EVENTS.c.time, lt, until),
-        (EVENTS.c.id, lt, before),
-    )
-    return EVENTS.load(session, EVENTS.select(*chosen).order_by(EVENTS.c.id.desc()).limit(limit))

@@ -187,7 +187,7 @@ class ObjectiveRecord:
 
 @dataclass(frozen=True, slots=True)
 class DecisionRecord:
-    """One decision of one operator's agent: `Decision` by columns; None in the last three where an agent sent none."""
+    """One decision of one operator's agent: `Decision` by columns, None where an agent sent none, and who wrote it."""
 
     application: str
     operator: str
@@ -206,6 +206,8 @@ class DecisionRecord:
     code: str | None = None
     proposed: Document | None = None  # replicas to add or remove by node type
     objections: list[Document] | None = None
+    instance: str | None = None  # of the agent that wrote it; not known of those before schema 0008
+    corrections: int | None = None  # so many earlier reports of it are superseded; None: it stands as first reported
 
     def __post_init__(self) -> None:
         check_one_of(self.kind, KINDS, "the decision's kind")
@@ -214,6 +216,23 @@ class DecisionRecord:
     def decision(self) -> Decision:
         """The value that the agent made."""
         return parse_decision({name: getattr(self, name) for name in self.__slots__})
+
+
+@dataclass(frozen=True, slots=True)
+class SupersededDecision:
+    """A decision as its agent reported it before a correction."""
+
+    application: str
+    operator: str
+    time: float
+    number: int  # 1: as first reported
+    superseded: float  # when the correction came
+    who: str  # name of the token that sent the correction
+    document: Document  # all other fields
+
+    @property
+    def record(self) -> DecisionRecord:
+        return DecisionRecord(self.application, self.operator, self.time, **self.document)
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +248,7 @@ class Token:
     revoked: float | None = None
     used: float | None = None
     parent_id: int | None = None  # of a page session: the token that opened it
+    applications: list[str] | None = None  # by name; None: all of them
     id: int | None = None
 
 
@@ -291,12 +311,39 @@ class RetuningRecord:
 
 @dataclass(frozen=True, slots=True)
 class EventRecord:
-    """Something that was done, by whom, and why in one sentence."""
+    """Something that was done, by whom, and why in one sentence; a row of the audit log (`tuner.store.audit_log`)."""
 
-    application: str
+    application: str  # "": of none, as a log-in
     time: float
     who: str
     what: str  # a word: "pushed", "rolled back", "pinned"
     message: str
     detail: Document = field(default_factory=dict)
+    number: int | None = None  # 1, 2, ... in the order of the commits; None until it is sealed
+    previous: str | None = None  # hash of the row before
+    hash: str | None = None
     id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """The time from one restoration of the database to the next; the numbers that were used before it stay used.
+
+    Both mappings are by application; "" stands for those that are not named.
+    """
+
+    number: int  # 1, 2, ...; a database that was never restored has none
+    began: float
+    who: str
+    source: str  # file that was restored
+    copied: float  # moment that the file shows
+    versions: Mapping[str, int]  # highest version of an objective that agents may know
+    revisions: Mapping[str, int]  # likewise of orders
+
+
+@dataclass(frozen=True, slots=True)
+class WriteCheck:
+    """When the database last took a write that shows that it does."""
+
+    writer: str  # "readiness" of a service, or "copy" of the moment that a copy shows
+    time: float

@@ -21,7 +21,7 @@ from sqlalchemy.sql.operators import eq
 
 from scaler.model.errors import BadInput, Retry
 from tuner.store.connection import Store
-from tuner.store.faults import require
+from tuner.store.faults import DatabaseFault, require
 from tuner.store.records import RUN_STATES, RetuningRecord, TuningRun, check_one_of
 from tuner.store.rows import given, lock_turn
 from tuner.store.tables import APPLICATIONS, RETUNINGS, RUNS, VERSIONS, R, RecordTable
@@ -150,7 +150,10 @@ def renew_lease(store: Store, run: TuningRun, clock: Clock) -> Iterator[Callable
             try:
                 with store.begin() as session:
                     renew_run(session, run, clock())
-            except Retry:  # taken over, or no answer: the next write will tell which, in a transaction that is fenced
+            except (
+                Retry,
+                DatabaseFault,
+            ):  # taken over, or no answer: the next write will tell which, in a transaction that is fenced
                 lost.set()
 
     def check() -> None:

@@ -140,6 +140,22 @@ class RecordTable(Generic[R]):
             written += len(batch)
         return written
 
+    def add_new(self, session: Session, new: Iterable[R]) -> list[R]:
+        """Insert records whose primary keys are new; the others, which change nothing."""
+        get_key = attrgetter(*self.keys)
+        statement = self.insert(session).on_conflict_do_nothing(index_elements=self.keys)
+        returning = statement.returning(*(self.c[name] for name in self.keys))
+        pending, standing = iter(new), list[R]()
+        while batch := list(islice(pending, BATCH)):
+            rows = session.connection().execute(returning, [self.to_columns(one) for one in batch])
+            inserted = {tuple(row) for row in rows}
+            for one in batch:
+                if get_key(one) in inserted:
+                    inserted.remove(get_key(one))  # a second one of the same key stands after the first
+                else:
+                    standing.append(one)
+        return standing
+
 
 APPLICATIONS = sa.Table(
     "applications",
@@ -214,6 +230,13 @@ DECISIONS = RecordTable(
     keys=("application", "operator", "time"),
     sqlite_with_rowid=False,
 )
+SUPERSEDED = RecordTable(
+    records.SupersededDecision,
+    "superseded_decisions",
+    sa.Index(None, "application", "time"),
+    keys=("application", "operator", "time", "number"),
+    sqlite_with_rowid=False,
+)
 TOKENS = RecordTable(  # who may do what; a page session is a token too, made from another and gone with it
     records.Token,
     "tokens",
@@ -230,4 +253,7 @@ EVENTS = RecordTable(
     "events",
     sa.Column("says", sa.Text, key="message", nullable=False),
     sa.Index(None, "application", "time"),
+    sa.Index(None, "number", unique=True),
 )
+EPOCHS = RecordTable(records.Epoch, "epochs", keys=("number",))
+WRITE_CHECKS = RecordTable(records.WriteCheck, "write_checks", keys=("writer",))

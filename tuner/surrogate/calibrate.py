@@ -3,6 +3,10 @@
 Models are chosen among the windows to fit on (each stretch of time predicted from the others), and only then judged on
 those held out. The simpler model is preferred while it is almost as good.
 
+Where bounds are about a quantile and enough windows tell it, the model is chosen by its error at that quantile, for one
+that is right about means may be far off there. Batches are then preferred where they were seen: they need no evidence
+but their own, and any other model must be clearly better. All models are fitted on means.
+
 Held out are whole stretches of time, evenly spread and the last one among them: neighbouring windows resemble each
 other, and random ones would be predicted by their neighbours. Single windows scatter by chance (a minute at .9 load is
 no steady state), so errors are those of groups of about the same load; their interval comes from drawing stretches of
@@ -12,7 +16,6 @@ the held-out windows again and again (moving-block bootstrap).
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -21,10 +24,13 @@ from scaler.model.kernel import Floats, Integers
 from tuner.surrogate.estimate import CONFIDENCE, Estimate
 from tuner.surrogate.observed_windows import Flags
 from tuner.surrogate.response_models import (
+    BATCHES,
     MODELS,
     WindowLoad,
+    are_batches_seen,
     fit_model,
     predict_model,
+    predict_quantile,
     select_windows,
 )
 from tuner.surrogate.surrogate import Accuracy, Calibration, LoadGroup
@@ -38,6 +44,7 @@ FEWEST = 12  # windows with response times, below which nothing is calibrated
 MEMORIES = (0.0, 0.25, 0.5)  # of the load of the window before
 K = TypeVar("K")
 WORTH = 0.02  # of error that a richer model must save, or a tenth of it
+FAR = 1.5  # times the least error, beyond which batches that were seen do not explain response times
 
 
 def hold_out(count: int, share: float) -> Flags:
@@ -119,44 +126,48 @@ class CalibrationResult(NamedTuple):
     predicted: Floats  # [W]
 
 
+class QuantileSeen(NamedTuple):
+    """The quantile of response times that bounds are about, and what windows tell of it."""
+
+    quantile: float
+    observed: Floats  # [W], NaN where unknown
+
+
 def calibrate(
-    before: WindowLoad, after: WindowLoad, observed: Floats, held: Flags, seed: int
+    before: WindowLoad, after: WindowLoad, observed: Floats, held: Flags, seed: int, asked: QuantileSeen | None = None
 ) -> CalibrationResult | None:
     """`before` has the moments of the windows not held out, `after` those of all."""
     if np.count_nonzero(~held) < FEWEST:
         return None
-    name, memory = choose_model(select_windows(before, ~held), observed[~held])
+    told = None if asked is None else QuantileSeen(asked.quantile, asked.observed[~held])
+    if told is not None and np.count_nonzero(told.observed > 0.0) < FEWEST:
+        told = None
+    name, memory = choose_model(select_windows(before, ~held), observed[~held], told)
     first = fit_model(name, select_windows(before, ~held), observed[~held], memory)
     predicted = predict_model(name, before, first)
     accuracy = assess(predicted[held], observed[held], before.utilisation[held], seed)
-    response = Calibration(name, fit_model(name, after, observed, memory), accuracy)
-    if name != "batches":
-        return CalibrationResult(response, restate(response, after), predicted)
-    stand_in = stretch_load(before, first)
-    shown = predict_model(
-        "bursty", stand_in, fit_model("bursty", select_windows(stand_in, ~held), observed[~held], memory)
-    )
-    kept = assess(shown[held], observed[held], before.utilisation[held], seed)
-    final = stretch_load(after, response.parameters)
-    fitted = {**fit_model("bursty", final, observed, memory), "mean": final.mean}
-    return CalibrationResult(response, Calibration("bursty", fitted, kept), predicted)
+    chosen_by = None if told is None else told.quantile
+    response = Calibration(name, fit_model(name, after, observed, memory), accuracy, chosen_by)
+    return CalibrationResult(response, response if name == BATCHES else restate(response, after), predicted)
 
 
 def restate(response: Calibration, load: WindowLoad) -> Calibration:
     """A queue as what the simulator needs: a constant, a mean and a variance."""
     parameters = {"variance": load.variance, **response.parameters, "mean": load.mean}
-    return Calibration("bursty", parameters, response.accuracy)
+    return Calibration("bursty", parameters, response.accuracy, response.chosen_by)
 
 
-def stretch_load(load: WindowLoad, parameters: dict[str, float]) -> WindowLoad:
-    """The same load with the service time that batches come to when they are always full."""
-    return replace(load, mean=load.mean * max(parameters["work"], 1e-3))
+def choose_model(load: WindowLoad, observed: Floats, asked: QuantileSeen | None) -> tuple[str, float]:
+    """The first in the registry that no other beats by what a richer one is worth; then its memory, likewise.
 
-
-def choose_model(load: WindowLoad, observed: Floats) -> tuple[str, float]:
-    """The first in the registry that no other beats by what a richer one is worth; then its memory, likewise."""
-    name = prefer({name: cross_validate(name, load, observed, 0.0) for name in MODELS})
-    return name, prefer({memory: cross_validate(name, load, observed, memory) for memory in MEMORIES})
+    Where batches were seen it is theirs, unless another has far less error: a queue that fits as well at the replicas
+    that were there has another constant at others.
+    """
+    errors = {name: cross_validate(name, load, observed, 0.0, asked) for name in MODELS}
+    name = prefer(errors)
+    if are_batches_seen(load) and errors[BATCHES] <= FAR * errors[name] + WORTH:
+        name = BATCHES
+    return name, prefer({memory: cross_validate(name, load, observed, memory, asked) for memory in MEMORIES})
 
 
 def prefer(errors: dict[K, float]) -> K:
@@ -164,13 +175,18 @@ def prefer(errors: dict[K, float]) -> K:
     return next(choice for choice, error in errors.items() if error <= max(least + WORTH, 1.1 * least))
 
 
-def cross_validate(name: str, load: WindowLoad, observed: Floats, memory: float) -> float:
-    """The mean error of windows predicted from other stretches of time."""
+def cross_validate(name: str, load: WindowLoad, observed: Floats, memory: float, asked: QuantileSeen | None) -> float:
+    """The mean error of windows predicted from other stretches of time; of those that tell a quantile, its error."""
     fold = deal(observed.size)
     errors = np.empty(observed.size)
     for i in range(FOLDS):
         out = fold == i
         if out.any() and not out.all():
             parameters = fit_model(name, select_windows(load, ~out), observed[~out], memory)
-            errors[out] = relative(predict_model(name, select_windows(load, out), parameters), observed[out])
-    return float(np.mean(np.minimum(np.abs(errors), 1.0)))
+            ahead = select_windows(load, out)
+            if asked is None:
+                errors[out] = relative(predict_model(name, ahead, parameters), observed[out])
+            else:
+                said = predict_quantile(name, ahead, parameters, asked.quantile)
+                errors[out] = relative(said, asked.observed[out])
+    return float(np.mean(np.minimum(np.abs(errors[~np.isnan(errors)]), 1.0)))

@@ -12,8 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from scaler.model.kernel import Floats
+from scaler.model.task import name_quantile
 from tuner.surrogate.drift import correlate, judge_changes, split_profiles
 from tuner.surrogate.observed_windows import Flags, Windows
+from tuner.surrogate.response_models import MODELS
 from tuner.surrogate.service_moments import ServiceMoments
 from tuner.surrogate.surrogate import Calibration, CheckResult, OperatorSurrogate, PredictedWindow
 
@@ -43,6 +45,7 @@ class CheckInput:
     backlog: Flags
     loads: Floats  # utilisation of every window without a backlog or a change
     points: tuple[PredictedWindow, ...]  # of the sound windows, in order of time
+    asked: float | None = None  # quantile of response times that bounds are about; None: their mean
 
 
 def check_windows(seen: CheckInput) -> CheckResult:
@@ -79,8 +82,31 @@ def check_replay(seen: CheckInput) -> CheckResult:
         return CheckResult("fail", "there is nothing to replay, for no model was calibrated; see prediction.")
     return judge_error(
         seen.operator.replayed,
-        "what the simulator replays (M/G/1 and a constant)",
+        f"what the simulator replays ({MODELS[seen.operator.replayed.model].says})",
         "scale only within the load that was seen",
+    )
+
+
+def check_quantiles(seen: CheckInput) -> CheckResult:
+    """Of what is replayed: a model may be right about means and wrong about how response times are spread."""
+    judged = [one for one in seen.operator.quantiles if seen.asked in (None, one.quantile)]
+    if not judged and seen.asked is None:
+        return CheckResult("pass", "no held-out window tells quantiles of response times; rely on means alone.")
+    if not judged:
+        return CheckResult(
+            "warn",
+            f"bounds are about {name_quantile(seen.asked)} of response times, and too few windows tell it for a model "
+            "to be chosen or judged by: state bounds on the mean, or ingest batches.",
+        )
+    off = max(judged, key=lambda one: one.accuracy.error.value)
+    error = off.accuracy.error.value
+    which = "the worst of them" if seen.asked is None else "which bounds are about"
+    said = f"on held-out windows the replayed {name_quantile(off.quantile)}, {which}, was off by {error:.1%}"
+    if error <= GOOD_ERROR:
+        return CheckResult("pass", f"{said}; {GOOD_ERROR:.0%} is allowed.")
+    return CheckResult(
+        "fail" if seen.asked is not None and error > BAD_ERROR else "warn",
+        f"{said}, and {GOOD_ERROR:.0%} is allowed: state bounds on the mean, or ingest batches.",
     )
 
 
@@ -240,6 +266,7 @@ CHECKS: dict[str, Callable[[CheckInput], CheckResult]] = {
     "replicas": check_replicas,
     "prediction": check_prediction,
     "replay": check_replay,
+    "quantiles": check_quantiles,
     "residuals": check_residuals,
     "drift": check_drift,
 }

@@ -11,7 +11,8 @@ from scaler.model.errors import BadInput
 from scaler.model.kernel import Floats
 from scaler.model.nodes import NodeType
 from scaler.model.sample import Sample
-from tuner.surrogate.calibrate import CalibrationResult, calibrate, hold_out
+from scaler.model.task import check_quantile
+from tuner.surrogate.calibrate import CalibrationResult, QuantileSeen, assess, calibrate, hold_out
 from tuner.surrogate.checks import CHECKS, NEAR_ONE, CheckInput
 from tuner.surrogate.drift import describe_rates, judge_changes, measure_profile, profile_of_fit
 from tuner.surrogate.estimate import Estimate, estimate_positive, scale
@@ -26,13 +27,16 @@ from tuner.surrogate.observed_windows import (
     find_changes,
     follows,
 )
-from tuner.surrogate.response_models import WindowLoad, select_windows
+from tuner.surrogate.reconfiguration_times import measure_reconfigurations, measure_state
+from tuner.surrogate.response_models import WindowLoad, predict_quantile, select_windows
 from tuner.surrogate.service_moments import ServiceMoments, anchor, find_speedups, list_services
-from tuner.surrogate.surrogate import Check, OperatorSurrogate, PredictedWindow, Speedup, Surrogate
+from tuner.surrogate.surrogate import Check, OperatorSurrogate, PredictedWindow, QuantileAccuracy, Speedup, Surrogate
 
 HOLDOUT = 0.3
 COVERED = 0.5  # of a window, below which its rate and response time are not relied on
 MOST_POINTS = 400  # kept for a plot
+JUDGED = (0.5, 0.95, 0.99)  # quantiles of response times
+FEWEST_QUANTILES = 4  # held-out windows that tell a quantile
 
 
 def fit(
@@ -41,8 +45,13 @@ def fit(
     holdout: float = HOLDOUT,
     seed: int = 0,
     node_types: Sequence[NodeType] = (),
+    quantile: float | None = None,
 ) -> Surrogate:
-    """`node_types` declares speeds for the types that were not seen, and the unit of speed for those that were."""
+    """`node_types` declares speeds for the types that were not seen, and the unit of speed for those that were.
+
+    `quantile` is that of response times which bounds are about, by which models are then chosen; None: their mean.
+    """
+    check_quantile(quantile)
     if not 0.0 < holdout < 1.0:
         raise BadInput(f"the share of windows to hold out is {holdout}, and must lie between 0 and 1")
     own = choose_length([sample for sample in samples if sample.application == application])
@@ -52,7 +61,7 @@ def fit(
         )
     operators, checks = [], []
     for windows in build_windows(own).values():
-        operator, found = fit_operator(windows, holdout, seed, node_types)
+        operator, found = fit_operator(windows, holdout, seed, node_types, quantile)
         operators.append(operator)
         checks += found
     span = min(s.start for s in own), max(s.end for s in own)
@@ -70,7 +79,7 @@ def choose_length(samples: list[Sample]) -> list[Sample]:
 
 
 def fit_operator(
-    windows: Windows, holdout: float, seed: int, node_types: Sequence[NodeType]
+    windows: Windows, holdout: float, seed: int, node_types: Sequence[NodeType], quantile: float | None
 ) -> tuple[OperatorSurrogate, list[Check]]:
     services, reference = list_services(windows)
     if not services:
@@ -93,7 +102,8 @@ def fit_operator(
     fewer = filter_windows(windows, ~held)
     before = make_load(windows, list_services(fewer)[0].get(reference, service), speedups, base)
     loads = select_windows(before, sound), select_windows(after, sound)
-    judged = calibrate(*loads, windows.response[sound], held[sound], seed)
+    asked = None if quantile is None else QuantileSeen(quantile, windows.response_at(quantile)[sound])
+    judged = calibrate(*loads, windows.response[sound], held[sound], seed, asked)
     points = list_points(windows, before, judged, sound, held)
     usable = after.utilisation[np.isfinite(after.utilisation) & find_known(windows)]
     operator = OperatorSurrogate(
@@ -113,8 +123,13 @@ def fit_operator(
         response=judged.response if judged else None,
         replayed=judged.replayed if judged else None,
         points=thin(points),
+        quantiles=judge_quantiles(windows, before, judged, sound & held, seed, quantile),
+        state=measure_state(windows),
+        reconfiguration=measure_reconfigurations(
+            windows, after.batch_work, after.utilisation, ~find_changes(windows), ~windows.replicas_unknown
+        ),
     )
-    seen = CheckInput(operator, service, windows, sound, backlog, after.utilisation[calm], points)
+    seen = CheckInput(operator, service, windows, sound, backlog, after.utilisation[calm], points, quantile)
     return operator, [Check(name, windows.operator, *check(seen)) for name, check in CHECKS.items()]
 
 
@@ -145,6 +160,29 @@ def make_load(windows: Windows, service: ServiceMoments, speedups: Sequence[Spee
         np.where(taken > 0.0, taken, np.nan),
         windows.batches,
     )
+
+
+def judge_quantiles(
+    windows: Windows,
+    load: WindowLoad,
+    judged: CalibrationResult | None,
+    held: Flags,
+    seed: int,
+    asked: float | None,
+) -> tuple[QuantileAccuracy, ...]:
+    """Errors of the replayed model's quantiles, where enough held-out windows tell theirs."""
+    found: list[QuantileAccuracy] = []
+    if judged is None:
+        return ()
+    for quantile in sorted({*JUDGED, *([] if asked is None else [asked])}):
+        observed = windows.response_at(quantile)
+        known = held & (observed > 0.0)
+        if np.count_nonzero(known) >= FEWEST_QUANTILES:
+            part = select_windows(load, known)
+            predicted = predict_quantile(judged.replayed.model, part, judged.replayed.parameters, quantile)
+            accuracy = assess(predicted, observed[known], part.utilisation, seed)
+            found += [] if accuracy is None else [QuantileAccuracy(quantile, accuracy)]
+    return tuple(found)
 
 
 def list_points(

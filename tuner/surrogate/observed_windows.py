@@ -18,9 +18,11 @@ from numpy.typing import NDArray
 from scaler.model.errors import BadInput
 from scaler.model.kernel import Floats
 from scaler.model.sample import EVIDENCE, Sample
+from scaler.model.sketch import find_quantile
 from tuner.pipeline.sources.sample_schema import merge_types
 
 Flags = NDArray[np.bool_]
+Sketches = NDArray[np.object_]
 RECORDS = ("service_n", "service_sum", "service_squares")
 TASKS = ("task_n", "task_records", "task_time", "task_inverse", "task_rates", "task_squares")
 BY_TYPE = ("replicas", "tuples_in", "busy", *RECORDS, *TASKS)
@@ -51,8 +53,14 @@ class Windows:
     batches: Floats
     batch_time: Floats
     batch_interval: Floats
+    state_rows: Floats
+    state_bytes: Floats
+    state_partitions: Floats
+    store_loads: Floats
+    store_load_time: Floats
     response_n: Floats
     response_sum: Floats
+    responses: Sketches  # [W] of response times, None where unknown
 
     @property
     def rate(self) -> Floats:
@@ -68,6 +76,11 @@ class Windows:
     def response(self) -> Floats:
         """Mean response time; NaN where none was seen."""
         return divide(self.response_sum, self.response_n)
+
+    def response_at(self, quantile: float) -> Floats:
+        """Quantile of response times; NaN where unknown."""
+        found = (find_quantile(sketch, quantile) for sketch in self.responses)
+        return np.array([math.nan if time is None else time for time in found], dtype=np.float64)
 
     @property
     def replicas(self) -> Floats:
@@ -111,8 +124,15 @@ def line_up(operator: str, samples: list[Sample]) -> Windows:
         tuple(name for name in EVIDENCE if any(s.evidence == name for s in samples)),
         tuple(types),
         {**tables, "replicas": name_replicas(tables["replicas"], types)},
+        responses=list_sketches(wholes),
         **{column.name: list_known(wholes, column.name) for column in fields(Windows) if column.type == "Floats"},
     )
+
+
+def list_sketches(samples: list[Sample]) -> Sketches:
+    sketches = np.empty(len(samples), dtype=np.object_)
+    sketches[:] = [sample.responses for sample in samples]
+    return sketches
 
 
 def list_known(samples: list[Sample], column: str) -> Floats:

@@ -26,7 +26,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from scaler.model.batch_quantiles import batch_response
 from scaler.model.kernel import Floats
+from scaler.model.micro_batches import MicroBatches
+from scaler.model.queue_quantiles import replica_response_time
 from scaler.model.queueing import mg1_response
 from tuner.surrogate.observed_windows import Flags
 
@@ -92,10 +95,12 @@ def weigh(errors: Floats) -> Floats:
 FEWEST = 8  # windows with known batches, to take the batches' parameters from them
 WORTH = 0.9  # of the residuals, below which another parameter must bring them
 LOADS, CHAINS, LENGTH, SETTLING = 40, 8, 160, 32  # of the chains that are played
+LEAST_OVERHEAD = 1e-3  # seconds
 HIGHEST = 0.98  # g rho, beyond which they are not
 ODD = 4.0  # standard deviations, at which a batch's noise is cut
 DRAWS = np.random.default_rng(20_240_811).standard_normal((LENGTH, CHAINS // 2, 1))
 Parameters = Mapping[str, float]
+Explain = Callable[[float, float], Floats]  # durations by overhead and work
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -145,31 +150,71 @@ def select_windows(load: WindowLoad, which: Flags) -> WindowLoad:
     return replace(load, **{name: getattr(load, name)[which] for name in columns})
 
 
+def find_seen_batches(load: WindowLoad) -> Flags:
+    """Windows of which triggers and durations of batches are known [W]."""
+    return ~np.isnan(load.interval) & (load.duration > 0.0)
+
+
+def are_batches_seen(load: WindowLoad) -> bool:
+    """Whether enough windows tell of batches for these to be fitted on."""
+    return int(np.count_nonzero(find_seen_batches(load))) >= FEWEST
+
+
 def fit_batches(load: WindowLoad, observed: Floats) -> dict[str, float]:
-    known = ~np.isnan(load.interval) & (load.duration > 0.0)
-    if np.count_nonzero(known) < FEWEST:
+    """Batches' parameters; the share of its batch that a tuple waits is that of durations seen, not of predicted ones.
+
+    These vary too little to tell it from the delay, and where batches grow it is what counts.
+    """
+    if not are_batches_seen(load):
         return fit_unseen_batches(load, observed)
-    rhythm = fit_rhythm(load.interval[known], load.duration[known], load.batch_work[known], load.batches[known])
+    known = find_seen_batches(load)
+    columns = (load.interval, load.duration, load.batch_work, load.batches, load.utilisation)
+    rhythm = fit_rhythm(*(column[known] for column in columns))
+    seen = load.duration[known]
+    starts = [[0.0, 1.0], [0.0, 0.5], [rhythm["overhead"], 0.1]]
+    low = np.array([-rhythm["overhead"], 0.0])
+    half = np.maximum(rhythm["trigger"], seen) / 2.0
+    part = float(min(fit_robustly(lambda p: half + p[0] + min(p[1], 1.0) * seen, observed[known], starts, low)[1], 1.0))
     wait, duration = beat(load, rhythm)
-    fit = fit_robustly(
-        lambda p: wait + p[0] + np.minimum(p[1], 1.0) * duration,
-        observed,
-        [[0.0, 1.0], [0.0, 0.5], [rhythm["overhead"], 0.1]],
-        np.array([-rhythm["overhead"], 0.0]),
-    )
-    return {**rhythm, "delay": float(fit[0]), "part": float(min(fit[1], 1.0))}
+    delay = fit_robustly(lambda p: wait + p[0] + part * duration, observed, [[0.0]], low[:1])[0]
+    return {**rhythm, "delay": float(delay), "part": part}
 
 
-def fit_rhythm(interval: Floats, duration: Floats, work: Floats, batches: Floats) -> dict[str, float]:
-    """Trigger, overhead, work and noise from the batches themselves."""
+def fit_rhythm(
+    interval: Floats, duration: Floats, work: Floats, batches: Floats, share: Floats | None = None
+) -> dict[str, float]:
+    """Trigger, overhead, work and noise from the batches themselves.
+
+    `work` [W] is of the batches that were counted. Where windows are short, tuples of a batch at their edge count to
+    one window and its duration to another; the steady cycle at a `share` [W] of capacity explains them better.
+    """
     waits = interval > 1.05 * duration
     trigger = float(np.median(interval[waits])) if np.mean(waits) > 0.1 else 0.0
-    starts = [[0.5 * float(duration.min()), 1.0]]
-    a, g = map(float, fit_robustly(lambda p: p[0] + p[1] * work, duration, starts, np.zeros(2)))
-    noise = np.abs(duration - a - g * work) * np.sqrt(batches)
+    explanations: list[Explain] = [lambda overhead, each: overhead + each * work]
+    if share is not None:
+        explanations.append(
+            lambda overhead, each: beat_evenly(each * share, {"trigger": trigger, "overhead": overhead})[1]
+        )
+    fits = [fit_duration(explain, duration) for explain in explanations]
+    (overhead, each), errors = min(fits, key=lambda fit: float(np.mean(np.abs(fit[1]))))
+    noise = np.abs(errors) * np.sqrt(batches)
     usual = NORMAL * float(np.median(noise))
     spread = math.sqrt(float(np.mean(np.minimum(noise, ODD * usual) ** 2)))
-    return {"trigger": trigger, "overhead": a, "work": g, "noise": spread}
+    return {"trigger": trigger, "overhead": overhead, "work": each, "noise": spread}
+
+
+def fit_duration(explain: Explain, duration: Floats) -> tuple[tuple[float, float], Floats]:
+    """Overhead and work of batches' durations, and what these leave; a batch takes its work, unless it shows another.
+
+    Loads that vary little, or that few numbers of replicas served, do not tell the two apart; what is fitted in one for
+    the other is wrong at every other number of replicas.
+    """
+    start = 0.5 * float(duration.min())
+    (only,) = fit_robustly(lambda p: explain(p[0], 1.0), duration, [[start]], np.zeros(1))
+    free = fit_robustly(lambda p: explain(p[0], p[1]), duration, [[start, 1.0], [float(only), 1.0]], np.zeros(2))
+    found = [((float(one[0]), float(one[1])), duration - explain(*one)) for one in ((only, 1.0), free)]
+    plain, freed = (float(np.mean(np.abs(errors))) for _, errors in found)
+    return found[1] if freed < WORTH * plain else found[0]
 
 
 def fit_unseen_batches(load: WindowLoad, observed: Floats) -> dict[str, float]:
@@ -199,10 +244,14 @@ def beat(load: WindowLoad, parameters: Parameters) -> tuple[Floats, Floats]:
     clump = parameters["work"] * load.mean * (1.0 + load.variance / load.mean**2) / float(np.median(load.slowest))
     grid = np.linspace(0.0, HIGHEST, LOADS)
     sides = play(grid, parameters, clump)
-    inside = np.minimum(share, HIGHEST)
-    rest = np.divide(1.0 - HIGHEST, 1.0 - share, where=share < 1.0, out=np.full(share.size, math.inf))
-    stretch = np.maximum(1.0, rest)  # beyond the last load played, as the chain without noise grows
+    inside, stretch = np.minimum(share, HIGHEST), stretch_beyond(share)
     return np.interp(inside, grid, sides[0]) * stretch, np.interp(inside, grid, sides[1]) * stretch
+
+
+def stretch_beyond(share: Floats) -> Floats:
+    """How much longer times are than at the last load played, as the chain without noise grows [W]."""
+    rest = np.divide(1.0 - HIGHEST, 1.0 - share, where=share < 1.0, out=np.full(share.size, math.inf))
+    return np.maximum(1.0, rest)
 
 
 def beat_evenly(share: Floats, parameters: Parameters) -> tuple[Floats, Floats]:
@@ -284,10 +333,42 @@ def predict_model(name: str, load: WindowLoad, parameters: Mapping[str, float]) 
     return MODELS[name].predict(blend_earlier(load, parameters["memory"]), parameters)
 
 
+def predict_quantile(name: str, load: WindowLoad, parameters: Mapping[str, float], quantile: float) -> Floats:
+    """Quantile of response times [W] as the simulator replays the model, of steady windows.
+
+    A queue's is that of the slowest replicas. Of batches with noise it is interpolated between LOADS loads.
+    """
+    load = blend_earlier(load, parameters["memory"])
+    if name != BATCHES:
+        times = np.vectorize(replica_response_time, otypes=[np.float64])
+        variance = parameters.get("variance", load.variance)
+        return parameters["constant"] + times(load.each, load.mean, variance, load.slowest, quantile)
+    batches, share = to_micro_batches(parameters), parameters["work"] * load.utilisation
+    inside = np.minimum(share, HIGHEST)
+    grid = np.linspace(inside.min(), inside.max(), LOADS) if batches.noise_s > 0.0 else np.unique(inside)
+    known = np.array([batch_response(batches, float(one), quantile) for one in grid])
+    found: Floats = np.interp(inside, grid, known) * stretch_beyond(share)
+    return found
+
+
+def to_micro_batches(parameters: Parameters) -> MicroBatches:
+    """The fitted batches as they are replayed."""
+    overhead = max(parameters["overhead"], LEAST_OVERHEAD)
+    return MicroBatches(
+        trigger_s=parameters["trigger"] if parameters["trigger"] > overhead else 0.0,  # always overrun, it is none
+        overhead_s=overhead,
+        work=parameters["work"],
+        noise_s=parameters["noise"],
+        delay_s=parameters["delay"],
+        part=parameters["part"],
+    )
+
+
+BATCHES = "batches"
 MODELS: dict[str, ResponseModel] = {  # the simpler before the richer
     "queue": ResponseModel("M/G/1 and a constant", fit_queue, predict_queue),
     "bursty": ResponseModel(
         "M/G/1 with a variance fitted to the response times, and a constant", fit_bursty, predict_queue
     ),
-    "batches": ResponseModel("half the interval between triggers and the batch", fit_batches, predict_batches),
+    BATCHES: ResponseModel("half the interval between triggers and the batch", fit_batches, predict_batches),
 }

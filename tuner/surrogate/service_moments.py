@@ -62,15 +62,16 @@ def list_services(windows: Windows) -> tuple[dict[str, ServiceMoments], str]:
         service = measure_columns({column: table[:, j] for column, table in windows.by_type.items()})
         if service is not None:
             found[name] = service
+    used = [name for name in windows.node_types if name != UNNAMED]
     named = [name for name in found if name != UNNAMED]
-    if UNNAMED in found and named:
-        del found[UNNAMED]  # tells of all types together
-    elif UNNAMED in found:
-        used = [name for name in windows.node_types if name != UNNAMED]
-        if used:  # what ran where is known, what it took is not: the type with most replicas stands for all
-            counts = np.nansum(windows.by_type["replicas"], axis=0)
-            most = max(used, key=lambda name: counts[windows.node_types.index(name)])
-            found = {most: found[UNNAMED]}
+    if UNNAMED in found and named:  # it tells of all types together
+        together = found.pop(UNNAMED)
+        if len(used) == 1 and RANK.index(together.evidence) < RANK.index(found[used[0]].evidence):
+            found[used[0]] = together
+    elif UNNAMED in found and used:  # what ran where is known, what it took is not: the type with most replicas
+        counts = np.nansum(windows.by_type["replicas"], axis=0)
+        most = max(used, key=lambda name: counts[windows.node_types.index(name)])
+        found = {most: found[UNNAMED]}
     exactness = {name: (RANK.index(service.evidence), -service.tuples, name) for name, service in found.items()}
     return found, min(found, key=exactness.__getitem__, default=UNNAMED)
 

@@ -60,6 +60,15 @@ class Calibration:
     model: str
     parameters: dict[str, float]
     accuracy: Accuracy | None
+    chosen_by: float | None = None  # quantile of response times by whose error the model was chosen; None: their mean
+
+
+@dataclass(frozen=True, slots=True)
+class QuantileAccuracy:
+    """How well a quantile of response times is predicted on held-out windows, by the model fitted on their means."""
+
+    quantile: float
+    accuracy: Accuracy
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +91,61 @@ class RateDistribution:
 
 
 @dataclass(frozen=True, slots=True)
+class StateSize:
+    """State of an operator as it was last reported, and how it grows; None is not known."""
+
+    bytes: float | None
+    rows: float | None
+    partitions: int | None
+    growth: Estimate | None  # bytes per tuple taken in
+    load: Estimate | None  # seconds to load one store from the checkpoint
+
+
+@dataclass(frozen=True, slots=True)
+class ReconfigurationTime:
+    """Extra seconds of batches after reconfigurations in one direction, beyond what their tuples explain."""
+
+    direction: str  # out or in
+    events: int
+    seconds: Estimate | None  # mean; None below three events
+    base_s: float | None  # of `seconds` by size: base_s + each_s |replicas|
+    each_s: float | None
+    sizes: tuple[SizeTime, ...]
+
+
+class SizeTime(NamedTuple):
+    """The same of reconfigurations by so many replicas."""
+
+    replicas: int
+    events: int
+    seconds: Estimate | None
+
+
+class StartQuantile(NamedTuple):
+    """A quantile of start-up times, in seconds."""
+
+    quantile: float
+    seconds: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedSupply:
+    """Supply of a node type, as the agents of all operators saw it."""
+
+    node_type: str
+    ordered: int  # replicas
+    came: int  # of these, whose start-up time is known, at least within a span
+    given_up: int  # missed their deadline
+    refused: int  # wanted, and not ordered for want of room; once a slot
+    lost: int  # gone, and nobody had removed them
+    replica_hours: float  # in which these would have been seen
+    most: int  # there ever were at a time, of all operators: the capacity is no less
+    start_s: tuple[float, ...]  # equally likely seconds from order to serving; empty below three
+    start: tuple[StartQuantile, ...]
+    lost_per_hour: Estimate | None  # None below three
+
+
+@dataclass(frozen=True, slots=True)
 class OperatorSurrogate:
     operator: str
     evidence: str  # of the moments: records, tasks, busy
@@ -99,6 +163,9 @@ class OperatorSurrogate:
     response: Calibration | None  # None: no response times were seen
     replayed: Calibration | None  # what the simulator replays in its stead
     points: tuple[PredictedWindow, ...]
+    state: StateSize | None = None  # None: stateless, or nobody reported it
+    reconfiguration: tuple[ReconfigurationTime, ...] = ()  # by direction, where there was any
+    quantiles: tuple[QuantileAccuracy, ...] = ()  # of what is replayed, where held-out windows tell theirs
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +188,7 @@ class Surrogate:
     seed: int
     operators: tuple[OperatorSurrogate, ...]
     checks: tuple[Check, ...] = ()
+    supply: tuple[LearnedSupply, ...] = ()  # by node type; empty: no agent told of any
 
 
 def worst(checks: tuple[Check, ...]) -> str:

@@ -19,6 +19,7 @@ from scaler.model.decision import (
 )
 from scaler.model.units import (
     clean,
+    format_count,
     format_duration,
     format_moment,
     format_number,
@@ -28,10 +29,11 @@ from scaler.model.units import (
     quote,
 )
 from tuner.history.explanation import Account, Alternative, Block, Explanation
+from tuner.history.held_changes import HeldChange
 from tuner.history.objective_origin import Pursued
 from tuner.store.json_fields import write_fields
 from tuner.store.objectives import Reversion, StageEvidence
-from tuner.store.records import Control
+from tuner.store.records import Control, SupersededDecision
 from tuner.views.words import format_deployment, join_facts
 
 LABEL = 12
@@ -79,8 +81,10 @@ def format_if(text: str, format_value: Callable[[T], str], value: T | None) -> s
 
 
 def name_change(decision: Decision) -> str:
-    """The decision's kind, and the change that it is about."""
+    """The decision's kind, and the change that it is about: "SCALED +2 small of +3 small, -1 large" where in part."""
     change = decision.wanted if decision.kind in (SCALED, BLOCKED, DRY_RUN, ACTUATION_FAILED) else None
+    if decision.kind == SCALED and decision.action is not None and change != decision.action:
+        change = f"{decision.action} of {change}"
     return f"{decision.kind}{f' {clean(change)}' if change else ''}"
 
 
@@ -94,9 +98,13 @@ def list_parts(account: Account, shown: set[int]) -> Iterator[Part]:
     if account.gap is not None:
         yield "last slot", f"{format_moment(decision.time)}: {name_change(decision)}"
     yield "because", clean(decision.reason, 600) or "no reason was given"
+    for earlier in account.corrected:
+        yield "corrected", describe_correction(earlier)
     yield "observed", describe_observation(decision)
     table = f"{tabulate_alternatives(account.alternatives)}\n" if account.alternatives else ""
     yield "worth", f"{table}{account.compared}"
+    if account.holds:
+        yield "changes", "; ".join(map(describe_hold, account.holds))
     for block in account.blocked:
         yield "blocked by", describe_block(block)
     for one in account.controls:
@@ -105,6 +113,15 @@ def list_parts(account: Account, shown: set[int]) -> Iterator[Part]:
     yield from list_objective(account.objective, shown)
     if decision.shadow is not None:
         yield "candidate", describe_candidate(decision.shadow)
+
+
+def describe_correction(earlier: SupersededDecision) -> str:
+    """When and by whom, and what the slot's decision was until then."""
+    before = earlier.record.decision
+    first = "first" if earlier.number == 1 else "before"
+    by = f" by {clean(earlier.who)}" if earlier.who else ""
+    reported = f"{first} reported as {name_change(before)}"
+    return f"at {format_moment(earlier.superseded)}{by}; {reported}: {clean(before.reason, 600)}"
 
 
 def describe_observation(decision: Decision) -> str:
@@ -140,6 +157,18 @@ def tabulate_alternatives(alternatives: tuple[Alternative, ...]) -> str:
         f"{row[0]:<{widths[0]}}  {row[1]:>{widths[1]}}  {row[2]:>{widths[2]}}  {row[3]}".rstrip()
         for row in (heads, *rows)
     )
+
+
+def describe_hold(held: HeldChange) -> str:
+    if held.hold_s is None:
+        return f"what a scale-{held.direction} holds is not known"
+    seen = f" (measured on {format_count(held.events, 'event', 'events')})" if held.events else ""
+    said = f"a scale-{held.direction} by one holds answers for {held.hold_s:.3g} s{seen}"
+    if held.late_s is None:
+        return said
+    if math.isinf(held.late_s):
+        return f"{said}, and would not keep up with this load"
+    return f"{said}: {held.late_s:.3g} s of late answers under this load"
 
 
 def describe_block(block: Block) -> str:

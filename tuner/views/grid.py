@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from scaler.model.units import clean
 from tuner.views.words import Column
 
 GAP = 2
@@ -54,6 +55,7 @@ def print_grid(
     """
     console = open_console()
     plain = console.options.ascii_only
+    rows = [[clean(cell, len(cell)) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
     for number, part in enumerate(deal_out(widths, left, console.width)):
         table = Table(box=SIMPLE_HEAD, padding=(0, GAP - 1, 0, 0), pad_edge=False, show_edge=False)

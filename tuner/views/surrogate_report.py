@@ -9,14 +9,21 @@ from dataclasses import replace
 import numpy as np
 
 from scaler.model.kernel import Floats
-from scaler.model.units import format_count, format_moment, format_share
+from scaler.model.task import name_quantile
+from scaler.model.units import format_bytes, format_count, format_moment, format_share
 from tuner.surrogate.estimate import Estimate, format_estimate
+from tuner.surrogate.fitted_application import find_hold
+from tuner.surrogate.reconfiguration_times import LEAST_EVENTS
 from tuner.surrogate.response_models import MODELS
+from tuner.surrogate.supply import estimate_rate
 from tuner.surrogate.surrogate import (
     Calibration,
+    LearnedSupply,
     OperatorSurrogate,
     PredictedWindow,
+    ReconfigurationTime,
     Speedup,
+    StateSize,
     Surrogate,
     is_fit_for_tuning,
 )
@@ -26,6 +33,20 @@ from tuner.views.words import Column, make_columns
 
 ACROSS, DOWN = 56, 14  # characters
 MAX_OUTLIER = 4.0  # times the 99 % quantile, above which a point is drawn at the edge
+
+
+def name_model(calibration: Calibration | None) -> str:
+    """The model, and the quantile it was chosen by where that is not the mean."""
+    if calibration is None or calibration.chosen_by is None:
+        return "none" if calibration is None else calibration.model
+    return f"{calibration.model} (by {name_quantile(calibration.chosen_by)})"
+
+
+def format_quantile_errors(operator: OperatorSurrogate) -> str:
+    errors = ((name_quantile(one.quantile), 100.0 * one.accuracy.error.value) for one in operator.quantiles)
+    return ", ".join(f"{name} {error:.1f} %" for name, error in errors) or "unknown"
+
+
 COLUMNS: tuple[tuple[str, Callable[[OperatorSurrogate], str], str], ...] = (
     ("operator", lambda o: o.operator, ""),
     (
@@ -37,9 +58,14 @@ COLUMNS: tuple[tuple[str, Callable[[OperatorSurrogate], str], str], ...] = (
     ("tuples", lambda o: f"{o.tuples:,.0f}", "that the moments were seen on"),
     ("from", lambda o: o.evidence, "records timed one by one, whole tasks, or replicas' working time (busy)"),
     ("selectivity", lambda o: format_unless_unknown(o.selectivity), "tuples out per tuple in"),
-    ("model", lambda o: o.response.model if o.response else "none", "of response times, chosen on other windows"),
+    ("model", lambda o: name_model(o.response), "of response times, chosen on other windows by means or as said"),
     ("error", lambda o: format_error(o.response), "mean relative error on held-out windows of about the same load"),
     ("replayed", lambda o: format_error(o.replayed), "the same error of what the simulator replays"),
+    (
+        "quantiles",
+        format_quantile_errors,
+        "the same error of its p50, p95, p99 and the one asked, where windows tell theirs",
+    ),
     (
         "speed",
         lambda o: "; ".join(map(format_speed, o.speedups)),
@@ -79,6 +105,78 @@ def format_model(operator: OperatorSurrogate) -> str:
     return f"{operator.response.model}: {', '.join(shown)}"
 
 
+def list_cost_lines(operator: OperatorSurrogate) -> list[str]:
+    """Sentences on the operator's state, and on what reconfigurations in each direction cost."""
+    lines = [] if operator.state is None else [describe_state(operator.state)]
+    lines += map(describe_reconfigurations, operator.reconfiguration)
+    lines = lines or ["No reconfiguration was seen with its batches, so that what one costs is not known."]
+    return [*lines, describe_replayed_hold(operator)]
+
+
+def list_supply_lines(surrogate: Surrogate) -> list[str]:
+    """Sentences on the supply of each node type; none where no agent told of any."""
+    return [describe_supply(one) for one in surrogate.supply]
+
+
+def describe_supply(supply: LearnedSupply) -> str:
+    """Start-up times, losses, and how many replicas there were."""
+    started = format_count(supply.came, "start-up", "start-ups")
+    if supply.start:
+        quantiles = (f"{name_quantile(one.quantile)} {format_estimate(one.seconds)} s" for one in supply.start)
+        said = f"start-up {', '.join(quantiles)}, from {started}"
+    else:
+        said = f"start-up time not known after {started}; {LEAST_EVENTS} are wanted"
+    if supply.given_up:
+        said += f", and {supply.given_up} given up, which are not in it"
+    most = estimate_rate(supply.lost, supply.replica_hours).high if supply.replica_hours > 0.0 else math.inf
+    hours = f"{supply.lost} in {supply.replica_hours:.4g} replica-hours"
+    if supply.lost_per_hour is not None:
+        lost = f"lost {format_estimate(supply.lost_per_hour)} times an hour each, {hours}"
+    else:
+        lost = f"loss rate not known after {hours}"
+        lost += f", at most {most:.3g} an hour" if math.isfinite(most) else ""
+    refused = f"{supply.refused or 'none'} refused for want of room"
+    return f"{supply.node_type}: {said}; {lost}; capacity at least {supply.most} ({refused})."
+
+
+def describe_replayed_hold(operator: OperatorSurrogate) -> str:
+    """What a reconfiguration holds in replays."""
+    hold = find_hold(operator)
+    known = {"out": None, "in": None} if hold is None else {"out": hold.out, "in": hold.into}
+    measured = [f"scale-{name}" for name, time in known.items() if time is not None]
+    guessed = [f"scale-{name}" for name, time in known.items() if time is None]
+    if not guessed:
+        return "Replays hold what was measured."
+    state = operator.state
+    stores = None if state is None or state.bytes is None else state.partitions
+    otherwise = f"the loads of its {stores} stores" if stores else "the constant pause_s of the run, the same for all"
+    said = f"{' and '.join(guessed)} is not known, and held for {otherwise}"
+    return f"In replays {said}" + (f"; {measured[0]} as measured." if measured else ".")
+
+
+def describe_state(state: StateSize) -> str:
+    said = f"State: {format_bytes(state.bytes)}"
+    if state.partitions is not None:
+        said += f" in {format_count(state.partitions, 'partition', 'partitions')}"
+    if state.growth is not None:
+        said += f"; {format_estimate(state.growth)} bytes more per tuple"
+    if state.load is not None:
+        said += f"; a store is loaded in {format_estimate(state.load)} s"
+    return f"{said}."
+
+
+def describe_reconfigurations(time: ReconfigurationTime) -> str:
+    seen = format_count(time.events, "reconfiguration", "reconfigurations")
+    name = f"Scale-{time.direction}"
+    if time.seconds is None:
+        return f"{name}: what it costs is not known after {seen}; {LEAST_EVENTS} are wanted."
+    said = f"{name}: {format_estimate(time.seconds)} s of extra batch time, the mean of {seen}"
+    if time.each_s:
+        said += f"; {time.base_s:.3g} s and {time.each_s:.3g} s a replica"
+    sizes = [f"{s.replicas}: {format_estimate(s.seconds)} s" for s in time.sizes if s.seconds is not None]
+    return f"{said} (by replicas: {'; '.join(sizes)})." if len(sizes) > 1 else f"{said}."
+
+
 def format_parameter(name: str, value: float) -> str:
     if name in ("work", "part", "memory"):
         return f"{value:.3g}"
@@ -92,12 +190,13 @@ def write_surrogate(surrogate: Surrogate) -> str:
             "name": one.operator,
             "model": format_model(one),
             "says": MODELS[one.response.model].says if one.response else "",
+            "costs": list_cost_lines(one),
             "charts": chart_windows(one.points),
             "checks": [check for check in surrogate.checks if check.operator == one.operator],
         }
         for one in surrogate.operators
     ]
-    says, table = summarise_surrogate(surrogate), list_surrogate_columns(surrogate)
+    says, table = [summarise_surrogate(surrogate), *list_supply_lines(surrogate)], list_surrogate_columns(surrogate)
     body = render("surrogate.html", says=says, table=table, readings=write_readings(table[1:]), operators=operators)
     return write_document(f"Surrogate of {surrogate.application}", body)
 

@@ -63,6 +63,7 @@ class RunLimits:
     eta_v: float | None
     eta_r: float | None
     paths: Mapping[str, float]
+    quantile: float | None  # of response times that R_max is about; their mean where the run does not say, too
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +206,7 @@ def read_figures(stated: Mapping[str, Any]) -> dict[str, Any]:
 def read_limits(run: TuningRun, document: Mapping[str, Any]) -> RunLimits:
     stated = {**table(document, "qos"), **table(run.settings, "qos")}
     r_max, eta_v, eta_r = (number(stated, key) for key in ("r_max", "eta_v", "eta_r"))
-    return RunLimits(r_max, eta_v, eta_r, numbers(stated, "paths"))
+    return RunLimits(r_max, eta_v, eta_r, numbers(stated, "paths"), number(stated, "quantile"))
 
 
 def read_graph(

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
+from scaler.model.task import name_quantile
 from scaler.model.units import (
     NONE,
     format_count,
@@ -180,7 +181,8 @@ def describe_bounds(tuning: Tuning) -> str:
     limits = tuning.limits
     bounds = [] if limits.r_max is None else [f"at most {format_duration(limits.r_max)} on every path"]
     bounds += [f"at most {format_duration(bound)} on {path}" for path, bound in limits.paths.items()]
-    return "; ".join(bounds)
+    said = "" if limits.quantile is None or not bounds else f"{name_quantile(limits.quantile)} "
+    return said + "; ".join(bounds)
 
 
 def describe_trace(tuning: Tuning) -> str:
@@ -243,7 +245,7 @@ def describe_tuning(tuning: Tuning) -> dict[str, Any]:
             "seed": run.seed,
             "budget": run.budget,
             "trials": len(tuning.points),
-            "qos": {name: getattr(tuning.limits, name) for name in ("r_max", "eta_v", "eta_r")},
+            "qos": {name: getattr(tuning.limits, name) for name in ("r_max", "quantile", "eta_v", "eta_r")},
             "says": summarise(tuning),
             "feasible": chosen is not None,
             "recommended": objective is not None,

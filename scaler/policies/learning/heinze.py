@@ -21,7 +21,7 @@ import numpy as np
 from scaler.model.jit import jit
 from scaler.model.kernel import Floats, Integers, KernelView, Problem
 from scaler.model.policy import Start
-from scaler.policies.homogeneous import by_node, head_for, read_number
+from scaler.policies.homogeneous import by_node, read_number, scale_to
 from scaler.policies.learning.q_values import ALPHA_DECAY, ALPHA_EVERY, ALPHA_LEAST
 
 TARGET = 0.7
@@ -75,7 +75,7 @@ def choose(p: Problem, s: State, k: Integers, seen: KernelView) -> int:
 def decide(p: Problem, s: State, k: Integers, seen: KernelView) -> int:
     choice = choose(p, s, k, seen)
     wanted = seen.count + 1 if choice == OUT else seen.count - 1 if choice == IN else seen.count
-    return head_for(p, k, seen.count, s.node_type, wanted)
+    return scale_to(p, k, seen.count, s.node_type, wanted)
 
 
 @jit

@@ -1,7 +1,11 @@
 """Estimate the capacity of a replica of each node type from observed utilisation and response times.
 
 It starts from the model that the policy was given. A deployment shows its slowest type: its utilisation gives that
-type's service time, its response time the variability of service, which all types share.
+type's service time, its response time the variability of service, which all types share. Where the bound is about a
+quantile of response times, so is what is observed, and both are solved by the M/G/1 tables of that quantile.
+
+Of micro-batches M/G/1 says too much: nearly any load fits a bound of seconds, of which the trigger takes most. So where
+their constants are known, the load that these leave is the most that a replica is good for.
 
 Notation: h service time of a type; scv squared coefficient of variation of service.
 """
@@ -17,6 +21,7 @@ import numpy as np
 
 from scaler.model.jit import jit
 from scaler.model.kernel import Floats, Integers, KernelView, Problem
+from scaler.model.queue_quantiles import grid_rate_within, grid_scv
 from scaler.model.queueing import mg1_rate_within
 from scaler.model.task import Task
 
@@ -51,7 +56,12 @@ def expect_capacity(p: Problem, model: Task) -> Capacity:
 @jit
 def refresh_capacity(p: Problem, c: Capacity, i: int) -> None:
     h = c.service[i]
-    c.each[i] = mg1_rate_within(p.bound, h, c.scv[0] * h * h, 1.0)
+    if p.quantile > 0.0:
+        c.each[i] = grid_rate_within(p.quantile_grid, p.bound, h, c.scv[0])
+    else:
+        c.each[i] = mg1_rate_within(p.bound, h, c.scv[0] * h * h, 1.0)
+    if p.batched and p.capacity[i] > 0.0:  # 0: no replicas bring it within the bound, and M/G/1 says what keeps up
+        c.each[i] = min(c.each[i], p.capacity[i])
 
 
 @jit
@@ -72,8 +82,10 @@ def observe_capacity(p: Problem, c: Capacity, seen: KernelView) -> int:
     c.service[i] += weight * (h - c.service[i])
     last = c.sights.shape[0] - 1
     if 0.1 < seen.utilisation < 0.95 and math.isfinite(seen.response):
-        wait = max(0.0, seen.response - h)
-        scv = 2.0 * (1.0 - seen.utilisation) * wait / (share * h * h) - 1.0
+        if p.quantile > 0.0:
+            scv = grid_scv(p.quantile_grid, share, h, seen.response)
+        else:
+            scv = 2.0 * (1.0 - seen.utilisation) * max(0.0, seen.response - h) / (share * h * h) - 1.0
         c.sights[last] += 1
         c.scv[0] += max(1.0 / c.sights[last], SERVICE_GAIN) * (min(max(scv, 0.0), 100.0) - c.scv[0])
         for j in range(last):

@@ -4,36 +4,49 @@ For every node type and every number of its replicas, replica_worth.py says from
 is worth having; nothing is explored for that, because actions do not change arrivals. Planning is spread: a few
 thresholds a slot, those of the type in use first, and less often as evidence gathers.
 
-Which node type: for each a shadow runs the same rules on the rates really seen, and keeps account of what it would have
-paid. The type in use is left for one whose shadow has been cheaper by more than moving costs. A type never seen at work
-is taken for a little better than the model says, so that it is tried out if that might pay; the first replica shows
-what it can do, and the move waits for evidence. On the way the old type goes only when the new one surely suffices.
+Which node type says node_type.py: of each a shadow keeps account of what it would have paid.
+
+Changes are of any size, unless the world takes one replica at a time: the first replica of a change must be worth it,
+the others their rent alone. While answers are late or tuples wait nothing is given away, and as many are added as make
+catching up cheapest; a move between types is one change.
+
+Where the hold of a change was measured, what it makes late is part of its price: the slack is the bound less what an
+answer takes in slots that keep it.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import math
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from scaler.model.jit import jit
-from scaler.model.kernel import Floats, Integers, KernelView, Problem, lay_out
-from scaler.model.policy import Kernel, Start, flatten
+from scaler.model.kernel import Integers, KernelView, Problem, delta_of, lay_out
+from scaler.model.policy import Kernel, Start, flatten, unflatten
 from scaler.model.task import Task
-from scaler.policies.homogeneous import head_for
+from scaler.policies.homogeneous import scale_to
 from scaler.policies.planner.capacity import (
-    Capacity,
-    cautious_capacity,
     expect_capacity,
     inherit_capacity,
     observe_capacity,
     optimistic_capacity,
 )
-from scaler.policies.planner.replica_worth import Worth, appraise, appraise_ages, keep_account, make_worth, worth_now
+from scaler.policies.planner.catch_up import catch_up_count, cost_to_catch_up, is_behind
+from scaler.policies.planner.node_type import choose_type, exchange, follow_shadow, migrate, reconsider
+from scaler.policies.planner.replica_worth import (
+    appraise,
+    appraise_ages,
+    keep_account,
+    make_worth,
+    price_changes,
+)
+from scaler.policies.planner.state import State, choose_count, price_in, price_out, steps, worth_of_replica
 from scaler.policies.planner.workload import (
     SMOOTHED,
     V,
-    Workload,
     advance,
     begin,
     inherit_workload,
@@ -47,21 +60,8 @@ SLOTS_PER_PLANNING_STEP = 4096  # after each so many slots, planning skips one s
 MAX_PLANNING_PERIOD = 6  # slots from one piece of planning to the next
 ACCOUNT_HORIZON = 50_000.0  # slots over which what was paid fades; early on, as long as there were slots
 INITIAL_HORIZON = 300.0
-MIGRATION_GAIN_FACTOR = 2.0  # times the price of moving by which another type must have been cheaper
-MAX_LAG_FACTOR = 10.0  # times that price by which another type is behind at most, lest the past bar the way back
 PEAK_DECAY = 0.995
-MIGRATION_MARGIN = 1.1  # over the recent peak, before the last of the old type may go
-
-
-class State(NamedTuple):
-    workload: Workload
-    capacity: Capacity
-    worth: Worth
-    shadow: Integers  # [N] replicas that each type's shadow holds
-    paid: Floats  # [N] what each shadow paid, fading
-    kind: Integers  # [2] node type in use, and the one before
-    peak: Floats  # [1] highest rate of late
-    clock: Integers  # [3] slots seen; next threshold and view to plan for of all, and of the type in use
+USUAL_GAIN = 0.05  # weight of a slot's response time in what is usual
 
 
 def prepare(start: Start) -> State:
@@ -75,30 +75,9 @@ def prepare(start: Start) -> State:
         paid=np.zeros(len(start.task.types)),
         kind=np.zeros(2, np.int64),
         peak=np.zeros(1),
+        usual=np.zeros(1),
         clock=np.zeros(3, np.int64),
     )
-
-
-@jit
-def steps(p: Problem) -> int:
-    """Thresholds of a node type: one for each number of replicas that can be added to."""
-    return max(1, p.k_max - 1)
-
-
-@jit
-def worth_of_replica(p: Problem, s: State, i: int, number: int) -> float:
-    """Worth of the replica of this number (from 2 on) of type i."""
-    return worth_now(p, s.worth, s.workload, i * steps(p) + number - 2, p.price[i])
-
-
-@jit
-def choose_step(p: Problem, s: State, i: int, count: int) -> int:
-    """Replicas more (+1) or less (-1) that this many of type i call for."""
-    if count < p.k_max and worth_of_replica(p, s, i, count + 1) > p.w_rcf:
-        return 1
-    if count > 1 and worth_of_replica(p, s, i, count) < -p.w_rcf:
-        return -1
-    return 0
 
 
 @jit
@@ -107,47 +86,34 @@ def decide(p: Problem, s: State, k: Integers, seen: KernelView) -> int:
     if s.clock[0] == 0:
         return 0
     if k[kind] != seen.count:
-        return migrate(p, s, k, seen)
-    return head_for(p, k, seen.count, kind, seen.count + choose_step(p, s, kind, seen.count))
-
-
-@jit
-def migrate(p: Problem, s: State, k: Integers, seen: KernelView) -> int:
-    """One step from a mixed deployment to the type in use: add it until one of another can go without harm."""
-    types = k.shape[0]
-    kind = s.kind[0]
-    leaving = -1
-    slowest = types
-    for r in range(types):
-        i = p.order[r]
-        if leaving < 0 and i != kind and k[i] > 0:
-            leaving = i
-        if slowest == types and k[i] > (1 if i == leaving else 0):
-            slowest = r
-    enough = (
-        slowest < types
-        and (seen.count - 1) * cautious_capacity(s.capacity, int(p.order[slowest])) >= MIGRATION_MARGIN * s.peak[0]
-    )
-    ready = k[kind] >= s.shadow[kind] and s.capacity.sights[kind] > 0
-    if seen.count > 1 and (enough or ready or seen.count >= p.k_max):
-        return 1 + leaving
-    return 1 + kind + types
+        return migrate(p, s, k, seen) if p.one_at_a_time else exchange(p, s, k, seen)
+    wanted = choose_count(p, s, kind, seen.count)
+    if not p.one_at_a_time and is_behind(seen):
+        wanted = max(wanted, catch_up_count(p, s, kind, seen.count, seen))
+    return scale_to(p, k, seen.count, kind, wanted)
 
 
 @jit
 def worth(p: Problem, s: State, k: Integers, seen: KernelView, action: int) -> float:
-    """What a change costs beyond what it brings. The steps of a move between types are not valued one by one."""
-    types = k.shape[0]
+    """What a change costs beyond what it brings. Moves between types are not valued: the one decided on is least."""
     kind = s.kind[0]
     if action == 0:
         return 0.0
     if s.clock[0] == 0 or k[kind] != seen.count:
         return -p.w_rcf if action == decide(p, s, k, seen) else p.w_rcf
-    if action == 1 + kind:
-        return p.w_rcf + worth_of_replica(p, s, kind, seen.count)
-    if action == 1 + kind + types:
-        return p.w_rcf - worth_of_replica(p, s, kind, seen.count + 1)
-    return p.w_rcf
+    for i in range(k.shape[0]):
+        if i != kind and delta_of(p, k, action, i) != 0:
+            return p.w_rcf
+    delta = delta_of(p, k, action, kind)
+    cost = p.w_rcf
+    for n in range(seen.count + 1, seen.count + delta + 1):
+        cost += price_out(p, s, kind, n) - p.w_rcf - worth_of_replica(p, s, kind, n)
+    for n in range(seen.count + delta + 1, seen.count + 1):
+        cost += price_in(p, s, kind, n) - p.w_rcf + worth_of_replica(p, s, kind, n)
+    if delta > 0 and seen.violated and not p.one_at_a_time:
+        ahead = cost_to_catch_up(p, s, kind, seen.count, seen.count + delta, seen)
+        cost = min(cost, ahead - cost_to_catch_up(p, s, kind, seen.count, seen.count, seen))
+    return cost
 
 
 @jit
@@ -158,6 +124,8 @@ def learn(p: Problem, s: State, k: Integers, before: KernelView, action: int, se
         observe_capacity(p, s.capacity, before)
     first = observe_capacity(p, s.capacity, seen)
     advance(w, seen.rate)
+    if not seen.violated and math.isfinite(seen.response):
+        s.usual[0] += (USUAL_GAIN if s.usual[0] > 0.0 else 1.0) * (seen.response - s.usual[0])
     s.peak[0] = max(seen.rate, PEAK_DECAY * s.peak[0])
     memory = 1.0 - 1.0 / min(ACCOUNT_HORIZON, INITIAL_HORIZON + s.clock[0])
     for i in range(k.shape[0]):
@@ -165,6 +133,7 @@ def learn(p: Problem, s: State, k: Integers, before: KernelView, action: int, se
             b = i * steps(p) + j
             threshold = (j + 1) * optimistic_capacity(s.capacity, i)
             observe(w, b, threshold, seen.rate)
+            price_changes(p, s.worth, w, b, j + 1, s.capacity.service[i], s.usual[0])
             keep_account(p, s.worth, w, b, p.price[i], seen.rate > threshold, memory)
     for i in range(k.shape[0]):
         follow_shadow(p, s, i, seen.rate, memory)
@@ -173,50 +142,6 @@ def learn(p: Problem, s: State, k: Integers, before: KernelView, action: int, se
     choose_type(p, s)
     plan(p, s)
     s.clock[0] += 1
-
-
-@jit
-def follow_shadow(p: Problem, s: State, i: int, rate: float, memory: float) -> None:
-    """One slot of a type's shadow: pay for it, then change as the rules say."""
-    count = s.shadow[i]
-    cost = p.w_res * p.price[i] * count
-    if rate > count * optimistic_capacity(s.capacity, i):
-        cost += p.w_perf
-    step = choose_step(p, s, i, count)
-    if step != 0:
-        cost += p.w_rcf
-    s.shadow[i] = count + step
-    s.paid[i] = memory * s.paid[i] + cost
-
-
-@jit
-def reconsider(s: State, k: Integers, seen: KernelView, first: int) -> None:
-    """A type was seen at work for the first time: what its shadow paid was guesswork, so it starts level.
-
-    If it is the one to move to, and only its first replicas have come, the move is called off until evidence is in.
-    """
-    moving = first == s.kind[0]
-    s.paid[first] = s.paid[s.kind[1] if moving else s.kind[0]]
-    if moving and k[first] < seen.count:
-        s.kind[0] = s.kind[1]
-
-
-@jit
-def choose_type(p: Problem, s: State) -> None:
-    """Move to the type whose shadow paid least, once that is worth the way."""
-    kind = s.kind[0]
-    best = kind
-    most = 0.0
-    for i in range(s.paid.shape[0]):
-        moving = p.w_rcf * (s.shadow[i] + s.shadow[kind])
-        s.paid[i] = min(s.paid[i], s.paid[kind] + MAX_LAG_FACTOR * moving)
-        gain = s.paid[kind] - s.paid[i] - MIGRATION_GAIN_FACTOR * moving
-        if gain > most:
-            most = gain
-            best = i
-    if best != kind:
-        s.kind[1] = kind
-        s.kind[0] = best
 
 
 @jit
@@ -266,6 +191,15 @@ def inherit(task: Task, state: State, earlier: Task, before: State) -> State:
     )
 
 
+RELEARNT = ("usual", "worth.late_out", "worth.late_in")  # within slots; checkpoints of older versions lack them
+
+
+def load(state: State, arrays: Mapping[str, NDArray[Any]]) -> State:
+    own = flatten(state)
+    loaded: State = unflatten(state, {**{name: own[name] for name in RELEARNT}, **arrays})
+    return loaded
+
+
 PLANNER = Kernel(
     title="planner",
     prepare=prepare,
@@ -274,5 +208,7 @@ PLANNER = Kernel(
     worth=worth,
     measure=lambda state: sum(array.nbytes for array in flatten(state).values()),
     inherit=inherit,
+    load=load,
     experience=("workload", "capacity", "peak", "clock"),
+    any_size=True,
 )

@@ -3,10 +3,12 @@
 With replicas of one node type, the (j + 1)-th is needed in the slots whose rate is above what j can answer. Whether to
 have it is a choice between on and off, and in situation f (see scaler/policies/planner/workload.py) its worth is
 
-    d(f) = w_perf P(above in the next slot | f) - w_res price + E[ clip(d(f'), -w_rcf, w_rcf) ],
+    d(f) = w_perf P(above in the next slot | f) - w_res price + E[ clip(d(f'), -c_in(f'), c_out(f')) ],
 
 the cost of being off minus that of being on. Beyond the next slot the two differ by no more than a change, because one
-can always change: hence the clip, and no discount is needed. Off turns on at d > w_rcf, on turns off at d < -w_rcf.
+can always change: hence the clip, and no discount is needed. Off turns on at d > c_out, on turns off at d < -c_in. A
+change costs w_rcf and, where its hold was measured, w_perf for each slot's worth of late seconds (scaler/model/hold.py)
+under the load at which its situation was last met.
 
 Four models give d: by age and height, in each of the two views; by age alone, which needs less evidence; and one that
 knows nothing and keeps a replica until its rent has come to the price of doing without it once and changing twice (rent
@@ -20,9 +22,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from scaler.model.hold import late_seconds
 from scaler.model.jit import jit
 from scaler.model.kernel import Floats, Integers, Problem
-from scaler.policies.planner.workload import V, Workload
+from scaler.model.queueing import CATCH_UP_SLOTS
+from scaler.policies.planner.workload import SMOOTHED, V, Workload
 
 BY_AGE = V  # the model after those by age and height
 MODELS = V + 2
@@ -37,6 +41,8 @@ class Worth(NamedTuple):
     by_age: Floats  # [B, Y] d
     held: Integers  # [B, MODELS] whether each model would hold the replica now
     spent: Floats  # [B, MODELS] what each would have paid, fading
+    late_out: Floats  # [B, X] cost of the late answers of scaling out beyond the threshold, by the load's height; 0
+    late_in: Floats  # [B, X] where not known; and of scaling in
 
 
 def make_worth(w: Workload) -> Worth:
@@ -47,7 +53,45 @@ def make_worth(w: Workload) -> Worth:
         by_age=np.zeros((thresholds, len(w.age_edges))),
         held=np.zeros((thresholds, MODELS), np.int64),
         spent=np.tile([LEARNING_HANDICAP] * (MODELS - 1) + [0.0], (thresholds, 1)),
+        late_out=np.zeros((thresholds, len(w.height_edges) + 1)),
+        late_in=np.zeros((thresholds, len(w.height_edges) + 1)),
     )
+
+
+@jit
+def price_changes(p: Problem, v: Worth, w: Workload, b: int, number: int, service_s: float, usual_s: float) -> None:
+    """Price the late answers of changes across threshold b, of `number` replicas, under the present load.
+
+    Where these do not keep up answers are late in any case, and a hold before there are more adds its own length.
+    """
+    x, rate, slack = present_height(w, b), w.load[SMOOTHED], p.bound - usual_s
+    if p.hold_out_s > 0.0:
+        late = p.hold_out_s
+        if rate < number / service_s:
+            capacity = (number + 1) / service_s
+            late = late_seconds(p.hold_out_s, slack, rate, 0.0, capacity, capacity)
+        v.late_out[b, x] = p.w_perf * late / p.slot_s
+    if p.hold_in_s > 0.0:
+        capacity = number / service_s
+        late = late_seconds(p.hold_in_s, slack, rate, 0.0, capacity, capacity)
+        v.late_in[b, x] = p.w_perf * min(late / p.slot_s, CATCH_UP_SLOTS)
+
+
+@jit
+def present_height(w: Workload, b: int) -> int:
+    return int(w.situation[SMOOTHED, b] % (w.height_edges.shape[0] + 1))
+
+
+@jit
+def cost_out(p: Problem, v: Worth, w: Workload, b: int) -> float:
+    """Cost of scaling out beyond threshold b now."""
+    return p.w_rcf + v.late_out[b, present_height(w, b)]
+
+
+@jit
+def cost_in(p: Problem, v: Worth, w: Workload, b: int) -> float:
+    """Cost of scaling in to it now."""
+    return p.w_rcf + v.late_in[b, present_height(w, b)]
 
 
 @jit
@@ -58,8 +102,8 @@ def worth_by(p: Problem, v: Worth, w: Workload, b: int, price: float, model: int
     if model == BY_AGE:
         return v.by_age[b, w.age_class[b]]
     if w.age[b] == 0:
-        return 2.0 * p.w_rcf
-    return min(0.0, p.w_perf + p.w_rcf - p.w_res * price * w.age[b])
+        return 2.0 * p.w_rcf + v.late_out[b, present_height(w, b)]
+    return min(0.0, p.w_perf + cost_out(p, v, w, b) - p.w_res * price * w.age[b])
 
 
 @jit
@@ -80,15 +124,15 @@ def keep_account(p: Problem, v: Worth, w: Workload, b: int, price: float, above:
         cost = 0.0
         if v.held[b, model] == 1:
             cost += p.w_res * price
-            if d < -p.w_rcf:
+            if d < -cost_in(p, v, w, b):
                 v.held[b, model] = 0
-                cost += p.w_rcf
+                cost += cost_in(p, v, w, b)
         else:
             if above:
                 cost += p.w_perf
-            if d > p.w_rcf:
+            if d > cost_out(p, v, w, b):
                 v.held[b, model] = 1
-                cost += p.w_rcf
+                cost += cost_out(p, v, w, b)
         v.spent[b, model] = memory * v.spent[b, model] + cost
 
 
@@ -105,7 +149,7 @@ def appraise(p: Problem, v: Worth, w: Workload, view: int, b: int, price: float)
             scale = PRIOR_VISITS / (w.pool_visits[view, f] + pool_prior)
             above = scale * pool_prior * w.hazard[f]
             loop = scale * pool_prior - above
-            rest = above * clip(v.by_situation[view, b, x], p.w_rcf)
+            rest = above * clip(v.by_situation[view, b, x], p.w_rcf + v.late_in[b, x], p.w_rcf + v.late_out[b, x])
             for outcome in range(3):
                 base = 0
                 if outcome > 0:
@@ -120,15 +164,17 @@ def appraise(p: Problem, v: Worth, w: Workload, view: int, b: int, price: float)
                     if base + x2 == f:
                         loop += weight
                     else:
-                        rest += weight * clip(v.by_situation[view, b, base + x2], p.w_rcf)
+                        into, out = p.w_rcf + v.late_in[b, x2], p.w_rcf + v.late_out[b, x2]
+                        rest += weight * clip(v.by_situation[view, b, base + x2], into, out)
             total = w.visits[view, b, f] + PRIOR_VISITS
             v.by_situation[view, b, f] = (p.w_perf * above - rent * total + rest) / (total - loop)
 
 
 @jit
 def appraise_ages(p: Problem, v: Worth, w: Workload, b: int, price: float) -> None:
-    """One sweep over the ages alone."""
+    """One sweep over the ages alone; changes cost what they do at the present height."""
     rent = p.w_res * price
+    into, out = cost_in(p, v, w, b), cost_out(p, v, w, b)
     last = w.age_edges.shape[0] - 1
     for y in range(last, -1, -1):
         laplace = 1.0 - (w.age_edges[y] + 2.0) / (w.age_edges[y] + w.width[y] + 2.0)
@@ -141,14 +187,14 @@ def appraise_ages(p: Problem, v: Worth, w: Workload, b: int, price: float) -> No
         total = p.w_perf * above - rent * slots
         leaves = 0.0
         if y > 0:
-            total += above * clip(v.by_age[b, 0], p.w_rcf)
+            total += above * clip(v.by_age[b, 0], into, out)
             leaves += above
         if y < last:
-            total += older * clip(v.by_age[b, y + 1], p.w_rcf)
+            total += older * clip(v.by_age[b, y + 1], into, out)
             leaves += older
         v.by_age[b, y] = total / leaves
 
 
 @jit
-def clip(x: float, most: float) -> float:
-    return min(max(x, -most), most)
+def clip(x: float, into: float, out: float) -> float:
+    return min(max(x, -into), out)

@@ -7,10 +7,10 @@ window after a resolution it is judged: a scale-out helped if there is less back
 One that did not help is put on the black list, at that parallelism.
 
 Deviations: backpressure is read from utilisation, where it exceeds 1 exactly (the excess would have been held back),
-where it is capped as all of a saturated slot; growth is at most twofold; pending tuples come from Little's law (share
-times response minus utilisation); skew and slow instances do not occur here (load is split evenly); an entry of the
-black list lapses after a while, where the paper weighs the share of times that a kind of action helped; the resolution
-is carried out one replica a slot and dropped once a step is refused. Dhalion knows no latency bound.
+where it is capped as all of a saturated slot; growth is at most twofold; pending tuples are the backlog, and beside it,
+where tuples do not wait for a trigger, what Little's law gives (share times response minus utilisation); skew and slow
+instances do not occur here (load is split evenly); an entry of the black list lapses after a while, where the paper
+weighs the share of times that a kind of action helped. Dhalion knows no latency bound.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import numpy as np
 from scaler.model.jit import jit
 from scaler.model.kernel import Floats, Integers, KernelView, Problem
 from scaler.model.policy import Start
-from scaler.policies.homogeneous import by_node, head_for, read_count, read_number, whole
+from scaler.policies.homogeneous import by_node, is_underway, read_count, read_number, scale_to, whole
 from scaler.policies.rules.true_rate import RateWindow, clear, is_full, is_saturated, make_window, mean, push
 
 WINDOW, BLACKLIST = 5, 120  # slots
@@ -61,7 +61,7 @@ def prepare(start: Start, node_type: int) -> State:
 
 @jit
 def decide(p: Problem, s: State, k: Integers, seen: KernelView) -> int:
-    return 0 if s.course[0] == 0 else head_for(p, k, seen.count, s.kind, s.course[0])
+    return 0 if s.course[0] == 0 else scale_to(p, k, seen.count, s.kind, s.course[0])
 
 
 @jit
@@ -72,13 +72,11 @@ def learn(p: Problem, s: State, k: Integers, before: KernelView, action: int, se
     if action != 0:
         clear(s.held_back)
         clear(s.pending)
-    if s.course[0] == seen.count:
-        s.course[0] = 0
-    elif s.course[0] != 0 and action == 0:
-        s.course[0] = 0
-        s.trial[1] = 0  # what was not carried out is not judged
-    if s.course[0] != 0:
+    course = s.course[0]
+    if is_underway(s.course, action, seen.count):
         return
+    if course != 0 and course != seen.count:
+        s.trial[1] = 0  # what was not carried out is not judged
     push(s.held_back, held_back(seen))
     push(s.pending, pending(seen))
     if is_full(s.held_back):
@@ -96,10 +94,13 @@ def held_back(seen: KernelView) -> float:
 
 @jit
 def pending(seen: KernelView) -> float:
-    """Tuples waiting at a replica: Little's law, less the one in service."""
+    """Tuples waiting at a replica, but for the one in service and for those that wait for their batch."""
+    waiting = seen.backlog / seen.count if math.isfinite(seen.backlog) else 0.0
+    if seen.batch_ratio > 0.0:
+        return waiting
     if not math.isfinite(seen.response):
-        return 1e9
-    return max(0.0, seen.rate / seen.count * seen.response - seen.utilisation)
+        return math.inf
+    return max(waiting, seen.arrivals / seen.count * seen.response - seen.utilisation)
 
 
 @jit
@@ -134,4 +135,6 @@ def resolve(p: Problem, s: State, seen: KernelView) -> None:
     s.complaint[0] = back
 
 
-DHALION_C, DHALION_S, DHALION_O = by_node("Dhalion", prepare, decide, learn, options=("window", "pending", "blacklist"))
+DHALION_C, DHALION_S, DHALION_O = by_node(
+    "Dhalion", prepare, decide, learn, options=("window", "pending", "blacklist"), any_size=True
+)

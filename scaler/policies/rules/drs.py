@@ -2,13 +2,13 @@
 
 The application is an open Jackson network, an operator in it an M/M/k queue, with Allen and Cunneen's factor where
 service times are not exponential. DRS wants the fewest replicas whose mean response time meets the bound. The paper
-meets one bound for the whole application, greedily giving the next replica to the operator that gains most by it; here
-every operator has a bound of its own, from the Objective, so that each finds its number alone.
+meets one bound for the whole application, greedily giving the next replica to the operator that gains most by it
+(drs_graph.py); here every operator has a bound of its own, from the Objective, so that each finds its number alone.
 
-Replicas of one type (-C the cheapest, -S the fastest, -O the optimal one) come and go, one a slot. The first replica,
-if of another type, counts and stays; the paper measures how fast replicas are, and so the model takes all to be as slow
-as the slowest there. One queue for all of them is more than a plant has that gives each replica its share of the
-arrivals: there the model promises too much.
+Replicas of one type (-C the cheapest, -S the fastest, -O the optimal one) come and go. The first replica, if of another
+type, counts and stays; the paper measures how fast replicas are, and so the model takes all to be as slow as the
+slowest there. One queue for all of them is more than a plant has that gives each replica its share of the arrivals:
+there the model promises too much. A queue in equilibrium has no backlog to be worked off: the rate is that of arrivals.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from scaler.model.jit import jit
 from scaler.model.kernel import Integers, KernelView, Problem
 from scaler.model.policy import Start
 from scaler.model.queueing import mgk_response
-from scaler.policies.homogeneous import by_node, head_for
+from scaler.policies.homogeneous import by_node, scale_to
 from scaler.policies.rules.static import learn_nothing
 
 ARRIVAL_SCV = 1.0  # Poisson
@@ -50,8 +50,8 @@ def least_replicas(p: Problem, rate: float, speedup: float) -> int:
 
 @jit
 def decide(p: Problem, s: State, k: Integers, seen: KernelView) -> int:
-    wanted = least_replicas(p, seen.rate, pace(p, seen, s.node_type))
-    return head_for(p, k, seen.count, s.node_type, wanted)
+    wanted = least_replicas(p, seen.arrivals, pace(p, seen, s.node_type))
+    return scale_to(p, k, seen.count, s.node_type, wanted)
 
 
-DRS_C, DRS_S, DRS_O = by_node("DRS", prepare, decide, learn_nothing)
+DRS_C, DRS_S, DRS_O = by_node("DRS", prepare, decide, learn_nothing, any_size=True)

@@ -10,11 +10,9 @@ one has been called for throughout a delay, and then goes to the highest paralle
 
 Defaults are those of the operator (.7, .3, a window of 15 min, 5 min, 1 h, 30 min, .6) at one slot a minute.
 
-Deviations: one operator; one replica a slot, and a target is given up once a step towards it is refused; the lag is
-what Little's law gives for the response time beyond the service time, as queues are not seen, and none where that is
-infinite (a plant without memory keeps none; the rate of one that queues has in it what is to be caught up with, and the
-lag comes on top); no allowance for a restart, which here takes seconds; ineffective scalings
-are not looked for (the operator does not act on them by default); the bounds are looked at when the delay is over.
+Deviations: one operator; the lag is the backlog, and none where that is not known; no allowance for a restart, which
+here takes seconds; ineffective scalings are not looked for (the operator does not act on them by default); the bounds
+are looked at when the delay is over.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ from scaler.model.errors import BadInput
 from scaler.model.jit import jit
 from scaler.model.kernel import Integers, KernelView, Problem
 from scaler.model.policy import Start
-from scaler.policies.homogeneous import by_node, head_for, read_count, read_number, whole
+from scaler.policies.homogeneous import by_node, is_underway, read_count, read_number, scale_to, whole
 from scaler.policies.rules.true_rate import (
     RateWindow,
     TrueRate,
@@ -85,7 +83,7 @@ def prepare(start: Start, node_type: int) -> State:
 
 @jit
 def decide(p: Problem, s: State, k: Integers, seen: KernelView) -> int:
-    return 0 if s.course[0] == 0 else head_for(p, k, seen.count, s.kind, s.course[0])
+    return 0 if s.course[0] == 0 else scale_to(p, k, seen.count, s.kind, s.course[0])
 
 
 @jit
@@ -95,55 +93,45 @@ def learn(p: Problem, s: State, k: Integers, before: KernelView, action: int, se
         forget(s.true_rate)  # what was gathered before the change no longer counts
         clear(s.rate)
         clear(s.fewer)
-    if s.course[0] == seen.count or action == 0:
-        s.course[0] = 0
-    if s.course[0] != 0:
+    if is_underway(s.course, action, seen.count):
         return
     if s.course[1] > 0:
         s.course[1] -= 1
         return
-    gauge(s.true_rate, before, action, seen)
-    push(s.rate, seen.rate)
+    gauge(p, s.true_rate, before, action, seen)
+    push(s.rate, seen.arrivals)
     if is_full(s.rate):
-        weigh(p, s, before, seen)
+        weigh(p, s, k, seen)
 
 
 @jit
-def weigh(p: Problem, s: State, before: KernelView, seen: KernelView) -> None:
+def weigh(p: Problem, s: State, k: Integers, seen: KernelView) -> None:
     """Set a course if the metrics call for another parallelism and every delay is over."""
     rate = mean(s.rate)
-    wanted = recommend(p, s, before, seen, rate)
+    wanted = recommend(p, s, k, seen, rate)
     if wanted >= seen.count:
         clear(s.fewer)
-        if wanted > seen.count and replicas_at(s, before, seen, rate, s.busiest) > seen.count:
+        if wanted > seen.count and replicas_at(p, s, k, seen, rate, s.busiest) > seen.count:
             s.course[0] = wanted
         return
     due = is_full(s.fewer)
     push(s.fewer, float(wanted))
-    if due and replicas_at(s, before, seen, rate, s.idlest) < seen.count:
+    if due and replicas_at(p, s, k, seen, rate, s.idlest) < seen.count:
         s.course[0] = int(highest(s.fewer))
 
 
 @jit
-def recommend(p: Problem, s: State, before: KernelView, seen: KernelView, rate: float) -> int:
+def recommend(p: Problem, s: State, k: Integers, seen: KernelView, rate: float) -> int:
     """The parallelism that the target utilisation asks for, as far as it may go at once."""
-    exact = max(replicas_at(s, before, seen, rate, s.target), (1.0 - MAX_SCALE_DOWN) * seen.count)
+    exact = max(replicas_at(p, s, k, seen, rate, s.target), (1.0 - MAX_SCALE_DOWN) * seen.count)
     return whole(p, exact)
 
 
 @jit
-def replicas_at(s: State, before: KernelView, seen: KernelView, rate: float, utilisation: float) -> float:
+def replicas_at(p: Problem, s: State, k: Integers, seen: KernelView, rate: float, utilisation: float) -> float:
     """Replicas that carry the rate at this utilisation, and the lag within the catch-up duration; not rounded."""
-    needed = rate / utilisation + lag(seen) / s.catch_up
-    return parallelism_for(s.true_rate, before, 0, seen, needed)  # nothing was changed while the window filled
-
-
-@jit
-def lag(seen: KernelView) -> float:
-    """Tuples waiting, by Little's law."""
-    service = seen.utilisation * seen.count / seen.rate if seen.rate > 0.0 else 0.0
-    waiting = seen.response - service
-    return seen.rate * waiting if math.isfinite(waiting) and waiting > 0.0 else 0.0
+    lag = seen.backlog if math.isfinite(seen.backlog) else 0.0
+    return parallelism_for(p, s.true_rate, k, rate / utilisation + lag / s.catch_up)
 
 
 FLINK_C, FLINK_S, FLINK_O = by_node(
@@ -152,4 +140,5 @@ FLINK_C, FLINK_S, FLINK_O = by_node(
     decide,
     learn,
     options=("target", "boundary", "window", "stabilisation", "scale_down_delay", "catch_up"),
+    any_size=True,
 )

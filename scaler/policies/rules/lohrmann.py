@@ -2,13 +2,13 @@
 
 The wait of a tuple at k replicas is e W(k), with W Kingman's approximation and e the wait observed last over the one
 predicted for it. The fewest replicas whose e W(k) and service time fit the bound are wanted. W says nothing of an
-operator near saturation, so that a bottleneck (utilisation above .99) is resolved first: its parallelism is doubled,
-or more if it is offered more than it can serve. The paper shares the waiting time of a whole sequence out among its
-operators; here each has a bound of its own, from the Objective.
+operator near saturation, so that a bottleneck (arrivals times service time, over the replicas, above .99) is resolved
+first: its parallelism is doubled, or more if it is offered more than it can serve. Nothing is scaled in while the bound
+is violated, and the slot after a change, whose wait is the change's own, does not count for e. The paper shares the
+waiting time of a whole sequence out among its operators; here each has a bound of its own, from the Objective.
 
-Replicas of one type (-C the cheapest, -S the fastest, -O the optimal one) come and go, one a slot, so that a doubling
-is pursued over several. The first replica, if of another type, counts and stays; all are taken to be as slow as the
-slowest there, whose wait it is that is observed.
+Replicas of one type (-C the cheapest, -S the fastest, -O the optimal one) come and go. The first replica, if of another
+type, counts and stays; all are taken to be as slow as the slowest there, whose wait it is that is observed.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from scaler.model.jit import jit
 from scaler.model.kernel import Floats, Integers, KernelView, Problem
 from scaler.model.policy import Start
 from scaler.model.queueing import gg1_response
-from scaler.policies.homogeneous import by_node, head_for, whole
+from scaler.policies.homogeneous import by_node, scale_to, whole
 from scaler.policies.rules.drs import pace
+from scaler.policies.rules.true_rate import is_saturated
 
 ARRIVAL_SCV = 1.0  # Poisson
 BOTTLENECK = 0.99
@@ -31,12 +32,11 @@ BOTTLENECK = 0.99
 
 class State(NamedTuple):
     fit: Floats  # [1] e
-    goal: Integers  # [1] parallelism that the last bottleneck is to be resolved with
     node_type: int
 
 
 def prepare(start: Start, node_type: int) -> State:
-    return State(np.ones(1), np.zeros(1, np.int64), node_type)
+    return State(np.ones(1), node_type)
 
 
 @jit
@@ -46,9 +46,11 @@ def waiting(p: Problem, x: float, speedup: float) -> float:
 
 
 @jit
-def doubled(p: Problem, seen: KernelView) -> int:
-    """The parallelism that resolves a bottleneck."""
-    return whole(p, 2.0 * seen.count * max(1.0, seen.utilisation))
+def load(p: Problem, seen: KernelView) -> float:
+    """Arrivals over capacity; by the model where replicas never rest and no more is known, as with a backlog."""
+    if is_saturated(seen):
+        return seen.arrivals / seen.count * p.mean / p.speedup[p.order[seen.slowest]]
+    return seen.utilisation * seen.arrivals / seen.rate if seen.rate > 0.0 else 0.0
 
 
 @jit
@@ -63,27 +65,23 @@ def least_replicas(p: Problem, fit: float, rate: float, speedup: float) -> int:
 
 @jit
 def decide(p: Problem, s: State, k: Integers, seen: KernelView) -> int:
-    if seen.utilisation > BOTTLENECK:
-        wanted = max(doubled(p, seen), s.goal[0])
-    elif seen.count < s.goal[0]:
-        wanted = s.goal[0]
+    if load(p, seen) > BOTTLENECK:
+        wanted = whole(p, 2.0 * seen.count * max(1.0, load(p, seen)))
     else:
-        wanted = least_replicas(p, s.fit[0], seen.rate, pace(p, seen, s.node_type))
-    return head_for(p, k, seen.count, s.node_type, wanted)
+        wanted = least_replicas(p, s.fit[0], seen.arrivals, pace(p, seen, s.node_type))
+    if seen.violated:
+        wanted = max(wanted, seen.count)
+    return scale_to(p, k, seen.count, s.node_type, wanted)
 
 
 @jit
 def learn(p: Problem, s: State, k: Integers, before: KernelView, action: int, seen: KernelView) -> None:
-    if seen.count >= s.goal[0]:
-        s.goal[0] = 0
-    if before.utilisation > BOTTLENECK and s.goal[0] == 0:
-        s.goal[0] = doubled(p, before)
-    if seen.utilisation > BOTTLENECK or not math.isfinite(seen.response):
+    if action != 0 or load(p, seen) > BOTTLENECK or not math.isfinite(seen.response):
         return
     speedup = p.speedup[p.order[seen.slowest]]
-    predicted = waiting(p, seen.rate / seen.count, speedup)
+    predicted = waiting(p, seen.arrivals / seen.count, speedup)
     if 0.0 < predicted < math.inf:
         s.fit[0] = max(0.0, seen.response - p.mean / speedup) / predicted
 
 
-LOHRMANN_C, LOHRMANN_S, LOHRMANN_O = by_node("Lohrmann", prepare, decide, learn)
+LOHRMANN_C, LOHRMANN_S, LOHRMANN_O = by_node("Lohrmann", prepare, decide, learn, any_size=True)

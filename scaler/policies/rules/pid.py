@@ -7,7 +7,8 @@ change refused or slower than wanted gathers anything; what rounding leaves over
 Errors within the dead band count for none: half a replica is as near as whole replicas come, and less than that would
 make it swing. Utilisation at its cap of 1 hides how much is missing: then the error is at least one replica.
 
-Gains are ours: with them an error of 1 is answered at once, and one of several a replica a slot, without overshoot.
+Gains are ours: with them four fifths of an error are answered at once, and the rest without overshoot, for which
+(kp + ki)^2 must not exceed ki.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ import numpy as np
 from scaler.model.jit import jit
 from scaler.model.kernel import Floats, Integers, KernelView, Problem
 from scaler.model.policy import Start
-from scaler.policies.homogeneous import by_node, head_for, read_number
+from scaler.policies.homogeneous import by_node, read_number, scale_to
 from scaler.policies.rules.true_rate import is_saturated
 
-SETPOINT, KP, KI, KD = 0.7, 0.25, 0.5, 0.0
+SETPOINT, KP, KI, KD = 0.7, 0.1, 0.7, 0.0
 BAND = 0.6  # replicas
 
 
@@ -47,7 +48,7 @@ def prepare(start: Start, node_type: int) -> State:
 def decide(p: Problem, s: State, k: Integers, seen: KernelView) -> int:
     if s.output[0] == 0.0:
         return 0
-    return head_for(p, k, seen.count, s.kind, math.floor(s.output[0] + 0.5))
+    return scale_to(p, k, seen.count, s.kind, math.floor(s.output[0] + 0.5))
 
 
 @jit
@@ -68,4 +69,4 @@ def learn(p: Problem, s: State, k: Integers, before: KernelView, action: int, se
     s.errors[0] = error
 
 
-PID_C, PID_S, PID_O = by_node("PID", prepare, decide, learn, options=("setpoint", "kp", "ki", "kd"))
+PID_C, PID_S, PID_O = by_node("PID", prepare, decide, learn, options=("setpoint", "kp", "ki", "kd"), any_size=True)

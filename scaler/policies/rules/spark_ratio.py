@@ -3,10 +3,9 @@
 Over each scaling interval the ratio is averaged. From .9 upwards max(round(ratio), 1) executors are requested on top of
 those there are, from .3 downwards one is given back; each interval's request replaces the last one's.
 
-Deviations: utilisation stands for the ratio (it exceeds 1 only on a plant without memory; one that queues caps it, and
-then a single executor is requested at a time); the scaling interval is a number of slots, one of them a minute as in
-Spark; of what is requested one replica a slot arrives; which executor goes is not drawn at random, as it is of the one
-type that comes and goes.
+Deviations: where an operator has no batches, utilisation stands for the ratio; the scaling interval is a number of
+slots, one of them a minute as in Spark; which executor goes is not drawn at random, as it is of the one type that comes
+and goes.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from scaler.model.errors import BadInput
 from scaler.model.jit import jit
 from scaler.model.kernel import Integers, KernelView, Problem
 from scaler.model.policy import Start
-from scaler.policies.homogeneous import by_node, head_for, read_count, read_number
+from scaler.policies.homogeneous import by_node, read_count, read_number, scale_to
 from scaler.policies.rules.true_rate import RateWindow, clear, is_full, make_window, mean, push
 
 INTERVAL, UP, DOWN = 1, 0.9, 0.3
@@ -43,12 +42,12 @@ def prepare(start: Start, node_type: int) -> State:
 
 @jit
 def decide(p: Problem, s: State, k: Integers, seen: KernelView) -> int:
-    return 0 if s.wanted[0] == 0 else head_for(p, k, seen.count, s.kind, s.wanted[0])
+    return 0 if s.wanted[0] == 0 else scale_to(p, k, seen.count, s.kind, s.wanted[0])
 
 
 @jit
 def learn(p: Problem, s: State, k: Integers, before: KernelView, action: int, seen: KernelView) -> None:
-    push(s.ratio, seen.utilisation)
+    push(s.ratio, seen.batch_ratio if seen.batch_ratio > 0.0 else seen.utilisation)
     if not is_full(s.ratio):
         return
     s.wanted[0] = seen.count + request(p, s, mean(s.ratio))
@@ -64,5 +63,5 @@ def request(p: Problem, s: State, ratio: float) -> int:
 
 
 SPARK_RATIO_C, SPARK_RATIO_S, SPARK_RATIO_O = by_node(
-    "Spark ratio", prepare, decide, learn, options=("interval", "up", "down")
+    "Spark ratio", prepare, decide, learn, options=("interval", "up", "down"), any_size=True
 )

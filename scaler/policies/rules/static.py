@@ -27,4 +27,4 @@ def learn_nothing(p: Problem, s: State, k: Integers, before: KernelView, action:
     return None
 
 
-STATIC = Kernel(title="static", prepare=prepare, decide=decide, learn=learn_nothing)
+STATIC = Kernel(title="static", prepare=prepare, decide=decide, learn=learn_nothing, any_size=True)

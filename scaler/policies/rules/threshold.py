@@ -11,7 +11,7 @@ from typing import NamedTuple
 from scaler.model.jit import jit
 from scaler.model.kernel import Integers, KernelView, Problem
 from scaler.model.policy import Start
-from scaler.policies.homogeneous import by_node, head_for, read_number
+from scaler.policies.homogeneous import by_node, read_number, scale_to
 from scaler.policies.rules.static import learn_nothing
 
 THRESHOLD = 0.75
@@ -34,7 +34,9 @@ def decide(p: Problem, s: State, k: Integers, seen: KernelView) -> int:
         wanted += 1
     elif seen.count > 1 and seen.utilisation * seen.count / (seen.count - 1) < SLACK * s.threshold:
         wanted -= 1
-    return head_for(p, k, seen.count, s.node_type, wanted)
+    return scale_to(p, k, seen.count, s.node_type, wanted)
 
 
-THRESHOLD_C, THRESHOLD_S, THRESHOLD_O = by_node("TB", prepare, decide, learn_nothing, options=("threshold",))
+THRESHOLD_C, THRESHOLD_S, THRESHOLD_O = by_node(
+    "TB", prepare, decide, learn_nothing, options=("threshold",), any_size=True
+)

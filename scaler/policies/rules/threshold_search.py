@@ -30,7 +30,7 @@ import numpy as np
 from scaler.model.jit import jit, uniform
 from scaler.model.kernel import Floats, Integers, KernelView, Problem, lay_out
 from scaler.model.policy import Start
-from scaler.policies.homogeneous import by_node, head_for, read_count, read_number
+from scaler.policies.homogeneous import by_node, read_count, read_number, scale_to
 from scaler.policies.planner.capacity import Capacity, expect_capacity, observe_capacity
 from scaler.policies.rules.threshold import SLACK, THRESHOLD
 
@@ -147,9 +147,9 @@ def is_quiet(s: State, seen: KernelView) -> bool:
 @jit
 def decide(p: Problem, s: State, k: Integers, seen: KernelView) -> int:
     if seen.utilisation > s.current[0]:
-        return head_for(p, k, seen.count, s.kind, seen.count + 1)
+        return scale_to(p, k, seen.count, s.kind, seen.count + 1)
     if is_quiet(s, seen) and max(s.clock[QUIET], 1) >= math.floor(s.current[2]):
-        return head_for(p, k, seen.count, s.kind, seen.count - 1)
+        return scale_to(p, k, seen.count, s.kind, seen.count - 1)
     return 0
 
 

@@ -1,9 +1,11 @@
-"""True processing rate of a replica (DS2, Kalavri et al., OSDI 2018): its throughput were it never idle.
+"""True processing rate of replicas (DS2, Kalavri et al., OSDI 2018): their throughput were they never idle.
 
-It is the observed rate over the share of time that was useful. Kernels see arrivals and utilisation, not tuples
-processed, and these agree only where nothing waits. So three kinds of slot teach nothing about it, and the last known
-rate stands: saturated ones (utilisation of exactly 1: replicas never rest, and no more is known), the first below that
-(it catches up, and gets through more than arrives), and those within a warm-up after a change.
+It is the observed rate over the share of time that was useful, instance by instance. Kernels see one utilisation, the
+slowest replica's; the other types' rates are in proportion to their speeds, and an operator's rate is their sum over
+its replicas. Kernels see arrivals, not tuples processed, and these agree only where nothing waits. So three kinds of
+slot teach nothing, and the last known rate stands: saturated ones (utilisation of exactly 1: replicas never rest, and
+no more is known, but for what they got through as long as nothing better is), the first below that (it catches up, and
+gets through more than arrives), and those within a warm-up after a change, which has to cover start-ups.
 """
 
 from __future__ import annotations
@@ -13,7 +15,8 @@ from typing import NamedTuple
 import numpy as np
 
 from scaler.model.jit import jit
-from scaler.model.kernel import Floats, Integers, KernelView
+from scaler.model.kernel import Floats, Integers, KernelView, Problem
+from scaler.model.queueing import CATCH_UP_SLOTS
 
 SATURATION_ROUNDING = 1e-6
 
@@ -59,6 +62,26 @@ def mean(w: RateWindow) -> float:
 
 
 @jit
+def latest(w: RateWindow) -> float:
+    """The newest number."""
+    return w.values[w.place[0] - 1]  # a window's last place follows its first
+
+
+@jit
+def median(w: RateWindow) -> float:
+    """The upper median of what is there; 0 when nothing is."""
+    many = w.place[1]
+    for i in range(many):
+        smaller, equal = 0, 0
+        for j in range(many):
+            smaller += w.values[j] < w.values[i]
+            equal += w.values[j] == w.values[i]
+        if smaller <= many // 2 < smaller + equal:
+            return w.values[i]
+    return 0.0
+
+
+@jit
 def highest(w: RateWindow) -> float:
     """The largest of what is there; 0 when nothing is."""
     most = 0.0
@@ -68,9 +91,9 @@ def highest(w: RateWindow) -> float:
 
 
 class TrueRate(NamedTuple):
-    share: RateWindow  # arrivals per second and replica
+    share: RateWindow  # tuples per second and replica, on speed 1
     busy: RateWindow  # utilisation
-    each: Floats  # [1] tuples per second of a replica that never idles; 0 while unknown
+    each: Floats  # [1] tuples per second of a replica of speed 1 that never idles; 0 while unknown
     rest: Integers  # [1] slots of warm-up still to come
     warm_up: int
 
@@ -86,19 +109,32 @@ def is_saturated(seen: KernelView) -> bool:
 
 
 @jit
-def gauge(t: TrueRate, before: KernelView, action: int, seen: KernelView) -> None:
-    """Take one slot in."""
+def throughput(before: KernelView, seen: KernelView) -> float:
+    """Tuples per second that a slot got through: arrivals, and what the backlog fell by."""
+    grown = CATCH_UP_SLOTS * ((seen.rate - seen.arrivals) - (before.rate - before.arrivals))
+    return max(0.0, seen.arrivals - grown)
+
+
+@jit
+def gauge(p: Problem, t: TrueRate, before: KernelView, action: int, seen: KernelView) -> bool:
+    """Take one slot in; whether it is one past the warm-up."""
     if action != 0:
         t.rest[0] = t.warm_up
     if t.rest[0] > 0:
         t.rest[0] -= 1
-        return
+        return False
+    saturated = is_saturated(seen)
     catches_up = before.utilisation >= 1.0 - SATURATION_ROUNDING and seen.utilisation < 1.0
-    if is_saturated(seen) or catches_up or seen.utilisation <= 0.0 or seen.rate <= 0.0:
-        return
-    push(t.share, seen.rate / seen.count)
-    push(t.busy, seen.utilisation)
-    t.each[0] = mean(t.share) / mean(t.busy)
+    if (saturated and t.each[0] > 0.0) or catches_up or seen.utilisation <= 0.0 or seen.rate <= 0.0:
+        return True
+    share = (throughput(before, seen) if saturated else seen.rate) / (seen.count * p.speedup[p.order[seen.slowest]])
+    if share > 0.0 and not saturated:
+        push(t.share, share)
+        push(t.busy, seen.utilisation)
+        t.each[0] = mean(t.share) / mean(t.busy)
+    elif share > 0.0:
+        t.each[0] = share  # stands until there is better
+    return True
 
 
 @jit
@@ -109,18 +145,16 @@ def forget(t: TrueRate) -> None:
 
 
 @jit
-def parallelism_for(t: TrueRate, before: KernelView, action: int, seen: KernelView, rate: float) -> float:
-    """How many replicas this rate calls for, not rounded; one more than there are where these do not keep up."""
-    exact = rate / t.each[0] if t.each[0] > 0.0 else float(seen.count)
-    return max(exact, seen.count + 1.0) if falls_behind(t, before, action, seen) else exact
+def total_rate(p: Problem, t: TrueRate, k: Integers) -> float:
+    """The true rates of a deployment's replicas in sum; 0 while unknown."""
+    speed = 0.0
+    for i in range(k.shape[0]):
+        speed += k[i] * p.speedup[i]
+    return t.each[0] * speed
 
 
 @jit
-def falls_behind(t: TrueRate, before: KernelView, action: int, seen: KernelView) -> bool:
-    """Whether what is known must be wrong: saturated, and the response time does not fall though nothing was changed.
-
-    Replicas that catch up with a queue are saturated too, but enough.
-    """
-    if not is_saturated(seen):
-        return False
-    return t.each[0] == 0.0 or (action == 0 and seen.response >= before.response)
+def parallelism_for(p: Problem, t: TrueRate, k: Integers, rate: float) -> float:
+    """How many replicas, as fast as those there are on average, this rate calls for, not rounded."""
+    total = total_rate(p, t, k)
+    return rate * k.sum() / total if total > 0.0 else float(k.sum())

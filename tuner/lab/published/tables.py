@@ -130,7 +130,7 @@ def make_cell_setting(cell: PublishedCell, trace: Trace) -> Setting:
     setting = make_published_setting(cell.trace, cell.infrastructure, cell.n_res, cell.k_max, trace, cell.policy)
     if cell.infrastructure == "B" and cell.n_res < 10 and cell.policy in PICKS:
         pick = PICKS[cell.policy](tasks(setting)[0])
-        return replace(setting, start=setting.infrastructure.types[pick].name)
+        return replace(setting, first={setting.infrastructure.types[pick].name: 1})
     return setting
 
 

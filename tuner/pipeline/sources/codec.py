@@ -9,32 +9,37 @@ Spark has three codecs of its own for an event log, of which common tools read z
     snappy   the stream of snappy-java: 16 bytes that begin with 0x82 "SNAPPY" 0, then raw blocks, each behind its size
              in 4 bytes, the highest first; the header may come again
 
-A file that ends in the middle, as a log does that is still being written, yields what was whole before that.
+A file that ends in the middle, as a log does that is still being written, yields what was whole before that. However
+much a file unpacks to, one chunk or block of it is in memory at a time.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
+from scaler.model.bounded_file import CHUNK, ReadLimits, bound_text, open_regular
 from scaler.model.errors import BadInput
 
-CHUNK = 512 << 10  # small enough to stay in the cache
 LZ4_MAGIC = b"LZ4Block"
 SNAPPY_MAGIC = b"\x82SNAPPY\x00"
 STORED = 0x10
-LARGEST = 256 << 20  # no writer makes blocks so large: a larger size is damage
+LARGEST = 32 << 20  # bytes of a block, the most that lz4-java writes: a larger size is damage
+HOW_TO_READ_MORE = "unpack it and name the plain file, or give `tuner ingest` a higher --max-ratio or --max-text"
+LIMITS = ReadLimits(remedy=HOW_TO_READ_MORE)
 
 
 class TruncatedStream(Exception):
     """The rest of the stream is missing or wrong."""
 
 
-def read_chunks(path: str, codec: str, start: int = 0) -> Iterator[bytes]:
+def read_chunks(path: str, codec: str, start: int = 0, limits: ReadLimits = LIMITS) -> Iterator[bytes]:
     """Yield the text of a file, from byte `start` where it is not compressed; `TruncatedStream` where it breaks off."""
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
         file.seek(start)
-        yield from CODECS[codec](file)
+        chunks = CODECS[codec](file)
+        yield from chunks if codec == "none" else bound_text(chunks, path, os.fstat(file.fileno()).st_size, limits)
 
 
 def read_plain(file: BinaryIO) -> Iterator[bytes]:
@@ -45,11 +50,10 @@ def read_plain(file: BinaryIO) -> Iterator[bytes]:
 def read_zstd(file: BinaryIO) -> Iterator[bytes]:
     import zstandard
 
-    frame = zstandard.ZstdDecompressor().decompressobj(read_across_frames=True)
+    text = zstandard.ZstdDecompressor().stream_reader(file, read_size=CHUNK, read_across_frames=True, closefd=False)
     try:
-        while data := file.read(CHUNK):
-            if text := frame.decompress(data):
-                yield text
+        while data := text.read(CHUNK):
+            yield data
     except zstandard.ZstdError as error:
         raise TruncatedStream(str(error)) from error
 

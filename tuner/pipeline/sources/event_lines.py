@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
-from scaler.model.spark_progress import read_object, read_progress, read_time
+from scaler.model.spark_progress import StateReport, read_object, read_progress, read_time
 from scaler.timing.stopwatch import name_node_type
 from tuner.pipeline.sources.task_lines import DamagedLine, load, part, read_task, whole
 
@@ -134,6 +134,7 @@ def read_trigger(document: Mapping[str, Any]) -> dict[str, Any]:
         raise DamagedLine("no progress of a query")
     listed = document.get("sources")
     sources = [source for source in listed if isinstance(source, Mapping)] if isinstance(listed, list) else []
+    state = trigger.state or StateReport()
     return {
         "kind": "progress",
         "query": trigger.query,
@@ -141,15 +142,25 @@ def read_trigger(document: Mapping[str, Any]) -> dict[str, Any]:
         "batch": trigger.batch,
         "name": trigger.name,
         "time": round(trigger.time * 1000),
-        "run_ms": None if trigger.duration is None else round(trigger.duration * 1000),
+        "run_ms": to_ms(trigger.duration),
         "records": trigger.rows,
         "written": trigger.written,
         "executed": trigger.executed,
         "latest": trigger.latest,
         "backlog": trigger.backlog,
+        "state_rows": state.rows,
+        "state_bytes": state.bytes,
+        "state_partitions": state.partitions,
+        "commit_ms": to_ms(state.commit_s),
+        "store_loads": state.loads,
+        "store_load_ms": to_ms(state.load_s),
         "reads": sorted({place for source in sources for place in find_places(source.get("description"))}),
         "writes": next(iter(find_places(read_object(document, "sink").get("description"))), None),
     }
+
+
+def to_ms(seconds: float | None) -> int | None:
+    return None if seconds is None else round(seconds * 1000)
 
 
 def find_places(description: object) -> list[str]:

@@ -6,13 +6,14 @@ these are kept on the executors, so that samples, links and notes come from the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from scaler.model.errors import BadInput
+from tuner.pipeline.sources.damage import Counts, note_damage
 from tuner.pipeline.sources.found import InputFile, find_gaps
 from tuner.pipeline.sources.log_file import FilePiece, LogEvent, read_piece
 from tuner.pipeline.sources.log_samples import (
@@ -26,10 +27,8 @@ from tuner.pipeline.sources.sample_schema import SourceResult, ddl, unite
 
 LEAST, MOST = 16 << 20, 128 << 20  # bytes of a plain log that a task reads: starting one costs as much as some MB
 EXPANDS = 12  # times, about, that Spark's compressed logs grow; decides only how files are shared out
-MENTIONED = 20  # logs told apart before the rest is only counted
 STREAMING = {"stage", "progress", "query"}
 Reader = Callable[[FilePiece], Iterator[pa.RecordBatch]]
-Counts = Mapping[str, Mapping[str, int]]
 
 
 def cut_pieces(found: Sequence[InputFile], slots: int, split: bool = True) -> list[list[FilePiece]]:
@@ -38,7 +37,7 @@ def cut_pieces(found: Sequence[InputFile], slots: int, split: bool = True) -> li
     pieces: list[tuple[int, FilePiece]] = []
     for file in found:
         if file.codec != "none" or file.size <= stretch or not split:
-            pieces.append((weigh(file), FilePiece(file.log, file.path, file.codec)))
+            pieces.append((weigh(file), FilePiece(file.log, file.path, file.codec, limits=file.limits)))
             continue
         pieces += [
             (stretch, FilePiece(file.log, file.path, "none", start, min(start + stretch, file.size)))
@@ -87,22 +86,6 @@ def count_kinds(events: DataFrame) -> Counts:
     return counts
 
 
-def note_damage(counts: Counts) -> list[str]:
-    notes = []
-    for log, kinds in sorted(counts.items()):
-        if lines := kinds.get("corrupt"):
-            notes.append(
-                f"{log}: {'1 line' if lines == 1 else f'{lines} lines'} could not be read and had to be left out"
-            )
-        if kinds.get("cut"):
-            notes.append(f"{log} breaks off in the middle; what was whole before that is read")
-        if kinds.get("unreadable"):
-            notes.append(f"{log}: Spark's tasks cannot open a file of it; all of them must see the folder")
-    if len(notes) > MENTIONED:
-        notes = [*notes[:MENTIONED], f"{len(notes) - MENTIONED} more notes of this kind"]
-    return notes
-
-
 def read_event_log(
     spark: SparkSession, found: Sequence[InputFile], application: str | None, strict: bool
 ) -> SourceResult:
@@ -127,6 +110,8 @@ def refuse(files: Sequence[InputFile], counts: Counts) -> str:
     """Why nothing can be read from these logs."""
     name = files[0].path if len(files) == 1 else f"{files[0].log} and {len({f.log for f in files}) - 1} more"
     damage = note_damage(counts)
+    if any("oversized" in kinds for kinds in counts.values()):
+        return damage[0]
     if damage and not any({"application", "task", "executor"} & kinds.keys() for kinds in counts.values()):
         return f"{damage[0]}, and nothing else is in it; give the log as Spark wrote it"
     return f"{name}: the application ran no streaming query; give the event log of a Structured Streaming application"

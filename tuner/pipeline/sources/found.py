@@ -12,8 +12,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from scaler.model.bounded_file import ReadLimits, is_special, open_regular
 from scaler.model.errors import BadInput
-from tuner.pipeline.sources.codec import find_codec
+from tuner.pipeline.sources.codec import LIMITS, find_codec
 
 ROLLING = re.compile(r"events_(?P<part>\d+)_.+")
 PEEK = 4096
@@ -34,22 +35,23 @@ class InputFile:
     size: int = 0
     part: int | None = None  # of a rolling log
     compact: bool = False
+    limits: ReadLimits = LIMITS
 
 
-def detect(*paths: str | Path) -> list[InputFile]:
+def detect(*paths: str | Path, limits: ReadLimits = LIMITS, wanted: str = WANTED) -> list[InputFile]:
     """The files at these paths and below, but no log in progress beside the finished one; refused where none is."""
     empty: list[str] = []
-    found = [file for path in paths for file in search(path, empty)]
+    found = [file for path in paths for file in search(path, empty, limits, wanted)]
     names = ", ".join(map(str, paths[:3])) + (" and others" if len(paths) > 3 else "")
     if not found and empty:
-        raise BadInput(f"{empty[0]} is empty; name {WANTED}")
+        raise BadInput(f"{empty[0]} is empty; name {wanted}")
     if not found:
-        raise BadInput(f"{names}: nothing there is known; name {WANTED}")
+        raise BadInput(f"{names}: nothing there is known; name {wanted}")
     finished = {file.log for file in found if not file.path.endswith(".inprogress")}
     return [file for file in found if not (file.path.endswith(".inprogress") and file.log in finished)]
 
 
-def search(path: str | Path, empty: list[str]) -> list[InputFile]:
+def search(path: str | Path, empty: list[str], limits: ReadLimits, wanted: str) -> list[InputFile]:
     name = str(path)
     if name.startswith(("http://", "https://")):
         return [InputFile(name, "progress", name)]
@@ -57,8 +59,8 @@ def search(path: str | Path, empty: list[str]) -> list[InputFile]:
         raise BadInput(f"{name} is not on this machine; mount or copy it, and name the folder")
     place = Path(path).absolute()
     if not place.exists():
-        raise BadInput(f"{name} does not exist; name {WANTED}")
-    return [file for each in list_files(place) if (file := classify_file(each, empty)) is not None]
+        raise BadInput(f"{name} does not exist; name {wanted}")
+    return [file for each in list_files(place) if (file := classify_file(each, empty, limits)) is not None]
 
 
 def list_files(place: Path) -> Iterator[Path]:
@@ -67,14 +69,15 @@ def list_files(place: Path) -> Iterator[Path]:
         return
     for folder, inner, names in os.walk(place):
         inner[:] = sorted(each for each in inner if not SKIPPED.fullmatch(each))
-        yield from (Path(folder, name) for name in sorted(names) if not SKIPPED.fullmatch(name))
+        files = (Path(folder, name) for name in sorted(names) if not SKIPPED.fullmatch(name))
+        yield from (path for path in files if not is_special(path))
 
 
-def classify_file(path: Path, empty: list[str]) -> InputFile | None:
+def classify_file(path: Path, empty: list[str], limits: ReadLimits) -> InputFile | None:
     """Classify a file; None where it holds no monitoring."""
     try:
-        size = path.stat().st_size
-        with path.open("rb") as file:
+        with open_regular(path) as file:
+            size = os.fstat(file.fileno()).st_size
             head = file.read(PEEK)
     except OSError as error:
         raise BadInput(f"{path} cannot be read ({error.strerror}); make it readable, or leave it out") from error
@@ -89,7 +92,7 @@ def classify_file(path: Path, empty: list[str]) -> InputFile | None:
     whole = path.with_name(path.name.removesuffix(".inprogress").removesuffix(f".{codec}"))
     log = str(path.parent if rolling else whole) if kind == "event-log" else kind
     part = int(rolling["part"]) if rolling else None
-    return InputFile(str(path), kind, log, codec, size, part, path.name.endswith(".compact"))
+    return InputFile(str(path), kind, log, codec, size, part, path.name.endswith(".compact"), limits)
 
 
 def recognise(name: str, head: bytes) -> str | None:

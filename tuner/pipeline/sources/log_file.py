@@ -5,7 +5,7 @@ events are counted, and a stream that breaks off ends there.
 
 Events are wide rows with a `kind`, so that one pass over a log yields everything: "task", "stage", "query", "progress",
 "executor", "removed", "profile", "application", "end", "lost", and of what could not be read "corrupt", "cut",
-"unreadable". Times are milliseconds since 1970, as Spark writes them.
+"oversized", "unreadable". Times are milliseconds since 1970, as Spark writes them.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from scaler.model.bounded_file import OversizedText, ReadLimits
 from tuner.pipeline.sources import task_lines
-from tuner.pipeline.sources.codec import TruncatedStream, read_chunks
+from tuner.pipeline.sources.codec import LIMITS, TruncatedStream, read_chunks
 from tuner.pipeline.sources.event_lines import EVENTS, Parse
 from tuner.pipeline.sources.task_lines import DamagedLine, cut, load, pack_tasks
 
 BATCH = 20_000
-LONGEST = 256 << 20  # bytes without the end of a line: no event is so large
+LONGEST = 64 << 20  # bytes without the end of a line: no event is so large
 OPENING = b'{"Event":"'
 CLOSING = ord("}")
 TASK = task_lines.PREFIX
@@ -58,6 +59,12 @@ class LogEvent:
     executed: bool | None = None  # the trigger ran a batch
     latest: int | None = None  # sum of the sources' latest offsets, where offsets count tuples
     backlog: int | None = None
+    state_rows: int | None = None
+    state_bytes: int | None = None
+    state_partitions: int | None = None
+    commit_ms: int | None = None
+    store_loads: int | None = None
+    store_load_ms: int | None = None
     reads: list[str] | None = None  # where a query's tuples come from
     writes: str | None = None
 
@@ -96,6 +103,7 @@ class FilePiece:
     codec: str = "none"
     start: int = 0
     end: int = 1 << 62
+    limits: ReadLimits = LIMITS
 
 
 @dataclass(slots=True)
@@ -117,6 +125,8 @@ def read_piece(piece: FilePiece) -> Iterator[pa.RecordBatch]:
                 yield from drain_events(found, piece.log, shape)
     except TruncatedStream:
         found.rare.append({"kind": "cut"})
+    except OversizedText as error:
+        found.rare.append({"kind": "oversized", "name": str(error)})
     except OSError as error:
         found.rare.append({"kind": "unreadable", "name": error.strerror})
     if found.damaged:
@@ -162,15 +172,22 @@ def note(line: bytes, parse: Parse, found: ParsedEvents) -> None:
 def read_blocks(piece: FilePiece) -> Iterator[bytes]:
     """Whole lines, some MB at a time; a stretch begins behind the first end of a line at or after `start` - 1."""
     position = max(piece.start - 1, 0)
-    rest = b""
+    waiting: list[bytes] = []  # chunks of a line whose end was not seen yet
+    length = 0
     skipping = piece.start > 0
-    for chunk in read_chunks(piece.path, piece.codec, position):
-        data = rest + chunk
+    for chunk in read_chunks(piece.path, piece.codec, position, piece.limits):
+        first = chunk.find(b"\n") + 1
+        if not first and skipping:
+            position += len(chunk)
+            continue
+        waiting.append(chunk)
+        length += len(chunk)
+        if length - len(chunk) > LONGEST:
+            raise OversizedText(f"{piece.path} has a line of more than {LONGEST >> 20} MiB; leave that line out")
+        if not first:
+            continue
+        data = b"".join(waiting)
         if skipping:
-            first = data.find(b"\n") + 1
-            if not first:
-                position += len(data)
-                continue
             data, position, skipping = data[first:], position + first, False
         if position >= piece.end:
             return
@@ -179,13 +196,12 @@ def read_blocks(piece: FilePiece) -> Iterator[bytes]:
             yield data[:last]
             return
         last = data.rfind(b"\n")
-        if last < 0 and len(data) > LONGEST:
-            raise TruncatedStream("a line has no end")
         if last >= 0:
             yield data[:last]
             position += last + 1
-        rest = data[last + 1 :]
-    if rest:
+        waiting = [data[last + 1 :]]
+        length = len(waiting[0])
+    if rest := b"".join(waiting):
         yield rest
 
 

@@ -19,9 +19,9 @@ Two samples of every trigger:
 A restart is a new run: its first trigger does not say what arrived before it. A trigger that found nothing to do ran no
 batch but says that nothing arrived. Arrivals are the growth of the sources' latest offsets where these count tuples,
 and else the rows of the batch, which is all that arrived as long as no limit holds any back. Of a query that is several
-operators, these samples are the first one's: what arrives at the query arrives there. The mean response time is
-estimated where the batch left no backlog: a tuple waits half the interval before its batch begins, and for the whole of
-its duration.
+operators, these samples are the first one's: what arrives at the query arrives there; its state is nobody's. The mean
+response time is estimated where the batch left no backlog: a tuple waits half the interval before its batch begins, and
+for the whole of its duration.
 """
 
 from __future__ import annotations
@@ -31,9 +31,11 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
-from tuner.pipeline.sources.sample_schema import shape_frame
+from tuner.pipeline.sources.sample_schema import STATE_LEVELS, shape_frame
+from tuner.pipeline.sources.sketch_columns import write_span
 
 MINUTE = 60_000  # ms
+STATE = (*STATE_LEVELS, "commit_ms", "store_loads", "store_load_ms")
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +194,7 @@ def find_stretches(events: DataFrame, context: LogContext) -> DataFrame:
 
 def order_triggers(events: DataFrame) -> DataFrame:
     """Every trigger once, with the one before it in its run, and the batch before it."""
-    columns = ("query", "run", "batch", "time", "run_ms", "records", "written", "executed", "latest", "backlog")
+    columns = ("query", "run", "batch", "time", "run_ms", "records", "written", "executed", "latest", "backlog", *STATE)
     rows = events.where(events.kind == "progress").select("log", *columns).repartition("query", "run")
     rows = rows.dropDuplicates(["query", "run", "batch", "time"])  # where they are: partitioned by the first two
     run = Window.partitionBy("query", "run").orderBy("time", "batch")
@@ -221,6 +223,9 @@ def make_batch_samples(events: DataFrame, queries: DataFrame) -> DataFrame:
     def came(column: Column) -> Column:
         return f.when(f.col("of") == "arrivals", column)
 
+    def whole(column: Column) -> Column:
+        return work(f.when(f.col("several"), None).otherwise(column))
+
     seconds, interval = f.col("run_ms") / 1000, (f.col("time") - f.col("batch_before")) / 1000
     waited = f.when((f.coalesce("backlog", f.lit(0)) == 0) & (f.col("records") > 0), interval / 2 + seconds)
     grown = f.col("latest") - f.col("latest_before")
@@ -233,13 +238,17 @@ def make_batch_samples(events: DataFrame, queries: DataFrame) -> DataFrame:
             "key": f.coalesce(came(f.concat_ws("/", key, "of", "time")), key),
             "arrived": came(f.when(grown >= 0, grown).otherwise(f.col("records"))),
             "tuples_in": work(f.col("records")),
-            "tuples_out": work(f.when(f.col("several"), None).otherwise(f.col("written"))),
+            "tuples_out": whole(f.col("written")),
             "backlog": work(f.col("backlog")),
             "batches": work(f.lit(1)),
             "batch_time": work(seconds),
             "batch_interval": came(f.when(f.col("executed"), interval)),
+            **{column: whole(f.col(column)) for column in (*STATE_LEVELS, "store_loads")},
+            "commit_time": whole(f.col("commit_ms") / 1000),
+            "store_load_time": whole(f.col("store_load_ms") / 1000),
             "response_n": work(f.when(waited.isNotNull(), f.col("records"))),
             "response_sum": work(f.col("records") * waited),
+            "responses": work(f.when(waited.isNotNull(), write_span(seconds, interval + seconds, f.col("records")))),
         },
     )
 

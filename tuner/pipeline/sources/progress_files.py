@@ -17,10 +17,12 @@ from urllib.request import urlopen
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from scaler.model.bounded_file import OversizedText
 from scaler.model.errors import BadInput
 from tuner.pipeline.sources.codec import TruncatedStream
+from tuner.pipeline.sources.damage import note_damage
 from tuner.pipeline.sources.event_lines import read_trigger
-from tuner.pipeline.sources.event_log import count_kinds, cut_pieces, note_damage, read_events
+from tuner.pipeline.sources.event_log import count_kinds, cut_pieces, read_events
 from tuner.pipeline.sources.found import InputFile
 from tuner.pipeline.sources.log_file import LONGEST, FilePiece, LogEvent, arrow_schema, pack, read_blocks
 from tuner.pipeline.sources.log_samples import find_queries, make_batch_samples, make_links
@@ -74,12 +76,25 @@ def read_documents(piece: FilePiece) -> Iterator[dict[str, Any]]:
     try:
         first = next(lines, b"")
         by_line = is_json(first)
-        parts: Iterable[bytes] = chain((first,), lines) if by_line else [b"\n".join((first, *lines))]
+        parts: Iterable[bytes] = chain((first,), lines) if by_line else [join_lines(first, lines, piece.path)]
         for text in parts:
             for event in parse_text(text.decode("utf-8-sig", errors="replace"), piece.log):
                 yield event | {"number": 1} if event["kind"] == "corrupt" and by_line else event
+    except OversizedText as error:
+        yield {"log": piece.log, "kind": "oversized", "name": str(error)}
     except (TruncatedStream, OSError):
         yield {"log": piece.log, "kind": "cut"}
+
+
+def join_lines(first: bytes, rest: Iterable[bytes], path: str) -> bytes:
+    """The text of a document over many lines, which has to be in memory as a whole."""
+    lines, length = [first], len(first)
+    for line in rest:
+        lines.append(line)
+        length += len(line) + 1
+        if length > LONGEST:
+            raise OversizedText(f"{path} has a document of more than {LONGEST >> 20} MiB; write one document a line")
+    return b"\n".join(lines)
 
 
 def is_json(line: bytes) -> bool:

@@ -8,9 +8,11 @@ of a second. Times are seconds since 1970 or ISO 8601 (UTC where it names no off
 from __future__ import annotations
 
 import csv
-import gzip
-from collections.abc import Callable, Mapping, Sequence
-from typing import TextIO
+import io
+import os
+import zlib
+from codecs import getincrementaldecoder
+from collections.abc import Mapping, Sequence
 from urllib.parse import unquote, urlparse
 
 import pyarrow as pa
@@ -18,8 +20,18 @@ import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from scaler.model.bounded_file import (
+    CHUNK,
+    OversizedText,
+    bound_text,
+    check_size,
+    measure_parquet,
+    open_regular,
+    read_gzip,
+)
 from scaler.model.errors import BadInput
 from tuner.pipeline.sources.found import InputFile
+from tuner.pipeline.sources.log_file import LONGEST
 from tuner.pipeline.sources.sample_schema import MEASURED, SourceResult, ddl, no_links, shape_frame, unite
 
 TEXTS = ("application", "operator", "key", "node_type")
@@ -27,6 +39,7 @@ TIMES = ("start", "end", "time")
 NUMBERS = (*MEASURED, "completeness", "window_seconds", "rate")
 KNOWN = (*TEXTS, *TIMES, *NUMBERS)
 SHOWN = 40  # characters of a wrong value in a sentence
+LINE_LIMIT = "mapreduce.input.linerecordreader.line.maxlength"  # Spark's readers pass over a longer line
 Header = Mapping[str, str]  # our name -> the file's
 
 
@@ -35,31 +48,58 @@ def read_table(spark: SparkSession, found: Sequence[InputFile], application: str
     groups: dict[tuple[bool, tuple[str, ...]], list[str]] = {}
     for file in found:
         parquet = file.path.lower().endswith(".parquet") or not file.path.lower().endswith((".csv", ".csv.gz"))
-        names = read_parquet_names(file.path) if parquet else read_header(file.path)
+        names = read_parquet_names(file) if parquet else read_header(file)
         check_names(names, file.path, application)
         groups.setdefault((parquet, names), []).append(file.path)
     frames = []
     for (parquet, names), paths in groups.items():
-        rows = spark.read.parquet(*paths) if parquet else spark.read.csv(paths, header=True, multiLine=False)
+        rows = spark.read.parquet(*paths) if parquet else read_csv(spark, paths)
         frames.append(make_samples(rows, {name.strip().lower(): name for name in names}, application))
     return SourceResult(unite(frames), no_links(spark))
 
 
-def read_header(path: str) -> tuple[str, ...]:
-    start: Callable[..., TextIO] = gzip.open if path.lower().endswith(".gz") else open
+def read_csv(spark: SparkSession, paths: list[str]) -> DataFrame:
+    return spark.read.option(LINE_LIMIT, LONGEST).csv(paths, header=True, multiLine=False)
+
+
+def read_header(file: InputFile) -> tuple[str, ...]:
+    """The columns of a CSV file, of which no line is longer than Spark is to hold."""
+    packed = file.path.lower().endswith(".gz")
     try:
-        with start(path, "rt", encoding="utf-8-sig") as file:
-            return tuple(next(csv.reader(file, strict=True), ()))
-    except (OSError, EOFError, UnicodeDecodeError, csv.Error) as error:
-        raise BadInput(f"{path} is not CSV in UTF-8 ({error}); write the table again") from error
+        if packed:
+            check_lines(file)
+        with open_regular(file.path) as opened:
+            head = (next(read_gzip(opened), b"") if packed else opened.read(CHUNK)).removesuffix(b"\r")
+        if len(head) >= CHUNK - 1 and b"\n" not in head and b"\r" not in head:
+            raise BadInput(f"{file.path}: the header has more than {CHUNK >> 10} KiB; write the table again")
+        text = getincrementaldecoder("utf-8-sig")().decode(head)
+        return tuple(next(csv.reader(io.StringIO(text, newline=""), strict=True), ()))
+    except (OSError, EOFError, UnicodeDecodeError, zlib.error, csv.Error) as error:
+        raise BadInput(f"{file.path} is not CSV in UTF-8 ({error}); write the table again") from error
 
 
-def read_parquet_names(path: str) -> tuple[str, ...]:
+def check_lines(file: InputFile) -> None:
+    """Unpack a table once, a chunk at a time, so that Spark is not given one that would fill its memory."""
+    length = 0
+    with open_regular(file.path) as opened:
+        for chunk in bound_text(read_gzip(opened), file.path, os.fstat(opened.fileno()).st_size, file.limits):
+            last = max(chunk.rfind(b"\n"), chunk.rfind(b"\r"))
+            length = length + len(chunk) if last < 0 else len(chunk) - last - 1
+            if length > LONGEST:
+                raise OversizedText(f"{file.path} has a line of more than {LONGEST >> 20} MiB; write the table again")
+
+
+def read_parquet_names(file: InputFile) -> tuple[str, ...]:
     """The columns, each of a type that can hold what it must."""
+    path = file.path
     try:
-        schema = pq.read_schema(path)
+        with open_regular(path) as opened:
+            metadata = pq.read_metadata(opened)
+            size = os.fstat(opened.fileno()).st_size
+        schema = metadata.schema.to_arrow_schema()
     except (pa.ArrowException, OSError) as error:
         raise BadInput(f"{path} is not a whole Parquet file; write the table again") from error
+    check_size(measure_parquet(metadata), path, size, file.limits)
     for field in schema:
         name, kind = field.name.strip().lower(), field.type
         numeric = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
@@ -147,7 +187,7 @@ def read_records(
     spark: SparkSession, found: Sequence[InputFile], application: str | None, strict: bool
 ) -> SourceResult:
     reader = spark.read.schema(f"{ddl()}, {DAMAGED} string").option("columnNameOfCorruptRecord", DAMAGED)
-    lines = reader.json([file.path for file in found])
+    lines = reader.option(LINE_LIMIT, LONGEST).json([file.path for file in found])
     placed = f.col("operator").isNotNull() & f.col("start").isNotNull() & f.col("end").isNotNull()
     named = f.lit(bool(application)) | f.col("application").isNotNull()
     sound = placed & named & f.col(DAMAGED).isNull()

@@ -14,11 +14,20 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scaler.model.sample import EVIDENCE, Sample
+from scaler.model.sketch import merge_sketches
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-KINDS = {"str": "string", "float": "double", "int": "bigint", "bool": "boolean", "list[str]": "array<string>"}
+KINDS = {
+    "str": "string",
+    "float": "double",
+    "int": "bigint",
+    "bool": "boolean",
+    "list[str]": "array<string>",
+    "Mapping[str, float]": "string",  # JSON
+}
+SKETCH = "responses"
 COLUMNS = tuple(field.name for field in fields(Sample))
 
 
@@ -78,13 +87,20 @@ BLOCKS = (
     ColumnBlock(("busy",), True),
     ColumnBlock(("replicas",), True),
     ColumnBlock(("batches", "batch_time", "batch_interval"), True),
+    ColumnBlock(("state_rows", "state_bytes", "state_partitions"), True),
+    ColumnBlock(("commit_time", "store_loads", "store_load_time"), True),
     ColumnBlock(("response_n", "response_sum"), False, "progress"),
+    ColumnBlock((SKETCH,), False, "progress"),
 )
 
 
-LEVELS = ("backlog", "replicas")  # of a moment or a mean; all others add up
-AT_THE_END = ("batches", "batch_time", "batch_interval")  # count where the sample ends, however long it took
-MEASURED = tuple(column for block in BLOCKS for column in block.columns)
+STATE_LEVELS = ("state_rows", "state_bytes", "state_partitions")
+LEVELS = ("backlog", "replicas", *STATE_LEVELS)  # of a moment or a mean; all others add up
+AT_THE_END = (  # count where the sample ends, however long it took
+    *("batches", "batch_time", "batch_interval"),
+    *("commit_time", "store_loads", "store_load_time"),
+)
+MEASURED = tuple(column for block in BLOCKS for column in block.columns if column != SKETCH)
 SUMS = tuple(column for column in MEASURED if column not in LEVELS)
 SPREAD = tuple(column for column in SUMS if column not in AT_THE_END)
 
@@ -125,5 +141,6 @@ def add_types(samples: list[Sample]) -> Sample:
     for column in MEASURED:
         known = [value for sample in samples if (value := getattr(sample, column)) is not None]
         sums[column] = sum(known) if known else None
+    sums[SKETCH] = merge_sketches(sample.responses for sample in samples)
     best = min(samples, key=lambda sample: EVIDENCE.index(sample.evidence))
     return replace(best, **sums, node_type=None, key=None, completeness=max(s.completeness for s in samples))

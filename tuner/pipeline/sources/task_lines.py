@@ -9,9 +9,18 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
+
+parse_quickly: Callable[[bytes], Any]
+try:
+    import orjson
+except ModuleNotFoundError:  # a few lines in a hundred come here, so that a log takes little longer without it
+    parse_quickly = json.loads
+else:
+    parse_quickly = orjson.loads
 
 PREFIX = b'{"Event":"SparkListenerTaskEnd"'
 HEAD = re.compile(
@@ -84,11 +93,9 @@ def read_task(event: dict[str, Any]) -> dict[str, Any]:
 
 def load(line: bytes) -> dict[str, Any]:
     """The line as an object of JSON."""
-    import orjson
-
     try:
         try:
-            event = orjson.loads(line)
+            event = parse_quickly(line)
         except ValueError:  # Java writes NaN, and numbers of any length
             event = json.loads(line)
     except (ValueError, RecursionError) as error:

@@ -7,7 +7,6 @@ nothing here works on part of one, and its true length is known then, whatever i
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import time
@@ -19,6 +18,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from tuner.service.access.bodies_in_flight import BodiesInFlight
 from tuner.service.access.logs import say
 
 LOGGER = logging.getLogger(__name__)
@@ -41,10 +41,9 @@ HEADERS = {
 }
 
 
-def wrap(
-    app: ASGIApp, max_body: int = 4 * 2**20, host_names: Iterable[str] = (), body_seconds: float = 30.0
-) -> ASGIApp:
+def wrap(app: ASGIApp, bodies: BodiesInFlight | None = None, host_names: Iterable[str] = ()) -> ASGIApp:
     """`host_names` besides those of the loopback. Goes around the whole application, so that no answer escapes it."""
+    held = BodiesInFlight() if bodies is None else bodies
     names = frozenset(name.lower() for name in (*LOOPBACK, *host_names))
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
@@ -62,14 +61,20 @@ def wrap(
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():  # where the application has not said something else of the same
                     headers.setdefault(name, value)
+                expires = scope.get("state", {}).get("token_expires")
+                if expires is not None:  # soon; agents tell it in their log
+                    headers["token-expires"] = str(int(expires))
             whole = message["type"] == "http.response.body" and not message.get("more_body", False)
             await send(message)
 
         try:
             check_host(scope, names)
-            body = await read_body(scope, receive, max_body, body_seconds)
+            body = await held.read(scope, receive)
             if body is not None:
-                await app(scope, replay(body, receive), send_in_envelope)
+                try:
+                    await app(scope, replay(body, receive), send_in_envelope)
+                finally:
+                    held.release(len(body))
         except HTTPException as refusal:
             await refuse(refusal)(scope, receive, send_in_envelope)
         except Exception:
@@ -96,32 +101,6 @@ def check_host(scope: Scope, names: frozenset[str]) -> None:
         )
 
 
-async def read_body(scope: Scope, receive: Receive, most: int, seconds: float) -> bytes | None:
-    """None where the client went away before it was whole."""
-    stated = Headers(scope=scope).get("content-length") or "0"
-    if not stated.isdecimal() or len(stated) > 20 or int(stated) > most:
-        raise too_large(most)
-    parts, length = [], 0
-    try:
-        async with asyncio.timeout(seconds):
-            while True:
-                message = await receive()
-                if message["type"] == "http.disconnect":
-                    return None
-                parts.append(message.get("body", b""))
-                length += len(parts[-1])
-                if length > most:
-                    raise too_large(most)
-                if not message.get("more_body", False):
-                    return b"".join(parts)
-    except TimeoutError:
-        raise HTTPException(408, f"the body was not here within {seconds:g} s") from None
-
-
-def too_large(most: int) -> HTTPException:
-    return HTTPException(413, f"the body may have {most:,} bytes; send it in smaller parts")
-
-
 def replay(body: bytes, receive: Receive) -> Receive:
     """The body in one message, then whatever comes after it: that the client has gone."""
     waiting = True
@@ -144,7 +123,7 @@ def write_problem(status: int, detail: str, **more: str) -> bytes:
 def refuse(refusal: HTTPException) -> Response:
     """The rest of the request is not read, so the connection ends."""
     content = write_problem(refusal.status_code, refusal.detail)
-    return Response(content, refusal.status_code, {"connection": "close"}, PROBLEM)
+    return Response(content, refusal.status_code, {**(refusal.headers or {}), "connection": "close"}, PROBLEM)
 
 
 def note_request(scope: Scope, status: int, seconds: float) -> None:

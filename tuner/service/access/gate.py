@@ -1,38 +1,39 @@
 """Authorize requests: the caller, if its token has the scopes that the route needs, or a refusal.
 
-401: no token, or a wrong, revoked or expired one. 403: a token without the scope. 429: a token over its rate, or an
+401: no token, or a wrong, revoked or expired one. 403: a token without the scope, or for other applications than the
+address names (routes that name it elsewhere check it themselves). 429: a token over its rate, or an
 address that sent too many wrong ones. A right token passes even from such an address: secrets cannot be guessed, so the
 limit spares work only, and one mistaken agent must not shut out its whole cluster.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import math
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from ipaddress import IPv6Address, ip_address, ip_network
-from typing import Annotated
 
-from fastapi import BackgroundTasks, Depends, FastAPI, HTTPException, Request
-from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from fastapi import BackgroundTasks, FastAPI, HTTPException, Request
 from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers
+from starlette.types import Scope
 
-from scaler.model.errors import Retry
+from scaler.model.errors import BadInput
+from tuner.service.access.callers import Caller, Callers
 from tuner.service.access.logs import say
-from tuner.service.access.token import SCOPES, SECRET, digest, is_live, matches
+from tuner.service.access.refusals import Refusals, record_refusal, record_token_refusal
+from tuner.service.access.token import SCOPES, expires_soon
 from tuner.store.connection import Store
-from tuner.store.tokens import find_token, list_tokens, record_token_use
 
 LOGGER = logging.getLogger(__name__)
 HOW = "send a token as `Authorization: Bearer ts_...`; `tuner token make` makes one"
-BEARER = HTTPBearer(auto_error=False, scheme_name="token", description="A token that `tuner token make` made.")
 MAX_BUCKETS = 10_000  # keys remembered at a time
-FRESH_S = 1.0  # seconds that an answer of the database is believed, and so the longest that a revoked token still works
-NOTED_S = 60.0  # seconds between two notes that a token is in use
-MAX_CALLERS = 4096  # tokens remembered at a time
+LOG_INS = (1.0, 60.0)  # a second of one address, and at once: an office comes in the morning
+MAX_SHOWN = 60  # characters of a name in a refusal
+APPLICATION, TOKEN = "application", "token"  # who has a quota
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,9 @@ class RateLimits:
     burst: float = 5000.0  # that may come at once
     failures: float = 0.2  # wrong tokens a second of one address
     failures_at_once: float = 20.0
+    report_bytes: float = 262_144.0  # a second of one application; an operator's slot has about a thousand
+    tokens_share: float = 4.0  # of one token, in applications' rates
+    catch_up_s: float = 128.0  # seconds' worth that may come at once, after an outage
 
 
 class Buckets:
@@ -54,17 +58,25 @@ class Buckets:
         self.ticks = ticks
         self.levels: dict[Hashable, tuple[float, float]] = {}
 
-    def take(self, key: Hashable) -> float:
-        """One out of the key's bucket; 0, or the seconds until there will be one."""
+    def take(self, key: Hashable, amount: float = 1.0) -> float:
+        """So much out of the key's bucket, all of it at most; 0, or the seconds until there will be enough."""
+        amount = min(amount, self.size)
         now = self.ticks()
         if len(self.levels) >= MAX_BUCKETS and key not in self.levels:
             self.make_room(now)
         level = self.level_at(key, now)
-        if level < 1.0:
+        if level < amount:
             self.levels[key] = (level, now)
-            return (1.0 - level) / self.rate
-        self.levels[key] = (level - 1.0, now)
+            return (amount - level) / self.rate
+        self.levels[key] = (level - amount, now)
         return 0.0
+
+    def drain(self, key: Hashable, amount: float) -> None:
+        """Take out what was taken elsewhere; a debt of one bucket at most is paid before anything is taken again."""
+        now = self.ticks()
+        if len(self.levels) >= MAX_BUCKETS and key not in self.levels:
+            self.make_room(now)
+        self.levels[key] = (max(-self.size, self.level_at(key, now) - amount), now)
 
     def level_at(self, key: Hashable, now: float) -> float:
         level, since = self.levels.get(key, (self.size, now))
@@ -87,82 +99,39 @@ def group_address(host: str | None) -> str:
     return str(ip_network((address, 64), strict=False)) if isinstance(address, IPv6Address) else str(address)
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """Who asks; of a page session, `name` is that of the token that opened it."""
-
-    name: str
-    scopes: frozenset[str]
-    token_id: int
+class Forbidden(BadInput):
+    """What this token was not made for."""
 
 
-def look_up(store: Store, secret: str, now: float, page: bool) -> Caller | None:
-    """A session's secret is no bearer token and the other way round, so that neither outlives what it was made for."""
-    if not SECRET.fullmatch(secret):
-        return None
-    with store.read() as session:
-        token = find_token(session, digest(secret))
-        if token is None or token.id is None or not matches(secret, token) or not is_live(token, now):
-            return None
-        parent = token.parent_id
-        if page is (parent is None):
-            return None
-        # revoking a token revokes its sessions; this finds also one that was being opened at that moment
-        if page and not any(one.id == parent and is_live(one, now) for one in list_tokens(session)):
-            return None
-    return Caller(token.made_by if page else token.name, frozenset(token.scopes.split()), token.id)
+def check_application(caller: Caller, app: str) -> None:
+    if not caller.may_reach(app):
+        raise Forbidden(
+            f"the token {caller.name!r} is not for application {app[:MAX_SHOWN]!r}; `tuner token make --app` makes one"
+        )
 
 
-class Callers:
-    """Those who called within the last second: many requests of one token cost one query."""
+def check_all_applications(caller: Caller) -> None:
+    if caller.applications is not None:
+        raise Forbidden(f"the token {caller.name!r} is not for all applications, which this shows")
 
-    def __init__(self, store: Store, ticks: Callable[[], float] = time.monotonic) -> None:
-        self.store = store
-        self.ticks = ticks
-        self.held: dict[tuple[str, bool], tuple[float, Caller]] = {}
-        self.asking: dict[tuple[str, bool], asyncio.Future[Caller | None]] = {}
-        self.noted: dict[int, float] = {}
 
-    async def find(self, secret: str, now: float, page: bool = False) -> Caller | None:
-        key = (digest(secret), page)
-        until, held = self.held.get(key, (0.0, None))
-        asked = self.ticks()
-        if held is not None and asked < until:
-            return held
-        if key not in self.asking:  # of a burst of requests one asks for all
-            self.asking[key] = asyncio.ensure_future(run_in_threadpool(look_up, self.store, secret, now, page))
-            self.asking[key].add_done_callback(lambda _: self.asking.pop(key))
-        caller = await asyncio.shield(self.asking[key])  # who hangs up leaves the others their answer
-        if caller is None:
-            self.held.pop(key, None)
-            return None
-        if len(self.held) >= MAX_CALLERS:
-            self.held = {one: entry for one, entry in self.held.items() if asked < entry[0]}
-        if len(self.held) < MAX_CALLERS:
-            self.held[key] = (asked + FRESH_S, caller)
-        return caller
+@dataclass(slots=True)
+class Quotas:
+    """Bytes of reports that applications and tokens may send."""
 
-    def forget(self, secret: str) -> None:
-        """At once, in this process: a session that was closed."""
-        self.held.pop((digest(secret), True), None)
+    applications: Buckets
+    tokens: Buckets
+    untold: Counter[tuple[str, Hashable]] | None = None  # bytes to tell other managers of, where they are told
 
-    def is_due(self, caller: Caller) -> bool:
-        """Whether to note that the token is in use; says so once a minute."""
-        asked = self.ticks()
-        if asked < self.noted.get(caller.token_id, 0.0):
-            return False
-        if len(self.noted) >= MAX_CALLERS:
-            self.noted = {one: until for one, until in self.noted.items() if asked < until}
-        self.noted[caller.token_id] = asked + NOTED_S
-        return True
-
-    def note(self, caller: Caller, now: float) -> None:
-        """After the answer, for it waits its turn to write; that it is missed once does no harm."""
-        try:
-            with self.store.begin() as session:
-                record_token_use(session, caller.token_id, now)
-        except Retry:
-            self.noted.pop(caller.token_id, None)
+    def charge(self, caller: Caller, application: str, size: int) -> None:
+        """429 where either has used up its bytes."""
+        for buckets, key, whose in (
+            (self.tokens, caller.token_id, "this token"), (self.applications, application, "this application"),
+        ):  # fmt: skip
+            if wait := buckets.take(key, float(size)):
+                raise too_many(f"{whose} reports more bytes than it may", wait)
+        if self.untold is not None:
+            self.untold.update({(TOKEN, caller.token_id): size, (APPLICATION, application): size})
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,13 +143,32 @@ class Gate:
     callers: Callers
     rates: Buckets
     failures: Buckets
+    quotas: Quotas
+    log_ins: Buckets  # at a provider, by address
+    refusals: Refusals = field(default_factory=Refusals)
 
 
 def make_gate(app: FastAPI, store: Store, clock: Callable[[], float], limits: RateLimits) -> None:
     """Put a gate into the application's state."""
     rates = Buckets(limits.rate, max(1.0, limits.burst))
     failures = Buckets(limits.failures, max(1.0, limits.failures_at_once))
-    app.state.gate = Gate(store, clock, Callers(store), rates, failures)
+    quota = limits.report_bytes
+    sizes = Buckets(quota, quota * limits.catch_up_s)
+    shares = Buckets(quota * limits.tokens_share, quota * limits.tokens_share * limits.catch_up_s)
+    app.state.gate = Gate(store, clock, Callers(store), rates, failures, Quotas(sizes, shares), Buckets(*LOG_INS))
+
+
+async def is_known(app: FastAPI, scope: Scope) -> bool:
+    """Whether the request brings a right bearer token; asked before a large body is read."""
+    gate: Gate = app.state.gate
+    secret = read_bearer(Headers(scope=scope))
+    return secret is not None and await gate.callers.find(secret, gate.clock()) is not None
+
+
+def read_bearer(headers: Headers) -> str | None:
+    """The token; read here, for as a dependency of FastAPI's it cost more than its look-up."""
+    scheme, _, secret = headers.get("authorization", "").partition(" ")
+    return secret.strip() or None if scheme.lower() == "bearer" else None
 
 
 def gate_of(request: Request) -> Gate:
@@ -192,16 +180,13 @@ def require(*scopes: str) -> Callable[..., Awaitable[Caller]]:
     """For `Depends`: the caller, who has all of these scopes."""
     check_scopes(scopes)
 
-    async def authorize(
-        request: Request,
-        background: BackgroundTasks,
-        bearer: Annotated[HTTPAuthorizationCredentials | None, Depends(BEARER)],
-    ) -> Caller:
-        if bearer is None:
+    async def authorize(request: Request, background: BackgroundTasks) -> Caller:
+        secret = read_bearer(request.headers)
+        if secret is None:
             raise unauthorized(f"this needs a token: {HOW}")
-        caller = await identify(request, bearer.credentials, False)
+        caller = await identify(request, secret, False)
         if caller is None:
-            count_failure(request, bearer.credentials)
+            await count_failure(request, secret)
             raise unauthorized(f"this token is wrong, revoked or expired: {HOW}")
         return admit(request, caller, scopes, background)
 
@@ -222,26 +207,46 @@ async def identify(request: Request, secret: str, page: bool) -> Caller | None:
 def admit(request: Request, caller: Caller, scopes: tuple[str, ...], background: BackgroundTasks) -> Caller:
     request.state.caller = caller.name
     gate = gate_of(request)
+    if expires_soon(caller.expires, gate.clock()):
+        request.state.token_expires = caller.expires
     wait = gate.rates.take(caller.token_id)
     if wait:
         raise too_many("this token asks more often than it may", wait)
     missing = [scope for scope in scopes if scope not in caller.scopes]
     if missing:
         raise HTTPException(403, f"the token {caller.name!r} has not the scope {missing[0]!r} that this needs")
+    for app in (request.path_params.get("app"), request.query_params.get("app")):
+        if app is not None:
+            check_application(caller, app)
     if gate.callers.is_due(caller):
         background.add_task(gate.callers.note, caller, gate.clock())
     return caller
 
 
-def count_failure(request: Request, secret: str | None) -> None:
-    """429 where the address brought too many wrong secrets."""
+async def count_failure(request: Request, secret: str | None, recorded: bool = True) -> None:
+    """429 where the address brought too many wrong secrets; else a row of the audit log, where one is due."""
     if not secret:
         return
-    address = group_address(request.client.host if request.client else None)
-    wait = gate_of(request).failures.take(address)
+    address, gate = find_address(request), gate_of(request)
+    wait = gate.failures.take(address)
     if wait:
         raise too_many("too many wrong tokens came from this address", wait)
     say(LOGGER, logging.WARNING, "refused", f"{address} brought a wrong, revoked or expired token", address=address)
+    now = gate.clock()
+    if recorded and (count := gate.refusals.count(address, now)):
+        await run_in_threadpool(record_token_refusal, gate.store, address, secret, count, now)
+
+
+async def record_log_in_refusal(request: Request, sentence: str) -> None:
+    """A row of the audit log about a person whom the provider knows and who may not enter, where one is due."""
+    address, gate = find_address(request), gate_of(request)
+    now = gate.clock()
+    if count := gate.refusals.count(address, now):
+        await run_in_threadpool(record_refusal, gate.store, address, "log-in refused", sentence, count, now)
+
+
+def find_address(request: Request) -> str:
+    return group_address(request.client.host if request.client else None)
 
 
 def unauthorized(sentence: str) -> HTTPException:

@@ -17,11 +17,13 @@ from urllib.parse import parse_qsl, quote
 from fastapi import BackgroundTasks, HTTPException, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from tuner.service.access.gate import Caller, admit, check_scopes, count_failure, gate_of, identify, look_up
+from tuner.service.access.callers import Caller, look_up
+from tuner.service.access.gate import admit, check_scopes, count_failure, find_address, gate_of, identify
 from tuner.service.access.logs import say
 from tuner.service.access.token import PAGE_PREFIX, SECRET, digest, is_live, make_secret
-from tuner.store.connection import Store
-from tuner.store.records import Token
+from tuner.store.audit_log import add_event
+from tuner.store.connection import Session, Store
+from tuner.store.records import EventRecord, Token
 from tuner.store.tokens import add_token, find_token, revoke_token
 
 LOGGER = logging.getLogger(__name__)
@@ -47,7 +49,7 @@ def require_page(*scopes: str) -> Callable[..., Awaitable[PageSession]]:
         secret = read_cookie(request)
         caller = await identify(request, secret, True) if secret else None
         if caller is None or secret is None:
-            count_failure(request, secret)
+            await count_failure(request, secret, recorded=False)  # of a session that ended
             send_to_login(request)
         session = PageSession(caller, make_csrf(secret))
         if request.method not in SAFE:
@@ -70,13 +72,13 @@ async def log_in(request: Request, secret: str) -> str | None:
     """What to put in the cookie, if the typed token is live; None if not, and 429 once too many were wrong."""
     check_origin(request)
     gate = gate_of(request)
-    opened = await run_in_threadpool(open_session, gate.store, secret, gate.clock())
+    opened = await run_in_threadpool(open_session, gate.store, secret, gate.clock(), find_address(request))
     if opened is None:
-        count_failure(request, secret)
+        await count_failure(request, secret)
     return opened
 
 
-def open_session(store: Store, secret: str, now: float) -> str | None:
+def open_session(store: Store, secret: str, now: float, address: str = "") -> str | None:
     """A token of its own with the scopes of the typed one, which ends with it."""
     secret = secret.strip()
     if look_up(store, secret, now, False) is None:  # before there is anything to write
@@ -85,12 +87,29 @@ def open_session(store: Store, secret: str, now: float) -> str | None:
         token = find_token(session, digest(secret))
         if token is None or not is_live(token, now):
             return None
-        made = make_secret(PAGE_PREFIX)
-        expires = min(now + SESSION_S, now + SESSION_S if token.expires is None else token.expires)
-        name = f"session {digest(made)[:16]}"
-        add_token(session, Token(name, digest(made), token.scopes, token.name, now, expires, parent_id=token.id))
+        made = add_session(session, token, now)
+        record_log_in(session, token, now, address, "with a token")
     say(LOGGER, logging.INFO, "logged in", f"{token.name} opened a session", who=token.name)
     return made
+
+
+def add_session(session: Session, opener: Token, now: float, key: str = "") -> str:
+    """The secret of a new one, which ends with its opener; of the same key there is one at most."""
+    made = make_secret(PAGE_PREFIX)
+    expires = min(now + SESSION_S, now + SESSION_S if opener.expires is None else opener.expires)
+    opened = Token(
+        f"session {digest(key or made)[:32]}", digest(made), opener.scopes, opener.name, now, expires,
+        parent_id=opener.id, applications=opener.applications,
+    )  # fmt: skip
+    add_token(session, opened)
+    return made
+
+
+def record_log_in(session: Session, opener: Token, now: float, address: str, how: str) -> None:
+    """A row of the audit log, in the transaction that opens the session: who, from where, with which rights."""
+    who, rights = opener.name, {"scopes": opener.scopes.split(), "applications": opener.applications}
+    message = f"{who} logged in {how}" + (f" from {address}" if address else "")
+    add_event(session, EventRecord("", now, who, "logged in", message, {"address": address, **rights}))
 
 
 async def log_out(request: Request) -> None:
@@ -105,8 +124,10 @@ async def log_out(request: Request) -> None:
 def close_session(store: Store, secret: str, now: float) -> None:
     with store.begin() as session:
         token = find_token(session, digest(secret))
-        if token is not None and token.parent_id is not None:
+        if token is not None and token.parent_id is not None and token.revoked is None:
             revoke_token(session, token.name, now)
+            message = f"{token.made_by} logged out"
+            add_event(session, EventRecord("", now, token.made_by, "logged out", message))
 
 
 def name_cookie(request: Request) -> str:

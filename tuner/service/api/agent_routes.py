@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Header, Query, Response
+from fastapi import APIRouter, Depends, Header, Query, Request, Response
 
+from scaler.model.errors import BadInput
 from scaler.model.sample import Sample
-from tuner.service.access.gate import require
+from tuner.service.access.callers import Caller
+from tuner.service.access.gate import gate_of, require
 from tuner.service.api.bodies import MAX_NAME, AcknowledgementBody, ReportBody, check_name
-from tuner.service.api.dependencies import JSON, App, Given, gives, read_as
+from tuner.service.api.dependencies import JSON, App, gives, read_as
 from tuner.service.api.problems import problem
 from tuner.service.exchange.intake import Report, submit, submit_unanswered
 from tuner.service.exchange.order_board import revision_of, wait_for_orders
-from tuner.service.exchange.services import Services
+from tuner.service.exchange.services import Services, services_of
 from tuner.store.records import DecisionRecord, Scaler
 
-router = APIRouter(prefix="/v1/applications/{app}", tags=["scalers"], dependencies=[Depends(require("report"))])
+REPORTING = require("report")
+# each route names its caller, and nothing else that FastAPI would solve anew for each of its many requests
+router = APIRouter(prefix="/v1/applications/{app}", tags=["scalers"])
+Reporting = Annotated[Caller, Depends(REPORTING)]
 MAX_WAIT_S = 60.0
 REVISION = {"anyOf": [{"type": "integer"}, {"type": "null"}]}
 COUNTS = {"type": "object", "properties": {"samples": {"type": "integer"}, "decisions": {"type": "integer"}}}
@@ -42,23 +48,44 @@ FETCHED["responses"][304] = {"description": "Nothing new within the wait.", "hea
 
 
 @router.post("/reports", **gives(RECEIVED, "Committed; the same sent again changes nothing.", body=ReportBody))
-async def report(app: App, body: Annotated[ReportBody, Depends(read_as(ReportBody))], given: Given) -> Response:
-    """Report samples and decisions of one scaler; answered when they are committed."""
+async def report(
+    app: App, caller: Reporting, body: Annotated[ReportBody, Depends(read_as(ReportBody))], request: Request
+) -> Response:  # fmt: skip
+    """Report samples and decisions of one scaler, none dated over 5 minutes ahead; answered when they are committed."""
+    given = services_of(request)
+    gate_of(request).quotas.charge(caller, app, len(await request.body()))
     now = given.settings.clock()
-    scaler = Scaler(app, body.operator, body.instance, now, now, body.revision, detail=body.detail)
+    token = {"token": caller.name, "token_expires": caller.expires}
+    scaler = Scaler(app, body.operator, body.instance, now, now, body.revision, detail={**body.detail, **token})
     own: dict[str, Any] = {"application": app, "operator": body.operator}
     measured = body.model_dump(include={"samples"}, exclude_none=True)["samples"]
     samples = [Sample(**{**own, **sample}) for sample in measured]
-    decisions = [DecisionRecord(**own, **decision.model_dump()) for decision in body.decisions]
-    await submit(given.intake, Report(scaler, samples, decisions))
+    decisions = [DecisionRecord(**own, **one.model_dump(), instance=body.instance) for one in body.decisions]
+    check_times(samples, decisions, now, given.settings.skew_s)
+    await submit(given.intake, Report(scaler, samples, decisions, who=caller.name))
     return answer_revision({"received": {"samples": len(samples), "decisions": len(decisions)}}, given, app)
+
+
+def check_times(samples: Sequence[Sample], decisions: Sequence[DecisionRecord], now: float, skew_s: float) -> None:
+    """Refuse what is dated ahead: it would be the newest slot until then, and hide all that come."""
+    ends = [(f"samples[{i}].end", sample.end) for i, sample in enumerate(samples)]
+    for place, time in (*ends, *((f"decisions[{i}].time", one.time) for i, one in enumerate(decisions))):
+        if time > now + skew_s:
+            raise BadInput(
+                f"{place} is {time:.15g}, which is {time - now:,.0f} s ahead of the manager's clock, and may be "
+                f"{skew_s:,.0f} s at most; set the driver's clock by NTP"
+            )
 
 
 @router.post("/acknowledgements", **gives(SEEN, "Committed.", body=AcknowledgementBody))
 async def acknowledge(
-    app: App, body: Annotated[AcknowledgementBody, Depends(read_as(AcknowledgementBody))], given: Given
+    app: App,
+    caller: Reporting,
+    body: Annotated[AcknowledgementBody, Depends(read_as(AcknowledgementBody))],
+    request: Request,
 ) -> Response:
     """Acknowledge the orders under which a scaler acts now."""
+    given = services_of(request)
     now = given.settings.clock()
     scaler = Scaler(app, body.operator, body.instance, now, now, body.revision, acknowledged=now)
     await submit(given.intake, Report(scaler, acknowledges=True))
@@ -73,13 +100,15 @@ def answer_revision(content: dict[str, Any], given: Services, app: str) -> Respo
 @router.get("/orders", **FETCHED)
 async def orders(
     app: App,
-    given: Given,
+    caller: Reporting,
+    request: Request,
     wait: Annotated[float, Query(ge=0.0, le=MAX_WAIT_S, allow_inf_nan=False, description="Seconds.")] = 0.0,
     if_none_match: Annotated[str, Header(max_length=1_000, description='The last ETag: `"7"`.')] = "",
     accept_encoding: Annotated[str, Header(include_in_schema=False)] = "",
     scaler: Annotated[str, Header(max_length=2 * MAX_NAME + 1, description="operator/instance")] = "",
 ) -> Response:
     """Fetch the scalers' orders, or wait for new ones (long poll)."""
+    given = services_of(request)
     note_scaler(given, app, scaler)
     known = [tag.strip().removeprefix("W/") for tag in if_none_match.split(",")]
     notice = await wait_for_orders(given.board, app, known, wait)

@@ -11,6 +11,7 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    FailFast,
     Field,
     WithJsonSchema,
     create_model,
@@ -18,6 +19,7 @@ from pydantic import (
 )  # fmt: skip
 
 from scaler.model.sample import Sample
+from scaler.model.sketch import MAX_BUCKETS
 from scaler.model.wire import unspell
 from tuner.service.exchange.wire_documents import SPECIAL, shorten
 
@@ -27,6 +29,7 @@ MAX_TIME = 1e11  # seconds since 1970: the year 5138
 MAX_ROWS = 2_000  # samples, or decisions, of one report
 MAX_KEYS = 2_000  # of a document: its operators, its node types
 MAX_OBJECTIONS = 200  # of a decision
+MAX_DECISION = 1 << 14  # bytes of JSON; those of the agents have about two thousand
 MAX_WHOLE = 2**31 - 1  # of a column for versions
 
 
@@ -38,6 +41,13 @@ def check_name(name: str) -> str:
     return name
 
 
+def refuse_control(text: str) -> str:
+    """Terminals obey escape codes, also in names of node types."""
+    if not text.isprintable():
+        raise ValueError(f"must be printable characters, not {shorten(text)!a}")
+    return text
+
+
 def refuse_nan(value: float) -> float:
     if math.isnan(value):
         raise ValueError("is NaN, and must be a number, or missing where it is not known")
@@ -45,7 +55,7 @@ def refuse_nan(value: float) -> float:
 
 
 Name = Annotated[str, AfterValidator(check_name), Field(min_length=1, max_length=MAX_NAME)]
-Label = Annotated[str, Field(max_length=MAX_NAME)]
+Label = Annotated[str, Field(max_length=MAX_NAME), AfterValidator(refuse_control)]
 Text = Annotated[str, Field(max_length=MAX_TEXT)]
 Sentence = Annotated[str, Field(min_length=1, max_length=MAX_TEXT)]
 Moment = Annotated[float, Field(ge=0.0, le=MAX_TIME, description="Seconds since 1970 in UTC.")]
@@ -92,8 +102,10 @@ class Window(Body):
         return self
 
 
+Bucket = Annotated[str, Field(pattern=r"^-?[0-9]{1,4}$")]
+Sketch = Annotated[dict[Bucket, Amount], Field(max_length=MAX_BUCKETS)]
 FIGURES: dict[str, Any] = {
-    field.name: (Amount | None, None)
+    field.name: ((Sketch if "Mapping" in str(field.type) else Amount) | None, None)
     for field in fields(Sample)
     if field.name not in {*Window.model_fields, "application", "key"}
 }
@@ -130,6 +142,14 @@ class DecisionBody(Body):
     proposed: Annotated[dict[Label, int], Field(max_length=MAX_KEYS)] | None = None
     objections: Annotated[list[ObjectionBody], Field(max_length=MAX_OBJECTIONS)] | None = None
 
+    @model_validator(mode="after")
+    def check_size(self) -> Self:
+        """Readers ask for a thousand decisions at a time."""
+        size = len(self.model_dump_json().encode())
+        if size > MAX_DECISION:
+            raise ValueError(f"has {size:,} bytes of JSON, and may have {MAX_DECISION:,}; tell less of the slot")
+        return self
+
 
 DECISION_EXAMPLE = {
     "time": 1.7e9, "kind": "SCALED", "reason": "the rate is expected to rise", "code": "policy",
@@ -154,8 +174,8 @@ class ReportBody(Body):
     instance: Name
     operator: Name
     revision: Version | None = None
-    samples: Annotated[list[SampleBody], Field(max_length=MAX_ROWS)] = []  # type: ignore[valid-type]
-    decisions: Annotated[list[DecisionBody], Field(max_length=MAX_ROWS)] = []
+    samples: Annotated[list[SampleBody], Field(max_length=MAX_ROWS), FailFast()] = []  # type: ignore[valid-type]
+    decisions: Annotated[list[DecisionBody], Field(max_length=MAX_ROWS), FailFast()] = []
     detail: Document = {}
 
 
@@ -229,6 +249,7 @@ class PushBody(Body):
 
 class RollbackBody(Body):
     why: Sentence
+    version: Version | None = None
 
 
 class ControlBody(Body):

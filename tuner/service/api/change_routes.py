@@ -106,8 +106,15 @@ async def push(
 async def roll_back(
     app: App, caller: Pushing, body: Annotated[RollbackBody, Depends(read_as(RollbackBody))], given: Given
 ) -> Response:
-    """Roll back the candidate, or the objective in full use to the one before it."""
-    return await change(given, lambda session, now: rollout.roll_back(session, app, caller.name, body.why, now))
+    """Roll back the candidate, or the objective in full use to the one before it.
+
+    With a version only that one, so that the same sent again after a lost answer rolls nothing else back.
+    """
+
+    def work(session: Session, now: float) -> ObjectiveRecord:
+        return rollout.roll_back(session, app, caller.name, body.why, now, version=body.version)
+
+    return await change(given, work)
 
 
 @controls.put("/{kind}", **gives(CONTROL, STANDS, 404, body=ControlBody))

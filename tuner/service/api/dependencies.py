@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Annotated, Any, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -14,14 +15,16 @@ from pydantic.json_schema import models_json_schema
 from starlette.concurrency import run_in_threadpool
 
 from scaler.model.errors import BadInput, Retry
+from tuner.service.access.callers import Caller
 from tuner.service.access.envelope import PROBLEM
-from tuner.service.access.gate import Caller, require
+from tuner.service.access.gate import require
 from tuner.service.api.bodies import BODIES, MAX_NAME, MAX_TEXT, MAX_TIME, MAX_WHOLE, Body, check_name
 from tuner.service.api.problems import Unsupported, explain_invalid
 from tuner.service.exchange.order_board import poll
 from tuner.service.exchange.services import Services, services_of
 from tuner.service.exchange.wire_documents import check_text, read_document, to_bytes
 from tuner.store.connection import Session
+from tuner.store.faults import DatabaseFault
 
 BodyT = TypeVar("BodyT", bound=Body)
 JSON = "application/json"
@@ -33,6 +36,7 @@ REFUSALS = {
         403: "The token has not the scope that this needs.",
         404: "What is named is not there.",
         409: "It has changed in the meantime.",
+        413: "The body is too large; send it in parts.",
         415: "The body is not application/json.",
         422: "What is wrong with the request, in one sentence.",
         429: "Too many requests; the header Retry-After says when to come again.",
@@ -51,6 +55,7 @@ PROBLEM_SCHEMA = {
     },
     "required": ["type", "title", "status", "detail"],
 }
+BEARER = {"type": "http", "scheme": "bearer", "description": "A token that `tuner token make` made."}
 TAGS = [
     {"name": "scalers", "description": "What the scaler of an operator does: report, and fetch its orders."},
     {"name": "applications", "description": "What is scaled, and what is demanded of it."},
@@ -77,18 +82,20 @@ def read_as(model: type[BodyT]) -> Callable[[Request], Awaitable[BodyT]]:
     """For `Depends`, after the caller, so that the body is validated only for callers with the scope."""
 
     def parse(body: bytes) -> BodyT:
-        document = read_document(body)
         try:
-            return model.model_validate(document)
+            return model.model_validate(read_document(body))
         except ValidationError as error:
-            raise BadInput(explain_invalid(error.errors(include_url=False))) from error
+            wrong = explain_invalid(error.errors(include_url=False))
+        raise BadInput(wrong)  # apart, for pydantic's error holds the whole document for as long as it is referred to
 
     async def read(request: Request) -> BodyT:
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != JSON:
             raise Unsupported(f"the body's Content-Type is {kind[:100]!r}, and must be {JSON}")
         body = await request.body()
-        return parse(body) if len(body) <= SMALL_BODY else await run_in_threadpool(parse, body)
+        if len(body) <= SMALL_BODY:
+            return parse(body)
+        return await services_of(request).bodies.run(partial(parse, body))
 
     return read
 
@@ -98,7 +105,7 @@ def gives(
 ) -> dict[str, Any]:
     """Arguments of a route for OpenAPI: its answers, refusals, and the body that `read_as` reads."""
     good = {"description": says, "content": {JSON: {"schema": schema}}}
-    codes = (401, 403, 422, 429, 500, 503, *refusals, *(() if body is None else (415,)))
+    codes = (401, 403, 422, 429, 500, 503, *refusals, *(() if body is None else (413, 415)))
     described = {"status_code": status, "responses": {status: good, **{code: REFUSALS[code] for code in codes}}}
     if body is None:
         return described
@@ -118,7 +125,7 @@ async def change(given: Services, work: Callable[[Session, float], object], stat
             return work(session, given.settings.clock())
 
     made = await run_in_threadpool(write)
-    with suppress(Retry):  # it is committed all the same, and will be found by the next poll
+    with suppress(Retry, DatabaseFault):  # it is committed all the same, and will be found by the next poll
         await poll(given.board)
     return answer(made, status)
 
@@ -203,4 +210,8 @@ def write_openapi(app: FastAPI) -> dict[str, Any]:
     schemas.update(bodies["$defs"], Problem=PROBLEM_SCHEMA)
     for unused in ("HTTPValidationError", "ValidationError"):
         schemas.pop(unused, None)
+    written["components"]["securitySchemes"] = {"token": BEARER}
+    for operations in written["paths"].values():
+        for operation in operations.values():
+            operation["security"] = [{"token": []}]
     return written

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import re
 from collections.abc import Mapping, Sequence
@@ -14,13 +15,18 @@ from starlette.exceptions import HTTPException
 
 from scaler.model.errors import BadInput, NotReady, Retry
 from tuner.service.access.envelope import FAILED, PROBLEM, write_problem
-from tuner.service.exchange.wire_documents import shorten
-from tuner.store.faults import NotFound, PoolTimeout, StaleState
+from tuner.service.access.gate import Forbidden
+from tuner.service.exchange.wire_documents import TooLarge, shorten
+from tuner.store.faults import DatabaseFault, IntegrityError, NotFound, PoolTimeout, StaleState, UnknownApplication
 
 log = logging.getLogger(__name__)
 AGAIN_S = 2  # seconds after which a passing fault is worth another try
 SUBJECT = re.compile(r"^(Input|String|List|Dictionary|Value|Data) should ")
+AWAY = "the database does not serve this service at present, so that nothing was judged; send it again in a moment"
+CHANGED = "this was changed by another request in the meantime; look at it again, then decide anew"
 BUSY = "the service has more to do than its database can take; try again in a moment"
+SHORT = "the service lacks memory, open files or disk at present, so that nothing was judged; try again in a moment"
+PASSING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 Error = Mapping[str, Any]
 
 
@@ -28,7 +34,10 @@ class Unsupported(BadInput):
     """A body that is not JSON by its own account."""
 
 
-STATUSES = {NotFound: 404, StaleState: 409, NotReady: 409, Unsupported: 415, Retry: 503, PoolTimeout: 503}
+STATUSES = {  # the first that fits: a database that refuses us is no fault of the caller's
+    DatabaseFault: 503, Forbidden: 403, NotFound: 404, StaleState: 409, IntegrityError: 409, NotReady: 409,
+    TooLarge: 413, Unsupported: 415, Retry: 503, PoolTimeout: 503,
+}  # fmt: skip
 
 
 def problem(status: int, detail: str, headers: Mapping[str, str] | None = None, **more: str) -> Response:
@@ -40,11 +49,19 @@ def find_status(error: Exception, otherwise: int = 422) -> int:
     return next((status for kind, status in STATUSES.items() if isinstance(error, kind)), otherwise)
 
 
+def describe_error(error: Exception) -> str:
+    """The refusal in one sentence; of the database nothing but that it fails: its user, host and name are ours."""
+    if isinstance(error, UnknownApplication):
+        return one_line(error.sentence)
+    said = {PoolTimeout: BUSY, DatabaseFault: AWAY, IntegrityError: CHANGED}
+    known = next((sentence for kind, sentence in said.items() if isinstance(error, kind)), None)
+    return one_line(str(error)) if known is None else known
+
+
 async def tell_fault(request: Request, error: Exception) -> Response:
     """A refusal, or a passing fault with the time after which to try again."""
     status = find_status(error)
-    detail = BUSY if isinstance(error, PoolTimeout) else one_line(str(error))
-    return problem(status, detail, {"Retry-After": str(AGAIN_S)} if status == 503 else None)
+    return problem(status, describe_error(error), {"Retry-After": str(AGAIN_S)} if status == 503 else None)
 
 
 async def tell_invalid(request: Request, error: RequestValidationError) -> Response:
@@ -68,13 +85,22 @@ def say_http(request: Request, error: HTTPException) -> str:
     return f"{error.detail.lower()}; /v1/openapi.json says what is taken"
 
 
+async def tell_system_fault(request: Request, error: Exception) -> Response:
+    """What the machine lacks is no fault of the request, and may be there again in a moment."""
+    if isinstance(error, OSError) and error.errno not in PASSING:
+        raise error
+    log.error("%s %s failed: %r", request.method, shorten(request.url.path), error)
+    return problem(503, SHORT, {"Retry-After": str(AGAIN_S)})
+
+
 async def tell_unexpected(request: Request, error: Exception) -> Response:
     """What it was is for the log alone, which the server writes it to."""
     return problem(500, FAILED)
 
 
 HANDLERS: dict[int | type[Exception], Any] = {
-    **dict.fromkeys((BadInput, NotReady, Retry, PoolTimeout), tell_fault),
+    **dict.fromkeys((BadInput, NotReady, Retry, PoolTimeout, DatabaseFault, IntegrityError), tell_fault),
+    **dict.fromkeys((OSError, MemoryError), tell_system_fault),
     RequestValidationError: tell_invalid,
     HTTPException: tell_http,
     Exception: tell_unexpected,

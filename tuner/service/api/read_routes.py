@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import islice
 from typing import Annotated, Any, Literal
 
@@ -12,7 +13,8 @@ from pydantic import AfterValidator, Field
 from scaler.model.decision import KINDS
 from scaler.model.sample import Sample
 from tuner.history.explanation import explain
-from tuner.service.access.gate import require
+from tuner.service.access.callers import Caller
+from tuner.service.access.gate import check_application, require
 from tuner.service.api.bodies import MAX_TIME, MAX_WHOLE, Kind, Name
 from tuner.service.api.dependencies import (
     App,
@@ -28,13 +30,16 @@ from tuner.service.api.dependencies import (
     gives,
     page_of,
 )
+from tuner.service.exchange.services import Services
 from tuner.service.exchange.wire_documents import schema_of
-from tuner.store.applications import list_applications, list_surrogates, load_application
+from tuner.store.applications import list_applications, list_surrogates, load_application, load_version
+from tuner.store.audit_log import list_events
 from tuner.store.connection import Session
+from tuner.store.corrections import list_superseded
 from tuner.store.decisions import list_decisions
 from tuner.store.faults import NotFound
 from tuner.store.objectives import list_objectives, load_objective
-from tuner.store.orders import list_controls, list_events, list_scalers
+from tuner.store.orders import list_controls, list_scalers
 from tuner.store.records import (
     ApplicationVersion,
     Control,
@@ -43,6 +48,7 @@ from tuner.store.records import (
     ObjectiveRecord,
     RetuningRecord,
     Scaler,
+    SupersededDecision,
     SurrogateRecord,
     Trial,
     TuningRun,
@@ -51,7 +57,9 @@ from tuner.store.runs import list_runs, load_retuning, load_run
 from tuner.store.samples import stream_samples
 from tuner.store.trials import TrialFilter, list_trials, load_trial
 
-READ = [Depends(require("read"))]
+READER = require("read")
+READ = [Depends(READER)]
+Reading = Annotated[Caller, Depends(READER)]
 applications = APIRouter(prefix="/v1/applications", tags=["applications"], dependencies=READ)
 router = APIRouter(prefix="/v1/applications/{app}", tags=["reading"], dependencies=READ)
 tunings = APIRouter(prefix="/v1", tags=["tuning"], dependencies=READ)
@@ -77,7 +85,7 @@ class DecisionFilter(Ranged):
     after: Annotated[Word, AfterValidator(check_place)] | None = Field(None, description="As `next` has it.")
 
 
-class SampleFilter(Paged, Ranged):
+class OperatorFilter(Paged, Ranged):
     operator: list[Word] = Field([], max_length=50)
 
 
@@ -115,9 +123,21 @@ def ensure_known(session: Session, app: str, found: Sequence[Any]) -> None:
         load_application(session, app)
 
 
+def load_own_run(session: Session, caller: Caller, run_id: int) -> TuningRun:
+    """The run, which its address alone does not say the application of."""
+    found = load_run(session, run_id)
+    check_application(caller, load_version(session, found.application_version_id).application)
+    return found
+
+
 @router.get("/decisions", **gives(page_of(schema_of(DecisionRecord)), "The newest first.", 404))
-def decisions(request: Request, app: App, given: Given, asked: Annotated[DecisionFilter, Query()]) -> Response:
+async def decisions(request: Request, app: App, given: Given, asked: Annotated[DecisionFilter, Query()]) -> Response:
     """List what the scalers decided, and why."""
+    return await given.lists.run(partial(give_decisions, request, app, given, asked))
+
+
+def give_decisions(request: Request, app: str, given: Services, asked: DecisionFilter) -> Response:
+    """One page, made beside the event loop."""
     time, _, operator = (asked.after or "").partition("~")
     after = (float(time), operator) if asked.after else None
     with given.store.read() as session:
@@ -128,9 +148,24 @@ def decisions(request: Request, app: App, given: Given, asked: Annotated[Decisio
     return give_page(request, found, asked.limit, lambda last: {"after": f"{last.time!r}~{last.operator}"})
 
 
+@router.get("/corrections", **gives(page_of(schema_of(SupersededDecision)), "The newest slot first.", 404))
+async def corrections(request: Request, app: App, given: Given, asked: Annotated[OperatorFilter, Query()]) -> Response:
+    """List what agents reported of slots before they corrected it; the decisions are what stands."""
+
+    def read(session: Session, most: int) -> Sequence[SupersededDecision]:
+        return list_superseded(session, app, asked.operator or None, asked.since, asked.until, most)
+
+    return await given.lists.run(partial(list_from, request, app, given, asked, read))
+
+
 @router.get("/samples", **gives(page_of(schema_of(Sample)), "The newest first.", 404))
-def samples(request: Request, app: App, given: Given, asked: Annotated[SampleFilter, Query()]) -> Response:
+async def samples(request: Request, app: App, given: Given, asked: Annotated[OperatorFilter, Query()]) -> Response:
     """List what was measured."""
+    return await given.lists.run(partial(give_samples, request, app, given, asked))
+
+
+def give_samples(request: Request, app: str, given: Services, asked: OperatorFilter) -> Response:
+    """One page, made beside the event loop."""
     further, until = asked.offset + asked.limit + 1, MAX_TIME if asked.until is None else asked.until
     with given.store.read() as session:
         rows = stream_samples(
@@ -211,10 +246,11 @@ def explanation(
 
 
 @applications.get("", **gives(page_of(APPLICATION), "The newest version of each, by name."))
-def show_all(request: Request, given: Given, asked: Annotated[Paged, Query()]) -> Response:
-    """List the applications that are described."""
+def show_all(request: Request, caller: Reading, given: Given, asked: Annotated[Paged, Query()]) -> Response:
+    """List the applications that are described, as far as the token is for them."""
     with given.store.read() as session:
-        return cut_page(request, list_applications(session), asked)
+        mine = [version for version in list_applications(session) if caller.may_reach(version.application)]
+        return cut_page(request, mine, asked)
 
 
 @applications.get("/{app}", **gives(APPLICATION, "The newest version, or the one asked for.", 404))
@@ -238,27 +274,31 @@ def runs(request: Request, app: App, given: Given, asked: Annotated[RunFilter, Q
 
 
 @tunings.get("/runs/{run_id}", **gives(RUN, "It.", 404))
-def run(run_id: RowId, given: Given) -> Response:
+def run(run_id: RowId, caller: Reading, given: Given) -> Response:
     """Show one search."""
     with given.store.read() as session:
-        return answer(load_run(session, run_id))
+        return answer(load_own_run(session, caller, run_id))
 
 
 @tunings.get("/runs/{run_id}/trials", **gives(page_of(TRIAL), "In the order asked for.", 404))
-def trials(request: Request, run_id: RowId, given: Given, asked: Annotated[TrialQuery, Query()]) -> Response:
+def trials(
+    request: Request, run_id: RowId, caller: Reading, given: Given, asked: Annotated[TrialQuery, Query()]
+) -> Response:
     """List what a search tried."""
     chosen = TrialFilter(
         run_id=run_id, state=asked.state, feasible=asked.feasible, since=asked.since, until=asked.until
     )
     most = asked.offset + asked.limit + 1
     with given.store.read() as session:
-        load_run(session, run_id)
+        load_own_run(session, caller, run_id)
         found = list_trials(session, chosen, asked.sort, asked.descending, limit=most)
     return cut_page(request, found, asked)
 
 
 @tunings.get("/trials/{trial_id}", **gives(TRIAL, "It.", 404))
-def trial(trial_id: RowId, given: Given) -> Response:
+def trial(trial_id: RowId, caller: Reading, given: Given) -> Response:
     """Show one trial."""
     with given.store.read() as session:
-        return answer(load_trial(session, trial_id))
+        found = load_trial(session, trial_id)
+        load_own_run(session, caller, found.run_id)
+        return answer(found)

@@ -9,22 +9,33 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import threading
+import time
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from scaler.model.errors import BadInput, Retry
 from scaler.model.sample import Sample
+from tuner.store.audit_log import add_event
 from tuner.store.connection import Session, Store
+from tuner.store.corrections import MAX_CORRECTIONS, Outcome, correct_decision
 from tuner.store.decisions import save_decisions
+from tuner.store.faults import DatabaseFault, IntegrityError
 from tuner.store.orders import save_scalers
-from tuner.store.records import DecisionRecord, Scaler
+from tuner.store.records import DecisionRecord, EventRecord, Scaler
 from tuner.store.samples import save_samples
 
 log = logging.getLogger(__name__)
 Answer = asyncio.Future[None]
+Difference = tuple[DecisionRecord, DecisionRecord, Outcome]  # what was sent, what stood, and which of them stands
+Writer = tuple[str, str, str, Outcome]  # application, operator, token, and what became of its reports
+RECORDED_S = 3600.0  # between two events of the same writer
+MAX_WRITERS = 10_000  # remembered
 FULL = "the service has more reports waiting than it can write; send this one again in a moment"
+UNFIT = "the report lacks a value that the database must have, or holds one that it has no place for"
+REFUSED_S = 10.0
 CLOSED = "the service is shutting down; send this again in a moment"
 
 
@@ -36,6 +47,7 @@ class Report:
     samples: Sequence[Sample] = ()
     decisions: Sequence[DecisionRecord] = ()
     acknowledges: bool = False
+    who: str = ""  # the token's name
 
 
 @dataclass(slots=True)
@@ -44,11 +56,19 @@ class Intake:
 
     store: Store
     max_batch: int = 500  # reports in one transaction
+    max_rows: int = 4_000  # samples and decisions, after which no other report joins the transaction
     max_queue: int = 5_000  # reports that wait for theirs; beyond, agents must send again later
     waiting: deque[tuple[Report, Answer | None]] = field(default_factory=deque)
     arrival: threading.Condition = field(default_factory=threading.Condition)
     closed: bool = False
+    recorded: dict[Writer, float] = field(default_factory=dict)  # whose differences are in an event, until when
     writer: threading.Thread | None = None
+    refused_at: float = -math.inf  # when the database last refused a batch; -inf after one that it took
+
+
+def is_refused(intake: Intake) -> bool:
+    """Whether the database refused the last reports; forgotten after a while, for unready services get none."""
+    return time.monotonic() - intake.refused_at < REFUSED_S
 
 
 def start_intake(intake: Intake) -> None:
@@ -92,9 +112,10 @@ def write_all(intake: Intake) -> None:
                 intake.arrival.wait()
             if not intake.waiting:
                 return
-            count = min(len(intake.waiting), intake.max_batch)
-            batch = [intake.waiting.popleft() for _ in range(count)]
-        faults = write_batch(intake.store, [report for report, _ in batch])
+            batch = take_batch(intake)
+        faults = write_batch(intake, [report for report, _ in batch])
+        refused = any(isinstance(fault, Retry | DatabaseFault) for fault in faults)
+        intake.refused_at = time.monotonic() if refused else -math.inf
         answers = [(answer, fault) for (_, answer), fault in zip(batch, faults, strict=True) if answer is not None]
         if not answers:
             continue
@@ -104,37 +125,101 @@ def write_all(intake: Intake) -> None:
             log.warning("%d reports were written, and nobody waited for an answer", len(answers))
 
 
+def take_batch(intake: Intake) -> list[tuple[Report, Answer | None]]:
+    """The reports of the next transaction: at least one, and no more rows than memory should hold at a time."""
+    batch: list[tuple[Report, Answer | None]] = []
+    rows = 0
+    while intake.waiting and len(batch) < intake.max_batch and rows < intake.max_rows:
+        batch.append(intake.waiting.popleft())
+        rows += len(batch[-1][0].samples) + len(batch[-1][0].decisions)
+    return batch
+
+
 def resolve_answers(answers: Iterable[tuple[Answer, Exception | None]]) -> None:
     for answer, fault in answers:
         if not answer.done():  # else its client went away
             answer.set_result(None) if fault is None else answer.set_exception(fault)
 
 
-def write_batch(store: Store, reports: Sequence[Report]) -> list[Exception | None]:
+def write_batch(intake: Intake, reports: Sequence[Report]) -> list[Exception | None]:
     """The fault of each report: None where it is committed."""
     try:
-        store.write(lambda session: save_reports(session, reports))
+        differing = intake.store.write(lambda session: save_reports(session, reports))
+        if differing:
+            record_differences(intake, reports, differing)
         return [None] * len(reports)
-    except Retry as error:  # the database, not a report
+    except (Retry, DatabaseFault) as error:  # the database, not a report
+        log.warning("%d reports were not written, their senders keep them: %s", len(reports), error)
         return [error] * len(reports)
     except Exception as error:
         if len(reports) == 1:
             if not isinstance(error, BadInput):
                 log.exception("a report of %s could not be written", reports[0].scaler.application)
-            return [error]
+            return [BadInput(UNFIT) if isinstance(error, IntegrityError) else error]
         half = len(reports) // 2
-        return write_batch(store, reports[:half]) + write_batch(store, reports[half:])
+        return write_batch(intake, reports[:half]) + write_batch(intake, reports[half:])
 
 
-def save_reports(session: Session, reports: Sequence[Report]) -> None:
-    """Save reports in the order of their keys, so that two services at one database do not deadlock."""
+def record_differences(intake: Intake, reports: Sequence[Report], differing: Sequence[Difference]) -> None:
+    """Record as an event, once an hour of each writer, that decisions were corrected, or corrections refused."""
+    senders = match_senders(reports)
+    events: dict[Writer, EventRecord] = {}
+    for sent, stood, outcome in differing:
+        report = senders[id(sent)]
+        writer = (sent.application, sent.operator, report.who, outcome)  # an instance is what a report says it is
+        now = report.scaler.last_seen
+        if writer in events or now < intake.recorded.get(writer, 0.0):
+            continue
+        message = describe_difference(sent, stood, outcome)
+        about = {"operator": sent.operator, "instance": sent.instance, "stands": stood.instance, "time": sent.time}
+        events[writer] = EventRecord(sent.application, now, report.who, f"decision {outcome}", message, about)
+    if not events:
+        return
+    try:
+        intake.store.write(lambda session: [add_event(session, event) for event in events.values()])
+    except Exception:  # the decisions are committed, and their senders are not to send them again
+        log.exception("differing reports of decisions could not be recorded")
+        return
+    if len(intake.recorded) + len(events) > MAX_WRITERS:
+        intake.recorded.clear()
+    intake.recorded.update({writer: event.time + RECORDED_S for writer, event in events.items()})
+
+
+def describe_difference(sent: DecisionRecord, stood: DecisionRecord, outcome: Outcome) -> str:
+    if outcome == "corrected":
+        return f"{sent.instance} corrected a decision of {sent.operator}: {stood.kind} became {sent.kind}"
+    if sent.instance == stood.instance:
+        return f"{sent.instance} corrected a decision of {sent.operator} more than {MAX_CORRECTIONS} times"
+    return (
+        f"{sent.instance} sent another decision of {sent.operator} than {stood.instance or 'another'} had "
+        "written for the same slot; the first one stands"
+    )
+
+
+def match_senders(reports: Iterable[Report]) -> dict[int, Report]:
+    """The report of each decision, by the decision's identity."""
+    return {id(decision): report for report in reports for decision in report.decisions}
+
+
+def save_reports(session: Session, reports: Sequence[Report]) -> list[Difference]:
+    """Save reports in the order of their keys, so that two services at one database do not deadlock.
+
+    Returned are decisions that differed from what stood for their slot, but for old ones that were sent again.
+    """
     samples = [sample for report in reports for sample in report.samples]
+    senders = match_senders(reports)
     decisions = [decision for report in reports for decision in report.decisions]
     save_samples(session, sorted(samples, key=lambda s: (s.application, s.operator, s.start, s.end, s.node_type or "")))
-    save_decisions(session, sorted(decisions, key=lambda d: (d.application, d.operator, d.time)))
+    differing: list[Difference] = []
+    for sent, stood in save_decisions(session, sorted(decisions, key=lambda d: (d.application, d.operator, d.time))):
+        report = senders[id(sent)]
+        outcome = correct_decision(session, sent, report.who, report.scaler.last_seen)
+        if outcome != "repeated":
+            differing.append((sent, stood, outcome))
     reporting, acknowledging = join_scalers(reports)
     save_scalers(session, reporting)
     save_scalers(session, acknowledging, keep_detail=True)
+    return differing
 
 
 def join_scalers(reports: Iterable[Report]) -> tuple[list[Scaler], list[Scaler]]:

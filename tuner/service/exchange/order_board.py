@@ -1,26 +1,29 @@
 """Wake agents that wait for orders as soon as new ones are issued, by this process or another.
 
 A waiter is a future on the event loop, no thread. The bytes of a document are made once for each revision. Many waiters
-are woken in small groups, so that reports get their turn in between.
+are woken in small groups, so that reports get their turn in between. Several managers may be behind one address: an
+agent that names a later revision than this one knows, or none at all, is answered from the database as it is then.
 """
 
 from __future__ import annotations
 
 import asyncio
 import gzip
-import logging
-from collections.abc import Container, Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from scaler.model.errors import Retry
 from tuner.rollout.issued_orders import write_orders
 from tuner.service.exchange.wire_documents import to_bytes
 from tuner.store.connection import Store
+from tuner.store.faults import DatabaseFault
 from tuner.store.orders import list_revisions, load_orders
 
-log = logging.getLogger(__name__)
 MAX_WAKE_S = 1.5  # after which all others are woken whatever else there is to do
 MIN_PACKED = 1_400  # bytes; less goes out in one packet anyway
+REVISION = re.compile(r'"(\d{1,18})"')  # as an ETag
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,7 @@ class Board:
 
     store: Store
     poll_s: float  # between polls for orders that another process issued
+    listening_poll_s: float = 5.0  # the same while the database tells of them
     wake_at_once: int = 10  # waiters answered in one go; reports get their turn in between
     wake_pause_s: float = 0.01
     revisions: Mapping[str, int] | None = None  # None: not polled yet
@@ -46,29 +50,17 @@ class Board:
     waiting: dict[str, set[asyncio.Future[None]]] = field(default_factory=dict)
     making: dict[str, asyncio.Future[Notice | None]] = field(default_factory=dict)
     polling: asyncio.Lock = field(default_factory=asyncio.Lock)
+    next_poll: asyncio.Task[None] | None = None  # that has not begun yet
+    woken: asyncio.Event = field(default_factory=asyncio.Event)  # another process has issued orders
+    listens: bool = False  # the database tells of orders that other processes issue
     waking: set[asyncio.Task[None]] = field(default_factory=set)
     closed: bool = False
-
-
-async def watch_orders(board: Board) -> None:
-    """Poll for orders that other processes issued, until cancelled; an unreachable database is polled again."""
-    away = False
-    while True:
-        try:
-            await poll(board)
-            away = False
-        except Retry as error:
-            if not away:
-                log.warning("orders cannot be polled: %s", error)
-            away = True
-        except Exception:
-            log.exception("orders cannot be polled")
-        await asyncio.sleep(board.poll_s)
 
 
 async def poll(board: Board) -> None:
     """Poll for new orders and wake their waiters; called at once after a change of this process."""
     async with board.polling:
+        board.next_poll = None  # whoever asks from now on wants a later one
         found = await asyncio.to_thread(list_newest, board.store)
         before = board.revisions or {}
         board.revisions = found
@@ -81,6 +73,29 @@ async def poll(board: Board) -> None:
         waking = asyncio.create_task(wake_waiters(board, told))
         board.waking.add(waking)
         waking.add_done_callback(board.waking.discard)
+
+
+async def refresh(board: Board) -> None:
+    """Poll anew; of many who ask for that while a poll is under way, one does it for all."""
+    if board.next_poll is None:
+        board.next_poll = asyncio.create_task(poll(board))
+        board.next_poll.add_done_callback(retrieve_fault)
+    await asyncio.shield(board.next_poll)  # who hangs up leaves it to the others
+
+
+def retrieve_fault(task: asyncio.Task[None]) -> None:
+    """Where all who waited have gone, nobody else does."""
+    if not task.cancelled():
+        task.exception()
+
+
+async def catch_up(board: Board, app: str, known: Sequence[str]) -> None:
+    """Refresh where the agent may have been told more than this process knows, by another manager."""
+    told = [int(found[1]) for tag in known if (found := REVISION.fullmatch(tag))]
+    if told and max(told) <= (revision_of(board, app) or 0):
+        return
+    with suppress(*(() if told or board.revisions is None else (Retry, DatabaseFault))):
+        await refresh(board)  # else what is known is better than nothing, to an agent that knows nothing
 
 
 def list_newest(store: Store) -> dict[str, int]:
@@ -116,17 +131,18 @@ def close_board(board: Board) -> None:
     board.waiting.clear()
 
 
-async def wait_for_orders(board: Board, app: str, known: Container[str], seconds: float) -> Notice | None:
+async def wait_for_orders(board: Board, app: str, known: Sequence[str], seconds: float) -> Notice | None:
     """Orders other than the known ones; the known ones after `seconds`; None where there are none."""
     until = asyncio.get_running_loop().time() + seconds
+    await catch_up(board, app, known)
     while True:
         notice = await notice_of(board, app)
+        if notice is not None and notice.revision < (revision_of(board, app) or 0) and not board.closed:
+            await refresh(board)  # they were being read as newer ones were issued
+            continue
         left = until - asyncio.get_running_loop().time()
         if board.closed or left <= 0.0 or (notice is not None and notice.etag not in known):
             return notice
-        if notice is not None and notice.revision < (revision_of(board, app) or 0):
-            await asyncio.sleep(0.0)  # newer ones were found just now
-            continue
         await wait_for_change(board, app, left)
 
 

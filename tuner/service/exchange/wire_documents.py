@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from dataclasses import fields
 from typing import Any
 
@@ -15,6 +16,8 @@ from scaler.model.wire import SPELLED, to_plain
 from tuner.store.json_fields import write_json
 
 MAX_DEPTH = 12  # documents in documents; what a scaler or a person writes has four
+MAX_VALUES = 300_000  # of a body; a full one of reports has 200,000, and each may take 60 bytes when it is read
+MAX_KEYS = 10_000  # of one object; an application may name as many paths
 TOO_DEEP = f"the body is nested more than {MAX_DEPTH} deep; send a flatter document"
 MAX_NUMBER = 400  # characters; the longest plain spelling of a float has some 330
 SPECIAL = tuple(SPELLED)
@@ -32,8 +35,18 @@ PLAIN: dict[str, dict[str, Any]] = {
 HIDDEN = ("digest", "owner", "fence")  # of no use to a reader, and the first one a secret's shadow
 
 
+class TooLarge(BadInput):
+    """A body that is right in parts."""
+
+
 def read_document(body: bytes) -> Any:
-    """Plain JSON of limited depth: no NaN, no number beyond a float or 64 bit, no key twice, no NUL in a text."""
+    """Plain JSON of limited size and depth: no NaN, no number beyond a float or 64 bit, no key twice, no NUL in a text.
+
+    A value of two bytes becomes one of sixty, so that values are counted before they are made.
+    """
+    count = body.count(b",") + body.count(b"[") + body.count(b"{")
+    if count > MAX_VALUES:
+        raise TooLarge(f"the body has {count:,} values, and may have {MAX_VALUES:,}; send it in smaller parts")
     try:
         text = body.decode()
         document = json.loads(
@@ -71,10 +84,11 @@ def refuse_constant(word: str) -> float:
 
 
 def parse_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(pairs) > MAX_KEYS:
+        raise BadInput(f"an object has {len(pairs):,} keys, and may have {MAX_KEYS:,}")
     table = dict(pairs)
     if len(table) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in table if keys.count(key) > 1)
+        (twice, _), *_ = Counter(key for key, _ in pairs).most_common(1)
         raise BadInput(f"the key {shorten(twice)!r} stands twice in one object; state it once")
     return table
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from scaler.model.errors import BadInput
+from sim.application import check_paths
 from tuner.rollout.issued_orders import find_slot
 from tuner.scenario.description import tables_of
 from tuner.scenario.document import shape_of
@@ -15,6 +16,7 @@ from tuner.service.metrics.families import Families
 from tuner.service.metrics.running_totals import OTHER, DecisionCounts, Shares, Sums, Watched
 from tuner.store.applications import list_applications
 from tuner.store.connection import Session
+from tuner.store.decisions import MAX_AHEAD_S
 from tuner.store.monitoring import (
     MAX_OPERATORS,
     OperatorState,
@@ -33,7 +35,7 @@ from tuner.store.runs import list_retunings
 
 EVENTS = (
     "registered", "asked", "proposed", "pushed", "rolled back", "control set", "control lifted", "tuning started",
-    "tuning ended", "not tuned", "drift", "paused", "resumed", "scaler silent",
+    "tuning ended", "not tuned", "drift", "paused", "resumed", "scaler silent", "decision refused",
 )  # fmt: skip
 FIGURES = {  # gauges of an operator, by fields of its state
     "tuner_operator_price_per_hour": "price", "tuner_operator_replicas": "replicas",
@@ -56,7 +58,7 @@ class MetricsGatherer:
 
     def gather(self, session: Session, families: Families, now: float) -> None:
         described = list_applications(session)[:MAX_APPLICATIONS]
-        newest, operators = list_operator_states(session), count_operators(session)
+        newest, operators = list_operator_states(session, until=now + MAX_AHEAD_S), count_operators(session)
         families.add("tuner_applications", len(described))
         families.add("tuner_operators", operators)
         families.add("tuner_operators_left_out", max(0, operators - MAX_OPERATORS))
@@ -117,7 +119,9 @@ def add_price(
 def read_description(version: ApplicationVersion) -> Watched | None:
     name, document = version.application, version.document
     try:
-        return Watched(name, shape_of(document), make_qos(tables_of(document)["qos"]), find_slot(document))
+        shape = shape_of(document)
+        check_paths(shape)  # an older program took any number of them
+        return Watched(name, shape, make_qos(tables_of(document)["qos"]), find_slot(document))
     except (BadInput, LookupError, TypeError, ValueError, AttributeError):  # of an older program
         return None
 

@@ -67,6 +67,7 @@ GAUGES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "tuner_watches_due": ("Applications due now without a lease.", ()),
     "tuner_watch_overdue_seconds": ("How long the longest overdue application has waited.", ()),
     "tuner_wishes_waiting": ("Requests of people to daemons, not yet begun.", ()),
+    "tuner_token_left_seconds": ("Until a token in use expires.", ("token",)),
     "tuner_intake_waiting": ("Reports received by this process and not yet written.", ()),
     "tuner_intake_room": ("Maximum of waiting reports; beyond it scalers must send again later.", ()),
     "tuner_scrape_seconds": ("Duration of this scrape.", ()),

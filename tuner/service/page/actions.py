@@ -73,7 +73,9 @@ def push_objective(session: Session, app: str, form: Form, by: TuningRequest) ->
 
 
 def roll_back(session: Session, app: str, form: Form, by: TuningRequest) -> None:
-    push.roll_back(session, app, by.who, by.why, by.when)
+    """Of the version that the page showed, so that a form that is sent twice rolls one back."""
+    version = read_version(form["version"]) if form.get("version") else None
+    push.roll_back(session, app, by.who, by.why, by.when, version=version)
 
 
 def request(action: Action) -> Act:

@@ -10,14 +10,16 @@ from markupsafe import Markup
 
 from scaler.model.errors import BadInput
 from scaler.model.wire import read_table
+from tuner.rollout.push import find_reversible
 from tuner.service.page.address import SPANS, USUAL, TimeRange, link_application, read_digits
 from tuner.service.page.decision_page import Filters, find_decisions
 from tuner.service.page.overview_page import describe, gather_line
 from tuner.service.page.slot_charts import draw_course, draw_live, load_grid
 from tuner.store.applications import load_application
+from tuner.store.audit_log import list_events
 from tuner.store.connection import Session
 from tuner.store.objectives import STAGES, list_objectives, load_objective
-from tuner.store.orders import list_controls, list_events, list_scalers
+from tuner.store.orders import list_controls, list_scalers
 from tuner.store.records import ObjectiveRecord
 from tuner.store.runs import find_retuning, list_runs
 from tuner.store.trials import load_trial
@@ -88,7 +90,7 @@ def gather_application(
     course, graph, charts = None, Markup(""), Markup("")
     if shape is not None and qos is not None:
         course = load_grid(session, app, shape, qos, window, described.slot_s)
-        graph = draw_live(shape, course, qos.r_max)
+        graph = draw_live(shape, course, qos.r_max, qos.quantile)
         charts = draw_course(course, qos.r_max) if course.known else charts
     whole_day = course is not None and window.last == USUAL and course.start <= window.since
     line = gather_line(session, version, now, course.observed if course is not None and whole_day else None)
@@ -98,7 +100,7 @@ def gather_application(
     older, same = None, {**window.query, **filters.query}
     if len(events) > EVENTS:
         older = link_application(app, {**same, "before": f"{events[EVENTS - 1].id}"}, "events")
-    pushable = [o for o in objectives if o.state in STAGES[:-1]]
+    pushable, reversible = [o for o in objectives if o.state in STAGES[:-1]], find_reversible(session, app)
     return {
         "line": line,
         "window": window,
@@ -109,6 +111,7 @@ def gather_application(
         "listed": find_decisions(session, app, window, filters),
         "objectives": objectives,
         "pushable": [o.version for o in pushable if o.version is not None],
+        "reversible": None if reversible is None else reversible.version,
         "stages": {  # where any of them can go
             stage for o in pushable for stage in STAGES[STAGES.index(o.state) + 1 :]
         },

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from scaler.model.errors import BadInput
-from sim.application import Application
+from sim.application import Application, check_paths
 from tuner.history.qos_history import QosFigures, load_slots, measure_qos
 from tuner.rollout.issued_orders import find_slot
 from tuner.scenario.description import tables_of
 from tuner.scenario.document import shape_of
 from tuner.scenario.layout import SLOT_S, QoS
 from tuner.scenario.scenario import make_qos
+from tuner.service.access.callers import Caller
+from tuner.service.access.token import describe_expiry, expires_soon, list_expiring
 from tuner.service.page.address import SPANS, USUAL
 from tuner.store.applications import list_applications, list_surrogates
+from tuner.store.audit_log import list_events
 from tuner.store.connection import Session
 from tuner.store.decisions import find_mean_price
 from tuner.store.objectives import list_objectives
-from tuner.store.orders import list_events, list_scalers
+from tuner.store.orders import list_scalers
 from tuner.store.records import ApplicationVersion, EventRecord, ObjectiveRecord, SurrogateRecord
+from tuner.store.retention import DAY_S, Retention
 
 APPLICATIONS_PER_PAGE = 20
+MAX_EXPIRING = 20  # tokens that expire soon
 NOW_S = SPANS[USUAL]  # a whole day, for load comes in days
 BEFORE_S = 7 * NOW_S
 ALIVE_S, ALIVE_SLOTS = 180.0, 3  # since a scaler was last heard of; the longer of the two
@@ -71,9 +76,13 @@ class ApplicationLine:
         return bool(seen and qos and seen.violations is not None and seen.violations > qos.eta_v)
 
 
-def gather_overview(session: Session, now: float, after: str = "") -> dict[str, Any]:
-    """A page of applications, how many of them need attention, and the name that the next page begins after."""
-    found = [each for each in list_applications(session) if each.application > after or not after]
+def gather_overview(
+    session: Session, now: float, after: str = "", applications: Container[str] | None = None
+) -> dict[str, Any]:
+    """A page of these applications, how many of them need attention, and the name that the next page begins after."""
+    every = list_applications(session)
+    mine = [each for each in every if applications is None or each.application in applications]
+    found = [each for each in mine if each.application > after or not after]
     lines = [gather_line(session, each, now) for each in found[:APPLICATIONS_PER_PAGE]]
     return {
         "lines": lines,
@@ -83,6 +92,28 @@ def gather_overview(session: Session, now: float, after: str = "") -> dict[str, 
         "silent": sum(line.alive < len(line.operators) for line in lines),
         "doubted": sum(line.surrogate is not None and line.surrogate.health in BADLY for line in lines),
     }
+
+
+def list_expiry(session: Session, caller: Caller, now: float) -> list[str]:
+    """A sentence for each token in use that expires soon, of those whose applications the caller may reach."""
+    mine = caller.applications
+    soon = (one for one in list_expiring(session, now) if expires_soon(one.expires, now))
+    seen = (one for one in soon if mine is None or (one.applications is not None and mine >= set(one.applications)))
+    return [describe_expiry(one.name, one.expires) for one in seen][:MAX_EXPIRING]
+
+
+def describe_retention(retention: Retention | None) -> str:
+    """How long what is kept."""
+    if retention is None:
+        return "Nothing is deleted by itself: tuner db prune."
+    slots, hours, samples = (
+        f"{s / DAY_S:,.4g} days" for s in (retention.slots_s, retention.hours_s, retention.samples_s)
+    )
+    return (
+        f"Kept of each application: the decisions of every slot for {slots}, then changes and one slot an hour until "
+        f"{hours}; samples for {samples}, and as long as its surrogate or retuning reads them. Objectives, runs and "
+        "events stay."
+    )
 
 
 def gather_line(
@@ -113,8 +144,9 @@ def describe(document: Mapping[str, Any]) -> Described:
     """Nothing of what is not written as it should be: the page shows the rest."""
     shape, qos, slot_s = None, None, SLOT_S
     try:
-        shape, slot_s = shape_of(document), find_slot(document)
-        qos = make_qos(tables_of(document)["qos"])
+        found, slot_s = shape_of(document), find_slot(document)
+        check_paths(found)  # an older program took any number of them
+        shape, qos = found, make_qos(tables_of(document)["qos"])
     except (BadInput, LookupError, TypeError, ValueError, AttributeError):
         pass
     return Described(shape, qos, slot_s if slot_s > 0.0 else SLOT_S)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, HTTPException, Request, Response
@@ -12,6 +13,8 @@ from starlette.concurrency import run_in_threadpool
 from scaler.model.decision import KINDS
 from scaler.model.errors import BadInput, Retry
 from tuner.rollout.steering import TuningRequest
+from tuner.service.access.callers import Caller
+from tuner.service.access.gate import check_application
 from tuner.service.access.page_session import (
     PageSession,
     clear_cookie,
@@ -22,39 +25,42 @@ from tuner.service.access.page_session import (
     require_page,
     set_cookie,
 )
-from tuner.service.api.problems import find_status
+from tuner.service.api.problems import AGAIN_S, describe_error, find_status
 from tuner.service.exchange.order_board import poll
 from tuner.service.exchange.services import services_of
 from tuner.service.page import actions
 from tuner.service.page.address import check_text, link_application, read_digits, read_moment, read_window
 from tuner.service.page.application_page import gather_application, gather_objective, read_before
 from tuner.service.page.decision_page import gather_explanation, read_filters
-from tuner.service.page.overview_page import gather_overview
+from tuner.service.page.overview_page import describe_retention, gather_overview, list_expiry
 from tuner.service.page.render import STATIC, go_to, read_asset, render
 from tuner.service.page.run_page import gather_run, gather_trial, read_order
 from tuner.store.connection import Session
-from tuner.store.faults import NotFound
+from tuner.store.faults import DatabaseFault, NotFound
 
 router = APIRouter(include_in_schema=False)
 Reader = Annotated[PageSession, Depends(require_page("read"))]
 KEPT_S = 30 * 86_400  # by browsers, of what has its content in its link
 LARGEST_ID = 2**31 - 1
 WRONG_TOKEN = "This token is not known, or does not hold any more. `tuner token make` makes one."
-Gather = Callable[[Request, Session, float], Mapping[str, Any]]
+Gather = Callable[[Request, Session, Caller, float], Mapping[str, Any]]
 
 
 def show(path: str, template: str) -> Callable[[Gather], Gather]:
     """Route a page: what the function gathers from the database, rendered; an error as a sentence."""
 
     def register(gather: Gather) -> Gather:
-        def answer(request: Request, session: Reader) -> Response:
+        def make_page(request: Request, session: PageSession) -> Response:
             now: float = services_of(request).settings.clock()
+            with services_of(request).store.read() as database:
+                values = gather(request, database, session.caller, now)
+            return render(template, {**values, "session": session, "now": now})
+
+        async def answer(request: Request, session: Reader) -> Response:
             try:
-                with services_of(request).store.read() as database:
-                    values = gather(request, database, now)
+                return await services_of(request).pages.run(partial(make_page, request, session))
             except (BadInput, Retry) as error:
                 return refuse(session, error, find_status(error, 400))
-            return render(template, {**values, "session": session, "now": now})
 
         router.get(path, name=f"{gather.__name__} {path}")(answer)
         return gather
@@ -63,14 +69,16 @@ def show(path: str, template: str) -> Callable[[Gather], Gather]:
 
 
 @show("/", "overview.html")
-def show_overview(request: Request, database: Session, now: float) -> Mapping[str, Any]:
+def show_overview(request: Request, database: Session, caller: Caller, now: float) -> Mapping[str, Any]:
     after = read_text(request, "after")
-    return {"all": gather_overview(database, now, after), "after": after}
+    lines = gather_overview(database, now, after, caller.applications)
+    retention = describe_retention(services_of(request).settings.retention)
+    return {"all": lines, "after": after, "retention": retention, "expiring": list_expiry(database, caller, now)}
 
 
 @show("/applications", "application.html")  # whose name no path can hold
 @show("/applications/{app}", "application.html")
-def show_application(request: Request, database: Session, now: float) -> Mapping[str, Any]:
+def show_application(request: Request, database: Session, caller: Caller, now: float) -> Mapping[str, Any]:
     query = request.query_params
     app = check_text(request.path_params.get("app") or query.get("app", ""))
     if not app:
@@ -83,24 +91,28 @@ def show_application(request: Request, database: Session, now: float) -> Mapping
 
 
 @show("/objectives/{version}", "objective.html")
-def show_objective(request: Request, database: Session, now: float) -> Mapping[str, Any]:
+def show_objective(request: Request, database: Session, caller: Caller, now: float) -> Mapping[str, Any]:
     app = read_text(request, "app")
     return {"view": gather_objective(database, app, read_id(request, "version", "objective")), "app": app}
 
 
 @show("/runs/{run}", "run.html")
-def show_run(request: Request, database: Session, now: float) -> Mapping[str, Any]:
+def show_run(request: Request, database: Session, caller: Caller, now: float) -> Mapping[str, Any]:
     order = read_order(request.query_params)
-    return {"view": gather_run(database, read_id(request, "run", "tuning run"), order)}
+    view = gather_run(database, read_id(request, "run", "tuning run"), order)
+    check_application(caller, view["application"])
+    return {"view": view}
 
 
 @show("/trials/{trial}", "trial.html")
-def show_trial(request: Request, database: Session, now: float) -> Mapping[str, Any]:
-    return {"view": gather_trial(database, read_id(request, "trial", "trial"))}
+def show_trial(request: Request, database: Session, caller: Caller, now: float) -> Mapping[str, Any]:
+    view = gather_trial(database, read_id(request, "trial", "trial"))
+    check_application(caller, view["application"])
+    return {"view": view}
 
 
 @show("/explain", "explain.html")
-def show_explanation(request: Request, database: Session, now: float) -> Mapping[str, Any]:
+def show_explanation(request: Request, database: Session, caller: Caller, now: float) -> Mapping[str, Any]:
     app, operator = read_text(request, "app"), read_text(request, "operator")
     at = read_seconds(request.query_params.get("at", ""))
     return {"view": gather_explanation(database, app, at, operator, now), "app": app}
@@ -118,6 +130,7 @@ def act_on(what: str) -> Callable[..., Any]:
             for text in form.values():
                 check_text(text)
             app, why = actions.read_app(form), actions.read_why(form)
+            check_application(session.caller, app)
             by = TuningRequest(session.caller.name, services_of(request).settings.clock(), why)
             act(database, app, form, by)
 
@@ -125,7 +138,7 @@ def act_on(what: str) -> Callable[..., Any]:
             await run_in_threadpool(services_of(request).store.write, work)
         except (BadInput, Retry) as error:
             return refuse(session, error, find_status(error, 400), form.get("app", ""))
-        with suppress(Retry):  # who waits for orders is told at once, or finds them in the next look
+        with suppress(Retry, DatabaseFault):  # who waits for orders is told at once, or finds them in the next look
             await poll(services_of(request).board)
         return go_to(link_application(form["app"], part=part))
 
@@ -138,7 +151,7 @@ for name in actions.ACTS:
 
 @router.get("/login")
 def show_login(request: Request) -> Response:
-    return render("login.html", {"next": read_next(request.query_params.get("next")), "wrong": "", "session": None})
+    return show_form(request, read_next(request.query_params.get("next")))
 
 
 @router.post("/login")
@@ -147,10 +160,16 @@ async def submit_login(request: Request) -> Response:
     onward = read_next(form.get("next"))
     secret = await log_in(request, form.get("token", "").strip())
     if secret is None:
-        return render("login.html", {"next": onward, "wrong": WRONG_TOKEN, "session": None}, 401)
+        return show_form(request, onward, WRONG_TOKEN, 401)
     answer = go_to(onward)
     set_cookie(request, answer, secret)
     return answer
+
+
+def show_form(request: Request, onward: str, wrong: str = "", status: int = 200) -> Response:
+    provider = services_of(request).settings.provider
+    name = None if provider is None else provider.settings.name
+    return render("login.html", {"next": onward, "wrong": wrong, "provider": name, "session": None}, status)
 
 
 @router.post("/logout")
@@ -171,8 +190,11 @@ def send_asset(name: str) -> Response:
 
 def refuse(session: PageSession, error: Exception, status: int, app: str = "") -> Response:
     """The sentence as a page."""
-    values = {"session": session, "says": str(error), "app": app}
-    return render("refused.html", values, status)
+    values = {"session": session, "says": describe_error(error), "app": app}
+    page = render("refused.html", values, status)
+    if status == 503:
+        page.headers["Retry-After"] = str(AGAIN_S)
+    return page
 
 
 def read_text(request: Request, name: str) -> str:

@@ -15,6 +15,7 @@ from markupsafe import Markup, escape
 
 from scaler.model.units import NONE, find_moment, format_age, format_moment, format_share
 from scaler.model.wire import read_number
+from tuner.service.access.token import expires_soon
 from tuner.service.page import address
 from tuner.views import words
 from tuner.views.html_document import make_environment, read_scripts, read_style
@@ -77,6 +78,7 @@ def environment() -> Environment:
         "to_run": address.link_run,
         "to_trial": address.link_trial,
         "asset": link_asset,
+        "soon": expires_soon,
         "NONE": NONE,
         "HEALTH": words.HEALTH,
         "TRIAL_STATES": words.TRIAL_STATES,

@@ -19,6 +19,7 @@ from markupsafe import Markup
 
 from scaler.model.decision import read_counts
 from scaler.model.kernel import Floats, Integers
+from scaler.model.task import name_quantile
 from scaler.model.units import format_duration, format_response, format_share
 from sim.application import Application, paths
 from tuner.history.qos_history import QosFigures, load_slots, measure_qos
@@ -194,7 +195,7 @@ def select_peaks(replicas: Floats, starts: Integers) -> Floats:
     return replicas[[first + int(totals[first:last].argmax()) for first, last in zip(starts, ends, strict=True)]]
 
 
-def draw_live(shape: Application, course: SlotGrid, r_max: float) -> Markup:
+def draw_live(shape: Application, course: SlotGrid, r_max: float, quantile: float | None = None) -> Markup:
     """The application's graph with each operator's share of R_max and its utilisation."""
     boxes = {name: draw_operator_box(course, i, r_max) for i, name in enumerate(course.operators)}
     described = "; ".join(describe_operator(course, i) for i in range(len(boxes)))
@@ -202,7 +203,9 @@ def draw_live(shape: Application, course: SlotGrid, r_max: float) -> Markup:
         ("area c2", "response time, as part of R_max"), ("area c1", "the same, over its bound"),
         ("area c3", "utilisation"),
     ]  # fmt: skip
-    note = f"Means of the last {RECENT_SLOTS} slots. A full bar is R_max, {format_duration(r_max)}; a full utilisation "
+    which = "" if quantile is None else f"; response times are each slot's {name_quantile(quantile)}"
+    full = f"{format_duration(r_max)} ({name_quantile(quantile)})"
+    note = f"Means of the last {RECENT_SLOTS} slots{which}. A full bar is R_max, {full}; a full utilisation "
     edges = [(e.upstream, e.downstream) for e in shape.edges]
     return draw_graph(boxes, edges, f"The application graph. {described}", legend, f"{note}bar is 100 %.")
 

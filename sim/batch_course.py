@@ -1,0 +1,167 @@
+"""Course of an operator's micro-batches: when the next one starts, and how long its work takes.
+
+Replicas that come during a batch take over tasks that have not begun.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from scaler.model.jit import jit, uniform
+from scaler.model.kernel import Floats, Integers, Problem, two_slowest
+from scaler.model.micro_batches import MicroBatches, tuple_seconds
+from scaler.model.nodes import Supply
+from sim.hold_law import HoldLaw
+from sim.replicas import NO_MODEL, Inertia, Plant, fresh_plant
+from sim.spans import (
+    SPANS,
+    Spans,
+    no_spans,
+)
+
+DUE, CUT, END, FLYING, EXCESS, NOISE, RATIO, WORKING = range(8)
+
+
+class BatchPlant(NamedTuple):
+    """What a micro-batch operator carries from slot to slot."""
+
+    change: Plant  # replicas that serve and start, seconds that the next batch owes to reconfigurations, response times
+    spans: Spans  # what waits
+    drawn: Integers  # [1] batches so far whose noise was drawn
+    clock: (
+        Floats  # [8] next trigger, next cut, end of the newest batch, its tuples, backlog, newest noise, batch ratio,
+    )
+    # share of its replicas' time that the newest batch is at work
+    trigger: float
+    overhead: float
+    work: float
+    noise: float
+    correlation: float
+    delay: float
+    part: float
+    partitions: int
+    most: float
+    merge: bool
+    seed: int
+
+
+def fresh_batch_plant(
+    p: Problem,
+    k: Integers,
+    inertia: Inertia,
+    batches: MicroBatches,
+    seed: int,
+    law: HoldLaw = NO_MODEL,
+    supplies: Sequence[Supply] = (),
+) -> BatchPlant:
+    """An operator that starts with these replicas serving and nothing waiting; its first trigger is due."""
+    return BatchPlant(
+        change=fresh_plant(p, k, inertia, law, supplies, seed + 1),
+        spans=no_spans(SPANS),
+        drawn=np.zeros(1, np.int64),
+        clock=np.zeros(8),
+        trigger=batches.trigger_s,
+        overhead=batches.overhead_s,
+        work=batches.work,
+        noise=batches.noise_s,
+        correlation=batches.correlation,
+        delay=batches.delay_s,
+        part=batches.part,
+        partitions=batches.partitions,
+        most=batches.most,
+        merge=batches.merge,
+        seed=seed,
+    )
+
+
+@jit
+def next_start(plant: BatchPlant, now: float) -> float:
+    """When the next batch may start: it needs a replica that serves."""
+    ready = max(plant.clock[DUE] if plant.merge else plant.clock[CUT], plant.clock[END])
+    change = plant.change
+    return max(ready, now + change.boot_left[0]) if change.serving.sum() == 0 and change.booting[0] > 0 else ready
+
+
+@jit
+def advance_triggers(plant: BatchPlant, start: float) -> None:
+    """Make the first trigger after this start due; unmerged, the next cut."""
+    clock, trigger = plant.clock, plant.trigger
+    if not plant.merge:
+        clock[CUT] += trigger
+    elif trigger > 0.0:
+        clock[DUE] += trigger * (math.floor((start - clock[DUE]) / trigger) + 1.0)
+    else:
+        clock[DUE] = start
+
+
+@jit
+def first_trigger_after(plant: BatchPlant, moment: float) -> float:
+    """The first trigger at or after a moment; the moment itself where batches follow each other at once."""
+    due = plant.clock[DUE]
+    if plant.trigger <= 0.0:
+        return max(due, moment)
+    return due + plant.trigger * max(0.0, math.ceil((moment - due) / plant.trigger))
+
+
+@jit
+def seconds_each(p: Problem, plant: BatchPlant) -> float:
+    """Seconds that each tuple adds to a batch on the replicas that serve."""
+    serving = plant.change.serving
+    if serving.sum() == 0:  # all were taken away
+        return tuple_seconds(p.mean, plant.work, plant.partitions, p.speedup[p.order[0]], 1)
+    speed = p.speedup[p.order[two_slowest(p, serving)[0]]]
+    return tuple_seconds(p.mean, plant.work, plant.partitions, speed, serving.sum())
+
+
+@jit
+def share_work(p: Problem, plant: BatchPlant, each: float, tuples: float, begins_s: float) -> float:
+    """Seconds of work that begins so soon: replicas that come before its end take over tasks not yet begun."""
+    change, left, works = plant.change, tuples, 0.0
+    count, speed = change.serving.sum(), math.inf
+    for i in range(change.serving.shape[0]):
+        if change.serving[i] > 0:
+            speed = min(speed, p.speedup[i])
+    for j in range(change.booting[0]):
+        done = max(0.0, change.boot_left[j] - begins_s - works) / each
+        if done >= left:
+            break
+        left -= done
+        works += done * each
+        count += 1
+        speed = min(speed, p.speedup[change.boot_type[j]])
+        each = tuple_seconds(p.mean, plant.work, plant.partitions, speed, count)
+    return works + left * each
+
+
+@jit
+def service_seconds(plant: BatchPlant, each: float) -> float:
+    """Seconds of a replica's time that each tuple takes, of those by which it lengthens a batch."""
+    if plant.partitions == 0:
+        return each / plant.work
+    k = max(1, plant.change.serving.sum())
+    return each / plant.work * plant.partitions / (k * math.ceil(plant.partitions / k))
+
+
+@jit
+def note_work(plant: BatchPlant, each: float, tuples: float, lasts: float, left: float) -> float:
+    """Keep how busy its replicas are with a batch, and return their seconds of service in what is left of the slot."""
+    plant.clock[WORKING] = min(1.0, service_seconds(plant, each) * tuples / lasts)
+    return min(lasts, left) * float(plant.clock[WORKING])
+
+
+@jit
+def next_noise(plant: BatchPlant) -> float:
+    """The noise of the next batch: AR(1), a function of the seed and the batch's number."""
+    if plant.noise <= 0.0:
+        return 0.0
+    step = plant.drawn[0]
+    plant.drawn[0] += 1
+    r = plant.correlation
+    size = math.sqrt(-2.0 * math.log(1.0 - uniform(plant.seed, 2 * step)))
+    draw = size * math.cos(2.0 * math.pi * uniform(plant.seed, 2 * step + 1))
+    plant.clock[NOISE] = r * plant.clock[NOISE] + math.sqrt(1.0 - r * r) * plant.noise * draw
+    return plant.clock[NOISE]

@@ -1,0 +1,145 @@
+"""Floor under changes of any size: exact where slots stand alone, below every course where the plant remembers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scaler.model.kernel import lay_out
+from scaler.model.micro_batches import MicroBatches
+from scaler.model.nodes import NodeType, Supply
+from scaler.model.task import Moments
+from sim.application import Application, Operator
+from sim.batch_course import fresh_batch_plant
+from sim.infrastructure import Infrastructure
+from sim.replicas import Inertia, fresh_plant
+from sim.setting import Setting
+from sim.simulate import simulate
+from sim.sized_floor import SizedWorld, sized_floor
+from sim.trace import Trace
+from tests.examples import make_rates, make_task
+from tests.oracles.exhaustive import least_cost
+from tuner.simulation.comparison import find_floor
+
+AT_ONCE = Inertia(60.0, 0.0, 0.0)
+BATCHES = MicroBatches(trigger_s=10.0, overhead_s=1.0)
+NO_PRICES = np.zeros((0, 2))
+
+
+def world(plant: str, first: tuple[int, ...] = (1, 0), prices: np.ndarray = NO_PRICES) -> SizedWorld:
+    return SizedWorld(np.array(first), plant, 60.0, prices)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("quantile", [None, 0.95])
+def test_without_memory_it_is_the_best_course(seed: int, quantile: float | None) -> None:
+    task = make_task(types=2, k_max=3, one_at_a_time=False, quantile=quantile)
+    rates = make_rates(5, seed)
+    floor = sized_floor(task, rates, world("memoryless"))
+    p, k = lay_out(task), np.array([1, 0])
+    assert floor.exact
+    assert floor.lower == pytest.approx(
+        least_cost(task, "memoryless", fresh_plant(p, k, AT_ONCE), (1, 0), rates), rel=1e-12
+    )
+
+
+@pytest.mark.parametrize("plant", ["backlog", "batches"])
+@pytest.mark.parametrize("start_s", [0.0, 40.0, 150.0])
+@pytest.mark.parametrize("seed", [0, 1, 6])
+def test_with_memory_it_is_below_the_best_course(plant: str, start_s: float, seed: int) -> None:
+    batches = BATCHES if plant == "batches" else None
+    task = make_task(types=2, k_max=2, one_at_a_time=False, batches=batches, bound=20.0)
+    first = (1, 0) if seed % 2 else (2, 0)
+    p, k = lay_out(task), np.array(first)
+    rates = make_rates(5, seed, high=250.0)  # two replicas serve 360
+    inertia = replace(AT_ONCE, start_s=start_s)
+    began = fresh_plant(p, k, inertia) if batches is None else fresh_batch_plant(p, k, inertia, batches, 0)
+    best = least_cost(task, plant, began, first, rates)
+    floor = sized_floor(task, rates, world(plant, first))
+    assert not floor.exact
+    assert (0.5 if start_s == 0.0 else 0.1) * best < floor.lower <= best + 1e-12
+
+
+@pytest.mark.parametrize("plant", ["backlog", "batches"])
+@pytest.mark.parametrize("seed", range(3))
+def test_starts_one_after_another_are_below_the_best_course(plant: str, seed: int) -> None:
+    """While both sides of an exchange serve there are more replicas than a deployment has."""
+    batches = BATCHES if plant == "batches" else None
+    supply = Supply(start_s=(20.0, 70.0, 110.0))
+    task = make_task(types=2, k_max=2, one_at_a_time=False, batches=batches, bound=20.0)
+    task = replace(task, types=tuple(replace(node, supply=supply) for node in task.types))
+    p, k = lay_out(task), np.array([2, 0])
+    rates = make_rates(5, seed, high=450.0)
+    told = AT_ONCE, (supply, supply)
+    if batches is None:
+        began = fresh_plant(p, k, told[0], supplies=told[1], seed=seed)
+    else:
+        began = fresh_batch_plant(p, k, told[0], batches, seed, supplies=told[1])
+    best = least_cost(task, plant, began, (2, 0), rates)
+    floor = sized_floor(task, rates, replace(world(plant, (2, 0)), staggered=True))
+    assert 0.1 * best < floor.lower <= best + 1e-12
+
+
+def make_setting(
+    policy: str, plant: str, rates: list[int], r_max: float, quantile: float | None, start_s: float = 0.0
+) -> Setting:
+    batches = BATCHES if plant == "batches" else None
+    nodes = (NodeType("a", 1.0, 1.0), NodeType("b", 1.7, 1.9))
+    return Setting(
+        Application((Operator("count", Moments(0.01, 0.5e-4), 6, batches=batches),)),
+        Infrastructure("two", nodes, 1.9),
+        Trace(np.array(rates, np.float64)),
+        policy,
+        r_max,
+        plant=plant,
+        inertia=replace(AT_ONCE, start_s=start_s),
+        quantile=quantile,
+        one_at_a_time=False,
+    )
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.sampled_from(["planner", "ds2-c", "static", "threshold-s"]),
+    st.sampled_from(["memoryless", "backlog", "batches"]),
+    st.lists(st.integers(0, 900), min_size=10, max_size=60),
+    st.sampled_from([0.6, 1.5, 8.0, 40.0]),
+    st.sampled_from([None, 0.5, 0.95]),
+    st.sampled_from([0.0, 25.0, 130.0]),
+)
+def test_no_policy_is_below_it(
+    policy: str, plant: str, rates: list[int], bound: float, quantile: float | None, start_s: float
+) -> None:
+    bound = bound * 0.05 if plant == "memoryless" else bound
+    setting = make_setting(policy, plant, rates, bound, quantile, start_s)
+    floor = find_floor(setting)
+    assert floor is not None
+    assert simulate(setting).cost >= floor.lower - 1e-12
+
+
+def test_it_knows_of_supply_and_of_prices_over_time() -> None:
+    task = make_task(types=2, k_max=4, one_at_a_time=False)
+    rates = make_rates(300, 1)
+    free = sized_floor(task, rates, world("memoryless")).lower
+    few = replace(task, types=tuple(replace(t, supply=Supply(capacity=1)) for t in task.types))
+    short = sized_floor(few, rates, world("memoryless"))
+    assert short.lower > free
+    assert not short.exact
+    prices = np.tile([t.price for t in task.types], (300, 1))
+    same = sized_floor(task, rates, world("memoryless", prices=prices))
+    assert same.lower == pytest.approx(free, rel=1e-12)
+    assert sized_floor(task, rates, world("memoryless", prices=prices / 2.0)).lower < free
+
+
+def test_batches_that_are_cut_apart_or_scatter_have_none() -> None:
+    """Under noise some slots are in time that must be late without it."""
+    setting = make_setting("static", "batches", [100] * 5, 40.0, None)
+    assert find_floor(setting) is not None
+    (operator,) = setting.application.operators
+    for batches in (replace(BATCHES, merge=False), replace(BATCHES, most=100.0), replace(BATCHES, noise_s=0.1)):
+        application = Application((replace(operator, batches=batches),))
+        assert find_floor(replace(setting, application=application)) is None

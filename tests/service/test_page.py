@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib import metadata
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -165,6 +166,43 @@ def test_decisions_of_one_objective_or_of_a_stretch_of_time(site: Site) -> None:
 )
 def test_a_wrong_link_gets_one_sentence(site: Site, path: str, status: int, says: str) -> None:
     assert says in site.see(path, status).said
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "heading"),
+    [
+        ("GET", "/nothing", 404, "There is nothing here"),
+        ("GET", "/static/other.js", 404, "There is nothing here"),
+        ("POST", "/", 405, "That did not work"),
+        ("POST", "/act/tune", 403, "This is not allowed"),
+    ],
+)
+def test_an_error_is_a_page_for_browsers_and_json_for_programs(
+    site: Site, method: str, path: str, status: int, heading: str
+) -> None:
+    as_page = site.client.request(method, path, headers={"Accept": "text/html,*/*;q=0.8"})
+    assert as_page.status_code == status
+    page = Seen(as_page.text)
+    assert f"<h1>{heading}</h1>" in page.text
+    assert 'class="brand"' in page.text
+    assert "openapi" not in page.said
+    as_json = site.client.request(method, path)
+    assert as_json.status_code == status
+    assert as_json.headers["content-type"] == "application/problem+json"
+    assert as_page.headers.get("allow") == as_json.headers.get("allow")
+
+
+def test_programs_paths_answer_json_whatever_they_accept(site: Site) -> None:
+    answer = site.client.get("/v1/nothing", headers={"Accept": "text/html"})
+    assert answer.headers["content-type"] == "application/problem+json"
+
+
+def test_every_page_names_the_product_its_version_and_the_guide(site: Site) -> None:
+    version = metadata.version("stream-scaler")
+    for path in ("/", "/login", "/applications/clicks", "/nothing"):
+        page = Seen(site.client.get(path, headers={"Accept": "text/html"}).text)
+        assert f"stream-scaler {version}" in page.said
+        assert page.links("/guide") == ["/guide"]
 
 
 def test_trials_are_sorted_and_paged_by_link(site: Site) -> None:

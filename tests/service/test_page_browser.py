@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -18,6 +16,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from tests.service.browsed import PERSON, Site, browsing
+from tests.service.chromium import NEEDS_BROWSER, browser, looking
 from tests.service.http_server import running
 from tests.service.identity_provider import make_key, providing
 from tests.service.made_decisions import CLICKS, NOW
@@ -34,34 +33,16 @@ from tuner.store.decisions import save_decisions
 from tuner.store.records import DecisionRecord, EventRecord
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, BrowserContext, Page
+    from playwright.sync_api import Browser, Page
 
+__all__ = ["browser"]
 LONG = "word" * 200
-CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
-QUIET = (
-    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
-    *("--disable-component-update", "--disable-sync"),
-)
 PATHS = (
     *("/", "/applications/clicks", "/applications/payments", "/explain?app=clicks", "/objectives/2?app=payments"),
     *("/runs/1", "/trials/3", "/login", "/applications/nowhere", link_application(LONG)),
 )
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        not os.access(CHROMIUM, os.X_OK), reason="there is no Chromium here (Debian's package chromium)"
-    ),
-]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    driver = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed (pip install playwright)")
-    with driver.sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=CHROMIUM, args=list(QUIET))
-        yield started
-        started.close()
+pytestmark = NEEDS_BROWSER
 
 
 @pytest.fixture(scope="module")
@@ -79,22 +60,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     with browsing(store) as found:
         yield found
     store.close()
-
-
-@contextmanager
-def looking(browser: Browser, site: Site, **settings: Any) -> Iterator[BrowserContext]:
-    """A person's own browser, logged in."""
-    context = browser.new_context(base_url=site.url, **settings)
-    context.set_default_timeout(30_000)
-    page = context.new_page()
-    page.goto("/")
-    assert urlsplit(page.url).path == "/login"
-    page.get_by_label("Token").fill(site.token)
-    page.get_by_role("button", name="Log in").click()
-    page.get_by_role("heading", name="All applications").wait_for()
-    page.close()
-    yield context
-    context.close()
 
 
 def rows(page: Page) -> list[str]:
@@ -278,6 +243,29 @@ def test_charts_show_values_under_linked_cursors_and_zoom_together(browser: Brow
         page.mouse.up()
         charts.nth(1).locator(".u-over").hover(position={"x": 5, "y": 60})
         assert first.first.inner_text() == second.first.inner_text() > "2026-03-11 18:00 UTC"
+
+
+def test_times_are_local_with_utc_under_the_pointer(browser: Browser, site: Site) -> None:
+    with looking(browser, site, timezone_id="America/New_York") as context:
+        page = context.new_page()
+        page.goto("/objectives/2?app=payments")
+        moment = page.locator("main time").first
+        assert moment.inner_text() == "2026-03-12 04:20"
+        assert moment.get_attribute("title") == "2026-03-12 08:20:00 UTC"
+        assert "America/New_York" in page.locator("footer").inner_text()
+
+
+def test_fields_of_forms_are_local_and_sent_in_utc(browser: Browser, site: Site) -> None:
+    with looking(browser, site, timezone_id="America/New_York") as context:
+        page = context.new_page()
+        page.goto("/applications/clicks?since=2026-03-12T10:00&until=2026-03-12T12:00&tab=decisions")
+        since = page.get_by_label("From, local time")
+        assert since.input_value() == "2026-03-12T06:00"
+        since.fill("2026-03-12T05:30")
+        page.get_by_role("button", name="Filter").click()
+        page.wait_for_url("**since=2026-03-12T09%3A30**")
+        assert parse_qs(urlsplit(page.url).query)["until"] == ["2026-03-12T12:00"]
+        assert page.get_by_label("From, local time").input_value() == "2026-03-12T05:30"
 
 
 def test_without_scripts_charts_are_tables(browser: Browser, site: Site) -> None:

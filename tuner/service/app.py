@@ -31,6 +31,7 @@ from tuner.service.exchange.services import Services, Settings
 from tuner.service.exchange.usage_sharing import UsageSharing
 from tuner.service.metrics.exposition import Meter, make_metrics_router
 from tuner.service.page import oidc_routes, page_routes
+from tuner.service.page.error_pages import show_errors
 from tuner.store.connection import Store, is_current, read_revision
 from tuner.store.epochs import READINESS, check_write
 from tuner.store.faults import DatabaseFault
@@ -148,7 +149,7 @@ def make_app(store: Store, settings: Settings | None = None) -> FastAPI:
 
     app = FastAPI(
         title=TITLE, description=DESCRIPTION, version="1", lifespan=live, openapi_url=None, docs_url=None,
-        redoc_url=None, exception_handlers=HANDLERS, telemetry=SILENT,
+        redoc_url=None, exception_handlers=show_errors(HANDLERS), telemetry=SILENT,
     )  # fmt: skip
     app.state.services = services = Services(store, chosen, board, intake)
     make_gate(app, store, chosen.clock, chosen.limits)

@@ -32,6 +32,7 @@ from tuner.service.page import actions
 from tuner.service.page.address import check_text, link_application, read_digits, read_moment, read_window
 from tuner.service.page.application_page import gather_application, gather_objective, read_before
 from tuner.service.page.decision_page import gather_explanation, read_filters
+from tuner.service.page.error_pages import render_refusal
 from tuner.service.page.overview_page import describe_retention, gather_overview, list_expiry
 from tuner.service.page.render import STATIC, go_to, read_asset, render
 from tuner.service.page.run_page import gather_run, gather_trial, read_order
@@ -189,12 +190,9 @@ def send_asset(name: str) -> Response:
 
 
 def refuse(session: PageSession, error: Exception, status: int, app: str = "") -> Response:
-    """The sentence as a page."""
-    values = {"session": session, "says": describe_error(error), "app": app}
-    page = render("refused.html", values, status)
-    if status == 503:
-        page.headers["Retry-After"] = str(AGAIN_S)
-    return page
+    """The sentence as a page, for a person who has logged in."""
+    headers = {"Retry-After": str(AGAIN_S)} if status == 503 else None
+    return render_refusal(describe_error(error), status, session, app, headers)
 
 
 def read_text(request: Request, name: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from hashlib import sha256
+from importlib import metadata
 from importlib.resources import files
 from typing import Any
 
@@ -20,7 +21,11 @@ from tuner.service.page import address
 from tuner.views import words
 from tuner.views.html_document import make_environment, read_scripts, read_style
 
-STATIC = {"page.css": "text/css; charset=utf-8", "page.js": "text/javascript; charset=utf-8"}
+STATIC = {
+    "page.css": "text/css; charset=utf-8", "page.js": "text/javascript; charset=utf-8", "icon.svg": "image/svg+xml",
+}  # fmt: skip
+PARTS = {"page.js": ("local_times.js", "page.js")}  # one after the other
+PRODUCT = "stream-scaler"
 TIME = Markup('<time datetime="{}" title="{}">{}</time>')
 
 
@@ -80,6 +85,8 @@ def environment() -> Environment:
         "asset": link_asset,
         "soon": expires_soon,
         "NONE": NONE,
+        "PRODUCT": PRODUCT,
+        "VERSION": read_product_version(),
         "HEALTH": words.HEALTH,
         "TRIAL_STATES": words.TRIAL_STATES,
     }
@@ -94,5 +101,16 @@ def link_asset(name: str) -> str:
 @cache
 def read_asset(name: str) -> str:
     """The page's own, after those of the reports, whose charts it shows."""
-    text = files("tuner.service.page").joinpath("static", name).read_text(encoding="utf-8")
-    return f"{read_style() if name == 'page.css' else read_scripts()}\n{text}"
+    folder = files("tuner.service.page").joinpath("static")
+    own = [folder.joinpath(part).read_text(encoding="utf-8") for part in PARTS.get(name, (name,))]
+    shared = {"page.css": read_style, "page.js": read_scripts}
+    return "\n".join([shared[name](), *own] if name in shared else own)
+
+
+@cache
+def read_product_version() -> str:
+    """The installed version, "" where the program runs from its sources."""
+    try:
+        return metadata.version(PRODUCT)
+    except metadata.PackageNotFoundError:
+        return ""

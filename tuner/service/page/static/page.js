@@ -13,7 +13,7 @@ document.querySelectorAll("form.filters").forEach((form) =>
       if (!answer.ok) return;
       const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
       const now = document.querySelectorAll("[data-fresh]"), then = fresh.querySelectorAll("[data-fresh]");
-      if (now.length === then.length) now.forEach((part, i) => part.replaceWith(then[i]));
+      if (now.length === then.length) now.forEach((part, i) => { part.replaceWith(then[i]); localTimes.show(then[i]); });
     } catch (error) { /* the service is away for now; what is shown stays */ }
   }
   setInterval(refresh, EACH_MS);

@@ -13,6 +13,7 @@ import click
 import pytest
 
 from tests.commands import run
+from tests.guide.settings_reference import PAGE, write_page
 from tuner.cli import COMMANDS, main
 from tuner.cli.lazy_group import Entry, LazyGroup, summary_of
 
@@ -155,3 +156,7 @@ def test_python_m_tuner_is_the_command() -> None:
         [sys.executable, "-m", "tuner", "--version"], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert done.stdout == run("--version").stdout
+
+
+def test_the_settings_reference_is_what_the_code_says() -> None:
+    assert PAGE.read_text(encoding="utf-8") == write_page(), "write it anew: python -m tests.guide.settings_reference"

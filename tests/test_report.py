@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import re
-import textwrap
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from hypothesis.extra.numpy import arrays
 from sim.setting import Setting
 from sim.simulate import simulate
 from tuner.cli import main
+from tuner.guide.pages import read_page
 from tuner.scenario.scenario import read_scenario
 from tuner.simulation.comparison import PolicyComparison, compare, find_floor
 from tuner.simulation.course import (
@@ -283,11 +283,10 @@ def test_json_has_no_nan_and_agrees_with_the_table() -> None:
 
 
 def take_example(path: Path) -> str:
-    """The example of the README's paragraph on supply, saved; the sentence's command."""
-    text = (Path(__file__).parents[1] / "README.md").read_text()
-    example = text.partition("Save this as `spot.toml`:")[2].partition("\nand run `")
-    path.write_text(textwrap.dedent(example[0]))
-    return example[2].partition("`")[0]
+    """The example of the guide's paragraph on supply, saved; the command below it."""
+    example = read_page("simulation").partition("```toml file=spot.toml\n")[2].partition("```\n\n```sh\n")
+    path.write_text(example[0])
+    return example[2].partition("\n")[0]
 
 
 def test_finite_supply_is_told_by_operator(tmp_path: Path) -> None:

@@ -41,6 +41,8 @@ OPEN = {  # all that answers without a token, and why
     ("GET", "/login/oidc"),  # the same at a provider: away to it, and back
     ("GET", "/login/oidc/back"),
     ("GET", "/static/{name}"),  # the style of the form, and scripts; files of the program, the same for everybody
+    ("GET", "/guide"),  # likewise: what the program's guide says of any installation
+    ("GET", "/guide/{name}"),
 }
 FILLED = {"app": APP, "version": "1", "kind": "pin", "word": "pause", "name": "control"}
 CHANGING = ("POST", "PUT", "PATCH", "DELETE")

@@ -160,7 +160,7 @@ def test_a_chain_that_was_written_anew_shows_against_a_noted_head(store: Store) 
 
 
 def test_hashes_are_what_anybody_computes_from_the_rows(tmp_path: Path) -> None:
-    """As the README says it: no code of ours, SQLite's own tool and SHA-256."""
+    """As the guide says it: no code of ours, SQLite's own tool and SHA-256."""
     with closing(open_store(tmp_path / "tuner.db")) as store:
         act(store, "ä", "b")
         before = GENESIS

@@ -123,6 +123,7 @@ COMMANDS: dict[str, Entry | LazyGroup] = {
             )
         },
     ),
+    "guide": Entry("tuner.cli.guide_command:guide", "Show the guide: its topics, or the page of one."),
     "completion": Entry("tuner.cli.lazy_group:completion", "Print a script that makes a shell complete commands."),
 }  # fmt: skip
 

@@ -20,8 +20,8 @@ EXTRAS = {  # distribution extra that brings a package which an installation may
     "numba": "sim", "torch": "deep", "gpytorch": "search", "scipy": "search", "skopt": "search", "optuna": "search",
     "cmaes": "search", "threadpoolctl": "search", "sqlalchemy": "store", "alembic": "store", "fastapi": "service",
     "uvicorn": "service", "starlette": "service", "pydantic": "service", "jinja2": "service",
-    "prometheus_client": "service", "rich": "tuner", "pyarrow": "tuner", "authlib": "oidc", "joserfc": "oidc",
-    "requests": "oidc",
+    "prometheus_client": "service", "markdown_it": "service", "rich": "tuner", "pyarrow": "tuner", "authlib": "oidc",
+    "joserfc": "oidc", "requests": "oidc",
 }  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from starlette.concurrency import run_in_threadpool
 
 from scaler.model.decision import KINDS
 from scaler.model.errors import BadInput, Retry
+from tuner.guide.pages import PICTURES, TOPICS, read_picture
 from tuner.rollout.steering import TuningRequest
 from tuner.service.access.callers import Caller
 from tuner.service.access.gate import check_application
@@ -33,6 +34,7 @@ from tuner.service.page.address import check_text, link_application, read_digits
 from tuner.service.page.application_page import gather_application, gather_objective, read_before
 from tuner.service.page.decision_page import gather_explanation, read_filters
 from tuner.service.page.error_pages import render_refusal
+from tuner.service.page.guide_page import gather_page
 from tuner.service.page.overview_page import describe_retention, gather_overview, list_expiry
 from tuner.service.page.render import STATIC, go_to, read_asset, render
 from tuner.service.page.run_page import gather_run, gather_trial, read_order
@@ -187,6 +189,21 @@ def send_asset(name: str) -> Response:
         raise HTTPException(404, f"there is no file {name[:40]!r} here")
     kept = {"Cache-Control": f"public, max-age={KEPT_S}, immutable"}
     return Response(read_asset(name), 200, kept, STATIC[name])
+
+
+@router.get("/guide")
+def send_to_guide() -> Response:
+    return go_to(f"/guide/{TOPICS[0]}")
+
+
+@router.get("/guide/{name}")
+def show_guide(name: str) -> Response:
+    """A page or a picture; without a log-in, for the guide is the program's, the same for everybody."""
+    if name in PICTURES:
+        return Response(read_picture(name), 200, media_type=PICTURES[name])
+    if name not in TOPICS:
+        raise HTTPException(404, f"the guide has no page {name[:40]!r}")
+    return render("guide.html", {**gather_page(name), "session": None})
 
 
 def refuse(session: PageSession, error: Exception, status: int, app: str = "") -> Response:

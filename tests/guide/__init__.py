@@ -1,0 +1,1 @@
+"""Tests of the guide and the README: every page shows, every command runs, every setting is documented."""

@@ -1,0 +1,126 @@
+"""Every page of the guide is listed, titled, linked rightly, and shown on the terminal and by the service."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from markdown_it import MarkdownIt
+from rich.console import Console
+
+from tests.commands import refuse, succeed
+from tests.service.http_server import running
+from tuner.cli import guide_command
+from tuner.guide.pages import PICTURES, TOPICS, find_title, read_page
+from tuner.service.access.envelope import wrap
+from tuner.service.app import make_app
+from tuner.service.page.guide_page import name_anchor, render_page
+from tuner.store.connection import open_store
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "tuner" / "guide"
+PAGES = {**{topic: FOLDER / f"{topic}.md" for topic in TOPICS}, "README": ROOT / "README.md"}
+
+
+def list_anchors(path: Path) -> set[str]:
+    tokens = MarkdownIt("commonmark").parse(path.read_text(encoding="utf-8"))
+    return {name_anchor(tokens[i + 1].content) for i, one in enumerate(tokens) if one.type == "heading_open"}
+
+
+def list_targets(path: Path) -> list[str]:
+    """Addresses of links and pictures."""
+    tokens = MarkdownIt("commonmark").enable("table").parse(path.read_text(encoding="utf-8"))
+    inner = [one for token in tokens for one in token.children or ()]
+    named = [one.attrGet("href" if one.type == "link_open" else "src") for one in inner]
+    raw = [found for one in (*tokens, *inner) if one.type.startswith("html")
+           for found in re.findall(r'(?:src|srcset|href)="([^"]+)"', one.content)]  # fmt: skip
+    return [str(one) for one in named if one is not None] + raw
+
+
+def test_each_file_of_the_folder_is_a_listed_page_or_picture() -> None:
+    assert {path.stem for path in FOLDER.glob("*.md")} == set(TOPICS)
+    assert {path.name for path in FOLDER.iterdir() if path.suffix in (".svg", ".png")} == set(PICTURES)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_opens_with_its_one_title(name: str) -> None:
+    lines = re.sub(r"^```.*?^```$", "", PAGES[name].read_text(encoding="utf-8"), flags=re.S | re.M).splitlines()
+    assert lines[0].startswith("# ")
+    assert [line for line in lines[1:] if line.startswith("# ")] == []
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_links_lead_somewhere(name: str) -> None:
+    for target in list_targets(PAGES[name]):
+        if target.startswith(("http://127.0.0.1", "https://")):
+            continue
+        path, _, anchor = target.partition("#")
+        file = PAGES[name].parent / path if path else PAGES[name]
+        assert file.is_file(), target
+        assert not anchor or anchor in list_anchors(file), target
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+def test_pages_link_to_each_other_alone(topic: str) -> None:
+    """They travel in a wheel, without the repository."""
+    files = [target.partition("#")[0] for target in list_targets(PAGES[topic]) if not target.startswith("http")]
+    assert {file for file in files if file} <= {f"{one}.md" for one in TOPICS} | set(PICTURES)
+
+
+def test_the_command_lists_topics() -> None:
+    printed = succeed("guide")
+    for topic in TOPICS:
+        assert f"{topic} " in printed
+        assert find_title(topic) in printed
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+def test_piped_a_page_is_its_markdown(topic: str) -> None:
+    assert succeed("guide", topic) == read_page(topic)
+
+
+def test_an_unknown_topic_is_one_sentence() -> None:
+    assert refuse("guide", "tunning") == "the guide has no topic 'tunning'; did you mean tuning?"
+    assert refuse("guide", "x").endswith(f"it has {', '.join(TOPICS)}")
+
+
+def test_on_a_terminal_a_page_is_laid_out(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(guide_command, "open_console", lambda: Console(width=70, force_terminal=True, highlight=False))
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    guide_command.guide.callback("concepts")  # type: ignore[misc]
+    printed = capsys.readouterr().out
+    assert "Concepts and glossary" in printed
+    assert "## Glossary" not in printed
+    assert "\x1b[" in printed
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+    store = open_store(tmp_path_factory.mktemp("guide") / "tuner.db")
+    with running(wrap(make_app(store))) as url, httpx.Client(base_url=url, timeout=30.0) as client:
+        yield client
+    store.close()
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+def test_the_service_shows_a_page_without_a_log_in(client: httpx.Client, topic: str) -> None:
+    answer = client.get(f"/guide/{topic}")
+    assert answer.status_code == 200
+    assert f'<h1 id="{name_anchor(find_title(topic))}">' in answer.text
+    for target in re.findall(r'(?:href|src)="(/guide[^"#]*)', answer.text):
+        assert client.get(target, follow_redirects=True).status_code == 200, target
+    assert ".md" not in " ".join(re.findall(r'href="([^"]*)"', answer.text))
+
+
+def test_the_guide_begins_with_the_first_page_and_an_unknown_one_is_not_found(client: httpx.Client) -> None:
+    assert client.get("/guide").headers["location"] == f"/guide/{TOPICS[0]}"
+    assert client.get("/guide/tunning").status_code == 404
+    assert client.get("/guide/__init__.py").status_code == 404
+
+
+def test_markup_in_a_page_is_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tuner.service.page.guide_page.read_page", lambda _: "# A\n\n<b onclick=x>bold</b> <script>")
+    assert "&lt;script&gt;" in render_page.__wrapped__("raw")

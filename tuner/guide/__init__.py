@@ -1,0 +1,1 @@
+"""The guide: pages in Markdown that the command line and the service show."""

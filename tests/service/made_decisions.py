@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from scaler.model.queueing import mg1_response
+from scaler.model.sample import Sample
 from tuner.store.records import DecisionRecord
 
 NOW = 1_773_325_200.0  # 2026-03-12 14:20 UTC
@@ -132,3 +133,21 @@ def value(busy: float) -> dict[str, float]:
         "+1 small": round(0.9 * busy + 0.08, 3),
         "-1 small": round(1.3 * busy - 0.1, 3),
     }
+
+
+def sample(app: str, graph: Graph, slots: int, quiet: tuple[float, float] = (0.0, 0.0)) -> Iterator[Sample]:
+    """Every operator's samples in the last so many slots, as agents report them; none in the quiet time."""
+    chance = np.random.default_rng(len(app))
+    end = NOW - NOW % SLOT
+    times = end - SLOT * np.arange(slots, 0, -1)
+    wave = 0.55 - 0.45 * np.cos(2.0 * np.pi * (times - 4 * HOUR) / DAY)
+    for operator, service in graph.rates.items():
+        for time, rate in zip(times.tolist(), (graph.load * wave).tolist(), strict=True):
+            if quiet[0] <= time - NOW < quiet[1]:
+                continue
+            arrived = SLOT * rate * float(1.0 + 0.05 * chance.standard_normal())
+            took = float(2.0 + arrived / SLOT / service + 0.2 * chance.random())
+            yield Sample(
+                *(app, operator, time, time + SLOT, "progress"), arrived=arrived, tuples_in=arrived, batches=6.0,
+                batch_time=6.0 * took, backlog=max(0.0, rate - 0.9 * graph.load), replicas=4.0,
+            )  # fmt: skip

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from scaler.model.task import Weights
-from tests.service.made_decisions import CLICKS, DAY, FRAUD, HOUR, NOW, PAYMENTS, Graph, decide
+from tests.service.made_decisions import CLICKS, DAY, FRAUD, HOUR, NOW, PAYMENTS, Graph, decide, sample
 from tests.test_tuning_report import Search
 from tuner.rollout.objective_model import model_by_hand
 from tuner.store.applications import add_application, save_surrogate
@@ -23,6 +23,7 @@ from tuner.store.objectives import add_objective
 from tuner.store.orders import save_scalers, set_control
 from tuner.store.records import Control, EventRecord, ObjectiveRecord, Scaler, SurrogateRecord, Token
 from tuner.store.runs import end_run, save_retuning, start_run
+from tuner.store.samples import save_samples
 from tuner.store.tokens import add_token
 from tuner.store.trials import add_trial
 
@@ -49,6 +50,7 @@ REVERTED = {
         "figures": {"violations": 0.114, "slots": 180},
     },
 }
+SAMPLED_SLOTS = 1440  # of the largest application, at most
 MODELS: dict[str, Any] = {}  # of the applications
 
 
@@ -111,9 +113,11 @@ def tell_clicks(store: Store, decisions: int) -> None:
             "ben",
             "control set",
             "join is pinned until 18:20: the sink is being migrated.",
+            {"kind": "pin", "operator": "join", "settings": {}, "until": NOW + 4 * HOUR},
         )
     with store.begin() as session:
         save_decisions(session, decide("clicks", CLICKS, slots, versions, shadow=3))
+        save_samples(session, sample("clicks", CLICKS, min(slots, SAMPLED_SLOTS), quiet=(-9 * HOUR, -8 * HOUR)))
 
 
 def tell_payments(store: Store) -> None:

@@ -14,22 +14,26 @@ import pytest
 
 from scaler.model.task import Weights
 from tests.service.browsed import Seen, Site, browsing
-from tests.service.made_decisions import CLICKS, DAY, NOW
+from tests.service.made_decisions import CLICKS, DAY, HOUR, NOW
 from tests.service.showcase import WHY, furnish
 from tuner.history.qos_history import load_slots, measure_qos
+from tuner.rollout.retuning_settings import RetuningSettings
+from tuner.rollout.stage_checks import check_stage
 from tuner.service.page.address import SPANS, link_explanation
-from tuner.service.page.decision_page import DECISIONS_PER_PAGE
+from tuner.service.page.application_page import TABS
+from tuner.service.page.decision_page import CHANGES, DECISIONS_PER_PAGE
 from tuner.service.page.overview_page import describe
 from tuner.store.applications import add_application, load_application
 from tuner.store.audit_log import add_event
 from tuner.store.connection import open_store
 from tuner.store.decisions import list_decisions, save_decisions
-from tuner.store.objectives import add_objective
+from tuner.store.objectives import add_objective, load_objective
 from tuner.store.orders import save_scalers
 from tuner.store.records import DecisionRecord, EventRecord, ObjectiveRecord, Scaler
 
 PAGES = (
     *("/", "/applications/clicks", "/applications/clicks?last=30d&kind=BLOCKED&kind=HELD", "/applications/payments"),
+    *(f"/applications/clicks?tab={tab}" for tab in TABS if tab),
     *("/applications/fraud%20scores?last=6h", "/objectives/2?app=payments", "/objectives/3?app=clicks", "/runs/1"),
     *(
         "/runs/1?sort=price&way=down&page=2",
@@ -106,8 +110,10 @@ def test_the_overview_says_how_each_application_stands(site: Site) -> None:
 
 def test_the_page_of_an_application_says_what_happened_and_why(site: Site) -> None:
     page = site.see("/applications/payments")
-    assert page.said.count(WHY) == 2  # with the roll-out, and among the events
+    assert WHY in page.said
     assert "rolled back" in page.said
+    assert WHY in site.see("/applications/payments?tab=rollout").said
+    assert WHY in site.see("/applications/payments?tab=events").said
     assert page.text.count('class="box"') == 2
     for name in ("validate", "book"):
         assert f"Operator {name}" in page.said
@@ -117,7 +123,7 @@ def test_the_page_of_an_application_says_what_happened_and_why(site: Site) -> No
 
 
 def test_decisions_are_filtered_and_every_link_keeps_the_filters(site: Site) -> None:
-    path = "/applications/clicks?kind=SCALED&kind=HELD&operator=parse&last=7d"
+    path = "/applications/clicks?tab=decisions&kind=SCALED&kind=HELD&operator=parse&last=7d"
     with site.store.read() as session:
         window = (NOW - SPANS["7d"], NOW)
         wanted = list_decisions(session, "clicks", ["parse"], ["SCALED", "HELD"], *window, limit=None)
@@ -137,10 +143,70 @@ def test_decisions_are_filtered_and_every_link_keeps_the_filters(site: Site) -> 
     assert len(found) > 2 * DECISIONS_PER_PAGE
 
 
+def test_changes_and_blocks_are_listed_unless_all_are_asked_for(site: Site) -> None:
+    page = site.see("/applications/clicks?tab=decisions")
+    with site.store.read() as session:
+        usual = list_decisions(session, "clicks", None, CHANGES, NOW - DAY, NOW, None)
+        every = list_decisions(session, "clicks", None, None, NOW - DAY, NOW, DECISIONS_PER_PAGE)
+    first = usual[:DECISIONS_PER_PAGE]
+    assert page.links("/explain?") == [link_explanation("clicks", one.operator, one.time) for one in first]
+    assert not any(one.kind in ("NO_CHANGE", "HELD") for one in usual)
+    (onward,) = page.links("kind=all")
+    assert site.see(onward).links("/explain?") == [link_explanation("clicks", d.operator, d.time) for d in every]
+
+
+def test_a_tab_keeps_the_time_range_and_says_which_it_is(site: Site) -> None:
+    page = site.see("/applications/clicks?last=7d")
+    (decisions,) = [link for link in page.links("tab=decisions") if "last=7d" in link]
+    tab = site.see(decisions)
+    assert [a["href"] for a in tab.all("a") if a.get("aria-current") == "page"] == [decisions]
+    assert {s["value"] for s in tab.all("option") if "selected" in s} == {"7d"}
+
+
+def test_charts_show_batches_marks_and_gaps(site: Site) -> None:
+    page = site.see("/applications/clicks")
+    charts = [json.loads(figure["data-chart"] or "") for figure in page.all("figure") if "data-chart" in figure]
+    titled = {chart["title"]: chart for chart in charts}
+    rates, lasted = (titled[f"{title} of every operator"] for title in ("Input and processing rate", "Batch duration"))
+    assert [one["label"] for one in rates["series"]] == [
+        f"{kind}, {name}" for kind in ("input", "processing") for name in CLICKS.rates
+    ]
+    assert all(2.0 < value < 12.0 for value in lasted["series"][0]["values"] if value is not None)
+    x = lasted["x"]
+    quiet = [x["first"] + i * x["step"] for i, value in enumerate(lasted["series"][0]["values"]) if value is None]
+    assert 25 <= len(quiet) <= 31  # an hour in columns of two minutes
+    assert all(NOW - 9.05 * HOUR <= time <= NOW - 7.95 * HOUR for time in quiet)
+    for chart in charts:
+        assert [(mark["label"], mark["at"]) for mark in chart["marks"]] == [
+            ("objective 3: canary", NOW - 5 * HOUR), ("pin join", NOW - 2 * HOUR),
+        ]  # fmt: skip
+    assert {"Lag of parse", "Batch duration of parse", "Response time of parse"} <= set(titled)
+
+
+def test_charts_begin_and_end_with_the_data(site: Site) -> None:
+    page = site.see("/applications/clicks?last=30d")
+    (chart,) = [json.loads(f["data-chart"] or "") for f in page.all("figure")
+                if f.get("aria-label") == "Response time of the slowest path"]  # fmt: skip
+    assert NOW - 6.3 * DAY < chart["x"]["first"] < NOW - 6.2 * DAY  # of 9,000 slots
+    assert "Nothing is known before 2026-03-06" in page.said
+
+
+def test_what_a_canary_sees_is_its_stages_check(site: Site) -> None:
+    part = site.see("/candidate?app=clicks")
+    with site.store.read() as session:
+        verdict = check_stage(session, load_objective(session, "clicks", 3), RetuningSettings(), NOW)
+    assert verdict.why in part.said
+    assert f"{verdict.figures.slots} of {RetuningSettings().canary_slots} wanted" in part.said
+    assert {parse_qs(urlsplit(link).query)["operator"][0] for link in part.links("/explain?")} == {"parse"}
+    assert "No objective is in shadow or a canary now" in site.see("/candidate?app=payments").said
+
+
 def test_decisions_of_one_objective_or_of_a_stretch_of_time(site: Site) -> None:
-    page = site.see("/applications/clicks?version=2&since=2026-03-12T08:00&until=2026-03-12T08:05")
+    page = site.see(
+        "/applications/clicks?tab=decisions&kind=all&version=2&since=2026-03-12T08:00&until=2026-03-12T08:05"
+    )
     assert len(page.links("/explain?")) == 5 * len(CLICKS.rates)
-    assert "No decision in this stretch fits" in site.see("/applications/clicks?version=7").said
+    assert "No decision in this time range fits" in site.see("/applications/clicks?tab=decisions&version=7").said
     times = {attrs["datetime"] for attrs in page.all("time") if (attrs["datetime"] or "").startswith("2026-03-12T08:0")}
     assert times == {f"2026-03-12T08:0{minute}:00Z" for minute in range(6)}  # and the end of the stretch
 
@@ -150,6 +216,8 @@ def test_decisions_of_one_objective_or_of_a_stretch_of_time(site: Site) -> None:
     [
         ("/applications/nowhere", 404, "there is no application 'nowhere'"),
         ("/applications/clicks?kind=SOME", 400, "kind is 'SOME', and must be one of SCALED"),
+        ("/applications/clicks?tab=moon", 400, "tab is 'moon', and must be one of"),
+        ("/candidate?app=nowhere", 404, "there is no application 'nowhere'"),
         ("/applications/clicks?last=9d", 400, "last is '9d', and must be one of 6h"),
         ("/applications/clicks?since=soon", 400, "since is 'soon', and must be a time like"),
         ("/applications/clicks?since=2026-03-12&until=2026-03-11", 400, "since must lie before until"),
@@ -254,16 +322,20 @@ def test_a_hostile_name_is_shown_and_does_nothing(name: str, tmp_path_factory: p
         page = site.see("/")
         (link,) = page.links("/applications")
         shown = site.see(link)
+        joint = "&" if "?" in link else "?"
+        tabs = [site.see(f"{link}{joint}tab={tab}&kind=all") for tab in TABS if tab]
         assert " ".join(name.split()) in shown.said
+        listed, stages = tabs[0], tabs[1]
         for seen_page in (
             page,
             shown,
-            *(site.see(to) for to in (*shown.links("/objectives/"), shown.links("/explain?")[0])),
+            *tabs,
+            *(site.see(to) for to in (*stages.links("/objectives/"), listed.links("/explain?")[0])),
         ):
             assert len(seen_page.all("script")) == 1
             assert not seen_page.all("img")
             assert "49" not in re.findall(r">([^<]*)<", seen_page.text)
-        assert len(shown.links("/explain?")) == 2
+        assert len(listed.links("/explain?")) == 2
         assert site.see(shown.links("last=6h")[0]).said.startswith(shown.said[:20])
     store.close()
 
@@ -284,7 +356,8 @@ def test_a_hundred_thousand_decisions_stay_a_small_page(tmp_path_factory: pytest
         for last in ("24h", "30d"):
             page = site.see(f"/applications/clicks?last={last}")
             assert len(page.text.encode()) < 600_000
-            assert len(page.links("/explain?")) == DECISIONS_PER_PAGE
-        rare = site.see("/applications/clicks?last=30d&kind=ACTUATION_FAILED")
+            listed = site.see(f"/applications/clicks?tab=decisions&kind=all&last={last}")
+            assert len(listed.links("/explain?")) == DECISIONS_PER_PAGE
+        rare = site.see("/applications/clicks?tab=decisions&last=30d&kind=ACTUATION_FAILED")
         assert len(rare.links("/explain?")) == 3
     store.close()

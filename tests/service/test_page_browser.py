@@ -26,6 +26,7 @@ from tuner.service.access.oidc_provider import OpenIdProvider
 from tuner.service.app import make_app, release_agents
 from tuner.service.exchange.services import Settings
 from tuner.service.page.address import link_application
+from tuner.service.page.application_page import TABS
 from tuner.store.applications import add_application
 from tuner.store.audit_log import add_event, list_events
 from tuner.store.connection import open_store
@@ -38,7 +39,8 @@ if TYPE_CHECKING:
 __all__ = ["browser"]
 LONG = "word" * 200
 PATHS = (
-    *("/", "/applications/clicks", "/applications/payments", "/explain?app=clicks", "/objectives/2?app=payments"),
+    *(f"/applications/clicks?tab={tab}" for tab in TABS),
+    *("/", "/applications/payments", "/explain?app=clicks", "/objectives/2?app=payments"),
     *("/runs/1", "/trials/3", "/login", "/applications/nowhere", link_application(LONG)),
 )
 
@@ -74,7 +76,9 @@ def test_decisions_are_filtered_and_the_link_says_so_in_another_tab(
         page = context.new_page()
         page.goto("/")
         page.get_by_role("link", name="clicks").click()
-        page.get_by_label("blocked").check()
+        page.get_by_role("link", name="Decisions", exact=True).click()
+        for kind in ("scaled", "actuation failed", "dry run"):
+            page.get_by_label(kind).uncheck()
         page.locator("form.filters select[name=operator]").select_option("enrich")
         page.get_by_role("button", name="Filter").click()
         page.wait_for_url("**kind=BLOCKED**")
@@ -132,7 +136,7 @@ def is_own(url: str, site: Site) -> bool:
 def test_a_person_rolls_back_by_keyboard_and_sees_who_did_it_and_why(browser: Browser, site: Site) -> None:
     with looking(browser, site) as context:
         page = context.new_page()
-        page.goto("/applications/clicks")
+        page.goto("/applications/clicks?tab=rollout")
         page.keyboard.press("Tab")
         assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
         page.locator("summary", has_text="Roll back").focus()
@@ -144,8 +148,9 @@ def test_a_person_rolls_back_by_keyboard_and_sees_who_did_it_and_why(browser: Br
         form.get_by_label("Why").focus()
         page.keyboard.type("the new bounds made orders late")
         page.keyboard.press("Enter")
-        page.wait_for_url("**/applications/clicks#rollout")
+        page.wait_for_url("**/applications/clicks?tab=rollout")
         page.locator("h1 .badge", has_text="rolled back").wait_for()
+        page.get_by_role("link", name="Events").click()
         event = page.locator("section, table").locator("tr", has_text="the new bounds made orders late").inner_text()
         assert PERSON in event
         assert "rolled back" in event

@@ -11,6 +11,7 @@ from scaler.model.task import Weights
 from tests.service.browsed import PERSON, Seen, Site, browsing
 from tests.service.made_decisions import DAY, NOW
 from tests.service.showcase import MODELS, furnish
+from tuner.service.page.application_page import TABS
 from tuner.store.audit_log import list_events
 from tuner.store.connection import open_store
 from tuner.store.objectives import add_objective, list_objectives
@@ -34,7 +35,7 @@ def test_a_person_pins_lifts_and_asks_and_all_of_it_is_on_record(changed: Site) 
     before = read_revision(changed)
     sent = changed.send("/act/control", **app, kind="direction_lock", operator="book", only="out", why="a sale  begins")
     assert sent.status_code == 303, sent.text
-    assert sent.headers["location"] == "/applications/payments#controls"
+    assert sent.headers["location"] == "/applications/payments?tab=controls"
     hours = {"from": "08:00", "to": "09:30", "days": "weekdays", "zone": "Europe/Vienna"}
     assert (
         changed.send(
@@ -67,9 +68,8 @@ def test_a_person_pins_lifts_and_asks_and_all_of_it_is_on_record(changed: Site) 
     assert all(e.who == PERSON for e in events)
     assert watch is not None
     assert set(watch.asked) == {"pause", "resume", "tune"}
-    said = changed.see("/applications/payments").said
-    assert "a sale begins" in said
-    assert "asked: pause, resume, tune" in said
+    assert "a sale begins" in changed.see("/applications/payments?tab=events").said
+    assert "asked: pause, resume, tune" in changed.see("/applications/payments").said
 
 
 def read_revision(site: Site) -> int:
@@ -85,7 +85,7 @@ def test_a_person_pushes_a_proposal_and_rolls_it_back(changed: Site) -> None:
     sent = changed.send("/act/push", app="payments", version="3", stage="canary", why="it looks good")
     assert sent.status_code == 303, sent.text
     assert "canary" in changed.see("/applications/payments").said
-    assert 'name="version" value="3"' in changed.client.get("/applications/payments").text
+    assert 'name="version" value="3"' in changed.client.get("/applications/payments?tab=rollout").text
     sent = changed.send("/act/rollback", app="payments", why="it was not", version="3")
     assert sent.status_code == 303, sent.text
     again = changed.send("/act/rollback", app="payments", why="it was not", version="3")
@@ -133,7 +133,8 @@ def test_who_may_only_look_is_shown_no_forms_and_refused(tmp_path_factory: pytes
     store = open_store(tmp_path_factory.mktemp("looks") / "tuner.db")
     furnish(store, 40)
     with browsing(store, ("read",)) as site:
-        assert site.see("/applications/clicks").acts() == {"/logout"}
+        for tab in TABS:
+            assert site.see(f"/applications/clicks?tab={tab}").acts() == {"/logout"}
         for path in ("control", "lift", "push", "rollback", "tune", "pause", "resume"):
             assert site.send(f"/act/{path}", app="clicks", kind="pin", why="w").status_code == 403
     store.close()
@@ -146,7 +147,7 @@ def test_a_forged_form_is_refused(site: Site) -> None:
     assert site.client.post("/act/rollback", data=right, headers=elsewhere).status_code == 403
     assert site.client.post("/act/rollback", data=form, headers={"Origin": site.url}).status_code == 403
     assert httpx.post(f"{site.url}/act/rollback", data=right, headers={"Origin": site.url}).status_code == 401
-    assert "forged" not in site.see("/applications/clicks").said
+    assert "forged" not in site.see("/applications/clicks?tab=events").said
 
 
 def test_a_wrong_token_gets_the_form_again_and_no_way_elsewhere(site: Site) -> None:

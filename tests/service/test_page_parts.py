@@ -15,8 +15,10 @@ from sim.graphs import single
 from tests.service.made_decisions import DAY, NOW
 from tuner.history.qos_history import QosFigures
 from tuner.service.page.address import link_application, read_window
+from tuner.service.page.live_graph import draw_live
 from tuner.service.page.render import mark_age, mark_moment
-from tuner.service.page.slot_charts import SlotGrid, draw_live, select_peaks, thin
+from tuner.service.page.slot_charts import select_peaks, thin
+from tuner.service.page.slot_grid import SlotGrid, find_data
 from tuner.views.words import list_facts
 
 
@@ -29,7 +31,7 @@ def test_a_link_leads_back_to_the_name(name: str) -> None:
     assert "/" not in last
     assert last not in (".", "..")
     assert asked["kind"] == ["A", "B"]
-    assert parts.fragment == "decisions"
+    assert asked["tab"] == ["decisions"]
 
 
 @given(
@@ -54,6 +56,12 @@ def test_the_busiest_slot_of_a_column_is_the_one_that_is_drawn() -> None:
     replicas[10] = math.nan
     drawn = select_peaks(replicas, np.arange(0, 1000, 100))
     assert drawn.tolist() == [[3.0, 9.0] if i == 7 else [1.0, 1.0] for i in range(10)]
+
+
+def test_a_time_line_is_fitted_to_its_data() -> None:
+    assert find_data(np.array([False] * 50 + [True, False, True] + [False] * 40)) == (49, 54)
+    assert find_data(np.array([True] * 5)) == (0, 5)
+    assert find_data(np.array([False] * 5)) == (0, 5)
 
 
 def test_the_graph_says_which_response_times_it_draws() -> None:

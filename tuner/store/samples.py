@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
-from sqlalchemy import Select, bindparam, delete, func, null, select
+from sqlalchemy import ColumnElement, Select, bindparam, case, delete, func, null, select
 from sqlalchemy.orm import Session
 from sqlalchemy.sql.operators import ge, in_op, lt
 
@@ -20,6 +20,8 @@ from tuner.store.rows import count_changed, given
 from tuner.store.tables import BATCH, MARKS, SAMPLES, names_of
 
 SampleWindow = tuple[str, float, float]  # operator, start, end
+# operator, start, end, arrived, tuples_in, backlog, batches, batch_time, completeness
+BatchRow = tuple[str, float, float, float | None, float | None, float | None, float | None, float | None, float]
 ROW = SAMPLES.c
 SPECIAL = {"key": null(), "node_type": func.nullif(ROW.node_type, "")}
 READ = [SPECIAL[name] if name in SPECIAL else ROW[name] for name in names_of(Sample)]
@@ -69,6 +71,24 @@ def stream_samples(
         query = query.where(func.abs(ROW.end - ROW.start - window_s) < 1e-6)
     found = session.execute(query.order_by(*order).limit(limit).execution_options(yield_per=BATCH))
     return (Sample(*row) for row in found)
+
+
+def list_batch_figures(
+    session: Session, application: str, operators: Sequence[str], since: float, until: float
+) -> Sequence[BatchRow]:
+    """What batches did in each window that starts in [since, until), over all node types, by time."""
+
+    def merge(column: ColumnElement[Any]) -> ColumnElement[Any]:
+        """A sample of no node type is of all of them; else those of single types add up."""
+        return func.coalesce(
+            func.max(case((ROW.node_type == "", column))), func.sum(case((ROW.node_type != "", column)))
+        )
+
+    figures = (merge(ROW[name]) for name in ("arrived", "tuples_in", "backlog", "batches", "batch_time"))
+    query = select(ROW.operator, ROW.start, ROW.end, *figures, func.max(ROW.completeness))
+    mine = (ROW.application == application, ROW.operator.in_(operators), ROW.start >= since, ROW.start < until)
+    query = query.where(*mine).group_by(ROW.operator, ROW.start, ROW.end).order_by(ROW.start)
+    return cast(Sequence[BatchRow], session.connection().execute(query).all())
 
 
 def count_samples(session: Session, application: str) -> dict[str, int]:

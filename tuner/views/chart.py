@@ -51,6 +51,16 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True)
+class Mark:
+    """Something that was done at a time: a vertical line with a few words, which tell all under the cursor."""
+
+    at: float
+    label: str
+    colour: str = "c0"
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Chart:
     """A figure; charts of one `group` share their cursor and their zoom."""
 
@@ -64,6 +74,7 @@ class Chart:
     group: str = ""
     uprights: Sequence[tuple[float, str]] = ()  # vertical lines: where, and what they mean
     legend: bool = True
+    marks: Sequence[Mark] = ()
     note: str = field(default="", kw_only=True)
 
     def render(self) -> Markup:
@@ -72,7 +83,8 @@ class Chart:
 
     def describe(self) -> dict[str, Any]:
         """The plain values that the script reads."""
-        return {**describe(self), "x": compress(self.x, TOLERANCE if self.across.kind in TIMES else EXACT)}
+        marks = {"marks": [{**describe(mark), "at": mark.at} for mark in self.marks]} if self.marks else {}
+        return {**describe(self), **marks, "x": compress(self.x, TOLERANCE if self.across.kind in TIMES else EXACT)}
 
     def tabulate(self) -> Iterator[tuple[str, tuple[float, ...]]]:
         """Label, least, mean and greatest value of every series."""

@@ -82,7 +82,7 @@ def request(action: Action) -> Act:
     return lambda session, app, _form, by: request_action(session, app, action, by)
 
 
-ACTS: dict[str, tuple[str, Act, str]] = {  # by path: the scope that it needs, what it does, where its result is shown
+ACTS: dict[str, tuple[str, Act, str]] = {  # by path: the scope it needs, what it does, the tab that shows its result
     "control": ("push", set_control, "controls"),
     "lift": ("push", lift_control, "controls"),
     "push": ("push", push_objective, "rollout"),

@@ -14,16 +14,23 @@ from scaler.model.errors import BadInput
 
 Query = Mapping[str, str | Iterable[str]]
 SPANS = {"6h": 6 * 3600.0, "24h": 86_400.0, "7d": 7 * 86_400.0, "30d": 30 * 86_400.0}
+SPAN_WORDS = {"6h": "6 h", "24h": "24 h", "7d": "7 days", "30d": "30 days"}
 USUAL = "24h"
 LONGEST = 92 * 86_400.0
 LATEST = 4_102_444_800.0  # 2100
 
 
-def link_application(app: str, query: Query | None = None, part: str = "") -> str:
-    """A name that no path can hold goes into the query."""
+def link_application(app: str, query: Query | None = None, tab: str = "") -> str:
+    """A name that no path can hold goes into the query; so does the tab, unless it is the first."""
+    stated = {**(query or {}), "tab": tab}
     if "/" in app or "\\" in app or app.strip(".") == "":
-        return join("/applications", {"app": app, **(query or {})}, part)
-    return join(f"/applications/{quote(app, safe='', errors='replace')}", query or {}, part)
+        return join("/applications", {"app": app, **stated})
+    return join(f"/applications/{quote(app, safe='', errors='replace')}", stated)
+
+
+def link_candidate(app: str) -> str:
+    """The part of a page that says how the candidate does now."""
+    return join("/candidate", {"app": app})
 
 
 def link_objective(app: str, version: int) -> str:

@@ -1,138 +1,152 @@
-"""Gather what the pages of an application and of an objective show: course, roll-out, evidence, decisions, events."""
+"""Gather what the page of an application shows, tab by tab."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from markupsafe import Markup
 
+from scaler.model.decision import KINDS
 from scaler.model.errors import BadInput
-from scaler.model.wire import read_table
-from tuner.rollout.push import find_reversible
 from tuner.service.page.address import SPANS, USUAL, TimeRange, link_application, read_digits
-from tuner.service.page.decision_page import Filters, find_decisions
-from tuner.service.page.overview_page import describe, gather_line
-from tuner.service.page.slot_charts import draw_course, draw_live, load_grid
-from tuner.store.applications import load_application
+from tuner.service.page.batch_grid import load_batches
+from tuner.service.page.candidate import gather_candidate
+from tuner.service.page.decision_page import CHANGES, Filters, find_decisions
+from tuner.service.page.live_graph import draw_live
+from tuner.service.page.overview_page import Described, describe, find_stage, gather_line
+from tuner.service.page.rollout_page import gather_rollout
+from tuner.service.page.slot_charts import chart_course
+from tuner.service.page.slot_grid import find_data, load_grid
+from tuner.service.page.time_marks import list_marks
+from tuner.store.applications import list_surrogates, load_application
 from tuner.store.audit_log import list_events
 from tuner.store.connection import Session
-from tuner.store.objectives import STAGES, list_objectives, load_objective
+from tuner.store.decisions import list_decisions
+from tuner.store.objectives import list_objectives
 from tuner.store.orders import list_controls, list_scalers
-from tuner.store.records import ObjectiveRecord
+from tuner.store.records import ApplicationVersion
 from tuner.store.runs import find_retuning, list_runs
-from tuner.store.trials import load_trial
 
-SEARCHED_EVENTS = 500  # of the application, searched for those of the objective
-SHOWN = ("reverted", "model", *STAGES)  # keys of the evidence with a place of their own
-
-
-@dataclass(frozen=True, slots=True)
-class RolloutStep:
-    """One stage of a roll-out, with the figures that it showed."""
-
-    word: str
-    place: str  # "past", "now" or "next"
-    figures: Mapping[str, Any]
+TABS = {  # by their word in the link, the first one's is left out
+    "": "Overview", "decisions": "Decisions", "rollout": "Roll-out", "controls": "Controls", "tuning": "Tuning",
+    "agents": "Agents", "events": "Events",
+}  # fmt: skip
+EVENTS, RUNS, AGENTS, LATEST_CHANGES = 20, 20, 200, 5
 
 
 @dataclass(frozen=True, slots=True)
-class Rollout:
-    objective: ObjectiveRecord
-    steps: tuple[RolloutStep, ...]
-    reverted: Mapping[str, Any]
+class View:
+    """What is asked of the page: a tab, a time range, and what its lists are filtered by."""
 
-    @property
-    def figures_then(self) -> dict[str, Any]:
-        """When it was rolled back; why stands above."""
-        return {key: value for key, value in self.reverted.items() if key != "why"}
+    app: str
+    tab: str
+    now: float
+    window: TimeRange
+    filters: Filters
+    before: int | None = None  # id of the last event on the page before
 
-
-def make_rollout(objective: ObjectiveRecord) -> Rollout:
-    reached = STAGES.index(objective.state) if objective.state in STAGES else None
-    steps = []
-    for i, word in enumerate(STAGES):
-        figures = read_table(objective.evidence.get(word))
-        past = bool(figures) if reached is None else i < reached
-        steps.append(RolloutStep(word, "now" if i == reached else "past" if past or i == 0 else "next", figures))
-    return Rollout(objective, tuple(steps), read_table(objective.evidence.get("reverted")))
+    def link(self, tab: str | None = None, **query: str) -> str:
+        """The same view of this tab, or another tab of the same time."""
+        same = {**self.window.query, **(self.filters.query if tab is None else {}), **query}
+        return link_application(self.app, same, self.tab if tab is None else tab)
 
 
-def gather_objective(session: Session, app: str, version: int) -> dict[str, Any]:
-    """The values of the template."""
-    found = load_objective(session, app, version)
-    earlier = (o for o in list_objectives(session, app) if o.version is not None and o.version < version)
-    before = next((o for o in earlier if o.state in ("full", "retired")), None)
-    bounds = {} if before is None else before.bounds
+def gather_application(session: Session, view: View) -> dict[str, Any]:
+    """The values of the template: what every tab has, and what this one has."""
+    version = load_application(session, view.app)
+    described = describe(version.document)
+    shape = described.shape
     return {
-        "objective": found,
-        "before": before,
-        "bounds": [(name, bound, bounds.get(name)) for name, bound in found.bounds.items()],
-        "rollout": make_rollout(found),
-        "events": [e for e in list_events(session, app, limit=SEARCHED_EVENTS) if e.detail.get("version") == version],
-        "run_id": None if found.trial_id is None else load_trial(session, found.trial_id).run_id,
-        "evidence": {key: value for key, value in found.evidence.items() if key not in SHOWN},
-        "model": found.evidence.get("model"),
+        "tab": view.tab,
+        "tabs": [(word, label, view.link(word)) for word, label in TABS.items()],
+        "stage": find_stage(list_objectives(session, view.app), view.now),
+        "described": described,
+        "operators": () if shape is None else tuple(operator.name for operator in shape.operators),
+        "window": view.window,
+        **GATHERERS[view.tab](session, view, version, described),
     }
 
 
-EVENTS, RUNS, OBJECTIVES = 20, 10, 10
-
-
-def gather_application(
-    session: Session, app: str, now: float, window: TimeRange, filters: Filters, before: int | None = None
-) -> dict[str, Any]:
-    """The values of the template; `before` is the id of the last event on the page before."""
-    version = load_application(session, app)
-    described = describe(version.document)
-    shape, qos = described.shape, described.qos
-    course, graph, charts = None, Markup(""), Markup("")
+def gather_course(session: Session, view: View, version: ApplicationVersion, described: Described) -> dict[str, Any]:
+    """The first tab: how it does, now and over the time range."""
+    app, window, shape, qos = view.app, view.window, described.shape, described.qos
+    course, graph, charts, marks, fitted = None, Markup(""), None, list_marks(session, app, window), None
     if shape is not None and qos is not None:
         course = load_grid(session, app, shape, qos, window, described.slot_s)
         graph = draw_live(shape, course, qos.r_max, qos.quantile)
-        charts = draw_course(course, qos.r_max) if course.known else charts
+        batches = load_batches(session, app, course)
+        known = course.known_slots | batches.known_slots
+        if known.any():
+            first, last = find_data(known)
+            fitted = course.cut(first, last)
+            inside = [mark for mark in marks if fitted.start <= mark.at <= fitted.end]
+            charts = chart_course(fitted, batches.cut(first, last), qos.r_max, inside)
     whole_day = course is not None and window.last == USUAL and course.start <= window.since
-    line = gather_line(session, version, now, course.observed if course is not None and whole_day else None)
-    objectives = list_objectives(session, app, limit=OBJECTIVES)
-    events = list_events(session, app, limit=EVENTS + 1, before=before)
-    spans = {name: link_application(app, {**TimeRange(0.0, 1.0, name).query, **filters.query}) for name in SPANS}
-    older, same = None, {**window.query, **filters.query}
-    if len(events) > EVENTS:
-        older = link_application(app, {**same, "before": f"{events[EVENTS - 1].id}"}, "events")
-    pushable, reversible = [o for o in objectives if o.state in STAGES[:-1]], find_reversible(session, app)
     return {
-        "line": line,
-        "window": window,
-        "spans": spans,  # links to other time ranges
+        "line": gather_line(session, version, view.now, course.observed if course is not None and whole_day else None),
+        "spans": {name: link_application(app, TimeRange(0.0, 1.0, name).query) for name in SPANS},
         "course": course,
+        "fitted": fitted,
         "graph": graph,
         "charts": charts,
-        "listed": find_decisions(session, app, window, filters),
-        "objectives": objectives,
-        "pushable": [o.version for o in pushable if o.version is not None],
-        "reversible": None if reversible is None else reversible.version,
-        "stages": {  # where any of them can go
-            stage for o in pushable for stage in STAGES[STAGES.index(o.state) + 1 :]
-        },
-        "rollouts": [make_rollout(o) for o in choose_rollouts(objectives)],
-        "controls": list_controls(session, app, at=now),
-        "events": events[:EVENTS],
-        "older_events": older,
-        "newest_events": None if before is None else link_application(app, same, "events"),
-        "runs": list_runs(session, app, limit=RUNS),
-        "scalers": list_scalers(session, app),
+        "marks": marks,
+        "changes": list_decisions(session, app, None, CHANGES, window.since, window.until, LATEST_CHANGES),
+        "controls": list_controls(session, app, at=view.now),
+        "candidate": gather_candidate(session, app, view.now),
         "watch": find_retuning(session, app),
     }
 
 
-def choose_rollouts(objectives: Sequence[ObjectiveRecord]) -> list[ObjectiveRecord]:
-    """Those on their way, and the one that was rolled back last if nothing came after it; else the one in full use."""
-    full = next((o for o in objectives if o.state == "full"), None)
-    ahead = [o for o in objectives if full is None or (o.version or 0) > (full.version or 0)]
-    shown = [o for o in objectives if o.state in ("shadow", "canary")]
-    shown += [o for o in ahead if o.state == "reverted"][:1] + [o for o in ahead if o.state == "proposed"][:2]
-    return sorted(shown, key=lambda o: -(o.version or 0)) or ([] if full is None else [full])
+def gather_decisions(session: Session, view: View, version: ApplicationVersion, described: Described) -> dict[str, Any]:
+    every = Filters(KINDS, view.filters.operator, view.filters.version)
+    return {
+        "spans": SPANS,
+        "listed": find_decisions(session, view.app, view.window, view.filters),
+        "every": link_application(view.app, {**view.window.query, **every.query}, view.tab),
+    }
+
+
+def gather_stages(session: Session, view: View, version: ApplicationVersion, described: Described) -> dict[str, Any]:
+    return {**gather_rollout(session, view.app), "candidate": gather_candidate(session, view.app, view.now)}
+
+
+def gather_controls(session: Session, view: View, version: ApplicationVersion, described: Described) -> dict[str, Any]:
+    return {"controls": list_controls(session, view.app, at=view.now)}
+
+
+def gather_tuning(session: Session, view: View, version: ApplicationVersion, described: Described) -> dict[str, Any]:
+    return {
+        "runs": list_runs(session, view.app, limit=RUNS),
+        "watch": find_retuning(session, view.app),
+        "surrogate": next(iter(list_surrogates(session, view.app, limit=1)), None),
+    }
+
+
+def gather_agents(session: Session, view: View, version: ApplicationVersion, described: Described) -> dict[str, Any]:
+    return {"agents": list_scalers(session, view.app)[:AGENTS]}
+
+
+def gather_events(session: Session, view: View, version: ApplicationVersion, described: Described) -> dict[str, Any]:
+    events = list_events(session, view.app, limit=EVENTS + 1, before=view.before)
+    older = view.link(before=f"{events[EVENTS - 1].id}") if len(events) > EVENTS else None
+    return {
+        "events": events[:EVENTS],
+        "older_events": older,
+        "newest_events": None if view.before is None else view.link(),
+    }
+
+
+GATHERERS: dict[str, Callable[[Session, View, ApplicationVersion, Described], dict[str, Any]]] = {
+    "": gather_course,
+    "decisions": gather_decisions,
+    "rollout": gather_stages,
+    "controls": gather_controls,
+    "tuning": gather_tuning,
+    "agents": gather_agents,
+    "events": gather_events,
+}
 
 
 def read_before(text: str) -> int | None:

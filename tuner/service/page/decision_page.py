@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from scaler.model.decision import KINDS
+from scaler.model.decision import ACTUATION_FAILED, BLOCKED, DRY_RUN, KINDS, SCALED
 from scaler.model.errors import BadInput
 from tuner.history.explanation import Account, explain
 from tuner.service.page.address import LATEST, TimeRange, check_choice, link_application, link_explanation, read_version
@@ -17,23 +17,30 @@ from tuner.store.records import DecisionRecord
 from tuner.views.explanation_lines import head, list_parts
 
 DECISIONS_PER_PAGE = 50
-PART = "decisions"
+TAB = "decisions"
+CHANGES = (SCALED, BLOCKED, ACTUATION_FAILED, DRY_RUN)  # and what stood in their way
+EVERY = "all"
 TABLED = ("worth",)  # of an explanation's parts, what has a table of its own
 
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """Which decisions, besides when; after which one the page begins."""
+    """Which decisions, besides when: changes and blocks by default; after which one the page begins."""
 
-    kinds: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = CHANGES
     operator: str = ""
     version: int | None = None
     after: tuple[float, str] | None = None
 
     @property
+    def every(self) -> bool:
+        return set(self.kinds) == set(KINDS)
+
+    @property
     def query(self) -> dict[str, str | tuple[str, ...]]:
+        kinds = () if self.kinds == CHANGES else (EVERY,) if self.every else self.kinds
         return {
-            "kind": self.kinds,
+            "kind": kinds,
             "operator": self.operator,
             "version": "" if self.version is None else f"{self.version}",
         }
@@ -49,8 +56,9 @@ class DecisionList:
 
 def read_filters(query: Mapping[str, str], kinds: Sequence[str]) -> Filters:
     version = query.get("version", "").strip()
+    named = tuple(check_choice("kind", kind, (*KINDS, EVERY)) for kind in kinds)
     return Filters(
-        tuple(check_choice("kind", kind, KINDS) for kind in kinds),
+        KINDS if EVERY in named else tuple(kind for kind in KINDS if kind in named) or CHANGES,
         query.get("operator", ""),
         read_version(version) if version else None,
         read_cursor(query["after"]) if query.get("after") else None,
@@ -68,16 +76,18 @@ def read_cursor(text: str) -> tuple[float, str]:
 
 def find_decisions(session: Session, app: str, window: TimeRange, filters: Filters) -> DecisionList:
     """One page; one decision more is read than shown, to find out whether there are older ones."""
+    operators = [filters.operator] if filters.operator else None
+    kinds = None if filters.every else filters.kinds
     rows = list_decisions(
-        session, app, [filters.operator] if filters.operator else None, filters.kinds or None, window.since,
-        window.until, DECISIONS_PER_PAGE + 1, filters.after, filters.version,
+        session, app, operators, kinds, window.since, window.until, DECISIONS_PER_PAGE + 1, filters.after,
+        filters.version,
     )  # fmt: skip
     shown, same = rows[:DECISIONS_PER_PAGE], {**window.query, **filters.query}
     older = None
     if len(rows) > DECISIONS_PER_PAGE:
         last = shown[-1]
-        older = link_application(app, {**same, "after": f"{last.time!r}~{last.operator}"}, PART)
-    newest = None if filters.after is None else link_application(app, same, PART)
+        older = link_application(app, {**same, "after": f"{last.time!r}~{last.operator}"}, TAB)
+    newest = None if filters.after is None else link_application(app, same, TAB)
     return DecisionList(filters, shown, newest, older)
 
 

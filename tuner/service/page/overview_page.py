@@ -63,12 +63,18 @@ class ApplicationLine:
     application: str
     described: Described
     operators: tuple[str, ...]
-    alive: int  # operators with a scaler that lives
+    alive: int  # operators with an agent that lives
+    heard: bool  # whether any agent ever reported
+    tuned: bool  # whether an objective from a search was ever in full use
     observed: QosFigures | None
     before: float | None  # price per hour, before the first objective that was tuned
     stage: RolloutStage
     surrogate: SurrogateRecord | None
     event: EventRecord | None
+
+    @property
+    def silent(self) -> bool:
+        return self.heard and self.alive < len(self.operators)
 
     @property
     def late(self) -> bool:
@@ -89,7 +95,7 @@ def gather_overview(
         "after": lines[-1].application if len(found) > APPLICATIONS_PER_PAGE else None,
         "late": sum(line.late for line in lines),
         "moving": sum(line.stage.word in ("shadow", "canary") for line in lines),
-        "silent": sum(line.alive < len(line.operators) for line in lines),
+        "silent": sum(line.silent for line in lines),
         "doubted": sum(line.surrogate is not None and line.surrogate.health in BADLY for line in lines),
     }
 
@@ -126,12 +132,15 @@ def gather_line(
     if observed is None and described.shape is not None and described.qos is not None:
         slots = load_slots(session, app, operators, now - NOW_S, now, described.slot_s)
         observed = measure_qos(slots, described.shape, described.qos)
-    living = {scaler.operator for scaler in list_scalers(session, app, since=now - described.alive_s)}
+    agents = list_scalers(session, app)
+    living = {agent.operator for agent in agents if agent.last_seen >= now - described.alive_s}
     return ApplicationLine(
         application=app,
         described=described,
         operators=operators,
         alive=len(living & set(operators)),
+        heard=bool(agents),
+        tuned=any(o.trial_id is not None and o.state in ("full", "retired") for o in objectives),
         observed=observed,
         before=find_price_before(session, app, objectives),
         stage=find_stage(objectives, now),

@@ -30,13 +30,15 @@ from tuner.service.api.problems import AGAIN_S, describe_error, find_status
 from tuner.service.exchange.order_board import poll
 from tuner.service.exchange.services import services_of
 from tuner.service.page import actions
-from tuner.service.page.address import check_text, link_application, read_digits, read_moment, read_window
-from tuner.service.page.application_page import gather_application, gather_objective, read_before
+from tuner.service.page.address import check_choice, check_text, link_application, read_digits, read_moment, read_window
+from tuner.service.page.application_page import TABS, View, gather_application, read_before
+from tuner.service.page.candidate import gather_candidate
 from tuner.service.page.decision_page import gather_explanation, read_filters
 from tuner.service.page.error_pages import render_refusal
 from tuner.service.page.guide_page import gather_page
 from tuner.service.page.overview_page import describe_retention, gather_overview, list_expiry
 from tuner.service.page.render import STATIC, go_to, read_asset, render
+from tuner.service.page.rollout_page import gather_objective
 from tuner.service.page.run_page import gather_run, gather_trial, read_order
 from tuner.store.connection import Session
 from tuner.store.faults import DatabaseFault, NotFound
@@ -86,11 +88,17 @@ def show_application(request: Request, database: Session, caller: Caller, now: f
     app = check_text(request.path_params.get("app") or query.get("app", ""))
     if not app:
         raise HTTPException(303, "name an application", {"Location": "/"})
+    tab = check_choice("tab", query.get("tab", ""), TABS)
     window, filters = read_window(query, now), read_filters(query, query.getlist("kind"))
-    before = read_before(query.get("before", ""))
     check_text(filters.operator)
-    view = gather_application(database, app, now, window, filters, before)
-    return {"view": view, "app": app, "kinds": KINDS}
+    view = View(app, tab, now, window, filters, read_before(query.get("before", "")))
+    return {"view": gather_application(database, view), "app": app, "kinds": KINDS}
+
+
+@show("/candidate", "candidate.html")
+def show_candidate(request: Request, database: Session, caller: Caller, now: float) -> Mapping[str, Any]:
+    app = read_text(request, "app")
+    return {"view": gather_candidate(database, app, now), "app": app}
 
 
 @show("/objectives/{version}", "objective.html")
@@ -123,7 +131,7 @@ def show_explanation(request: Request, database: Session, caller: Caller, now: f
 
 def act_on(what: str) -> Callable[..., Any]:
     """A form's route: what it asks for in one transaction, then the page that shows it."""
-    scope, act, part = actions.ACTS[what]
+    scope, act, tab = actions.ACTS[what]
     needed = Depends(require_page("read", scope))
 
     async def submit(request: Request, session: PageSession = needed) -> Response:
@@ -143,7 +151,7 @@ def act_on(what: str) -> Callable[..., Any]:
             return refuse(session, error, find_status(error, 400), form.get("app", ""))
         with suppress(Retry, DatabaseFault):  # who waits for orders is told at once, or finds them in the next look
             await poll(services_of(request).board)
-        return go_to(link_application(form["app"], part=part))
+        return go_to(link_application(form["app"], tab=tab))
 
     return submit
 

@@ -78,6 +78,7 @@ def environment() -> Environment:
         "ago": mark_age,
         "change": format_change,
         "to_application": address.link_application,
+        "to_candidate": address.link_candidate,
         "to_objective": address.link_objective,
         "to_explanation": address.link_explanation,
         "to_run": address.link_run,
@@ -88,6 +89,7 @@ def environment() -> Environment:
         "PRODUCT": PRODUCT,
         "VERSION": read_product_version(),
         "HEALTH": words.HEALTH,
+        "SPANS": address.SPAN_WORDS,
         "TRIAL_STATES": words.TRIAL_STATES,
     }
     return made

@@ -101,12 +101,12 @@ def test_trials_are_a_table_that_lines_up(db: Path) -> None:
     head, rule, *rows = result.stdout.splitlines()
     assert len(rows) == 8
     assert {len(row) for row in rows} == {len(head), len(rule)}
-    for name in ("number", "price/h", "violations %", "reconfigurations %", "seconds"):
+    for name in ("price/h", "violations %", "reconfigurations %", "seconds"):
         end = head.index(name) + len(name)
         assert all(row[end - 1] != " " and row[end] == " " for row in rows)
     said = [" ".join(row.split()) for row in rows]
-    assert said[0] == "5 1 4 pruned search 16.000 0.250 3.00 2.00 yes 0.400 40,000 0.31 2026-05-01 12:04:30 UTC"
-    assert said[4] == "9 1 8 failed search - - - - - - - - 2026-05-01 12:08:30 UTC"
+    assert said[0] == "5 1 pruned search 16.000 0.250 3.00 2.00 yes 0.400 40,000 0.31 2026-05-01 12:04:30 UTC"
+    assert said[4] == "9 1 failed search - - - - - - - - 2026-05-01 12:08:30 UTC"
     assert result.stderr == "8 of 12; --limit 0 shows all.\n"
 
 
@@ -150,10 +150,8 @@ def test_no_trials_are_told_from_no_application(db: Path) -> None:
 def test_a_trial_is_shown_in_full(db: Path) -> None:
     shown = succeed("trial", 3)
     lines = [line.split() for line in shown.splitlines()]
-    assert shown.startswith(
-        "Trial 3: number 2 of run 1 (gp, seed 7) of shop, version 1, on the described service times."
-    )
-    assert "complete, for verify of number 0, ended 2026-05-01 12:02:30 UTC after 0.31 s of work." in shown
+    assert shown.startswith("Trial 3, of run 1 (gp, seed 7) of shop, version 1, on the described service times.")
+    assert "complete, for verify of trial 1, ended 2026-05-01 12:02:30 UTC after 0.31 s of work." in shown
     assert ["op2", "0.5000", "30"] in lines
     assert "weights: perf 0.5000, rcf 0.1250, res 0.3750" in shown
     assert ["price/h", "18.000", "0.250", "-"] in lines

@@ -68,7 +68,7 @@ class TestStages:
         objective, chosen = ended.objective, ended.trials[best.detail["of"]]
         assert objective is not None
         assert (objective.state, objective.trial_id) == ("proposed", chosen.id)
-        assert objective.provenance == f"trial {chosen.number} of run {ended.run.id}"
+        assert objective.provenance == f"trial {chosen.id} of run {ended.run.id}"
         assert objective.bounds == {name: 0.06 * share for name, share in chosen.parameters["shares"].items()}
         weights = objective.weights
         stated = {"perf": weights.performance, "rcf": weights.reconfiguration, "res": weights.resources}
@@ -95,7 +95,7 @@ class TestStages:
             cost, violations, moves = replay(setting, trial.detail["seeds"])
             assert (trial.price, trial.violations, trial.reconfigurations) == pytest.approx((cost, violations, moves))
         assert ended.objective is not None
-        number = int(ended.objective.provenance.split()[1])
+        number = next(trial.number for trial in ended.trials if trial.id == ended.objective.trial_id)
         proof = next(trial for trial in of(ended, "verify") if trial.detail["of"] == number)
         assert ended.objective.evidence["verified_on"] == {"seeds": proof.detail["seeds"], "slots": 3000}
         seen = {seed for trial in ended.trials[:13] for seed in trial.detail["seeds"]}

@@ -159,9 +159,10 @@ why_option = click.option(
     show_default=True,
     help="Stage of the roll-out to enter.",
 )
+@click.option("--force", is_flag=True, help="Push an objective that was found for another QoS than is demanded.")
 @why_option
 @store_option
-def push(app: str, version: int | None, stage: str, why: str, address: DatabaseAddress) -> None:
+def push(app: str, version: int | None, stage: str, force: bool, why: str, address: DatabaseAddress) -> None:
     """Push objective VERSION of APP to a stage of its roll-out.
 
     VERSION is the newest proposed objective unless it is stated.
@@ -169,7 +170,7 @@ def push(app: str, version: int | None, stage: str, why: str, address: DatabaseA
     with closing(open_store(address)) as store, store.begin() as session:
         chosen = find_proposed(session, app) if version is None else version
         before = load_objective(session, app, chosen).state
-        made = push_to(session, app, chosen, stage, name_user(), why, time.time())
+        made = push_to(session, app, chosen, stage, name_user(), why, time.time(), force=force)
     told = "was there already" if before == made.state else f"was {before}"
     click.echo(f"{app}: objective {made.version} is in {made.state} now; it {told}.")
 

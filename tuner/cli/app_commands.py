@@ -28,6 +28,8 @@ from tuner.cli.options import (
     print_result,
     quantile_help,
     r_max_help,
+    seconds_type,
+    share_type,
     store_option,
 )
 from tuner.rollout.steering import register_application
@@ -49,10 +51,10 @@ from tuner.views.words import to_finite
 )
 @app_argument
 @click.argument("file", type=file_type)
-@click.option("--r-max", type=float, help=f"{r_max_help} (default: the one in FILE).")
+@click.option("--r-max", type=seconds_type, help=f"{r_max_help} (default: the one in FILE).")
 @click.option("--quantile", type=float, help=f"{quantile_help} (default: the one in FILE, else the mean).")
-@click.option("--eta-v", type=float, help=f"{eta_v_help} (default: the one in FILE, else 0.05).")
-@click.option("--eta-r", type=float, help=f"{eta_r_help} (default: the one in FILE, else 0.1).")
+@click.option("--eta-v", type=share_type, help=f"{eta_v_help} (default: the one in FILE, else 0.05).")
+@click.option("--eta-r", type=share_type, help=f"{eta_r_help} (default: the one in FILE, else 0.1).")
 @store_option
 def add(app: str, file: Path, address: DatabaseAddress, **demanded: float | None) -> None:
     """Store FILE as the newest description of APP.

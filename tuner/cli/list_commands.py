@@ -132,9 +132,8 @@ def flatten(trial: Trial) -> dict[str, Any]:
 
 HEADS_OF_NONE = ("id", "run_id", "number", "state", "price", "violations", "reconfigurations", "feasible")
 COLUMNS: dict[str, Callable[[Trial], str]] = {
-    "id": lambda trial: str(trial.id),
+    "trial": lambda trial: str(trial.id),
     "run": lambda trial: str(trial.run_id),
-    "number": lambda trial: str(trial.number),
     "state": lambda trial: trial.state,
     "purpose": lambda trial: trial.about.purpose,
     "price/h": lambda trial: format_fixed(trial.price),
@@ -160,7 +159,7 @@ def list_all(as_json: bool, address: DatabaseAddress) -> None:
     if as_json:
         print_json(rows)
     elif rows:
-        heads = ("application", "version", "operators", "runs", "trials", "best cost", "last tuned")
+        heads = ("application", "version", "operators", "runs", "trials", "price/h", "last tuned")
         figures = ("version", "operators", "runs", "trials", "best")
         print_grid(heads, [
             [row["name"], *(format_number(row[key]) for key in figures), format_moment(row["tuned"])] for row in rows

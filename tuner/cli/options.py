@@ -48,6 +48,27 @@ class OutputFile(click.Path):
 output_type = OutputFile()
 
 
+class Quantity(click.ParamType[float]):
+    """A number with or without one of its units, as in 60ms or 5%."""
+
+    def __init__(self, name: str, units: Mapping[str, float], example: str) -> None:
+        self.name, self.units, self.example = name, units, example
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        try:
+            return float(value)
+        except ValueError:
+            found = NUMBER_AND_UNIT.fullmatch(str(value).strip())
+        if found is None or found[2] not in self.units:
+            self.fail(f"{value!r} is no {self.name}; write it as in {self.example}", param, ctx)
+        return float(found[1]) * self.units[found[2]]
+
+
+NUMBER_AND_UNIT = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([a-z%]*)")
+seconds_type = Quantity("seconds", {"": 1.0, "ms": 1e-3, **UNIT_S}, "0.06, 60ms or 2m")
+share_type = Quantity("share", {"": 1.0, "%": 1e-2}, "0.05 or 5%")
+
+
 def complete_application(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Names of applications in the database as it is; none where it cannot be read at once."""
     try:
@@ -179,7 +200,9 @@ until_option = click.option(
     "--until", metavar="TIME", callback=parse_moment, help="Last time, likewise (default: the newest)."
 )
 master_help = "Spark master: local[N] or spark://HOST:PORT"
-r_max_help = "Latency bound R_max of every path, in seconds"
+r_max_help = "Latency bound R_max of every path, in seconds or as 60ms"
 quantile_help = "Quantile of response times that R_max is about, 0.5 to 0.999, as in 0.95 for p95"
-eta_v_help = "Largest share of slots with a violation, 0 to 1"
-eta_r_help = "Largest share of slots with a reconfiguration, 0 to 1"
+eta_v_help = "Largest share of slots with a violation, as 0.05 or 5%"
+eta_r_help = "Largest share of slots with a reconfiguration, as 0.1 or 10%"
+arrivals_since_help = f"First time of the monitored arrivals to search on, {TIME_FORMS}"
+gap_help = "Largest number of windows in a row without monitoring to interpolate"

@@ -13,6 +13,7 @@ from scaler.model.errors import BadInput
 from scaler.model.files import write_whole
 from scaler.model.units import format_fixed, format_flag, format_milliseconds, format_moment, format_number
 from sim.toml_table import format_document
+from sim.trace_file import write_trace
 from tuner.cli.list_commands import describe_trial
 from tuner.cli.options import (
     app_argument,
@@ -23,6 +24,8 @@ from tuner.cli.options import (
     print_result,
     store_option,
 )
+from tuner.search.replayed_trial import ReplayedTrial, restate_trial
+from tuner.search.search_plan import load_plan
 from tuner.search.trial_records import restate
 from tuner.store.address import DatabaseAddress
 from tuner.store.applications import load_application, load_version
@@ -31,7 +34,7 @@ from tuner.store.records import ApplicationVersion, Trial, TuningRun
 from tuner.store.runs import list_runs, load_run
 from tuner.store.trials import load_history, load_trial
 from tuner.views.grid import print_columns, print_grid, print_lines
-from tuner.views.tuning import Tuning, load_tuning
+from tuner.views.tuning import Tuning, load_tuning, read_limits
 from tuner.views.tuning_page import write_tuning
 from tuner.views.tuning_summary import describe_run, describe_tuning, list_measures, summarise, write_title
 from tuner.views.words import to_finite
@@ -117,34 +120,69 @@ def trial(number: int, toml: Path | None, as_json: bool, address: DatabaseAddres
         found = load_trial(session, number)
         run = load_run(session, found.run_id)
         version = load_version(session, run.application_version_id)
-    if toml is not None:
-        head = f"# Trial {found.number} of run {run.id} of {version.application}; `tuner simulate` replays it."
-        write_whole(toml, f"{head}\n\n" + format_document(restate(found, run, version.document)))
+        verified = find_verified(session, found)
+        replayed = None if toml is None else find_replayed(session, found, run, version, toml)
+    if toml is not None and replayed is not None:
+        write_replayed(found, run, version, replayed, toml)
     if as_json:
         document = {**describe_trial(found), "application": version.application}
         print_json(to_finite(document | {"run": {key: getattr(run, key) for key in ("engine", "seed", "settings")}}))
     else:
-        print_trial(found, run, version)
+        print_trial(found, run, version, verified)
 
 
-def print_trial(trial: Trial, run: TuningRun, version: ApplicationVersion) -> None:
+def find_verified(session: Session, trial: Trial) -> Trial | None:
+    """The trial that a verification repeats."""
+    if trial.about.of is None:
+        return None
+    return next((one for one in load_history(session, trial.run_id) if one.number == trial.about.of), None)
+
+
+def find_replayed(
+    session: Session, trial: Trial, run: TuningRun, version: ApplicationVersion, toml: Path
+) -> ReplayedTrial:
+    """The scenario of a trial; of a run of an older program, what that wrote down of it."""
+    if "proof_seeds" not in run.settings or "shares" not in trial.parameters:
+        return ReplayedTrial(restate(trial, run, version.document))
+    return restate_trial(load_plan(session, version.application, run), run, trial, toml.with_suffix(".csv"))
+
+
+def write_replayed(
+    trial: Trial, run: TuningRun, version: ApplicationVersion, replayed: ReplayedTrial, toml: Path
+) -> None:
+    """Write the scenario, and beside it the trace where it is in a file of its own."""
+    head = f"# Trial {trial.id} of {version.application}, of run {run.id}; `tuner simulate` replays it.\n"
+    taken = max((run.settings.get("constants") or {"": 0.0}).values(), default=0.0)
+    if taken:
+        head += "# Bounds and R_max are less what triggers and scheduling take, as the search sees them.\n"
+    if replayed.trace is not None:
+        write_trace(replayed.trace, toml.with_suffix(".csv"))
+        click.echo(f"Its trace is in {toml.with_suffix('.csv')}.", err=True)
+    write_whole(toml, f"{head}\n" + format_document(replayed.document))
+
+
+def print_trial(trial: Trial, run: TuningRun, version: ApplicationVersion, verified: Trial | None) -> None:
     demanded = run.settings.get("qos", {})
-    click.echo(describe_place(trial, run, version))
+    click.echo(describe_place(trial, run, version, verified))
     if trial.failure:
         click.echo(f"It failed: {trial.failure}")
-    print_parameters(trial, demanded.get("r_max"))
+    print_parameters(trial, read_limits(run, {}).shared)
     print_figures(trial, demanded)
     print_replicas(trial)
     click.echo(describe_replay(trial, run))
     click.echo(f"Replay it: tuner trial {trial.id} --toml trial.toml && tuner simulate trial.toml")
 
 
-def describe_place(trial: Trial, run: TuningRun, version: ApplicationVersion) -> str:
-    of = "" if trial.about.of is None else f" of number {trial.about.of}"
-    surrogate = "the described service times" if trial.surrogate_id is None else f"surrogate id {trial.surrogate_id}"
+def describe_place(trial: Trial, run: TuningRun, version: ApplicationVersion, verified: Trial | None) -> str:
+    of = "" if verified is None else f" of trial {verified.id}"
+    surrogate = (
+        "the described service times"
+        if trial.surrogate_id is None
+        else f"surrogate {run.settings.get('surrogate_number') or ''}".rstrip()
+    )
     ended = f"ended {format_moment(trial.ended)} after {format_number(trial.seconds, 3)} s of work"
     return (
-        f"Trial {trial.id}: number {trial.number} of run {trial.run_id} ({run.engine}, seed {run.seed}) of "
+        f"Trial {trial.id}, of run {trial.run_id} ({run.engine}, seed {run.seed}) of "
         f"{version.application}, version {version.number}, on {surrogate}.\n"
         f"{trial.state}, for {trial.about.purpose}{of}, {ended}."
     )
@@ -161,7 +199,7 @@ def print_parameters(trial: Trial, r_max: float | None) -> None:
         [name, f"{share:.4f}", "-" if r_max is None else format_milliseconds(share * r_max)]
         for name, share in shares.items()
     ]
-    print_grid(("operator", "share of R_max", "bound ms"), rows)
+    print_grid(("operator", "share", "bound ms"), rows)
     click.echo("weights: " + ", ".join(f"{name} {weight:.4f}" for name, weight in weights.items()))
 
 

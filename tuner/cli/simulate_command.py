@@ -20,6 +20,7 @@ from tuner.cli.options import (
     print_result,
     quantile_help,
     r_max_help,
+    seconds_type,
 )
 from tuner.cli.progress import run_interruptibly, show_share
 from tuner.scenario.scenario import Scenario, read_scenario
@@ -96,7 +97,7 @@ def parse_weights(ctx: click.Context, parameter: click.Parameter, text: str | No
 @click.option(
     "--n-res", type=int, help="Number of node types, the first of the table (default 3 of A, B or B2; all of a file)."
 )
-@click.option("--r-max", type=float, help=f"{r_max_help} (default 0.05).")
+@click.option("--r-max", type=seconds_type, help=f"{r_max_help} (default 0.05).")
 @click.option("--quantile", type=float, help=f"{quantile_help} (default: the mean).")
 @click.option(
     "--weights",

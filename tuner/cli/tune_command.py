@@ -15,24 +15,33 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 
 from scaler.model.errors import BadInput
 from scaler.model.files import write_whole
+from tuner.cli.app_commands import describe_objective, print_objective
 from tuner.cli.options import (
     app_argument,
+    arrivals_since_help,
     drop_unset,
     eta_r_help,
     eta_v_help,
+    gap_help,
     html_option,
     json_option,
     master_help,
     name_user,
+    parse_moment,
     print_json,
     quantile_help,
     r_max_help,
+    seconds_type,
+    share_type,
     store_option,
+    until_option,
 )
 from tuner.cli.progress import run_interruptibly, show_bar, start_quietly
 from tuner.cli.report_commands import print_tuning, read_tuning
+from tuner.pipeline.flows import LONGEST_GAP
 from tuner.search.evaluation import Evaluation, EvaluationSpec, evaluate_locally, open_spark_pool
 from tuner.search.feasibility import Relaxation
+from tuner.search.observed_bound import doubt_bound
 from tuner.search.search_plan import TuneOptions
 from tuner.search.space.space import Parameters
 from tuner.search.tuning_run import EvaluateAll, TuningResult, resume_tuning, start_tuning
@@ -74,13 +83,16 @@ WIDTH = 46  # of what stands before the bar
 @click.option("--policy", metavar="NAME", help="Name of the policy (default: the one described, else planner).")
 @click.option("--trace", metavar="FILE", help="File of arrival rates (default: those described or monitored).")
 @click.option("--slots", type=click.IntRange(1), help="Number of slots, the first of the trace (default: all).")
-@click.option("--r-max", type=float, help=f"{r_max_help} (default: as described).")
+@click.option("--since", metavar="TIME", callback=parse_moment, help=f"{arrivals_since_help} (default: the earliest).")
+@until_option
+@click.option("--gap", type=click.IntRange(0), default=LONGEST_GAP, show_default=True, help=f"{gap_help}.")
+@click.option("--r-max", type=seconds_type, help=f"{r_max_help} (default: as described).")
 @click.option("--quantile", type=float, help=f"{quantile_help} (default: as described, else the mean).")
-@click.option("--eta-v", type=float, help=f"{eta_v_help} (default: as described).")
-@click.option("--eta-r", type=float, help=f"{eta_r_help} (default: as described).")
+@click.option("--eta-v", type=share_type, help=f"{eta_v_help} (default: as described).")
+@click.option("--eta-r", type=share_type, help=f"{eta_r_help} (default: as described).")
 @click.option(
     "--held-out",
-    type=float,
+    type=share_type,
     default=0.2,
     show_default=True,
     help="Share of the trace held out for the verification, 0 to 1.",
@@ -105,6 +117,7 @@ def tune(
     """
     with closing(open_store(address)) as store, open_spread(master, asked) as spread:
         run = choose_run(ctx, store, app, resume, asked)
+        doubt_demand(store, app, run)
         try:
             with show_search(run) as on_trial:
                 ended = carry_out(store, app, run, on_trial, seconds, spread)
@@ -113,8 +126,9 @@ def tune(
             raise
         show_ended(store, app, ended, html, as_json)
     if ended.objective is not None and not as_json:
-        kept = f"Kept as objective {ended.objective.version} of {app}, proposed."
-        click.echo(f"{kept} See more: tuner report {app} --html FILE")
+        print_objective("proposed", describe_objective(ended.objective))
+        click.echo(f'Push it: tuner push {app} {ended.objective.version} --why "..."')
+        click.echo(f"See more: tuner report {app} --html FILE")
     ctx.exit(0 if ended.objective is not None else INFEASIBLE)
 
 
@@ -152,7 +166,7 @@ def carry_out(
 def choose_run(ctx: click.Context, store: Store, app: str, resume: bool, asked: dict[str, Any]) -> TuningRun:
     """The run to carry on with, or a new one."""
     if not resume:
-        names = ("engine", "budget", "seed", "held_out", "cold", "as_described")
+        names = ("engine", "budget", "seed", "held_out", "cold", "as_described", "since", "until", "gap")
         options = TuneOptions(**{name: asked[name] for name in names}, batch=asked["batch"] or 1)
         return start_tuning(store, app, list_flags(asked), options, who=name_user())
     given = [
@@ -165,6 +179,14 @@ def choose_run(ctx: click.Context, store: Store, app: str, resume: bool, asked: 
             f"--resume goes on as the run began; leave out {', '.join(given)}, or start anew without --resume"
         )
     return resume_tuning(store, app)
+
+
+def doubt_demand(store: Store, app: str, run: TuningRun) -> None:
+    """Warn where R_max is far from the response times that were observed, as a wrong unit makes it."""
+    with store.read() as session:
+        doubt = doubt_bound(session, app, run.settings)
+    if doubt is not None:
+        click.echo(f"Warning: {doubt}", err=True)
 
 
 def list_flags(asked: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -207,7 +229,7 @@ def show_search(run: TuningRun) -> Iterator[Callable[[Any, Any], None]]:
 
 def say_standing(newest: Trial, searched: Sequence[Trial]) -> str:
     if newest.about.purpose == VERIFY:
-        return f"Proving trial {newest.about.of} on fresh seeds"
+        return "Verifying candidates on fresh seeds"
     feasible = [trial for trial in searched if trial.feasible and trial.price is not None]
     if not feasible:
         slack = max((trial.slack for trial in searched if trial.slack is not None), default=math.nan)
@@ -232,7 +254,7 @@ def show_ended(store: Store, app: str, ended: TuningResult, html: Path | None, a
     print_tuning(tuning)
     click.echo(f"\n{used:,} slots were replayed; short looks and single seeds saved {saved:,} more.")
     if ended.relief:
-        click.echo(f"What would have to give, by itself, with trial {ended.nearest.number if ended.nearest else '-'}:")
+        click.echo(f"What would have to give, by itself, with trial {ended.nearest.id if ended.nearest else '-'}:")
         for relief in ended.relief:
             click.echo(f"  {say_relief(relief)}")
 

@@ -8,7 +8,7 @@ import click
 
 from scaler.model.errors import BadInput
 from scaler.model.units import quote
-from tuner.cli.options import json_option, print_json
+from tuner.cli.options import json_option, print_json, seconds_type, share_type
 from tuner.cli.progress import show_share
 from tuner.views.grid import print_grid, print_lines
 from tuner.views.what_if_table import HEADS, describe_answer, describe_record, list_rows
@@ -29,9 +29,11 @@ TWICE = 2  # or so many times as many as recorded
 @click.argument("log", type=click.Path(path_type=Path))
 @click.option("--query", metavar="NAME", help="Streaming query, by name or by id (default: the only one).")
 @click.option("--executors", metavar="NUMBERS", help="Numbers of executors, as in 1:24 or 1,2,4,8 (default: 1 to 12).")
-@click.option("--r-max", type=float, help="Latency bound in seconds (default: about as quick as recorded).")
 @click.option(
-    "--quantile", type=float, default=0.95, show_default=True, help="Share of the records that must keep to it."
+    "--r-max", type=seconds_type, help="Latency bound in seconds or as 60ms (default: about as quick as recorded)."
+)
+@click.option(
+    "--quantile", type=share_type, default=0.95, show_default=True, help="Share of the records that must keep to it."
 )
 @click.option("--price", type=float, default=1.0, show_default=True, help="Price of an executor per hour.")
 @json_option

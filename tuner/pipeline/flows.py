@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 import numpy as np
@@ -19,6 +19,7 @@ import numpy as np
 from scaler.model.errors import BadInput
 from scaler.model.kernel import Floats
 from scaler.model.sample import Sample
+from scaler.model.units import DAY
 from sim.trace import EPOCH, Trace
 from tuner.pipeline.read_marks import Edge
 from tuner.pipeline.sources.sample_schema import merge_types
@@ -96,6 +97,17 @@ def find_gaps(rates: Floats) -> list[tuple[int, int]]:
     missing = np.concatenate([[False], np.isnan(rates), [False]])
     edges = np.flatnonzero(missing[1:] != missing[:-1])
     return [(int(first), int(last)) for first, last in zip(edges[::2], edges[1::2], strict=True)]
+
+
+def choose_stretch(arrivals: Arrivals, longest_gap: int = LONGEST_GAP, enough_s: float = DAY) -> Arrivals:
+    """The newest stretch without a gap of more windows that is at least so long; the longest where none is."""
+    gaps = [(first, last) for first, last in find_gaps(arrivals.rates) if last - first > longest_gap]
+    starts, ends = [0, *(last for _, last in gaps)], [*(first for first, _ in gaps), arrivals.rates.size]
+    stretches = list(zip(starts, ends, strict=True))
+    long = [(first, last) for first, last in stretches if (last - first) * arrivals.step_s >= enough_s]
+    first, last = long[-1] if long else max(stretches, key=lambda one: (one[1] - one[0], one[0]))
+    began = arrivals.start + first * arrivals.step_s
+    return replace(arrivals, start=began, rates=arrivals.rates[first:last])
 
 
 def fill(arrivals: Arrivals, longest_gap: int = LONGEST_GAP) -> Trace:

@@ -179,6 +179,8 @@ def start_search(context: DaemonContext, record: RetuningRecord) -> tuple[Retuni
     options = replace(usual, **{name: value for name, value in asked.items() if value is not None})
     with context.store.read() as session:
         version = prefer_monitored(session, load_application(session, record.application))
+        if "trace" not in version.document:
+            options = replace(options, since=context.clock() - settings.arrivals_s, gap=settings.gap)
         new = describe_run(session, record.application, version, {}, options, time.time())
     with context.store.begin() as session:
         run = start_run(session, new, context.owner, time.time())
@@ -219,7 +221,7 @@ def end_search(context: DaemonContext, record: RetuningRecord, result: TuningRes
     """Go on to the comparison where the search proposed an objective."""
     now, run, found = context.clock(), result.run, result.objective
     version = None if found is None else found.version
-    near = "" if result.nearest is None else f"; trial {result.nearest.number} came nearest"
+    near = "" if result.nearest is None else f"; trial {result.nearest.id} came nearest"
     what = f"nothing that keeps the constraints{near}" if found is None else f"objective {version}"
     message = f"run {run.id} of {record.application} found {what}"
     event = DaemonEvent("tuning ended", message, {"run": run.id, "version": version})

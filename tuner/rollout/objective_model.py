@@ -10,14 +10,13 @@ from scaler.model.orders import ObjectiveModel
 from sim.setting import Setting, gains
 from tuner.scenario.description import scenario_of
 from tuner.scenario.scenario import make_qos
+from tuner.search.monitored_arrivals import ArrivalsAsked, choose_arrivals, read_arrivals
 from tuner.search.recommendation import make_model
 from tuner.search.search_plan import (
     apply_surrogate,
     choose_policy,
-    find_samples,
     has_trace,
     make_plan,
-    read_arrivals,
 )
 from tuner.store.applications import find_sound_surrogate, load_application
 from tuner.store.connection import Session
@@ -55,7 +54,8 @@ def find_highest_rate(session: Session, app: str, setting: Setting, document: Ma
     if has_trace(document, {}):
         return float(setting.trace.rates.max()) if setting.highest_rate is None else setting.highest_rate
     if count_samples(session, app):
-        return float(read_arrivals(session, app, setting.application, find_samples(session, app)).rates.max())
+        chosen = choose_arrivals(session, app, setting.application, ArrivalsAsked())
+        return float(read_arrivals(session, app, setting.application, chosen).rates.max())
     fastest = max(node.speedup for node in setting.infrastructure.types)
     served = [
         operator.k_max * fastest / operator.moments.mean / gain

@@ -13,8 +13,10 @@ from dataclasses import replace
 
 from scaler.model.errors import BadInput
 from scaler.model.task import Weights
+from scaler.model.wire import read_table
 from tuner.rollout.issued_orders import CANDIDATES, find_slot, issue_orders, model_of
-from tuner.scenario.document import shape_of
+from tuner.scenario.document import shape_of, thaw
+from tuner.scenario.layout import DEFAULTS
 from tuner.store.applications import load_application
 from tuner.store.audit_log import add_event
 from tuner.store.connection import Session
@@ -41,9 +43,12 @@ CANARY_SLOTS = 120  # for which a canary leads, where no retuning settings say o
 
 def push(
     session: Session, app: str, version: int, stage: str, who: str, why: str, now: float,
-    canary_slots: int = CANARY_SLOTS, figures: StageFigures | None = None,
+    canary_slots: int = CANARY_SLOTS, figures: StageFigures | None = None, force: bool = False,
 ) -> ObjectiveRecord:  # fmt: skip
-    """Push an objective to a stage, with the figures that its last stage ended by; repeated, a push changes nothing."""
+    """Push an objective to a stage, with the figures that its last stage ended by; repeated, a push changes nothing.
+
+    One that was found for another QoS than the application's is refused, unless it is forced in.
+    """
     if stage not in STAGES[1:]:
         raise BadInput(f"the stage is {stage!r:.99}, and must be one of {', '.join(STAGES[1:])}")
     lock_turn(session, f"objectives of {app}")
@@ -51,6 +56,8 @@ def push(
     if record.state == stage:
         return record
     skipped = find_skipped(session, record, stage, who)
+    if record.state in ("proposed", "retired") and not force:
+        check_demand(session, record)
     evidence = ObjectiveEvidence.from_json(record.evidence)
     entered = StageEvidence(now, who, why, tuple(skipped))
     if stage == "canary":
@@ -68,6 +75,22 @@ def push(
     add_event(session, EventRecord(app, now, who, "pushed", f"{message}: {why}" if why else message, about))
     issue_orders(session, app, now)
     return moved
+
+
+def check_demand(session: Session, record: ObjectiveRecord) -> None:
+    """Refuse an objective that was found for another QoS than the application is described with."""
+    found_for = read_table(record.evidence.get("qos"))
+    if not found_for:
+        return
+    stated = thaw(load_application(session, record.application).document).get("qos", {})
+    demanded = {"paths": {}, "quantile": None, **DEFAULTS["qos"], **stated}
+    other = [name for name in demanded if name in found_for and found_for[name] != demanded[name]]
+    if other:
+        told = ", ".join(f"{name} {found_for[name]} instead of {demanded[name]}" for name in other)
+        raise BadInput(
+            f"objective {record.version} of {record.application!r} was found for another QoS than its description "
+            f"demands ({told}); tune it for that, describe it anew, or push it all the same with --force"
+        )
 
 
 def find_skipped(session: Session, record: ObjectiveRecord, stage: str, who: str) -> list[str]:

@@ -14,6 +14,10 @@ DAY_S = 86_400.0
 MAX_COUNT = 1_000_000
 PATHS = Kind("a list of paths", lambda value: isinstance(value, list | tuple) and all(map(TEXT.fits, value)))
 ENGINE = Kind(f"one of {', '.join(ENGINES)}", lambda value: isinstance(value, str) and value in ENGINES)
+WINDOWS = Kind(
+    f"a whole number from 0 to {MAX_COUNT:,}",
+    lambda value: is_number(value) and 0 <= value <= MAX_COUNT and value == int(value),
+)
 COUNT = Kind(
     f"a whole number from 1 to {MAX_COUNT:,}",
     lambda value: is_number(value) and 1 <= value <= MAX_COUNT and value == int(value),
@@ -37,6 +41,8 @@ class RetuningSettings:
     check_s: float = ranged(900.0)  # between two checks for drift and missed QoS
     pause_s: float = ranged(3_600.0)  # after a roll-back; doubled by each further one
     history_s: float = ranged(14 * DAY_S)  # of samples that a surrogate is fitted on
+    arrivals_s: float = ranged(90 * DAY_S)  # of monitored arrivals that a search may reach back
+    gap: int = stated(5, WINDOWS)  # windows in a row without monitoring that are interpolated
     sources: tuple[str, ...] = stated((), PATHS)  # paths to read before each fit; none: what scalers report
     window_s: float = ranged(60.0)  # of the samples made of these
     budget: int = stated(60, COUNT)

@@ -16,7 +16,7 @@ from scaler.model.errors import BadInput
 from sim.application import Application
 from sim.setting import Setting
 from sim.trace import Trace, window
-from tuner.pipeline.flows import build_arrivals, estimate_edges, fill, find_sources
+from tuner.pipeline.flows import LONGEST_GAP, estimate_edges
 from tuner.scenario.description import scenario_of
 from tuner.scenario.document import Document, freeze
 from tuner.scenario.layout import QoS
@@ -24,13 +24,14 @@ from tuner.scenario.scenario import make_qos
 from tuner.search.engines import SearchProblem, find_engine
 from tuner.search.evaluation import EvaluationSpec
 from tuner.search.feasibility import check_feasible
+from tuner.search.monitored_arrivals import ArrivalsAsked, choose_arrivals, read_arrivals
 from tuner.search.space.space import EPS, EvaluationOutcome, make_space
 from tuner.search.warm_start import describe_workload, list_earlier, load_earlier
 from tuner.store.applications import find_surrogate, list_surrogates
 from tuner.store.connection import Session
 from tuner.store.faults import require
 from tuner.store.records import ApplicationVersion, SurrogateRecord, TuningRun
-from tuner.store.samples import count_samples, load_samples
+from tuner.store.samples import load_samples
 from tuner.surrogate.fitted_application import (
     apply_speeds,
     apply_supply,
@@ -59,6 +60,9 @@ class TuneOptions:
     held_out: float = HELD_OUT
     cold: bool = False
     as_described: bool = False
+    since: float | None = None  # of the monitored arrivals to search on, seconds since 1970
+    until: float | None = None
+    gap: int = LONGEST_GAP  # windows in a row without monitoring that are interpolated
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +92,7 @@ def describe_run(
     stated = {**version.document, "policy": choose_policy(version.document, flags)}
     scenario = scenario_of(stated, {k: v for k, v in flags.items() if k != "policy"}, app)
     surrogate = None if wanted.as_described else choose_surrogate(session, app)
-    from_samples = None if has_trace(version.document, flags) else find_samples(session, app)
+    from_samples = choose_samples(session, app, version, flags, wanted, scenario.settings[0].application)
     settings = {
         "document": {name: freeze(table) for name, table in scenario.document.items()},
         "qos": asdict(make_qos(scenario.document["qos"])),
@@ -99,11 +103,14 @@ def describe_run(
         "eps": wanted.eps,
         "batch": wanted.batch,
         "surrogate_id": None if surrogate is None else surrogate.id,
+        "surrogate_number": None if surrogate is None else surrogate.number,
         "samples": from_samples,
     }
     plan = make_plan(session, app, settings, wanted.engine, wanted.seed, wanted.budget)
     earlier = [] if wanted.cold else list_earlier(session, app, plan.spec.setting, plan.spec.qos)
     settings |= {
+        "constants": dict(plan.constants),
+        "shared_r_max": plan.problem.qos.r_max,
         "arrivals": digest(plan.verification.setting.trace),
         "workload": describe_workload(plan.spec.setting, plan.spec.qos),
         "earlier": earlier,
@@ -111,6 +118,22 @@ def describe_run(
     if version.id is None:
         raise ValueError(f"version {version.number} of {app!r} came without its id")
     return TuningRun(version.id, wanted.engine, wanted.seed, wanted.budget, now, settings)
+
+
+def choose_samples(
+    session: Session, app: str, version: ApplicationVersion, flags: Document, wanted: TuneOptions, shape: Application
+) -> dict[str, Any] | None:
+    """The monitored arrivals to search on; None where a trace is described or named: that is searched whole."""
+    asked = ArrivalsAsked(wanted.since, wanted.until, wanted.gap)
+    if not has_trace(version.document, flags):
+        return choose_arrivals(session, app, shape, asked)
+    if asked != ArrivalsAsked():
+        where = "--trace" if flags.get("trace") else f"its description (`tuner app show {app}`)"
+        raise BadInput(
+            f"--since, --until and --gap choose of monitored arrivals, and those of {app!r} come from {where}; "
+            "leave the flags out, or take the trace out of it"
+        )
+    return None
 
 
 def digest(trace: Trace) -> str:
@@ -189,22 +212,6 @@ def choose_policy(document: Mapping[str, Any], flags: Document) -> dict[str, Any
 
 def has_trace(document: Mapping[str, Any], flags: Document) -> bool:
     return bool(document.get("trace")) or bool(flags.get("trace"))
-
-
-def find_samples(session: Session, app: str) -> dict[str, float]:
-    """Return the end of the monitored arrivals to search on; refuse an application without any."""
-    if not count_samples(session, app):
-        raise BadInput(
-            f"nothing says at which rates tuples come to {app!r}; name a file with --trace, put a [trace] into its "
-            f"description, or read what was monitored with: tuner ingest PATH --app {app}"
-        )
-    return {"until": max(sample.end for sample in load_samples(session, app))}
-
-
-def read_arrivals(session: Session, app: str, application: Application, samples: Mapping[str, float]) -> Trace:
-    """Return the monitored arrivals up to the end that the run began with."""
-    found = load_samples(session, app, until=samples["until"])  # by when windows start: the next one starts then
-    return fill(build_arrivals(found, find_sources(dict(application.sources), found, app)))
 
 
 def choose_surrogate(session: Session, app: str) -> SurrogateRecord | None:

@@ -256,6 +256,7 @@ def propose(plan: SearchPlan, run: TuningRun, trials: Sequence[Trial], proof: Tr
     baseline = next((trial for trial in of_purpose(trials, BASELINE)), None)
     evidence = {
         "run": run.id,
+        "qos": dict(run.settings["qos"]),
         "model": make_model(plan.verification.setting, plan.constants).to_json(),
         **{key: getattr(proof, name) for key, name in FIGURES.items()},
         "confidence": proof.about.confidence,
@@ -268,7 +269,7 @@ def propose(plan: SearchPlan, run: TuningRun, trials: Sequence[Trial], proof: Tr
         weights=parameters.weights,
         bounds=to_bounds(plan.problem.space.operators, parameters, plan.problem.qos.r_max),
         created=now,
-        provenance=f"trial {chosen.number} of run {run.id}",
+        provenance=f"trial {chosen.id} of run {run.id}",
         trial_id=chosen.id,
         surrogate_id=plan.surrogate_id,
         evidence=evidence,

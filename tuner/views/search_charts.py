@@ -115,8 +115,8 @@ def draw_search(tuning: Tuning) -> Markup:
     placed, marks = mark_trials(tuning, shown, NUMBER, costs)
     numbers, last = pick_values(placed, NUMBER), NUMBER(tuning.points[-1])
     chart = Chart(
-        "Cost of every trial and the best so far", numbers, Axis("trial", low=-0.5, high=last + 0.5),
-        costs.axis("cost per hour; trials by number across"), [*follow_best(tuning, placed, costs), *marks],
+        "Cost of every trial and the best so far", numbers, Axis("evaluation", low=-0.5, high=last + 0.5),
+        costs.axis("cost per hour; evaluations in their order across"), [*follow_best(tuning, placed, costs), *marks],
         height=TALL, note=explain_thinning(tuning, shown, costs),
     )  # fmt: skip
     return chart.render()

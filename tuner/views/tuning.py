@@ -60,6 +60,7 @@ class RunLimits:
     """What was demanded; None where the run does not say."""
 
     r_max: float | None
+    shared: float | None  # of R_max, what operators' bounds are shares of: less triggers and scheduling
     eta_v: float | None
     eta_r: float | None
     paths: Mapping[str, float]
@@ -109,11 +110,14 @@ def gather_tuning(
     chosen = recommended or find_cheapest(points)
     naive = next((p for p in points if p.trial.about.note.get("engine") == "naive"), None)
     operators, edges = read_graph(stated, points)
+    limits = read_limits(run, stated)
+    if objective is not None and chosen is not None:
+        limits = replace(limits, shared=find_shared(objective, chosen) or limits.shared)
     return Tuning(
         application=application,
         run=run,
         document=stated,
-        limits=read_limits(run, stated),
+        limits=limits,
         operators=operators,
         edges=edges,
         points=points,
@@ -206,7 +210,14 @@ def read_figures(stated: Mapping[str, Any]) -> dict[str, Any]:
 def read_limits(run: TuningRun, document: Mapping[str, Any]) -> RunLimits:
     stated = {**table(document, "qos"), **table(run.settings, "qos")}
     r_max, eta_v, eta_r = (number(stated, key) for key in ("r_max", "eta_v", "eta_r"))
-    return RunLimits(r_max, eta_v, eta_r, numbers(stated, "paths"), number(stated, "quantile"))
+    shared = number(run.settings, "shared_r_max") or r_max
+    return RunLimits(r_max, shared, eta_v, eta_r, numbers(stated, "paths"), number(stated, "quantile"))
+
+
+def find_shared(objective: ObjectiveRecord, chosen: Point) -> float | None:
+    """What the objective's bounds are shares of, as runs of older programs do not say."""
+    of = ((bound, chosen.shares.get(name)) for name, bound in objective.bounds.items())
+    return next((bound / share for bound, share in of if share), None)
 
 
 def read_graph(

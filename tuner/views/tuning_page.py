@@ -15,8 +15,8 @@ from tuner.views.html_document import render, write_columns, write_document
 from tuner.views.search_charts import COLOURS, Named, draw_front, draw_search, draw_slices, list_named
 from tuner.views.strands import draw_strands
 from tuner.views.tuning import MEASURES, Figures, Point, Tuning, number, rank
-from tuner.views.tuning_summary import describe_run, list_constraints, list_measures, summarise, write_title
-from tuner.views.words import Column, make_columns
+from tuner.views.tuning_summary import NO_ERROR, describe_run, list_constraints, list_measures, summarise, write_title
+from tuner.views.words import Column, make_columns, name_trial
 
 BEST = 20  # trials listed
 
@@ -66,7 +66,7 @@ def list_tiles(tuning: Tuning) -> Iterator[Tile]:
     tuned, before = tuning.tuned, tuning.baseline
     if tuned is None or tuned.cost is None:
         return
-    error = f", ± {format_money(tuned.cost_error)}" if tuned.cost_error else ""
+    error = f", ± {format_money(tuned.cost_error)}" if (tuned.cost_error or 0.0) > NO_ERROR * tuned.cost else ""
     yield Tile(format_money(tuned.cost), f"per hour{error}")
     if before is not None and before.cost:
         saved = before.cost - tuned.cost
@@ -114,7 +114,7 @@ def draw_shares(tuning: Tuning) -> Markup | str:
         return ""
     sides = [named for named in reversed(list_named(tuning)) if named.point.shares]
     greatest = max((share for side in sides for share in side.point.shares.values()), default=1.0) or 1.0
-    r_max = tuning.limits.r_max
+    r_max = tuning.limits.shared
 
     def draw_side(name: str, side: Named) -> Bar | None:
         share = side.point.shares.get(name)
@@ -125,7 +125,7 @@ def draw_shares(tuning: Tuning) -> Markup | str:
 
     boxes = {name: Box(name, [draw_side(name, side) for side in sides]) for name in tuning.operators}
     legend = [(f"area {COLOURS[side.style]}", side.label) for side in sides]
-    note = f"Each operator's bound, and its share of R_max. A full bar is {100.0 * greatest:.1f} % of R_max."
+    note = f"Each operator's bound, and its share of all bounds. A full bar is {100.0 * greatest:.1f} %."
     label = "Latency bounds on the application graph"
     return draw_graph(boxes, tuning.edges, label, legend, note if sides else "")
 
@@ -134,7 +134,7 @@ def write_operators(tuning: Tuning) -> Markup | str:
     """Bounds and mean replicas by node type, before and after, an operator a line."""
     sides = [figures for figures in (tuning.baseline, tuning.tuned) if figures is not None]
     types = list(dict.fromkeys(t for f in sides for by in f.replicas.values() for t in by))
-    r_max = tuning.limits.r_max
+    r_max = tuning.limits.shared
     groups: dict[str, str | None] = {"bound": None} if r_max is not None and any(f.shares for f in sides) else {}
     groups |= {f"replicas on {name}": name for name in types}
     if not groups:
@@ -161,7 +161,7 @@ def list_best(tuning: Tuning, best: Sequence[Point]) -> list[Column]:
     """A column per figure, weight and share; none where all are unknown."""
     weights = (("perf", "of violations"), ("rcf", "of reconfigurations"), ("res", "of resources"))
     columns = make_columns(best, [
-        ("trial", lambda p: str(p.trial.number), "its number in the run"),
+        ("trial", lambda p: name_trial(p.trial), "as `tuner trial` takes it"),
         ("limits", lambda p: "kept" if p.kind == "feasible" else "broken", "whether both were kept"),
         ("cost", lambda p: format_fixed(p.trial.price), "price per hour of the replicas, mean over the slots"),
         ("±", lambda p: format_fixed(p.trial.price_error), "its standard error"),
@@ -170,7 +170,7 @@ def list_best(tuning: Tuning, best: Sequence[Point]) -> list[Column]:
         ("slack", lambda p: format_fixed(p.trial.slack), "the lesser of what both limits leave, 1: all of it"),
         ("slots", lambda p: format_fixed(p.trial.slots, 0), "replayed"),
         *((f"w {key}", lambda p, key=key: format_fixed(p.weights.get(key)), says) for key, says in weights),
-        *((f"{name} %", partial(format_part, name), f"share of R_max of {name}") for name in tuning.operators),
+        *((f"{name} %", partial(format_part, name), f"share of the bound of {name}") for name in tuning.operators),
     ])  # fmt: skip
     return [column for column in columns if any(cell != NONE for cell in column.cells)]
 

@@ -19,10 +19,12 @@ from scaler.model.units import (
     format_percentage,
     format_share,
 )
+from tuner.search.monitored_arrivals import describe_arrivals
 from tuner.views.tuning import MEASURES, Figures, Point, Tuning, is_searched, number, rank, table, to_figures
-from tuner.views.words import Column, make_columns, to_finite
+from tuner.views.words import Column, make_columns, name_trial, to_finite
 
 MONTH = 730.0  # hours
+NO_ERROR = 1e-6  # of the cost: what is left of rounding where seeds say the same
 STATES = {
     "running": "The run has not ended.",
     "stopped": "The run was stopped before its end.",
@@ -51,9 +53,9 @@ def summarise(tuning: Tuning) -> list[str]:
 
 def describe_chosen(tuning: Tuning, chosen: Point, tuned: Figures) -> str:
     """What was recommended, and how far from its limits."""
-    name = f"Trial {chosen.trial.number}"
+    name = f"Trial {name_trial(chosen.trial)}"
     if tuning.objective is None:
-        name = f"Nothing was recommended; of the feasible trials, number {chosen.trial.number}"
+        name = f"Nothing was recommended; of the feasible trials, {name_trial(chosen.trial)}"
     kept = compare_with_limits(tuning, tuned, " ({} allowed)")
     verb = "is recommended: it costs" if tuning.objective is not None else "costs least,"
     return f"{name} {verb} {format_cost(tuned)} per hour{', with ' if kept else ''}{' and '.join(kept)}."
@@ -138,7 +140,7 @@ def describe_infeasible(tuning: Tuning) -> list[str]:
         return ["Nothing feasible was found: no trial came to its end."]
     trial, figures = best.trial, to_figures(best)
     kept = compare_with_limits(tuning, figures, " where {} are allowed")
-    nearest = f"Nothing feasible was found. Trial {trial.number} came nearest: {format_cost(figures)} per hour"
+    nearest = f"Nothing feasible was found. Trial {name_trial(trial)} came nearest: {format_cost(figures)} per hour"
     sentences = [f"{nearest}{', with ' if kept else ''}{' and '.join(kept)}."]
     keys = {"violations": "eta_v", "reconfigurations": "eta_r"}
     needed = [f"{keys[what]} to {math.ceil(1000.0 * v) / 1000.0:g}" for what, v in list_broken(tuning, figures)]
@@ -171,7 +173,7 @@ def describe_run(tuning: Tuning) -> dict[str, str]:
         "engine": f"{run.engine}, seed {run.seed}",
         "budget": f"{evaluations}; {len(searched):,} done: {', '.join(kinds)}",
         "seeds": ", ".join(map(str, seeds)) if isinstance(seeds, list) else "",
-        "surrogate": str(settings.get("surrogate_id") or first.surrogate_id or ""),
+        "surrogate": str(settings.get("surrogate_number") or ""),
         "when": describe_time(tuning),
     }
     return {key: value for key, value in facts.items() if value}
@@ -182,10 +184,19 @@ def describe_bounds(tuning: Tuning) -> str:
     bounds = [] if limits.r_max is None else [f"at most {format_duration(limits.r_max)} on every path"]
     bounds += [f"at most {format_duration(bound)} on {path}" for path, bound in limits.paths.items()]
     said = "" if limits.quantile is None or not bounds else f"{name_quantile(limits.quantile)} "
+    shared = limits.shared
+    if limits.r_max is not None and shared is not None and shared < limits.r_max * (1.0 - 1e-9):
+        took = format_duration(limits.r_max - shared)
+        bounds.append(
+            f"of it {took} go to triggers and scheduling, and operators' bounds share {format_duration(shared)}"
+        )
     return said + "; ".join(bounds)
 
 
 def describe_trace(tuning: Tuning) -> str:
+    samples = tuning.run.settings.get("samples")
+    if samples:
+        return describe_arrivals(samples)
     trace = table(tuning.document, "trace")
     slots = number(trace, "slots")
     name = trace.get("file") or trace.get("generator")
@@ -229,7 +240,9 @@ def format_cost(figures: Figures) -> str:
     if figures.cost is None:
         return NONE
     error = figures.cost_error
-    return format_money(figures.cost) + (f" ± {format_money(error)}" if error is not None and error > 0.0 else "")
+    return format_money(figures.cost) + (
+        f" ± {format_money(error)}" if error is not None and error > NO_ERROR * figures.cost else ""
+    )
 
 
 def describe_tuning(tuning: Tuning) -> dict[str, Any]:
@@ -249,9 +262,9 @@ def describe_tuning(tuning: Tuning) -> dict[str, Any]:
             "says": summarise(tuning),
             "feasible": chosen is not None,
             "recommended": objective is not None,
-            "trial": None if chosen is None else chosen.trial.number,
+            "trial": None if chosen is None else chosen.trial.id,
             "parameters": None if chosen is None else dict(chosen.trial.parameters),
-            "nearest_trial": None if nearest is None or chosen is not None else nearest.trial.number,
+            "nearest_trial": None if nearest is None or chosen is not None else nearest.trial.id,
             "objective": None if objective is None else {"version": objective.version, "state": objective.state},
             "evidence": None if objective is None else dict(objective.evidence),
             "slack": None if tuning.tuned is None else find_slack(tuning, tuning.tuned),

@@ -29,6 +29,11 @@ def format_state(state: str) -> str:
     return STATES.get(state, state)
 
 
+def name_trial(trial: Any) -> str:
+    """The one number of a trial that people see, and that `tuner trial` takes."""
+    return NONE if trial.id is None else str(trial.id)
+
+
 def format_kind(kind: str) -> str:
     """A decision's kind: "no change"."""
     return kind.replace("_", " ").lower()

@@ -44,9 +44,10 @@ def parse_whole(spark: SparkSession, path: str) -> DataFrame:
 
 def read_tasks(spark: SparkSession, path: str) -> DataFrame:
     """Our pass over the file, to typed columns."""
-    from tuner.pipeline.sources.event_log import cut_pieces, map_pieces
+    from tuner.pipeline.sources.event_log import map_pieces
     from tuner.pipeline.sources.found import detect
     from tuner.pipeline.sources.log_file import read_piece
+    from tuner.pipeline.sources.pieces import cut_pieces
 
     bundles = cut_pieces(detect(path), spark.sparkContext.defaultParallelism)
     return map_pieces(spark, bundles, read_piece).where("kind = 'task'")

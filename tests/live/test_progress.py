@@ -19,7 +19,7 @@ from tests.live.streams import BEGAN, offsets, progress, recorded, sign
 from tests.pipeline import logs
 from tests.pipeline.test_event_log import mutate
 from tuner.pipeline.sources.log_file import FilePiece, read_piece
-from tuner.pipeline.sources.progress_files import read_file
+from tuner.pipeline.sources.progress_documents import read_file
 
 
 def read(document: object) -> Trigger:

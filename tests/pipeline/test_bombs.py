@@ -18,12 +18,13 @@ from scaler.model.errors import BadInput
 from sim import trace_file
 from sim.trace_file import read_trace
 from tests.pipeline import logs
-from tuner.pipeline.sources import progress_files, sample_files
+from tuner.pipeline.sources import progress_documents, sample_files
 from tuner.pipeline.sources.codec import HOW_TO_READ_MORE, read_chunks
-from tuner.pipeline.sources.event_log import note_damage, refuse
+from tuner.pipeline.sources.damage import note_damage
 from tuner.pipeline.sources.found import InputFile, detect
 from tuner.pipeline.sources.log_file import LONGEST, FilePiece, read_piece
-from tuner.pipeline.sources.progress_files import read_documents
+from tuner.pipeline.sources.pieces import refuse
+from tuner.pipeline.sources.progress_documents import read_documents
 
 MIB = 1 << 20
 SMALL = ReadLimits(ratio=10, free_bytes=MIB, remedy=HOW_TO_READ_MORE)
@@ -84,7 +85,7 @@ def test_refusal_of_a_bomb_says_how_to_read_more() -> None:
 
 
 def test_printed_document_without_end_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress_files, "LONGEST", MIB)
+    monkeypatch.setattr(progress_documents, "LONGEST", MIB)
     path = tmp_path / "progress.json"
     path.write_bytes(b"{\n" + b'"x": 1,\n' * (MIB // 7))
     assert [row["kind"] for row in read_documents(FilePiece("log", str(path)))] == ["oversized"]

@@ -22,9 +22,9 @@ from tests.pipeline.logs import START, Job, Task
 from tuner.pipeline import sources
 from tuner.pipeline.sources import task_lines
 from tuner.pipeline.sources.codec import read_chunks
-from tuner.pipeline.sources.event_log import cut_pieces
 from tuner.pipeline.sources.found import InputFile, detect
 from tuner.pipeline.sources.log_file import FilePiece, read_piece
+from tuner.pipeline.sources.pieces import cut_pieces
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

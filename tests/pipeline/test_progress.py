@@ -22,7 +22,7 @@ from tests.pipeline.test_event_log import mutate
 from tuner.pipeline import sources
 from tuner.pipeline.sources.event_lines import find_places, read_trigger
 from tuner.pipeline.sources.log_file import FilePiece
-from tuner.pipeline.sources.progress_files import parse_text, read_documents
+from tuner.pipeline.sources.progress_documents import parse_text, read_documents
 from tuner.pipeline.sources.task_lines import DamagedLine
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Ingest the monitoring of a stream by Spark, once or again and again; what was read, in sentences."""
+"""Ingest the monitoring of a stream, once or again and again; what was read, in sentences."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from scaler.model.bounded_file import ReadLimits
 from scaler.model.errors import BadInput, Retry
 from scaler.model.units import format_count
 from tuner.cli.progress import refuse_failures, show_steps, start_quietly
+from tuner.pipeline.choose_engine import start_engine
+from tuner.pipeline.engine import Engine
 from tuner.pipeline.flows import format_time
-from tuner.pipeline.fold import FAULTS, check_window
 from tuner.pipeline.ingest import STEPS, IngestSummary, IngestTarget
 from tuner.pipeline.ingest import forget as forget_all
 from tuner.pipeline.ingest import ingest as take_in
-from tuner.pipeline.sources import InputFile, SourceResult, detect, examine
+from tuner.pipeline.sources.found import InputFile, detect
+from tuner.pipeline.windows import FAULTS, check_window
 from tuner.store.address import DatabaseAddress
 from tuner.store.connection import open_store
 
@@ -60,10 +62,10 @@ def run_once(
             doing.tracker = spark.sparkContext.statusTracker()
             return spark
 
-        def read(spark: SparkSession, fresh: Sequence[InputFile]) -> SourceResult:
-            return examine(spark, fresh, place.application, strict and len(fresh) == len(found))
+        def choose(fresh: Sequence[InputFile], rows: int) -> Engine:
+            return start_engine(fresh, rows, master, place.application, strict and len(fresh) == len(found), start)
 
-        return refuse_failures(lambda: take_in(start, place, found, read, again, report=report))
+        return refuse_failures(lambda: take_in(choose, place, found, again, report=report))
 
 
 def keep_watching(

@@ -227,13 +227,22 @@ def diverted(into: IO[bytes]) -> Iterator[None]:
 
 def refuse_failures(work: Callable[[], Result]) -> Result:
     """The work's result, or a sentence where Spark cannot do it."""
+    try:
+        return work()
+    except Exception as error:
+        if not is_sparks(error):
+            raise
+        raise click.ClickException(f"Spark could not do it: {find_cause(error)}") from error
+
+
+def is_sparks(error: Exception) -> bool:
+    """Whether Spark raised it; where Spark was not loaded it did not."""
+    if "pyspark" not in sys.modules:
+        return False
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
-    try:
-        return work()
-    except (Py4JError, PySparkException) as error:
-        raise click.ClickException(f"Spark could not do it: {find_cause(error)}") from error
+    return isinstance(error, Py4JError | PySparkException)
 
 
 def find_cause(error: Exception) -> str:

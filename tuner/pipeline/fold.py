@@ -9,50 +9,21 @@ what counts everything that happened, from one that saw (in tenths) as much of t
 
 The rows of node types and the one without a type (of sources that do not know it) stay apart, and overlap:
 `merge_types` makes one of them.
-
-Spark writes folded windows to a scratch folder, from which they replace those in the database, so that no transaction
-stays open while it works. In there, a window that was touched and holds nothing any more is a row without evidence.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from functools import partial, reduce
-from itertools import groupby, islice
-from operator import itemgetter, or_
+from functools import reduce
+from operator import or_
 from pathlib import Path
-from typing import Any
 
-import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
-from scaler.model.errors import BadInput
-from scaler.model.sample import EVIDENCE, Sample
-from scaler.model.sketch import compact_sketch
+from scaler.model.sample import EVIDENCE
 from tuner.pipeline.sources.sample_schema import AT_THE_END, BLOCKS, MEASURED, SKETCH, SPREAD, STATE_LEVELS, SUMS
 from tuner.pipeline.sources.sketch_columns import merge_sketch_column, read_sketch
-from tuner.store.connection import Session, Store
-from tuner.store.samples import SampleWindow, delete_windows, save_samples
-
-WINDOW_S = 60.0
-INGEST = "ingest"  # a column of the history: which reading a row came from; a later one knows better
-AHEAD_S = 3600.0  # a clock may be wrong by so much before what it stamps is refused
-LONGEST_S = 31 * 86_400.0
-TURNED = "ended before they began, and count whole at the earlier of the two times"
-REFUSED = {
-    "unnamed": "name no application or no operator",
-    "untimed": "do not say when they began and ended",
-    "future": f"lie more than {AHEAD_S / 60:.0f} min in the future: a clock is wrong",
-    "long": f"last longer than {LONGEST_S / 86_400:.0f} days",
-    "evidence": f"have evidence that is none of {', '.join(EVIDENCE)}",
-    "negative": "hold a figure that is negative or not finite",
-    "partial": "have a completeness that is not between 0 and 1",
-}
-FAULTS = {**REFUSED, "turned": TURNED}
-WINDOWS_A_PASS = 50_000
-ROWS_A_BATCH = 10_000
+from tuner.pipeline.windows import AHEAD_S, FAULTS, INGEST, LONGEST_S, WINDOW_S, check_window
 
 
 def check_samples(samples: DataFrame, now: float) -> DataFrame:
@@ -114,11 +85,6 @@ def drop_repeated(samples: DataFrame, keep_ingest: bool = False) -> DataFrame:
     )
     ranked = samples.withColumn("same", identify()).withColumn("rank", F.row_number().over(same))
     return ranked.where("rank = 1").drop("rank", "same", *([] if keep_ingest else [INGEST]))
-
-
-def check_window(window_s: float) -> None:
-    if not 1.0 <= window_s <= 31 * 86_400.0:
-        raise BadInput(f"the window is {window_s} s, and must be from 1 s to 31 days")
 
 
 def find_touched(samples: DataFrame, ingest: str, window_s: float) -> DataFrame:
@@ -213,32 +179,3 @@ def write_windows(folded: DataFrame, touched: DataFrame | None, window_s: float,
         rows = named.join(folded, ["operator", "start", "end"], "left").select(*folded.columns)
     together = rows.repartition("operator", "start").sortWithinPartitions("operator", "start", "node_type")
     together.drop("key").write.parquet(str(scratch))
-
-
-def count_windows(scratch: Path) -> int:
-    return sum(1 for _, samples in read_windows(scratch) if samples)
-
-
-def read_windows(scratch: Path) -> Iterator[tuple[SampleWindow, list[Sample]]]:
-    """Every window with its samples, file by file."""
-    files = map(pq.ParquetFile, sorted(scratch.glob("*.parquet")))
-    rows = (row for file in files for batch in file.iter_batches(ROWS_A_BATCH) for row in batch.to_pylist())
-    for window, group in groupby(rows, key=itemgetter("operator", "start", "end")):
-        yield window, [read_row(row) for row in group if row["evidence"] is not None]
-
-
-def read_row(row: dict[str, Any]) -> Sample:
-    sketch = row[SKETCH]
-    return Sample(**row | {SKETCH: None if sketch is None else compact_sketch(json.loads(sketch))})
-
-
-def save_windows(store: Store, application: str, scratch: Path) -> None:
-    """Replace windows pass by pass, each in one transaction."""
-    windows = read_windows(scratch)
-    while chosen := list(islice(windows, WINDOWS_A_PASS)):
-        store.write(partial(replace_windows, application=application, windows=chosen))
-
-
-def replace_windows(session: Session, application: str, windows: list[tuple[SampleWindow, list[Sample]]]) -> None:
-    delete_windows(session, application, (window for window, _ in windows))
-    save_samples(session, (sample for _, samples in windows for sample in samples))

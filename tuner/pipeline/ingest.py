@@ -7,20 +7,18 @@ committed. Whatever was not committed is read again, and comes to the same.
 
 from __future__ import annotations
 
+import math
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
-
-from pyspark.sql import DataFrame, SparkSession
 
 from scaler.model.errors import Retry
-from tuner.pipeline import fine_history, fold
+from tuner.pipeline import fine_history, windows
+from tuner.pipeline.engine import Engine, WrittenSamples
 from tuner.pipeline.read_marks import (
     HISTORY,
-    Edge,
     FileState,
     HistoryPart,
     Ledger,
@@ -30,12 +28,11 @@ from tuner.pipeline.read_marks import (
     read_ledger,
 )
 from tuner.pipeline.sources.found import InputFile
-from tuner.pipeline.sources.sample_schema import SourceResult
 from tuner.store.connection import Session, Store
 from tuner.store.records import SourceMark
 from tuner.store.samples import delete_marks, delete_samples, load_marks, save_marks
 
-Read = Callable[[SparkSession, Sequence[InputFile]], SourceResult]
+Start = Callable[[Sequence[InputFile], int], Engine]  # by the files to read, and the samples of the history
 Report = Callable[[str, int], None]  # what is being done, and how many of STEPS are done
 STEPS = 5
 
@@ -62,7 +59,7 @@ class IngestTarget:
     store: Store
     application: str
     history: Path
-    window_s: float = fold.WINDOW_S
+    window_s: float = windows.WINDOW_S
 
 
 def report_nothing(doing: str, done: int) -> None:
@@ -70,15 +67,14 @@ def report_nothing(doing: str, done: int) -> None:
 
 
 def ingest(
-    start: Callable[[], SparkSession],
+    start: Start,
     place: IngestTarget,
     found: Sequence[InputFile],
-    read: Read,
     again: bool = False,
     clock: Callable[[], float] = time.time,
     report: Report = report_nothing,
 ) -> IngestSummary:
-    """Read what is new of the files; `again`: what was read before too. Spark is started if there is anything."""
+    """Read what is new of the files; `again`: what was read before too. An engine starts if there is anything."""
     began = clock()
     folder = fine_history.place_history(place.history, place.application)
     with fine_history.locked(folder):
@@ -89,64 +85,32 @@ def ingest(
         rebuilt = not ledger.parts or ledger.window_s != place.window_s
         if not fresh and not (rebuilt and ledger.parts):
             return IngestSummary(states, (), 0, 0, clock() - began)
-        spark = start()
+        since = find_reach(marks, fresh) if ledger.parts else None
+        engine = start(fresh, count_rows(ledger, rebuilt, since))
         id = fine_history.name_part(began, ledger.parts)
         begun = replace(ledger, begun=(id,))
         commit(place, ledger, begun, [])
         report("Reading", 1)
-        known = read_known_samples(spark, folder, ledger, marks, fresh)
-        taken = write_samples(read(spark, fresh) if fresh else None, known, folder, id, began)
+        taken = engine.add_part(fresh, folder, ledger.parts, since, id, began) if fresh else WrittenSamples()
         done = Ledger(place.window_s, (*ledger.parts, *taken.parts), (), tuple(sorted({*ledger.links, *taken.links})))
         scratch = folder / f".windows-{id}"
         try:
             report("Folding", 2)
-            windows = fold_windows(spark, folder, done, taken.parts, rebuilt, scratch)
+            folded = fold_windows(engine, folder, done, taken.parts, rebuilt, scratch)
             report("Saving", 3)
             if rebuilt:
                 place.store.write(lambda session: delete_samples(session, place.application))
-            fold.save_windows(place.store, place.application, scratch)
+            windows.save_windows(place.store, place.application, scratch)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
         commit(place, begun, done, mark_files(place.application, states, fresh, marks, taken.parts, began))
         report("Tidying", 4)
-        tidy(spark, place, folder, done)
+        tidy(engine, place, folder, done)
     part = taken.parts[0] if taken.parts else None
     return IngestSummary(
-        states, tuple(fresh), part.rows if part else 0, windows, clock() - began,
+        states, tuple(fresh), part.rows if part else 0, folded, clock() - began,
         taken.faults, part.first if part else None, part.last if part else None, taken.notes,
     )  # fmt: skip
-
-
-class WrittenSamples(NamedTuple):
-    """Parts, links and faults that one ingest added."""
-
-    parts: tuple[HistoryPart, ...] = ()
-    links: tuple[Edge, ...] = ()
-    faults: dict[str, int] = {}  # noqa: RUF012  never changed
-    notes: tuple[str, ...] = ()
-
-
-def read_known_samples(
-    spark: SparkSession, folder: Path, ledger: Ledger, marks: Mapping[str, SourceMark], fresh: Sequence[InputFile]
-) -> DataFrame | None:
-    """Samples that the history has of files that are read again, as far back as they reach; None if there are none."""
-    firsts = [marks[file.path].detail.get("first") for file in fresh if file.path in marks]
-    reach = [float(first) for first in firsts if first is not None]
-    if not reach or not ledger.parts:
-        return None
-    return fold.drop_repeated(fine_history.read_parts(spark, folder, ledger.parts, min(reach)))
-
-
-def write_samples(
-    reading: SourceResult | None, known: DataFrame | None, folder: Path, id: str, now: float
-) -> WrittenSamples:
-    """Write what the files say, and the history does not know, as a part of it, if there is anything."""
-    if reading is None:
-        return WrittenSamples()
-    samples = reading.samples if known is None else fine_history.leave_out(reading.samples, known)
-    part, faults = fine_history.write_part(fold.check_samples(samples, now), folder, id)
-    links = {(row["upstream"], row["downstream"]) for row in reading.links.collect()}
-    return WrittenSamples((part,) if part else (), tuple(sorted(links)), faults, reading.notes)
 
 
 def mark_files(
@@ -169,25 +133,28 @@ def mark_files(
 
 
 def fold_windows(
-    spark: SparkSession, folder: Path, ledger: Ledger, added: Sequence[HistoryPart], rebuilt: bool, scratch: Path
+    engine: Engine, folder: Path, ledger: Ledger, added: Sequence[HistoryPart], rebuilt: bool, scratch: Path
 ) -> int:
     """Write the windows that changed, also those that are empty now, to a scratch folder; how many hold samples."""
-    window_s = ledger.window_s
     if rebuilt:
-        rows = fine_history.read_parts(spark, folder, ledger.parts)
-        fold.write_windows(fold.fold(rows, window_s), None, window_s, scratch)
-        return fold.count_windows(scratch)
-    if not added:
-        return 0
-    part = added[0]
-    reach = max(p.longest for p in ledger.parts) + window_s + fine_history.DAY_S
-    rows = fine_history.read_parts(spark, folder, ledger.parts, part.first - reach, part.last + reach)
-    touched = fold.find_touched(rows, part.id, window_s).persist()
-    try:
-        fold.write_windows(fold.fold(rows, window_s, touched), touched, window_s, scratch)
-    finally:
-        touched.unpersist()
-    return fold.count_windows(scratch)
+        engine.fold_all(folder, ledger, scratch)
+    elif added:
+        reach = max(part.longest for part in ledger.parts) + ledger.window_s + fine_history.DAY_S
+        engine.fold_touched(folder, ledger.parts, ledger.window_s, added[0], reach, scratch)
+    return windows.count_windows(scratch)
+
+
+def count_rows(ledger: Ledger, rebuilt: bool, since: float | None) -> int:
+    """Samples of the history, about, that an ingest reads: all, or those of its last days and of files read again."""
+    newest = max((part.last for part in ledger.parts), default=0.0)
+    reach = -math.inf if rebuilt else min(newest - fine_history.DAY_S, math.inf if since is None else since)
+    return sum(part.rows for part in ledger.parts if part.last >= reach)
+
+
+def find_reach(marks: Mapping[str, SourceMark], fresh: Sequence[InputFile]) -> float | None:
+    """How far back samples reach that the history has of files that are read again; None if there are none."""
+    firsts = [marks[file.path].detail.get("first") for file in fresh if file.path in marks]
+    return min((float(first) for first in firsts if first is not None), default=None)
 
 
 def open_ledger(place: IngestTarget, folder: Path, again: bool) -> tuple[Ledger, dict[str, SourceMark]]:
@@ -230,7 +197,7 @@ def commit(place: IngestTarget, before: Ledger, after: Ledger, marks: Sequence[S
     place.store.write(write)
 
 
-def tidy(spark: SparkSession, place: IngestTarget, folder: Path, ledger: Ledger) -> None:
+def tidy(engine: Engine, place: IngestTarget, folder: Path, ledger: Ledger) -> None:
     """Join small parts where there are many."""
     small = [part for part in ledger.parts if part.rows < fine_history.LARGE_PART]
     if len(small) < fine_history.MANY_PARTS:
@@ -238,7 +205,7 @@ def tidy(spark: SparkSession, place: IngestTarget, folder: Path, ledger: Ledger)
     id = fine_history.name_part(time.time(), ledger.parts)
     begun = replace(ledger, begun=(id,))
     commit(place, ledger, begun, [])
-    joined = fine_history.join_parts(spark, folder, small, id)
+    joined = engine.join_parts(folder, small, id)
     kept = tuple(part for part in ledger.parts if part not in small)
     gone = tuple(part.id for part in small)
     commit(place, begun, replace(ledger, parts=(*kept, joined), begun=gone), [])

@@ -124,12 +124,13 @@ main({arguments})
         (["sqlalchemy"], ["db", "check"], "store"),
         (["rich"], ["samples", "shop"], "tuner"),
         (["fastapi", "starlette"], ["serve"], "service"),
-        (["pyspark"], ["ingest", ".", "--app", "shop", "--store", "nowhere.db"], "spark"),
+        (["pyspark"], ["ingest", "rates.csv", "--app", "shop", "--store", "nowhere.db"], "spark"),
     ],
 )
 def test_a_missing_package_is_one_sentence(
     packages: list[str], arguments: list[str], extra: str, tmp_path: Path
 ) -> None:
+    (tmp_path / "rates.csv").write_text("operator,start,end,rate\nparse,0,60,5\n")
     code = BLOCKED.format(packages=set(packages), arguments=arguments)
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False,
@@ -143,6 +144,7 @@ def test_a_missing_package_is_one_sentence(
 
 @pytest.mark.parametrize("arguments", [["serve", "--help"], ["daemon", "--once"], ["trace", "export", "--help"]])
 def test_what_needs_no_spark_runs_without_it(arguments: list[str], tmp_path: Path) -> None:
+    (tmp_path / "rates.csv").write_text("operator,start,end,rate\nparse,0,60,5\n")
     code = BLOCKED.format(packages={"pyspark", "py4j"}, arguments=arguments)
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False,

@@ -26,8 +26,9 @@ from tests.bench.fidelity_loads import BOUND, K_MAX, PEAK, SLOT_S, SMALL, WEIGHT
 from tests.live.proof_bed import read_lines
 from tests.live.proof_stream import APP, OPERATOR
 from tuner.pipeline.ingest import IngestTarget, ingest
-from tuner.pipeline.session import start_session
-from tuner.pipeline.sources import detect, examine
+from tuner.pipeline.local.engine import LocalEngine
+from tuner.pipeline.local.reading import examine
+from tuner.pipeline.sources.found import detect
 from tuner.search.recommendation import make_model
 from tuner.store.connection import open_store
 from tuner.store.samples import load_samples
@@ -36,7 +37,6 @@ from tuner.surrogate.fitted_application import build_application, list_constants
 from tuner.surrogate.surrogate import Surrogate
 
 STORE, HISTORY = "fidelity.db", "history"
-SPARK = {"spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "4"}
 POLICY = "planner"
 
 
@@ -44,7 +44,7 @@ def ingest_calibration(folder: Path, run: Path) -> None:
     found = detect(folder / "log", run / "timings")
     with closing(open_store(folder / STORE)) as store:
         place = IngestTarget(store, APP, folder / HISTORY, WINDOW_S)
-        ingest(lambda: start_session("local[2]", SPARK), place, found, lambda s, files: examine(s, files, APP, False))
+        ingest(lambda fresh, rows: LocalEngine(lambda files: examine(files, APP, False)), place, found)
 
 
 def fit_first_part(folder: Path, run: Path, part: float) -> Surrogate:

@@ -17,10 +17,14 @@ from scaler.model.sample import Sample
 from tests.bed.plan import LINES, SPEEDS, Plan, read_plan
 from tests.bed.run import run_bed
 from tests.bed.truth import Served, read_truth
+from tests.pipeline.engines import assert_same_rows, drop_unknown
 from tests.surrogate.measured import measure_samples
-from tuner.pipeline.fold import fold, read_row
+from tuner.pipeline.fold import fold
+from tuner.pipeline.local.fold import fold as fold_here
+from tuner.pipeline.local.reading import examine as read_here
 from tuner.pipeline.sources import detect, examine
 from tuner.pipeline.sources.sample_schema import merge_types
+from tuner.pipeline.windows import read_row
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -128,6 +132,9 @@ def test_all_that_it_left_reads_together(bed: Path, truth: list[Served], spark: 
         {"application": "bed", "upstream": "split", "downstream": "count"}
     ]
     folded = collect(fold(reading.samples, 10.0))
+    here = read_here(detect(bed / "eventlog", bed / "progress", bed / "timings"), "bed")
+    both = [fold_here(here.samples, 10.0).to_pylist(), [row.asDict() for row in fold(reading.samples, 10.0).collect()]]
+    assert_same_rows(*(list(map(drop_unknown, rows)) for rows in both))
     sums = Counter[str]()
     for sample in merge_types(folded):
         sums[sample.operator] += sample.tuples_in or 0.0

@@ -70,12 +70,24 @@ def refuse(command: click.Command, *arguments: object, db: Path) -> str:
     return str(result.exception)
 
 
-def test_without_spark_a_sentence_says_what_to_install(tmp_path: Path) -> None:
+def ingest_without_spark(path: Path, tmp_path: Path) -> subprocess.CompletedProcess[str]:
     code = "import sys; sys.modules['pyspark'] = None; from tuner.cli import main; main()"
-    command = [sys.executable, "-c", code, "ingest", str(tmp_path), "--app", "shop"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    command = [sys.executable, "-c", code, "ingest", str(path), "--app", "shop", "--store", str(tmp_path / "tuner.db")]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def test_without_spark_a_table_is_refused_with_what_to_install(tmp_path: Path) -> None:
+    table = tmp_path / "rates.csv"
+    table.write_text("operator,start,end,rate\nparse,0,60,5\n")
+    done = ingest_without_spark(table, tmp_path)
     assert done.returncode == 2, done.stderr
     assert done.stderr.strip().endswith("install it with: pip install 'stream-scaler[spark]'")
+
+
+def test_without_spark_a_log_is_read(tmp_path: Path) -> None:
+    done = ingest_without_spark(logs.write(tmp_path / "log", logs.large(0.3)), tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "shop: 1 file read (0.3 MB), 0 unchanged;" in done.stdout
 
 
 def test_help_of_ingest_needs_no_spark() -> None:

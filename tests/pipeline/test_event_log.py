@@ -18,6 +18,7 @@ import zstandard
 from scaler.model.errors import BadInput
 from scaler.timing import NODE_RESOURCE
 from tests.pipeline import logs
+from tests.pipeline.engines import examine_both
 from tests.pipeline.logs import START, Job, Task
 from tuner.pipeline import sources
 from tuner.pipeline.sources import task_lines
@@ -35,9 +36,8 @@ Samples = list[dict[str, Any]]
 
 
 def examine(spark: SparkSession, *paths: Path) -> tuple[Samples, tuple[str, ...]]:
-    reading = sources.examine(spark, sources.detect(*paths))
-    rows = [{k: v for k, v in row.asDict().items() if v is not None} for row in reading.samples.collect()]
-    return sorted(rows, key=lambda row: (row["operator"], row["key"])), reading.notes
+    rows, notes = examine_both(spark, sources.detect(*paths))
+    return sorted(rows, key=lambda row: (row["operator"], row["key"])), notes
 
 
 def of_tasks(samples: Samples) -> Samples:
@@ -437,6 +437,7 @@ def test_a_real_log_of_this_spark_reads(spark: SparkSession, tmp_path: Path) -> 
     assert [(file.codec, file.part) for file in detect(folder)] == [("zstd", 1)]
     reading = sources.examine(spark, sources.detect(folder))
     rows = [row.asDict() for row in reading.samples.collect()]
+    assert len(examine(spark, folder)[0]) == len(rows)
     assert reading.notes == ()
     assert {(row["application"], row["operator"]) for row in rows} == {("tiny", "split"), ("tiny", "count")}
 

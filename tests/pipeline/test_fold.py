@@ -5,15 +5,23 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
-from dataclasses import replace
+from dataclasses import asdict, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from scaler.model.errors import BadInput
 from scaler.model.sample import EVIDENCE, Sample
-from tests.pipeline.frames import make_frame
+from tests.pipeline.engines import assert_same_rows, drop_unknown
+from tests.pipeline.frames import make_frame, to_cell
+from tuner.pipeline.local.columns import SCHEMA
+from tuner.pipeline.local.engine import check_samples as check_here
+from tuner.pipeline.local.engine import read_parts, write_part
+from tuner.pipeline.local.fold import fold as fold_here
 from tuner.pipeline.sources.sample_schema import (
     AT_THE_END,
     BLOCKS,
@@ -23,6 +31,7 @@ from tuner.pipeline.sources.sample_schema import (
     STATE_LEVELS,
     merge_types,
 )
+from tuner.pipeline.windows import FAULTS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -33,9 +42,21 @@ Windows = dict[tuple[str, str | None, float], Sample]
 
 
 def fold_all(spark: SparkSession, samples: list[Sample], window_s: float = 60.0) -> Windows:
+    """By Spark and in this process, which comes to the same."""
     from tuner.pipeline.fold import check_samples, fold, select_sound
 
-    return collect(fold(select_sound(check_samples(make_frame(spark, samples), NOW)), window_s))
+    folded = fold(select_sound(check_samples(make_frame(spark, samples), NOW)), window_s)
+    here = fold_here(read_sound(samples), window_s).to_pylist()
+    assert_same_rows([*map(drop_unknown, here)], [drop_unknown(row.asDict()) for row in folded.collect()])
+    return collect(folded)
+
+
+def read_sound(samples: list[Sample]) -> pa.Table:
+    """Sound samples as a table, as an ingest in this process writes them."""
+    table = pa.Table.from_pylist([{name: to_cell(value) for name, value in asdict(s).items()} for s in samples], SCHEMA)
+    with TemporaryDirectory() as folder:
+        part, _ = write_part(table, NOW, Path(folder), "1-a")
+        return read_parts(Path(folder), [part] if part else [])
 
 
 def collect(folded: DataFrame) -> Windows:
@@ -165,8 +186,11 @@ def test_a_clock_set_back_loses_no_tuples(spark: SparkSession) -> None:
 def test_what_is_wrong_with_a_sample_is_said(wrong: dict[str, Any], fault: str | None, spark: SparkSession) -> None:
     from tuner.pipeline.fold import check_samples
 
-    judged = check_samples(make_frame(spark, [replace(progress(0.0, 60.0), **wrong)]), NOW)
+    sample = replace(progress(0.0, 60.0), **wrong)
+    judged = check_samples(make_frame(spark, [sample]), NOW)
     assert [row["fault"] for row in judged.collect()] == [fault]
+    (here,) = check_here(pa.Table.from_pylist([asdict(sample)], SCHEMA), NOW)
+    assert [*FAULTS, None][here] == fault
 
 
 @pytest.mark.parametrize("window_s", [0.0, -60.0, math.nan, math.inf])

@@ -17,7 +17,7 @@ from scaler.model.errors import BadInput, Retry
 from scaler.model.sample import Sample
 from tests.pipeline.lines import find, read_lines, read_lines_here, write_lines
 from tests.pipeline.test_fold import NOW, Windows, assert_same, fold_plainly, make_mess
-from tuner.pipeline.engine import Engine
+from tuner.pipeline.engine import IngestEngine
 from tuner.pipeline.ingest import IngestSummary, IngestTarget, Report, Start, ingest, report_nothing
 from tuner.pipeline.local.engine import LocalEngine
 from tuner.store.connection import open_store
@@ -39,7 +39,7 @@ def place(tmp_path: Path) -> IngestTarget:
 def start(request: pytest.FixtureRequest) -> Start:
     """Both engines: what one wrote the other reads, and all of it comes to the same."""
     if request.param == "local":
-        engine: Engine = LocalEngine(read_lines_here)
+        engine: IngestEngine = LocalEngine(read_lines_here)
     else:
         from tuner.pipeline.spark_engine import SparkEngine
 
@@ -234,7 +234,7 @@ def test_a_lost_part_is_said(start: Start, place: IngestTarget, tmp_path: Path) 
 def test_engines_go_on_with_what_the_other_wrote(spark: SparkSession, place: IngestTarget, tmp_path: Path) -> None:
     from tuner.pipeline.spark_engine import SparkEngine
 
-    engines: list[Engine] = [LocalEngine(read_lines_here), SparkEngine(spark, read_lines)]
+    engines: list[IngestEngine] = [LocalEngine(read_lines_here), SparkEngine(spark, read_lines)]
     mess = make_mess(11, 120)
     for i, upto in enumerate((30, 60, 90, 120)):  # a file that grows, read by turns
         write_lines(tmp_path / "a.json", mess[:upto])

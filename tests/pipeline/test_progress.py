@@ -18,12 +18,14 @@ from scaler.sensing.evidence import Evidence
 from scaler.sensing.observation import make_samples
 from tests.live.streams import tell
 from tests.pipeline import logs
+from tests.pipeline.engines import examine_both
 from tests.pipeline.test_event_log import mutate
 from tuner.pipeline import sources
 from tuner.pipeline.sources.event_lines import find_places, read_trigger
 from tuner.pipeline.sources.log_file import FilePiece
 from tuner.pipeline.sources.progress_documents import parse_text, read_documents
 from tuner.pipeline.sources.task_lines import DamagedLine
+from tuner.pipeline.windows import read_row
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,9 +40,8 @@ def at(second: int) -> str:
 
 
 def examine(spark: SparkSession, path: Path | str) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
-    reading = sources.examine(spark, sources.detect(path), "shop")
-    rows = [{k: v for k, v in row.asDict().items() if v is not None} for row in reading.samples.collect()]
-    return sorted(rows, key=lambda row: (row["start"], row["key"])), reading.notes
+    rows, notes = examine_both(spark, sources.detect(path), "shop")
+    return sorted(rows, key=lambda row: (row["start"], row["key"])), notes
 
 
 def write(path: Path, documents: list[Document]) -> Path:
@@ -91,7 +92,7 @@ def test_a_batch_tells_what_came_before_it_and_what_it_did(spark: SparkSession, 
 
 def test_a_window_has_the_sketch_that_the_driver_reports(spark: SparkSession, tmp_path: Path) -> None:
     """Batches every 10 s, their durations and rows in turn; some run over the edges of windows."""
-    from tuner.pipeline.fold import check_samples, fold, read_row, select_sound
+    from tuner.pipeline.fold import check_samples, fold, select_sound
 
     documents = [logs.progress(i, at(10 * i), 60 + 25 * (i % 4), duration=500 + 3000 * (i % 3)) for i in range(30)]
     reading = sources.examine(spark, sources.detect(write(tmp_path / "p.jsonl", documents)), "shop")

@@ -15,7 +15,7 @@ from scaler.model.errors import BadInput, Retry
 from scaler.model.units import format_count
 from tuner.cli.progress import refuse_failures, show_steps, start_quietly
 from tuner.pipeline.choose_engine import start_engine
-from tuner.pipeline.engine import Engine
+from tuner.pipeline.engine import IngestEngine
 from tuner.pipeline.flows import format_time
 from tuner.pipeline.ingest import STEPS, IngestSummary, IngestTarget
 from tuner.pipeline.ingest import forget as forget_all
@@ -62,7 +62,7 @@ def run_once(
             doing.tracker = spark.sparkContext.statusTracker()
             return spark
 
-        def choose(fresh: Sequence[InputFile], rows: int) -> Engine:
+        def choose(fresh: Sequence[InputFile], rows: int) -> IngestEngine:
             return start_engine(fresh, rows, master, place.application, strict and len(fresh) == len(found), start)
 
         return refuse_failures(lambda: take_in(choose, place, found, again, report=report))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from scaler.model.errors import BadInput
-from tuner.pipeline.engine import Engine
+from tuner.pipeline.engine import IngestEngine
 from tuner.pipeline.sources.found import InputFile
 from tuner.pipeline.sources.pieces import weigh
 
@@ -27,7 +27,7 @@ def is_local(fresh: Sequence[InputFile], rows: int, master: str) -> bool:
 def start_engine(
     fresh: Sequence[InputFile], rows: int, master: str, application: str, strict: bool,
     start: Callable[[], SparkSession],
-) -> Engine:  # fmt: skip
+) -> IngestEngine:  # fmt: skip
     """The engine for these files; Spark is started where it is needed, and loaded there alone."""
     if is_local(fresh, rows, master):
         from tuner.pipeline.local.engine import LocalEngine
@@ -38,7 +38,7 @@ def start_engine(
         from tuner.pipeline.sources import examine
         from tuner.pipeline.spark_engine import SparkEngine
     except ModuleNotFoundError as error:
-        if error.name not in ("pyspark", "py4j"):
+        if (error.name or "").partition(".")[0] not in ("pyspark", "py4j"):
             raise
         raise BadInput(
             "tables, much monitoring at a time and other masters need Spark; install it with: "

@@ -19,7 +19,7 @@ class WrittenSamples(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-class Engine(Protocol):
+class IngestEngine(Protocol):
     """Reads files, writes parts of a history, and folds it; all engines write the same and read each other's."""
 
     def add_part(

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from scaler.model.errors import Retry
 from tuner.pipeline import fine_history, windows
-from tuner.pipeline.engine import Engine, WrittenSamples
+from tuner.pipeline.engine import IngestEngine, WrittenSamples
 from tuner.pipeline.read_marks import (
     HISTORY,
     FileState,
@@ -32,7 +32,7 @@ from tuner.store.connection import Session, Store
 from tuner.store.records import SourceMark
 from tuner.store.samples import delete_marks, delete_samples, load_marks, save_marks
 
-Start = Callable[[Sequence[InputFile], int], Engine]  # by the files to read, and the samples of the history
+Start = Callable[[Sequence[InputFile], int], IngestEngine]  # by the files to read, and the samples of the history
 Report = Callable[[str, int], None]  # what is being done, and how many of STEPS are done
 STEPS = 5
 
@@ -133,7 +133,7 @@ def mark_files(
 
 
 def fold_windows(
-    engine: Engine, folder: Path, ledger: Ledger, added: Sequence[HistoryPart], rebuilt: bool, scratch: Path
+    engine: IngestEngine, folder: Path, ledger: Ledger, added: Sequence[HistoryPart], rebuilt: bool, scratch: Path
 ) -> int:
     """Write the windows that changed, also those that are empty now, to a scratch folder; how many hold samples."""
     if rebuilt:
@@ -197,7 +197,7 @@ def commit(place: IngestTarget, before: Ledger, after: Ledger, marks: Sequence[S
     place.store.write(write)
 
 
-def tidy(engine: Engine, place: IngestTarget, folder: Path, ledger: Ledger) -> None:
+def tidy(engine: IngestEngine, place: IngestTarget, folder: Path, ledger: Ledger) -> None:
     """Join small parts where there are many."""
     small = [part for part in ledger.parts if part.rows < fine_history.LARGE_PART]
     if len(small) < fine_history.MANY_PARTS:

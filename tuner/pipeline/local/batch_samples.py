@@ -10,13 +10,13 @@ import pyarrow as pa
 
 from scaler.model.sketch import Sketch, add_span
 from tuner.pipeline.local.columns import SCHEMA
-from tuner.pipeline.local.log_context import Place, Query, Row, group
+from tuner.pipeline.local.log_context import Place, LoggedQuery, Row, group
 from tuner.pipeline.sources.sample_schema import STATE_LEVELS
 
 Figures = dict[str, Any]
 
 
-def make_batch_samples(progress: Iterable[Row], queries: dict[Place, Query]) -> pa.Table:
+def make_batch_samples(progress: Iterable[Row], queries: dict[Place, LoggedQuery]) -> pa.Table:
     """Samples of the work and the arrivals of every trigger."""
     samples = []
     for _, rows in group(progress, "query", "run").items():

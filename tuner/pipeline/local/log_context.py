@@ -16,7 +16,7 @@ Place = tuple[str, Any]  # a log, and what is meant in it
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class LoggedQuery:
     """A streaming query of a log."""
 
     operator: str
@@ -28,7 +28,7 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class LoggedStage:
     """A stage, as the first job has it that names it."""
 
     submitted: int | None
@@ -36,11 +36,11 @@ class Stage:
     entry: bool
     leaving: bool
     operator: str
-    query: Query
+    query: LoggedQuery
 
 
 @dataclass(frozen=True, slots=True)
-class Executor:
+class LoggedExecutor:
     """Life of an executor, in ms since 1970, and how many tasks it runs at a time."""
 
     profile: int
@@ -51,18 +51,18 @@ class Executor:
 
 
 @dataclass(frozen=True, slots=True)
-class LogContext:
-    queries: dict[Place, Query]  # by query
-    stages: dict[Place, Stage]  # by number
-    executors: dict[Place, Executor]  # by name
+class LogFacts:
+    queries: dict[Place, LoggedQuery]  # by query
+    stages: dict[Place, LoggedStage]  # by number
+    executors: dict[Place, LoggedExecutor]  # by name
 
 
-def find_context(rows: Iterable[Row], application: str | None) -> LogContext:
+def find_facts(rows: Iterable[Row], application: str | None) -> LogFacts:
     kinds: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         kinds[row["kind"]].append(row)
     queries = find_queries(kinds, application)
-    return LogContext(queries, find_stages(kinds["stage"], queries), find_executors(kinds))
+    return LogFacts(queries, find_stages(kinds["stage"], queries), find_executors(kinds))
 
 
 def group(rows: Iterable[Row], *names: str) -> dict[Any, list[Row]]:
@@ -77,11 +77,11 @@ def most(values: Iterable[Any], choose: Callable[..., Any] = max) -> Any:
     return choose((value for value in values if value is not None), default=None)
 
 
-def find_queries(kinds: dict[str, list[Row]], application: str | None) -> dict[Place, Query]:
+def find_queries(kinds: dict[str, list[Row]], application: str | None) -> dict[Place, LoggedQuery]:
     """Queries of each log; a name is that of the query's start, else of its progress, else of its jobs."""
     logs = group(kinds["application"], "log")
     rows = (row for kind in ("stage", "query", "progress") for row in kinds[kind] if row["query"] is not None)
-    found: dict[Place, Query] = {}
+    found: dict[Place, LoggedQuery] = {}
     for (log, query), of in group(rows, "log", "query").items():
         names = (most(row["name"] for row in of if row["kind"] == kind) for kind in ("query", "progress", "stage"))
         operator = next((name for name in names if name is not None), query[:8])
@@ -91,7 +91,7 @@ def find_queries(kinds: dict[str, list[Row]], application: str | None) -> dict[P
         told = logs.get((log,), ())
         base = log.split("/")[-1]
         named = application or most(row["name"] for row in told) or base
-        found[log, query] = Query(operator, several, first, last, named, most(row["run"] for row in told) or base)
+        found[log, query] = LoggedQuery(operator, several, first, last, named, most(row["run"] for row in told) or base)
     return found
 
 
@@ -100,23 +100,23 @@ def name_part(operator: str, profile: object) -> str:
     return f"{operator}/profile{profile}"
 
 
-def find_stages(rows: Iterable[Row], queries: dict[Place, Query]) -> dict[Place, Stage]:
+def find_stages(rows: Iterable[Row], queries: dict[Place, LoggedQuery]) -> dict[Place, LoggedStage]:
     facts = ("time", "query", "profile", "entry", "leaving")
-    found: dict[Place, Stage] = {}
+    found: dict[Place, LoggedStage] = {}
     for (log, number), of in group(rows, "log", "stage").items():
         first = min(of, key=lambda row: [(row[name] is not None, row[name]) for name in facts])
         query = queries.get((log, first["query"]))
         if query is not None:
             operator = name_part(query.operator, first["profile"]) if query.several else query.operator
-            found[log, number] = Stage(
+            found[log, number] = LoggedStage(
                 first["time"], first["profile"], first["entry"], first["leaving"], operator, query
             )
     return found
 
 
-def find_executors(kinds: dict[str, list[Row]]) -> dict[Place, Executor]:
+def find_executors(kinds: dict[str, list[Row]]) -> dict[Place, LoggedExecutor]:
     wanted = group(kinds["profile"], "log", "profile")
-    found: dict[Place, Executor] = {}
+    found: dict[Place, LoggedExecutor] = {}
     for (log, name), of in group((*kinds["executor"], *kinds["removed"]), "log", "executor").items():
         profile = most((row["profile"] for row in of), min) or 0
         asked = wanted.get((log, profile), ())
@@ -124,7 +124,7 @@ def find_executors(kinds: dict[str, list[Row]]) -> dict[Place, Executor]:
         numbered = f"profile {profile}" if profile > 0 else None
         cores = most((row["number"] for row in of), min)
         cpus = most((row["number"] for row in asked), min)
-        found[log, name] = Executor(
+        found[log, name] = LoggedExecutor(
             profile,
             most((row["time"] for row in of if row["kind"] == "executor"), min),
             most(row["time"] for row in of if row["kind"] == "removed"),
@@ -134,7 +134,7 @@ def find_executors(kinds: dict[str, list[Row]]) -> dict[Place, Executor]:
     return found
 
 
-def make_links(rows: Iterable[Row], queries: dict[Place, Query]) -> set[tuple[str, str]]:
+def make_links(rows: Iterable[Row], queries: dict[Place, LoggedQuery]) -> set[tuple[str, str]]:
     """Links between operators by a path or topic that sink and source share; inside a query, by its stages."""
     writers: dict[tuple[str, str], set[str]] = defaultdict(set)
     readers: dict[tuple[str, str], set[str]] = defaultdict(set)

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from scaler.model.kernel import Floats
 from tuner.pipeline.local.columns import Flags, Ints, combine, encode, get_numbers, make_table
-from tuner.pipeline.local.log_context import Executor, LogContext, Place, Row, Stage, group, most
+from tuner.pipeline.local.log_context import LoggedExecutor, LogFacts, Place, Row, LoggedStage, group, most
 
 MINUTE = 60_000  # ms
 TASK_COLUMNS = (
@@ -20,14 +20,14 @@ TASK_COLUMNS = (
 )
 
 
-def make_task_samples(tasks: pa.Table, context: LogContext) -> pa.Table:
+def make_task_samples(tasks: pa.Table, facts: LogFacts) -> pa.Table:
     """A sample of every task of a query's stage."""
     places = find_places(tasks, "stage")
-    stages = [context.stages.get(place) for place in places.values]
+    stages = [facts.stages.get(place) for place in places.values]
     mine = np.array([stage is not None for stage in stages], np.bool_)[places.of]
     tasks, of = tasks.filter(pa.array(mine)), places.of[mine]
     executors = find_places(tasks, "executor")
-    lives = [context.executors.get(place) for place in executors.values]
+    lives = [facts.executors.get(place) for place in executors.values]
     number = {name: get_numbers(tasks, name) for name in TASK_COLUMNS[6:]}
     done = pc.fill_null(tasks["success"], False).to_numpy()
     time, end, run = number["time"], number["end"], number["run_ms"]
@@ -74,7 +74,7 @@ def find_places(rows: pa.Table, name: str) -> Places:
     return Places(list(zip(chosen["log"].to_pylist(), chosen[name].to_pylist(), strict=True)), of)
 
 
-def flags(stages: Iterable[Stage | None], name: str) -> Flags:
+def flags(stages: Iterable[LoggedStage | None], name: str) -> Flags:
     return np.array([stage is not None and getattr(stage, name) for stage in stages], np.bool_)
 
 
@@ -97,24 +97,24 @@ def only(kept: Flags, values: Floats) -> Floats:
     return np.where(kept, values, np.nan)
 
 
-def make_replica_samples(rows: pa.Table, rare: list[Row], context: LogContext) -> pa.Table:
+def make_replica_samples(rows: pa.Table, rare: list[Row], facts: LogFacts) -> pa.Table:
     """A sample a minute of every executor, while an operator has jobs in its profile."""
     samples = [
         sample
-        for stage, first, final, log, end_of_log, ended in list_jobs(rows, rare, context)
-        for (place, name), life in context.executors.items()
+        for stage, first, final, log, end_of_log, ended in list_jobs(rows, rare, facts)
+        for (place, name), life in facts.executors.items()
         if place == log and life.profile == stage.profile
         for sample in cut_life(stage, name, life, first, final, end_of_log, ended)
     ]
     return pa.Table.from_pylist(samples, make_table(0, {}).schema)
 
 
-def list_jobs(rows: pa.Table, rare: list[Row], context: LogContext) -> Iterator[tuple[Any, ...]]:
+def list_jobs(rows: pa.Table, rare: list[Row], facts: LogFacts) -> Iterator[tuple[Any, ...]]:
     """For each operator and profile of a log: a stage, its first and last job, and the log's end."""
     last = find_last(rows)
     ended = {log: most(row["time"] for row in of) for (log,), of in group(pick(rare, "end"), "log").items()}
-    used: dict[Any, list[Stage]] = {}
-    for (log, _), stage in context.stages.items():
+    used: dict[Any, list[LoggedStage]] = {}
+    for (log, _), stage in facts.stages.items():
         used.setdefault((log, stage.operator, stage.profile, stage.query.application), []).append(stage)
     for (log, *_), stages in used.items():
         times = [stage.submitted for stage in stages]
@@ -132,7 +132,7 @@ def find_last(rows: pa.Table) -> dict[str, int | None]:
 
 
 def cut_life(
-    stage: Stage, name: str, life: Executor, first: int | None, final: int | None, last: int | None, ended: int | None
+    stage: LoggedStage, name: str, life: LoggedExecutor, first: int | None, final: int | None, last: int | None, ended: int | None
 ) -> Iterator[dict[str, Any]]:
     begin = most((life.since, first))
     over = None if final is None else (final // MINUTE + 1) * MINUTE

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from scaler.model.errors import BadInput
 from tuner.pipeline.local.batch_samples import make_batch_samples
 from tuner.pipeline.local.columns import SCHEMA
-from tuner.pipeline.local.log_context import Row, find_context, find_queries, make_links
+from tuner.pipeline.local.log_context import Row, find_facts, find_queries, make_links
 from tuner.pipeline.local.log_samples import make_replica_samples, make_task_samples, pick
 from tuner.pipeline.local.record_lines import read_records
 from tuner.pipeline.read_marks import Edge
@@ -36,7 +36,7 @@ class TableResult:
     notes: tuple[str, ...] = ()
 
 
-def examine(found: Sequence[InputFile], application: str, strict: bool) -> TableResult:
+def examine(found: Sequence[InputFile], application: str | None, strict: bool = True) -> TableResult:
     """Read files into samples; those that say nothing of a stream are refused if `strict`, and else noted."""
     readers = {"event-log": read_event_log, "progress": read_progress, "records": read_lines}
     results = []
@@ -51,7 +51,7 @@ def examine(found: Sequence[InputFile], application: str, strict: bool) -> Table
     )
 
 
-def read_event_log(found: Sequence[InputFile], application: str, strict: bool) -> TableResult:
+def read_event_log(found: Sequence[InputFile], application: str | None, strict: bool = True) -> TableResult:
     """Read event logs; of a rolling log all files are needed, for one explains the next."""
     events = read_events(found)
     tasks = events.filter(pc.equal(events["kind"], "task"))
@@ -61,19 +61,19 @@ def read_event_log(found: Sequence[InputFile], application: str, strict: bool) -
     streaming = [log for log, kinds in counts.items() if STREAMING & kinds.keys()]
     if not streaming and strict:
         raise BadInput(refuse(found, counts))
-    context = find_context(rare, application)
+    facts = find_facts(rare, application)
     samples = pa.concat_tables(
         [
-            make_task_samples(tasks, context),
-            make_replica_samples(events, rare, context),
-            make_batch_samples(pick(rare, "progress"), context.queries),
+            make_task_samples(tasks, facts),
+            make_replica_samples(events, rare, facts),
+            make_batch_samples(pick(rare, "progress"), facts.queries),
         ]
     )
     if any(file.compact for file in found):  # it repeats what its originals hold, where these are still there
         samples = drop_repeated_keys(samples)
     rest = len(logs) - len(streaming)
     idle = [f"{rest} of {len(logs)} event logs ran no streaming query and say nothing"] if rest else []
-    links = frozenset(make_links(rare, context.queries))
+    links = frozenset(make_links(rare, facts.queries))
     return TableResult(samples, links, (*note_damage(counts), *find_gaps(found), *idle))
 
 
@@ -111,7 +111,9 @@ def to_table(batches: Iterable[pa.RecordBatch]) -> pa.Table:
     return pa.Table.from_batches(batches, EVENTS)
 
 
-def read_progress(found: Sequence[InputFile], application: str, strict: bool) -> TableResult:
+def read_progress(found: Sequence[InputFile], application: str | None, strict: bool = True) -> TableResult:
+    if not application:
+        raise BadInput(f"{found[0].path} does not say which application it is of; name the application")
     pieces = [FilePiece(file.log, file.path, file.codec, limits=file.limits) for file in found if not is_address(file)]
     batches = list(chain.from_iterable(map(read_file, pieces)))
     for file in found:
@@ -127,6 +129,6 @@ def read_progress(found: Sequence[InputFile], application: str, strict: bool) ->
     return TableResult(samples, frozenset(make_links(rows, queries)), tuple(note_damage(counts)))
 
 
-def read_lines(found: Sequence[InputFile], application: str, strict: bool) -> TableResult:
+def read_lines(found: Sequence[InputFile], application: str | None, strict: bool = True) -> TableResult:
     samples, notes = read_records(found, application, strict)
     return TableResult(samples, notes=notes)

@@ -15,19 +15,19 @@ from tuner.pipeline.sources.found import InputFile
 from tuner.pipeline.sources.log_file import LONGEST
 from tuner.pipeline.sources.task_lines import DamagedLine, load
 
-NEEDED = ("operator", "start", "end")
+NEEDED = ("application", "operator", "start", "end")
 
 
-def read_records(found: Sequence[InputFile], application: str, strict: bool) -> tuple[pa.Table, tuple[str, ...]]:
+def read_records(found: Sequence[InputFile], application: str | None, strict: bool) -> tuple[pa.Table, tuple[str, ...]]:
     """Samples of timers' lines, and a note on those that are none."""
     samples: list[dict[str, Any]] = []
     lines = 0
     for file in found:
         for line in read_lines(file.path):
             lines += 1
-            sample = parse_sample(line)
+            sample = parse_sample(line, application)
             if sample is not None:
-                samples.append(sample | {"application": application, "evidence": "records"})
+                samples.append(sample)
     where = found[0].path if len(found) == 1 else f"{found[0].path} and {len(found) - 1} more"
     if not samples and strict:
         raise BadInput(f"{where}: no line says application, operator, start and end; give the lines that a timer wrote")
@@ -46,16 +46,21 @@ def read_lines(path: str) -> Iterator[bytes]:
             whole = line.endswith(b"\n")
 
 
-def parse_sample(line: bytes) -> dict[str, Any] | None:
+def parse_sample(line: bytes, application: str | None) -> dict[str, Any] | None:
     """The fields of a sample; None where one is missing that must be there, or of another type than it must be."""
     try:
         event = load(line.removeprefix(b"\xef\xbb\xbf"))
         sample = {field.name: fit(event.get(field.name), field.type) for field in SCHEMA}
     except (DamagedLine, OversizedText):
         return None
+    sample["application"] = application or sample["application"]
     if any(sample[name] is None for name in NEEDED):
         return None
-    return sample | {"completeness": 1.0 if sample["completeness"] is None else sample["completeness"]}
+    return sample | {"evidence": "records", "completeness": find_share(sample["completeness"])}
+
+
+def find_share(stated: str | float | None) -> str | float:
+    return 1.0 if stated is None else stated
 
 
 def fit(value: object, kind: pa.DataType) -> str | float | None:

@@ -1,4 +1,4 @@
-"""Cut the files of event logs into pieces of about equal work, and say what of them is of no use."""
+"""Cut the files of event logs into pieces of about equal work; refuse logs of no use."""
 
 from __future__ import annotations
 

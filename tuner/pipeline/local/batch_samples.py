@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from scaler.model.sketch import Sketch, add_span
 from tuner.pipeline.local.columns import SCHEMA
-from tuner.pipeline.local.log_context import Place, LoggedQuery, Row, group
+from tuner.pipeline.local.log_context import LoggedQuery, Place, Row, group
 from tuner.pipeline.sources.sample_schema import STATE_LEVELS
 
 Figures = dict[str, Any]

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from scaler.model.kernel import Floats
 from tuner.pipeline.local.columns import Flags, Ints, combine, encode, get_numbers, make_table
-from tuner.pipeline.local.log_context import LoggedExecutor, LogFacts, Place, Row, LoggedStage, group, most
+from tuner.pipeline.local.log_context import LogFacts, LoggedExecutor, LoggedStage, Place, Row, group, most
 
 MINUTE = 60_000  # ms
 TASK_COLUMNS = (
@@ -132,7 +132,13 @@ def find_last(rows: pa.Table) -> dict[str, int | None]:
 
 
 def cut_life(
-    stage: LoggedStage, name: str, life: LoggedExecutor, first: int | None, final: int | None, last: int | None, ended: int | None
+    stage: LoggedStage,
+    name: str,
+    life: LoggedExecutor,
+    first: int | None,
+    final: int | None,
+    last: int | None,
+    ended: int | None,
 ) -> Iterator[dict[str, Any]]:
     begin = most((life.since, first))
     over = None if final is None else (final // MINUTE + 1) * MINUTE

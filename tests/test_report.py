@@ -293,7 +293,7 @@ def test_finite_supply_is_told_by_operator(tmp_path: Path) -> None:
     command = take_example(tmp_path / "spot.toml").split()
     assert command[:2] == ["tuner", "simulate"]
     words = [str(tmp_path / word) if word == "spot.toml" else word for word in command[1:]]
-    arguments = [*words, "--slots", "1000", "--policy", "threshold-c", "--policy", "static"]
+    arguments = [*words, "--policy", "static"]
     page = tmp_path / "page.html"
     printed = CliRunner().invoke(main, [*arguments, "--html", str(page)])
     assert printed.exit_code == 0, printed.output

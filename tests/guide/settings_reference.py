@@ -61,7 +61,7 @@ def write_command(path: str, command: click.Command) -> str:
     ctx = click.Context(command, info_name=path)
     parts = [f"### {path}\n\n{(command.help or '').partition(chr(10))[0]}\n"]
     words = " ".join([path, *(one.make_metavar(ctx) for one in command.params if isinstance(one, click.Argument))])
-    parts.append(f"`{words} [OPTIONS]`\n")
+    parts.append(f"`{words}`\n")
     options = [one for one in command.params if isinstance(one, click.Option)]
     if options:
         parts.append(write_table(("option", "what it does"), map(write_option, options)))

@@ -1,0 +1,50 @@
+"""What a page's commands find where they begin: a stream's event log, or a database with an application's past."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+from tests.service import showcase
+from tests.service.made_decisions import CLICKS, DAY, NOW, decide
+from tests.what_if.record import write_log
+from tuner.rollout.objective_model import model_by_hand
+from tuner.store.applications import add_application
+from tuner.store.connection import open_store
+from tuner.store.decisions import save_decisions
+
+SLOTS = 120
+BATCHES = 60
+
+
+def write_events(folder: Path) -> None:
+    """The folder `events` with the log of a streaming query whose batches grow and shrink."""
+    (folder / "events").mkdir()
+    write_log(folder / "events", [800 + int(600 * math.sin(i / 9)) for i in range(BATCHES)])
+
+
+def furnish_shop(folder: Path) -> None:
+    """The user's database with `shop`: decisions until 2026-03-12 14:20, an objective in full use, a proposed one."""
+    place = folder / "data" / "stream-scaler"
+    place.mkdir(parents=True)
+    with closing(open_store(place / "tuner.db")) as store:
+        with store.begin() as session:
+            add_application(session, "shop", CLICKS.describe("shop"), NOW - 30 * DAY)
+            showcase.MODELS["shop"] = model_by_hand(session, "shop").to_json()
+            trial = showcase.search(session, "shop", CLICKS, NOW - DAY)
+            showcase.pursue(session, "shop", CLICKS, "full", -29 * DAY, "by hand: equal shares")
+            showcase.pursue(session, "shop", CLICKS, "proposed", -DAY, "trial 12 of run 1", trial, showcase.STANDING)
+            showcase.hear(session, "shop", CLICKS, silent=())
+        with store.begin() as session:
+            save_decisions(session, decide("shop", CLICKS, SLOTS, [(-math.inf, 1)]))
+
+
+SCENES: dict[str, Callable[[Path], None]] = {  # by page; the others begin in an empty folder
+    "README": write_events,
+    "your-stream": write_events,
+    "roll-out": furnish_shop,
+    "driver": furnish_shop,
+    "troubleshooting": furnish_shop,
+}

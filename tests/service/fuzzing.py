@@ -31,13 +31,14 @@ THERE = {"app": "shop", "version": 1, "kind": "pin", "action": "pause", "trial":
 TIMEOUT = 90.0  # seconds; a writer waits 30 for a locked database
 INNARDS = re.compile(r"sqlite|psycopg|sqlalchemy|Traceback|SELECT |tuner\.db|svc_|/tmp/", re.IGNORECASE)
 PAGES = (
-    "/", "/applications", "/applications/shop", "/applications/no such", "/objectives/1", "/objectives/999999",
-    "/runs/1", "/trials/1", "/explain", "/login", "/static/page.css", "/static/..", "/healthz", "/metrics",
+    "/", "/applications", "/applications/shop", "/applications/no such", "/candidate", "/objectives/1",
+    "/objectives/999999", "/runs/1", "/trials/1", "/explain", "/login", "/static/page.css", "/static/..",
+    "/healthz", "/metrics",
 )  # fmt: skip
 ACTS = ("control", "lift", "push", "rollback", "tune", "pause", "resume", "nothing")
 FIELDS = (
     "app", "operator", "kind", "at", "since", "until", "last", "before", "after", "version", "stage", "why", "sort",
-    "way", "page", "only", "days", "from", "to", "zone", "next", "token", "no such",
+    "way", "page", "tab", "search", "show", "only", "days", "from", "to", "zone", "next", "token", "no such",
 )  # fmt: skip
 VALUES = (
     "", "shop", "parse", "pin", "direction_lock", "blocked_hours", "1", "0", "-1", "1e400", "nan", "inf", "9" * 400,

@@ -101,7 +101,7 @@ def check_everywhere(site: Site, app: str, made: list[Decision]) -> None:
     }
     served = get(site, f"/v1/applications/{app}/decisions")["items"]
     assert [parse_decision(row) for row in reversed(served)] == expected
-    page = site.see(link_application(app, {"last": "6h"}))
+    page = site.see(link_application(app, {"last": "6h", "kind": "all"}, "decisions"))
     assert all(one.kind.replace("_", " ").lower() in page.said for one in made)
     for one in expected:
         check_explained(site, app, one)

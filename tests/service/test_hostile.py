@@ -17,9 +17,9 @@ from tests.commands import succeed
 from tests.service.conftest import BOUNDS, SHOP, WEIGHTS, sentence
 from tuner.service.exchange.wire_documents import MAX_DEPTH, read_document, to_bytes
 from tuner.service.page.address import TimeRange
-from tuner.service.page.application_page import gather_application
+from tuner.service.page.application_page import View, gather_application
 from tuner.service.page.decision_page import Filters
-from tuner.service.page.overview_page import gather_overview
+from tuner.service.page.overview_order import OverviewOrder, gather_overview
 from tuner.store.applications import add_application, list_applications
 from tuner.store.connection import Store
 from tuner.store.decisions import list_decisions
@@ -155,8 +155,8 @@ def test_application_with_too_many_paths_is_refused(client: httpx.Client, store:
     with store.begin() as session:  # as an older program let it in
         add_application(session, "dense", document, 1.0)
         add_application(session, "shop", SHOP, 1.0)
-        gathered = gather_overview(session, 1e9)
-        view = gather_application(session, "dense", 1e9, TimeRange(0.0, 1e5), Filters())
+        gathered = gather_overview(session, 1e9, OverviewOrder())
+        view = gather_application(session, View("dense", "", 1e9, TimeRange(0.0, 1e5), Filters()))
     assert [line.application for line in gathered["lines"]] == ["dense", "shop"]
     assert view["course"] is None
     assert client.get("/metrics").status_code == 200

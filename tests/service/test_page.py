@@ -22,6 +22,7 @@ from tuner.rollout.stage_checks import check_stage
 from tuner.service.page.address import SPANS, link_explanation
 from tuner.service.page.application_page import TABS
 from tuner.service.page.decision_page import CHANGES, DECISIONS_PER_PAGE
+from tuner.service.page.overview_order import APPLICATIONS_PER_PAGE
 from tuner.service.page.overview_page import describe
 from tuner.store.applications import add_application, load_application
 from tuner.store.audit_log import add_event
@@ -104,8 +105,67 @@ def test_the_overview_says_how_each_application_stands(site: Site) -> None:
     for told in ("canary objective 3", "2 in full use", "rolled back objective 2", "1 of 2", "62 % off", WHY):
         assert told in page.said
     assert "before tuning" in page.said
-    assert "1 later than allowed" in page.said
-    assert "1 with silent scalers" in page.said
+    assert "1 more violations than allowed" in page.said
+    assert "1 with silent agents" in page.said
+
+
+def list_names(page: Seen) -> list[str]:
+    """The applications of the overview, in its order."""
+    return re.findall(r'<th scope="row"><a href="[^"]*"><bdi>(.*?)</bdi>', page.text)
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("", ["clicks", "fraud scores", "payments"]),
+        ("search=ScOr", ["fraud scores"]),
+        ("way=turned", ["payments", "fraud scores", "clicks"]),
+        ("sort=price", ["clicks", "payments", "fraud scores"]),
+        ("sort=price&way=turned", ["fraud scores", "payments", "clicks"]),
+        ("sort=violations", ["fraud scores", "payments", "clicks"]),
+        ("sort=surrogate", ["fraud scores", "payments", "clicks"]),
+        ("sort=event", ["fraud scores", "clicks", "payments"]),
+        ("show=silent", ["fraud scores"]),
+        ("show=doubtful&sort=price", ["payments", "fraud scores"]),
+        ("show=rollout", ["clicks"]),
+        ("show=violations&search=clicks", []),
+    ],
+)
+def test_the_overview_is_searched_filtered_and_sorted_by_link(site: Site, query: str, names: list[str]) -> None:
+    page = site.see(f"/?{query}")
+    assert list_names(page) == names
+    for link in re.findall(r'<th scope="col"[^>]*><a href="(.*?)">', page.text):
+        link = link.replace("&amp;", "&")
+        assert len(list_names(site.see(link))) == len(names)  # a head sorts what is shown, and loses no filter
+    assert bool(names) == ("No application fits" not in page.said)
+
+
+def test_pages_of_the_overview_hold_every_application_once(tmp_path_factory: pytest.TempPathFactory) -> None:
+    store = open_store(tmp_path_factory.mktemp("many") / "tuner.db")
+    names = [f"stream {i:03}" for i in range(2 * APPLICATIONS_PER_PAGE + 1)]
+    with store.begin() as session:
+        for name in names:
+            add_application(session, name, CLICKS.describe(name), NOW)
+    with browsing(store) as site:
+        found, path = [], "/?search=stream"
+        while path:
+            page = site.see(path)
+            found += list_names(page)
+            (path,) = page.links("after=") or [""]
+        assert found == names
+        assert list_names(site.see("/?way=turned")) == names[::-1]
+    store.close()
+
+
+def test_an_application_without_agents_is_not_called_silent(tmp_path_factory: pytest.TempPathFactory) -> None:
+    store = open_store(tmp_path_factory.mktemp("new") / "tuner.db")
+    with store.begin() as session:
+        add_application(session, "new", CLICKS.describe("new"), NOW)
+    with browsing(store) as site:
+        assert "none attached" in site.see("/").said
+        assert "0 with silent agents" in site.see("/").said
+        assert "none is attached yet" in site.see("/applications/new").said
+    store.close()
 
 
 def test_the_page_of_an_application_says_what_happened_and_why(site: Site) -> None:
@@ -216,6 +276,9 @@ def test_decisions_of_one_objective_or_of_a_stretch_of_time(site: Site) -> None:
     [
         ("/applications/nowhere", 404, "there is no application 'nowhere'"),
         ("/applications/clicks?kind=SOME", 400, "kind is 'SOME', and must be one of SCALED"),
+        ("/?show=moon", 400, "show is 'moon', and must be one of"),
+        ("/?sort=seed", 400, "sort is 'seed', and must be one of"),
+        ("/?way=down", 400, "way is 'down', and must be turned"),
         ("/applications/clicks?tab=moon", 400, "tab is 'moon', and must be one of"),
         ("/candidate?app=nowhere", 404, "there is no application 'nowhere'"),
         ("/applications/clicks?last=9d", 400, "last is '9d', and must be one of 6h"),

@@ -1,8 +1,8 @@
-"""Gather every application in a line, with its QoS, cost, roll-out, surrogate and scalers."""
+"""Gather an application in a line, with its QoS, price, roll-out, surrogate and agents."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from tuner.scenario.scenario import make_qos
 from tuner.service.access.callers import Caller
 from tuner.service.access.token import describe_expiry, expires_soon, list_expiring
 from tuner.service.page.address import SPANS, USUAL
-from tuner.store.applications import list_applications, list_surrogates
+from tuner.store.applications import list_surrogates
 from tuner.store.audit_log import list_events
 from tuner.store.connection import Session
 from tuner.store.decisions import find_mean_price
@@ -26,7 +26,6 @@ from tuner.store.orders import list_scalers
 from tuner.store.records import ApplicationVersion, EventRecord, ObjectiveRecord, SurrogateRecord
 from tuner.store.retention import DAY_S, Retention
 
-APPLICATIONS_PER_PAGE = 20
 MAX_EXPIRING = 20  # tokens that expire soon
 NOW_S = SPANS[USUAL]  # a whole day, for load comes in days
 BEFORE_S = 7 * NOW_S
@@ -77,27 +76,17 @@ class ApplicationLine:
         return self.heard and self.alive < len(self.operators)
 
     @property
+    def moving(self) -> bool:
+        return self.stage.word in ("shadow", "canary")
+
+    @property
+    def doubted(self) -> bool:
+        return self.surrogate is not None and self.surrogate.health in BADLY
+
+    @property
     def late(self) -> bool:
         seen, qos = self.observed, self.described.qos
         return bool(seen and qos and seen.violations is not None and seen.violations > qos.eta_v)
-
-
-def gather_overview(
-    session: Session, now: float, after: str = "", applications: Container[str] | None = None
-) -> dict[str, Any]:
-    """A page of these applications, how many of them need attention, and the name that the next page begins after."""
-    every = list_applications(session)
-    mine = [each for each in every if applications is None or each.application in applications]
-    found = [each for each in mine if each.application > after or not after]
-    lines = [gather_line(session, each, now) for each in found[:APPLICATIONS_PER_PAGE]]
-    return {
-        "lines": lines,
-        "after": lines[-1].application if len(found) > APPLICATIONS_PER_PAGE else None,
-        "late": sum(line.late for line in lines),
-        "moving": sum(line.stage.word in ("shadow", "canary") for line in lines),
-        "silent": sum(line.silent for line in lines),
-        "doubted": sum(line.surrogate is not None and line.surrogate.health in BADLY for line in lines),
-    }
 
 
 def list_expiry(session: Session, caller: Caller, now: float) -> list[str]:

@@ -36,7 +36,8 @@ from tuner.service.page.candidate import gather_candidate
 from tuner.service.page.decision_page import gather_explanation, read_filters
 from tuner.service.page.error_pages import render_refusal
 from tuner.service.page.guide_page import gather_page
-from tuner.service.page.overview_page import describe_retention, gather_overview, list_expiry
+from tuner.service.page.overview_order import gather_overview, read_overview_order
+from tuner.service.page.overview_page import describe_retention, list_expiry
 from tuner.service.page.render import STATIC, go_to, read_asset, render
 from tuner.service.page.rollout_page import gather_objective
 from tuner.service.page.run_page import gather_run, gather_trial, read_order
@@ -75,10 +76,12 @@ def show(path: str, template: str) -> Callable[[Gather], Gather]:
 
 @show("/", "overview.html")
 def show_overview(request: Request, database: Session, caller: Caller, now: float) -> Mapping[str, Any]:
-    after = read_text(request, "after")
-    lines = gather_overview(database, now, after, caller.applications)
-    retention = describe_retention(services_of(request).settings.retention)
-    return {"all": lines, "after": after, "retention": retention, "expiring": list_expiry(database, caller, now)}
+    order = read_overview_order(request.query_params)
+    return {
+        "all": gather_overview(database, now, order, caller.applications),
+        "retention": describe_retention(services_of(request).settings.retention),
+        "expiring": list_expiry(database, caller, now),
+    }
 
 
 @show("/applications", "application.html")  # whose name no path can hold

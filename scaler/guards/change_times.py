@@ -93,6 +93,7 @@ class BlockedHours:
 
 
 def read_blocked_hours(table: GuardOptions) -> Guard:
+    """Blocked hours: no change within a span of the day, on the days of the week that are stated."""
     from_min, to_min = read_clock(table, "from"), read_clock(table, "to")
     if from_min in (to_min, DAY_MIN):
         raise table.wrong("from", write_clock(from_min), "another time than 'to', 23:59 at the latest")

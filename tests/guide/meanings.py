@@ -298,7 +298,7 @@ MEANINGS: dict[str, dict[str, str]] = {
     },
     "environment": {
         "TUNER_STORE": "Database, as `--store` names it",
-        "TUNER_OIDC_SECRET": "Client secret of `tuner serve --oidc`, instead of a file",
+        "TUNER_OIDC_SECRET": "Client secret of `tuner serve --oidc FILE`, instead of a file",
         "XDG_DATA_HOME": "Home of the database and of unsent reports; default: ~/.local/share",
         "XDG_CACHE_HOME": "Home of floors and compiled code; default: ~/.cache",
         "JAVA_HOME": "Java for Spark; otherwise `java` on PATH, otherwise the bundled one",

@@ -264,7 +264,7 @@ def write_page() -> str:
         f"## Retuning\n\n{RETUNING_TEXT}\n{describe('retuning', retuning)}",
         f"## Guards\n\n{GUARDS_TEXT}\n{write_guards()}",
         f"## In the driver\n\n{write_driver()}",
-        f"## Log-in of people (`tuner serve --oidc`)\n\n{describe('oidc', people)}",
+        f"## Log-in of people (`tuner serve --oidc FILE`)\n\n{describe('oidc', people)}",
         f"### [[group]]\n\n{describe('oidc.group', list_kinds(OIDC_GROUP))}",
         f"## Plan of a benchmark (`tuner lab compare`)\n\n{describe('plan', plan)}",
         f"### [[workload]]\n\n{describe('plan.workload', list_kinds(WORKLOAD))}",

@@ -30,7 +30,7 @@ TABLES: dict[str, dict[str, Kind]] = {
     "[[application.edge]]": application.EDGE,
     "[[infrastructure.node]]": infrastructure.NODE,
     "Retuning": retuning_settings.KINDS,
-    "Log-in of people (`tuner serve --oidc`)": oidc_settings.KINDS,
+    "Log-in of people (`tuner serve --oidc FILE`)": oidc_settings.KINDS,
     "[[group]]": oidc_settings.GROUP_KINDS,
     "Plan of a benchmark (`tuner lab compare`)": {name: kind for name, (kind, _) in plan.PLAN.items()},
     "[[workload]]": plan.WORKLOAD,

@@ -333,7 +333,9 @@ def test_the_command_prints_lines_that_fit_and_one_document(database: str) -> No
     assert "parse at 2026-03-12 14:20:00 UTC, 5 s before: NO_CHANGE" in said
     document = json.loads(run("shop", "--at", "2026-03-12T14:20:05", "--operator", "count", "--json"))
     assert [(one["operator"], one["age"]) for one in document["operators"]] == [("count", 125.0)]
-    assert json.loads(run("nowhere", "--json"))["known"] is False
+    unknown = CliRunner().invoke(command, ["nowhere", "--json", "--store", database])
+    assert (unknown.exit_code, json.loads(unknown.stdout)["known"]) == (2, False)
+    assert CliRunner().invoke(command, ["shop", "--operator", "foo", "--store", database]).exit_code != 0
     assert CliRunner().invoke(command, ["shop", "--at", "soon", "--store", database]).exit_code == 2
 
 

@@ -10,6 +10,7 @@ import click
 
 from scaler.link.credential import read_token_file
 from scaler.model.errors import BadInput
+from tuner.cli.lazy_group import BAD_INPUT
 from tuner.cli.options import (
     TIME_FORMS,
     app_argument,
@@ -49,7 +50,10 @@ from tuner.views.words import to_json
 @click.option("--operator", metavar="NAME", help="Name of the operator (default: all).")
 @json_option
 @store_option
-def explain(app: str, at: float | None, operator: str | None, as_json: bool, address: DatabaseAddress) -> None:
+@click.pass_context
+def explain(
+    ctx: click.Context, app: str, at: float | None, operator: str | None, as_json: bool, address: DatabaseAddress
+) -> None:
     """Explain the decisions of APP's agents in one slot.
 
     For each operator: the observation, the estimated cost of each alternative (less is better), the guard that blocked
@@ -58,9 +62,12 @@ def explain(app: str, at: float | None, operator: str | None, as_json: bool, add
     """
     with closing(open_store(address)) as store, store.read() as session:
         explained = explain_slot(session, app, at, operator)
+    named = explained.known and (operator is None or bool(explained.operators))
     if as_json:
         click.echo(to_json(explained))
-        return
+        ctx.exit(0 if named else BAD_INPUT)
+    if not named:
+        raise BadInput(f"{explained.message} {explained.advice}".strip())
     print_lines(*to_lines(explained, min(open_console().width, 120)))
 
 

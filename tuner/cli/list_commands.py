@@ -16,6 +16,8 @@ from scaler.model.units import (
     format_moment,
     format_number,
     format_percentage,
+    join_words,
+    quote,
 )
 from tuner.cli.options import (
     TIME_FORMS,
@@ -33,6 +35,7 @@ from tuner.store.address import DatabaseAddress
 from tuner.store.applications import list_applications, load_application
 from tuner.store.connection import open_store
 from tuner.store.records import ApplicationVersion, Trial
+from tuner.store.removal import list_undescribed
 from tuner.store.runs import list_runs
 from tuner.store.trials import (
     TrialCounts,
@@ -152,10 +155,13 @@ COLUMNS: dict[str, Callable[[Trial], str]] = {
 @json_option
 @store_option
 def list_all(as_json: bool, address: DatabaseAddress) -> None:
-    """List the applications and their tuning runs."""
+    """List the applications and their tuning runs, and names that only samples have."""
     with closing(open_store(address)) as store, store.read() as session:
         tallies = count_trials_by_application(session)
         rows = [describe_row(version, tallies.get(version.application)) for version in list_applications(session)]
+        monitored = list_undescribed(session)
+    nothing: dict[str, Any] = {"version": None, "operators": None, **asdict(TrialCounts())}
+    rows += [{"name": name, **nothing} for name in monitored]
     if as_json:
         print_json(rows)
     elif rows:
@@ -166,6 +172,11 @@ def list_all(as_json: bool, address: DatabaseAddress) -> None:
         ])  # fmt: skip
     else:
         click.echo("There are no applications yet; add one with: tuner app add NAME FILE.toml", err=True)
+    if monitored and not as_json:
+        names = join_words([quote(name) for name in monitored[:10]])
+        click.echo(
+            f"Monitored, and not described yet: {names}; describe one with: tuner app add NAME FILE.toml", err=True
+        )
 
 
 def describe_row(version: ApplicationVersion, tally: Any) -> dict[str, Any]:

@@ -86,8 +86,11 @@ def parse_moment(ctx: click.Context, parameter: click.Parameter, text: str | Non
     """Seconds since 1970 of a date and time, in UTC where it names no offset, or of a length of time before now."""
     if text is None:
         return None
-    if SPAN.fullmatch(text.strip()):
-        return time.time() - parse_span("", text)
+    return time.time() - parse_span("", text) if SPAN.fullmatch(text.strip()) else read_time(text)
+
+
+def read_time(text: str) -> float:
+    """Seconds since 1970 of a date and time, in UTC where it names no offset."""
     try:
         moment = datetime.fromisoformat(text.strip())
     except ValueError:

@@ -99,7 +99,8 @@ def find_skipped(session: Session, record: ObjectiveRecord, stage: str, who: str
     if record.state == "reverted":
         reverted = ObjectiveEvidence.from_json(record.evidence).reverted or Reversion()
         raise StaleState(
-            f"{named} was rolled back ({reverted.why}); propose its bounds and weights anew to try them again"
+            f"{named} was rolled back ({reverted.why}); propose its bounds and weights anew to "
+            f"try them again: tuner propose {record.application} {record.version}"
         )
     before = "proposed" if record.state == "retired" else record.state
     if STAGES.index(stage) < STAGES.index(before):

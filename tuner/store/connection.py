@@ -8,6 +8,7 @@ and what is committed here took seconds to compute against the milliseconds that
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
@@ -16,8 +17,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import quote
 
-from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
+from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, make_url, text
 from sqlalchemy.orm import Session as Session  # the type of transactions, for modules outside the store
 
 from scaler.model.errors import BadInput
@@ -27,7 +29,7 @@ from tuner.store.address import DatabaseAddress, make_folder, parse_address
 from tuner.store.audit_log import seal_events
 from tuner.store.epochs import find_epoch
 from tuner.store.faults import Locked, TransientFault, Unavailable, translate_errors
-from tuner.store.file_watch import GONE, FileWatch
+from tuner.store.file_watch import GONE, FileWatch, find_inode
 from tuner.store.json_fields import write_json
 from tuner.store.schema_version import HEAD, OLDEST, VERSION_TABLE, configure, read_version, state_oldest
 
@@ -152,6 +154,10 @@ def open_store(place: str | Path | DatabaseAddress, patience: float = PATIENCE) 
                 f"schema {OLDEST} and newer go on"
             )
         if not is_current(revision):
+            if address.path is not None and not is_writable(address.path):
+                raise BadInput(
+                    f"{address.shown} has the older schema {revision} and is read-only; upgrade a copy of it"
+                )
             upgrade_store(store)
     except BaseException:
         store.close()
@@ -256,10 +262,24 @@ def connect_unprepared(place: str | Path | DatabaseAddress, patience: float = PA
     return Store(make_engine(address, patience), address)
 
 
+def is_writable(path: Path) -> bool:
+    """Whether SQLite can write to the file, and make its log beside it; of one that is not there, the folder counts."""
+    places = [path.absolute().parent, *([path] if path.exists() else [])]
+    return all(os.access(place, os.W_OK, effective_ids=True) for place in places)
+
+
+def read_only_url(path: Path) -> URL:
+    """A file that nobody here may write to, read as it is: a log beside it cannot be made, nor is one needed."""
+    logged = find_inode(path.with_name(f"{path.name}-wal")) is not None
+    how = "mode=ro" if logged else "mode=ro&immutable=1"
+    return make_url(f"sqlite+pysqlite:///file:{quote(str(path.absolute()))}?{how}&uri=true")
+
+
 def make_engine(address: DatabaseAddress, patience: float) -> Engine:
     settings: dict[str, Any] = {"json_serializer": write_json, "json_deserializer": read_json}
     if address.path is not None:
-        engine = create_engine(address.url, connect_args={"timeout": patience}, **settings)
+        url = address.url if is_writable(address.path) or not address.path.exists() else read_only_url(address.path)
+        engine = create_engine(url, connect_args={"timeout": patience}, **settings)
         event.listen(engine, "connect", set_up_sqlite)
         event.listen(engine, "begin", begin_sqlite)
         return engine

@@ -46,7 +46,7 @@ COMMANDS: dict[str, Entry | LazyGroup] = {
         "Describe an application: its operators, its trace, its QoS.",
         "  tuner demo --save shop.toml && tuner app add shop shop.toml\n  tuner app show shop\n  tuner app list",
         add=Entry("tuner.cli.app_commands:add", "Store FILE as the newest description of APP."),
-        list=Entry("tuner.cli.list_commands:list_all", "List the applications, their tuning runs, and names that only samples have."),
+        list=Entry("tuner.cli.list_commands:list_all", "List applications, tuning runs, and names with samples alone."),
         show=Entry("tuner.cli.app_commands:show", "Show the description of APP, its tuning runs and its objectives."),
         rename=Entry("tuner.cli.removal_commands:rename", "Give APP another name."),
         remove=Entry("tuner.cli.removal_commands:remove", "Remove APP with all that is stored of it."),

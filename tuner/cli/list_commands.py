@@ -155,7 +155,7 @@ COLUMNS: dict[str, Callable[[Trial], str]] = {
 @json_option
 @store_option
 def list_all(as_json: bool, address: DatabaseAddress) -> None:
-    """List the applications, their tuning runs, and names that only samples have."""
+    """List applications, tuning runs, and names with samples alone."""
     with closing(open_store(address)) as store, store.read() as session:
         tallies = count_trials_by_application(session)
         rows = [describe_row(version, tallies.get(version.application)) for version in list_applications(session)]

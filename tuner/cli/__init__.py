@@ -49,7 +49,7 @@ COMMANDS: dict[str, Entry | LazyGroup] = {
         list=Entry("tuner.cli.list_commands:list_all", "List applications, tuning runs, and names with samples alone."),
         show=Entry("tuner.cli.app_commands:show", "Show the description of APP, its tuning runs and its objectives."),
         rename=Entry("tuner.cli.removal_commands:rename", "Give APP the name NEW, with all that is stored of it."),
-        remove=Entry("tuner.cli.removal_commands:remove", "Remove APP with samples, surrogates, tuning runs, objectives and decisions."),
+        remove=Entry("tuner.cli.removal_commands:remove", "Remove APP with all that is stored of it."),
     ),
     "tune": Entry("tuner.cli.tune_command:tune", "Search the latency bounds of APP's operators and its weights."),
     "trials": Entry("tuner.cli.list_commands:trials", "List the trials of APP's tuning runs."),

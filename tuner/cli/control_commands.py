@@ -70,7 +70,7 @@ def put_control(
 @why_option
 @store_option
 def pin(app: str, operator: str, until: float | None, why: str, address: DatabaseAddress) -> None:
-    """Pin the deployment of APP: agents change no replicas."""
+    """Pin the deployment of APP."""
     put_control(app, operator, "pin", {}, why, until, address)
 
 
@@ -82,7 +82,7 @@ def pin(app: str, operator: str, until: float | None, why: str, address: Databas
 @why_option
 @store_option
 def lock(app: str, direction: str, operator: str, until: float | None, why: str, address: DatabaseAddress) -> None:
-    """Let agents of APP scale in one DIRECTION only: out or in."""
+    """Let agents of APP scale only out, or only in."""
     put_control(app, operator, "direction_lock", {"only": direction}, why, until, address)
 
 
@@ -100,7 +100,7 @@ def block(
     app: str, start: str, end: str, days: str, zone: str, operator: str, until: float | None, why: str,
     address: DatabaseAddress,
 ) -> None:  # fmt: skip
-    """Block changes of APP's replicas from START to END o'clock."""
+    """Block changes of APP's replicas at some hours."""
     listed = [day.strip() for day in days.split(",")]
     if unknown := [day for day in listed if day not in DAYS]:
         raise BadInput(f"--days has {unknown[0]!r}, and may have {', '.join(DAYS)}")
@@ -116,7 +116,7 @@ def block(
 @why_option
 @store_option
 def lift(app: str, kind: str, operator: str, why: str, address: DatabaseAddress) -> None:
-    """Lift the control KIND of APP."""
+    """Lift a control of APP."""
     with closing(open_store(address)) as store, store.begin() as session:
         lift_control(session, app, operator, kind, name_user(), time.time(), why)
     click.echo(f"{app}: {kind} is lifted for {f'operator {operator}' if operator else 'all operators'}.")
@@ -127,7 +127,7 @@ def lift(app: str, kind: str, operator: str, why: str, address: DatabaseAddress)
 @json_option
 @store_option
 def list_all(app: str, as_json: bool, address: DatabaseAddress) -> None:
-    """List the controls that stand for APP: who set them, when and why."""
+    """List the controls that stand for APP."""
     with closing(open_store(address)) as store, store.read() as session:
         load_application(session, app)
         standing = list_controls(session, app, at=time.time())
@@ -155,7 +155,10 @@ def describe_row(one: Control) -> list[str]:
 @why_option
 @store_option
 def retuning(app: str, action: Action, why: str, address: DatabaseAddress) -> None:
-    """Ask the service to tune APP now, or to pause, resume or stop its retuning."""
+    """Tune APP now; pause, resume or stop its retuning.
+
+    The service or daemon that runs next does what was asked for.
+    """
     with closing(open_store(address)) as store, store.begin() as session:
         load_application(session, app)
         request_action(session, app, action, TuningRequest(name_user(), time.time(), why))

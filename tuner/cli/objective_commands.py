@@ -45,7 +45,10 @@ limit_option = click.option(
 @json_option
 @store_option
 def objectives(app: str, limit: int, as_json: bool, address: DatabaseAddress) -> None:
-    """List the objectives of APP: state, price, QoS, bounds and weights, the newest first."""
+    """List the objectives of APP.
+
+    Shown are state, price, QoS, bounds and weights, the newest first.
+    """
     with closing(open_store(address)) as store, store.read() as session:
         load_application(session, app)
         found = list_objectives(session, app, limit=limit or None)
@@ -83,7 +86,10 @@ def describe_qos(one: ObjectiveRecord) -> str:
 @why_option
 @store_option
 def propose(app: str, version: int, why: str, address: DatabaseAddress) -> None:
-    """Propose the bounds and weights of APP's objective VERSION anew."""
+    """Propose an earlier objective of APP anew.
+
+    The bounds and weights of VERSION become a new version.
+    """
     with closing(open_store(address)) as store, store.begin() as session:
         before = load_objective(session, app, version)
         made = propose_objective(session, app, before.weights, before.bounds, name_user(), time.time(), why)
@@ -96,7 +102,7 @@ def propose(app: str, version: int, why: str, address: DatabaseAddress) -> None:
 @json_option
 @store_option
 def runs(app: str, limit: int, as_json: bool, address: DatabaseAddress) -> None:
-    """List the tuning runs of APP, the newest first."""
+    """List the tuning runs of APP."""
     with closing(open_store(address)) as store, store.read() as session:
         load_application(session, app)
         found = list_runs(session, app, limit=limit or None)
@@ -123,7 +129,7 @@ def describe_run(run: TuningRun, trials: int) -> list[str]:
 @why_option
 @store_option
 def remove_run(app: str, number: int, why: str, address: DatabaseAddress) -> None:
-    """Remove the tuning run NUMBER of APP with its trials.
+    """Remove a tuning run of APP with its trials.
 
     One that became an objective stays, as its evidence.
     """
@@ -142,7 +148,7 @@ def remove_run(app: str, number: int, why: str, address: DatabaseAddress) -> Non
 def events(
     app: str, since: float | None, until: float | None, limit: int, as_json: bool, address: DatabaseAddress
 ) -> None:
-    """List what people and the daemon did to APP, and why, the newest last."""
+    """List what was done to APP, by whom and why."""
     with closing(open_store(address)) as store, store.read() as session:
         found = list_events(session, app, None, since, until, limit or None)[::-1]
         if not found:

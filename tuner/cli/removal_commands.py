@@ -37,9 +37,9 @@ def find_history(address: DatabaseAddress, app: str) -> Path:
 @why_option
 @store_option
 def remove(app: str, yes: bool, force: bool, why: str, address: DatabaseAddress) -> None:
-    """Remove APP with samples, surrogates, tuning runs, objectives and decisions.
+    """Remove APP with all that is stored of it.
 
-    A name is enough that only samples have.
+    Samples, surrogates, tuning runs, objectives and decisions go; what was done stays in the audit log. A name is enough that only samples have.
     """
     if not yes:
         raise BadInput(f"this deletes all samples, runs and objectives of {app!r} for good; confirm it with --yes")

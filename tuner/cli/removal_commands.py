@@ -39,7 +39,8 @@ def find_history(address: DatabaseAddress, app: str) -> Path:
 def remove(app: str, yes: bool, force: bool, why: str, address: DatabaseAddress) -> None:
     """Remove APP with all that is stored of it.
 
-    Samples, surrogates, tuning runs, objectives and decisions go; what was done stays in the audit log. A name is enough that only samples have.
+    Samples, surrogates, tuning runs, objectives and decisions go; what was done stays in the audit log. A name is
+    enough that only samples have.
     """
     if not yes:
         raise BadInput(f"this deletes all samples, runs and objectives of {app!r} for good; confirm it with --yes")

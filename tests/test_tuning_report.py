@@ -52,7 +52,8 @@ QOS = QoS(0.06, 0.05, 0.10)
 BEGAN = 1_767_600_000.0
 PARTS = (
     *("Tuned beside equal shares", "Bounds on the graph", "Bounds and replicas by operator", "The best so far"),
-    *("Cost against violations", "All that was tried", "Cost against each share and weight", "The best 20 trials"),
+    *("Cost against violations", "What price and violations depend on", "All that was tried"),
+    *("Cost against each share and weight", "The best 20 trials"),
 )
 
 
@@ -207,8 +208,9 @@ def test_the_page_has_every_part_and_says_what_was_found(database: Path, tmp_pat
     for told in ("7.90 ± 0.04", "97.5 %", "Verified over 40,320 slots on seeds 11, 12", "cost 8.25, violations 4 %"):
         assert told in said
         assert told in words or told == "7.90 ± 0.04"
-    assert page.seen.count("figure") == 2 + 2 + 4 + 3  # graph, strands; best, front; a slice a share and weight
-    assert len(page.charts) == 2 + 4 + 3
+    figures = 2 + 2 + 2 + 4 + 3  # graph, strands; best, front; models; a slice a share and weight
+    assert page.seen.count("figure") == figures
+    assert len(page.charts) == 2 + 2 + 4 + 3
     by_label = {series["label"]: series["values"] for series in page.charts[0]["series"]}
     assert page.charts[0]["x"] == {"first": 0, "step": 1, "count": 61}
     assert len(by_label["feasible"]) == 61

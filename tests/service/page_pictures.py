@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from tests.service.browsed import Site, browsing
 from tests.service.chromium import looking, starting
 from tests.service.showcase import furnish
+from tuner.service.page.application_page import TABS
 from tuner.store.connection import open_store
 
 if TYPE_CHECKING:
@@ -28,7 +29,11 @@ FURNISHED = {
     "objective": "/objectives/3?app=clicks",
     "reverted": "/objectives/2?app=payments",
     "explain": "/explain?app=clicks&operator=parse&at=1773325140",
+    **{f"app-{tab}": f"/applications/clicks?tab={tab}" for tab in TABS if tab},
     "run": "/runs/1",
+    "run-model": "/runs/1?tab=model",
+    "run-trials": "/runs/1?tab=trials",
+    "login": "/login",
     "trial": "/trials/7",
     "missing": "/nothing/here",
 }

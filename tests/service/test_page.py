@@ -37,7 +37,8 @@ PAGES = (
     *(f"/applications/clicks?tab={tab}" for tab in TABS if tab),
     *("/applications/fraud%20scores?last=6h", "/objectives/2?app=payments", "/objectives/3?app=clicks", "/runs/1"),
     *(
-        "/runs/1?sort=price&way=down&page=2",
+        "/runs/1?tab=trials&sort=price&way=down&page=2",
+        "/runs/1?tab=model",
         "/trials/7",
         "/explain?app=clicks&operator=parse&at=1773325140",
         "/explain?app=payments",
@@ -290,6 +291,7 @@ def test_decisions_of_one_objective_or_of_a_stretch_of_time(site: Site) -> None:
         ("/applications/a%00b", 400, "NUL"),
         ("/runs/99", 404, "there is no tuning run 99"),
         ("/runs/1?sort=seed", 400, "sort is 'seed', and must be one of number"),
+        ("/runs/1?tab=moon", 400, "tab is 'moon'"),
         ("/runs/1?page=0", 400, "page is '0'"),
         ("/trials/99999999999999", 404, "there is no trial"),
         ("/objectives/9?app=clicks", 404, "has no objective 9"),
@@ -337,16 +339,24 @@ def test_every_page_names_the_product_its_version_and_the_guide(site: Site) -> N
 
 
 def test_trials_are_sorted_and_paged_by_link(site: Site) -> None:
-    page = site.see("/runs/1?sort=price&way=down")
+    page = site.see("/runs/1?tab=trials&sort=price&way=down")
     first = [int(link.rpartition("/")[2]) for link in page.links("/trials/")]
     assert len(first) == DECISIONS_PER_PAGE
     (onward,) = page.links("page=2")
     rest = [int(link.rpartition("/")[2]) for link in site.see(onward).links("/trials/")]
     assert len({*first, *rest}) == 61
     assert [attrs["aria-sort"] for attrs in page.all("th") if "aria-sort" in attrs] == ["descending"]
-    assert "/runs/1?sort=price#trials" in page.links()  # the other way round
-    for head in ("The best so far", "Cost against violations", "All that was tried"):
-        assert head in page.said
+    assert "/runs/1?sort=price&tab=trials" in page.links()  # the other way round
+
+
+def test_a_run_shows_its_result_and_what_the_model_says(site: Site) -> None:
+    for head in ("Tuned beside equal shares", "The best so far", "Cost against violations"):
+        assert head in site.see("/runs/1").said
+    model = site.see("/runs/1?tab=model")
+    for said in ("What price and violations depend on", "All that was tried", "left out in turn", "R²",
+                 *(f"share of {name}" for name in CLICKS.rates), "weight of violations over resources"):  # fmt: skip
+        assert said in model.said
+    assert "Price per hour: observed against predicted without the trial" in model.text
 
 
 def test_a_run_without_trials_yet_has_a_page(changed: Site) -> None:
@@ -355,7 +365,7 @@ def test_a_run_without_trials_yet_has_a_page(changed: Site) -> None:
 
     with changed.store.begin() as session:
         run = start_run(session, TuningRun(1, "gp", 0, 10, NOW), "me", NOW)
-    assert "no trial has ended" in changed.see(f"/runs/{run.id}").said
+    assert all("no trial has ended" in changed.see(f"/runs/{run.id}?tab={tab}").said for tab in ("", "model"))
 
 
 @pytest.mark.parametrize("name", HOSTILE)

@@ -12,6 +12,7 @@ from scaler.model.units import NONE, format_duration, format_fixed, format_money
 from sim.toml_table import format_document
 from tuner.views.graph import Bar, Box, draw_graph
 from tuner.views.html_document import render, write_columns, write_document
+from tuner.views.model_report import draw_models
 from tuner.views.search_charts import COLOURS, Named, draw_front, draw_search, draw_slices, list_named
 from tuner.views.strands import draw_strands
 from tuner.views.tuning import MEASURES, Figures, Point, Tuning, number, rank
@@ -49,13 +50,26 @@ def describe_headline(tuning: Tuning) -> dict[str, Any]:
 
 
 def draw_parts(tuning: Tuning) -> dict[str, str]:
-    """The tables and charts by their headings; the service's page of a run has them too."""
+    """All tables and charts by their headings."""
+    return {**draw_result(tuning), **draw_exploration(tuning)}
+
+
+def draw_result(tuning: Tuning) -> dict[str, str]:
+    """What was found, by headings; the service's page of a run has it too, as it has the next."""
     parts = {
         "Tuned beside equal shares": write_comparison(tuning),
         "Bounds on the graph": draw_shares(tuning),
         "Bounds and replicas by operator": write_operators(tuning),
         "The best so far": draw_search(tuning),
         "Cost against violations": draw_front(tuning),
+    }
+    return {head: part for head, part in parts.items() if part}
+
+
+def draw_exploration(tuning: Tuning) -> dict[str, str]:
+    """What was tried, and what it depends on."""
+    parts = {
+        "What price and violations depend on": draw_models(tuning),
         "All that was tried": draw_strands(tuning),
         "Cost against each share and weight": draw_slices(tuning),
     }

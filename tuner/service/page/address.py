@@ -41,18 +41,18 @@ def link_explanation(app: str, operator: str, at: float) -> str:
     return join("/explain", {"app": app, "operator": operator, "at": f"{at:.15g}"})
 
 
-def link_run(run_id: int, query: Query | None = None, part: str = "") -> str:
-    return join(f"/runs/{run_id}", query or {}, part)
+def link_run(run_id: int, query: Query | None = None, tab: str = "") -> str:
+    return join(f"/runs/{run_id}", {**(query or {}), "tab": tab})
 
 
 def link_trial(trial_id: int) -> str:
     return f"/trials/{trial_id}"
 
 
-def join(path: str, query: Query, part: str = "") -> str:
+def join(path: str, query: Query) -> str:
     stated = urlencode({key: value for key, value in query.items() if value}, doseq=True, errors="replace")
     asked = f"?{stated}" if stated else ""
-    return f"{path}{asked}{f'#{part}' if part else ''}"
+    return f"{path}{asked}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,7 @@ from tuner.service.page.overview_order import gather_overview, read_overview_ord
 from tuner.service.page.overview_page import describe_retention, list_expiry
 from tuner.service.page.render import STATIC, go_to, read_asset, render
 from tuner.service.page.rollout_page import gather_objective
+from tuner.service.page.run_page import TABS as RUN_TABS
 from tuner.service.page.run_page import gather_run, gather_trial, read_order
 from tuner.store.connection import Session
 from tuner.store.faults import DatabaseFault, NotFound
@@ -112,8 +113,9 @@ def show_objective(request: Request, database: Session, caller: Caller, now: flo
 
 @show("/runs/{run}", "run.html")
 def show_run(request: Request, database: Session, caller: Caller, now: float) -> Mapping[str, Any]:
+    tab = check_choice("tab", request.query_params.get("tab", ""), RUN_TABS)
     order = read_order(request.query_params)
-    view = gather_run(database, read_id(request, "run", "tuning run"), order)
+    view = gather_run(database, read_id(request, "run", "tuning run"), tab, order)
     check_application(caller, view["application"])
     return {"view": view}
 

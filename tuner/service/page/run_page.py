@@ -11,16 +11,18 @@ from tuner.service.page.address import check_choice, link_run, read_digits
 from tuner.store.applications import load_version
 from tuner.store.connection import Session
 from tuner.store.objectives import list_objectives
+from tuner.store.records import ApplicationVersion, TuningRun
 from tuner.store.runs import load_run
 from tuner.store.trials import TrialFilter, count_trials, list_trials, load_trial
 from tuner.views.tuning import load_tuning, numbers
-from tuner.views.tuning_page import describe_headline, draw_parts
+from tuner.views.tuning_page import describe_headline, draw_exploration, draw_result
 
 TRIALS_PER_PAGE = 50
 MAX_CHARTED = 20_000  # trials that charts are drawn of
 SORTS = ("number", "price", "violations", "reconfigurations", "slack", "seconds")
 MEASURES = ("price", "violations", "reconfigurations")
-PART = "trials"
+TABS = {"": "Result", "model": "Model", "trials": "Trials"}  # by their word in the link
+TAB = "trials"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,23 +49,38 @@ def read_order(query: Mapping[str, str]) -> TrialOrder:
     return TrialOrder(sort, way == "down", number)
 
 
-def gather_run(session: Session, run_id: int, order: TrialOrder) -> dict[str, Any]:
-    """The parts of the report that `tuner report --html` writes, and a page of the trials."""
+def gather_run(session: Session, run_id: int, tab: str, order: TrialOrder) -> dict[str, Any]:
+    """The values of the template: what every tab has, and what this one has."""
     run = load_run(session, run_id)
     version = load_version(session, run.application_version_id)
-    app, chosen = version.application, TrialFilter(run_id=run_id)
-    total = count_trials(session, chosen)
-    history = list_trials(session, chosen, sort="number", limit=MAX_CHARTED)
-    offset = TRIALS_PER_PAGE * (order.page - 1)
-    tuning = load_tuning(session, app, run, version.document, history) if history else None
-    nothing = f"The run is {run.state}, and no trial has ended."
-    return {
-        "application": app,
+    total = count_trials(session, TrialFilter(run_id=run_id))
+    values = {
+        "application": version.application,
         "run": run,
-        **(describe_headline(tuning) if tuning else {"tiles": [], "sentences": [nothing], "facts": {}}),
-        "parts": draw_parts(tuning) if tuning else {},
-        "trials": list_trials(session, chosen, order.sort, order.descending, TRIALS_PER_PAGE, offset),
         "total": total,
+        "tab": tab,
+        "tabs": [(word, label, link_run(run_id, None, word)) for word, label in TABS.items()],
+    }
+    return values | (list_page(session, run_id, total, order) if tab == TAB else draw_run(session, run, version, tab))
+
+
+def draw_run(session: Session, run: TuningRun, version: ApplicationVersion, tab: str) -> dict[str, Any]:
+    """The parts of the report that `tuner report --html` writes."""
+    history = list_trials(session, TrialFilter(run_id=run.id), sort="number", limit=MAX_CHARTED)
+    if not history:
+        nothing = f"The run is {run.state}, and no trial has ended."
+        return {"tiles": [], "sentences": [nothing], "facts": {}, "parts": {}}
+    tuning = load_tuning(session, version.application, run, version.document, history)
+    if tab:
+        return {"tiles": [], "sentences": [], "facts": {}, "parts": draw_exploration(tuning)}
+    return {**describe_headline(tuning), "parts": draw_result(tuning)}
+
+
+def list_page(session: Session, run_id: int, total: int, order: TrialOrder) -> dict[str, Any]:
+    """A page of the trials."""
+    chosen, offset = TrialFilter(run_id=run_id), TRIALS_PER_PAGE * (order.page - 1)
+    return {
+        "trials": list_trials(session, chosen, order.sort, order.descending, TRIALS_PER_PAGE, offset),
         "order": order,
         "heads": {name: link_sorted(run_id, name, order) for name in SORTS},
         "newer": link_page(run_id, order, order.page - 1) if order.page > 1 else None,
@@ -74,11 +91,11 @@ def gather_run(session: Session, run_id: int, order: TrialOrder) -> dict[str, An
 def link_sorted(run_id: int, name: str, order: TrialOrder) -> str:
     """By this column; the other way round where it is sorted by it already."""
     turned = TrialOrder(name, order.sort == name and not order.descending)
-    return link_run(run_id, turned.query, PART)
+    return link_run(run_id, turned.query, TAB)
 
 
 def link_page(run_id: int, order: TrialOrder, page: int) -> str:
-    return link_run(run_id, {**order.query, "page": f"{page}" if page > 1 else ""}, PART)
+    return link_run(run_id, {**order.query, "page": f"{page}" if page > 1 else ""}, TAB)
 
 
 def gather_trial(session: Session, trial_id: int) -> dict[str, Any]:

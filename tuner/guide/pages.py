@@ -9,7 +9,11 @@ TOPICS = (
     "concepts", "installation", "your-stream", "simulation", "tuning", "driver", "node-types", "service", "roll-out",
     "troubleshooting", "settings", "sizing", "database", "security", "research", "changes", "contributing",
 )  # fmt: skip
-PICTURES: dict[str, str] = {}  # media type by file name
+PICTURES = {  # media type by file name
+    "architecture.svg": "image/svg+xml",
+    "page-light.png": "image/png",
+    "page-dark.png": "image/png",
+}
 
 
 @cache

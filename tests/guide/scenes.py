@@ -14,6 +14,7 @@ from tuner.rollout.objective_model import model_by_hand
 from tuner.store.applications import add_application
 from tuner.store.connection import open_store
 from tuner.store.decisions import save_decisions
+from tuner.store.runs import save_retuning
 
 SLOTS = 120
 BATCHES = 60
@@ -33,6 +34,7 @@ def furnish_shop(folder: Path) -> None:
         with store.begin() as session:
             add_application(session, "shop", CLICKS.describe("shop"), NOW - 30 * DAY)
             showcase.MODELS["shop"] = model_by_hand(session, "shop").to_json()
+            save_retuning(session, "shop", {}, NOW + DAY)
             trial = showcase.search(session, "shop", CLICKS, NOW - DAY)
             showcase.pursue(session, "shop", CLICKS, "full", -29 * DAY, "by hand: equal shares")
             showcase.pursue(session, "shop", CLICKS, "proposed", -DAY, "trial 12 of run 1", trial, showcase.STANDING)

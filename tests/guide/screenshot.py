@@ -1,6 +1,6 @@
 """Take the pictures of the page that README and guide show, light and dark, of the showcase's furnished database.
 
-    python -m tests.guide.screenshot
+python -m tests.guide.screenshot
 """
 
 from __future__ import annotations

@@ -37,6 +37,7 @@ from tuner.scenario.layout import KINDS as SCENARIO
 from tuner.service.access.oidc_settings import GROUP_KINDS as OIDC_GROUP
 from tuner.service.access.oidc_settings import KINDS as OIDC
 from tuner.service.access.oidc_settings import OidcSettings
+from tuner.service.page.guide_page import name_anchor
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "tuner" / "guide" / "settings.md"
@@ -271,7 +272,20 @@ def write_page() -> str:
         f"## Environment variables\n\n{write_environment()}",
         f"## Commands\n\n{commands}",
     ]
-    return "\n".join(parts)
+    text = "\n".join(parts)
+    return text.replace(HEAD, f"{HEAD}\n{write_contents(text)}", 1)
+
+
+def write_contents(text: str) -> str:
+    """Links to all sections but the innermost."""
+    lines: list[str] = []
+    for marks, heading in re.findall(r"^(##|###) (.*)$", text, re.M):
+        link = f"[{heading.replace('[', '').replace(']', '').replace('`', '')}](#{name_anchor(heading)})"
+        if marks == "##":
+            lines.append(f"- {link}")
+        else:
+            lines[-1] += f"{', ' if ': ' in lines[-1] else ': '}{link}"
+    return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":

@@ -110,6 +110,8 @@ class Link:
             for row in rows:
                 try:
                     body = {key: value for key, value in row.items() if key not in REPORT_KEYS}
+                    if kind == DECISIONS:
+                        body["sequence"] = self.state.next_sequence()
                     self.sender.put(ReportRecord(kind, write_line({"operator": operator, "body": body})))
                 except (AttributeError, TypeError, ValueError, RecursionError) as error:
                     self.unserialisable += 1

@@ -87,6 +87,14 @@ class LinkState:
     faults: dict[str, str] = field(default_factory=dict)
     token_expires: float | None = None  # where it is soon
     warned_at: float = -math.inf
+    sequence: int = 0
+    numbering: threading.Lock = field(default_factory=threading.Lock)
+
+    def next_sequence(self) -> int:
+        """A number higher than any before, of the process before this one too unless the clock was set back."""
+        with self.numbering:
+            self.sequence = max(self.sequence + 1, int(1e6 * self.clock()))
+            return self.sequence
 
     @property
     def orders(self) -> Orders | None:

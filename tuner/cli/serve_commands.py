@@ -31,9 +31,10 @@ from tuner.retuning.state import state_of
 from tuner.service.access.bodies_in_flight import BodiesInFlight
 from tuner.service.access.connections import ConnectionLimits
 from tuner.service.access.envelope import wrap
-from tuner.service.access.gate import RateLimits, is_known
+from tuner.service.access.gate import RateLimits
 from tuner.service.access.logs import say, set_up_logs
 from tuner.service.access.oidc_settings import SECRET_VARIABLE, IdentityProvider, read_oidc_settings
+from tuner.service.access.page_session import find_account
 from tuner.service.access.token import LIFE_S, SCOPES, is_live, is_person, make_token
 from tuner.service.app import make_app, release_agents
 from tuner.service.daily_copies import daily_copies
@@ -125,6 +126,10 @@ HOW = "make one with: tuner token make NAME --scope report --scope read --app AP
     help="Reports of one application a second, in KiB, with two minutes' worth at once; one token has four times that.",
 )  # fmt: skip
 @click.option(
+    "--act-rate", type=click.FloatRange(0.001), default=1.0, show_default=True,
+    help="Changes per second of one token or person, each of which is a row of the audit log; 2,000 at once.",
+)  # fmt: skip
+@click.option(
     "--slots-for", default="35d", show_default=True, metavar="AGE",
     help="Age up to which the decisions of every slot stay; older ones are thinned to changes and one slot an hour.",
 )  # fmt: skip
@@ -166,21 +171,22 @@ def serve(
             stack.enter_context(daily_copies(store, limits["backups"], limits["keep_backups"]))
         if not no_daemon:
             app.state.services.daemon = stack.enter_context(retuning(store))  # /readyz looks whether it lives
-        bodies = BodiesInFlight(limits["max_body"], known=partial(is_known, app))
+        bodies = BodiesInFlight(limits["max_body"], known=partial(find_account, app))
         most = limits["connections"]
         shared = ConnectionLimits(most, most if proxy is not None else (most + 1) // 2)
         run(app, make_server(wrap(app, bodies, names_of(listening)), listening, shared), sock, listening)
 
 
 def read_limits(
-    rate: float, report_rate: int, slots_for: str, hours_for: str, samples_for: str, no_retention: bool, **_: Any
-) -> Settings:
+    rate: float, report_rate: int, act_rate: float, slots_for: str, hours_for: str, samples_for: str,
+    no_retention: bool, **_: Any,
+) -> Settings:  # fmt: skip
     """Rates, quotas and retention."""
     flags = {"--slots-for": slots_for, "--hours-for": hours_for, "--samples-for": samples_for}
     retention = Retention(*(parse_span(flag, text) for flag, text in flags.items()))
     if retention.hours_s < retention.slots_s:
         raise BadInput(f"--hours-for is {hours_for}, and must be at least --slots-for ({slots_for})")
-    limits = RateLimits(rate, max(1, round(SURGE * rate)), report_bytes=1024.0 * report_rate)
+    limits = RateLimits(rate, max(1, round(SURGE * rate)), report_bytes=1024.0 * report_rate, acts=act_rate)
     return Settings(limits=limits, retention=None if no_retention else retention)
 
 

@@ -137,7 +137,7 @@ def make_app(store: Store, settings: Settings | None = None) -> FastAPI:
         to_thread.current_default_thread_limiter().total_tokens = MAX_READS
         start_intake(intake)
         usage = UsageSharing(store, app.state.gate.quotas)
-        works = [asyncio.create_task(work) for work in (watch_orders(board, usage.receive), usage.run())]
+        works = [asyncio.create_task(work) for work in (watch_orders(board), usage.run())]
         try:
             yield
         finally:
@@ -153,6 +153,7 @@ def make_app(store: Store, settings: Settings | None = None) -> FastAPI:
     )  # fmt: skip
     app.state.services = services = Services(store, chosen, board, intake)
     make_gate(app, store, chosen.clock, chosen.limits)
+    intake.quotas = app.state.gate.quotas
     meter = Meter(store, chosen.clock, lambda: (len(intake.waiting), intake.max_queue))
     own = make_router(Health(lambda: find_fault(services)))
     for router in (*API, own, make_metrics_router(meter), page_routes.router, oidc_routes.router):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 from sqlalchemy import update
 from sqlalchemy.orm import Session
@@ -28,16 +28,18 @@ Outcome = Literal["corrected", "repeated", "refused"]
 def correct_decision(session: Session, sent: DecisionRecord, who: str, now: float) -> Outcome:
     """Let a report stand in the place of its agent's own earlier one of the same slot.
 
-    Refused is another writer's, and what was corrected too often. What says the same as any report before is an old
-    report that is sent again, for an agent that got no answer repeats them all in their order.
+    Refused is another writer's, and what was corrected too often. An agent that got no answer sends its reports again,
+    by another way perhaps than the one on which an earlier sending still is: what has no higher sequence than what
+    stands is such an old one. Of reports without a sequence what says the same as any before is taken for one.
     """
     same = [ROW[name] == getattr(sent, name) for name in DECISIONS.keys]
     row = session.execute(DECISIONS.select(*same).with_for_update()).first()  # so that of two corrections one waits
     stands = None if row is None else DecisionRecord(*row)
     if stands is None or sent.instance is None or sent.instance != stands.instance:
         return "refused"
-    earlier = list_earlier(session, stands)
-    if any(says_the_same(sent, before) for before in (stands, *(one.record for one in earlier))):
+    if is_repeated(session, sent, stands):
+        if is_later(sent, stands):  # what is older than this repetition shall not stand in its place
+            session.execute(update(DECISIONS.table).where(*same).values(sequence=sent.sequence))
         return "repeated"
     number = (stands.corrections or 0) + 1
     if number > MAX_CORRECTIONS:
@@ -50,10 +52,23 @@ def correct_decision(session: Session, sent: DecisionRecord, who: str, now: floa
     return "corrected"
 
 
+def is_repeated(session: Session, sent: DecisionRecord, stands: DecisionRecord) -> bool:
+    if sent.sequence is not None and stands.sequence is not None:
+        return not is_later(sent, stands) or says_the_same(sent, stands)
+    earlier = (one.record for one in list_earlier(session, stands))
+    return any(says_the_same(sent, before) for before in (stands, *earlier))
+
+
+def is_later(sent: DecisionRecord, stands: DecisionRecord) -> bool:
+    """Whether both have a sequence, and this one the higher."""
+    return sent.sequence is not None and stands.sequence is not None and sent.sequence > stands.sequence
+
+
 def says_the_same(sent: DecisionRecord, stored: DecisionRecord) -> bool:
     """Whether a report is as the database gives one back, whoever wrote it."""
     loaded = DecisionRecord(**DECISIONS.to_columns(sent))
-    return replace(loaded, instance=None, corrections=None) == replace(stored, instance=None, corrections=None)
+    sender: dict[str, Any] = dict.fromkeys(("instance", "sequence", "corrections"))
+    return replace(loaded, **sender) == replace(stored, **sender)
 
 
 def list_earlier(session: Session, stands: DecisionRecord) -> list[SupersededDecision]:

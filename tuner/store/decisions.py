@@ -12,7 +12,7 @@ from sqlalchemy.sql.operators import eq, ge, gt, in_op, lt
 
 from scaler.model.decision import KINDS, ShadowDecision, parse_shadow
 from scaler.model.supply_record import SupplyRecord, parse_supply
-from tuner.store.corrections import find_first_reports, says_the_same
+from tuner.store.corrections import find_first_reports, is_later, says_the_same
 from tuner.store.records import DecisionRecord, check_one_of
 from tuner.store.rows import given
 from tuner.store.tables import DECISIONS, SCALERS
@@ -29,7 +29,7 @@ MAX_LOOKED_UP = 100  # decisions in one query
 def save_decisions(
     session: Session, decisions: Iterable[DecisionRecord]
 ) -> list[tuple[DecisionRecord, DecisionRecord]]:
-    """Write these, none over one that stands; those that differ from it, each beside the one that stands.
+    """Write these, none over one that stands; those that differ from it or are later, each beside the one that stands.
 
     An agent sends a decision again after a lost answer, also by the driver's next instance: that differs in nothing.
     What to do of those that differ is `corrections.correct_decision`'s to say.
@@ -44,7 +44,7 @@ def save_decisions(
         for stands in DECISIONS.load(session, DECISIONS.select(or_(*places))):
             standing[stands.application, stands.operator, stands.time] = stands
     pairs = [(sent, standing[sent.application, sent.operator, sent.time]) for sent in again]
-    return [(sent, stands) for sent, stands in pairs if not says_the_same(sent, stands)]
+    return [(sent, stands) for sent, stands in pairs if is_later(sent, stands) or not says_the_same(sent, stands)]
 
 
 def choose_decisions(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, func, or_, select, update
+from sqlalchemy import ColumnElement, Select, and_, func, or_, select, update
 from sqlalchemy.orm import Session
 from sqlalchemy.sql.operators import ge
 
@@ -16,6 +16,8 @@ from tuner.store.records import Control, OrdersRecord, Scaler
 from tuner.store.rows import given, lock_turn
 from tuner.store.tables import CONTROLS, ORDERS, SCALERS
 from tuner.store.wakeups import send_wakeup
+
+MAX_LOOKED_UP = 100  # agents in one query
 
 
 def save_orders(session: Session, application: str, document: Mapping[str, Any], now: float) -> OrdersRecord:
@@ -55,6 +57,20 @@ def save_scalers(session: Session, scalers: Iterable[Scaler], keep_detail: bool 
     if rows:
         overwriting = statement.on_conflict_do_update(index_elements=SCALERS.keys, set_=changed)
         session.connection().execute(overwriting, rows)
+
+
+def find_agents(session: Session, agents: Iterable[tuple[str, str, str]]) -> set[tuple[str, str, str]]:
+    """Those of these (application, operator, instance) that have a row."""
+    found, rest = set[tuple[str, str, str]](), sorted(agents)
+    names = [SCALERS.c[name] for name in SCALERS.keys]
+    for first in range(0, len(rest), MAX_LOOKED_UP):
+        places = (
+            and_(*(column == value for column, value in zip(names, agent, strict=True)))
+            for agent in rest[first : first + MAX_LOOKED_UP]
+        )
+        rows = session.execute(select(*names).where(or_(*places)))
+        found |= {(app, operator, instance) for app, operator, instance in rows}
+    return found
 
 
 def list_scalers(session: Session, application: str, since: float | None = None) -> list[Scaler]:

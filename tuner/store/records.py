@@ -207,6 +207,7 @@ class DecisionRecord:
     proposed: Document | None = None  # replicas to add or remove by node type
     objections: list[Document] | None = None
     instance: str | None = None  # of the agent that wrote it; not known of those before schema 0008
+    sequence: int | None = None  # of the agent's reports; of two reports of a slot the one with the higher stands
     corrections: int | None = None  # so many earlier reports of it are superseded; None: it stands as first reported
 
     def __post_init__(self) -> None:
@@ -339,6 +340,17 @@ class Epoch:
     copied: float  # moment that the file shows
     versions: Mapping[str, int]  # highest version of an objective that agents may know
     revisions: Mapping[str, int]  # likewise of orders
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaUse:
+    """What one manager let through of a quota, since it started."""
+
+    manager: str
+    kind: str  # what has the quota
+    key: str
+    used: float
+    told: float  # when that was written, by the database's clock
 
 
 @dataclass(frozen=True, slots=True)

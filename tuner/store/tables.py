@@ -225,6 +225,7 @@ OBJECTIVES = RecordTable(
 DECISIONS = RecordTable(
     records.DecisionRecord,
     "decisions",
+    sa.Column("sequence", sa.BigInteger),
     sa.Index(None, "application", "time"),
     sa.Index(None, "time"),
     keys=("application", "operator", "time"),
@@ -256,4 +257,5 @@ EVENTS = RecordTable(
     sa.Index(None, "number", unique=True),
 )
 EPOCHS = RecordTable(records.Epoch, "epochs", keys=("number",))
+QUOTA_USES = RecordTable(records.QuotaUse, "quota_uses", keys=("manager", "kind", "key"), sqlite_with_rowid=False)
 WRITE_CHECKS = RecordTable(records.WriteCheck, "write_checks", keys=("writer",))

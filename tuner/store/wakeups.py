@@ -1,52 +1,68 @@
 """Wake the other managers of the database: PostgreSQL's LISTEN and NOTIFY, delivered with the commit.
 
-Orders that were issued are there to be looked for, so that a wake-up too many does no harm, and one that got lost is
-made up for by polling. Channels belong to a whole database, so their names tell its schemas apart.
+A wake-up says that there may be new orders, and nothing else: whoever may connect to the database may send it, so that
+it makes a manager poll, and what it says is not read. One too many does no harm, one that got lost is made up for by
+polling, and who is flooded with them stops listening for a while. Channels belong to a whole database, so their names
+tell its schemas apart.
 """
 
 from __future__ import annotations
 
+import secrets
+import time
 from collections.abc import Callable
 from typing import Any
 
 from sqlalchemy import Connection, text
 from sqlalchemy.orm import Session
 
+from scaler.model.errors import Retry
 from tuner.store.connection import Store
 from tuner.store.faults import LOST, TransientFault, translate_errors
 from tuner.store.rows import dialect
 
-ORDERS, USAGE = "orders", "usage"  # what is told of
-CHANNEL = "'tuner_' || :what || '_' || abs(hashtext(current_schema())::bigint)"
+CHANNEL = "'tuner_orders_' || abs(hashtext(current_schema())::bigint)"
 SEND, NAME = text(f"SELECT pg_notify({CHANNEL}, :said)"), text(f"SELECT {CHANNEL}")
 LOOK_S = 0.2  # between two looks whether to end
+MAX_WAKEUPS = 1_000  # a second; managers issue the orders of one application at a time
+FLOODED = "sends more wake-ups than its managers do; somebody else notifies their channel"
 
 
-def send_wakeup(session: Session, what: str = ORDERS, said: str = "") -> None:
+class Flooded(Retry):
+    """More wake-ups came than managers send."""
+
+
+def send_wakeup(session: Session, said: str = "") -> None:
     """Wake all who listen when the transaction commits; on SQLite nobody does."""
     if dialect(session) == "postgresql":
-        session.execute(SEND, {"what": what, "said": said})
+        session.execute(SEND, {"said": said})
 
 
-def receive_wakeups(store: Store, on_wakeup: Callable[[str, str], None], ending: Callable[[], bool]) -> None:
-    """Listen on a connection of its own until the end, or until that is lost; on PostgreSQL alone.
+def receive_wakeups(store: Store, on_wakeup: Callable[[bool], None], ending: Callable[[], bool]) -> None:
+    """Listen on a connection of its own until the end, until that is lost or flooded; on PostgreSQL alone.
 
-    The first wake-up is sent here by way of the connection pool, as others send theirs: until it arrives nobody may
-    rely on being woken (a pooler of transactions swallows them), and once it does nothing was missed before it.
+    Told is of every wake-up whether it is the one that is sent from here by way of the connection pool, as others send
+    theirs: until it arrives nobody may rely on being woken (a pooler of transactions swallows them), and once it does
+    nothing was missed before it. What it says nobody else knows.
     """
     autocommit = store.engine.execution_options(isolation_level="AUTOCOMMIT")
     with translate_errors(store.address.shown), autocommit.connect() as connection:
-        channels = {str(connection.scalar(NAME, {"what": what})): what for what in (ORDERS, USAGE)}
-        for channel in channels:
-            connection.exec_driver_sql(f"LISTEN {channel}")
+        connection.exec_driver_sql(f"LISTEN {connection.scalar(NAME)}")
         driver: Any = connection.connection.driver_connection
         connection.detach()  # or whoever has it next would go on listening
+        own = secrets.token_hex(16)
         with store.begin() as session:
-            send_wakeup(session)
+            send_wakeup(session, own)
+        begun, count = time.monotonic(), 0
         try:
             while not ending():
                 for notice in driver.notifies(timeout=LOOK_S):
-                    on_wakeup(channels[notice.channel], notice.payload)
+                    if time.monotonic() - begun > 1.0:
+                        begun, count = time.monotonic(), 0
+                    count += 1
+                    if count > MAX_WAKEUPS:
+                        raise Flooded(f"{store.address.shown} {FLOODED}")
+                    on_wakeup(notice.payload == own)
         except driver_error(connection) as error:
             raise TransientFault(f"{store.address.shown} {LOST}") from error
 

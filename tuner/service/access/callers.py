@@ -41,6 +41,12 @@ class Caller:
     token_id: int
     applications: frozenset[str] | None = None  # None: all of them
     expires: float | None = None  # of a token that is no page session's
+    opener_id: int | None = None  # of a page session
+
+    @property
+    def account_id(self) -> int:
+        """Whose quotas count: a token's sessions have none of their own."""
+        return self.token_id if self.opener_id is None else self.opener_id
 
     def may_reach(self, app: str) -> bool:
         return self.applications is None or app in self.applications
@@ -80,7 +86,7 @@ def make_caller(token: Token | None, openers: Mapping[int, Token], now: float, p
         return None
     applications = None if token.applications is None else frozenset(token.applications)
     name, scopes = token.made_by if page else token.name, frozenset(token.scopes.split())
-    return Caller(name, scopes, token.id, applications, None if page else token.expires)
+    return Caller(name, scopes, token.id, applications, None if page else token.expires, token.parent_id)
 
 
 class Callers:

@@ -2,7 +2,7 @@
 
 Refused before the application sees it: a Host that is none of ours (a page of another site whose name was made to point
 here, "DNS rebinding"), a body that is too large or too slow. A body is read whole before it is passed on, because
-nothing here works on part of one, and its true length is known then, whatever its headers say.
+nothing here works on part of one, and its true length is known then. A stranger's is not read.
 """
 
 from __future__ import annotations
@@ -69,12 +69,9 @@ def wrap(app: ASGIApp, bodies: BodiesInFlight | None = None, host_names: Iterabl
 
         try:
             check_host(scope, names)
-            body = await held.read(scope, receive)
-            if body is not None:
-                try:
-                    await app(scope, replay(body, receive), send_in_envelope)
-                finally:
-                    held.release(len(body))
+            async with held.hold(scope, receive) as request:
+                if request is not None:
+                    await app(scope, request, send_in_envelope)
         except HTTPException as refusal:
             await refuse(refusal)(scope, receive, send_in_envelope)
         except Exception:
@@ -99,20 +96,6 @@ def check_host(scope: Scope, names: frozenset[str]) -> None:
             421,
             "the Host that was asked for is no name of this service; start it with `tuner serve --host-name NAME`",
         )
-
-
-def replay(body: bytes, receive: Receive) -> Receive:
-    """The body in one message, then whatever comes after it: that the client has gone."""
-    waiting = True
-
-    async def receive_again() -> Message:
-        nonlocal waiting
-        if not waiting:
-            return await receive()
-        waiting = False
-        return {"type": "http.request", "body": body, "more_body": False}
-
-    return receive_again
 
 
 def write_problem(status: int, detail: str, **more: str) -> bytes:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import math
+import threading
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Hashable
@@ -19,7 +20,6 @@ from ipaddress import IPv6Address, ip_address, ip_network
 from fastapi import BackgroundTasks, FastAPI, HTTPException, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
-from starlette.types import Scope
 
 from scaler.model.errors import BadInput
 from tuner.service.access.callers import Caller, Callers
@@ -33,7 +33,9 @@ HOW = "send a token as `Authorization: Bearer ts_...`; `tuner token make` makes 
 MAX_BUCKETS = 10_000  # keys remembered at a time
 LOG_INS = (1.0, 60.0)  # a second of one address, and at once: an office comes in the morning
 MAX_SHOWN = 60  # characters of a name in a refusal
-APPLICATION, TOKEN = "application", "token"  # who has a quota
+APPLICATION, TOKEN, ACTS, AGENTS = "application", "token", "acts", "agents"  # what has a quota
+CHANGING = {"tune", "push"}  # scopes of acts, each of which is a row of the audit log
+SAFE = ("GET", "HEAD", "OPTIONS")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,12 @@ class RateLimits:
     report_bytes: float = 262_144.0  # a second of one application; an operator's slot has about a thousand
     tokens_share: float = 4.0  # of one token, in applications' rates
     catch_up_s: float = 128.0  # seconds' worth that may come at once, after an outage
+    acts: float = 1.0  # changes a second of one token or person, with 2,000 at once
+    acts_at_once: float = 2000.0
+    sessions: float = 0.1  # log-ins a second of one token or person
+    sessions_at_once: float = 100.0
+    agents: float = 0.1  # agents a second that nobody has seen before, of one application
+    agents_at_once: float = 5000.0
 
 
 class Buckets:
@@ -57,26 +65,32 @@ class Buckets:
         self.size = size
         self.ticks = ticks
         self.levels: dict[Hashable, tuple[float, float]] = {}
+        self.turn = threading.Lock()
 
     def take(self, key: Hashable, amount: float = 1.0) -> float:
         """So much out of the key's bucket, all of it at most; 0, or the seconds until there will be enough."""
         amount = min(amount, self.size)
-        now = self.ticks()
-        if len(self.levels) >= MAX_BUCKETS and key not in self.levels:
-            self.make_room(now)
-        level = self.level_at(key, now)
-        if level < amount:
-            self.levels[key] = (level, now)
-            return (amount - level) / self.rate
-        self.levels[key] = (level - amount, now)
-        return 0.0
+        with self.turn:
+            now = self.look_up(key)
+            level = self.level_at(key, now)
+            if level < amount:
+                self.levels[key] = (level, now)
+                return (amount - level) / self.rate
+            self.levels[key] = (level - amount, now)
+            return 0.0
 
     def drain(self, key: Hashable, amount: float) -> None:
         """Take out what was taken elsewhere; a debt of one bucket at most is paid before anything is taken again."""
+        with self.turn:
+            now = self.look_up(key)
+            self.levels[key] = (max(-self.size, self.level_at(key, now) - amount), now)
+
+    def look_up(self, key: Hashable) -> float:
+        """Make room where the key is a new one; the time."""
         now = self.ticks()
         if len(self.levels) >= MAX_BUCKETS and key not in self.levels:
             self.make_room(now)
-        self.levels[key] = (max(-self.size, self.level_at(key, now) - amount), now)
+        return now
 
     def level_at(self, key: Hashable, now: float) -> float:
         level, since = self.levels.get(key, (self.size, now))
@@ -117,21 +131,53 @@ def check_all_applications(caller: Caller) -> None:
 
 @dataclass(slots=True)
 class Quotas:
-    """Bytes of reports that applications and tokens may send."""
+    """What of the database applications and accounts may use: bytes sent, and rows that stay."""
 
-    applications: Buckets
-    tokens: Buckets
-    untold: Counter[tuple[str, Hashable]] | None = None  # bytes to tell other managers of, where they are told
+    applications: Buckets  # bytes
+    tokens: Buckets  # bytes, by account
+    acts: Buckets  # rows of the audit log, by account
+    sessions: Buckets  # log-ins, by account
+    agents: Buckets  # rows of agents, by application
+    untold: Counter[tuple[str, str]] | None = None  # what to tell other managers of, where they are told
 
     def charge(self, caller: Caller, application: str, size: int) -> None:
-        """429 where either has used up its bytes."""
-        for buckets, key, whose in (
-            (self.tokens, caller.token_id, "this token"), (self.applications, application, "this application"),
-        ):  # fmt: skip
-            if wait := buckets.take(key, float(size)):
-                raise too_many(f"{whose} reports more bytes than it may", wait)
+        """Take the bytes of a body; 429 where either has used up its own."""
+        self.take(self.tokens, TOKEN, f"{caller.account_id}", size, "this token sends more bytes than it may")
+        self.take(self.applications, APPLICATION, application, size, "this application is sent more bytes than it may")
+
+    def charge_act(self, caller: Caller) -> None:
+        """Take one row of the audit log; 429 where the account has used up its own."""
+        self.take(self.acts, ACTS, f"{caller.account_id}", 1, f"{caller.name} changes things more often than it may")
+
+    def charge_session(self, opener: Hashable, name: str) -> None:
+        """Take one log-in; 429 where whoever logs in did so too often. Each manager counts its own."""
+        if wait := self.sessions.take(opener):
+            raise too_many(f"{name} logs in more often than it may", wait)
+
+    def charge_agent(self, application: str) -> None:
+        """Take the row of an agent that nobody has seen before; 429 where there were too many."""
+        sentence = "this application has more new agents than it may; name an agent the same each time it reports"
+        self.take(self.agents, AGENTS, application, 1, sentence)
+
+    def take(self, buckets: Buckets, kind: str, key: str, amount: int, sentence: str) -> None:
+        if wait := buckets.take(key, float(amount)):
+            raise too_many(sentence, wait)
         if self.untold is not None:
-            self.untold.update({(TOKEN, caller.token_id): size, (APPLICATION, application): size})
+            self.untold[kind, key] += amount
+
+    @property
+    def shared(self) -> dict[str, Buckets]:
+        """By what it limits, which the managers of one database count together."""
+        return {APPLICATION: self.applications, TOKEN: self.tokens, ACTS: self.acts, AGENTS: self.agents}
+
+
+def make_quotas(limits: RateLimits) -> Quotas:
+    size, share = limits.report_bytes, limits.report_bytes * limits.tokens_share
+    return Quotas(
+        Buckets(size, size * limits.catch_up_s), Buckets(share, share * limits.catch_up_s),
+        Buckets(limits.acts, limits.acts_at_once), Buckets(limits.sessions, limits.sessions_at_once),
+        Buckets(limits.agents, limits.agents_at_once),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,17 +198,7 @@ def make_gate(app: FastAPI, store: Store, clock: Callable[[], float], limits: Ra
     """Put a gate into the application's state."""
     rates = Buckets(limits.rate, max(1.0, limits.burst))
     failures = Buckets(limits.failures, max(1.0, limits.failures_at_once))
-    quota = limits.report_bytes
-    sizes = Buckets(quota, quota * limits.catch_up_s)
-    shares = Buckets(quota * limits.tokens_share, quota * limits.tokens_share * limits.catch_up_s)
-    app.state.gate = Gate(store, clock, Callers(store), rates, failures, Quotas(sizes, shares), Buckets(*LOG_INS))
-
-
-async def is_known(app: FastAPI, scope: Scope) -> bool:
-    """Whether the request brings a right bearer token; asked before a large body is read."""
-    gate: Gate = app.state.gate
-    secret = read_bearer(Headers(scope=scope))
-    return secret is not None and await gate.callers.find(secret, gate.clock()) is not None
+    app.state.gate = Gate(store, clock, Callers(store), rates, failures, make_quotas(limits), Buckets(*LOG_INS))
 
 
 def read_bearer(headers: Headers) -> str | None:
@@ -209,7 +245,8 @@ def admit(request: Request, caller: Caller, scopes: tuple[str, ...], background:
     gate = gate_of(request)
     if expires_soon(caller.expires, gate.clock()):
         request.state.token_expires = caller.expires
-    wait = gate.rates.take(caller.token_id)
+    request.state.known = caller
+    wait = gate.rates.take(caller.account_id)
     if wait:
         raise too_many("this token asks more often than it may", wait)
     missing = [scope for scope in scopes if scope not in caller.scopes]
@@ -218,6 +255,8 @@ def admit(request: Request, caller: Caller, scopes: tuple[str, ...], background:
     for app in (request.path_params.get("app"), request.query_params.get("app")):
         if app is not None:
             check_application(caller, app)
+    if request.method not in SAFE and CHANGING.intersection(scopes):
+        gate.quotas.charge_act(caller)
     if gate.callers.is_due(caller):
         background.add_task(gate.callers.note, caller, gate.clock())
     return caller

@@ -11,7 +11,7 @@ import logging
 from dataclasses import replace
 
 from scaler.model.errors import BadInput
-from tuner.service.access.gate import Forbidden
+from tuner.service.access.gate import Forbidden, Quotas
 from tuner.service.access.logs import say
 from tuner.service.access.oidc_settings import OidcSettings, Person
 from tuner.service.access.page_session import SESSION_S, add_session, record_log_in
@@ -26,9 +26,12 @@ ENDED = "this log-in has ended already; begin it again"
 
 
 def open_for_person(
-    store: Store, settings: OidcSettings, person: Person, state: str, now: float, address: str = ""
-) -> str:
+    store: Store, settings: OidcSettings, person: Person, state: str, now: float, address: str = "",
+    quotas: Quotas | None = None,
+) -> str:  # fmt: skip
     """The session's secret; Forbidden for who may not, and for a state that opened one before, on any service."""
+    if quotas is not None:
+        quotas.charge_session(identify(person), person.name)
     opened: tuple[str, str] | None = None
     try:
         with store.begin() as session:

@@ -14,11 +14,23 @@ from dataclasses import dataclass
 from typing import NoReturn
 from urllib.parse import parse_qsl, quote
 
-from fastapi import BackgroundTasks, HTTPException, Request, Response
+from fastapi import BackgroundTasks, FastAPI, HTTPException, Request, Response
 from starlette.concurrency import run_in_threadpool
+from starlette.types import Scope
 
 from tuner.service.access.callers import Caller, look_up
-from tuner.service.access.gate import admit, check_scopes, count_failure, find_address, gate_of, identify
+from tuner.service.access.gate import (
+    SAFE,
+    Gate,
+    Quotas,
+    admit,
+    check_scopes,
+    count_failure,
+    find_address,
+    gate_of,
+    identify,
+    read_bearer,
+)
 from tuner.service.access.logs import say
 from tuner.service.access.token import PAGE_PREFIX, SECRET, digest, is_live, make_secret
 from tuner.store.audit_log import add_event
@@ -28,7 +40,6 @@ from tuner.store.tokens import add_token, find_token, revoke_token
 
 LOGGER = logging.getLogger(__name__)
 SESSION_S = 12 * 3600.0  # seconds
-SAFE = ("GET", "HEAD", "OPTIONS")
 FIELD = "csrf"  # of a form; or the header X-CSRF-Token
 MAX_FIELDS = 1000
 
@@ -61,6 +72,21 @@ def require_page(*scopes: str) -> Callable[..., Awaitable[PageSession]]:
     return authorize
 
 
+async def find_account(app: FastAPI, scope: Scope) -> int | None:
+    """Return whose right token or session the headers have, asked before a body is read; None: nobody's."""
+    request, gate = Request(scope), find_gate(app)
+    for secret, page in ((read_bearer(request.headers), False), (read_cookie(request), True)):
+        caller = await gate.callers.find(secret, gate.clock(), page) if secret else None
+        if caller is not None:
+            return caller.account_id
+    return None
+
+
+def find_gate(app: FastAPI) -> Gate:
+    gate: Gate = app.state.gate
+    return gate
+
+
 def send_to_login(request: Request) -> NoReturn:
     if request.method not in SAFE:
         raise HTTPException(401, "this needs a session that has not ended; log in at /login, then send it again")
@@ -72,17 +98,21 @@ async def log_in(request: Request, secret: str) -> str | None:
     """What to put in the cookie, if the typed token is live; None if not, and 429 once too many were wrong."""
     check_origin(request)
     gate = gate_of(request)
-    opened = await run_in_threadpool(open_session, gate.store, secret, gate.clock(), find_address(request))
+    opening = (gate.store, secret, gate.clock(), find_address(request), gate.quotas)
+    opened = await run_in_threadpool(open_session, *opening)
     if opened is None:
         await count_failure(request, secret)
     return opened
 
 
-def open_session(store: Store, secret: str, now: float, address: str = "") -> str | None:
+def open_session(store: Store, secret: str, now: float, address: str = "", quotas: Quotas | None = None) -> str | None:
     """A token of its own with the scopes of the typed one, which ends with it."""
     secret = secret.strip()
-    if look_up(store, secret, now, False) is None:  # before there is anything to write
+    known = look_up(store, secret, now, False)
+    if known is None:  # before there is anything to write
         return None
+    if quotas is not None:
+        quotas.charge_session(known.account_id, known.name)
     with store.begin() as session:
         token = find_token(session, digest(secret))
         if token is None or not is_live(token, now):

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from scaler.model.errors import BadInput
 from scaler.model.sample import Sample
 from tuner.service.access.callers import Caller
-from tuner.service.access.gate import gate_of, require
+from tuner.service.access.gate import require
 from tuner.service.api.bodies import MAX_NAME, AcknowledgementBody, ReportBody, check_name
 from tuner.service.api.dependencies import JSON, App, gives, read_as
 from tuner.service.api.problems import problem
@@ -53,7 +53,6 @@ async def report(
 ) -> Response:  # fmt: skip
     """Report samples and decisions of one scaler, none dated over 5 minutes ahead; answered when they are committed."""
     given = services_of(request)
-    gate_of(request).quotas.charge(caller, app, len(await request.body()))
     now = given.settings.clock()
     token = {"token": caller.name, "token_expires": caller.expires}
     scaler = Scaler(app, body.operator, body.instance, now, now, body.revision, detail={**body.detail, **token})

@@ -141,6 +141,9 @@ class DecisionBody(Body):
     code: Label | None = None
     proposed: Annotated[dict[Label, int], Field(max_length=MAX_KEYS)] | None = None
     objections: Annotated[list[ObjectionBody], Field(max_length=MAX_OBJECTIONS)] | None = None
+    sequence: Annotated[int, Field(ge=0, lt=2**63)] | None = Field(
+        None, description="Higher in each report of the instance; of two reports of a slot the higher one stands."
+    )
 
     @model_validator(mode="after")
     def check_size(self) -> Self:

@@ -17,7 +17,7 @@ from starlette.concurrency import run_in_threadpool
 from scaler.model.errors import BadInput, Retry
 from tuner.service.access.callers import Caller
 from tuner.service.access.envelope import PROBLEM
-from tuner.service.access.gate import require
+from tuner.service.access.gate import gate_of, require
 from tuner.service.api.bodies import BODIES, MAX_NAME, MAX_TEXT, MAX_TIME, MAX_WHOLE, Body, check_name
 from tuner.service.api.problems import Unsupported, explain_invalid
 from tuner.service.exchange.order_board import poll
@@ -93,6 +93,7 @@ def read_as(model: type[BodyT]) -> Callable[[Request], Awaitable[BodyT]]:
         if kind != JSON:
             raise Unsupported(f"the body's Content-Type is {kind[:100]!r}, and must be {JSON}")
         body = await request.body()
+        gate_of(request).quotas.charge(request.state.known, request.path_params["app"], len(body))
         if len(body) <= SMALL_BODY:
             return parse(body)
         return await services_of(request).bodies.run(partial(parse, body))

@@ -16,23 +16,28 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from fastapi import HTTPException
+
 from scaler.model.errors import BadInput, Retry
 from scaler.model.sample import Sample
+from tuner.service.access.gate import Quotas
 from tuner.store.audit_log import add_event
 from tuner.store.connection import Session, Store
 from tuner.store.corrections import MAX_CORRECTIONS, Outcome, correct_decision
 from tuner.store.decisions import save_decisions
 from tuner.store.faults import DatabaseFault, IntegrityError
-from tuner.store.orders import save_scalers
+from tuner.store.orders import find_agents, save_scalers
 from tuner.store.records import DecisionRecord, EventRecord, Scaler
 from tuner.store.samples import save_samples
 
 log = logging.getLogger(__name__)
 Answer = asyncio.Future[None]
 Difference = tuple[DecisionRecord, DecisionRecord, Outcome]  # what was sent, what stood, and which of them stands
+Agent = tuple[str, str, str]  # application, operator, instance
+Faults = dict[Agent, Exception]
 Writer = tuple[str, str, str, Outcome]  # application, operator, token, and what became of its reports
 RECORDED_S = 3600.0  # between two events of the same writer
-MAX_WRITERS = 10_000  # remembered
+MAX_WRITERS, MAX_AGENTS = 10_000, 50_000  # remembered
 FULL = "the service has more reports waiting than it can write; send this one again in a moment"
 UNFIT = "the report lacks a value that the database must have, or holds one that it has no place for"
 REFUSED_S = 10.0
@@ -63,6 +68,8 @@ class Intake:
     closed: bool = False
     recorded: dict[Writer, float] = field(default_factory=dict)  # whose differences are in an event, until when
     writer: threading.Thread | None = None
+    quotas: Quotas | None = None
+    agents: dict[Agent, None] = field(default_factory=dict)  # that have a row; those that reported last are last
     refused_at: float = -math.inf  # when the database last refused a batch; -inf after one that it took
 
 
@@ -144,6 +151,9 @@ def resolve_answers(answers: Iterable[tuple[Answer, Exception | None]]) -> None:
 def write_batch(intake: Intake, reports: Sequence[Report]) -> list[Exception | None]:
     """The fault of each report: None where it is committed."""
     try:
+        refused = refuse_newcomers(intake, reports)
+        if refused:
+            return write_admitted(intake, reports, refused)
         differing = intake.store.write(lambda session: save_reports(session, reports))
         if differing:
             record_differences(intake, reports, differing)
@@ -158,6 +168,42 @@ def write_batch(intake: Intake, reports: Sequence[Report]) -> list[Exception | N
             return [BadInput(UNFIT) if isinstance(error, IntegrityError) else error]
         half = len(reports) // 2
         return write_batch(intake, reports[:half]) + write_batch(intake, reports[half:])
+
+
+def write_admitted(intake: Intake, reports: Sequence[Report], refused: Faults) -> list[Exception | None]:
+    """Write the others; the fault of each."""
+    admitted = [report for report in reports if agent_of(report) not in refused]
+    faults = iter(write_batch(intake, admitted) if admitted else ())
+    return [refused.get(agent_of(report)) or next(faults) for report in reports]
+
+
+def refuse_newcomers(intake: Intake, reports: Sequence[Report]) -> Faults:
+    """Charge the quota of each application for agents without a row, which would be new ones; who is refused, and why.
+
+    Names of agents are what reports say, so that anybody with a token could fill the table.
+    """
+    unknown = {agent for agent in map(agent_of, reports) if agent not in intake.agents}
+    if intake.quotas is None or not unknown:
+        return {}
+    with intake.store.read() as session:
+        unknown -= find_agents(session, unknown)
+    refused: Faults = {}
+    for agent in sorted(unknown):
+        try:
+            intake.quotas.charge_agent(agent[0])
+        except HTTPException as error:
+            refused[agent] = error
+    for report in reports:
+        if (agent := agent_of(report)) not in refused:
+            intake.agents.pop(agent, None)
+            intake.agents[agent] = None
+    while len(intake.agents) > MAX_AGENTS:
+        del intake.agents[next(iter(intake.agents))]
+    return refused
+
+
+def agent_of(report: Report) -> Agent:
+    return report.scaler.application, report.scaler.operator, report.scaler.instance
 
 
 def record_differences(intake: Intake, reports: Sequence[Report], differing: Sequence[Difference]) -> None:

@@ -1,31 +1,29 @@
-"""Share the quotas of report bytes among the managers of one database: each tells the others what it let through.
+"""Share quotas among the managers of one database: each writes what it let through, and charges what the others did.
 
-It tells of an application or a token once a second, when that has used a second's worth, so that most are never told
-of, and N managers let through N seconds' worth too much at most. Requests and wrong tokens are limited by each manager
-for itself: these limits guard its processor, while quotas guard the database that all share.
+That is written once a second, of whoever used a second's worth, so that of most nothing is ever written, and N managers
+let through N seconds' worth too much at most. Requests, log-ins and wrong tokens each manager limits for itself: these
+limits guard its processor, while quotas guard the database that all share.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
-import math
 from collections import Counter
-from collections.abc import Hashable
-from contextlib import suppress
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from scaler.model.errors import Retry
-from tuner.service.access.gate import APPLICATION, MAX_BUCKETS, Buckets, Quotas
+from tuner.service.access.gate import MAX_BUCKETS, Quotas
 from tuner.store.connection import Store
 from tuner.store.faults import DatabaseFault
+from tuner.store.quota_uses import DEAD_S, Quota, delete_old_uses, list_uses, save_uses
 from tuner.store.runs import name_owner
-from tuner.store.wakeups import USAGE, send_wakeup
 
 log = logging.getLogger(__name__)
 SHARE_S = 1.0
+MAX_SEEN = 10 * MAX_BUCKETS
+Uses = Mapping[tuple[str, Quota], float]  # other managers' sums
 
 
 @dataclass(slots=True)
@@ -35,39 +33,59 @@ class UsageSharing:
     store: Store
     quotas: Quotas
     manager: str = field(default_factory=name_owner)
+    sums: Counter[Quota] = field(default_factory=Counter)  # of what this one wrote
+    seen: dict[tuple[str, Quota], float] | None = None  # None: not read yet
+    rounds: int = 0
 
     async def run(self) -> None:
-        """Tell the others every second, until cancelled; on SQLite there are none."""
+        """Write and read every second, until cancelled; on SQLite there are no others."""
         if self.store.address.path is not None:
             return
         self.quotas.untold = Counter()
         while True:
-            await asyncio.sleep(SHARE_S)
-            await self.tell()
-
-    async def tell(self) -> None:
-        """Tell of who used a second's worth since it was told of; what cannot be told is forgotten."""
-        untold: Counter[tuple[str, Hashable]] = self.quotas.untold or Counter()
-        told = {one: size for one, size in untold.items() if size >= SHARE_S * self.buckets_of(one[0]).rate}
-        for one in untold.copy() if len(untold) > MAX_BUCKETS else told:
-            del untold[one]
-        if told:
             try:
-                await asyncio.to_thread(self.send, told)
+                self.charge(await asyncio.to_thread(self.exchange, self.take_due()))
             except (Retry, DatabaseFault) as error:
-                log.debug("usage could not be told: %s", error)
+                log.debug("usage could not be shared: %s", error)
+            except Exception:
+                log.exception("usage could not be shared")
+            await asyncio.sleep(SHARE_S)
 
-    def send(self, told: dict[tuple[str, Hashable], int]) -> None:
-        with self.store.begin() as session:
-            for (kind, key), size in told.items():
-                send_wakeup(session, USAGE, json.dumps([self.manager, kind, key, size]))
+    def take_due(self) -> dict[Quota, float]:
+        """The sums of those who used a second's worth since they were written last."""
+        untold: Counter[Quota] = self.quotas.untold or Counter()
+        shared = self.quotas.shared
+        due = [one for one, size in untold.items() if size >= SHARE_S * shared[one[0]].rate]
+        for one in due:
+            self.sums[one] += untold.pop(one)
+        while len(self.sums) > MAX_BUCKETS:
+            del self.sums[next(iter(self.sums))]
+        if len(untold) > MAX_BUCKETS:
+            untold.clear()
+        return {one: float(self.sums[one]) for one in due}
 
-    def receive(self, said: str) -> None:
-        """Charge what another manager let through; another release may say it otherwise, and anybody nonsense."""
-        with suppress(ValueError, TypeError, OverflowError, RecursionError):
-            manager, kind, key, size = json.loads(said)
-            if manager != self.manager and 0.0 < float(size) < math.inf:
-                self.buckets_of(kind).drain(key, float(size))
+    def exchange(self, due: Mapping[Quota, float]) -> Uses:
+        """Write these, and read what the others wrote."""
+        self.rounds += 1
+        ages = self.rounds % int(DEAD_S / SHARE_S) == 0
+        if due or ages:
+            with self.store.begin() as session:
+                save_uses(session, self.manager, due)
+                if ages:
+                    delete_old_uses(session)
+        with self.store.read() as session:
+            return {(manager, quota): used for manager, quota, used in list_uses(session, self.manager)}
 
-    def buckets_of(self, kind: Any) -> Buckets:
-        return self.quotas.applications if kind == APPLICATION else self.quotas.tokens
+    def charge(self, found: Uses) -> None:
+        """Charge what others let through since they were read last; nothing at the first reading."""
+        is_first = self.seen is None
+        seen = self.seen = self.seen or {}
+        for one, used in found.items():
+            kind, key = one[1]
+            before = seen.pop(one, 0.0)
+            seen[one] = used
+            buckets = self.quotas.shared.get(kind)  # another release may have other kinds
+            if buckets is not None and not is_first:
+                buckets.drain(key, used - before if used >= before else used)  # less: it began to count anew
+        while len(seen) > MAX_SEEN:
+            del seen[next(iter(seen))]

@@ -58,7 +58,8 @@ async def end(request: Request) -> Response:
         ask = partial(provider.identify, attempt, find_redirect(request), code, now)
         person = await services.log_ins.run(ask)
         store = services.store
-        opening = (store, provider.settings, person, attempt.state, now, find_address(request))
+        quotas = gate_of(request).quotas
+        opening = (store, provider.settings, person, attempt.state, now, find_address(request), quotas)
         secret = await run_in_threadpool(open_for_person, *opening)
     except Forbidden as error:
         await record_log_in_refusal(request, str(error))

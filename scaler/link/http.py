@@ -72,6 +72,14 @@ def read_address(url: str) -> ManagerAddress:
     return ManagerAddress(secure, parts.hostname, port or (443 if secure else 80), parts.path.rstrip("/"))
 
 
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """Headers for one connection alone: behind a later one may be a manager whose database was restored."""
+
+    number: int  # of the connection
+    headers: Mapping[str, str]
+
+
 class ManagerConnection:
     """One connection to the manager, kept open between requests; for one thread, but `abort` may come from another."""
 
@@ -83,6 +91,7 @@ class ManagerConnection:
         self.credential = Credential(token)
         self.context = make_context(ca_file) if address.secure else None
         self.connection: http.client.HTTPConnection | None = None
+        self.number = 0  # of the connection: 1 is the first
         self.aborted = False
 
     def request(
@@ -92,13 +101,16 @@ class ManagerConnection:
         document: Any = None,
         headers: Mapping[str, str] | None = None,
         timeout: float = TIMEOUT_S,
+        condition: Condition | None = None,
     ) -> ManagerResponse:
         """The answer, whatever its status; Retry where there was none."""
         body = None if document is None else write_line(document)
         while True:
             reused = self.connection is not None
             try:
-                return self.exchange(method, path, body, headers or {}, timeout)
+                is_same = reused and condition is not None and condition.number == self.number
+                sent = {**(headers or {}), **(condition.headers if condition is not None and is_same else {})}
+                return self.exchange(method, path, body, sent, timeout)
             except (OSError, http.client.HTTPException, ValueError) as error:
                 self.close()  # the manager may have closed what was kept open; what is sent twice counts once
                 if not reused or self.aborted or isinstance(error, TimeoutError):
@@ -133,6 +145,7 @@ class ManagerConnection:
                 if self.context is None
                 else http.client.HTTPSConnection(host, port, timeout=TIMEOUT_S, context=self.context)
             )
+            self.number += 1
             self.connection.connect()
             if self.aborted:  # meanwhile, when there was no socket to shut down
                 raise ConnectionAbortedError("the link is stopping")

@@ -1,8 +1,8 @@
 """Poll the manager for orders (long poll); save, acknowledge and hand them on.
 
 The manager's newest answer counts, whatever its revision: a smaller one means that its database was restored from a
-copy, and what it says now is what it wants. After each failure the first request is unconditional, for a restored
-manager may by chance have come to the revision that was last seen, with other orders.
+copy, and what it says now is what it wants. After each failure, and on each new connection, the first request is
+unconditional, for a restored manager may by chance have come to the revision that was last seen, with other orders.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from scaler.link.http import TIMEOUT_S, ManagerConnection, ManagerResponse
+from scaler.link.http import TIMEOUT_S, Condition, ManagerConnection, ManagerResponse
 from scaler.link.link_state import (
     BUSY,
     LOG,
@@ -46,6 +46,7 @@ class OrderPoll:
         self.path = f"/v1/applications/{quote(state.app, safe='')}"
         self.backoff = Backoff(state.rng)
         self.etag = ""  # of what the manager said last; "" when the next question is unconditional
+        self.etag_from = 0  # connection that it came by
         self.acknowledged: dict[str, int] = {}  # revision that each operator has acknowledged
         self.unsaved = False
 
@@ -67,12 +68,13 @@ class OrderPoll:
         """Request once; seconds until the next request."""
         began = self.state.pacer.now()
         asked = self.etag
-        headers = {"If-None-Match": asked} if asked else {}
+        headers = {}
         if self.state.operators and fits_a_header(name := f"{self.state.operators[0]}/{self.state.instance}"):
             headers["Scaler"] = name
         try:
             where = f"{self.path}/orders?wait={self.wait_s:g}"
-            answer = self.connection.request("GET", where, None, headers, self.wait_s + TIMEOUT_S)
+            condition = Condition(self.etag_from, {"If-None-Match": asked}) if asked else None
+            answer = self.connection.request("GET", where, None, headers, self.wait_s + TIMEOUT_S, condition)
         except Retry as error:
             self.etag = ""
             if not self.state.stopping.is_set():
@@ -98,6 +100,7 @@ class OrderPoll:
             return self.backoff.fail()
         self.mark_success(answer)
         self.etag = answer.etag if fits_a_header(answer.etag) else f'"{orders.revision}"'
+        self.etag_from = self.connection.number
         if not self.adopt(orders, document) and asked:
             return self.pause(began)
         return 0.0

@@ -24,7 +24,8 @@ from tests.service.serve_process import add_secret
 from tests.store.conftest import POSTGRES, make_database, run_sql
 from tuner.service.access.bodies_in_flight import BodiesInFlight
 from tuner.service.access.envelope import wrap
-from tuner.service.access.gate import RateLimits, is_known
+from tuner.service.access.gate import RateLimits
+from tuner.service.access.page_session import find_account
 from tuner.service.app import make_app, release_agents
 from tuner.service.exchange.services import Settings
 from tuner.service.metrics.exposition import Meter
@@ -140,7 +141,7 @@ def test_a_large_body_meets_the_same_fault(tmp_path: Path) -> None:
     with closing(open_store(path)) as store:
         app, body = make_app(store), {**make_body(1.0), "detail": {"x": "x" * 50_000}}
         headers = {"Authorization": f"Bearer {add_secret(store)}"}
-        bodies = BodiesInFlight(known=partial(is_known, app))
+        bodies = BodiesInFlight(known=partial(find_account, app))
         with running(wrap(app, bodies)) as url, httpx.Client(base_url=url, headers=headers) as client:
             with closing(sqlite3.connect(path)) as raw:
                 raw.execute("ALTER TABLE tokens RENAME TO elsewhere")

@@ -25,7 +25,8 @@ from tests.service.serve_process import add_secret
 from tuner.service.access.bodies_in_flight import BodiesInFlight
 from tuner.service.access.connections import ConnectionLimits
 from tuner.service.access.envelope import wrap
-from tuner.service.access.gate import RateLimits, is_known
+from tuner.service.access.gate import RateLimits
+from tuner.service.access.page_session import find_account
 from tuner.service.app import make_app, release_agents
 from tuner.service.exchange.services import Settings
 from tuner.service.exchange.work_pool import WorkPool
@@ -44,7 +45,7 @@ def kept(tmp_path: Path) -> Iterator[Store]:
 @contextmanager
 def serving(store: Store, bodies: BodiesInFlight, limits: ConnectionLimits | None = None) -> Iterator[tuple[str, int]]:
     app: FastAPI = make_app(store)
-    bodies.known = partial(is_known, app)
+    bodies.known = partial(find_account, app)
     with running(wrap(app, bodies), on_stop=lambda: release_agents(app), limits=limits) as url:
         yield "127.0.0.1", int(url.rpartition(":")[2])
 

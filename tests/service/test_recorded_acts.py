@@ -18,9 +18,9 @@ from tuner.service.access.gate import Gate
 from tuner.service.access.refusals import MAX_ADDRESSES, RECORDED_S, Refusals, record_token_refusal
 from tuner.service.access.token import make_secret
 from tuner.service.app import make_app
-from tuner.service.daily_copies import SERVICE, copy_if_due
+from tuner.service.daily_copies import copy_if_due
 from tuner.service.upkeep import HeadLog, PruningRecord
-from tuner.store.audit_log import check_chain, list_events
+from tuner.store.audit_log import SERVICE, check_chain, list_events
 from tuner.store.connection import Store, open_store
 from tuner.store.decisions import save_decisions
 from tuner.store.records import DecisionRecord, EventRecord

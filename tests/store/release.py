@@ -31,6 +31,7 @@ from tuner.store.records import (
     Epoch,
     EventRecord,
     ObjectiveRecord,
+    QuotaUse,
     Scaler,
     SourceMark,
     SurrogateRecord,
@@ -41,7 +42,7 @@ from tuner.store.records import (
 from tuner.store.runs import save_retuning, start_run
 from tuner.store.samples import save_marks, save_samples
 from tuner.store.schema_version import HEAD
-from tuner.store.tables import EPOCHS
+from tuner.store.tables import EPOCHS, QUOTA_USES
 from tuner.store.tokens import add_token
 from tuner.store.trials import add_trial
 
@@ -69,6 +70,8 @@ def fill(store: Store, revision: str) -> None:
             fill_answered(session)
         if revision >= "0010":
             fill_corrected(session)
+        if revision >= "0011":
+            fill_numbered(session)
 
 
 def fill_measured(session: Session) -> None:
@@ -138,6 +141,12 @@ def fill_answered(session: Session) -> None:
 def fill_corrected(session: Session) -> None:
     failed = DecisionRecord("clicks", "parse", 240.0, "ACTUATION_FAILED", "no worker", instance="driver-1")
     assert correct_decision(session, failed, "one", 300.0) == "corrected"
+
+
+def fill_numbered(session: Session) -> None:
+    numbered = DecisionRecord("clicks", "parse", 300.0, "HELD", "no metrics", instance="driver-1", sequence=2**40)
+    save_decisions(session, [numbered])
+    QUOTA_USES.save(session, [QuotaUse("manager 1", "token", "1", 2e6, 23.0)])
 
 
 def dump(revision: str) -> Path:

@@ -17,7 +17,9 @@ from sqlalchemy.orm import Session
 from tests.commands import refuse, run, succeed
 from tuner.store.applications import add_application
 from tuner.store.audit_log import (
+    FOUND,
     GENESIS,
+    LOG,
     ChainCheck,
     add_event,
     chain,
@@ -237,9 +239,30 @@ def test_rows_of_an_older_program_are_sealed_with_the_next(store: Store) -> None
     assert (checked.rows, checked.unsealed, checked.fault) == (1, 2, None)
     act(store, "b")
     checked = check(store)
-    assert (checked.rows, checked.unsealed, checked.fault) == (4, 0, None)
+    assert (checked.rows, checked.unsealed, checked.fault) == (5, 0, None)
     with store.read() as session:
-        assert [event.number for event in list_events(session)] == [4, 3, 2, 1]
+        stated, own, *_ = events = list_events(session)
+    assert sorted(event.number or 0 for event in events) == [1, 2, 3, 4, 5]
+    assert (own.number, own.message) == (5, "b")
+    assert (stated.number, stated.who, stated.what) == (4, LOG, FOUND)
+    assert stated.detail == {"ids": [2, 3]}
+    assert stated.message.startswith("2 rows (ids 2 to 3) had no place in the log")
+
+
+def test_row_inserted_by_hand_is_told_of_when_sealed(store: Store) -> None:
+    """As attacked: a forged row without a number was sealed with the next act, and looked like any other."""
+    act(store, "a")
+    forged = (
+        "INSERT INTO events (application, time, who, what, says, detail) VALUES ('shop', 1, 'ann', 'pushed', 'x', '{}')"
+    )
+    with store.begin() as session:
+        session.execute(text(forged))
+    act(store, "b", "c")
+    with store.read() as session:
+        assert check_chain(session).fault is None
+        (stated,) = list_events(session, what=[FOUND])
+    assert stated.detail == {"ids": [2]}
+    assert stated.message.startswith("row 2 had no place in the log")
 
 
 def test_a_restoration_undoes_no_row(store: Store, tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from tuner.store.maintenance import prune
 from tuner.store.monitoring import count_by_stretch
 from tuner.store.orders import save_scalers
 from tuner.store.records import DecisionRecord, Scaler
-from tuner.store.retention import DAY_S, Pruning, Retention
+from tuner.store.retention import DAY_S, PRUNED, Pruning, Retention
 
 SCALED = DecisionRecord(
     "shop", "parse", 60.0, "SCALED", "the rate rises", "+1 small", 3, 90.0, math.inf, 0.05, 2.0,
@@ -76,6 +76,20 @@ def test_old_reports_that_are_sent_again_change_nothing(store: Store) -> None:
     with store.begin() as session:
         assert save_decisions(session, [FAILED, SCALED]) == [(SCALED, replace(FAILED, corrections=1))]
         assert len(list_superseded(session, "shop")) == 1
+
+
+def test_of_two_reports_the_later_one_stands(store: Store) -> None:
+    """A, B, A left B though the last was acknowledged: it looked like the first, sent again."""
+    a, b = replace(SCALED, sequence=1), replace(FAILED, sequence=2)
+    with store.begin() as session:
+        save_decisions(session, [a])
+    again = replace(a, sequence=3)
+    assert correct(store, b, again, b, a, again) == ["corrected", "corrected", "repeated", "repeated", "repeated"]
+    with store.read() as session:
+        assert list_decisions(session, "shop") == [replace(again, corrections=2)]
+    assert correct(store, replace(a, sequence=5), replace(b, sequence=4)) == ["repeated", "repeated"]  # it comes late
+    with store.read() as session:
+        assert list_decisions(session, "shop") == [replace(a, sequence=5, corrections=2)]
 
 
 @pytest.mark.parametrize("writer", ["driver-2", None])
@@ -155,9 +169,9 @@ def test_earlier_reports_stay_as_long_as_the_decision(store: Store) -> None:
         save_decisions(session, [replace(held, time=time) for time in times])
     assert correct(store, *(replace(held, time=time, reason="again") for time in corrected)) == ["corrected"] * 4
     assert Pruning(store, Retention(DAY_S, 7.0 * DAY_S, DAY_S)).run() == {
+        **dict.fromkeys(PRUNED, 0),
         "decisions": 3,
         "corrections": 2,
-        "samples": 0,
     }
     with store.read() as session:
         assert [one.time for one in list_superseded(session, "shop")] == corrected[:1:-1]

@@ -8,10 +8,10 @@ from tuner.store.connection import Store
 from tuner.store.decisions import list_decisions, save_decisions
 from tuner.store.orders import save_scalers
 from tuner.store.records import DecisionRecord, Scaler, SurrogateRecord
-from tuner.store.retention import DAY_S, HOUR_S, Pruning, Retention
+from tuner.store.retention import DAY_S, HOUR_S, PRUNED, Pruning, Retention
 from tuner.store.samples import load_samples, save_samples
 
-NOTHING = {"decisions": 0, "corrections": 0, "samples": 0}
+NOTHING = dict.fromkeys(PRUNED, 0)
 START = 20_000 * DAY_S
 SLOT_S = 600.0
 RETENTION = Retention(slots_s=2 * DAY_S, hours_s=4 * DAY_S, samples_s=3 * DAY_S)
@@ -50,7 +50,7 @@ def test_old_slots_thin_to_changes_and_one_an_hour(store: Store) -> None:
     assert [one.time % HOUR_S for one in hourly] == [0.0] * 48
     assert [one.time for one in other] == [one.time for one in left]  # whole slots stay
     assert min(one.end for one in samples) == newest - 3 * DAY_S
-    assert counts == {"decisions": 2 * (6 * 144 + 1 - len(left)), "corrections": 0, "samples": 3 * 144}
+    assert counts == {**NOTHING, "decisions": 2 * (6 * 144 + 1 - len(left)), "samples": 3 * 144}
 
 
 def test_a_further_pass_finds_little_to_do(store: Store) -> None:
@@ -61,11 +61,7 @@ def test_a_further_pass_finds_little_to_do(store: Store) -> None:
     with store.begin() as session:
         save_decisions(session, [DecisionRecord("shop", "parse", START + 6.5 * DAY_S, "NO_CHANGE", "r")])
     assert pruning.run()["decisions"] > 0
-    assert Pruning(store, RETENTION).run() == {
-        "decisions": 0,
-        "corrections": 0,
-        "samples": 0,
-    }  # another process, from the beginning
+    assert Pruning(store, RETENTION).run() == NOTHING  # another process, from the beginning
 
 
 def test_a_log_of_long_ago_stays(store: Store) -> None:

@@ -35,13 +35,13 @@ from tuner.retuning.state import (
     state_of,
 )
 from tuner.rollout.improvement import compare, find_similar
-from tuner.rollout.push import DAEMON, push
+from tuner.rollout.push import push
 from tuner.rollout.steering import TuningRequest
 from tuner.search.search_plan import TuneOptions, describe_run, load_plan
 from tuner.search.tuning_run import TuningResult, find_proposed
 from tuner.search.tuning_run import tune as run_search
 from tuner.store.applications import load_application, load_surrogate, save_surrogate
-from tuner.store.audit_log import add_event
+from tuner.store.audit_log import DAEMON, add_event
 from tuner.store.connection import Session
 from tuner.store.faults import DatabaseFault
 from tuner.store.json_fields import write_fields

@@ -7,9 +7,10 @@ from dataclasses import replace
 from scaler.model.errors import find_pause
 from tuner.retuning.state import MAX_PAUSE_S, SEARCHING, DaemonContext, DaemonEvent, commit_phase, settings_of, state_of
 from tuner.rollout.issued_orders import CANDIDATES, find_slot
-from tuner.rollout.push import DAEMON, push, roll_back
+from tuner.rollout.push import push, roll_back
 from tuner.rollout.stage_checks import BROKEN, GOES_ON, PASSED, UNDECIDED, WAITS, StageVerdict, check_stage
 from tuner.store.applications import load_application
+from tuner.store.audit_log import DAEMON
 from tuner.store.connection import Session
 from tuner.store.faults import StaleState
 from tuner.store.objectives import ObjectiveEvidence, StageEvidence, list_objectives, merge_evidence

@@ -12,10 +12,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Self
 
 from scaler.model.errors import find_pause
-from tuner.rollout.push import DAEMON
 from tuner.rollout.retuning_settings import RetuningSettings, read_retuning
 from tuner.rollout.steering import TuningRequest
-from tuner.store.audit_log import add_event
+from tuner.store.audit_log import DAEMON, add_event
 from tuner.store.connection import Session, Store
 from tuner.store.json_fields import keyed, read_fields, renamed, write_fields
 from tuner.store.objectives import StageFigures

@@ -18,7 +18,7 @@ from tuner.rollout.issued_orders import CANDIDATES, find_slot, issue_orders, mod
 from tuner.scenario.document import shape_of, thaw
 from tuner.scenario.layout import DEFAULTS
 from tuner.store.applications import load_application
-from tuner.store.audit_log import add_event
+from tuner.store.audit_log import DAEMON, add_event
 from tuner.store.connection import Session
 from tuner.store.faults import StaleState
 from tuner.store.json_fields import write_fields
@@ -37,7 +37,6 @@ from tuner.store.objectives import (
 from tuner.store.records import EventRecord, ObjectiveRecord
 from tuner.store.rows import lock_turn
 
-DAEMON = "the daemon"  # who acts where no person did
 CANARY_SLOTS = 120  # for which a canary leads, where no retuning settings say otherwise
 
 

@@ -21,7 +21,7 @@ from tuner.scenario.document import shape_of
 from tuner.scenario.scenario import make_infrastructure
 from tuner.search.engines import ENGINES
 from tuner.store import orders
-from tuner.store.applications import add_application, check_application_name, list_versions, load_application
+from tuner.store.applications import add_application, check_application_name, find_newest_number, load_application
 from tuner.store.audit_log import add_event
 from tuner.store.connection import Session
 from tuner.store.json_fields import write_fields
@@ -45,7 +45,7 @@ def register_application(
     """Register the description and let the daemon retune it; retuning settings stay as they were set."""
     check_application_name(app)
     check_paths(shape_of(document))
-    before = len(list_versions(session, app))
+    before = find_newest_number(session, app)
     version = add_application(session, app, document, now)
     retuning = find_retuning(session, app)
     if retuning is not None and version.number == before:

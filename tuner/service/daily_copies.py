@@ -17,12 +17,12 @@ from pathlib import Path
 
 from scaler.model.errors import BadInput, Retry
 from tuner.service.access.logs import say
+from tuner.store.audit_log import SERVICE
 from tuner.store.backup import back_up, record_copying
 from tuner.store.connection import Store
 from tuner.store.faults import DatabaseFault
 from tuner.store.turns import turn_of
 
-SERVICE = "the service"  # who acts where nobody asked
 LOGGER = logging.getLogger(__name__)
 DAY_S, LOOK_S = 86_400.0, 60.0  # between two copies, and between two looks at the clock
 FORM = "tuner-%Y%m%dT%H%M%SZ.db"

@@ -14,8 +14,7 @@ from functools import partial
 
 from scaler.model.errors import BadInput, Retry
 from tuner.service.access.logs import say
-from tuner.service.daily_copies import SERVICE
-from tuner.store.audit_log import add_event, find_head
+from tuner.store.audit_log import SERVICE, add_event, find_head
 from tuner.store.connection import Store
 from tuner.store.faults import DatabaseFault
 from tuner.store.records import EventRecord

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -86,9 +86,21 @@ def load_version(session: Session, version_id: int) -> ApplicationVersion:
 
 def list_applications(session: Session) -> list[ApplicationVersion]:
     """The newest version of every application, by name."""
+    return list(stream_applications(session))
+
+
+def stream_applications(session: Session) -> Iterator[ApplicationVersion]:
+    """The newest version of every application, by name; they may be large, and are read a few at a time."""
     newest = select(func.max(VERSIONS.c.id)).group_by(VERSIONS.c.application_id)
     query = DESCRIBED.where(VERSIONS.c.id.in_(newest)).order_by(APPLICATIONS.c.name)
-    return [ApplicationVersion(**row._mapping) for row in session.execute(query)]
+    for row in session.execute(query.execution_options(yield_per=2)):
+        yield ApplicationVersion(**row._mapping)
+
+
+def find_newest_number(session: Session, name: str) -> int | None:
+    """The number of the newest version; None where nobody described the application."""
+    query = select(func.max(VERSIONS.c.number)).join(APPLICATIONS).where(APPLICATIONS.c.name == name)
+    return session.scalar(query)
 
 
 def list_versions(session: Session, name: str) -> list[ApplicationVersion]:

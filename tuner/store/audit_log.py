@@ -5,9 +5,11 @@ event is inserted by the transaction of the act that it records, and sealed as t
 transaction at a time seals: the lock is held for the commit alone and taken after all others, so that nobody waits for
 the act, and no two wait for each other. A unique index on the numbers refuses a fork whatever else goes wrong.
 
-Rows that a program of an older schema wrote are sealed with the next event. Nothing deletes or changes a sealed row;
-who may write to the database can compute the chain anew from some row on, or cut off its end, and is found out by a
-hash that was noted elsewhere (`tuner audit verify --head`).
+Rows without a number, which a program of an older schema wrote or anybody by hand, are sealed with the next event, and
+a row after them says which these were: their seal shows that they stayed as they were found, not who wrote them.
+
+Nothing deletes or changes a sealed row; who may write to the database can compute the chain anew from some row on, or
+cut off its end, and is found out by a hash that was noted elsewhere (`tuner audit verify --head`).
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
 
-from sqlalchemy import Text, cast, func, select, update
+from sqlalchemy import ColumnElement, Text, cast, func, select, update
 from sqlalchemy.orm import Session
 from sqlalchemy.sql.operators import eq, ge, in_op, lt
 
@@ -32,26 +34,55 @@ ROW = EVENTS.c
 GENESIS = "0" * 64  # what the first row has for the hash of the one before
 HASHED = ("number", "previous", "id", "application", "time", "who", "what", "message", "detail")
 UNSEALED = "events to seal"  # in the session's own notes
+DAEMON, SERVICE, LOG = PROGRAMS = ("the daemon", "the service", "the audit log")  # who acts where nobody asked
+FOUND = "sealed as found"
+SEALING = "0010"  # schema from which on programs seal what they write
+MAX_SHOWN = 1_000  # ids in a row
 
 
 def add_event(session: Session, event: EventRecord) -> EventRecord:
     """Insert it, to be sealed when the transaction is committed; the same with its id."""
-    session.info[UNSEALED] = True
-    return EVENTS.add(session, event)
+    added = EVENTS.add(session, event)
+    session.info.setdefault(UNSEALED, []).append(added.id)
+    return added
 
 
 def seal_events(session: Session) -> None:
-    """Chain the transaction's events to the log, after those of older programs that nobody has sealed yet."""
-    if not session.info.pop(UNSEALED, False):
+    """Chain the transaction's events to the log, after rows that were found without a number and what says so."""
+    own: list[int] = session.info.pop(UNSEALED, [])
+    if not own:
         return
     lock_turn(session, "audit log")
-    last = find_head(session)
-    unsealed = EVENTS.select(ROW.number.is_(None)).order_by(ROW.id).limit(BATCH)
-    while found := EVENTS.load(session, unsealed):
-        for event in found:
+    found, last = seal_all(session, ROW.id.not_in(own), find_head(session))
+    if found:
+        now = session.scalar(select(ROW.time).where(ROW.id == own[-1])) or 0.0
+        stated = EventRecord("", now, LOG, FOUND, describe_found(found), {"ids": found[:MAX_SHOWN]})
+        own.insert(0, EVENTS.add(session, stated).id or 0)
+    for event_id in own:
+        _, last = seal_all(session, ROW.id == event_id, last)
+
+
+def seal_all(
+    session: Session, which: ColumnElement[bool], last: EventRecord | None
+) -> tuple[list[int], EventRecord | None]:
+    """Seal the rows without a number for which this holds, as they are; their ids, and the last row of the chain."""
+    found: list[int] = []
+    unsealed = EVENTS.select(ROW.number.is_(None), which).order_by(ROW.id).limit(BATCH)
+    while rows := EVENTS.load(session, unsealed):
+        for event in rows:
             last = chain(event, last)
             sealed = {name: getattr(last, name) for name in ("number", "previous", "hash")}
             session.execute(update(EVENTS.table).where(ROW.id == event.id).values(sealed))
+        found += [event.id for event in rows if event.id is not None]
+    return found, last
+
+
+def describe_found(ids: Sequence[int]) -> str:
+    which = f"{len(ids):,} rows (ids {ids[0]} to {ids[-1]})" if len(ids) > 1 else f"row {ids[0]}"
+    return (
+        f"{which} had no place in the log: written by a program older than schema {SEALING}, or by hand. Sealed as "
+        "found; who wrote them is what they say themselves"
+    )
 
 
 def chain(event: EventRecord, last: EventRecord | None) -> EventRecord:

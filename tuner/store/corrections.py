@@ -7,7 +7,7 @@ lost, and what is evidence for a roll-out stays as it was reported first.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -79,15 +79,20 @@ def list_earlier(session: Session, stands: DecisionRecord) -> list[SupersededDec
     return SUPERSEDED.load(session, SUPERSEDED.select(*same).order_by(EARLIER.number.desc()))
 
 
-def list_superseded(
+def list_superseded(session: Session, application: str, *chosen: Any, **more: Any) -> list[SupersededDecision]:
+    """The reports that `stream_superseded` chooses and orders."""
+    return list(stream_superseded(session, application, *chosen, **more))
+
+
+def stream_superseded(
     session: Session, application: str, operators: Sequence[str] | None = None, since: float | None = None,
     until: float | None = None, limit: int | None = None,
-) -> list[SupersededDecision]:  # fmt: skip
+) -> Iterator[SupersededDecision]:  # fmt: skip
     """Earlier reports of slots in [since, until): the newest slot first, of each the last report first."""
     times = ((EARLIER.time, ge, since), (EARLIER.time, lt, until))
     chosen = given((EARLIER.application, eq, application), (EARLIER.operator, in_op, operators), *times)
     order = (EARLIER.time.desc(), EARLIER.operator, EARLIER.number.desc())
-    return SUPERSEDED.load(session, SUPERSEDED.select(*chosen).order_by(*order).limit(limit))
+    return SUPERSEDED.stream(session, SUPERSEDED.select(*chosen).order_by(*order).limit(limit))
 
 
 def find_first_reports(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, Text, and_, cast, func, or_, select
@@ -66,6 +66,21 @@ def list_decisions(
     after: Place | None = None,
     version: int | None = None,
 ) -> list[DecisionRecord]:
+    """The decisions that `stream_decisions` chooses and orders."""
+    return list(stream_decisions(session, application, operators, kinds, since, until, limit, after, version))
+
+
+def stream_decisions(
+    session: Session,
+    application: str,
+    operators: Sequence[str] | None = None,
+    kinds: Sequence[str] | None = None,
+    since: float | None = None,
+    until: float | None = None,
+    limit: int | None = 100,
+    after: Place | None = None,
+    version: int | None = None,
+) -> Iterator[DecisionRecord]:
     """The newest first; the next page is the one `after` the last decision's (time, operator) of this one."""
     for kind in kinds or ():
         check_one_of(kind, KINDS, "the kind of decision")
@@ -74,7 +89,7 @@ def list_decisions(
     if after is not None:
         time, operator = after
         query = query.where(ROW.time <= time, or_(ROW.time < time, (ROW.time == time) & (ROW.operator > operator)))
-    return DECISIONS.load(session, query.order_by(ROW.time.desc(), ROW.operator).limit(limit))
+    return DECISIONS.stream(session, query.order_by(ROW.time.desc(), ROW.operator).limit(limit))
 
 
 def choose_registered(query: Select[Any]) -> Select[Any]:

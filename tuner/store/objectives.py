@@ -6,7 +6,7 @@ the document, so that what other versions wrote stays.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
@@ -21,7 +21,7 @@ from tuner.store.faults import StaleState, require
 from tuner.store.json_fields import keyed, read_fields, write_fields
 from tuner.store.records import OBJECTIVE_STATES, ObjectiveRecord, check_one_of
 from tuner.store.rows import given, lock_turn, next_number
-from tuner.store.tables import OBJECTIVES, names_of
+from tuner.store.tables import OBJECTIVES, STREAMED, names_of
 
 STAGES = ("proposed", "shadow", "canary", "full")
 NEVER_IN_FULL = 0.0
@@ -206,11 +206,23 @@ def list_objectives(
     session: Session, application: str, states: Sequence[str] | None = None, limit: int | None = None
 ) -> list[ObjectiveRecord]:
     """The newest first."""
+    return list(stream_objectives(session, application, states, limit))
+
+
+def stream_objectives(
+    session: Session, application: str, states: Sequence[str] | None = None, limit: int | None = None
+) -> Iterator[ObjectiveRecord]:
+    """The newest first."""
     chosen = given((OBJECTIVES.c.application, eq, application), (OBJECTIVES.c.state, in_op, states))
-    return list_chosen(session, *chosen, limit=limit)
+    return stream_chosen(session, *chosen, limit=limit)
 
 
 def list_chosen(session: Session, *where: ColumnElement[bool], limit: int | None = None) -> list[ObjectiveRecord]:
+    return list(stream_chosen(session, *where, limit=limit))
+
+
+def stream_chosen(session: Session, *where: ColumnElement[bool], limit: int | None = None) -> Iterator[ObjectiveRecord]:
     query = select(OBJECTIVES.table).where(*where).order_by(OBJECTIVES.c.version.desc()).limit(limit)
-    rows = [dict(row) for row in session.execute(query).mappings()]
-    return [ObjectiveRecord(weights=Weights(*map(row.pop, names_of(Weights))), **row) for row in rows]
+    for found in session.execute(query.execution_options(yield_per=STREAMED)).mappings():
+        row = dict(found)
+        yield ObjectiveRecord(weights=Weights(*map(row.pop, names_of(Weights))), **row)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, and_, func, or_, select, update
@@ -74,9 +74,17 @@ def find_agents(session: Session, agents: Iterable[tuple[str, str, str]]) -> set
 
 
 def list_scalers(session: Session, application: str, since: float | None = None) -> list[Scaler]:
+    """The scalers that `stream_scalers` chooses and orders."""
+    return list(stream_scalers(session, application, since))
+
+
+def stream_scalers(
+    session: Session, application: str, since: float | None = None, limit: int | None = None
+) -> Iterator[Scaler]:
     """By operator, the one last seen first; only those seen from a moment on if one is given."""
     query = SCALERS.select(SCALERS.c.application == application, *given((SCALERS.c.last_seen, ge, since)))
-    return SCALERS.load(session, query.order_by(SCALERS.c.operator, SCALERS.c.last_seen.desc()))
+    order = (SCALERS.c.operator, SCALERS.c.last_seen.desc(), SCALERS.c.instance)
+    return SCALERS.stream(session, query.order_by(*order).limit(limit))
 
 
 def set_control(session: Session, control: Control) -> Control:

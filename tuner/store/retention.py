@@ -8,6 +8,7 @@ coarser: arrivals and surrogates are built of windows of one length. Those of th
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,10 +20,13 @@ from sqlalchemy.orm import Session
 from scaler.model.decision import HELD, NO_CHANGE
 from tuner.store.connection import Store
 from tuner.store.rows import count_changed
-from tuner.store.tables import DECISIONS, RETUNINGS, SAMPLES, SCALERS, SUPERSEDED, SURROGATES
+from tuner.store.tables import DECISIONS, RETUNINGS, SAMPLES, SCALERS, SUPERSEDED, SURROGATES, TOKENS
 
 DAY_S, HOUR_S = 86_400.0, 3_600.0
-PRUNED = {"decisions": DECISIONS.table, "corrections": SUPERSEDED.table, "samples": SAMPLES.table}
+PRUNED = {
+    "decisions": DECISIONS.table, "corrections": SUPERSEDED.table, "samples": SAMPLES.table, "agents": SCALERS.table,
+    "sessions": TOKENS.table,
+}  # fmt: skip
 THINNED = (NO_CHANGE, HELD)  # kinds of which one an hour says enough
 
 
@@ -42,19 +46,22 @@ class Pruning:
     store: Store
     retention: Retention
     thin: dict[str, float] = field(default_factory=dict)
+    clock: Callable[[], float] = time.time  # that sessions expire by
 
     def run(self, ending: Callable[[], bool] = lambda: False) -> dict[str, int]:
-        """One pass over all applications; how many decisions, corrections of them and samples went."""
+        """One pass over all applications; how many rows of each of `PRUNED` went."""
         counts = dict.fromkeys(PRUNED, 0)
         with self.store.read() as session:
             names = list_reporting(session)
         for app in names:
-            prunes = (self.prune_decisions, self.prune_corrections, self.prune_samples)
-            for kind, prune in zip(PRUNED, prunes, strict=True):
+            prunes = (self.prune_decisions, self.prune_corrections, self.prune_samples, self.prune_agents)
+            for kind, prune in zip(PRUNED, prunes, strict=False):
                 for condition in prune(app):
                     if ending():
                         return counts
                     counts[kind] += delete_where(self.store, kind, condition)
+        ended = TOKENS.c.parent_id.is_not(None) & (TOKENS.c.expires < self.clock() - DAY_S)
+        counts["sessions"] = delete_where(self.store, "sessions", ended)
         return counts
 
     def prune_decisions(self, app: str) -> Iterator[ColumnElement[bool]]:
@@ -81,6 +88,14 @@ class Pruning:
             _, newest = find_span(session, DECISIONS.c.time, DECISIONS.c.application == app)
         if newest is not None:
             yield (SUPERSEDED.c.application == app) & (SUPERSEDED.c.time < newest - self.retention.hours_s)
+
+    def prune_agents(self, app: str) -> Iterator[ColumnElement[bool]]:
+        """Agents of before the oldest slot that is there in full: each start of a driver makes another one."""
+        row = SCALERS.c
+        with self.store.read() as session:
+            _, newest = find_span(session, row.last_seen, row.application == app)
+        if newest is not None:
+            yield (row.application == app) & (row.last_seen < newest - self.retention.slots_s)
 
     def prune_samples(self, app: str) -> Iterator[ColumnElement[bool]]:
         row = SAMPLES.c

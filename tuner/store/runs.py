@@ -27,6 +27,7 @@ from tuner.store.rows import given, lock_turn
 from tuner.store.tables import APPLICATIONS, RETUNINGS, RUNS, VERSIONS, R, RecordTable
 
 LEASE_S = 60.0
+NO_RUN = "there is no tuning run"  # of a number
 
 
 class LeaseLost(Retry):
@@ -119,7 +120,7 @@ def write_held(session: Session, run: TuningRun, values: Mapping[str, Any]) -> T
 
 
 def load_run(session: Session, run_id: int) -> TuningRun:
-    return require(RUNS.find(session, RUNS.c.id == run_id), f"there is no tuning run {run_id}")
+    return require(RUNS.find(session, RUNS.c.id == run_id), f"{NO_RUN} {run_id}")
 
 
 def list_runs(

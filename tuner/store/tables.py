@@ -7,7 +7,7 @@ clusters for applications that nobody has described yet, and must not be turned 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from itertools import islice
 from operator import attrgetter, ne
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 R = TypeVar("R", bound="DataclassInstance")
 BATCH = 5_000  # rows
+STREAMED = 50  # rows at a time
 METADATA = sa.MetaData(
     naming_convention={
         "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -102,6 +103,11 @@ class RecordTable(Generic[R]):
 
     def load(self, session: Session, query: sa.Select[Any]) -> list[R]:
         return [self.kind(*row) for row in session.execute(query)]
+
+    def stream(self, session: Session, query: sa.Select[Any]) -> Iterator[R]:
+        """The records one by one, a few rows in memory at a time; for as long as the session is open."""
+        for row in session.execute(query.execution_options(yield_per=STREAMED)):
+            yield self.kind(*row)
 
     def find(self, session: Session, *where: sa.ColumnElement[bool]) -> R | None:
         """The one record for which this holds, None without one."""

@@ -17,6 +17,7 @@ from tuner.store.rows import given
 from tuner.store.runs import of_application, renew_run
 from tuner.store.tables import APPLICATIONS, BATCH, RUNS, TRIALS, VERSIONS
 
+NO_TRIAL = "there is no trial {}; `tuner trials APP` lists those that there are"
 SORTS = ("id", "number", "price", "violations", "reconfigurations", "slack", "seconds", "ended")
 
 
@@ -54,8 +55,7 @@ def add_trial(session: Session, run: TuningRun, trial: Trial, now: float) -> Tri
 
 
 def load_trial(session: Session, trial_id: int) -> Trial:
-    missing = f"there is no trial {trial_id}; `tuner trials APP` lists those that there are"
-    return require(TRIALS.find(session, TRIALS.c.id == trial_id), missing)
+    return require(TRIALS.find(session, TRIALS.c.id == trial_id), NO_TRIAL.format(trial_id))
 
 
 def load_history(session: Session, run_id: int) -> list[Trial]:

@@ -27,6 +27,7 @@ from tuner.service.access.logs import say
 from tuner.service.access.refusals import Refusals, record_refusal, record_token_refusal
 from tuner.service.access.token import SCOPES, expires_soon
 from tuner.store.connection import Store
+from tuner.store.faults import NotFound
 
 LOGGER = logging.getLogger(__name__)
 HOW = "send a token as `Authorization: Bearer ts_...`; `tuner token make` makes one"
@@ -122,6 +123,12 @@ def check_application(caller: Caller, app: str) -> None:
         raise Forbidden(
             f"the token {caller.name!r} is not for application {app[:MAX_SHOWN]!r}; `tuner token make --app` makes one"
         )
+
+
+def check_reach(caller: Caller, app: str, missing: str) -> None:
+    """Answer as if it were not there, for what is named by a number: whose it is, is not everybody's to know."""
+    if not caller.may_reach(app):
+        raise NotFound(missing)
 
 
 def check_all_applications(caller: Caller) -> None:

@@ -8,6 +8,7 @@ the person until `tuner token readmit`.
 from __future__ import annotations
 
 import logging
+import socket
 from dataclasses import replace
 
 from scaler.model.errors import BadInput
@@ -15,7 +16,7 @@ from tuner.service.access.gate import Forbidden, Quotas
 from tuner.service.access.logs import say
 from tuner.service.access.oidc_settings import OidcSettings, Person
 from tuner.service.access.page_session import SESSION_S, add_session, record_log_in
-from tuner.service.access.token import BY_LOGIN, digest
+from tuner.service.access.token import BY_LOGIN, digest, is_reserved
 from tuner.store.connection import Session, Store
 from tuner.store.faults import IntegrityError
 from tuner.store.records import Token
@@ -67,7 +68,14 @@ def admit_person(session: Session, settings: OidcSettings, person: Person, entry
         replace_rights(session, entry, scopes, applications, expires, now)
         return replace(entry, scopes=scopes, applications=applications, expires=expires)
     known = identify(person)
-    name = f"{person.name} #{known[:8]}" if has_name(session, person.name) else person.name
+    is_taken = has_name(session, person.name) or is_reserved(person.name) or is_account(person.name)
+    name = f"{person.name} #{known[:8]}" if is_taken else person.name
     return add_token(
         session, Token(name, known, scopes, f"{BY_LOGIN}{settings.name}", now, expires, applications=applications)
     )
+
+
+def is_account(name: str) -> bool:
+    """Whether the audit log may name so who ran a command (`anna@build7`); mail addresses have a dot in their host."""
+    _, at, host = name.rpartition("@")
+    return bool(at) and ("." not in host or host.casefold() == socket.gethostname().casefold())

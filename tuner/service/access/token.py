@@ -8,13 +8,15 @@ from __future__ import annotations
 import hmac
 import re
 import secrets
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import replace
 from hashlib import sha256
+from ipaddress import ip_network
 
 from scaler.model.errors import BadInput
 from scaler.model.units import format_moment, join_words
-from tuner.store.audit_log import add_event
+from tuner.store.audit_log import PROGRAMS, add_event
 from tuner.store.connection import Session
 from tuner.store.records import EventRecord, Token
 from tuner.store.tokens import add_token, list_tokens, load_token, replace_name, revoke_token
@@ -145,7 +147,20 @@ def rotate_token(session: Session, name: str, made_by: str, now: float, grace_s:
     return made, secret
 
 
+def is_reserved(name: str) -> bool:
+    """Whether the audit log names a program or an address so; spelled in another way too."""
+    plain = re.sub(r"[\W_]", "", unicodedata.normalize("NFKC", name)).casefold()
+    if plain in {program.replace(" ", "") for program in PROGRAMS}:
+        return True
+    try:
+        return bool(ip_network(name.strip(), strict=False))
+    except ValueError:
+        return False
+
+
 def check_name(name: str) -> None:
+    if is_reserved(name):
+        raise BadInput(f"{name[:MAX_TOKEN_NAME]!r} is how the audit log names a program or an address; choose another")
     if not name.strip() or name != name.strip() or not name.isprintable() or len(name) > MAX_TOKEN_NAME:
         raise BadInput(
             f"the token's name is {name[:MAX_TOKEN_NAME]!r}, and must be 1 to {MAX_TOKEN_NAME} visible characters "

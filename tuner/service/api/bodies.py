@@ -22,6 +22,7 @@ from scaler.model.sample import Sample
 from scaler.model.sketch import MAX_BUCKETS
 from scaler.model.wire import unspell
 from tuner.service.exchange.wire_documents import SPECIAL, shorten
+from tuner.store.json_fields import write_json
 
 MAX_NAME = 200
 MAX_TEXT = 2_000
@@ -30,6 +31,7 @@ MAX_ROWS = 2_000  # samples, or decisions, of one report
 MAX_KEYS = 2_000  # of a document: its operators, its node types
 MAX_OBJECTIONS = 200  # of a decision
 MAX_DECISION = 1 << 14  # bytes of JSON; those of the agents have about two thousand
+MAX_DETAIL = 1 << 12  # bytes of JSON that an agent tells of itself; `/scalers` lists a thousand of them
 MAX_WHOLE = 2**31 - 1  # of a column for versions
 
 
@@ -163,6 +165,13 @@ DECISION_EXAMPLE = {
 }  # fmt: skip
 
 
+def check_detail(detail: dict[str, Any]) -> dict[str, Any]:
+    size = len(write_json(detail).encode())
+    if size > MAX_DETAIL:
+        raise ValueError(f"has {size:,} bytes of JSON, and may have {MAX_DETAIL:,}; tell less of the agent")
+    return detail
+
+
 class ReportBody(Body):
     """What one scaler saw and did since it last said so."""
 
@@ -179,7 +188,7 @@ class ReportBody(Body):
     revision: Version | None = None
     samples: Annotated[list[SampleBody], Field(max_length=MAX_ROWS), FailFast()] = []  # type: ignore[valid-type]
     decisions: Annotated[list[DecisionBody], Field(max_length=MAX_ROWS), FailFast()] = []
-    detail: Document = {}
+    detail: Annotated[Document, AfterValidator(check_detail)] = {}
 
 
 class AcknowledgementBody(Body):

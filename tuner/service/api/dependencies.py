@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from typing import Annotated, Any, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -64,6 +66,7 @@ TAGS = [
     {"name": "objectives", "description": "What the scalers pursue: proposed, pushed, rolled back."},
     {"name": "controls", "description": "Guards that people put before scalers."},
 ]
+MAX_PAGE = 4 * 2**20  # bytes of a list's page; what does not fit is on the next
 MAX_OFFSET = 100_000  # of an offset; who wants more narrows the question
 
 
@@ -166,21 +169,45 @@ Why = Annotated[
 ]
 
 
-def give_page(request: Request, found: Sequence[Any], limit: int, place: Callable[[Any], dict[str, Any]]) -> Response:
-    """A page of a list that was loaded to one beyond it; the next page is this address with the last item's place."""
-    page, link = found[:limit], None
-    if len(found) > limit:
-        after = place(page[-1])
+@dataclass(slots=True)
+class Page:
+    """Items of a list as JSON, as many as were asked for or as fit."""
+
+    items: list[bytes] = field(default_factory=list)
+    last: Any = None
+    is_last: bool = True
+
+
+def make_page(found: Iterable[Any], limit: int) -> Page:
+    """Take items of a list that is read one by one, one at least."""
+    page, size = Page(), 0
+    for item in found:
+        part = to_bytes(item)
+        if len(page.items) == limit or (page.items and size + len(part) > MAX_PAGE):
+            page.is_last = False
+            break
+        page.items.append(part)
+        page.last, size = item, size + len(part)
+    return page
+
+
+def give_page(request: Request, page: Page, place: Callable[[Any], dict[str, Any]]) -> Response:
+    """Answer a page; the next one is this address with the last item's place."""
+    link = None
+    if not page.is_last:
+        after = place(page.last)
         same = [(key, value) for key, value in request.query_params.multi_items() if key not in after]
         link = f"{quote(request.url.path)}?{urlencode([*same, *after.items()])}"
-    return answer({"items": page, "next": link})
+    content = b'{"items": [%s], "next": %s}' % (b", ".join(page.items), to_bytes(link))
+    return Response(content, media_type=JSON)
 
 
-def cut_page(request: Request, found: Sequence[Any], asked: Paged) -> Response:
-    """Of a list from its beginning to one beyond the page."""
-    further = asked.offset + asked.limit
-    rest = found[asked.offset : None if further <= MAX_OFFSET else further]
-    return give_page(request, rest, asked.limit, lambda _: {"offset": further})
+def cut_page(request: Request, found: Iterable[Any], asked: Paged) -> Response:
+    """Answer a page of a list from its beginning to one beyond the page."""
+    page = make_page(islice(found, asked.offset, None), asked.limit)
+    if asked.offset + len(page.items) > MAX_OFFSET:
+        page.is_last = True
+    return give_page(request, page, lambda _: {"offset": asked.offset + len(page.items)})
 
 
 def page_of(schema: dict[str, Any]) -> dict[str, Any]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Request, Response
@@ -14,7 +14,7 @@ from scaler.model.decision import KINDS
 from scaler.model.sample import Sample
 from tuner.history.explanation import explain
 from tuner.service.access.callers import Caller
-from tuner.service.access.gate import check_application, require
+from tuner.service.access.gate import check_reach, require
 from tuner.service.api.bodies import MAX_TIME, MAX_WHOLE, Kind, Name
 from tuner.service.api.dependencies import (
     App,
@@ -28,18 +28,19 @@ from tuner.service.api.dependencies import (
     cut_page,
     give_page,
     gives,
+    make_page,
     page_of,
 )
 from tuner.service.exchange.services import Services
 from tuner.service.exchange.wire_documents import schema_of
-from tuner.store.applications import list_applications, list_surrogates, load_application, load_version
+from tuner.store.applications import list_surrogates, load_application, load_version, stream_applications
 from tuner.store.audit_log import list_events
 from tuner.store.connection import Session
-from tuner.store.corrections import list_superseded
-from tuner.store.decisions import list_decisions
+from tuner.store.corrections import stream_superseded
+from tuner.store.decisions import stream_decisions
 from tuner.store.faults import NotFound
-from tuner.store.objectives import list_objectives, load_objective
-from tuner.store.orders import list_controls, list_scalers
+from tuner.store.objectives import load_objective, stream_objectives
+from tuner.store.orders import list_controls, stream_scalers
 from tuner.store.records import (
     ApplicationVersion,
     Control,
@@ -53,9 +54,9 @@ from tuner.store.records import (
     Trial,
     TuningRun,
 )
-from tuner.store.runs import list_runs, load_retuning, load_run
+from tuner.store.runs import NO_RUN, list_runs, load_retuning, load_run
 from tuner.store.samples import stream_samples
-from tuner.store.trials import TrialFilter, list_trials, load_trial
+from tuner.store.trials import NO_TRIAL, TrialFilter, list_trials, load_trial
 
 READER = require("read")
 READ = [Depends(READER)]
@@ -124,9 +125,9 @@ def ensure_known(session: Session, app: str, found: Sequence[Any]) -> None:
 
 
 def load_own_run(session: Session, caller: Caller, run_id: int) -> TuningRun:
-    """The run, which its address alone does not say the application of."""
+    """The run; one of an application that the token is not for is not there, and its name is not told."""
     found = load_run(session, run_id)
-    check_application(caller, load_version(session, found.application_version_id).application)
+    check_reach(caller, load_version(session, found.application_version_id).application, f"{NO_RUN} {run_id}")
     return found
 
 
@@ -140,20 +141,19 @@ def give_decisions(request: Request, app: str, given: Services, asked: DecisionF
     """One page, made beside the event loop."""
     time, _, operator = (asked.after or "").partition("~")
     after = (float(time), operator) if asked.after else None
+    chosen = (asked.operator or None, asked.kind or None, asked.since, asked.until, asked.limit + 1, after)
     with given.store.read() as session:
-        found = list_decisions(
-            session, app, asked.operator or None, asked.kind or None, asked.since, asked.until, asked.limit + 1, after
-        )
-        ensure_known(session, app, found)
-    return give_page(request, found, asked.limit, lambda last: {"after": f"{last.time!r}~{last.operator}"})
+        page = make_page(stream_decisions(session, app, *chosen), asked.limit)
+        ensure_known(session, app, page.items)
+    return give_page(request, page, lambda last: {"after": f"{last.time!r}~{last.operator}"})
 
 
 @router.get("/corrections", **gives(page_of(schema_of(SupersededDecision)), "The newest slot first.", 404))
 async def corrections(request: Request, app: App, given: Given, asked: Annotated[OperatorFilter, Query()]) -> Response:
     """List what agents reported of slots before they corrected it; the decisions are what stands."""
 
-    def read(session: Session, most: int) -> Sequence[SupersededDecision]:
-        return list_superseded(session, app, asked.operator or None, asked.since, asked.until, most)
+    def read(session: Session, most: int) -> Iterable[SupersededDecision]:
+        return stream_superseded(session, app, asked.operator or None, asked.since, asked.until, most)
 
     return await given.lists.run(partial(list_from, request, app, given, asked, read))
 
@@ -161,20 +161,12 @@ async def corrections(request: Request, app: App, given: Given, asked: Annotated
 @router.get("/samples", **gives(page_of(schema_of(Sample)), "The newest first.", 404))
 async def samples(request: Request, app: App, given: Given, asked: Annotated[OperatorFilter, Query()]) -> Response:
     """List what was measured."""
-    return await given.lists.run(partial(give_samples, request, app, given, asked))
 
+    def read(session: Session, most: int) -> Iterable[Sample]:
+        until = MAX_TIME if asked.until is None else asked.until
+        return stream_samples(session, app, asked.operator or None, asked.since or 0.0, until, limit=most, newest=True)
 
-def give_samples(request: Request, app: str, given: Services, asked: OperatorFilter) -> Response:
-    """One page, made beside the event loop."""
-    further, until = asked.offset + asked.limit + 1, MAX_TIME if asked.until is None else asked.until
-    with given.store.read() as session:
-        rows = stream_samples(
-            session, app, asked.operator or None, asked.since or 0.0, until, limit=further, newest=True
-        )
-        skipped = sum(1 for _ in islice(rows, asked.offset))
-        found = list(rows)
-        ensure_known(session, app, found or range(skipped))
-    return give_page(request, found, asked.limit, lambda _: {"offset": further - 1})
+    return await given.lists.run(partial(list_from, request, app, given, asked, read))
 
 
 @router.get("/events", **gives(page_of(schema_of(EventRecord)), "The newest first.", 404))
@@ -183,24 +175,25 @@ def events(request: Request, app: App, given: Given, asked: Annotated[EventFilte
     with given.store.read() as session:
         found = list_events(session, app, asked.what or None, asked.since, asked.until, asked.limit + 1, asked.before)
         ensure_known(session, app, found)
-    return give_page(request, found, asked.limit, lambda last: {"before": last.id})
+    return give_page(request, make_page(found, asked.limit), lambda last: {"before": last.id})
 
 
 def list_from(
-    request: Request, app: str, given: Given, asked: Paged, load: Callable[[Session, int], Sequence[Any]]
+    request: Request, app: str, given: Given, asked: Paged, load: Callable[[Session, int], Iterable[Any]]
 ) -> Response:
-    """A page of a list that is loaded from its beginning to one beyond it."""
+    """A page of a list that is read from its beginning to one beyond it."""
     with given.store.read() as session:
-        found = load(session, asked.offset + asked.limit + 1)
-        ensure_known(session, app, found)
-    return cut_page(request, found, asked)
+        found = iter(load(session, asked.offset + asked.limit + 1))
+        first = list(islice(found, 1))
+        ensure_known(session, app, first)
+        return cut_page(request, chain(first, found), asked)
 
 
 @router.get("/objectives", **gives(page_of(OBJECTIVE), "The newest first.", 404))
 def objectives(request: Request, app: App, given: Given, asked: Annotated[ObjectiveFilter, Query()]) -> Response:
     """List the objectives, where they came from, and what became of them."""
     return list_from(
-        request, app, given, asked, lambda session, most: list_objectives(session, app, asked.state or None, most)
+        request, app, given, asked, lambda session, most: stream_objectives(session, app, asked.state or None, most)
     )
 
 
@@ -218,9 +211,13 @@ def surrogates(request: Request, app: App, given: Given, asked: Annotated[Paged,
 
 
 @router.get("/scalers", **gives(page_of(schema_of(Scaler)), "By operator, the last seen first.", 404))
-def scalers(request: Request, app: App, given: Given, asked: Annotated[ScalerFilter, Query()]) -> Response:
+async def scalers(request: Request, app: App, given: Given, asked: Annotated[ScalerFilter, Query()]) -> Response:
     """List the agents that have reported, and the orders' revision under which each acts."""
-    return list_from(request, app, given, asked, lambda session, _: list_scalers(session, app, asked.since))
+
+    def read(session: Session, most: int) -> Iterable[Scaler]:
+        return stream_scalers(session, app, asked.since, most)
+
+    return await given.lists.run(partial(list_from, request, app, given, asked, read))
 
 
 @router.get("/controls", **gives(page_of(schema_of(Control)), "The newest first.", 404))
@@ -249,8 +246,8 @@ def explanation(
 def show_all(request: Request, caller: Reading, given: Given, asked: Annotated[Paged, Query()]) -> Response:
     """List the applications that are described, as far as the token is for them."""
     with given.store.read() as session:
-        mine = [version for version in list_applications(session) if caller.may_reach(version.application)]
-        return cut_page(request, mine, asked)
+        found = stream_applications(session)
+        return cut_page(request, (one for one in found if caller.may_reach(one.application)), asked)
 
 
 @applications.get("/{app}", **gives(APPLICATION, "The newest version, or the one asked for.", 404))
@@ -300,5 +297,6 @@ def trial(trial_id: RowId, caller: Reading, given: Given) -> Response:
     """Show one trial."""
     with given.store.read() as session:
         found = load_trial(session, trial_id)
-        load_own_run(session, caller, found.run_id)
+        app = load_version(session, load_run(session, found.run_id).application_version_id).application
+        check_reach(caller, app, NO_TRIAL.format(trial_id))
         return answer(found)

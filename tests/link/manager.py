@@ -170,6 +170,9 @@ class Handler(BaseHTTPRequestHandler):
         with manager.change:
             manager.asked.append(known)
             manager.change.notify_all()
+        if manager.mood == "restored":  # whoever asks again finds it well
+            manager.mood = ""
+            return self.cut()
         if self.misbehave():
             return None
         wait = float(self.path.partition("wait=")[2])

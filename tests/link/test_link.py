@@ -32,7 +32,8 @@ def test_what_is_reported_arrives_as_it_was(manager: Manager, join: Join) -> Non
     link.report("parse", [decide(60.0, response=math.inf, rate=math.nan)], [{"start": 0.0, "end": 60.0, "key": "a"}])
     link.report("count", samples=[{"start": 60.0, "end": 120.0}])
     manager.until(lambda: len(manager.rows) == 3)
-    row = manager.rows["decisions", "parse", "60.0"]
+    row = dict(manager.rows["decisions", "parse", "60.0"])
+    assert row.pop("sequence") > 1e15  # microseconds since 1970
     assert row == {"time": 60.0, "kind": "NO_CHANGE", "reason": "it is quiet", "response": "Infinity", "rate": None}
     assert manager.rows["samples", "parse", "0.0"] == {"start": 0.0, "end": 60.0}
     told = {r["operator"]: r for r in manager.reports}
@@ -43,6 +44,32 @@ def test_what_is_reported_arrives_as_it_was(manager: Manager, join: Join) -> Non
     until(lambda: link.status().waiting == 0)
     assert link.status().sent == 3
     assert link.age() < 30.0
+
+
+def test_reports_are_numbered_in_their_order(manager: Manager, join: Join) -> None:
+    """The clock stands still, and is set back: of two reports of a slot the later one has the higher number."""
+    times = iter((1000.0, 1000.0, 400.0, 1000.0))
+    now = [0.0]
+    link = join(clock=lambda: now[0])
+    for number in range(4):
+        now[0] = next(times)
+        link.report("parse", [decide(60.0 * number)])
+    manager.until(lambda: len(manager.rows) == 4)
+    sent = [manager.rows["decisions", "parse", f"{60.0 * number}"]["sequence"] for number in range(4)]
+    assert sent == [1e9, 1e9 + 1, 1e9 + 2, 1e9 + 3]
+
+
+def test_a_kept_question_is_asked_anew_on_another_connection(manager: Manager, join: Join) -> None:
+    """The manager was restored to the same revision, with other orders, while the connection was idle.
+
+    The question was repeated on a new one with the ETag of before: it was answered that nothing was new, for ever.
+    """
+    manager.say(orders=make_orders(9))
+    link = join(wait_s=0.2)
+    manager.until(lambda: manager.asked[-1:] == ['"9"'])
+    manager.say(mood="restored", orders=make_orders(9, slot_s=30.0))
+    until(lambda: link.orders().slot_s == 30.0)  # type: ignore[union-attr]
+    assert link.status().fault == ""
 
 
 def test_orders_come_by_long_poll_and_are_acknowledged(manager: Manager, join: Join) -> None:

@@ -107,5 +107,4 @@ def set_attempt(request: Request, answer: Response, text: str, seconds: float) -
 
 
 def refuse(error: Exception) -> Response:
-    values = {"session": None, "says": describe_error(error), "app": ""}
-    return render("refused.html", values, find_status(error, 400))
+    return render_refusal(describe_error(error), find_status(error, 400))

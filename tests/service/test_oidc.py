@@ -237,6 +237,17 @@ def test_person_of_no_group_is_told_so_and_loses_sessions(house: House) -> None:
     assert house.browser.get("/").status_code == 303
 
 
+@pytest.mark.parametrize("name", ["the daemon", "The Service", "::1", "root@build7", f"root@{socket.gethostname()}"])
+def test_person_is_not_named_like_a_program_or_account(house: House, name: str) -> None:
+    """People choose their name at many a provider, and the audit log says by it who did what."""
+    house.provider.person["preferred_username"] = name
+    assert house.enter().status_code == 200
+    with house.store.read() as database:
+        (entry,) = list_tokens(database)
+        assert [row.who for row in list_events(database)] == [entry.name]
+    assert entry.name.startswith(f"{name} #")
+
+
 def test_first_group_of_the_settings_counts_and_bounds(house: House) -> None:
     with house.store.begin() as database:
         for name in ("shop", "bank"):

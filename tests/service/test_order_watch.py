@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
+from collections.abc import Callable
 from contextlib import closing
+from itertools import pairwise
 from typing import Any
 
 import httpx
 import pytest
 from fastapi import FastAPI
-from sqlalchemy import text
+from sqlalchemy import Connection, text
 
 from scaler.model.errors import Retry
 from tests.service.http_server import running
@@ -19,8 +22,10 @@ from tests.service.test_orders import ENOUGH, PLACE, issue, wait_until
 from tests.store.conftest import POSTGRES
 from tuner.service.app import make_app, release_agents
 from tuner.service.exchange.order_board import Board, Notice, poll, wait_for_orders
+from tuner.service.exchange.order_watch import REST_S, listen
 from tuner.service.exchange.services import Settings
 from tuner.store.connection import Store, open_store
+from tuner.store.wakeups import NAME
 
 NEVER = 3_600.0  # seconds
 
@@ -159,3 +164,60 @@ def test_a_manager_that_is_not_told_polls_until_it_is(server_store: Store) -> No
         issue(server_store, 2)
         assert asyncio.run(fetch_next(url, secret)) == '"2"'
         wait_until(lambda: board.listens)
+
+
+@POSTGRES
+def test_a_flood_of_wake_ups_is_not_listened_to(server_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As attacked: a role that may do nothing but connect notifies for as long as it likes."""
+    from tuner.service.exchange import order_board
+
+    polled, find = list[float](), order_board.list_newest
+    monkeypatch.setattr(order_board, "list_newest", lambda store: [polled.append(time.monotonic()), find(store)][1])
+    issue(server_store, 1)
+    secret = add_secret(server_store)
+    app = make_manager(server_store, poll_s=0.05)
+    board = app.state.services.board
+    with running(app, on_stop=lambda: release_agents(app)) as url:
+        wait_until(lambda: board.listens)
+        with server_store.engine.connect() as stranger:
+            stranger.execute(text("CREATE ROLE stranger") if not has_role(stranger) else text("SELECT 1"))
+            name = stranger.scalar(NAME)
+            stranger.execute(text("SET ROLE stranger"))
+            stranger.commit()
+            until = time.monotonic() + ENOUGH
+            while board.listens:
+                assert time.monotonic() < until
+                flood = "SELECT pg_notify(:name, i || repeat('x', 4000)) FROM generate_series(1, 500) AS i"
+                stranger.execute(text(flood), {"name": name})
+                stranger.commit()
+            stranger.execute(text("RESET ROLE"))
+            stranger.commit()
+        begun, count = time.monotonic(), len(polled)
+        issue(server_store, 2)
+        assert asyncio.run(fetch_next(url, secret)) == '"2"'  # found by polling
+        assert len(polled) - count <= (time.monotonic() - begun) / REST_S + 10
+    assert all(later - earlier >= REST_S for earlier, later in pairwise(polled[2:-10]))
+
+
+def has_role(connection: Connection) -> bool:
+    return connection.scalar(text("SELECT count(*) FROM pg_roles WHERE rolname = 'stranger'")) == 1
+
+
+def test_only_its_own_wake_up_is_relied_on(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of anybody made a manager behind a pooler believe that it is woken, and poll every 5 s alone."""
+    board, relied, over = Board(store, NEVER), list[bool](), threading.Event()
+
+    def receive(store: Store, on_wakeup: Callable[[bool], None], ending: Callable[[], bool]) -> None:
+        for is_own in (False, True, False):
+            on_wakeup(is_own)
+            relied.append(board.listens)
+        over.set()
+
+    monkeypatch.setattr("tuner.service.exchange.order_watch.receive_wakeups", receive)
+    loop = asyncio.new_event_loop()
+    try:
+        listen(board, loop, over)
+    finally:
+        loop.close()
+    assert relied == [False, True, True]
+    assert not board.listens

@@ -13,6 +13,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
+from tests.commands import refuse
 from tests.service.conftest import SHOP, sentence
 from tests.service.http_server import running
 from tests.service.serve_process import add_secret
@@ -21,11 +22,16 @@ from tuner.service.access.bodies_in_flight import BodiesInFlight, LogInBodies
 from tuner.service.access.envelope import wrap
 from tuner.service.access.gate import RateLimits
 from tuner.service.access.page_session import find_account
+from tuner.service.access.token import make_token
 from tuner.service.app import make_app, release_agents
 from tuner.service.exchange.services import Settings
+from tuner.store.applications import add_application
 from tuner.store.audit_log import list_events
 from tuner.store.connection import Store, open_store
 from tuner.store.orders import list_scalers
+from tuner.store.records import Trial, TuningRun
+from tuner.store.runs import start_run
+from tuner.store.trials import add_trial
 
 APP = "/v1/applications/shop"
 PAGE = {"Sec-Fetch-Site": "same-origin"}
@@ -196,3 +202,31 @@ def test_lists_are_bounded_in_bytes(kept: Store, monkeypatch: pytest.MonkeyPatch
             assert pages >= 3
         body = {"instance": "i", "operator": "parse", "detail": {"x": "y" * 5_000}}
         assert "detail has 5,0" in sentence(client.post(f"{APP}/reports", json=body), 422)
+
+
+def test_runs_of_other_applications_are_not_there(kept: Store) -> None:
+    """`/v1/runs/1` told a token of another application what this one is called."""
+    with kept.begin() as session:
+        version = add_application(session, "secret project", SHOP, 1.0)
+        run = start_run(session, TuningRun(version.id or 0, "gp", 7, 60, 5.0, {}), "somebody", 5.0)
+        add_trial(session, run, Trial(run.id or 0, 0, {"x": [0.5]}, "failed", 7, 6.0, 7.0, failure="f"), 7.0)
+        _, secret = make_token(session, "stranger", ["read"], "a test", time.time(), applications=["shop"])
+    with limited(kept, RateLimits(), secret) as client:
+        assert client.post("/login", data={"token": secret}, headers=PAGE).status_code == 303
+        for place in ("/v1/runs/{}", "/v1/runs/{}/trials", "/v1/trials/{}", "/runs/{}", "/trials/{}"):
+            there, missing = (client.get(place.format(number)) for number in (1, 9))
+            assert (there.status_code, missing.status_code) == (404, 404), place
+            assert there.text.replace("1", "9") == missing.text.replace("1", "9"), place
+            assert "secret project" not in there.text
+    with limited(kept, RateLimits(), add_secret(kept)) as client:
+        assert [client.get(place).status_code for place in ("/v1/runs/1", "/v1/trials/1")] == [200, 200]
+
+
+@pytest.mark.parametrize(
+    "name", ["the daemon", "The  Service", "THE_DAEMON", "ｔｈｅ daemon", "127.0.0.1", "fe80::/64"]
+)
+def test_no_token_is_named_like_a_program(kept: Store, name: str) -> None:
+    """The audit log names by these words who acts where nobody asked, and by their address who was refused."""
+    assert "is how the audit log names" in refuse(
+        "token", "make", name, "--scope", "read", "--all-apps", "--store", kept.address.path
+    )

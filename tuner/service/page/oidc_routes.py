@@ -17,6 +17,7 @@ from tuner.service.access.oidc_settings import IdentityProvider, is_local
 from tuner.service.access.page_session import read_next, set_cookie
 from tuner.service.api.problems import describe_error, find_status
 from tuner.service.exchange.services import services_of
+from tuner.service.page.error_pages import render_refusal
 from tuner.service.page.render import go_to, render
 
 router = APIRouter(include_in_schema=False)

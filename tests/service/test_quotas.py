@@ -223,7 +223,7 @@ def test_runs_of_other_applications_are_not_there(kept: Store) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["the daemon", "The  Service", "THE_DAEMON", "ｔｈｅ daemon", "127.0.0.1", "fe80::/64"]
+    "name", ["the daemon", "The  Service", "THE_DAEMON", "\uff54he daemon", "127.0.0.1", "fe80::/64"]
 )
 def test_no_token_is_named_like_a_program(kept: Store, name: str) -> None:
     """The audit log names by these words who acts where nobody asked, and by their address who was refused."""

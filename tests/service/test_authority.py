@@ -62,7 +62,7 @@ def test_an_agent_corrects_its_decision_and_both_reports_are_told(shop: httpx.Cl
     assert "because no worker was free" in told
     assert "by ann; first reported as SCALED +1 small: the rate rises" in told
     cookie = {"Cookie": f"tuner={open_session(store, add_secret(store, 'bob', ('read',)), time.time())}"}
-    page = httpx.get(str(shop.base_url.join("/applications/shop")), headers=cookie)
+    page = httpx.get(str(shop.base_url.join("/applications/shop?tab=decisions")), headers=cookie)
     assert '<small class="faint">corrected</small>' in page.text
 
 

@@ -106,8 +106,8 @@ def test_slow_log_in_forms_keep_nobody_out(kept: Store) -> None:
         with begin_log_in(place, form, len(form)) as right:
             assert right.recv(12) == b"HTTP/1.1 303"
         assert read_answer(slow[0])[0] == 408
-        with begin_log_in(place, b"", 9_000) as large:
-            large.sendall(b"x" * 9_000)
+        with begin_log_in(place, b"", 17_000) as large:
+            large.sendall(b"x" * 17_000)
             assert read_answer(large)[0] in (408, 413)
     until(lambda: bodies.log_ins.held == 0)
 

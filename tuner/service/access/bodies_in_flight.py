@@ -32,7 +32,7 @@ DISPLACED = "others log in at the same time; send the form again"
 class LogInBodies:
     """Log-in forms: small and few, and of those that arrive slowly the oldest gives way to the newest."""
 
-    most: int = 8_192  # bytes of one
+    most: int = 16_384  # bytes of one
     arriving_at_once: int = 256
     held_at_once: int = 1_024  # those that arrive, and those that are being judged
     seconds: float = 5.0  # for one to arrive

@@ -284,7 +284,7 @@ def write_contents(text: str) -> str:
         if marks == "##":
             lines.append(f"- {link}")
         else:
-            lines[-1] += f"{', ' if ': ' in lines[-1] else ': '}{link}"
+            lines[-1] += f"{',' if ':' in lines[-1] else ':'}\n  {link}"  # of two changes, git merges lines
     return "\n".join(lines) + "\n"
 
 

@@ -21,12 +21,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tuner.cli import COMMANDS, main
+from tuner.cli.interruption import run_interruptibly
 from tuner.cli.lazy_group import Entry
-from tuner.cli.progress import run_interruptibly
 from tuner.cli.simulate_command import simulate
 from tuner.scenario.layout import FLAGS
 from tuner.scenario.scenario import read_scenario
-from tuner.simulation.runner import run_all
+from tuner.simulation.workers import run_all
 
 ROOT = Path(__file__).parents[1]
 QUICK = ["--slots", "200", "--policy", "static", "--policy", "threshold-c"]
@@ -45,7 +45,12 @@ def start(*arguments: str, folder: Path = ROOT, **streams: int) -> subprocess.Po
 
 
 def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
-    out, err = process.communicate(timeout=60)
+    """Exit code and output of a process that ends by itself; one that does not is killed."""
+    with process:
+        try:
+            out, err = process.communicate(timeout=60)
+        finally:
+            process.kill()
     return process.returncode, out, err
 
 
@@ -215,11 +220,12 @@ def test_ctrl_c_in_the_middle_of_the_work_leaves_nothing_behind(tmp_path: Path) 
 INTERRUPTED_KERNELS = """
 import signal
 from sim.simulate import simulate
-from tuner.cli.progress import run_interruptibly
+from tuner.cli.interruption import run_interruptibly
 from tuner.scenario.scenario import read_scenario
 setting = read_scenario(None, {"trace": {"slots": 300_000}, "policy": {"names": ["threshold-c"]}}).settings[0]
 simulate(setting)
-signal.signal(signal.SIGALRM, signal.default_int_handler)
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))
 heard = 0
 for i in range(40):
     try:

@@ -7,18 +7,25 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 
+import click
 import pytest
+from click.testing import CliRunner
 
+import tuner.cli.interruption
 from scaler.model.sample import Sample
 from tests.search.runs import APP, add
 from tests.service.test_daemon_kills import SETTINGS, TAKES
 from tests.service.world import SLOT_S, START, World, describe, register
+from tuner.cli import COMMANDS, main
+from tuner.cli.interruption import run_interruptibly
+from tuner.cli.lazy_group import Entry
 from tuner.store.connection import Store, open_store
 from tuner.store.records import DecisionRecord
 from tuner.store.runs import list_runs
@@ -59,6 +66,7 @@ def wait_until(holds: Callable[[], bool], process: subprocess.Popen[bytes], log:
         time.sleep(0.02)
     if process.poll() is not None or not holds():
         process.kill()
+        process.wait()
         raise AssertionError(log.read_text())
 
 
@@ -128,3 +136,97 @@ def test_a_search_in_the_background_ends_with_its_process(
             there = count_trials(store, world.app)
             assert interrupt(process, number, log) == code
             assert count_trials(store, world.app) >= there > before
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """As in a terminal; whoever started pytest may have had Ctrl-C ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_a_signal_just_before_the_wait_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One in some 60 came between the last look for signals and a wait without limit, and was lost."""
+    monkeypatch.setattr(tuner.cli.interruption, "WAKE_S", 0.004)
+    chance, stopped = random.Random(0), []
+
+    def work(stop: threading.Event) -> None:
+        until = time.monotonic() + 0.002
+        while time.monotonic() < until:  # the main thread has to wait for the interpreter
+            pass
+        stopped.append(stop.wait(20.0))
+
+    before = signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))
+    try:
+        for _ in range(400):
+            stop = threading.Event()
+            with suppress(KeyboardInterrupt):
+                signal.setitimer(signal.ITIMER_REAL, chance.uniform(0.0001, 0.0015))
+                run_interruptibly(lambda stop=stop: work(stop), stop)  # type: ignore[misc]
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
+    assert len(stopped) > 100
+    assert all(stopped)
+
+
+SWALLOWING = """
+import click, signal
+try:
+    signal.raise_signal(signal.SIGINT)
+except BaseException:
+    pass
+@click.command()
+def command():
+    print("worked")
+"""
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_an_import_that_swallows_ctrl_c_does_not_lose_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "swallowing.py").write_text(SWALLOWING)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(COMMANDS, "swallow", Entry("swallowing:command", "Swallow."))
+    result = CliRunner().invoke(main, ["swallow"])
+    assert (result.exit_code, result.output) == (130, "Interrupted.\n")
+
+
+@click.command()
+def swallow() -> None:
+    with suppress(BaseException):
+        signal.raise_signal(signal.SIGINT)
+    run_interruptibly(lambda: print("worked"))
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_work_does_not_begin_after_a_ctrl_c_that_got_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(COMMANDS, "swallow", Entry("tests.test_interruption:swallow", "Swallow."))
+    for _ in range(2):
+        result = CliRunner().invoke(main, ["swallow"])
+        assert (result.exit_code, result.output) == (130, "Interrupted.\n")
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+ENDLESS = """
+import os, signal, threading, time
+from concurrent.futures import ThreadPoolExecutor
+from tuner.cli import interruption
+interruption.CHILD_S = interruption.LEAVE_S = 0.2
+signal.signal(signal.SIGINT, signal.default_int_handler)
+pool = ThreadPoolExecutor(1)
+def work():
+    sleeping = pool.submit(time.sleep, 600.0)
+    os.kill(os.getpid(), signal.{name})
+    sleeping.result()
+interruption.run_interruptibly(work)
+"""
+
+
+@pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
+def test_work_that_cannot_be_stopped_ends_with_its_process(name: str, code: int) -> None:
+    """The interpreter would wait for the thread of the pool at its end."""
+    command = [sys.executable, "-c", ENDLESS.format(name=name)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60.0, check=False)
+    assert done.returncode == code, done.stderr

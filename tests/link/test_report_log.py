@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import signal
 import subprocess
 import sys
 import time
@@ -206,12 +205,13 @@ def test_a_driver_killed_at_random_moments_loses_nothing_that_was_on_disk(tmp_pa
         for life in range(8):
             manager.say(mood=rng.choice(["", "", "forgetful", "error", "cut"]))
             command = [sys.executable, "-m", "tests.link.driver", str(tmp_path), manager.url, str(first)]
-            driver = subprocess.Popen(command, cwd=ROOT)
             progress = tmp_path / "written"
-            until(lambda: progress.exists() and read_last(progress) >= first)  # noqa: B023
-            time.sleep(rng.uniform(0.0, 0.3))
-            driver.send_signal(signal.SIGKILL)
-            driver.wait()
+            with subprocess.Popen(command, cwd=ROOT) as driver:
+                try:
+                    until(lambda: progress.exists() and read_last(progress) >= first)  # noqa: B023
+                    time.sleep(rng.uniform(0.0, 0.3))
+                finally:
+                    driver.kill()
             first = (life + 1) * 10_000_000
         manager.say(mood="")
         link = Link(manager.url, "shop", ["parse"], TOKEN, tmp_path / "link", "the last one")

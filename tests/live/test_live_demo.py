@@ -34,6 +34,15 @@ def start(mark: str, folder: Path, *arguments: str) -> subprocess.Popen[str]:
     )  # fmt: skip
 
 
+def finish(demo: subprocess.Popen[str], limit_s: float) -> tuple[str, str]:
+    """What it printed; one that does not end is killed."""
+    with demo:
+        try:
+            return demo.communicate(timeout=limit_s)
+        finally:
+            demo.kill()
+
+
 def find_left(mark: str) -> list[str]:
     """Processes that inherited our mark, by their command lines."""
     found = []
@@ -58,7 +67,7 @@ def await_true(ask: Callable[[], bool], what: str) -> None:
 def test_a_stream_scales_itself_and_counts_each_word_once(tmp_path: Path) -> None:
     mark, page = uuid.uuid4().hex, tmp_path / "live.html"
     demo = start(mark, tmp_path / "run", "--minutes", "1.5", "--json", "--html", str(page))
-    told, said = demo.communicate(timeout=240)
+    told, said = finish(demo, 240.0)
     assert demo.returncode == 0, (said, (tmp_path / "run" / "driver.log").read_text()[-3000:])
     figures = json.loads(told)
     print(json.dumps(figures, indent=1))
@@ -77,7 +86,7 @@ def test_two_operators_on_different_node_types_are_scaled_at_the_same_time(tmp_p
     own = {"parse": "small", "count": "large"}
     places = [word for operator, node_type in own.items() for word in ("--on", f"{operator}={node_type}")]
     demo = start(uuid.uuid4().hex, tmp_path / "run", "--minutes", "1.5", "--json", *places)
-    told, said = demo.communicate(timeout=240)
+    told, said = finish(demo, 240.0)
     assert demo.returncode == 0, (said, (tmp_path / "run" / "driver.log").read_text()[-3000:])
     assert json.loads(told)["exact"] is True
     rows = read_decisions(tmp_path / "run" / "manager.db")
@@ -104,7 +113,7 @@ def test_nothing_goes_on_once_it_is_killed_or_interrupted(number: int, tmp_path:
         assert len(find_left(mark)) > 6
     finally:
         demo.send_signal(number)
-    _, said = demo.communicate(timeout=LIMIT_S)
+    _, said = finish(demo, LIMIT_S)
     assert demo.returncode == {signal.SIGKILL: -signal.SIGKILL, signal.SIGINT: 130}[signal.Signals(number)]
     assert "Traceback" not in said
     await_true(lambda: not find_left(mark), f"left: {find_left(mark)}")

@@ -285,6 +285,7 @@ def test_watching_takes_in_what_comes_and_ends_on_ctrl_c(tmp_path: Path) -> None
         _, err = process.communicate(timeout=120)
     finally:
         process.kill()
+        process.communicate()
     assert process.returncode == 0, err
     assert err.endswith("Stopped.\n")
     assert "Traceback" not in err

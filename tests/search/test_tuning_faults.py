@@ -418,11 +418,14 @@ class TestSignals:
             add(store, slots=SLOTS)
             words = [str(word) for word in begin(path)]
             with subprocess.Popen([*command, *words], cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
-                while not (read_runs(store) and len(read_run(store, 1)) >= 3):
-                    assert process.poll() is None
-                    time.sleep(0.01)
-                process.send_signal(signal.SIGINT)
-                said = process.communicate()[1]
+                try:
+                    while not (read_runs(store) and len(read_run(store, 1)) >= 3):
+                        assert process.poll() is None
+                        time.sleep(0.01)
+                    process.send_signal(signal.SIGINT)
+                    said = process.communicate(timeout=60)[1]
+                finally:
+                    process.kill()
             assert process.returncode == 130
             assert said.count("\n") <= 3
             assert "go on with: tuner tune clicks --resume" in said

@@ -65,10 +65,13 @@ def hear(command: Sequence[str], stdout: int | None = None) -> ServeProcess:
 
     reader = threading.Thread(target=read)
     reader.start()
-    assert heard.wait(PATIENCE), (told, process.poll())
-    urls = [json.loads(line)["url"] for line in told if '"listening"' in line]
-    assert urls, told
-    return ServeProcess(process, str(urls[0]), told, reader)
+    heard.wait(PATIENCE)
+    urls = [str(json.loads(line)["url"]) for line in told if '"listening"' in line]
+    served = ServeProcess(process, "".join(urls[:1]), told, reader)
+    if not urls:
+        served.kill()
+        raise AssertionError(told)
+    return served
 
 
 @contextmanager

@@ -14,8 +14,9 @@ from scaler.model.errors import BadInput
 from scaler.policies import find_policy
 from sim.arrivals import generate
 from sim.trace import Trace
+from tuner.cli.interruption import run_interruptibly
 from tuner.cli.options import eta_r_help, eta_v_help, file_type, json_option, print_json, r_max_help
-from tuner.cli.progress import run_interruptibly, show_progress
+from tuner.cli.progress import show_progress
 from tuner.lab.engine_benchmark import EngineResults, Rules, list_cells, make_setting, run_engine_benchmark
 from tuner.lab.engine_summary import EngineSummary, list_settings, summarise_engines
 from tuner.lab.published.tables import WORKLOADS, load_workload

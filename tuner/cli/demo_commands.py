@@ -17,7 +17,7 @@ from rich.console import Console
 from scaler.model.errors import BadInput
 from scaler.model.files import write_whole
 from tuner.cli.options import file_type, json_option, output_type, print_json
-from tuner.cli.progress import raising_on_termination
+from tuner.cli.signals import raising_on_termination
 from tuner.cli.simulate_command import print_readings, print_table, replay_scenario
 from tuner.cli.tune_command import carry_out, show_ended, show_search
 from tuner.demo.demo_plan import LARGE, NODES, OPERATORS, SLOT_S, Plan, count_static

@@ -12,8 +12,9 @@ import click
 from scaler.model.errors import BadInput
 from scaler.model.files import write_whole
 from sim.simulate import MEASURES
+from tuner.cli.interruption import run_interruptibly
 from tuner.cli.options import file_type, html_option, json_option, option_option, print_result
-from tuner.cli.progress import run_interruptibly, show_share
+from tuner.cli.progress import show_share
 from tuner.lab.benchmark_report import describe_benchmark, explain_errors, list_rows, list_summaries, write_benchmark
 from tuner.lab.plan import read_plan
 from tuner.lab.policy_benchmark import BenchmarkResult, run_benchmark

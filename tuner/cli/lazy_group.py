@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from contextlib import nullcontext
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, NamedTuple, Never
@@ -12,6 +13,7 @@ import click
 from click.shell_completion import CompletionItem, get_completion_class
 
 from scaler.model.errors import BadInput, Retry
+from tuner.cli.signals import deferred_signals, noted_interruption
 
 BAD_INPUT = 2
 INTERRUPTED = 130
@@ -56,7 +58,8 @@ class LazyGroup(click.Group):
             return entry
         module, _, attribute = entry.where.partition(":")
         try:
-            command: click.Command = getattr(import_module(module), attribute)
+            with deferred_signals():
+                command: click.Command = getattr(import_module(module), attribute)
         except ModuleNotFoundError as error:
             refuse_missing(error)
         return command
@@ -74,7 +77,8 @@ class LazyGroup(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            return super().invoke(ctx)
+            with noted_interruption() if ctx.parent is None else nullcontext():
+                return super().invoke(ctx)
         except BadInput as error:
             raise Refusal(str(error)) from error
         except Retry as error:

@@ -1,25 +1,14 @@
-"""Run a command's long work: a progress bar, an end by Ctrl-C between two steps, Spark without its output.
-
-Numba makes a kernel's named tuples by calling their Python constructors. A signal handler would run there, and what it
-raises ends the process by a segmentation fault. A thread that the interpreter's end throws out of PyTorch aborts it.
-Thus work runs on a thread that no signal interrupts; a stop is a flag, checked between steps, and the interpreter ends
-after the thread has.
-"""
+"""Show a command's progress: a bar, and Spark without its output."""
 
 from __future__ import annotations
 
-import multiprocessing
 import os
-import signal
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from multiprocessing import resource_tracker
-from types import FrameType
 from typing import IO, TYPE_CHECKING, TypeVar
 
 import click
@@ -33,87 +22,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Result = TypeVar("Result")
-STEP_S = 10.0  # the longest step that an interruption waits for
-STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
-CHILD_S = 1.0  # where the work cannot be stopped but by the end of its processes
-
-
-def run_interruptibly(work: Callable[[], Result], stop: threading.Event | None = None) -> Result:
-    """Do the work; Ctrl-C or a SIGTERM sets `stop`, ends the processes that it has started, and waits for its thread.
-
-    Those processes inherit the thread's signal mask, so that none of them prints a traceback of its own on Ctrl-C. The
-    resource tracker is started first, because starting it unblocks signals on the thread. A second signal ends the
-    wait.
-    """
-    results: list[Result] = []
-    errors: list[BaseException] = []
-    done = threading.Lock()  # a plain lock: what a signal raises in a Condition's wait can leave that broken
-    done.acquire()
-
-    def run() -> None:
-        signal.pthread_sigmask(signal.SIG_SETMASK, {signal.SIGINT})
-        try:
-            results.append(work())
-        except BaseException as error:
-            errors.append(error)
-        finally:
-            done.release()
-
-    resource_tracker.ensure_running()
-    with raising_on_termination():
-        thread = threading.Thread(target=run, daemon=True)
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)  # starting waits in a Condition
-        thread.start()
-        try:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
-            done.acquire()
-        except (KeyboardInterrupt, SystemExit):
-            if stop is not None:
-                stop.set()
-            end_with_children(thread, CHILD_S if stop is None else STEP_S)
-            raise
-    if errors:
-        raise errors[0]
-    return results[0]
-
-
-def end_with_children(thread: threading.Thread, patience_s: float) -> None:
-    """Terminate worker processes, those too that the thread is about to start, until it ends or patience does."""
-    deadline = time.monotonic() + patience_s
-    while thread.is_alive() and (time.monotonic() < deadline or multiprocessing.active_children()):
-        end_children()
-        thread.join(0.05)
-
-
-def end_children() -> None:
-    """Terminate the worker processes of this one."""
-    for process in multiprocessing.active_children():
-        process.terminate()
-
-
-@contextmanager
-def raising_on_termination() -> Iterator[None]:
-    """Let SIGTERM and a closed terminal unwind the stack, unless they are ignored or handled as it is.
-
-    Only the main thread can ask for that.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def leave(number: int, frame: FrameType | None) -> None:
-        sys.exit(128 + number)
-
-    ours = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is signal.SIG_DFL]
-    for number in ours:
-        signal.signal(number, leave)
-    try:
-        yield
-    finally:
-        for number in ours:
-            signal.signal(number, signal.SIG_DFL)
-
-
 SHORT_S = 0.8  # of work that needs no bar
 PARTS = 1000
 EVERY_S = 0.5

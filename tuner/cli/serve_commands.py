@@ -24,8 +24,9 @@ from fastapi import FastAPI
 
 from scaler.model.errors import BadInput
 from scaler.model.files import check_place, write_whole
+from tuner.cli.interruption import run_interruptibly
 from tuner.cli.options import file_type, name_user, parse_span, print_json, store_option
-from tuner.cli.progress import end_children, raising_on_termination, run_interruptibly
+from tuner.cli.signals import raising_on_termination
 from tuner.retuning.loop import daemon_thread, run_daemon, run_once
 from tuner.retuning.state import state_of
 from tuner.service.access.bodies_in_flight import BodiesInFlight
@@ -50,6 +51,7 @@ from tuner.service.serving import (
 )
 from tuner.service.serving import serve as serve_until_stopped
 from tuner.service.upkeep import upkeep
+from tuner.simulation.workers import end_workers
 from tuner.store.address import DatabaseAddress
 from tuner.store.connection import Store, open_store
 from tuner.store.faults import IntegrityError
@@ -236,7 +238,7 @@ def retuning(store: Store) -> Iterator[threading.Thread]:
             thread = stack.enter_context(daemon_thread(store))
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        stack.callback(end_children)  # before the thread is waited for
+        stack.callback(end_workers)  # before the thread is waited for
         yield thread
 
 

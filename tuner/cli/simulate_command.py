@@ -10,6 +10,7 @@ import click
 from scaler.model.errors import BadInput
 from scaler.model.files import write_whole
 from scaler.model.task import WEIGHTS
+from tuner.cli.interruption import run_interruptibly
 from tuner.cli.options import (
     drop_unset,
     file_type,
@@ -22,7 +23,7 @@ from tuner.cli.options import (
     r_max_help,
     seconds_type,
 )
-from tuner.cli.progress import run_interruptibly, show_share
+from tuner.cli.progress import show_share
 from tuner.scenario.scenario import Scenario, read_scenario
 from tuner.simulation.comparison import PolicyComparison, compare
 from tuner.simulation.runner import list_jobs, run_replays

@@ -16,6 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from scaler.model.errors import BadInput
 from scaler.model.files import write_whole
 from tuner.cli.app_commands import describe_objective, print_objective
+from tuner.cli.interruption import run_interruptibly
 from tuner.cli.options import (
     app_argument,
     arrivals_since_help,
@@ -36,7 +37,7 @@ from tuner.cli.options import (
     store_option,
     until_option,
 )
-from tuner.cli.progress import run_interruptibly, show_bar, start_quietly
+from tuner.cli.progress import show_bar, start_quietly
 from tuner.cli.report_commands import print_tuning, read_tuning
 from tuner.pipeline.flows import LONGEST_GAP
 from tuner.search.evaluation import Evaluation, EvaluationSpec, evaluate_locally, open_spark_pool

@@ -27,7 +27,7 @@ from tuner.search.recommendation import Verification, choose, list_candidates, n
 from tuner.search.search_plan import FIRST_VERIFICATION_SEED, HELD_OUT, SEEDS, SHORT_PART, VERIFICATION_SEEDS
 from tuner.search.space.space import EvaluationOutcome, History, Parameters, make_space, meets
 from tuner.search.tuning_run import search
-from tuner.simulation.runner import run_all
+from tuner.simulation.workers import run_all
 
 BASELINE = "skopt"
 PAPER_SLOTS = 50_000

@@ -29,7 +29,7 @@ from sim.simulate import Run, simulate
 from sim.trace import window
 from tuner.scenario.layout import QoS
 from tuner.search.space.space import FIGURES, EvaluationOutcome, Parameters, to_bounds
-from tuner.simulation.runner import count_cores, run_all
+from tuner.simulation.workers import count_cores, run_all
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

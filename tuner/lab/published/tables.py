@@ -29,7 +29,8 @@ from sim.trace_file import read_trace
 from tuner.lab.plan import FLAGS, BenchmarkPlan, PublishedBest, make_cell, name_policy_flags
 from tuner.lab.policy_benchmark import HALF_DIGIT
 from tuner.scenario.scenario import blame, spread_options, take_seeds
-from tuner.simulation.runner import Job, OnShare, Result, run_all
+from tuner.simulation.runner import OnShare
+from tuner.simulation.workers import Job, Result, run_all
 
 TABLES = (2, 3, 4, 5)
 DEFAULT_POLICIES = ("threshold-c", "ql-pds-plus", "planner")

@@ -1,0 +1,86 @@
+"""Run a command's long work so that Ctrl-C and SIGTERM end it between two steps, and always within seconds.
+
+Numba makes a kernel's named tuples by calling their Python constructors. A signal handler would run there, and what it
+raises ends the process by a segmentation fault. A thread that the interpreter's end throws out of PyTorch aborts it.
+Thus work runs on a thread that no signal interrupts; a stop is a flag, checked between steps, and the interpreter ends
+after the thread has.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from multiprocessing import resource_tracker
+from typing import TypeVar
+
+from tuner.cli.signals import DeferredSignals, check_interruption, deferred_signals, raising_on_termination
+from tuner.simulation.workers import end_workers
+
+Result = TypeVar("Result")
+STEP_S = 10.0  # the longest step that an interruption waits for
+CHILD_S = 1.0  # where the work cannot be stopped but by the end of its processes
+LEAVE_S = 5.0  # for the interpreter to end although the work goes on
+WAKE_S = 0.1  # between two looks for a signal
+
+
+def run_interruptibly(work: Callable[[], Result], stop: threading.Event | None = None) -> Result:
+    """Do the work; Ctrl-C or a SIGTERM sets `stop`, ends the worker processes, and waits for its thread.
+
+    Those processes inherit the thread's signal mask, so that none of them prints a traceback of its own on Ctrl-C. The
+    resource tracker is started first, because starting it unblocks signals on the thread. A second signal ends the
+    wait. Work that goes on all the same ends with the process, which then waits for no thread any more.
+    """
+    results: list[Result] = []
+    errors: list[BaseException] = []
+    done = threading.Lock()
+    done.acquire()
+
+    def run() -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, {signal.SIGINT})
+        try:
+            results.append(work())
+        except BaseException as error:
+            errors.append(error)
+        finally:
+            done.release()
+
+    with raising_on_termination(), deferred_signals() as signals:
+        check_interruption()
+        resource_tracker.ensure_running()
+        threading.Thread(target=run, daemon=True).start()
+        try:
+            while not done.acquire(timeout=WAKE_S):
+                signals.handle()
+        except (KeyboardInterrupt, SystemExit) as leaving:
+            if stop is not None:
+                stop.set()
+            if not end_work(done, signals, CHILD_S if stop is None else STEP_S):
+                exit_despite(done, leaving)
+            raise
+    if errors:
+        raise errors[0]
+    return results[0]
+
+
+def end_work(done: threading.Lock, signals: DeferredSignals, patience_s: float) -> bool:
+    """Terminate worker processes until the work is done; False where patience ends first, or by a second signal."""
+    deadline = time.monotonic() + patience_s
+    while time.monotonic() < deadline and not signals.received:
+        end_workers()
+        if done.acquire(timeout=WAKE_S / 2):
+            return True
+    return False
+
+
+def exit_despite(done: threading.Lock, leaving: KeyboardInterrupt | SystemExit) -> None:
+    """Exit soon without waiting for threads, unless the work is done by then; workers end with their parent."""
+    code = leaving.code if isinstance(leaving, SystemExit) else 128 + signal.SIGINT
+
+    def leave() -> None:
+        if not done.acquire(timeout=LEAVE_S):
+            os._exit(code if isinstance(code, int) else 1)
+
+    threading.Thread(target=leave, daemon=True).start()

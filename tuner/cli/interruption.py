@@ -29,9 +29,8 @@ WAKE_S = 0.1  # between two looks for a signal
 def run_interruptibly(work: Callable[[], Result], stop: threading.Event | None = None) -> Result:
     """Do the work; Ctrl-C or a SIGTERM sets `stop`, ends the worker processes, and waits for its thread.
 
-    Those processes inherit the thread's signal mask, so that none of them prints a traceback of its own on Ctrl-C. The
-    resource tracker is started first, because starting it unblocks signals on the thread. A second signal ends the
-    wait. Work that goes on all the same ends with the process, which then waits for no thread any more.
+    A second signal ends the wait. Work that goes on all the same ends with the process, which then waits for no thread
+    any more. Processes' resource tracker is started first, because starting it unblocks signals on the thread.
     """
     results: list[Result] = []
     errors: list[BaseException] = []

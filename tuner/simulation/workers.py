@@ -16,6 +16,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from multiprocessing.reduction import ForkingPickler
@@ -27,6 +28,7 @@ CONTEXT = multiprocessing.get_context("spawn")  # a forked worker would copy a b
 STARTING = threading.Lock()  # held while a process starts: one whose parent ends at that moment prints a traceback
 RUNNING: set[SpawnProcess] = set()
 START_S = 10.0  # the longest that a start may take on a busy machine
+WAKE_S = 0.5  # a signal that comes just before a wait does not end that
 LEAVE_S = 5.0  # for a worker to end by itself once it has no more jobs
 
 Job = TypeVar("Job")
@@ -107,7 +109,7 @@ def run_on_workers(
                 busy[worker.pipe] = i, worker
             if not busy:
                 return
-            ready = wait(busy)
+            ready = wait(busy, WAKE_S)
             answered = [busy.pop(pipe) for pipe in list(busy) if pipe in ready]
             results = [(i, worker.receive()) for i, worker in answered]
             free = [worker for _, worker in answered]
@@ -121,7 +123,7 @@ def started_worker(function: Callable[[Job], Result]) -> Iterator[WorkerProcess[
     ours, theirs = CONTEXT.Pipe()
     process = CONTEXT.Process(target=work, args=(theirs, function))
     with ours:
-        with theirs, STARTING:
+        with theirs, STARTING, blocked_interruption():
             process.start()
             RUNNING.add(process)
         try:
@@ -132,6 +134,17 @@ def started_worker(function: Callable[[Job], Result]) -> Iterator[WorkerProcess[
         finally:
             ours.close()
             end(process)
+
+
+@contextmanager
+def blocked_interruption() -> Iterator[None]:
+    """Processes that start in the block inherit that Ctrl-C is blocked: none prints a traceback of its own."""
+    resource_tracker.ensure_running()  # starting it would unblock signals
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def end(process: SpawnProcess) -> None:

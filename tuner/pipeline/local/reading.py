@@ -21,7 +21,7 @@ from tuner.pipeline.sources.found import InputFile, find_gaps
 from tuner.pipeline.sources.log_file import FilePiece, arrow_schema, pack, read_piece
 from tuner.pipeline.sources.pieces import STREAMING, cut_pieces, refuse, weigh
 from tuner.pipeline.sources.progress_documents import fetch, is_address, parse_text, read_file
-from tuner.simulation.runner import count_cores, run_all
+from tuner.simulation.workers import count_cores, run_all
 
 SPREAD_BYTES = 48 << 20  # of text, from which on other processes are worth their start
 EVENTS = arrow_schema()

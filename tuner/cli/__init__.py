@@ -15,7 +15,7 @@ def make_group(name: str, text: str, example: str, **entries: Entry) -> LazyGrou
 
 
 COMMANDS: dict[str, Entry | LazyGroup] = {
-    "demo": Entry("tuner.cli.demo_commands:demo", "Replay a small bundled example, then tune it."),
+    "demo": Entry("tuner.cli.demo_command:demo", "Walk the whole chain on the recording of a real stream."),
     "simulate": Entry(
         "tuner.cli.simulate_command:simulate", "Replay a trace under one or more policies and compare them."
     ),

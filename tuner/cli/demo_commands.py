@@ -1,12 +1,10 @@
-"""`tuner demo`: replay and tune a bundled example; `tuner live demo`: stream on a Spark cluster of this machine."""
+"""`tuner live demo`: an auto-scaled stream on a Spark cluster of this machine."""
 
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
-from importlib.resources import as_file, files
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -18,85 +16,10 @@ from scaler.model.errors import BadInput
 from scaler.model.files import write_whole
 from tuner.cli.options import file_type, json_option, output_type, print_json
 from tuner.cli.signals import raising_on_termination
-from tuner.cli.simulate_command import print_readings, print_table, replay_scenario
-from tuner.cli.tune_command import carry_out, show_ended, show_search
 from tuner.demo.demo_plan import LARGE, NODES, OPERATORS, SLOT_S, Plan, count_static
 from tuner.demo.demo_run import Scene, read_scene, run_demo
 from tuner.demo.demo_view import showing, write_page
-from tuner.scenario.description import read_description
-from tuner.scenario.scenario import read_scenario
-from tuner.search.evaluation import evaluate_locally
-from tuner.search.search_plan import TuneOptions
-from tuner.search.tuning_run import start_tuning
-from tuner.store.applications import add_application
-from tuner.store.connection import open_store
 from tuner.views.grid import open_console
-
-NEXT = """\
-Where to go next:
-  tuner demo --html demo.html     the same with charts, in two files for the browser
-  tuner demo --save mine.toml     the example as a scenario file: put your own rates and operators into it,
-  tuner simulate mine.toml        and replay that,
-  tuner app add mine mine.toml    or keep it in the database
-  tuner tune mine                 and tune it there"""
-APP = "clicks"
-BUDGET = 24
-WEEK = 10_080  # slots of the example that are tuned on
-
-
-@click.command(
-    epilog="\b\nExamples:\n  tuner demo\n  tuner demo --html demo.html\n  tuner demo --save mine.toml",
-)
-@click.option(
-    "--html",
-    type=output_type,
-    help="Write a page with charts to this file, and one of the tuning beside it (demo.html, demo-tuning.html).",
-)
-@click.option("--save", type=output_type, help="Write the example's scenario to this file, and stop.")
-def demo(html: Path | None, save: Path | None) -> None:
-    """Replay a small bundled example, then tune it.
-
-    Two weeks of a made-up click stream: three operators in a row, on a cloud with three kinds of machine.
-    """
-    with as_file(files("tuner.demo").joinpath("demo.toml")) as example:
-        if save is None:
-            play_example(example, html)
-        elif save.exists():
-            raise BadInput(f"{save} is there already; name a new file")
-        else:
-            write_whole(save, example.read_text(encoding="utf-8"))
-            click.echo(f"Now change {save} and run: tuner simulate {save}")
-
-
-def play_example(example: Path, html: Path | None) -> None:
-    scenario = read_scenario(example)
-    trace, application = scenario.settings[0].trace, scenario.settings[0].application
-    operators = " -> ".join(operator.name for operator in application.operators)
-    click.echo(
-        f"{trace.rates.size:,} slots of {trace.step_s:g} s, {trace.rates.min():.0f} to {trace.rates.max():.0f} tuples "
-        f"per second, through {operators};\nanswers are due within {1000 * scenario.settings[0].r_max:.0f} ms.\n"
-    )
-    comparison = replay_scenario(scenario, html)
-    print_table(comparison)
-    click.echo("\nHow to read it:")
-    print_readings(comparison)
-    click.echo("\nNow its first week tuned, with the policy `planner`: which latency bounds, which weights?\n")
-    tune_example(example, None if html is None else html.with_name(f"{html.stem}-tuning{html.suffix}"))
-    click.echo(f"\n{NEXT}")
-
-
-def tune_example(example: Path, html: Path | None) -> None:
-    """Through a database as any application is, one that is gone afterwards."""
-    with (
-        TemporaryDirectory() as folder,
-        closing(open_store(Path(folder, "demo.db"))) as store,
-    ):
-        with store.begin() as session:
-            add_application(session, APP, read_description(example, APP, {}), time.time())
-        run = start_tuning(store, APP, {"trace": {"slots": WEEK}}, TuneOptions(budget=BUDGET, batch=2))
-        with show_search(run) as on_trial:
-            ended = carry_out(store, APP, run, on_trial, None, evaluate_locally)
-        show_ended(store, APP, ended, html, as_json=False)
 
 
 def read_places(context: click.Context, option: click.Parameter, words: tuple[str, ...]) -> dict[str, str]:

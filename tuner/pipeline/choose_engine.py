@@ -26,10 +26,10 @@ def is_local(fresh: Sequence[InputFile], rows: int, master: str) -> bool:
 
 def start_engine(
     fresh: Sequence[InputFile], rows: int, master: str, application: str, strict: bool,
-    start: Callable[[], SparkSession],
+    start: Callable[[], SparkSession], here: bool = True,
 ) -> IngestEngine:  # fmt: skip
-    """The engine for these files; Spark is started where it is needed, and loaded there alone."""
-    if is_local(fresh, rows, master):
+    """The engine for these files; Spark is loaded and started only where it is needed, or not `here`."""
+    if here and is_local(fresh, rows, master):
         from tuner.pipeline.local.engine import LocalEngine
         from tuner.pipeline.local.reading import examine as examine_here
 

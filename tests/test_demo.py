@@ -1,0 +1,88 @@
+"""`tuner demo`: the whole chain, in a folder of its own that is there whole or not at all."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import tomllib
+from collections.abc import Mapping
+from fnmatch import fnmatch
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from scaler.model.errors import BadInput
+from tests.commands import succeed
+from tuner.cli.demo_command import demo
+from tuner.demo.place import MARK, demo_folder
+
+ROOT = Path(__file__).parents[1]
+RECORDED = "recorded/clicks.zstd"
+
+
+@pytest.mark.slow
+def test_the_chain_ends_with_an_explained_decision(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    result = CliRunner().invoke(demo, ["--folder", str(folder)])
+    assert result.exit_code == 0, (result.output, result.exception)
+    steps = [line[:2] for line in result.output.splitlines() if line[:2] in {f"{i}." for i in range(10)}]
+    assert steps == [f"{i}." for i in range(1, 9)]
+    assert "fit for tuning" in result.output
+    assert result.output.index("flink-c") < result.output.index("planner")
+    assert "1,440 decisions" in result.output
+    assert "SCALED +" in result.output
+    store = ["--store", folder / "tuner.db"]
+    assert "full" in succeed("app", "show", "clicks", *store)
+    assert "parse" in succeed("explain", "clicks", *store)
+
+
+def test_the_folder_of_an_earlier_demo_is_made_anew(tmp_path: Path) -> None:
+    for _ in range(2):
+        with demo_folder(tmp_path / "run") as folder:
+            assert [path.name for path in folder.iterdir()] == [MARK]
+            (folder / "left").touch()
+    assert (tmp_path / "run" / "left").exists()
+
+
+def test_a_folder_that_is_no_demos_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "mine").touch()
+    with pytest.raises(BadInput, match="is no folder of a demo; name another one with --folder"), demo_folder(tmp_path):
+        pass
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+
+
+def test_what_fails_in_the_middle_leaves_no_folder(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt), demo_folder(tmp_path / "run"):
+        raise KeyboardInterrupt
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_ctrl_c_in_the_middle_ends_it_and_leaves_nothing(tmp_path: Path) -> None:
+    signals: Mapping[int, object] = {signal.SIGINT: signal.SIG_DFL}
+    process = subprocess.Popen(
+        [sys.executable, "-u", "-m", "tuner", "demo"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True, env={"PYTHONPATH": str(ROOT), "HOME": str(tmp_path), "PATH": ""},
+        preexec_fn=lambda: [signal.signal(number, signal.SIG_DFL) for number in signals],
+    )  # fmt: skip
+    assert process.stdout is not None
+    try:
+        while not process.stdout.readline().startswith("2."):
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=120)
+    finally:
+        process.kill()
+    assert process.returncode == 130, err
+    assert "Traceback" not in err
+    assert not (tmp_path / "tuner-demo").exists()
+
+
+def test_the_recording_travels_with_the_package() -> None:
+    patterns = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]["tuner.demo"]
+    for name in (RECORDED, "chain.toml"):
+        assert files("tuner.demo").joinpath(name).is_file()
+    assert any(fnmatch(RECORDED, pattern) for pattern in patterns)

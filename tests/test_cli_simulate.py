@@ -297,13 +297,6 @@ def test_a_new_user_in_an_empty_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_demo_plays_and_says_how_to_read_it_and_where_to_go() -> None:
-    result = run("demo")
-    assert result.exit_code == 0, result.output
-    for word in ("static", "threshold-c", "ql-pds-plus", "How to read it", "violated %", "tuner simulate mine.toml"):
-        assert word in result.stdout
-
-
 def test_the_example_is_sound_and_travels_with_the_package() -> None:
     patterns = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]["*"]
     for package, name in (("tuner.demo", "demo.toml"), ("tuner.views", "static/style.css")):

@@ -33,7 +33,7 @@ from tuner.lab.plan import BenchmarkPlan, read_plan
 from tuner.lab.policy_benchmark import BenchmarkResult, measure_multiples, run_benchmark
 from tuner.lab.published.tables import list_published, plan_published
 from tuner.lab.shifts import SETTLING, SHIFTS, apply_shift
-from tuner.scenario.scenario import read_scenario
+from tuner.scenario.scenario import make_toy, read_scenario
 from tuner.simulation.comparison import Figure
 from tuner.simulation.floor_cache import (
     Floor,
@@ -557,3 +557,9 @@ def test_simulate_leaves_the_floor_out_when_told_or_when_it_would_take_long(monk
     monkeypatch.setattr(tuner.simulation.comparison, "QUICK_FLOOR", 199)
     assert "x floor" not in heads()
     assert "x floor" in heads("--floor")
+
+
+@pytest.mark.parametrize("policy", ["static", "planner"])
+def test_micro_batches_are_warmed_up_and_replayed(policy: str) -> None:
+    setting = make_toy(policy, "batches")
+    assert replay(ReplayJob(setting, 0)).run.slots == 3

@@ -53,7 +53,7 @@ class Prometheus:
 @contextmanager
 def scraping(folder: Path, port: int, token: str) -> Iterator[Prometheus]:
     """With a token in a file, as the help of `tuner dashboards` advises."""
-    (folder / "alerts.yml").write_bytes(files("tuner.service.ship").joinpath("alerts.yml").read_bytes())
+    (folder / "alerts.yml").write_bytes(files("tuner.ship").joinpath("alerts.yml").read_bytes())
     (folder / "token").write_text(token)
     scrape = {
         "job_name": "tuner", "authorization": {"credentials_file": "token"},

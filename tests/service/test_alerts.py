@@ -27,7 +27,7 @@ pytestmark = pytest.mark.skipif(
     shutil.which("promtool") is None, reason="there is no promtool here (Debian's package prometheus has it)"
 )
 
-SHIPPED = files("tuner.service.ship").joinpath("alerts.yml").read_text(encoding="utf-8")
+SHIPPED = files("tuner.ship").joinpath("alerts.yml").read_text(encoding="utf-8")
 RULES = {rule["alert"]: rule for group in yaml.safe_load(SHIPPED)["groups"] for rule in group["rules"]}
 INSTANCES = ("a:8321", "b:8321")
 APP = {"application": "shop"}

@@ -29,8 +29,8 @@ LABELLED = re.compile(r"{[^{}]*}")
 GROUPED = re.compile(r"\b(by|without|on|ignoring)\s*\(([^()]*)\)")
 NAME = re.compile(r"[A-Za-z_:][\w:]*")
 LABEL = re.compile(r"(\w+)\s*(?:=~|!~|!=|=)\s*\"")
-DASHBOARD = json.loads(files("tuner.service.ship").joinpath("grafana.json").read_text())
-RULES = [rule for group in yaml.safe_load(files("tuner.service.ship").joinpath("alerts.yml").read_text())["groups"]
+DASHBOARD = json.loads(files("tuner.ship").joinpath("grafana.json").read_text())
+RULES = [rule for group in yaml.safe_load(files("tuner.ship").joinpath("alerts.yml").read_text())["groups"]
          for rule in group["rules"]]  # fmt: skip
 CURRENT = 41  # Grafana 12 and 11.6; newer ones read it
 

@@ -155,7 +155,7 @@ def print_fitted(fitted: Surrogate) -> None:
 
 def tune(store: Store, html: Path | None) -> TuningResult:
     head("4. Latency bounds and weights searched, and the best verified on fresh seeds",
-         f"tuner tune {chain.APP} --budget {chain.BUDGET}")  # fmt: skip
+         f"tuner tune {chain.APP} --budget {chain.BUDGET} --held-out {chain.HELD_OUT:.0%}")  # fmt: skip
     run = chain.begin_tuning(store)
     with show_search(run) as on_trial:
         ended = carry_out(store, chain.APP, run, on_trial, None, evaluate_locally)

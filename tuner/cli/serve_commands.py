@@ -333,5 +333,5 @@ def dashboards(folder: Path, force: bool) -> None:
             raise BadInput(f"{path} is there already; name another folder, or write over it with --force")
         check_place(path)
     for name, path in places.items():
-        write_whole(path, files("tuner.service.ship").joinpath(name).read_text(encoding="utf-8"))
+        write_whole(path, files("tuner.ship").joinpath(name).read_text(encoding="utf-8"))
         click.echo(f"{path}: {SHIPPED[name]}.")

@@ -43,6 +43,7 @@ WINDOW_S = 8.0
 MASTER = "local[2]"
 DAY = 1440  # slots
 BUDGET, BATCH = 20, 2
+HELD_OUT = 0.5  # share of the days to tune on: a whole one, like the other
 WHO = "tuner demo"
 WHY = "the demo: the search recommends it"
 
@@ -97,7 +98,7 @@ def begin_tuning(store: Store) -> TuningRun:
     """A run over all days but the last."""
     with store.read() as session:
         slots = scenario_of(load_application(session, APP).document, name=APP).settings[0].trace.rates.size
-    options = TuneOptions(budget=BUDGET, batch=BATCH)
+    options = TuneOptions(budget=BUDGET, batch=BATCH, held_out=HELD_OUT)
     return start_tuning(store, APP, {"trace": {"slots": slots - DAY}}, options, who=WHO)
 
 

@@ -31,13 +31,12 @@ def replay_day(setting: Setting, orders: Orders, constant: float, began: float, 
         now = began + slot * setting.inertia.slot_s
         seen, _ = replay.answer(replay.k, rate)
         there = Deployment(tuple(replay.k.tolist()))
-        catch_up = max(0.0, seen.rate - rate)
         observation = Observation(
-            now, rate, min(1.0, seen.utilisation), seen.response + constant, there,
-            catch_up_rate=catch_up, backlog=seen.backlog, batch_ratio=seen.batch_ratio,
+            now, rate, min(1.0, float(seen.utilisation)), float(seen.response) + constant, there,
+            catch_up_rate=float(seen.rate) - rate, backlog=float(seen.backlog), batch_ratio=float(seen.batch_ratio),
         )  # fmt: skip
         named = dict(zip(agent.names, there.replicas, strict=True))
-        figures = SlotFigures(observation.utilisation, 1.0, named, backlog=seen.backlog)
+        figures = SlotFigures(observation.utilisation, 1.0, named, backlog=observation.backlog)
         step = agent.step(observation, orders, now, figures=figures)
         agent.actuated(step, step.change)
         if step.change.changes:

@@ -19,10 +19,12 @@ import numpy as np
 
 from scaler.model.errors import BadInput
 from scaler.model.kernel import lay_out
+from scaler.model.micro_batches import MicroBatches
 from scaler.model.policy import Kernel, build_policy, check_options
 from scaler.model.task import parse_weights
 from scaler.policies import find_any
 from scaler.policies.coordinator import Coordinator, CoordinatorStart, start_coordinator
+from sim.application import Application
 from sim.arrivals import GENERATORS, generate
 from sim.graphs import single
 from sim.infrastructure import INFRASTRUCTURES, Infrastructure, find_infrastructure, parse_infrastructure
@@ -277,7 +279,15 @@ def kinds_of(name: str, table: Table) -> dict[str, Kind]:
 def make_toy(policy: str = "static", plant: str = "memoryless") -> Setting:
     """Three slots of one operator on two node types."""
     trace = Trace(np.array([50.0, 150.0, 50.0]), name="toy")
-    return Setting(single(100.0, k_max=2), find_infrastructure("A", 2), trace, policy, 0.05, levels=3, plant=plant)
+    application = on_plant(single(100.0, k_max=2), plant)
+    return Setting(application, find_infrastructure("A", 2), trace, policy, 0.05, levels=3, plant=plant)
+
+
+def on_plant(application: Application, plant: str) -> Application:
+    """The application, in micro-batches where the plant is of these."""
+    if plant != "batches":
+        return application
+    return replace(application, operators=tuple(replace(o, batches=MicroBatches()) for o in application.operators))
 
 
 def check_policy(kind: Kernel | Coordinator, options: Mapping[str, Any]) -> None:

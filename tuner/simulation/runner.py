@@ -16,7 +16,7 @@ from sim.infrastructure import find_infrastructure
 from sim.setting import Setting, Shift
 from sim.simulate import Run, simulate
 from sim.trace import Trace
-from tuner.scenario.scenario import Scenario, make_toy
+from tuner.scenario.scenario import Scenario, make_toy, on_plant
 from tuner.simulation.course import ReplayCourse, make_course, replay_costs
 from tuner.simulation.workers import Job, Result, run_all
 
@@ -92,7 +92,8 @@ def warm_up(policy: str, plant: str, record: bool, types: int, k_max: int) -> No
         rates = np.random.default_rng(0).uniform(0.0, 600.0, GROWING_SLOTS)
         nodes = find_infrastructure("A")
         few = replace(nodes, types=nodes.types[:types])
-        simulate(Setting(single(180.0, k_max), few, Trace(rates), policy, 0.05, plant=plant), record=record)
+        application = on_plant(single(180.0, k_max), plant)
+        simulate(Setting(application, few, Trace(rates), policy, 0.05, plant=plant), record=record)
 
 
 def is_compiled(policy: str) -> bool:

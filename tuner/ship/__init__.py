@@ -1,1 +1,1 @@
-"""What runs the service and watches over it: a systemd unit, a container file, a Grafana dashboard, Prometheus rules."""
+"""What runs and watches the service: a systemd unit, a container file, a dashboard of Grafana, rules of Prometheus."""

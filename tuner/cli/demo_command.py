@@ -15,8 +15,9 @@ from scaler.model.errors import BadInput
 from scaler.model.files import write_whole
 from tuner.cli.app_commands import describe_objective, print_objective
 from tuner.cli.ingestion import say
+from tuner.cli.interruption import run_interruptibly
 from tuner.cli.options import file_type, output_type
-from tuner.cli.progress import run_interruptibly, show_steps, start_quietly
+from tuner.cli.progress import show_steps, start_quietly
 from tuner.cli.simulate_command import print_readings, print_table, replay_scenario
 from tuner.cli.surrogate_commands import print_checks
 from tuner.cli.tune_command import carry_out, show_ended, show_search

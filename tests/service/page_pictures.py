@@ -35,6 +35,7 @@ FURNISHED = {
     "run-trials": "/runs/1?tab=trials",
     "login": "/login",
     "trial": "/trials/7",
+    "guide": "/guide",
     "missing": "/nothing/here",
 }
 EMPTY = {"empty-overview": "/", "empty-app": "/applications/nowhere", "empty-run": "/runs/1"}

@@ -83,8 +83,8 @@ def tell_clicks(store: Store, decisions: int) -> None:
         trial = search(session, "clicks", CLICKS, NOW - 6.2 * DAY)
         again = search(session, "clicks", CLICKS, NOW - 7 * HOUR, seed=2)
         pursue(session, "clicks", CLICKS, "retired", -29 * DAY, "by hand: equal shares")
-        pursue(session, "clicks", CLICKS, "full", -6.1 * DAY, "trial 12 of run 1", trial, STANDING)
-        pursue(session, "clicks", CLICKS, "canary", -5 * HOUR, "trial 31 of run 2", again, CANDIDATE)
+        pursue(session, "clicks", CLICKS, "full", -6.1 * DAY, f"trial {trial} of run 1", trial, STANDING)
+        pursue(session, "clicks", CLICKS, "canary", -5 * HOUR, f"trial {again} of run 2", again, CANDIDATE)
         fit(session, "clicks", "pass", 0.041)
         hear(session, "clicks", CLICKS, silent=())
         say = "Objective 2 costs 7.90 per hour where objective 1 cost 10.00; both limits are kept (97.5 % sure)."
@@ -124,7 +124,7 @@ def tell_payments(store: Store) -> None:
     with store.begin() as session:
         trial = search(session, "payments", PAYMENTS, NOW - 9 * HOUR)
         pursue(session, "payments", PAYMENTS, "full", -20 * DAY, "by hand: equal shares")
-        pursue(session, "payments", PAYMENTS, "reverted", -6 * HOUR, "trial 4 of run 3", trial, REVERTED)
+        pursue(session, "payments", PAYMENTS, "reverted", -6 * HOUR, f"trial {trial} of run 3", trial, REVERTED)
         fit(session, "payments", "warn", 0.28)
         hear(session, "payments", PAYMENTS, silent=())
         tell(session, "payments", -6 * HOUR, "daemon", "pushed", "Objective 2 leads operator book as a canary.",

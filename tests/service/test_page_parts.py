@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import numpy as np
@@ -19,6 +20,7 @@ from tuner.service.page.live_graph import draw_live
 from tuner.service.page.render import mark_age, mark_moment
 from tuner.service.page.slot_charts import select_peaks, thin
 from tuner.service.page.slot_grid import SlotGrid, find_data
+from tuner.views.html_document import read_style
 from tuner.views.words import list_facts
 
 
@@ -100,3 +102,26 @@ def test_a_document_of_any_depth_is_told_flat() -> None:
         "no": "-",
         "yes": "yes",
     }
+    stated = {"cost": 7.9, "figures": {"violations_limit": 0.05, "my_operator": 3}}
+    assert dict(list_facts(stated)) == {
+        "price per hour": "7.9", "then · violations allowed": "5 %", "then · my_operator": "3",
+    }  # fmt: skip
+
+
+def find_luminance(colour: str) -> float:
+    """Relative luminance of #rrggbb or #rgb, as the Web Content Accessibility Guidelines have it."""
+    digits = colour.lstrip("#")
+    whole = "".join(2 * digit for digit in digits) if len(digits) == 3 else digits
+    parts = [int(whole[i : i + 2], 16) / 255.0 for i in (0, 2, 4)]
+    red, green, blue = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+@pytest.mark.parametrize("scheme", [0, 1])
+@pytest.mark.parametrize("ground", ["paper", "raised"])
+@pytest.mark.parametrize("text", ["ink", "faint", "alarm", "c0", "c3"])
+def test_text_stands_out_from_its_ground(scheme: int, ground: str, text: str) -> None:
+    roots = re.findall(r":root \{(.*?)\}", read_style(), re.S)
+    colours = dict(re.findall(r"--(\w+): (#\w+);", roots[scheme]))
+    light, dark = sorted((find_luminance(colours[name]) for name in (ground, text)), reverse=True)
+    assert (light + 0.05) / (dark + 0.05) >= 4.5

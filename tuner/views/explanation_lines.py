@@ -71,7 +71,7 @@ def head(explanation: Explanation, account: Account) -> str:
         return f"{named}: no decision{format_if(' at {}', format_moment, explanation.at)}"
     if decision is None:
         return named
-    age = format_if(f", {{}} {'ago' if explanation.at is None else 'before'}", format_duration, account.age)
+    age = format_if(f", {{}} {'ago' if explanation.at is None else 'before'}", format_duration, account.age or None)
     return f"{named} at {format_moment(decision.time)}{age}: {name_change(decision)}"
 
 

@@ -17,6 +17,12 @@ SHARES = (
     *("violations", "reconfigurations", "confidence", "utilisation", "held", "completeness"),
     *("limit", "allowed", "doubt", "late", "share"),
 )  # names of figures, up to the first underscore, that are shares
+LABELS = {  # of documents' keys, where people say it otherwise
+    "cost": "price per hour", "cost_error": "its standard error", "other_cost": "price per hour before",
+    "real_price": "price paid meanwhile", "violations_limit": "violations allowed",
+    "reconfigurations_limit": "reconfigurations allowed", "figures": "then", "verified_on": "verified on",
+    "period_s": "period in seconds", "cost_seeds": "seeds of the price",
+}  # fmt: skip
 EARLIEST, LATEST = 1e8, 4.1e9  # seconds since 1970 that a document may mean
 MAX_FACTS = 12
 MAX_TYPES = 12  # of a deployment
@@ -62,16 +68,17 @@ def format_value(name: str, value: Any) -> str:
     return text if len(text) <= MAX_LETTERS else f"{text[:MAX_LETTERS]}…"
 
 
-def list_facts(document: Any, path: str = "") -> Iterator[tuple[str, str]]:
-    """Every value of a document with the path to it: "canary · slots", "720"."""
+def list_facts(document: Any, path: str = "", name: str = "") -> Iterator[tuple[str, str]]:
+    """Every value of a document with the path to it in words: "canary · slots", "720"; `name` is its own key."""
     if isinstance(document, Mapping) and document:
         for key, value in document.items():
-            yield from list_facts(value, f"{path} · {key}" if path else str(key))
+            label = LABELS.get(str(key), str(key))
+            yield from list_facts(value, f"{path} · {label}" if path else label, str(key))
     elif isinstance(document, list | tuple) and any(isinstance(each, Mapping | list | tuple) for each in document):
         for i, value in enumerate(document):
-            yield from list_facts(value, f"{path} · {i + 1}")
+            yield from list_facts(value, f"{path} · {i + 1}", f"{i + 1}")
     else:
-        yield path, format_value(path.rpartition(" · ")[2], document)
+        yield path, format_value(name, document)
 
 
 def join_facts(document: Mapping[str, Any]) -> str:

@@ -20,6 +20,7 @@ from tuner.service.access.token import expires_soon
 from tuner.service.page import address
 from tuner.views import words
 from tuner.views.html_document import make_environment, read_scripts, read_style
+from tuner.views.tuning import WEIGHTS
 
 STATIC = {
     "page.css": "text/css; charset=utf-8", "page.js": "text/javascript; charset=utf-8", "icon.svg": "image/svg+xml",
@@ -91,6 +92,7 @@ def environment() -> Environment:
         "HEALTH": words.HEALTH,
         "SPANS": address.SPAN_WORDS,
         "TRIAL_STATES": words.TRIAL_STATES,
+        "WEIGHTS": WEIGHTS,
     }
     return made
 

@@ -27,7 +27,7 @@ from scaler.agent.order_source import OrdersFile, OrderSource
 from scaler.link import Link, LinkSettings
 from scaler.model.errors import BadInput
 from scaler.model.files import OWNER_FOLDER
-from scaler.model.nodes import NodeType
+from scaler.model.nodes import ONE_TYPE, NodeType
 from scaler.sensing.driver import Driver, PinnedOperators, StreamOperator, find_operators
 from scaler.sensing.spark_sensor import SparkSensor
 from scaler.timing import ServiceTimer
@@ -94,8 +94,8 @@ def name_nodes(pinned: Sequence[Pinned], nodes: Sequence[NodeType] | None) -> tu
     """List all node types that operators may be on; undescribed ones get speed and price of the objective."""
     names = list(dict.fromkeys(name for one in pinned for name in one.types))
     described = tuple(nodes) if nodes is not None else tuple(NodeType(name, 1.0, 1.0) for name in names)
-    if not described:
-        raise BadInput("attach does not know the node types; hand over what scaler.pin made, or nodes=[NodeType(...)]")
+    if not described:  # a homogeneous cluster, or local mode: all executors are alike
+        return (ONE_TYPE,)
     strange = [name for name in names if name not in {node.name for node in described}]
     if strange:
         raise BadInput(

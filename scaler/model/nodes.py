@@ -54,6 +54,9 @@ class NodeType:
         return {"name": self.name, "speedup": self.speedup, "price": self.price} | self.supply.to_json()
 
 
+ONE_TYPE = NodeType("executor", 1.0, 1.0)  # of a cluster whose executors are alike, where nobody names any
+
+
 def parse_node_type(document: Mapping[str, Any]) -> NodeType:
     """The node type of a document; KeyError, TypeError or ValueError where it holds none."""
     capacity = document.get("capacity")

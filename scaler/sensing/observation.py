@@ -15,6 +15,7 @@ from scaler.model.nodes import Deployment, NodeType
 from scaler.model.policy import Observation
 from scaler.model.queueing import catch_up_rate
 from scaler.model.sketch import compact_sketch
+from scaler.sensing.executor_usage import UNNAMED_TYPE
 from scaler.sensing.reading import BEHIND, UNTRUSTED, NoteCode, Reading, Sensor, SlotNote
 from scaler.sensing.slot_notes import WORKING_UTILISATION
 
@@ -154,6 +155,7 @@ def observe(
     """
     filled = reading.has(NoteCode.BATCH_OUTLASTS_SLOT, NoteCode.REPORTED_LATE)
     complete = 1.0 if filled else reading.completeness
+    deployed = name_alike(deployed, nodes)
     known = deployed is not None and set(deployed) <= {node.name for node in nodes}
     replicas = tuple(deployed.get(node.name, 0) for node in nodes) if known and deployed is not None else ()
     return Observation(
@@ -167,6 +169,13 @@ def observe(
         backlog=reading.backlog,
         batch_ratio=find_batch_ratio(reading),
     )
+
+
+def name_alike(deployed: Mapping[str, int] | None, nodes: Sequence[NodeType]) -> Mapping[str, int] | None:
+    """Replicas that name no node type are of the only one, where there is one: the cluster is homogeneous."""
+    if deployed is None or len(nodes) != 1 or not set(deployed) <= {UNNAMED_TYPE, nodes[0].name}:
+        return deployed
+    return {nodes[0].name: sum(deployed.values())}
 
 
 def find_batch_ratio(reading: Reading) -> float | None:

@@ -293,7 +293,6 @@ def test_an_office_that_fails_ends_no_operator_and_is_not_asked_without_a_pause(
         ({"orders": "o.json", "nodes": NODES, "slot_s": float("inf")}, "slot_s is inf, and must be a positive"),
         ({}, "either the address of a manager or the file"),
         ({"url": "http://127.0.0.1:1", "orders": "o.json"}, "give one of them"),
-        ({"orders": "o.json"}, "does not know the node types"),
         ({"orders": "o.json", "nodes": NODES, "enforce": True}, "without an actuator"),
         ({"orders": "missing.json", "nodes": NODES}, "missing.json cannot be read"),
         ({"orders": "o.json", "nodes": NODES, "pinned": [PINNED]}, "is pinned to huge, and nodes= leaves that out"),

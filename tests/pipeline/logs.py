@@ -106,7 +106,7 @@ def profile(number: int, resources: Iterable[str] = (), cpus: float = 1.0) -> st
 def job(of: Job) -> str:
     properties = {"spark.app.name": "tiny", "callSite.long": DETAILS, "spark.master": "local[2]"}
     if of.query:
-        name = f"{of.name}\n" if of.name else ""
+        name = f"{of.name or ''}\n"  # an empty line where there is no name, as Spark 4 has it
         properties |= {
             "sql.streaming.queryId": of.query,
             "streaming.sql.batchId": str(of.batch),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,8 @@ def replay(trial: Trial, folder: Path) -> tuple[float, float, float]:
     """What `tuner simulate` comes to with the file that `tuner trial --toml` writes."""
     file = folder / f"trial{trial.id}.toml"
     succeed("trial", trial.id, "--toml", file)
+    shown = json.loads(succeed("simulate", file, "--no-floor", "--json"))["policies"][0]
+    assert shown["resources"] == pytest.approx(trial.price, rel=1e-12)
     scenario = read_scenario(file)
     runs = [simulate(scenario.settings[0], seed) for seed in scenario.seeds]
     figures = [(run.resources, run.violations, run.reconfigurations) for run in runs]

@@ -19,6 +19,8 @@ COMMANDS: dict[str, Entry | LazyGroup] = {
     "simulate": Entry(
         "tuner.cli.simulate_command:simulate", "Replay a trace under one or more policies and compare them."
     ),
+    "try": Entry("tuner.cli.try_commands:try_log", "Show what event logs say of a stream, and what scaling saves."),
+    "init": Entry("tuner.cli.try_commands:init", "Write a commented scenario and the driver snippet of a stream."),
     "what-if": Entry(
         "tuner.cli.what_if_command:what_if",
         "Replay one event log on other numbers of executors: latency and price of each.",

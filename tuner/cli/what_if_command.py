@@ -12,7 +12,7 @@ from tuner.cli.options import json_option, print_json, seconds_type, share_type
 from tuner.cli.progress import show_share
 from tuner.views.grid import print_grid, print_lines
 from tuner.views.what_if_table import HEADS, describe_answer, describe_record, list_rows
-from tuner.what_if.recorded_batches import read_queries
+from tuner.what_if.recorded_batches import SHORT_ID, read_queries
 from tuner.what_if.recorded_query import RecordedQuery
 from tuner.what_if.what_if import ask, check_question, parse_numbers
 
@@ -72,7 +72,7 @@ def choose_query(queries: list[RecordedQuery], name: str | None) -> tuple[Record
     names = list(dict.fromkeys(query.name for query in queries))
     if name is None and len(names) > 1:
         raise BadInput(f"the log has the queries {', '.join(map(quote, names))}; choose one with --query NAME")
-    found = [query for query in queries if name in (None, query.name)]
+    found = [query for query in queries if name is None or query.name in (name, name[:SHORT_ID])]
     if not found:
         raise BadInput(f"the log has no query {name!r}; it has {', '.join(map(quote, names))}")
     longest = max(found, key=lambda query: len(query.batches))

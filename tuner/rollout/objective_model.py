@@ -18,6 +18,7 @@ from tuner.search.search_plan import (
     has_trace,
     make_plan,
 )
+from tuner.search.seen_nodes import add_seen_nodes
 from tuner.store.applications import find_sound_surrogate, load_application
 from tuner.store.connection import Session
 from tuner.store.objectives import ObjectiveEvidence
@@ -38,7 +39,7 @@ def find_model(session: Session, record: ObjectiveRecord) -> ObjectiveModel:
 
 def model_by_hand(session: Session, app: str) -> ObjectiveModel:
     """The model of the newest description and the newest surrogate that passed its checks."""
-    document = load_application(session, app).document
+    document = add_seen_nodes(session, app, load_application(session, app).document)
     scenario = scenario_of({**document, "policy": choose_policy(document, {})}, name=app)
     setting, qos = scenario.settings[0], make_qos(scenario.document["qos"])
     constants: Mapping[str, float] = {}

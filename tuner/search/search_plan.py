@@ -25,6 +25,7 @@ from tuner.search.engines import SearchProblem, find_engine
 from tuner.search.evaluation import EvaluationSpec
 from tuner.search.feasibility import check_feasible
 from tuner.search.monitored_arrivals import ArrivalsAsked, choose_arrivals, read_arrivals
+from tuner.search.seen_nodes import add_seen_nodes
 from tuner.search.space.space import EPS, EvaluationOutcome, make_space
 from tuner.search.warm_start import describe_workload, list_earlier, load_earlier
 from tuner.store.applications import find_surrogate, list_surrogates
@@ -89,7 +90,7 @@ def describe_run(
     find_engine(wanted.engine)
     if not 0.0 <= wanted.held_out < 0.9:
         raise BadInput(f"--held-out is {wanted.held_out}, and must lie between 0 and 0.9: it is a share of the trace")
-    stated = {**version.document, "policy": choose_policy(version.document, flags)}
+    stated = {**add_seen_nodes(session, app, version.document), "policy": choose_policy(version.document, flags)}
     scenario = scenario_of(stated, {k: v for k, v in flags.items() if k != "policy"}, app)
     surrogate = None if wanted.as_described else choose_surrogate(session, app)
     from_samples = choose_samples(session, app, version, flags, wanted, scenario.settings[0].application)

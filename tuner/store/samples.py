@@ -97,6 +97,12 @@ def count_samples(session: Session, application: str) -> dict[str, int]:
     return dict(session.execute(query.group_by(ROW.operator)).all())
 
 
+def list_node_types(session: Session, application: str) -> list[str]:
+    """The node types that samples name, in alphabetical order."""
+    query = select(ROW.node_type).where(ROW.application == application, ROW.node_type != "").distinct()
+    return sorted(session.scalars(query))
+
+
 def delete_samples(session: Session, application: str, since: float = -math.inf, until: float = math.inf) -> int:
     """Take out the windows that start in [since, until), as one does before folding that stretch anew; how many."""
     statement = delete(SAMPLES.table).where(ROW.application == application, ROW.start >= since, ROW.start < until)

@@ -36,6 +36,7 @@ from tuner.what_if.recorded_query import (
 )
 
 WANTED = "the event log of a Structured Streaming application (spark.eventLog.enabled=true), a file or its folder"
+SHORT_ID = 8  # letters of a query's id, which stays over restarts and names a query without a name, as in samples
 Batches = dict[int, dict[int, Floats]]  # batch -> stage -> [n, 3] launch, finish, run time
 
 
@@ -97,7 +98,7 @@ def find_runs(events: pa.Table) -> list[RecordedQuery]:
         run = row["run"] or row["query"]
         if row["batch"] is not None:
             stages.setdefault(row["stage"], (run, row["batch"], row["profile"] or 0))
-        names[run] = row["name"] or row["query"]
+        names[run] = row["name"] or row["query"][:SHORT_ID]
     tasks = gather_tasks(of_kind("task", "stage", "time", "end", "run_ms", "success"), stages)
     executors = find_executors(events)
     reports: dict[str, dict[int, Any]] = defaultdict(dict)
@@ -105,7 +106,7 @@ def find_runs(events: pa.Table) -> list[RecordedQuery]:
     for row in of_kind("progress", *columns).to_pylist():
         if row["executed"] and row["run_ms"] and row["records"]:
             reports[row["run"]].setdefault(row["batch"], row)
-            names[row["run"]] = row["name"] or names.get(row["run"], row["query"])
+            names[row["run"]] = row["name"] or names.get(row["run"], row["query"][:SHORT_ID])
     found: dict[str, tuple[int, RecordedQuery]] = {}
     for run, rows in reports.items():
         if by_profile := tasks.get(run):

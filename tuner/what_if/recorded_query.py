@@ -50,7 +50,7 @@ class RecordedBatch:
 class RecordedQuery:
     """One run of a streaming query."""
 
-    name: str  # its id where it has no name
+    name: str  # the beginning of its id where it has no name
     batches: tuple[RecordedBatch, ...]  # in the order of their start
     trigger_s: float  # 0: each batch follows the last at once
     slots_each: int  # of an executor

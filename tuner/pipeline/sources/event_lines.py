@@ -52,7 +52,7 @@ def parse_job(line: bytes) -> Iterator[dict[str, Any]]:
         "query": str(query),
         "run": (described and described["run"]) or properties.get("spark.jobGroup.id"),
         "batch": whole(properties.get("streaming.sql.batchId")),
-        "name": described and described["name"],
+        "name": (described and described["name"]) or None,  # Spark 4 leaves the line empty where there is no name
     }
     yield from (common | stage for stage in mark_stages(find_stages(event)))
 

@@ -38,7 +38,7 @@ def replay(trial: Trial, folder: Path) -> tuple[float, float, float]:
     file = folder / f"trial{trial.id}.toml"
     succeed("trial", trial.id, "--toml", file)
     shown = json.loads(succeed("simulate", file, "--no-floor", "--json"))["policies"][0]
-    assert shown["resources"] == pytest.approx(trial.price, rel=1e-12)
+    assert shown["resources"]["mean"] == pytest.approx(trial.price, rel=1e-12)
     scenario = read_scenario(file)
     runs = [simulate(scenario.settings[0], seed) for seed in scenario.seeds]
     figures = [(run.resources, run.violations, run.reconfigurations) for run in runs]

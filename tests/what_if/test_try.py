@@ -46,7 +46,7 @@ class TestTry:
 
     def test_what_is_no_log_is_refused_in_a_sentence(self, tmp_path: Path) -> None:
         (tmp_path / "notes.txt").write_text("nothing\n")
-        assert "is no event log; name the event log of a Structured" in refuse("try", tmp_path / "notes.txt")
+        assert "nothing there is known; name the event log of a Structured" in refuse("try", tmp_path / "notes.txt")
         assert "missing" in refuse("try", tmp_path / "missing")
         assert "--r-max is -1 s" in refuse("try", RECORDED, "--r-max", "-1")
 

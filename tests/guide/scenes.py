@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import shutil
 from collections.abc import Callable
 from contextlib import closing
+from importlib.resources import files
 from pathlib import Path
 
 from tests.service import showcase
 from tests.service.made_decisions import CLICKS, DAY, NOW, decide
-from tests.what_if.record import write_log
 from tuner.rollout.objective_model import model_by_hand
 from tuner.store.applications import add_application
 from tuner.store.connection import open_store
@@ -17,13 +18,12 @@ from tuner.store.decisions import save_decisions
 from tuner.store.runs import save_retuning
 
 SLOTS = 120
-BATCHES = 60
 
 
 def write_events(folder: Path) -> None:
-    """The folder `events` with the log of a streaming query whose batches grow and shrink."""
+    """The folder `events` with the recorded log of a real stream, that of `tuner demo`."""
     (folder / "events").mkdir()
-    write_log(folder / "events", [800 + int(600 * math.sin(i / 9)) for i in range(BATCHES)])
+    shutil.copy(str(files("tuner.demo").joinpath("recorded", "clicks.zstd")), folder / "events")
 
 
 def furnish_shop(folder: Path) -> None:

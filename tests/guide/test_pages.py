@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from tuner.store.connection import open_store
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "tuner" / "guide"
+MAX_README_LINES = 150
 PAGES = {**{topic: FOLDER / f"{topic}.md" for topic in TOPICS}, "README": ROOT / "README.md"}
 
 
@@ -124,3 +126,13 @@ def test_the_guide_begins_with_the_first_page_and_an_unknown_one_is_not_found(cl
 def test_markup_in_a_page_is_text(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tuner.service.page.guide_page.read_page", lambda _: "# A\n\n<b onclick=x>bold</b> <script>")
     assert "&lt;script&gt;" in render_page.__wrapped__("raw")
+
+
+@pytest.mark.parametrize("name", ["README", "installation"])
+def test_torch_for_processors_is_the_version_that_is_asked_for(name: str) -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    assert f"pip install {extras['deep'][0]} --index-url" in PAGES[name].read_text(encoding="utf-8")
+
+
+def test_the_readme_is_short() -> None:
+    assert len(PAGES["README"].read_text(encoding="utf-8").splitlines()) <= MAX_README_LINES

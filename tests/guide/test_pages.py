@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import httpx
@@ -27,6 +28,7 @@ MAX_README_LINES = 150
 PAGES = {**{topic: FOLDER / f"{topic}.md" for topic in TOPICS}, "README": ROOT / "README.md"}
 
 
+@cache
 def list_anchors(path: Path) -> set[str]:
     tokens = MarkdownIt("commonmark").parse(path.read_text(encoding="utf-8"))
     return {name_anchor(tokens[i + 1].content) for i, one in enumerate(tokens) if one.type == "heading_open"}

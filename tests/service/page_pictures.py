@@ -1,4 +1,4 @@
-"""Write pictures of every page at three widths, light and dark, furnished and empty.
+"""Write pictures of every page at three widths, light and dark, furnished, fresh and empty.
 
 Run: python -m tests.service.page_pictures FOLDER [PART_OF_A_NAME]
 """
@@ -6,16 +6,18 @@ Run: python -m tests.service.page_pictures FOLDER [PART_OF_A_NAME]
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from tests.service.browsed import Site, browsing
 from tests.service.chromium import looking, starting
+from tests.service.made_decisions import CLICKS, NOW
 from tests.service.showcase import furnish
 from tuner.service.page.application_page import TABS
-from tuner.store.connection import open_store
+from tuner.store.applications import add_application
+from tuner.store.connection import Store, open_store
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -38,6 +40,7 @@ FURNISHED = {
     "guide": "/guide",
     "missing": "/nothing/here",
 }
+FRESH = {"fresh-overview": "/", **{f"fresh-{tab or 'app'}": f"/applications/shop?tab={tab}" for tab in TABS}}
 EMPTY = {"empty-overview": "/", "empty-app": "/applications/nowhere", "empty-run": "/runs/1"}
 
 
@@ -59,13 +62,25 @@ def photograph(browser: Browser, site: Site, pages: Mapping[str, str], folder: P
                     page.screenshot(path=str(folder / f"{name}-{width}-{scheme}.png"), full_page=True)
 
 
+def register(store: Store) -> None:
+    """An application of which nothing else is known yet."""
+    with store.begin() as session:
+        add_application(session, "shop", CLICKS.describe("shop"), NOW)
+
+
+STORES: dict[str, tuple[Mapping[str, str], Callable[[Store], object]]] = {
+    "furnished": (FURNISHED, lambda store: furnish(store, DECISIONS)),
+    "fresh": (FRESH, register),
+    "empty": (EMPTY, lambda store: None),
+}
+
+
 def main(folder: Path, only: str = "") -> None:
     folder.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory() as place, starting() as browser:
-        for pages, decisions in ((FURNISHED, DECISIONS), (EMPTY, 0)):
-            store = open_store(Path(place) / f"{decisions}.db")
-            if decisions:
-                furnish(store, decisions)
+        for name, (pages, fill) in STORES.items():
+            store = open_store(Path(place) / f"{name}.db")
+            fill(store)
             with browsing(store) as site:
                 photograph(browser, site, pages, folder, only)
             store.close()

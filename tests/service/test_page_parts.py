@@ -17,7 +17,7 @@ from tests.service.made_decisions import DAY, NOW
 from tuner.history.qos_history import QosFigures
 from tuner.service.page.address import link_application, read_window
 from tuner.service.page.live_graph import draw_live
-from tuner.service.page.render import mark_age, mark_moment
+from tuner.service.page.render import format_change, mark_age, mark_moment
 from tuner.service.page.slot_charts import select_peaks, thin
 from tuner.service.page.slot_grid import SlotGrid, find_data
 from tuner.views.html_document import read_style
@@ -106,6 +106,13 @@ def test_a_document_of_any_depth_is_told_flat() -> None:
     assert dict(list_facts(stated)) == {
         "price per hour": "7.9", "then · violations allowed": "5 %", "then · my_operator": "3",
     }  # fmt: skip
+
+
+def test_prices_are_compared_where_they_differ() -> None:
+    assert format_change(9.0, 10.0) == "10 % less than 10.00"
+    assert format_change(12.0, 10.0) == "20 % more than 10.00"
+    assert format_change(10.001, 10.0) == "about as much as 10.00"
+    assert format_change(None, 10.0) == format_change(1.0, None) == format_change(1.0, 0.0) == ""
 
 
 def find_luminance(colour: str) -> float:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 from scaler.model.units import NONE, clean, format_flag, format_moment, format_number, format_share
 from scaler.model.wire import read_number, spell, to_plain
 
-STATES = {"reverted": "rolled back", "none": "nothing yet", "full": "full use"}  # of objectives, where words differ
+STATES = {"reverted": "rolled back", "none": "no objective", "full": "full use"}  # of objectives, where words differ
 HEALTH = {"pass": "sound", "warn": "doubtful", "fail": "failed"}  # of surrogates
 TRIAL_STATES = {"complete": "Complete", "pruned": "Given up early", "failed": "Failed"}
 SHARES = (

@@ -14,7 +14,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from jinja2 import Environment
 from markupsafe import Markup, escape
 
-from scaler.model.units import NONE, find_moment, format_age, format_moment, format_share
+from scaler.model.units import NONE, find_moment, format_age, format_moment, format_money, format_share
 from scaler.model.wire import read_number
 from tuner.service.access.token import expires_soon
 from tuner.service.page import address
@@ -27,6 +27,7 @@ STATIC = {
 }  # fmt: skip
 PARTS = {"page.js": ("local_times.js", "page.js")}  # one after the other
 PRODUCT = "stream-scaler"
+EQUAL = 0.005  # relative difference of prices that says nothing
 TIME = Markup('<time datetime="{}" title="{}">{}</time>')
 
 
@@ -49,11 +50,13 @@ def mark_time(seconds: float | None, text: str) -> Markup:
 
 
 def format_change(now: float | None, before: float | None) -> str:
-    """ "12 % less", "" where there is nothing to compare with."""
+    """ "12 % less than 10.00", "" where there is nothing to compare with."""
     if now is None or not before:
         return ""
     share = now / before - 1.0
-    return f"{format_share(abs(share))} {'less' if share < 0.0 else 'more'}"
+    if abs(share) < EQUAL:
+        return f"about as much as {format_money(before)}"
+    return f"{format_share(abs(share))} {'less' if share < 0.0 else 'more'} than {format_money(before)}"
 
 
 def render(template: str, values: Mapping[str, Any], status: int = 200) -> HTMLResponse:

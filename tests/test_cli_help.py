@@ -162,3 +162,38 @@ def test_python_m_tuner_is_the_command() -> None:
 
 def test_the_settings_reference_is_what_the_code_says() -> None:
     assert PAGE.read_text(encoding="utf-8") == write_page(), "write it anew: python -m tests.guide.settings_reference"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--help"],
+        ["demo", "--save", "mine.toml"],
+        ["db", "upgrade", "--store", "tuner.db"],
+        ["simulate", "--policy", "planner", "--slots", "50", "--no-floor"],
+        ["tune", "--help"],
+        ["serve", "--help"],
+    ],
+)
+def test_commands_but_the_search_need_no_torch(arguments: list[str], tmp_path: Path) -> None:
+    code = BLOCKED.format(packages={"torch", "gpytorch"}, arguments=arguments)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False,
+        env={"PYTHONPATH": str(ROOT), "HOME": str(tmp_path), "PATH": ""},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_search_by_another_engine_needs_no_torch(tmp_path: Path) -> None:
+    arguments = ["tune", "shop", "--engine", "random", "--budget", "2", "--slots", "200", "--store", "tuner.db"]
+    made = [["demo", "--save", "shop.toml"], ["app", "add", "shop", "shop.toml", "--store", "tuner.db"], arguments]
+    code = "\n".join(
+        [*BLOCKED.format(packages={"torch", "gpytorch"}, arguments="").splitlines()[:-1]]
+        + [f"main({each}, standalone_mode=False)" for each in made]
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False,
+        env={"PYTHONPATH": str(ROOT), "HOME": str(tmp_path), "PATH": ""},
+    )  # fmt: skip
+    assert "torch" not in done.stderr, done.stderr
+    assert "of run 1" in done.stdout or "tuning run 1" in done.stdout

@@ -307,6 +307,8 @@ def show(attended: list[RetuningRecord], as_json: bool) -> None:
 SHIPPED = {
     "grafana.json": "import it in Grafana: Dashboards, New, Import",
     "alerts.yml": "name it in prometheus.yml under rule_files",
+    "stream-scaler.service": "a systemd unit; its first lines say how to install it",
+    "Containerfile": "builds a container; its first lines say how",
 }
 
 
@@ -318,10 +320,10 @@ SHIPPED = {
 @click.argument("folder", type=file_type)
 @click.option("--force", is_flag=True, help="Overwrite files that are there.")
 def dashboards(folder: Path, force: bool) -> None:
-    """Write a Grafana dashboard and Prometheus alert rules.
+    """Write a Grafana dashboard, Prometheus alert rules, a systemd unit and a container file.
 
-    FOLDER is made if it is missing. Both files use what `tuner serve` exports at /metrics. Prometheus needs a token of
-    scope read for it (`authorization: credentials_file:` in its scrape_configs).
+    FOLDER is made if it is missing. The first two use what `tuner serve` exports at /metrics. Prometheus needs a token
+    of scope read for it (`authorization: credentials_file:` in its scrape_configs).
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)

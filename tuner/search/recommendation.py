@@ -18,7 +18,7 @@ from sim.setting import Setting, tasks
 from sim.simulate import Run
 from tuner.scenario.layout import QoS
 from tuner.search.evaluation import EvaluationSpec, apply_parameters, average, replay_seeds
-from tuner.search.space.space import EvaluationOutcome, Parameters, SearchSpace, measure_slack
+from tuner.search.space.space import EvaluationOutcome, Parameters, SearchSpace, measure_slack, meets
 
 CONFIDENCE = 0.95
 PROVED = 4  # candidates that are replayed again, even where the first of them passes
@@ -42,17 +42,28 @@ class Verification:
 
 def list_candidates(space: SearchSpace, qos: QoS, history: Sequence[EvaluationOutcome]) -> list[int]:
     """Places in the history, the most promising first: by expected cost where feasibility is likely, then the rest."""
-    from tuner.search.engines.gp import estimate_candidates  # late, for it brings torch along
-
     known = [i for i, outcome in enumerate(history) if outcome.age == 0.0 and outcome.whole and outcome.price > 0.0]
     if not known:
         return []
-    expected = estimate_candidates(space, qos, [history[i] for i in known])
+    expected = expect_candidates(space, qos, [history[i] for i in known])
     keys = [(p < LIKELY, cost if p >= LIKELY else -p, i) for i, (cost, p) in zip(known, expected, strict=True)]
     first: dict[Parameters, int] = {}  # each parameters once, for the same proof twice tells nothing
     for _, _, i in sorted(keys):
         first.setdefault(history[i].parameters, i)
     return list(first.values())
+
+
+def expect_candidates(
+    space: SearchSpace, qos: QoS, history: Sequence[EvaluationOutcome]
+) -> Sequence[tuple[float, float]]:
+    """Expected cost and chance of feasibility, by the model of all trials; as replayed where that is not installed."""
+    try:
+        from tuner.search.engines.gp import estimate_candidates  # late, for it brings torch along
+    except ModuleNotFoundError as error:
+        if error.name not in ("gpytorch", "torch"):
+            raise
+        return [(outcome.price, float(meets(outcome, qos))) for outcome in history]
+    return estimate_candidates(space, qos, history)
 
 
 def verify(spec: EvaluationSpec, parameters: Parameters, held_out: int) -> tuple[Verification, list[Run]]:

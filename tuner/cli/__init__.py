@@ -81,7 +81,7 @@ COMMANDS: dict[str, Entry | LazyGroup] = {
     "events": Entry("tuner.cli.objective_commands:events", "List what was done to APP, by whom and why."),
     "serve": Entry("tuner.cli.serve_commands:serve", "Run the service: API, page, and retuning in the background."),
     "daemon": Entry("tuner.cli.serve_commands:daemon", "Retune the applications that are due, without the service."),
-    "dashboards": Entry("tuner.cli.serve_commands:dashboards", "Write dashboard, alerts, systemd unit, container file."),
+    "dashboards": Entry("tuner.cli.serve_commands:dashboards", "Write files to watch and run the service."),
     "explain": Entry("tuner.cli.agent_commands:explain", "Explain the decisions of APP's agents in one slot."),
     "token": make_group(
         "token",

@@ -124,6 +124,9 @@ main({arguments})
         (["sqlalchemy"], ["db", "check"], "store"),
         (["rich"], ["samples", "shop"], "tuner"),
         (["fastapi", "starlette"], ["serve"], "service"),
+        (["pyspark", "py4j"], ["live", "demo", "--minutes", "0.5"], "spark"),
+        (["scipy"], ["tune", "shop"], "search"),
+        (["pyarrow"], ["try", "rates.csv"], "tuner"),
         (["pyspark"], ["ingest", "rates.csv", "--app", "shop", "--store", "nowhere.db"], "spark"),
     ],
 )
@@ -151,6 +154,16 @@ def test_what_needs_no_spark_runs_without_it(arguments: list[str], tmp_path: Pat
         env={"PYTHONPATH": str(ROOT), "HOME": str(tmp_path), "PATH": ""},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+
+
+def test_a_driver_without_click_is_told_the_extra(tmp_path: Path) -> None:
+    code = BLOCKED.replace("tuner.cli", "tuner.__main__").format(packages={"click"}, arguments="")
+    done = subprocess.run(
+        [sys.executable, "-c", code, "--help"], cwd=tmp_path, capture_output=True, text=True, check=False,
+        env={"PYTHONPATH": str(ROOT), "HOME": str(tmp_path), "PATH": ""},
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert done.stderr.endswith("install it with: pip install 'stream-scaler[tuner]'\n")
 
 
 def test_python_m_tuner_is_the_command() -> None:

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from tests.commands import refuse, succeed
 from tuner.cli import main
 from tuner.cli.lab_commands import sum_up
 from tuner.lab.published.figures import FIGURES
+from tuner.lab.published.tables import load_workload
 
 TRACES = Path(__file__).parents[2] / "shared" / "traces"
 needs_traces = pytest.mark.skipif(not TRACES.exists(), reason=f"the traces folder {TRACES} is not there")
@@ -63,3 +65,11 @@ def test_mistakes_get_one_sentence(arguments: tuple[str, ...], sentence: str) ->
     assert result.exit_code == 2
     assert sentence in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_stand_ins_are_made_where_the_papers_traces_are_missing(tmp_path: Path) -> None:
+    assert "tuner lab traces FOLDER" in refuse("lab", "reproduce", "table2", "--traces", tmp_path)
+    succeed("lab", "traces", tmp_path / "made")
+    assert load_workload("taxi", tmp_path / "made").rates.size == 400_001
+    assert 1_000.0 < load_workload("tweets", tmp_path / "made").rates.max() < 10_000.0
+    assert "is there already" in refuse("lab", "traces", tmp_path / "made")

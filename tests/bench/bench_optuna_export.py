@@ -52,7 +52,7 @@ def fill(store: Store, trials: int) -> TuningRun:
 
 def add_to_database(path: Path, trials: Sequence[Trial], run: TuningRun) -> Iterator[tuple[int, float]]:
     """Add trials to Optuna's SQLite storage; how many are in, and after how many seconds."""
-    frozen = list(to_frozen(trials, run))
+    frozen = list(to_frozen(trials, run, None))
     study = optuna.create_study(storage=f"sqlite:///{path}")
     began = time.perf_counter()
     for i in range(0, len(frozen), CHUNK):

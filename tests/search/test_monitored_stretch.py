@@ -98,6 +98,7 @@ class TestCommand:
         out = succeed("tune", "shop", "--engine", "random", "--budget", 3, "--policy", "threshold-c")
         assert "monitored arrivals, 40 slots from" in out
         assert "Objective 1, proposed since" in out
+        assert "too few to say it of other days (7 are enough)" in " ".join(out.split())
         assert "  bounds   count " in out
         assert "  weights  perf " in out
         assert 'Push it: tuner push shop 1 --why "..."' in out

@@ -17,14 +17,16 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, TrialState
 
 from scaler.model.errors import BadInput
+from scaler.model.task import Weights
 from tuner.cli import main
 from tuner.store import export
 from tuner.store.applications import add_application
 from tuner.store.connection import Store
 from tuner.store.export import ExportCounts, export_to_optuna
-from tuner.store.records import Trial, TuningRun
+from tuner.store.objectives import add_objective
+from tuner.store.records import ObjectiveRecord, Trial, TuningRun
 from tuner.store.runs import start_run
-from tuner.store.trials import TrialCounts, add_trial, count_trials_by_application
+from tuner.store.trials import TrialCounts, add_trial, count_trials_by_application, load_history
 
 START = 1_777_636_800.25
 QOS = {"r_max": 0.05, "eta_v": 0.05, "eta_r": 0.1, "paths": {}}
@@ -213,3 +215,20 @@ def test_applications_are_tallied_over_all_their_runs(store: Store, runs: dict[s
         "shop": TrialCounts(2, 8, 0.5, START + 8.5),
         "clicks": TrialCounts(1, 8, 0.5, START + 8.5),
     }
+
+
+def test_the_recommended_trial_and_the_measure_are_named(
+    store: Store, runs: dict[str, list[TuningRun]], tmp_path: Path
+) -> None:
+    run = runs["shop"][0]
+    with store.begin() as session:
+        chosen = load_history(session, run.id or 0)[1]
+        bounds = {"parse": 0.01, "count": 0.02}
+        add_objective(
+            session,
+            ObjectiveRecord("shop", Weights(), bounds, START, trial_id=chosen.id, evidence={"run": run.id}),
+        )
+    export_to_optuna(store, "shop", tmp_path / "one.log")
+    study = load(tmp_path / "one.log", f"shop, run {run.id}")
+    assert study.metric_names == ["price per hour"]
+    assert [trial.user_attrs["number"] for trial in study.trials if trial.user_attrs.get("recommended")] == [1]

@@ -120,6 +120,7 @@ def optuna(file: Path, app: str | None, address: DatabaseAddress) -> None:
             written = export_to_optuna(store, app, file, tell)
     counts = {"runs": written.studies, "trials": written.trials}
     click.echo(f"{file} has {describe_counts(counts, 'no study, for nothing was tuned yet')}.", err=True)
+    click.echo("The dashboard's best is the cheapest, limits or not; ours has the attribute recommended.", err=True)
     click.echo(f"optuna-dashboard {file}")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -80,6 +81,7 @@ def live_demo(minutes: float, on: Mapping[str, str], html: Path | None, as_json:
     rate triples and falls back. It listens on loopback alone, and ends with this command. It takes a minute more than
     --minutes, two cores and 5 GB of memory.
     """
+    import_module("pyspark")  # refused before anything is started
     view = Console(quiet=True, force_terminal=False) if as_json else open_console()
     with raising_on_termination(), workplace(keep) as folder, showing(view) as show:
         end = run_demo(folder, Plan(minutes, on=on), show)

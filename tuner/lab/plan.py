@@ -153,6 +153,8 @@ def read_plan(path: Path, flags: Table | None = None, shift: str | None = None) 
     """The plan of a file, with flags over it and defaults under it."""
     flags = flags or {}
     document = read_toml(path)
+    if isinstance(document.get("application"), Mapping):
+        raise BadInput(f"{path} is a scenario, which `tuner simulate` replays; a plan names applications and policies")
     check_table(document, {key: kind for key, (kind, _) in PLAN.items()}, lambda key: f"{path}, {key}")
     table = {**{key: default for key, (_, default) in PLAN.items()}, **document, **flags}
 

@@ -55,7 +55,12 @@ def read_scenario(path: Path | None = None, flags: Document | None = None) -> Sc
     """The scenario of a file, of flags over it, and of defaults under both."""
     if path is None:
         return build_scenario("scenario", {}, flags or {}, "")
-    return build_scenario(path.stem, anchor(read_document(path), path.parent), flags or {}, str(path))
+    document = read_document(path)
+    if not document:
+        raise BadInput(
+            f"{path} states nothing; leave it out for the defaults, or write one with: tuner demo --save FILE"
+        )
+    return build_scenario(path.stem, anchor(document, path.parent), flags or {}, str(path))
 
 
 def build_scenario(name: str, stated: Document, flags: Document, source: str) -> Scenario:

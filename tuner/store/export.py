@@ -26,6 +26,7 @@ from scaler.model.files import check_place, replacing
 from tuner.store.applications import load_application, load_version
 from tuner.store.connection import Store, check_all_known, open_store
 from tuner.store.json_fields import write_json
+from tuner.store.objectives import list_objectives
 from tuner.store.records import ApplicationVersion, Trial, TuningRun
 from tuner.store.runs import list_runs
 from tuner.store.schema_version import HEAD
@@ -142,8 +143,17 @@ def copy_rows(store: Store, path: Path, tell: OnProgress) -> None:
 STATED = ("id", "run_id", "parameters", "state", "started", "ended", "price", "detail")  # in Optuna's own words
 
 
-def to_frozen(trials: Sequence[Trial], run: TuningRun) -> Iterator[FrozenTrial]:
-    """In the order given; each has the ranges of all."""
+METRIC = "price per hour"
+
+
+def find_recommended(session: Session, version: ApplicationVersion, run: TuningRun) -> int | None:
+    """The id of the trial that the run's objective was made of; the dashboard's best one may break the limits."""
+    made = (one for one in list_objectives(session, version.application) if one.evidence.get("run") == run.id)
+    return next((one.trial_id for one in made), None)
+
+
+def to_frozen(trials: Sequence[Trial], run: TuningRun, recommended: int | None) -> Iterator[FrozenTrial]:
+    """In the order given; each has the ranges of all, and the recommended one says so."""
     from optuna.trial import create_trial
 
     named = [
@@ -162,7 +172,7 @@ def to_frozen(trials: Sequence[Trial], run: TuningRun) -> Iterator[FrozenTrial]:
             value=None if state.name == "FAIL" or trial.price is None else trial.price,
             params=parameters,
             distributions={name: ranges[name] for name in parameters},
-            user_attrs=list_attributes(trial),
+            user_attrs=list_attributes(trial) | ({"recommended": True} if trial.id == recommended else {}),
             system_attrs=list_constraints(trial, run),
         )
         frozen.datetime_start = datetime.fromtimestamp(trial.started)
@@ -234,7 +244,8 @@ def export_to_optuna(store: Store, application: str | None, path: Path, tell: On
             for name, value in list_study_attributes(version, run).items():
                 study.set_user_attr(name, value)
             studies += 1
-            frozen = to_frozen(load_history(session, run.id or 0), run)
+            study.set_metric_names([METRIC])
+            frozen = to_frozen(load_history(session, run.id or 0), run, find_recommended(session, version, run))
             while batch := list(islice(frozen, TRIAL_BATCH)):
                 study.add_trials(batch)
                 trials += len(batch)

@@ -10,6 +10,7 @@ from typing import Any
 
 from scaler.model.task import name_quantile
 from scaler.model.units import (
+    DAY,
     NONE,
     format_count,
     format_duration,
@@ -24,6 +25,7 @@ from tuner.views.tuning import MEASURES, Figures, Point, Tuning, is_searched, nu
 from tuner.views.words import Column, make_columns, name_trial, to_finite
 
 MONTH = 730.0  # hours
+ENOUGH_DAYS = 7  # of monitored arrivals: each day of the week once
 NO_ERROR = 1e-6  # of the cost: what is left of rounding where seeds say the same
 STATES = {
     "running": "The run has not ended.",
@@ -108,7 +110,7 @@ def describe_verification(tuning: Tuning) -> list[str]:
     sentences = []
     confidence = number(evidence, "confidence")
     if confidence is not None:
-        sentences.append(f"Both limits are kept with a confidence of {format_share(confidence)}.")
+        sentences.append(f"Both limits are kept with a confidence of {format_share(confidence)}{limit_claim(tuning)}.")
     verified = table(evidence, "verified_on")
     seeds = verified.get("seeds")
     if isinstance(seeds, list) and seeds:
@@ -124,6 +126,18 @@ def describe_verification(tuning: Tuning) -> list[str]:
     if parts:
         sentences.append(f"On the part of the trace that was held out: {', '.join(parts)}.")
     return sentences
+
+
+def limit_claim(tuning: Tuning) -> str:
+    """What the confidence does not cover: seeds vary chance, and other days' arrivals only where days were seen."""
+    samples = table(tuning.run.settings, "samples")
+    since, until = number(samples, "since"), number(samples, "until")
+    if since is None or until is None or until - since >= ENOUGH_DAYS * DAY:
+        return ""
+    return (
+        f" on these arrivals; they are of {format_duration(until - since)}, too few to say it of other days "
+        f"({ENOUGH_DAYS} are enough)"
+    )
 
 
 def join_seeds(seeds: list[Any]) -> str:

@@ -103,7 +103,10 @@ def load_workload(name: str, folder: Path) -> Trace:
     """The slots of a trace that the published averages run over; read once a worker."""
     path = folder / f"{name}.txt.gz"
     if not path.exists():
-        raise BadInput(f"{path} is not there; --traces names the folder that holds taxi.txt.gz and tweets.txt.gz")
+        raise BadInput(
+            f"{path} is not there; --traces names the folder that holds taxi.txt.gz and tweets.txt.gz; "
+            "stand-ins for the papers' traces: tuner lab traces FOLDER"
+        )
     trace = read_trace(path)
     slots = WORKLOADS[name].slots
     return trace if slots is None else window(trace, 0, slots)

@@ -10,7 +10,6 @@ import click
 from scaler.model.errors import BadInput
 from sim.arrivals import generate
 from sim.trace_file import write_trace
-from tuner.cli.options import output_type
 
 START = datetime(2026, 1, 5, tzinfo=UTC)  # a Monday
 STAND_INS = {  # lowest and highest rate, slots: those that the published tables use
@@ -20,7 +19,7 @@ STAND_INS = {  # lowest and highest rate, slots: those that the published tables
 
 
 @click.command(epilog="\b\nExample:\n  tuner lab traces traces && tuner lab reproduce table2 --traces traces")
-@click.argument("folder", type=output_type)
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Random seed.")
 def traces(folder: Path, seed: int) -> None:
     """Write stand-ins for the traces of the papers to FOLDER.

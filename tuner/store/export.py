@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import sqlite3
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -36,6 +37,7 @@ from tuner.store.trials import load_history
 if TYPE_CHECKING:
     from optuna.distributions import FloatDistribution
     from optuna.storages import JournalStorage
+    from optuna.study import Study
     from optuna.trial import FrozenTrial
 
 COPIES = (".db", ".sqlite", ".sqlite3")
@@ -146,6 +148,15 @@ STATED = ("id", "run_id", "parameters", "state", "started", "ended", "price", "d
 METRIC = "price per hour"
 
 
+def name_metric(study: Study) -> None:
+    """Say what the objective value is; Optuna calls this call experimental, and the dashboard shows it."""
+    from optuna.exceptions import ExperimentalWarning
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ExperimentalWarning)
+        study.set_metric_names([METRIC])
+
+
 def find_recommended(session: Session, version: ApplicationVersion, run: TuningRun) -> int | None:
     """The id of the trial that the run's objective was made of; the dashboard's best one may break the limits."""
     made = (one for one in list_objectives(session, version.application) if one.evidence.get("run") == run.id)
@@ -244,7 +255,7 @@ def export_to_optuna(store: Store, application: str | None, path: Path, tell: On
             for name, value in list_study_attributes(version, run).items():
                 study.set_user_attr(name, value)
             studies += 1
-            study.set_metric_names([METRIC])
+            name_metric(study)
             frozen = to_frozen(load_history(session, run.id or 0), run, find_recommended(session, version, run))
             while batch := list(islice(frozen, TRIAL_BATCH)):
                 study.add_trials(batch)

@@ -1,20 +1,24 @@
 """Replay all operators of an application slot by slot, where they share something: supply, or one coordinator.
 
 In each slot every operator, upstream first, answers its arrivals and decides; then the supply of each node type is
-handed out, to those first for whom it is worth most, and all changes hold from the next slot on. Where nothing is
-shared, the result is that of replaying one operator after another (sim/simulate.py), which is faster.
+handed out, to those first for whom it is worth most. The changes share a pause and a budget
+(scaler/model/joint_changes.py), and those that are made hold from the next slot on. Where nothing is shared, the result
+is that of replaying one operator after another (sim/simulate.py), which is faster.
 
 Notation: n operators, N node types, T slots, P paths.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 import numpy as np
 
+from scaler.model.jit import jit
+from scaler.model.joint_changes import NO_WISH, open_account, refill, weigh_wish, whole_price
 from scaler.model.kernel import (
     Floats,
     Integers,
@@ -43,7 +47,7 @@ from sim.replay import (
     measure_deployment,
     take_over,
 )
-from sim.setting import Setting, is_supply_ample, tasks
+from sim.setting import Setting, is_joint, is_supply_ample, tasks
 from sim.sharing import (
     NO_LIMIT,
     Course,
@@ -57,11 +61,43 @@ from sim.sharing import (
     link,
     look,
     offer,
+    settle,
     share_out,
     stops_all,
 )
 
 Worth = Callable[[Problem, Any, Integers, KernelView, int], float]
+# An action, what it is to the slot, its worth in units of the pause's price, and what the first replica of it gains.
+Wish = tuple[int, int, float, float]
+
+
+@cache
+def make_wish(decide: Decide, worth: Worth) -> Callable[..., Wish]:
+    """The kernel that states what an operator wants of a slot."""
+    valued = worth is not urgency
+
+    @jit
+    def wish(
+        told: Problem, whole: Problem, free: Problem, s: Any, k: Integers, seen: KernelView, joint: bool
+    ) -> tuple[int, int, float, float]:
+        """The action that pays alone, else one that may pay with others."""
+        action = decide(whole, s, k, seen)
+        alone = action != 0
+        if joint and not alone:
+            action = decide(free, s, k, seen)
+        if told.one_at_a_time:
+            action = first_step(told, k, seen.count, action)
+        if action == 0:
+            return 0, NO_WISH, 0.0, 0.0
+        addition = first_addition(told, k, action)
+        urgent = worth(told, s, k, seen, 0) - worth(told, s, k, seen, addition) if addition != 0 else 0.0
+        gain = np.inf
+        if valued and whole.w_rcf > 0.0:
+            gain = (worth(free, s, k, seen, 0) - worth(free, s, k, seen, action)) / whole.w_rcf
+            gain = max(1.0, gain) if alone else gain
+        return action, weigh_wish(told, k, seen, action, alone), gain, urgent
+
+    return wish
 
 
 @cache
@@ -69,8 +105,12 @@ def make_lockstep(decide: Decide, learn: Learn, worth: Worth, plant_kind: str) -
     """The loop with this policy and this plant built in, compiled; all operators have the same of both."""
     serve, change, measure_queue, find_hold, price_leaving = PLANTS[plant_kind]
 
+    wish = make_wish(decide, worth)
+
     def together(
         tolds: tuple[Problem, ...],
+        wholes: tuple[Problem, ...],
+        frees: tuple[Problem, ...],
         truths: tuple[Problem, ...],
         states: tuple[Any, ...],
         plants: tuple[Any, ...],
@@ -103,28 +143,23 @@ def make_lockstep(decide: Decide, learn: Learn, worth: Worth, plant_kind: str) -
                 before, action, begun = take_over(baton)
                 if begun:
                     learn(told, s, k, before, action, seen)
-                action = decide(told, s, k, seen)
-                if action < 0 and told.one_at_a_time:
-                    action = first_step(told, k, seen.count, action)
+                found = wish(told, wholes[o], frees[o], s, k, seen, links.together)
+                action, course.wishes[o], course.worths[o], course.gains[o] = found
                 hand_over(baton, seen, action, True)
                 course.responses[row, o], course.outputs[row, o] = answered[1], answered[2]
                 course.actions[row, o] = action
                 moved = moved or action != 0
-                addition = first_addition(told, k, action)
-                course.gains[o] = 0.0
-                if addition != 0:
-                    course.gains[o] = worth(told, s, k, seen, 0) - worth(told, s, k, seen, addition)
             block_sums[VIOLATIONS] += is_late(links, course.responses[row], links.own)
+            refill(course.account, links.per_slot, links.depth, 1.0)
             if not moved:
                 continue
             share_out(tolds, course, row)
-            moved = False
+            moved = settle(links, course, row)
             longest = 0.0
             for o in range(n):
                 action = course.actions[row, o]
                 course.whole[o, 6] = action
                 if action != 0:
-                    moved = True
                     change(tolds[o], plants[o], course.k[o], action)
                     apply_action(tolds[o], course.k[o], action, course.held[o], slots - t - 1)
                     longest = max(longest, hold_left(find_hold(plants[o])))
@@ -142,7 +177,7 @@ def loop_together(kernel: Kernel, plant_kind: str) -> Any:
     return make_lockstep(kernel.decide, kernel.learn, kernel.worth or urgency, plant_kind)
 
 
-DecideAll = Callable[[Sequence[Problem], Sequence[Integers], Sequence[KernelView]], Sequence[int]]
+DecideAll = Callable[[Sequence[Integers], Sequence[KernelView]], Sequence[Wish]]
 
 
 def walk_together(
@@ -178,15 +213,13 @@ def walk_together(
             course.responses[row, o], course.outputs[row, o] = view.response, output
             block_sums[RESOURCES] += view.price
         begun = True
-        for o, action in enumerate(decide_all(tolds, list(course.k), views)):
-            operation = operations[o]
-            if operation.told.one_at_a_time:
-                action = int(first_step(operation.told, course.k[o], views[o].count, action))
-            course.actions[row, o] = action
-            course.gains[o] = operation.gain(course.k[o], views[o], action)
+        for o, wish in enumerate(decide_all(list(course.k), views)):
+            course.actions[row, o], course.wishes[o], course.worths[o], course.gains[o] = wish
         block_sums[SLOTS] += 1
         block_sums[VIOLATIONS] += is_late(links, course.responses[row], links.own)
         share_out(tolds, course, row)
+        refill(course.account, links.per_slot, links.depth, 1.0)
+        settle(links, course, row)
         block_sums[RECONFIGURATIONS] += bool(course.actions[row].any())
         for o, operation in enumerate(operations):
             action = int(course.actions[row, o])
@@ -205,19 +238,33 @@ def shares_anything(setting: Setting) -> bool:
     """Whether the operators of a setting share more than rates: supply, stops, or a coordinator."""
     nodes = setting.infrastructure
     ample = is_supply_ample(setting)
-    return setting.policy in COORDINATORS or bool(nodes.prices) or not ample or stops_all(setting)
+    joint = setting.policy in COORDINATORS or is_joint(setting) or setting.change_budget is not None
+    return joint or bool(nodes.prices) or not ample or stops_all(setting)
 
 
-def decide_each(operations: Sequence[OperatorReplay]) -> DecideAll:
+def price_pauses(operations: Sequence[OperatorReplay], joint: bool) -> tuple[tuple[Problem, ...], ...]:
+    """Each operator's problem as it plans alone, with the whole price of a pause, and with none."""
+    tolds = tuple(one.told for one in operations)
+    if not joint:
+        return tolds, tolds, tuple(told._replace(w_rcf=0.0) for told in tolds)
+    wholes = tuple(told._replace(w_rcf=whole_price(told.w_rcf, len(tolds))) for told in tolds)
+    return tolds, wholes, tuple(told._replace(w_rcf=0.0) for told in tolds)
+
+
+def decide_each(operations: Sequence[OperatorReplay], joint: bool) -> DecideAll:
     """Every operator's policy for itself."""
 
-    def decide(_: Sequence[Problem], ks: Sequence[Integers], views: Sequence[KernelView]) -> list[int]:
-        return [one.policy.choose(k, seen) for one, k, seen in zip(operations, ks, views, strict=True)]
+    def decide(ks: Sequence[Integers], views: Sequence[KernelView]) -> list[Wish]:
+        problems = zip(*price_pauses(operations, joint), strict=True)
+        return [
+            make_wish(one.policy.hot.decide, one.policy.hot.worth or urgency)(*own, one.policy.state, k, seen, joint)
+            for one, own, k, seen in zip(operations, problems, ks, views, strict=True)
+        ]
 
     return decide
 
 
-def coordinate(setting: Setting, seed: int) -> DecideAll:
+def coordinate(setting: Setting, operations: Sequence[OperatorReplay], seed: int) -> DecideAll:
     """A coordinator, prepared for the setting's application."""
     application, coordinator = setting.application, find_coordinator(setting.policy)
     start = CoordinatorStart(
@@ -228,7 +275,20 @@ def coordinate(setting: Setting, seed: int) -> DecideAll:
         seed=seed,
         options=setting.options,
     )
-    return partial(coordinator.decide, start_coordinator(coordinator, start))
+    state = start_coordinator(coordinator, start)
+
+    def decide(ks: Sequence[Integers], views: Sequence[KernelView]) -> list[Wish]:
+        tolds = tuple(one.told for one in operations)
+        found = []
+        for one, k, seen, wanted in zip(
+            operations, ks, views, coordinator.decide(state, tolds, ks, views), strict=True
+        ):
+            action = int(first_step(one.told, k, seen.count, wanted)) if one.told.one_at_a_time else wanted
+            wish = weigh_wish(one.told, k, seen, action, True)
+            found.append((action, wish, math.inf, one.gain(k, seen, action)))
+        return found
+
+    return decide
 
 
 class LockstepReplay:
@@ -236,25 +296,26 @@ class LockstepReplay:
 
     def __init__(self, setting: Setting, operations: Sequence[OperatorReplay], seed: int) -> None:
         joint = setting.policy in COORDINATORS
-        self.decide_all = coordinate(setting, seed) if joint else decide_each(operations)
+        self.decide_all = coordinate(setting, operations, seed) if joint else decide_each(operations, is_joint(setting))
         self.operations = operations
         self.links = link(setting)
         self.prices = price_slots(setting.infrastructure, setting.trace)
         self.finite = bool((self.links.capacity < NO_LIMIT).any())
         self.refused = np.zeros(len(operations), np.int64)
+        self.account = open_account(setting.change_budget)
         alike = {type(operation.plant) for operation in operations}
         self.compiles = len(alike) == 1 and not joint and operations[0].policy.kernel.compiles
 
     def advance(self, rates: Floats, first: int, block: int, sums: Floats, records: Sequence[Record]) -> None:
         """Replay one stretch that begins at slot `first`."""
         operations, kernel = self.operations, self.operations[0].policy.kernel
-        course = gather(operations, self.refused, len(rates) if records else 1)
+        course = gather(operations, self.refused, self.account, len(rates) if records else 1)
         rates = rates[:]
         prices = self.prices[first : first + len(rates)]
         rates.flags.writeable = prices.flags.writeable = False
         world = (self.links, course, rates, prices, block, sums)
         if self.compiles:
-            problems = tuple(one.told for one in operations), tuple(one.truth for one in operations)
+            problems = (*price_pauses(operations, self.links.together), tuple(one.truth for one in operations))
             plants = tuple(one.plant for one in operations)
             for one in operations:
                 one.policy.state = kernel.grow(one.policy.state, len(rates))

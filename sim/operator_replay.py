@@ -27,7 +27,7 @@ from sim.batch_course import fresh_batch_plant
 from sim.plants import PLANTS
 from sim.replay import Baton, Record, fresh_baton, loop_for
 from sim.replicas import Plant, fresh_plant
-from sim.setting import Setting, first_deployment, hold_law, perturb_model
+from sim.setting import Setting, first_deployment, hold_law, perturb_model, plan_alone
 
 LATEST = 1e6  # of a response time over its bound; beyond it utilisation tells operators apart
 
@@ -103,6 +103,7 @@ class OperatorReplay:
 
 def begin_replay(task: Task, setting: Setting, operator: Operator, seed: int) -> OperatorReplay:
     """An operator before its first slot; under a coordinator it decides nothing by itself."""
+    task = plan_alone(setting, task)
     told, k = lay_out(task), first_deployment(setting, operator)
     model = perturb_model(task, seed) if setting.perturbed else task
     if setting.policy in COORDINATORS:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from scaler.model.errors import BadInput
+from scaler.model.joint_changes import ChangeBudget, lower_pause_price
 from scaler.model.kernel import Integers
 from scaler.model.task import Moments, Task, Weights, check_quantile
 from sim.application import Application, Operator, equal_shares, name_path, order, paths, upstream
@@ -48,6 +49,8 @@ class Setting:
     perturbed: bool = False  # whether policies start from a perturbed service model, as in the published world
     quantile: float | None = None  # of response times that R_max and bounds are about; None: their mean
     migration: Migration = field(default_factory=Migration)  # how state moves; sizes are the operators'
+    together: bool = False  # whether operators make changes together that do not pay alone
+    change_budget: ChangeBudget | None = None  # of the application, which keeps eta_R
 
     def __post_init__(self) -> None:
         if self.plant not in PLANTS:
@@ -185,6 +188,18 @@ def tasks(setting: Setting) -> list[Task]:
         )
         for operator, gain in zip(application.operators, gains(application), strict=True)
     ]
+
+
+def is_joint(setting: Setting) -> bool:
+    """Whether operators decide together, of which there must be several."""
+    return setting.together and len(setting.application.operators) > 1
+
+
+def plan_alone(setting: Setting, task: Task) -> Task:
+    """The task as the operator's policy plans it: where others share the price of a pause, with a part of that."""
+    if not is_joint(setting):
+        return task
+    return replace(task, weights=lower_pause_price(task.weights, len(setting.application.operators)))
 
 
 def is_supply_ample(setting: Setting) -> bool:

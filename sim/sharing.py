@@ -12,12 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from scaler.model.jit import jit
+from scaler.model.joint_changes import NO_WISH, UNLIMITED, is_made, settle_slot
 from scaler.model.kernel import Floats, Integers, KernelView, Problem, delta_of, rate_level, within_supply
 from sim.application import order, upstream
 from sim.operator_replay import OperatorReplay
 from sim.plant import Answer, Queue
 from sim.replay import Record
-from sim.setting import Setting, path_limits
+from sim.setting import Setting, is_joint, path_limits
 
 NO_LIMIT = 1 << 40
 
@@ -36,6 +37,9 @@ class Links(NamedTuple):
     capacity: Integers  # [N] replicas of all operators together
     own: Integers  # [n] 0, 1, ..., n - 1
     stops: bool  # whether a change of one operator stops all
+    together: bool  # whether operators make changes together that do not pay alone
+    per_slot: float  # tokens of the budget of changes
+    depth: float  # of the budget; below 0: there is none
 
 
 class Course(NamedTuple):
@@ -46,6 +50,9 @@ class Course(NamedTuple):
     whole: Integers  # [n, 8]
     held: Integers  # [n, N]
     gains: Floats  # [n] what the replicas asked for are worth
+    wishes: Integers  # [n] what each operator's change is to the slot (scaler/model/joint_changes.py)
+    worths: Floats  # [n] what it is worth without the pause, in units of the pause's price
+    account: Floats  # [2] tokens of the budget of changes, and those owed
     served: npt.NDArray[np.bool_]  # [n] whose turn for them is over
     free: Integers  # [N] replicas that nobody has
     refused: Integers  # [n] replicas that were asked for and could not be had, summed over slots
@@ -58,6 +65,7 @@ def link(setting: Setting) -> Links:
     """The links of a setting's operators."""
     application, feeds, limits = setting.application, upstream(setting.application), path_limits(setting)
     capacities = [node.supply.capacity for node in setting.infrastructure.types]
+    budget = setting.change_budget
     return Links(
         sequence=np.array(order(application), np.int64),
         shares=np.array([application.sources.get(operator.name, 0.0) for operator in application.operators]),
@@ -70,6 +78,9 @@ def link(setting: Setting) -> Links:
         capacity=np.array([NO_LIMIT if some is None else some for some in capacities], np.int64),
         own=np.arange(len(application.operators)),
         stops=stops_all(setting),
+        together=is_joint(setting),
+        per_slot=0.0 if budget is None else budget.per_slot,
+        depth=UNLIMITED if budget is None else budget.depth,
     )
 
 
@@ -159,12 +170,28 @@ def share_out(tolds: tuple[Problem, ...], course: Course, row: int) -> None:
             course.free[i] -= max(0, delta_of(told, k, granted, i))
 
 
+@jit
+def settle(links: Links, course: Course, row: int) -> bool:
+    """Make the slot's changes together, within the budget of changes, or take those back that are not granted."""
+    moved = False
+    for o in range(course.wishes.shape[0]):
+        if course.actions[row, o] == 0:
+            course.wishes[o] = NO_WISH
+    outcome = settle_slot(course.wishes, course.worths, course.account, links.depth)
+    for o in range(course.wishes.shape[0]):
+        if is_made(outcome, course.wishes[o]):
+            moved = True
+        else:
+            course.actions[row, o] = 0
+    return moved
+
+
 def stops_all(setting: Setting) -> bool:
     """Whether a change of one operator stops the whole application, as stop-and-restart does."""
     return setting.migration.kind == "stop" and len(setting.application.operators) > 1
 
 
-def gather(operations: Sequence[OperatorReplay], refused: Integers, slots: int) -> Course:
+def gather(operations: Sequence[OperatorReplay], refused: Integers, account: Floats, slots: int) -> Course:
     """What the operators carry, side by side."""
     n, types = len(operations), len(operations[0].k)
     return Course(
@@ -173,6 +200,9 @@ def gather(operations: Sequence[OperatorReplay], refused: Integers, slots: int) 
         whole=np.array([one.baton.whole for one in operations]),
         held=np.array([one.held for one in operations]),
         gains=np.zeros(n),
+        wishes=np.zeros(n, np.int64),
+        worths=np.zeros(n),
+        account=account,
         served=np.zeros(n, np.bool_),
         free=np.zeros(types, np.int64),
         refused=refused,

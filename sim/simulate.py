@@ -22,7 +22,16 @@ from sim.holding import HELD_S, MOVED, PEAK
 from sim.lockstep import LockstepReplay, shares_anything
 from sim.operator_replay import OperatorReplay, begin_replay
 from sim.replay import RECONFIGURATIONS, RESOURCES, SLOTS, VIOLATIONS, Record
-from sim.setting import Setting, Shift, check_shifts, cut_stretches, first_deployment, path_limits, tasks
+from sim.setting import (
+    Setting,
+    Shift,
+    check_shifts,
+    cut_stretches,
+    first_deployment,
+    path_limits,
+    plan_alone,
+    tasks,
+)
 
 Progress = Callable[[int], None]
 
@@ -113,7 +122,7 @@ def simulate(
     for first, last, shift in cut_stretches(n, block, STRETCH, shifts):
         if shift is not None:
             for operation, task in zip(operations, tasks(shift.setting), strict=True):
-                operation.shift(task, shift.announced)
+                operation.shift(plan_alone(shift.setting, task), shift.announced)
         sums = np.zeros((-(-(last - first) // block), 4))
         if together is not None:
             here = slice(first, last)

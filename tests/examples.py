@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from scaler.model.jit import use_compiler
+from scaler.model.joint_changes import UNLIMITED, open_account
 from scaler.model.kernel import Floats, Integers, lay_out
 from scaler.model.nodes import NodeType
 from scaler.model.policy import Kernel, Policy, Start
@@ -91,10 +92,13 @@ def replay_plainly(
         endless,
         one,
         False,
+        False,
+        0.0,
+        UNLIMITED,
     )
-    course = gather([operation], np.zeros(1, np.int64), len(rates))
+    course = gather([operation], np.zeros(1, np.int64), open_account(None), len(rates))
     walk_together(
-        [operation], decide_each([operation]), links, course, rates, np.zeros((0, len(task.types))), block, sums
+        [operation], decide_each([operation], False), links, course, rates, np.zeros((0, len(task.types))), block, sums
     )
     keep(course, [operation], [record])
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from scaler.model.jit import jit
-from scaler.model.joint_changes import NO_WISH, open_account, refill, weigh_wish, whole_price
+from scaler.model.joint_changes import NO_WISH, open_account, price_pause, refill, value_wish, weigh_wish
 from scaler.model.kernel import (
     Floats,
     Integers,
@@ -92,9 +92,8 @@ def make_wish(decide: Decide, worth: Worth) -> Callable[..., Wish]:
         addition = first_addition(told, k, action)
         urgent = worth(told, s, k, seen, 0) - worth(told, s, k, seen, addition) if addition != 0 else 0.0
         gain = np.inf
-        if valued and whole.w_rcf > 0.0:
-            gain = (worth(free, s, k, seen, 0) - worth(free, s, k, seen, action)) / whole.w_rcf
-            gain = max(1.0, gain) if alone else gain
+        if valued:
+            gain = value_wish(whole, worth(free, s, k, seen, action), worth(free, s, k, seen, 0), alone)
         return action, weigh_wish(told, k, seen, action, alone), gain, urgent
 
     return wish
@@ -242,24 +241,15 @@ def shares_anything(setting: Setting) -> bool:
     return joint or bool(nodes.prices) or not ample or stops_all(setting)
 
 
-def price_pauses(operations: Sequence[OperatorReplay], joint: bool) -> tuple[tuple[Problem, ...], ...]:
-    """Each operator's problem as it plans alone, with the whole price of a pause, and with none."""
-    tolds = tuple(one.told for one in operations)
-    if not joint:
-        return tolds, tolds, tuple(told._replace(w_rcf=0.0) for told in tolds)
-    wholes = tuple(told._replace(w_rcf=whole_price(told.w_rcf, len(tolds))) for told in tolds)
-    return tolds, wholes, tuple(told._replace(w_rcf=0.0) for told in tolds)
-
-
 def decide_each(operations: Sequence[OperatorReplay], joint: bool) -> DecideAll:
     """Every operator's policy for itself."""
 
     def decide(ks: Sequence[Integers], views: Sequence[KernelView]) -> list[Wish]:
-        problems = zip(*price_pauses(operations, joint), strict=True)
-        return [
-            make_wish(one.policy.hot.decide, one.policy.hot.worth or urgency)(*own, one.policy.state, k, seen, joint)
-            for one, own, k, seen in zip(operations, problems, ks, views, strict=True)
-        ]
+        wishes = []
+        for one, k, seen in zip(operations, ks, views, strict=True):
+            wish = make_wish(one.policy.hot.decide, one.policy.hot.worth or urgency)
+            wishes.append(wish(one.told, *price_pause(one.told), one.policy.state, k, seen, joint))
+        return wishes
 
     return decide
 
@@ -315,7 +305,9 @@ class LockstepReplay:
         rates.flags.writeable = prices.flags.writeable = False
         world = (self.links, course, rates, prices, block, sums)
         if self.compiles:
-            problems = (*price_pauses(operations, self.links.together), tuple(one.truth for one in operations))
+            priced = [price_pause(one.told) for one in operations]
+            problems = tuple(one.told for one in operations), *zip(*priced, strict=True)
+            problems = *problems, tuple(one.truth for one in operations)
             plants = tuple(one.plant for one in operations)
             for one in operations:
                 one.policy.state = kernel.grow(one.policy.state, len(rates))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from scaler.model.errors import BadInput
-from scaler.model.joint_changes import ChangeBudget, lower_pause_price
+from scaler.model.joint_changes import ChangeBudget, share_pause
 from scaler.model.kernel import Integers
 from scaler.model.task import Moments, Task, Weights, check_quantile
 from sim.application import Application, Operator, equal_shares, name_path, order, paths, upstream
@@ -197,9 +197,7 @@ def is_joint(setting: Setting) -> bool:
 
 def plan_alone(setting: Setting, task: Task) -> Task:
     """The task as the operator's policy plans it: where others share the price of a pause, with a part of that."""
-    if not is_joint(setting):
-        return task
-    return replace(task, weights=lower_pause_price(task.weights, len(setting.application.operators)))
+    return share_pause(task, len(setting.application.operators)) if is_joint(setting) else task
 
 
 def is_supply_ample(setting: Setting) -> bool:

@@ -24,13 +24,14 @@ from scaler.model.joint_changes import (
     WORTH_LESS,
     ChangeBudget,
     is_made,
-    lower_pause_price,
     make_budget,
     open_account,
+    price_pause,
     refill,
     settle_slot,
-    whole_price,
+    share_pause,
 )
+from scaler.model.kernel import lay_out
 from scaler.model.nodes import NodeType
 from scaler.model.task import Moments, Weights
 from sim.application import Application, Edge, Operator
@@ -38,6 +39,7 @@ from sim.infrastructure import Infrastructure
 from sim.setting import Setting
 from sim.simulate import Run, simulate
 from sim.trace import Trace
+from tests.examples import make_task
 from tests.oracles.joint_optimum import Chain, box_minimum
 
 BUDGET = ChangeBudget(per_slot=0.05, depth=3.0)
@@ -80,11 +82,15 @@ def test_what_averts_passes_alone_and_is_owed() -> None:
     assert account == pytest.approx([1.0, 0.0])
 
 
-def test_a_lowered_pause_price_is_restored() -> None:
-    weights = Weights(0.5, 0.3, 0.2)
-    lowered = lower_pause_price(weights, 3)
-    assert lowered.performance / lowered.resources == pytest.approx(2.5)
-    assert whole_price(lowered.reconfiguration, 3) / lowered.performance == pytest.approx(0.6)
+def test_a_shared_pause_has_its_whole_price() -> None:
+    task = make_task(weights=Weights(0.5, 0.3, 0.2))
+    p, shared = lay_out(task), lay_out(share_pause(task, 3))
+    assert (shared.w_perf / shared.w_res, shared.pause / shared.w_perf) == pytest.approx(
+        (p.w_perf / p.w_res, p.w_rcf / p.w_perf)
+    )
+    assert shared.w_rcf == pytest.approx(shared.pause / 4)
+    whole, free = price_pause(shared)
+    assert (whole.w_rcf, free.w_rcf) == (shared.pause, 0.0)
 
 
 def test_budget_of_another_range_is_refused() -> None:

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,7 @@ import numpy as np
 from scaler.model.errors import BadInput
 from scaler.model.jit import jit
 from scaler.model.kernel import Floats, Integers, KernelView, Problem, delta_of
-from scaler.model.task import Weights
+from scaler.model.task import Task, Weights
 
 NO_WISH, PAYS_WITH_OTHERS, PAYS_ALONE, AVERTS = range(4)  # what an operator's change is to the slot
 GRANTED, WORTH_LESS, NO_TOKEN, TOO_DEAR = range(4)  # what becomes of them but for those that avert
@@ -69,16 +69,17 @@ def open_account(budget: ChangeBudget | None) -> Floats:
     return np.array([0.0 if budget is None else budget.depth, 0.0])
 
 
-def lower_pause_price(weights: Weights, operators: int) -> Weights:
-    """The weights by which one of several operators plans alone: the pause at its share, the others as they were."""
-    rcf = weights.reconfiguration * LOWER_PRICE / operators
-    total = weights.performance + rcf + weights.resources
-    return Weights(weights.performance / total, rcf / total, weights.resources / total)
+def share_pause(task: Task, operators: int) -> Task:
+    """The task by which one of several operators plans alone: with a part of the pause's price, all else as it was."""
+    share, w = LOWER_PRICE / operators, task.weights
+    total = w.performance + w.reconfiguration * share + w.resources
+    weights = Weights(w.performance / total, w.reconfiguration * share / total, w.resources / total)
+    return replace(task, weights=weights, pause_share=share)
 
 
-def whole_price(lowered: float, operators: int) -> float:
-    """The price of a pause that was lowered so."""
-    return lowered * operators / LOWER_PRICE
+def price_pause(p: Problem) -> tuple[Problem, Problem]:
+    """The problem with the whole price of a pause, and with none; they share its arrays."""
+    return p._replace(w_rcf=p.pause), p._replace(w_rcf=0.0)
 
 
 @jit
@@ -122,6 +123,13 @@ def is_made(outcome: int, wish: int) -> bool:
 def scarcity(account: Floats, depth: float) -> float:
     """What changes must be worth beyond the pause, in its price: 0 with a half full bucket, 1 without a token."""
     return max(0.0, 1.0 - 2.0 * account[0] / depth) if depth > 0.0 else 0.0
+
+
+@jit
+def value_wish(whole: Problem, without: float, stays: float, alone: bool) -> float:
+    """Worth of a change in units of the pause's price, from what it costs without the pause and what staying does."""
+    gain = (stays - without) / whole.w_rcf if whole.w_rcf > 0.0 else np.inf
+    return max(1.0, gain) if alone or math.isnan(gain) else gain
 
 
 @jit

@@ -51,6 +51,7 @@ class Problem(NamedTuple):
     bound: float
     w_perf: float
     w_rcf: float
+    pause: float  # the whole price of a reconfiguration, of which w_rcf is the share where operators change together
     w_res: float  # per unit of price: the resource weight over C_max
     gamma: float
     one_at_a_time: bool
@@ -112,6 +113,7 @@ def lay_out(task: Task) -> Problem:
         bound=task.bound,
         w_perf=task.weights.performance,
         w_rcf=task.weights.reconfiguration,
+        pause=task.weights.reconfiguration / task.pause_share,
         w_res=task.weights.resources / task.dearest,
         gamma=task.gamma,
         one_at_a_time=task.one_at_a_time,

@@ -87,6 +87,7 @@ class Task:
     quantile: float | None = None  # of response times that the bound is about; None: their mean
     hold: HoldTimes | None = None  # of reconfigurations, as measured; None: not known
     slot_s: float = 60.0
+    pause_share: float = 1.0  # of the price of a pause that the weight stands for; others share it (joint_changes.py)
 
     def __post_init__(self) -> None:
         if not self.types:

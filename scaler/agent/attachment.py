@@ -19,6 +19,7 @@ from pathlib import Path
 from scaler.acting.actuator import Actuator
 from scaler.agent.checkpoint_file import CheckpointMirror, name_file
 from scaler.agent.decider import Decider
+from scaler.agent.joint_slots import JointSlots
 from scaler.agent.order_source import OrderSource
 from scaler.agent.pending import ArrivalTimeouts
 from scaler.agent.slot_loop import Agent
@@ -96,7 +97,7 @@ class Attachment:
     ) -> None:
         self.settings, self.sensor, self.actuator, self.source = settings, sensor, actuator, source
         self.find, self.clock = find, settings.attach.clock
-        self.ended = threading.Event()
+        self.ended, self.board = threading.Event(), JointSlots()
         self.threads: dict[str, threading.Thread] = {}
         self.agents: dict[str, Agent] = {}
         self.stops: dict[str, threading.Event] = {}  # by operator
@@ -158,6 +159,7 @@ class Attachment:
         if name in self.threads:
             LOG.info("operator %r is gone, and watched no longer", name)
             self.stops.pop(name).set()
+            self.board.leave(name)
             self.threads.pop(name).join()
             self.agents.pop(name).close(self.clock())
 
@@ -171,10 +173,11 @@ class Attachment:
         nodes = tuple(node for node in settings.nodes if node.name in settings.types.get(name, {node.name}))
         guards = {} if settings.enforce else {DRY_RUN_GUARD: True}
         agent = Agent(
-            Decider(name, nodes, own.k_max, own.seed, own.slot_s, guards=guards),
+            Decider(name, nodes, own.k_max, own.seed, own.slot_s, guards=guards, board=self.board),
             self.sensor, self.actuator, self.source, own.arrival, own.policy, name_file(settings.folder, name),
             own.on_decision, None if settings.mirror is None else settings.mirror(query),
         )  # fmt: skip
+        self.board.join(name)
         stop = threading.Event()
         thread = threading.Thread(target=self.run, args=(agent, stop), name=f"scaler-{name}"[:60], daemon=True)
         self.agents[name], self.threads[name], self.stops[name] = agent, thread, stop

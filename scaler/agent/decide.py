@@ -40,6 +40,7 @@ class DecisionDraft:
     proposed: Reconfiguration = NOTHING
     change: Reconfiguration = NOTHING
     decided_on: Observation | None = None  # with ordered replicas counted; None where nothing was decided
+    tokens: float | None = None  # left of the application's budget of changes
 
 
 @dataclass(frozen=True, slots=True)

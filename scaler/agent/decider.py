@@ -29,9 +29,11 @@ from scaler.agent.decide import (
     hold_unseen,
     list_guard_tables,
 )
+from scaler.agent.joint_slots import JointSlots
 from scaler.agent.pending import describe_pending, expect_arrivals
 from scaler.agent.policy_instance import PolicyInstance, build_policy_instance
 from scaler.agent.record import decide_in_shadow, write_decision
+from scaler.agent.shared_change import settle_change
 from scaler.guards import find_bounds
 from scaler.guards.deployments import Span
 from scaler.guards.guard import record_slot
@@ -67,13 +69,14 @@ class Decider:
         kept: int = MAX_TRANSITIONS,
         retry_s: float = 300.0,  # before a change that failed is ordered again
         guards: Mapping[str, Any] | None = None,  # the driver's own, with or without orders
+        board: JointSlots | None = None,  # of all agents of the application in this driver
     ) -> None:
         self.operator, self.nodes, self.k_max, self.seed = operator, tuple(nodes), k_max, seed
         self.names = tuple(node.name for node in nodes)
         if not nodes or len(set(self.names)) < len(nodes) or (k_max is not None and k_max < 1):
             raise BadInput(f"operator {operator!r} needs node types with a name each, and a k_max of at least 1")
         self.slot_s, self.fallback_s, self.complete, self.retry_s = slot_s, fallback_s, complete, retry_s
-        self.guards = dict(guards or {})
+        self.guards, self.board = dict(guards or {}), board or JointSlots()
         self.instances: dict[int, PolicyInstance] = {}  # by version of the objective
         self.last: PolicyInstance | None = None  # that led last, for its limits
         self.memory = DeciderMemory(deque(maxlen=kept))
@@ -110,6 +113,7 @@ class Decider:
             draft = hold_unseen(gap, no_scale_in)
         else:
             draft = self.draft(context, observation, now, lead, why, pending)
+        draft = settle_change(self.board, context, draft, lead, observation, self.slot_s)
         if lead is not None and lead.fault:
             lead = None
         decision = write_decision(observation, draft, lead, shadow, self.nodes, target, figures or SlotFigures())
@@ -307,7 +311,7 @@ class Decider:
 
     def save(self) -> Arrays:
         """Everything remembered, as arrays by dotted name (fit for numpy.savez)."""
-        return pack(self.names, self.memory, self.instances, self.last)
+        return pack(self.names, self.memory, self.instances, self.last) | self.board.save()
 
     def load(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Go on from a checkpoint, or refuse it with BadInput and stay as it was."""
@@ -319,3 +323,4 @@ class Decider:
                 f"the checkpoint of operator {self.operator!r} cannot be read ({error!r}); begin without it"
             ) from error
         self.memory, self.instances, self.last = loaded
+        self.board.load(arrays)

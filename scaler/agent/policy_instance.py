@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from scaler.guards.guard import ChangeHistory
 from scaler.model.decision import name_alternative
 from scaler.model.errors import BadInput
-from scaler.model.nodes import Deployment, NodeType, Reconfiguration, scale
+from scaler.model.joint_changes import PAYS_ALONE
+from scaler.model.nodes import NOTHING, Deployment, NodeType, Reconfiguration, scale
 from scaler.model.orders import Objective, to_task
 from scaler.model.policy import Observation, Policy, Transition, build_policy
 from scaler.model.task import Task
@@ -126,6 +127,27 @@ class PolicyInstance:
         except Exception as error:  # a policy's fault is not the stream's
             self.fail(error)
             return None
+
+    def propose_with_others(self, seen: Observation) -> Reconfiguration:
+        """The change that it wants where other operators pay the pause; nothing where it cannot tell."""
+        if self.view is None or self.policy is None or self.view.task.pause_share == 1.0:
+            return NOTHING
+        try:
+            return self.view.name_change(self.policy.decide_with_others(self.view.show(seen)))
+        except Exception as error:
+            self.fail(error)
+            return NOTHING
+
+    def weigh(self, seen: Observation, change: Reconfiguration, alone: bool) -> tuple[int, float]:
+        """What a change is to the slot, and its worth in units of the pause's price."""
+        assert self.view is not None
+        assert self.policy is not None
+        inner = Reconfiguration(tuple(sorted((self.view.places.index(i), delta) for i, delta in change.changes)))
+        try:
+            return self.policy.weigh(self.view.show(seen), inner, alone)
+        except Exception as error:
+            self.fail(error)
+            return PAYS_ALONE, math.inf
 
     def learn(self, transition: Transition | None) -> None:
         """Learn this after what is still unlearned; at most so much in one slot that the next is not delayed."""

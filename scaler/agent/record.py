@@ -45,6 +45,7 @@ def write_decision(
         utilisation=known_or_none(seen.utilisation),
         completeness=known_or_none(seen.completeness) if figures.completeness is None else figures.completeness,
         deployment=count_by_name(seen.deployment, names) if known else {},
+        tokens=draft.tokens,
         target={} if target is None or len(target.replicas) != len(names) else count_by_name(target, names),
     )
     return Decision(

@@ -49,11 +49,13 @@ GUARDS_UNREADABLE = "guards_unreadable"
 POLICY_FAILED = "policy_failed"
 NO_LIMIT = "no_limit"
 NOT_ACTUATED = "not_actuated"
+CHANGE_BUDGET = "change_budget"  # of the application: no token is left for the change, or too few for what it is worth
 STAGE_WAITS = "stage_waits"  # for a resource profile that no executor serves
 CODES = (
     PROPOSED, OVER_LIMIT, UNDER_LIMIT, FALLBACK, REPLICA_LIMIT, PENDING, BACKLOG, METRICS_HELD,
     UNAVAILABLE, FAILED_LATELY, METRICS_INCOMPLETE, METRICS_MISSING, DEPLOYMENT_UNKNOWN, NO_REPLICA,
     NO_ORDERS, NO_OBJECTIVE, NODE_TYPE_UNKNOWN, GUARDS_UNREADABLE, POLICY_FAILED, NO_LIMIT, NOT_ACTUATED, STAGE_WAITS,
+    CHANGE_BUDGET,
 )  # fmt: skip
 
 NO_ACTION = "no change"  # the action among alternatives
@@ -96,6 +98,7 @@ class SlotFigures:
     target: Mapping[str, int] = field(default_factory=dict)  # replicas once all ordered ones have arrived, if any
     backlog: float | None = None  # tuples
     notes: tuple[RecordedNote, ...] = ()
+    tokens: float | None = None  # left of the application's budget of changes, after the slot
     supply: tuple[SupplyRecord, ...] = ()  # what became of replicas since the slot before; empty: not known
 
     def to_json(self) -> dict[str, Any]:

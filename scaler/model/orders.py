@@ -8,13 +8,15 @@
                                            "k_min": 1, "k_max": 10, "highest_rate": 4000.0,
                                            "normaliser": 20.0}}},
      "candidate": {"objective": {...}, "stage": "canary", "operators": ["parse"], "share": 0.5, "period_s": 3600.0},
+     "change_budget": {"per_slot": 0.05, "depth": 6.0},
      "guards": {"": {"pin": {}}, "parse": {"direction_lock": {"only": "out"}}}}
 
 An operator that runs in micro-batches has their constants under `batches`, as `MicroBatches` names them; its bound is
 on the whole response time. What its reconfigurations hold is under `hold` by direction, where it was measured, with the
 `slot_s` that late seconds are weighed against. Without an objective (null) an agent has nothing to pursue and keeps its
-deployment. Unknown keys are passed over, for the tuner may be newer than the agent. This is the only place that writes
-or reads the document.
+deployment. `change_budget` keeps eta_R, and with the objective's `together` operators make changes that do not pay
+alone (joint_changes.py). Unknown keys are passed over, for the tuner may be newer than the agent. This is the only
+place that writes or reads the document.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from typing import Any
 
 from scaler.model.errors import BadInput
 from scaler.model.hold import HoldTimes, parse_hold_times
+from scaler.model.joint_changes import ChangeBudget, parse_budget, share_pause
 from scaler.model.micro_batches import MicroBatches
 from scaler.model.nodes import NodeType, parse_node_type
 from scaler.model.task import Moments, Task, Weights, check_quantile, parse_weights
@@ -68,9 +71,10 @@ class ObjectiveModel:
     levels: int = LEVELS
     gamma: float = GAMMA
     quantile: float | None = None  # of response times that bounds are about; None: their mean
+    together: bool = False  # whether operators make changes together that do not pay alone
 
     def to_json(self) -> dict[str, Any]:
-        return write_fields(self)
+        return write_fields(self, () if self.together else ("together",))
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +138,7 @@ class Orders:
     objective: Objective | None
     candidate: Candidate | None = None
     guards: Mapping[str, Document] = field(default_factory=dict)  # by operator, "" for all; for `parse_guards`
+    change_budget: ChangeBudget | None = None  # of the whole application
 
     @property
     def quantile(self) -> float | None:
@@ -146,13 +151,13 @@ class Orders:
         return self.candidate.objective if leads and self.candidate is not None else self.objective
 
     def to_json(self) -> dict[str, Any]:
-        return write_fields(self)
+        return write_fields(self, () if self.change_budget else ("change_budget",))
 
 
 def parse_orders(document: Any) -> Orders:
     """The orders, or one sentence on what is wrong with them."""
     try:
-        candidate = document.get("candidate")
+        candidate, budget = document.get("candidate"), document.get("change_budget")
         return Orders(
             application=str(document["application"]),
             revision=int(document["revision"]),
@@ -160,6 +165,7 @@ def parse_orders(document: Any) -> Orders:
             objective=None if document["objective"] is None else parse_objective(document["objective"]),
             candidate=None if candidate is None else parse_candidate(candidate),
             guards={str(name): dict(table) for name, table in document.get("guards", {}).items()},
+            change_budget=None if budget is None else parse_budget(budget),
         )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise BadInput(f"the orders cannot be read ({error!r}); is the manager older than the scaler?") from error
@@ -184,6 +190,7 @@ def parse_objective_model(document: Document) -> ObjectiveModel:
         levels=int(document.get("levels", LEVELS)),
         gamma=float(document.get("gamma", GAMMA)),
         quantile=parse_quantile(document.get("quantile")),
+        together=bool(document.get("together", False)),
     )
 
 
@@ -239,7 +246,7 @@ def to_task(objective: Objective, operator: str) -> Task:
         known = ", ".join(objective.bounds)
         raise BadInput(f"objective {objective.version} says nothing of operator {operator!r}; it is of {known}")
     model = objective.model.operators[operator]
-    return Task(
+    task = Task(
         types=objective.nodes,
         k_min=model.k_min,
         k_max=model.k_max,
@@ -255,3 +262,5 @@ def to_task(objective: Objective, operator: str) -> Task:
         hold=model.hold,
         slot_s=model.slot_s,
     )
+    operators = len(objective.bounds)
+    return share_pause(task, operators) if objective.model.together and operators > 1 else task

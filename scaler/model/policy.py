@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from scaler.model.errors import BadInput
 from scaler.model.jit import fastest
+from scaler.model.joint_changes import price_pause, value_wish, weigh_wish
 from scaler.model.kernel import (
     Integers,
     KernelView,
@@ -173,6 +174,7 @@ class Policy:
 
     def __init__(self, kernel: Kernel, start: Start) -> None:
         self.kernel, self.task, self.problem = kernel, start.task, lay_out(start.task)
+        self.whole, self.free = price_pause(self.problem)  # with the whole price of a pause, and with none
         self.hot = hasten(kernel) if kernel.compiles else kernel
         self.state = kernel.prepare(start)
         self.chosen = 0  # the last action
@@ -180,6 +182,22 @@ class Policy:
     def decide(self, observation: Observation) -> Reconfiguration:
         k, seen = self.read(observation)
         return name_action(self.problem, k, self.choose(k, seen))
+
+    def decide_with_others(self, observation: Observation) -> Reconfiguration:
+        """The change that it wants where others pay the pause."""
+        k, seen = self.read(observation)
+        return name_action(self.problem, k, int(self.hot.decide(self.free, self.state, k, seen)))
+
+    def weigh(self, observation: Observation, change: Reconfiguration, alone: bool) -> tuple[int, float]:
+        """What a change is to the slot, and its worth in units of the pause's price (joint_changes.py)."""
+        k, seen = self.read(observation)
+        after = np.array(observation.deployment.after(change).replicas, dtype=np.int64)
+        action = int(action_towards(self.problem, k, after))
+        wish = int(weigh_wish(self.problem, k, seen, action, alone))
+        if self.hot.worth is None:
+            return wish, math.inf
+        costs, stays = (float(self.hot.worth(self.free, self.state, k, seen, each)) for each in (action, 0))
+        return wish, float(value_wish(self.whole, costs, stays, alone))
 
     def learn(self, transition: Transition) -> None:
         k_before, before = self.read(transition.before)
@@ -219,7 +237,7 @@ class Policy:
         codes = [a for a in range(2 * types + 1) if allowed(self.problem, k, seen.count, a)]
         codes += [self.chosen] if self.chosen < 0 else []
         return {
-            name_action(self.problem, k, a): float(self.hot.worth(self.problem, self.state, k, seen, a)) for a in codes
+            name_action(self.problem, k, a): float(self.hot.worth(self.whole, self.state, k, seen, a)) for a in codes
         }
 
     def read(self, observation: Observation) -> tuple[Integers, KernelView]:
@@ -233,7 +251,7 @@ class Policy:
         return k, seen
 
     def choose(self, k: Integers, seen: KernelView) -> int:
-        self.chosen = int(self.hot.decide(self.problem, self.state, k, seen))
+        self.chosen = int(self.hot.decide(self.whole, self.state, k, seen))
         return self.chosen
 
     def absorb(self, k: Integers, before: KernelView, action: int, seen: KernelView) -> None:

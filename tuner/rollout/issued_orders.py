@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from scaler.model.joint_changes import make_budget
 from scaler.model.orders import Candidate, Objective, ObjectiveModel, Orders
-from tuner.scenario.layout import SLOT_S
+from tuner.scenario.layout import DEFAULTS, SLOT_S
 from tuner.store.applications import load_application
 from tuner.store.connection import Session
 from tuner.store.objectives import ObjectiveEvidence, find_full_objective, list_objectives
@@ -47,6 +48,7 @@ def issue_orders(session: Session, app: str, now: float) -> OrdersRecord:
         objective=None if standing is None else make_objective(session, standing),
         candidate=None if candidate is None else make_candidate(session, candidate),
         guards=list_guards(session, app, now),
+        change_budget=make_budget(find_eta_r(document)),
     )
     document = orders.to_json()
     del document["revision"]
@@ -62,6 +64,11 @@ def find_slot(document: Mapping[str, Any]) -> float:
     """Decision period in seconds, as described."""
     stated = document.get("run", {}).get("slot_s") or document.get("trace", {}).get("step_s") or SLOT_S
     return float(stated)
+
+
+def find_eta_r(document: Mapping[str, Any]) -> float:
+    """The share of slots that may reconfigure, as described."""
+    return float({**DEFAULTS["qos"], **document.get("qos", {})}["eta_r"])
 
 
 def make_objective(session: Session, record: ObjectiveRecord) -> Objective:

@@ -74,6 +74,8 @@ KINDS: dict[str, dict[str, Kind]] = {
         "seeds": WHOLES,
         "plant": TEXT,
         "one_at_a_time": FLAG,
+        "together": FLAG,
+        "budget": FLAG,
         "migration": MIGRATION,
         "slot_s": NUMBER,
         "pause_s": NUMBER,

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from scaler.model.errors import BadInput
+from scaler.model.joint_changes import make_budget
 from scaler.model.kernel import lay_out
 from scaler.model.micro_batches import MicroBatches
 from scaler.model.policy import Kernel, build_policy, check_options
@@ -185,6 +186,8 @@ def make_scenario(name: str, document: Document, places: Mapping[str, str], whol
                 path_bounds=qos.paths,
                 quantile=qos.quantile,
                 migration=migration,
+                together=run.get("together", False),
+                change_budget=make_budget(qos.eta_r) if run.get("budget", False) else None,
             )
             for policy, given in options.items()
         )

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from scipy.special import stdtr
 
 from scaler.model.orders import ObjectiveModel, OperatorModel
-from sim.setting import Setting, tasks
+from sim.setting import Setting, is_joint, tasks
 from sim.simulate import Run
 from tuner.scenario.layout import QoS
 from tuner.search.evaluation import EvaluationSpec, apply_parameters, average, replay_seeds
@@ -127,5 +127,6 @@ def make_model(setting: Setting, constants: Mapping[str, float]) -> ObjectiveMod
     }
     types = tuple(setting.infrastructure.types)
     return ObjectiveModel(
-        setting.policy, types, operators, dict(setting.options), setting.levels, setting.gamma, setting.quantile
-    )
+        setting.policy, types, operators, dict(setting.options), setting.levels, setting.gamma, setting.quantile,
+        is_joint(setting),
+    )  # fmt: skip

@@ -50,7 +50,8 @@ def restate_trial(plan: SearchPlan, run: TuningRun, trial: Trial, trace_file: Pa
         "qos": state_qos(setting, plan),
         "policy": choose_policy(trial, run, stated["policy"]),
     }
-    tables["run"] = {**tables["run"], "plant": setting.plant}
+    shared = {"together": setting.together, "budget": setting.change_budget is not None}
+    tables["run"] = {**tables["run"], "plant": setting.plant, **{name: True for name, on in shared.items() if on}}
     return ReplayedTrial(tables, kept)
 
 

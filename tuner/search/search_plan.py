@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 
 from scaler.model.errors import BadInput
+from scaler.model.joint_changes import make_budget
+from scaler.policies import find_policy
 from sim.application import Application
 from sim.setting import Setting
 from sim.trace import Trace, window
@@ -103,6 +105,7 @@ def describe_run(
         "held_out": wanted.held_out,
         "eps": wanted.eps,
         "batch": wanted.batch,
+        "shared": True,
         "surrogate_id": None if surrogate is None else surrogate.id,
         "surrogate_number": None if surrogate is None else surrogate.number,
         "samples": from_samples,
@@ -169,6 +172,9 @@ def make_plan(
     if setting.highest_rate is None:  # the same rate levels with and without the held-out end
         setting = replace(setting, highest_rate=float(setting.trace.rates.max()))
     setting = replace(setting, r_max=qos.r_max, path_bounds=qos.paths, bounds={})
+    if settings.get("shared", False) and setting.plant != "memoryless":  # as agents decide
+        together = find_policy(setting.policy).worth is not None
+        setting = replace(setting, together=together, change_budget=make_budget(qos.eta_r))
     slots = setting.trace.rates.size
     held_out = int(slots * settings["held_out"])
     searched = slots - held_out

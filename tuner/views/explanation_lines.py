@@ -135,6 +135,7 @@ def describe_observation(decision: Decision) -> str:
     parts.append(f"{format_deployment(seen.deployment)}{price and ' at '}{price}" if seen.deployment else price)
     parts.append(format_if("{} of the metrics", format_share, seen.completeness))
     parts.append(format_if("backlog {} tuples", format_number, seen.backlog or None))
+    parts.append(format_if("{} tokens left for changes", format_number, seen.tokens))
     if seen.target and seen.target != seen.deployment:
         parts.append(f"target {format_deployment(seen.target)}")
     return ", ".join(filter(None, parts))

@@ -123,6 +123,8 @@ MEANINGS: dict[str, dict[str, str]] = {
         "seeds": "Random seeds of the policies, or how many of them",
         "plant": "memoryless, backlog or batches",
         "one_at_a_time": "Whether replicas come and go one a slot, as in the papers",
+        "together": "Whether operators make changes together that do not pay alone, as agents do",
+        "budget": "Whether `eta_r` is kept as a budget of changes, as agents do",
         "migration": "Migration strategy by name, or a table of its constants, below",
         "slot_s": "Seconds of a slot",
         "pause_s": "Seconds that a reconfiguration pauses an operator, without a migration strategy",

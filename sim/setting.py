@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from scaler.model.change_budget import ChangeBudget, share_pause
 from scaler.model.errors import BadInput
-from scaler.model.joint_changes import ChangeBudget, share_pause
 from scaler.model.kernel import Integers
 from scaler.model.task import Moments, Task, Weights, check_quantile
 from sim.application import Application, Operator, equal_shares, name_path, order, paths, upstream

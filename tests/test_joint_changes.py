@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scaler.model.change_budget import ChangeBudget, make_budget, share_pause
 from scaler.model.errors import BadInput
 from scaler.model.joint_changes import (
     AVERTS,
@@ -22,14 +23,11 @@ from scaler.model.joint_changes import (
     TOO_DEAR,
     UNLIMITED,
     WORTH_LESS,
-    ChangeBudget,
     is_made,
-    make_budget,
     open_account,
     price_pause,
     refill,
     settle_slot,
-    share_pause,
 )
 from scaler.model.kernel import lay_out
 from scaler.model.nodes import NodeType

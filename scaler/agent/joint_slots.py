@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from scaler.model.change_budget import ChangeBudget
 from scaler.model.joint_changes import (
     GRANTED,
     NO_TOKEN,
     NO_WISH,
     UNLIMITED,
-    ChangeBudget,
     is_made,
     open_account,
     refill,

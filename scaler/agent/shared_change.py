@@ -9,8 +9,9 @@ from scaler.agent.decide import DecisionContext, DecisionDraft, Proposal, apply_
 from scaler.agent.joint_slots import JointSlots, SlotOutcome
 from scaler.agent.policy_instance import PolicyInstance
 from scaler.model import decision as codes
+from scaler.model.change_budget import ChangeBudget
 from scaler.model.decision import Objection, describe_change
-from scaler.model.joint_changes import AVERTS, NO_TOKEN, NO_WISH, PAYS_ALONE, WORTH_LESS, ChangeBudget
+from scaler.model.joint_changes import AVERTS, NO_TOKEN, NO_WISH, PAYS_ALONE, WORTH_LESS
 from scaler.model.nodes import NOTHING
 from scaler.model.policy import Observation
 

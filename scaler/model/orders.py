@@ -26,9 +26,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from scaler.model.change_budget import ChangeBudget, parse_budget, share_pause
 from scaler.model.errors import BadInput
 from scaler.model.hold import HoldTimes, parse_hold_times
-from scaler.model.joint_changes import ChangeBudget, parse_budget, share_pause
 from scaler.model.micro_batches import MicroBatches
 from scaler.model.nodes import NodeType, parse_node_type
 from scaler.model.task import Moments, Task, Weights, check_quantile, parse_weights

@@ -12,16 +12,8 @@ import pytest
 
 from scaler.agent.decider import Decider
 from scaler.agent.joint_slots import JointSlots
-from scaler.model.joint_changes import (
-    AVERTS,
-    GRANTED,
-    NO_TOKEN,
-    NO_WISH,
-    PAYS_ALONE,
-    PAYS_WITH_OTHERS,
-    WORTH_LESS,
-    ChangeBudget,
-)
+from scaler.model.change_budget import ChangeBudget
+from scaler.model.joint_changes import AVERTS, GRANTED, NO_TOKEN, NO_WISH, PAYS_ALONE, PAYS_WITH_OTHERS, WORTH_LESS
 from scaler.model.nodes import Deployment
 from scaler.model.orders import Orders, parse_orders, to_task
 from scaler.model.task import Moments

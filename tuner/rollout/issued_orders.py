@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from scaler.model.joint_changes import make_budget
+from scaler.model.change_budget import make_budget
 from scaler.model.orders import Candidate, Objective, ObjectiveModel, Orders
 from tuner.scenario.layout import DEFAULTS, SLOT_S
 from tuner.store.applications import load_application

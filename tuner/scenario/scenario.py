@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from scaler.model.change_budget import make_budget
 from scaler.model.errors import BadInput
-from scaler.model.joint_changes import make_budget
 from scaler.model.kernel import lay_out
 from scaler.model.micro_batches import MicroBatches
 from scaler.model.policy import Kernel, build_policy, check_options

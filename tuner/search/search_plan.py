@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from scaler.model.change_budget import make_budget
 from scaler.model.errors import BadInput
-from scaler.model.joint_changes import make_budget
 from scaler.policies import find_policy
 from sim.application import Application
 from sim.setting import Setting

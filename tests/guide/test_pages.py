@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path
 
@@ -47,6 +48,13 @@ def list_targets(path: Path) -> list[str]:
 def test_each_file_of_the_folder_is_a_listed_page_or_picture() -> None:
     assert {path.stem for path in FOLDER.glob("*.md")} == set(TOPICS)
     assert {path.name for path in FOLDER.iterdir() if path.suffix in (".svg", ".png")} == set(PICTURES)
+
+
+def test_pages_and_pictures_are_in_the_wheel() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    patterns = project["tool"]["setuptools"]["package-data"]["tuner.guide"]
+    for name in (*(f"{topic}.md" for topic in TOPICS), *PICTURES):
+        assert any(fnmatch(name, pattern) for pattern in patterns), name
 
 
 @pytest.mark.parametrize("name", PAGES)

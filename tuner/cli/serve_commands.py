@@ -320,7 +320,9 @@ SHIPPED = {
 @click.argument("folder", type=file_type)
 @click.option("--force", is_flag=True, help="Overwrite files that are there.")
 def dashboards(folder: Path, force: bool) -> None:
-    """Write a Grafana dashboard, Prometheus alert rules, a systemd unit and a container file.
+    """Write files to watch and run the service.
+
+    They are a Grafana dashboard, Prometheus alert rules, a systemd unit and a container file.
 
     FOLDER is made if it is missing. The first two use what `tuner serve` exports at /metrics. Prometheus needs a token
     of scope read for it (`authorization: credentials_file:` in its scrape_configs).

@@ -15,7 +15,7 @@ from typing import Any
 from scaler.model.errors import BadInput
 from tuner.search.engines import Engine, SearchProblem, find_engine
 from tuner.search.engines.naive import suggest as ask_naive
-from tuner.search.evaluation import Evaluation, EvaluationSpec, evaluate, evaluate_locally, summarise
+from tuner.search.evaluation import Evaluation, EvaluationSpec, count_replayed, evaluate, evaluate_locally, summarise
 from tuner.search.feasibility import Relaxation, find_relaxations
 from tuner.search.recommendation import choose, find_least_infeasible, list_candidates, make_model, needs_more, verify
 from tuner.search.search_plan import SearchPlan, TuneOptions, describe_run, load_plan
@@ -207,7 +207,7 @@ def verify_candidates(plan: SearchPlan, run: TuningRun, trials: Sequence[Trial],
         began, started = clock(), time.perf_counter()
         parameters = history[place].parameters
         proof, runs = verify(plan.verification, parameters, plan.held_out)
-        slots = sum(run.slots for run in runs)
+        slots = count_replayed(runs)
         result = summarise(plan.verification, parameters, runs, slots, time.perf_counter() - started)
         seen = proof.held_out
         held_out = HeldOutFigures(seen.price, seen.violations, seen.reconfigurations, plan.held_out)

@@ -23,7 +23,7 @@ from tuner.pipeline.sources.pieces import STREAMING, cut_pieces, refuse, weigh
 from tuner.pipeline.sources.progress_documents import fetch, is_address, parse_text, read_file
 from tuner.simulation.workers import count_cores, run_all
 
-SPREAD_BYTES = 48 << 20  # of text, from which on other processes are worth their start
+SPREAD_BYTES = 128 << 20  # of text, from which on other processes are worth their start
 EVENTS = arrow_schema()
 
 

@@ -40,6 +40,10 @@ def test_an_objective_goes_in_step_by_step_and_back(place: Path) -> None:
         "clicks: objective 1 is in full now; it was proposed.\n"
     )
     assert "objective 2 is in shadow now" in succeed("push", "clicks", "--why", "the newer one")
+    assert "Objective 2, shadow since" in succeed("app", "show", "clicks")
+    assert refuse("push", "clicks", "--why", "twice").startswith(
+        "objective 2 of 'clicks' is in shadow already, and no other is proposed"
+    )
     told = parse_orders(json.loads(succeed("orders", "clicks")))
     assert told.objective is not None
     assert told.candidate is not None

@@ -23,7 +23,7 @@ from tuner.cli.options import (
 )
 from tuner.history.explanation import explain as explain_slot
 from tuner.history.live_status import AgentStatus, ApplicationStatus, Manager, ask_status, read_status
-from tuner.rollout.issued_orders import write_orders
+from tuner.rollout.issued_orders import CANDIDATES, write_orders
 from tuner.rollout.push import push as push_to
 from tuner.rollout.push import roll_back as take_back
 from tuner.service.access.token import describe_expiry, expires_soon
@@ -224,6 +224,12 @@ def orders(app: str, address: DatabaseAddress) -> None:
 def find_proposed(session: Session, app: str) -> int:
     load_application(session, app)
     newest = next(iter(list_objectives(session, app, ("proposed",), limit=1)), None)
+    candidate = next(iter(list_objectives(session, app, CANDIDATES, limit=1)), None)
+    if newest is None and candidate is not None:
+        raise BadInput(
+            f"objective {candidate.version} of {app!r} is in {candidate.state} already, and no other is proposed; name "
+            f"it with a --stage, as in: tuner push {app} {candidate.version} --stage full"
+        )
     if newest is None or newest.version is None:
         raise BadInput(f"no objective of {app!r} is proposed; find one with: tuner tune {app}")
     return newest.version

@@ -32,6 +32,7 @@ from tuner.cli.options import (
     share_type,
     store_option,
 )
+from tuner.rollout.issued_orders import CANDIDATES
 from tuner.rollout.steering import register_application
 from tuner.scenario.description import read_description, tables_of
 from tuner.scenario.document import describe_application, format_description, shape_of
@@ -117,6 +118,7 @@ def gather(session: Session, version: ApplicationVersion) -> dict[str, Any]:
         "document": dict(version.document),
         **asdict(count_trials_by_application(session, name).get(name, TrialCounts())),
         "standing": describe_objective(find_full_objective(session, name)),
+        "candidate": describe_objective(next(iter(list_objectives(session, name, CANDIDATES, limit=1)), None)),
         "proposed": describe_objective(proposed),
     }
 
@@ -169,7 +171,7 @@ def print_application(known: Known) -> None:
     )
     click.echo(f"Trace{say_assumed(known, 'trace')}: {describe_trace(known['trace'])}.")
     click.echo(describe_searches(known))
-    for key in ("standing", "proposed"):
+    for key in ("standing", "candidate", "proposed"):
         print_objective(key, known[key])
 
 

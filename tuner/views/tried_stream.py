@@ -45,5 +45,5 @@ def describe_tried(one: TriedQuery) -> Iterator[str]:
         yield f"{clean(one.query, 60)}: {one.refusal}."
         return
     yield f"{clean(one.query, 60)}: {describe_least(one.answer)}"
-    yield from list(describe_scaling(one.answer))[-1:]
+    yield from describe_scaling(one.answer)
     yield from describe_hours(one.answer)

@@ -68,6 +68,7 @@ def describe_answer(answer: WhatIf) -> Iterator[str]:
     """What the table means, a sentence each."""
     yield f"Asked for: {describe_aim(answer.aim)}."
     yield describe_least(answer)
+    yield from describe_worth(answer)
     yield from describe_scaling(answer)
     yield describe_triggers(answer)
     yield from describe_hours(answer)
@@ -97,9 +98,9 @@ def describe_least(answer: WhatIf) -> str:
     )
 
 
-def describe_scaling(answer: WhatIf) -> Iterator[str]:
-    """Where waves and partitions make executors useless, and whether more can help at all."""
-    scaling, tasks = answer.scaling, format_count(answer.tasks, "task", "tasks")
+def describe_worth(answer: WhatIf) -> Iterator[str]:
+    """Where waves and partitions make executors useless."""
+    tasks = format_count(answer.tasks, "task", "tasks")
     each = answer.slots_each
     runs = "1 at a time" if each == 1 else f"{each} at a time"
     wasted = [one for one in answer.predictions if one.as_quick is not None]
@@ -111,6 +112,11 @@ def describe_scaling(answer: WhatIf) -> Iterator[str]:
             f"batch has {tasks}, an executor runs {runs}, and with any other number batches are hardly quicker than "
             "with a smaller one."
         )
+
+
+def describe_scaling(answer: WhatIf) -> Iterator[str]:
+    """Whether more executors can help at all, and triggers that are shorter than batches can be."""
+    scaling = answer.scaling
     parts = (
         f"a batch takes {format_duration(scaling.quickest_s)} on any number of executors, of which planning, offsets "
         f"and commits are {format_duration(scaling.driver_s)} and the longest tasks {format_duration(scaling.tasks_s)}"

@@ -108,6 +108,17 @@ def test_tune_ends_on_ctrl_c_and_resumes(times: int, tmp_path: Path) -> None:
             words = ("tune", APP, "--resume")
 
 
+@pytest.mark.usefixtures("interruptible")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_daemon_ends_well_from_its_first_line_on(number: int, tmp_path: Path) -> None:
+    """It said that it watched, and a signal of that moment still killed it."""
+    path, log = tmp_path / "tuner.db", tmp_path / "log"
+    open_store(path).close()
+    process = start("daemon", "--store", path, log=log)
+    wait_until(lambda: "Watching" in log.read_text(), process, log)
+    assert interrupt(process, number, log) == 0
+
+
 @pytest.mark.parametrize("times", OFTEN)
 @pytest.mark.parametrize(
     ("command", "number", "code"),

@@ -278,13 +278,13 @@ def daemon(once: bool, every: float, as_json: bool, address: DatabaseAddress) ->
     if as_json and not once:
         raise click.UsageError("--json goes with --once; without it, the API and the page tell what is done")
     stop = threading.Event()
-    with closing(open_store(address)) as store:
+    with raising_on_termination(), closing(open_store(address)) as store:
         if once:
             show(run_interruptibly(lambda: run_once(store, ending=stop.is_set), stop), as_json)
             return
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-        click.echo(f"Watching the applications in {store.address.shown}; Ctrl-C ends it.", err=True)
         with suppress(KeyboardInterrupt, SystemExit):
+            click.echo(f"Watching the applications in {store.address.shown}; Ctrl-C ends it.", err=True)
             run_interruptibly(lambda: run_daemon(store, wait=stop.wait, ending=stop.is_set, every=every), stop)
     click.echo("Ended; the next daemon continues the work that was under way.", err=True)
 

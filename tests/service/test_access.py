@@ -403,6 +403,20 @@ def test_a_body_in_pieces_is_counted(url: str) -> None:
     assert httpx.post(f"{url}/open", content=(b"x" * 100 for _ in range(11))).status_code == 413
 
 
+@pytest.mark.parametrize(
+    ("scheme", "host", "said"),
+    [("https", "tuner.example", True), ("https", "localhost:1", False), ("http", "a", False)],
+)
+def test_browsers_are_told_to_stay_with_https(kept: Store, scheme: str, host: str, said: bool) -> None:
+    async def ask() -> httpx.Response:
+        app = make_small_app(kept, host_names=("tuner.example", "a"))
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=f"{scheme}://{host}") as client:
+            return await client.get("/healthz")
+
+    answer = asyncio.run(ask())
+    assert ("strict-transport-security" in answer.headers) is said
+
+
 def send_raw(url: str, text: bytes) -> tuple[int, bytes]:
     """The answer's status and the rest, of a request that no library would send."""
     host, _, port = url.removeprefix("http://").partition(":")
@@ -427,6 +441,7 @@ HEAD = b"POST /open HTTP/1.1\r\nHost: localhost\r\n"
         (HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + b"3e8\r\n" + b"x" * 1000 + b"\r\n1\r\nx\r\n", 413),
         (HEAD + b"Transfer-Encoding: chunked\r\n\r\n5\r\nxx", 408),
         (HEAD + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n", 400),
+        (HEAD + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400),
         (b"GET / HTTP/1.1\r\nX: " + b"x" * 200_000 + b"\r\n\r\n", 400),
         (b"\x16\x03\x01\x02\x00", 400),
     ],

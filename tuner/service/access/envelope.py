@@ -26,6 +26,7 @@ LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 OPEN = ("/healthz", "/readyz")  # asked by address, by whatever watches over processes; they tell nothing
 MAX_PATH = 300  # of what is told
 OFTEN = ("/reports", "/acknowledgements")
+SECURE_S = 31_536_000  # seconds for which a browser asks by https alone; not for this machine's own names
 PROBLEM = "application/problem+json"
 FAILED = "the service failed at this; what happened is in its log"
 HEADERS = {
@@ -61,6 +62,8 @@ def wrap(app: ASGIApp, bodies: BodiesInFlight | None = None, host_names: Iterabl
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():  # where the application has not said something else of the same
                     headers.setdefault(name, value)
+                if scope["scheme"] == "https" and read_host(scope) not in LOOPBACK:
+                    headers.setdefault("strict-transport-security", f"max-age={SECURE_S}")
                 expires = scope.get("state", {}).get("token_expires")
                 if expires is not None:  # soon; agents tell it in their log
                     headers["token-expires"] = str(int(expires))
@@ -69,6 +72,7 @@ def wrap(app: ASGIApp, bodies: BodiesInFlight | None = None, host_names: Iterabl
 
         try:
             check_host(scope, names)
+            check_framing(scope)
             async with held.hold(scope, receive) as request:
                 if request is not None:
                     await app(scope, request, send_in_envelope)
@@ -89,13 +93,25 @@ def wrap(app: ASGIApp, bodies: BodiesInFlight | None = None, host_names: Iterabl
 def check_host(scope: Scope, names: frozenset[str]) -> None:
     if scope["path"] in OPEN:
         return
-    host = Headers(scope=scope).get("host", "")
-    name = host[: host.rfind("]") + 1] if host.startswith("[") else host.partition(":")[0]
-    if name.lower().rstrip(".") not in names:
+    if read_host(scope) not in names:
         raise HTTPException(
             421,
             "the Host that was asked for is no name of this service; start it with `tuner serve --host-name NAME`",
         )
+
+
+def read_host(scope: Scope) -> str:
+    """The name that was asked for, without its port."""
+    host = Headers(scope=scope).get("host", "")
+    name = host[: host.rfind("]") + 1] if host.startswith("[") else host.partition(":")[0]
+    return name.lower().rstrip(".")
+
+
+def check_framing(scope: Scope) -> None:
+    """Refuse what says twice how long its body is: a proxy may have believed the other word ("request smuggling")."""
+    headers = Headers(scope=scope)
+    if "content-length" in headers and "transfer-encoding" in headers:
+        raise HTTPException(400, "a request has either Content-Length or Transfer-Encoding; send it with one of them")
 
 
 def write_problem(status: int, detail: str, **more: str) -> bytes:

@@ -139,7 +139,13 @@ def test_a_large_body_meets_the_same_fault(tmp_path: Path) -> None:
     """As attacked: its token is asked for before it is read, and a fault of the database there was 500."""
     path = tmp_path / "tuner.db"
     with closing(open_store(path)) as store:
-        app, body = make_app(store), {**make_body(1.0), "detail": {"x": "x" * 50_000}}
+        app, body = (
+            make_app(store),
+            {
+                **make_body(1.0),
+                "decisions": [{"time": float(i), "kind": "HELD", "reason": "r" * 1_900} for i in range(30)],
+            },
+        )
         headers = {"Authorization": f"Bearer {add_secret(store)}"}
         bodies = BodiesInFlight(known=partial(find_account, app))
         with running(wrap(app, bodies)) as url, httpx.Client(base_url=url, headers=headers) as client:

@@ -41,7 +41,7 @@ FILLED = {
     "tuning_runs": 1,
     "trials": 2,
     "objectives": 1,
-    "decisions": 4,
+    "decisions": 5,
     "superseded_decisions": 1,
     "tokens": 3,
     "controls": 1,
@@ -50,6 +50,7 @@ FILLED = {
     "watches": 1,
     "events": 1,
     "epochs": 1,
+    "quota_uses": 1,
     "write_checks": 1,
 }
 
@@ -91,8 +92,8 @@ def test_check_says_what_there_is(filled: Store, address: str) -> None:
     assert told.exit_code == 0
     assert told.output.endswith(
         "It holds 1 application, 2 application versions, 6 samples, 1 source mark, 1 surrogate, 1 tuning run, "
-        "2 trials, 1 objective, 4 decisions, 1 superseded decision, 3 tokens, 1 control, 1 order, "
-        "1 scaler, 1 watch, 1 event, 1 epoch and 1 write check.\n"
+        "2 trials, 1 objective, 5 decisions, 1 superseded decision, 3 tokens, 1 control, 1 order, "
+        "1 scaler, 1 watch, 1 event, 1 epoch, 1 quota use and 1 write check.\n"
     )
 
 
@@ -172,7 +173,7 @@ def test_prune_takes_what_is_old_and_needed_by_nothing(filled: Store) -> None:
         assert prune(session, before=500.0) == expected
         # the run has not ended, the surrogate is the newest
         kept = {"trials": 0, "tuning_runs": 0, "surrogates": 0}
-        assert expected == {"samples": 6, "decisions": 4, "superseded_decisions": 1, **kept, "scalers": 1, "tokens": 1}
+        assert expected == {"samples": 6, "decisions": 5, "superseded_decisions": 1, **kept, "scalers": 1, "tokens": 1}
     with filled.begin() as session:
         end_run(session, load_run(session, 1), "done", 10.0)
         save_surrogate(session, replace(load_surrogate(session, "clicks"), id=None))
@@ -195,10 +196,10 @@ def test_prune_tells_before_it_does(filled: Store, address: str) -> None:
     dry = run("prune", "--older-than", "90d", "--dry-run", address=address).output
     assert (
         dry
-        == "Of what is older than 90d, 6 samples, 4 decisions, 1 superseded decision, 1 scaler and 1 token would go.\n"
+        == "Of what is older than 90d, 6 samples, 5 decisions, 1 superseded decision, 1 scaler and 1 token would go.\n"
     )
     assert run("prune", "--older-than", "90d", address=address).output.startswith(
-        "Took out 6 samples, 4 decisions, 1 superseded decision, 1 scaler and 1 token.\n"
+        "Took out 6 samples, 5 decisions, 1 superseded decision, 1 scaler and 1 token.\n"
     )
     assert run("prune", "--older-than", "90d", address=address).output == "Took out nothing.\n"
 

@@ -6,11 +6,12 @@ programming over these, and over the tuples that wait where the plant keeps them
 
 In `memoryless` the floor is exact, unless prices change over time or supply ends: then each deployment is charged at
 the cheapest make-up of the slot, and what is found is a lower bound. It is one in the plants with memory, too: changes
-take no time, replicas serve at once, work is done at the full rate of the replicas (what waits is rounded down to a
-grid). A slot is then late only where it must be:
+take no time, replicas serve at once, work is done at the full rate of the replicas (what waits is rounded down to
+levels). A slot is then late only where it must be:
 
     backlog  the fluid's wait, or the queue's answer at a rate that the replicas keep up with, exceeds the bound
-    batches  the shortest cycle does (`batch_limit`), or the batch of all that waits over the whole slot
+    batches  the shortest cycle does (`batch_limit`), or the batch of all that waits over the whole slot; a slot in time
+             has to start a batch, whose overhead does no work (`must_start`)
 
 What an exchange of types replaces serves on until its replacements do, and is paid: at no time is more served with than
 what is paid for. Where replicas start one after another, both serve side by side for a while, in up to twice the most
@@ -34,7 +35,10 @@ from scaler.model.task import Task
 from sim.compiler import compile_kernel
 from sim.floor import Bound, rate_limit
 
-LEVELS = 48  # of the queue
+LEVELS = 48  # of the queue, at least
+FINEST_STEP = 0.01  # from level to level, of the work of a slot with the least that may be deployed
+STEP_GROWTH = 0.03  # of a level, to the next
+QUEUE_MARGIN = 1.25  # over the longest queue that may wait all through a slot, where levels end
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,12 +62,13 @@ class Options(NamedTuple):
     work_rate: Floats  # [S] tuples per second that get through
     wait: Floats  # [S] seconds that the fluid's mean wait may take
     patience: Floats  # [S] tuples that may wait all through a slot
+    lost: Floats  # [S] tuples that a slot that is in time leaves for the overhead of a batch that it has to start
 
 
 class Grid(NamedTuple):
-    """The levels of the queue, in tuples."""
+    """The levels of the queue."""
 
-    step: float
+    tuples: Floats  # [Q] rising, the first 0
     slot_s: float
 
 
@@ -86,15 +91,30 @@ def sized_floor(
         p = p._replace(w_rcf=0.5 * p.w_rcf)
     options = list_options(task, p, rates, world)
     remembers = world.plant != "memoryless"
-    levels = LEVELS if remembers else 1
-    longest = float(options.patience[np.isfinite(options.patience)].max(initial=0.0))
-    grid = Grid(1.25 * longest / LEVELS if longest > 0.0 else 1.0, world.slot_s)
+    grid = Grid(list_levels(options, world.slot_s) if remembers else np.zeros(1), world.slot_s)
+    levels = len(grid.tuples)
     varied = world.prices.shape[0] > 0
     prices = price_options(p, options, world.prices if varied else p.price[None, :], world.first)
     value = np.zeros((len(options.count), levels))
     compile_kernel(sweep_back)(p, options, grid, rates, prices, value, value.copy(), np.zeros(levels))
     exact = not remembers and not varied and bool((p.most >= p.k_max).all())
     return Bound(float(value[-1, 0]) / max(1, len(rates)), exact)
+
+
+def list_levels(options: Options, slot_s: float) -> Floats:
+    """Levels of the queue: fine near zero, coarser by a share of themselves.
+
+    What waits is rounded down, so in every slot up to a step is worked off for nothing: it has to be little beside the
+    work of the deployments that so much waits for.
+    """
+    longest = QUEUE_MARGIN * float(options.patience[np.isfinite(options.patience)].max(initial=0.0))
+    if longest <= 0.0:
+        return np.array([0.0, 1.0])  # nothing may wait, yet slots depend on the one before
+    finest = min(FINEST_STEP * float(options.work_rate.min()) * slot_s, longest / LEVELS)
+    levels = [0.0]
+    while levels[-1] < longest:
+        levels.append(levels[-1] + max(finest, STEP_GROWTH * levels[-1]))
+    return np.array(levels)
 
 
 def list_options(task: Task, p: Problem, rates: Floats, world: SizedWorld) -> Options:
@@ -111,19 +131,29 @@ def list_options(task: Task, p: Problem, rates: Floats, world: SizedWorld) -> Op
 
 def measure(
     task: Task, p: Problem, count: int, speed: float, highest: float, world: SizedWorld
-) -> tuple[float, float, float, float, float]:
-    """Limit, the rate up to which it holds, tuples per second, wait and patience."""
+) -> tuple[float, float, float, float, float, float]:
+    """Limit, the rate up to which it holds, tuples per second, wait, patience and loss."""
     if world.plant == "memoryless":
-        return rate_limit(p, count, speed), math.inf, math.inf, math.inf, math.inf
+        return rate_limit(p, count, speed), math.inf, math.inf, math.inf, math.inf, 0.0
     if task.batches is not None:
         b = task.batches
         each = tuple_seconds(p.mean, b.work, b.partitions, speed, count)
         spare = (p.bound - b.delay_s) / b.part - b.overhead_s if b.part > 0.0 else math.inf
         limit = batch_limit(b, p.bound, p.quantile, each, world.slot_s)
-        return limit, math.inf, 1.0 / each, math.inf, max(0.0, spare / each)
+        lost = b.overhead_s / each if must_start(b, p.bound, p.quantile, world.slot_s) else 0.0
+        return limit, math.inf, 1.0 / each, math.inf, max(0.0, spare / each), lost
     work_rate = count * speed / p.mean
     wait = math.inf if p.quantile > 0.0 else p.bound - replica_response(p, 0.0, speed)
-    return rate_limit(p, count, speed), work_rate, work_rate, wait, p.bound * highest  # as many come in that time
+    return rate_limit(p, count, speed), work_rate, work_rate, wait, p.bound * highest, 0.0  # as many come in that time
+
+
+def must_start(b: MicroBatches, bound: float, quantile: float, slot_s: float) -> bool:
+    """Whether a slot with arrivals is late unless a batch starts before its last `overhead_s` seconds.
+
+    Without one all that come until then wait for so long; those after them are that small a share of the slot's.
+    """
+    waits = phase_of(quantile) * (slot_s - 2.0 * b.overhead_s)
+    return waits + b.delay_s + b.part * b.overhead_s > bound
 
 
 def batch_limit(b: MicroBatches, bound: float, quantile: float, each: float, slot_s: float) -> float:
@@ -195,12 +225,23 @@ def sweep_back(
                 later[s, q] = value[s, q]
                 best[q] = min(best[q], value[s, q])
         for s in range(states):
+            place, kept = 0, 0
+            lost = options.lost[s] if rates[t] > 0.0 else 0.0
             for q in range(levels):
-                waiting = q * grid.step
-                place = 0
+                waiting = grid.tuples[q]
                 if levels > 1:
-                    left = max(0.0, waiting + (rates[t] - options.work_rate[s]) * grid.slot_s)
-                    place = int(min(levels - 1.0, left / grid.step))
-                late = is_late(options, s, grid.slot_s, rates[t], least_rate, waiting)
-                moved = min(later[s, place], p.w_rcf + best[place])
-                value[s, q] = moved + p.w_res * prices[row, s] + (p.w_perf if late else 0.0)
+                    left = waiting + (rates[t] - options.work_rate[s]) * grid.slot_s
+                    place = level_below(grid, place, left)
+                    kept = level_below(grid, kept, left + lost)
+                moved = p.w_perf + min(later[s, place], p.w_rcf + best[place])
+                if not is_late(options, s, grid.slot_s, rates[t], least_rate, waiting):
+                    moved = min(moved, min(later[s, kept], p.w_rcf + best[kept]))
+                value[s, q] = moved + p.w_res * prices[row, s]
+
+
+@jit
+def level_below(grid: Grid, place: int, tuples: float) -> int:
+    """The highest level up to so many tuples, from this one on."""
+    while place + 1 < grid.tuples.shape[0] and grid.tuples[place + 1] <= tuples:
+        place += 1
+    return place

@@ -131,8 +131,8 @@ def replay_held(told: HoldTimes | None, hold: HoldTimes) -> Replayed:
 def test_measured_hold_makes_changes_rarer_and_slots_cheaper() -> None:
     heavy = HoldTimes(HoldTime(50.0), HoldTime(50.0))
     blind, told = replay_held(None, heavy), replay_held(heavy, heavy)
-    assert told.reconfigurations < 0.5 * blind.reconfigurations
-    assert told.cost < 0.9 * blind.cost
+    assert told.reconfigurations < 0.8 * blind.reconfigurations
+    assert told.cost < 0.97 * blind.cost
 
 
 @pytest.mark.slow
@@ -197,7 +197,7 @@ def test_it_leaves_a_type_that_cannot_keep_the_bound() -> None:
     task = make_task(types=3, k_max=6)
     task = Task(types, 6, task.moments, task.bound, task.weights, task.highest_rate, normaliser=180.0)
     outcome = replay(task, daily(5000, 1440, 4), PLANNER, perturbed=True)
-    assert outcome.state.kind[0] == 1
+    assert outcome.k.argmax() == 1
     assert outcome.violations < 0.02
 
 
@@ -354,12 +354,12 @@ def test_a_new_bound_takes_each_threshold_from_the_nearest_rate() -> None:
     assert 0 < sum(workload.ages.max(axis=(1, 2)) > 0) < 5
 
 
-def make_sized(rates: Floats, plant: str, start_s: float = 60.0, **changes: Any) -> Setting:
+def make_sized(rates: Floats, plant: str, start_s: float = 60.0, k_max: int = 12, **changes: Any) -> Setting:
     """One operator on three node types in a world with changes of any size and start-ups of a slot."""
     batches = MicroBatches(trigger_s=10.0, overhead_s=1.0) if plant == "batches" else None
     nodes = (NodeType("small", 1.0, 1.0), NodeType("medium", 1.8, 2.0), NodeType("large", 3.4, 4.0))
     return Setting(
-        Application((Operator("count", Moments(0.01, 0.5e-4), 12, batches=batches),)),
+        Application((Operator("count", Moments(0.01, 0.5e-4), k_max, batches=batches),)),
         Infrastructure("three", nodes, 4.0),
         Trace(rates),
         "planner",
@@ -381,13 +381,13 @@ def capacities(setting: Setting, replicas: Integers) -> Floats:
 @pytest.mark.slow
 @pytest.mark.parametrize("plant", ["backlog", "batches"])
 def test_a_step_to_seven_replicas_is_answered_at_once_and_caught_up_with(plant: str) -> None:
-    """One change within the slot after it; a slot of start-up, and three to work off what waited."""
+    """One change within the slot after it; a slot of start-up, and two to work off what waited."""
     rates = np.full(200, 90.0)
     rates[100:] = 650.0
     line = simulate(make_sized(rates, plant), record=True).timeline
     assert line is not None
     late = np.flatnonzero(line.responses[0, 100:] > 30.0)
-    assert late[-1] <= 5
+    assert late[-1] <= 3
     assert np.count_nonzero(line.actions[0, 100:110]) <= 3
 
 
@@ -408,7 +408,7 @@ def test_nothing_is_given_away_while_answers_are_late(plant: str, seed: int) -> 
 
 @pytest.mark.slow
 def test_a_move_between_node_types_is_one_change() -> None:
-    setting = make_sized(daily(6000, 720, seed=3), "batches")
+    setting = make_sized(daily(6000, 720, seed=3), "batches", k_max=3)
     line = simulate(setting, record=True).timeline
     assert line is not None
     types = (line.replicas(0) > 0).sum(axis=1)
@@ -432,8 +432,8 @@ def test_a_change_of_several_is_valued_beside_single_ones() -> None:
     assert worth[change] == min(worth.values()) < 0.0
 
 
-def test_an_operator_that_is_behind_catches_up_on_the_type_it_has_before_it_moves() -> None:
-    """Another type has become the one to use, and would be less at the moment."""
+def test_an_operator_that_is_behind_leaves_a_type_only_for_what_is_more_as_stated_too() -> None:
+    """Of the other type a little more was learned than of its own, in a bad moment."""
     task = make_task(types=2, k_max=8, one_at_a_time=False)
     policy = build_policy(PLANNER, task)
     seen = Observation(0.0, 100.0, 0.5, 0.02, Deployment((2, 0)))
@@ -441,9 +441,9 @@ def test_an_operator_that_is_behind_catches_up_on_the_type_it_has_before_it_move
         policy.learn(Transition(seen, seen))
     late = replace(seen, rate=700.0, utilisation=2.0, response=10.0, backlog=5000.0)
     policy.learn(Transition(seen, late))
-    policy.state.kind[:], policy.state.shadow[:] = (1, 0), 1  # type: ignore[attr-defined]
-    policy.state.capacity.sights[1] = 1  # type: ignore[attr-defined]
     change = policy.decide(late)
-    assert change.removed == 0
+    before, after = Deployment((2, 0)), Deployment((2, 0)).after(change)
+    speeds = [node.speedup for node in task.types]
+    holds = [min(s for s, n in zip(speeds, d.replicas, strict=True) if n) * d.parallelism for d in (before, after)]
     assert change.added > 0
-    assert all(node == 0 for node, _ in change.changes)
+    assert holds[1] > holds[0]

@@ -121,6 +121,16 @@ def test_no_policy_is_below_it(
     assert simulate(setting).cost >= floor.lower - 1e-12
 
 
+@pytest.mark.parametrize(("share", "replicas"), [(0.9, 1), (1.0, 2), (1.3, 2)])
+def test_a_load_that_overhead_leaves_no_time_for_takes_another_replica(share: float, replicas: int) -> None:
+    """Over hundreds of slots nothing is worked off for nothing: neither by rounding nor in a batch's overhead."""
+    task = make_task(types=1, k_max=3, one_at_a_time=False, batches=BATCHES, bound=30.0)
+    p = lay_out(task)
+    rates = np.full(400, share * p.speedup[0] / p.mean)
+    floor = sized_floor(task, rates, world("batches", (replicas,), np.zeros((0, 1)))).lower
+    assert floor == pytest.approx(p.w_res * p.price[0] * replicas, rel=0.03)
+
+
 def test_it_knows_of_supply_and_of_prices_over_time() -> None:
     task = make_task(types=2, k_max=4, one_at_a_time=False)
     rates = make_rates(300, 1)

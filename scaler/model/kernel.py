@@ -62,6 +62,7 @@ class Problem(NamedTuple):
     hold_in_s: float  # of removing one
     quantiles: Floats  # their normalised M/G/1 quantiles by load (queue_quantiles.py); of length 0 for the mean
     quantile_grid: Floats  # the same by squared coefficient of variation of service (SCV_GRID); none for the mean
+    partitions: int  # equal tasks of a batch; 0: work divides evenly among replicas
 
 
 class KernelView(NamedTuple):
@@ -124,6 +125,7 @@ def lay_out(task: Task) -> Problem:
         hold_in_s=math.nan if task.hold is None or task.hold.into is None else task.hold.into.seconds(1),
         quantiles=mg1_quantile_table(v / (m * m), task.quantile or 0.0),
         quantile_grid=mg1_quantile_grid(task.quantile or 0.0),
+        partitions=0 if task.batches is None else task.batches.partitions,
     )
 
 

@@ -9,41 +9,14 @@ suffices.
 
 from __future__ import annotations
 
-import math
-
 from scaler.model.jit import jit
 from scaler.model.kernel import Integers, KernelView, Problem
-from scaler.policies.homogeneous import scale_to
 from scaler.policies.planner.capacity import cautious_capacity, optimistic_capacity
-from scaler.policies.planner.catch_up import catch_up_count, is_behind
 from scaler.policies.planner.state import State, choose_count, price_beyond, price_in, price_out
 
 MIGRATION_GAIN_FACTOR = 2.0  # times the price of moving by which another type must have been cheaper
 MAX_LAG_FACTOR = 10.0  # times that price by which another type is behind at most, lest the past bar the way back
 MIGRATION_MARGIN = 1.1  # over the recent peak, before the last of the old type may go
-
-
-@jit
-def exchange(p: Problem, s: State, k: Integers, seen: KernelView) -> int:
-    """Move to the type in use in one change, unless too few are to be had.
-
-    While it is behind, only to what is more both as stated and as learned, for what is learned then is of bad moments;
-    else it catches up on the type that it has.
-    """
-    kind = s.kind[0]
-    each = cautious_capacity(s.capacity, kind)
-    wanted = s.shadow[kind]
-    if s.capacity.sights[kind] == 0 and each > 0.0:
-        wanted = max(wanted, math.ceil(min(p.k_max, MIGRATION_MARGIN * s.peak[0] / each)))
-    wanted = min(max(wanted, p.k_min), p.k_max)
-    slowest = int(p.order[seen.slowest])
-    stated = wanted * p.speedup[kind] > MIGRATION_MARGIN * seen.count * p.speedup[slowest]
-    learned = wanted * each > MIGRATION_MARGIN * seen.count * cautious_capacity(s.capacity, slowest)
-    if is_behind(seen) and not (stated and learned and p.most[kind] >= wanted):
-        return scale_to(p, k, seen.count, slowest, catch_up_count(p, s, slowest, seen.count, seen))
-    if p.most[kind] < wanted:
-        return migrate(p, s, k, seen)
-    return -1 - wanted * int(p.radix[kind])
 
 
 @jit
@@ -104,7 +77,7 @@ def choose_type(p: Problem, s: State) -> None:
     best = kind
     most = 0.0
     for i in range(s.paid.shape[0]):
-        moving = p.w_rcf * (s.shadow[i] + s.shadow[kind] if p.one_at_a_time else 1)
+        moving = p.w_rcf * (s.shadow[i] + s.shadow[kind])
         moving += s.shadow[i] * price_beyond(p, s, i, s.shadow[i], True)
         moving += s.shadow[kind] * price_beyond(p, s, kind, s.shadow[kind], False)
         s.paid[i] = min(s.paid[i], s.paid[kind] + MAX_LAG_FACTOR * moving)

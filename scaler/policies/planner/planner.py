@@ -1,14 +1,14 @@
-"""Planner: keep each replica while the violations it is expected to avert cost more than it does.
+"""Planner: forecast the load from its own past, and choose the course of deployments that is expected to cost least.
 
-For every node type and every number of its replicas, replica_worth.py says from the rates seen so far whether one more
-is worth having; nothing is explored for that, because actions do not change arrivals. Planning is spread: a few
-thresholds a slot, those of the type in use first, and less often as evidence gathers.
+Nothing is explored: actions do not change arrivals, so every slot teaches what any deployment would have cost.
 
-Which node type says node_type.py: of each a shadow keeps account of what it would have paid.
+Where changes are of any size, deployment_plan.py plans over a ladder of deployments (ladder.py) and the chain of the
+load's levels (load_chain.py), and change.py chooses: while answers are late or tuples wait nothing is given away, and
+what it takes to catch up is part of the cost.
 
-Changes are of any size, unless the world takes one replica at a time: the first replica of a change must be worth it,
-the others their rent alone. While answers are late or tuples wait nothing is given away, and as many are added as make
-catching up cheapest; a move between types is one change.
+Where the world takes one replica at a time, replica_worth.py says for every node type and every number of its replicas
+whether one more is worth having; node_type.py which type: of each a shadow keeps account of what it would have paid.
+Planning is spread: a few thresholds a slot, those of the type in use first, and less often as evidence gathers.
 
 Where the hold of a change was measured, what it makes late is part of its price: the slack is the bound less what an
 answer takes in slots that keep it.
@@ -34,8 +34,18 @@ from scaler.policies.planner.capacity import (
     observe_capacity,
     optimistic_capacity,
 )
-from scaler.policies.planner.catch_up import catch_up_count, cost_to_catch_up, is_behind
-from scaler.policies.planner.node_type import choose_type, exchange, follow_shadow, migrate, reconsider
+from scaler.policies.planner.change import arrivals_of, capacity_of, choose_change, place_of, worth_of
+from scaler.policies.planner.deployment_plan import make_course, note_lateness, plan_course, sweep_level
+from scaler.policies.planner.ladder import make_ladder, refresh_ladder
+from scaler.policies.planner.load_chain import (
+    BINS,
+    begin_level,
+    highest_level,
+    inherit_chain,
+    make_chain,
+    observe_level,
+)
+from scaler.policies.planner.node_type import choose_type, follow_shadow, migrate, reconsider
 from scaler.policies.planner.replica_worth import (
     appraise,
     appraise_ages,
@@ -60,13 +70,14 @@ SLOTS_PER_PLANNING_STEP = 4096  # after each so many slots, planning skips one s
 MAX_PLANNING_PERIOD = 6  # slots from one piece of planning to the next
 ACCOUNT_HORIZON = 50_000.0  # slots over which what was paid fades; early on, as long as there were slots
 INITIAL_HORIZON = 300.0
+SWEEPS_TO_INHERIT = 5  # of every level
 PEAK_DECAY = 0.995
 USUAL_GAIN = 0.05  # weight of a slot's response time in what is usual
 
 
 def prepare(start: Start) -> State:
     p = lay_out(start.task)
-    workload = make_workload(len(start.task.types) * steps(p))
+    workload = make_workload(len(start.task.types) * steps(p) if p.one_at_a_time else 1)
     return State(
         workload=workload,
         capacity=expect_capacity(p, start.model),
@@ -77,25 +88,29 @@ def prepare(start: Start) -> State:
         peak=np.zeros(1),
         usual=np.zeros(1),
         clock=np.zeros(3, np.int64),
+        chain=make_chain(start.task.highest_rate, 1 if p.one_at_a_time else BINS),
+        ladder=make_ladder(*(1, 1) if p.one_at_a_time else (len(p.price), p.k_max)),
+        course=make_course(p, *(1, 1) if p.one_at_a_time else (BINS, len(p.price) * p.k_max)),
     )
 
 
 @jit
 def decide(p: Problem, s: State, k: Integers, seen: KernelView) -> int:
+    if not p.one_at_a_time:
+        return choose_change(p, s, k, seen)
     kind = s.kind[0]
     if s.clock[0] == 0:
         return 0
     if k[kind] != seen.count:
-        return migrate(p, s, k, seen) if p.one_at_a_time else exchange(p, s, k, seen)
-    wanted = choose_count(p, s, kind, seen.count)
-    if not p.one_at_a_time and is_behind(seen):
-        wanted = max(wanted, catch_up_count(p, s, kind, seen.count, seen))
-    return scale_to(p, k, seen.count, kind, wanted)
+        return migrate(p, s, k, seen)
+    return scale_to(p, k, seen.count, kind, choose_count(p, s, kind, seen.count))
 
 
 @jit
 def worth(p: Problem, s: State, k: Integers, seen: KernelView, action: int) -> float:
     """What a change costs beyond what it brings. Moves between types are not valued: the one decided on is least."""
+    if not p.one_at_a_time:
+        return worth_of(p, s, k, seen, action)
     kind = s.kind[0]
     if action == 0:
         return 0.0
@@ -104,28 +119,26 @@ def worth(p: Problem, s: State, k: Integers, seen: KernelView, action: int) -> f
     for i in range(k.shape[0]):
         if i != kind and delta_of(p, k, action, i) != 0:
             return p.w_rcf
-    delta = delta_of(p, k, action, kind)
-    cost = p.w_rcf
-    for n in range(seen.count + 1, seen.count + delta + 1):
-        cost += price_out(p, s, kind, n) - p.w_rcf - worth_of_replica(p, s, kind, n)
-    for n in range(seen.count + delta + 1, seen.count + 1):
-        cost += price_in(p, s, kind, n) - p.w_rcf + worth_of_replica(p, s, kind, n)
-    if delta > 0 and seen.violated and not p.one_at_a_time:
-        ahead = cost_to_catch_up(p, s, kind, seen.count, seen.count + delta, seen)
-        cost = min(cost, ahead - cost_to_catch_up(p, s, kind, seen.count, seen.count, seen))
-    return cost
+    if delta_of(p, k, action, kind) > 0:
+        return price_out(p, s, kind, seen.count + 1) - worth_of_replica(p, s, kind, seen.count + 1)
+    return price_in(p, s, kind, seen.count) + worth_of_replica(p, s, kind, seen.count)
 
 
 @jit
 def learn(p: Problem, s: State, k: Integers, before: KernelView, action: int, seen: KernelView) -> None:
     w = s.workload
     if s.clock[0] == 0:
-        begin(w, before.rate)
         observe_capacity(p, s.capacity, before)
     first = observe_capacity(p, s.capacity, seen)
-    advance(w, seen.rate)
     if not seen.violated and math.isfinite(seen.response):
         s.usual[0] += (USUAL_GAIN if s.usual[0] > 0.0 else 1.0) * (seen.response - s.usual[0])
+    if not p.one_at_a_time:
+        follow_course(p, s, k, before, seen)
+        s.clock[0] += 1
+        return
+    if s.clock[0] == 0:
+        begin(w, before.rate)
+    advance(w, seen.rate)
     s.peak[0] = max(seen.rate, PEAK_DECAY * s.peak[0])
     memory = 1.0 - 1.0 / min(ACCOUNT_HORIZON, INITIAL_HORIZON + s.clock[0])
     for i in range(k.shape[0]):
@@ -142,6 +155,19 @@ def learn(p: Problem, s: State, k: Integers, before: KernelView, action: int, se
     choose_type(p, s)
     plan(p, s)
     s.clock[0] += 1
+
+
+@jit
+def follow_course(p: Problem, s: State, k: Integers, before: KernelView, seen: KernelView) -> None:
+    """Take one slot in where changes are of any size, and plan a bounded piece."""
+    c, arrivals = s.chain, arrivals_of(seen)
+    if s.clock[0] == 0:
+        begin_level(c, arrivals_of(before))
+    was = c.place[0]
+    observe_level(c, arrivals)
+    refresh_ladder(p, s.ladder, s.capacity, place_of(p, k, seen.count), highest_level(c))
+    note_lateness(s.course, seen, arrivals, capacity_of(p, s, int(p.order[seen.slowest]), seen.count))
+    plan_course(p, s.course, c, s.ladder, was, s.usual[0])
 
 
 @jit
@@ -175,6 +201,11 @@ def inherit(task: Task, state: State, earlier: Task, before: State) -> State:
     places = [names.index(node.name) if node.name in names else -1 for node in task.types]  # in the earlier task
     p = lay_out(task)
     capacity = inherit_capacity(p, state.capacity, before.capacity, places)
+    state = state._replace(capacity=capacity, clock=np.array([before.clock[0], 0, 0], np.int64))
+    if task.one_at_a_time != earlier.one_at_a_time:
+        return state._replace(clock=np.zeros(3, np.int64))
+    if not task.one_at_a_time:
+        return inherit_course(p, state._replace(chain=inherit_chain(state.chain, before.chain)), before)
     rates, rates_before = (
         np.array([(j + 1) * optimistic_capacity(c, i) for i in range(len(t.types)) for j in range(max(1, t.k_max - 1))])
         for t, c in ((task, capacity), (earlier, before.capacity))
@@ -183,20 +214,35 @@ def inherit(task: Task, state: State, earlier: Task, before: State) -> State:
     held = [int(before.shadow[i]) if i >= 0 else 1 for i in places]
     return state._replace(
         workload=inherit_workload(state.workload, before.workload, rates, rates_before),
-        capacity=capacity,
         shadow=np.clip(np.array(held, np.int64), 1, task.k_max),
         kind=np.array(kinds, np.int64),
         peak=before.peak.copy(),
-        clock=np.array([before.clock[0], 0, 0], np.int64),
     )
 
 
+def inherit_course(p: Problem, state: State, before: State) -> State:
+    """Plan anew on the load as it is known, by a few sweeps of every level that it has been at."""
+    state.course.lateness[:2] = before.course.lateness[:2]
+    state.usual[:] = before.usual
+    refresh_ladder(p, state.ladder, state.capacity, -1, float(highest_level(state.chain)))
+    for _ in range(SWEEPS_TO_INHERIT):
+        for level in np.flatnonzero(state.chain.visits).tolist():
+            sweep_level(p, state.course, state.chain, state.ladder, level, float(state.usual[0]))
+    return state
+
+
 RELEARNT = ("usual", "worth.late_out", "worth.late_in")  # within slots; checkpoints of older versions lack them
+OF_ANY_SIZE = ("chain.", "ladder.", "course.")  # likewise
+OF_ONE_AT_A_TIME = ("workload.", "worth.")
 
 
 def load(state: State, arrays: Mapping[str, NDArray[Any]]) -> State:
     own = flatten(state)
-    loaded: State = unflatten(state, {**{name: own[name] for name in RELEARNT}, **arrays})
+    later = {name: own[name] for name in own if name in RELEARNT or name.startswith(OF_ANY_SIZE)}
+    unused = OF_ONE_AT_A_TIME if len(state.chain.visits) > 1 else OF_ANY_SIZE
+    loaded: State = unflatten(
+        state, {**later, **arrays, **{name: own[name] for name in own if name.startswith(unused)}}
+    )
     return loaded
 
 
@@ -209,6 +255,6 @@ PLANNER = Kernel(
     measure=lambda state: sum(array.nbytes for array in flatten(state).values()),
     inherit=inherit,
     load=load,
-    experience=("workload", "capacity", "peak", "clock"),
+    experience=("workload", "capacity", "peak", "clock", "chain"),
     any_size=True,
 )

@@ -7,6 +7,9 @@ from typing import NamedTuple
 from scaler.model.jit import jit
 from scaler.model.kernel import Floats, Integers, Problem
 from scaler.policies.planner.capacity import Capacity
+from scaler.policies.planner.deployment_plan import DeploymentPlan
+from scaler.policies.planner.ladder import Ladder
+from scaler.policies.planner.load_chain import LoadChain
 from scaler.policies.planner.replica_worth import Worth, cost_in, cost_out, worth_now
 from scaler.policies.planner.workload import Workload
 
@@ -21,6 +24,9 @@ class State(NamedTuple):
     peak: Floats  # [1] highest rate of late
     usual: Floats  # [1] response time of slots that keep the bound
     clock: Integers  # [3] slots seen; next threshold and view to plan for of all, and of the type in use
+    chain: LoadChain  # these three where changes are of any size, the thresholds above else
+    ladder: Ladder
+    course: DeploymentPlan
 
 
 @jit
@@ -56,20 +62,9 @@ def price_beyond(p: Problem, s: State, i: int, number: int, adds: bool) -> float
 
 @jit
 def choose_count(p: Problem, s: State, i: int, count: int) -> int:
-    """Replicas of type i to have, where there are so many: the first must be worth a change, the rest their rent."""
-    wanted = count
-    if count < p.k_max:
-        out = price_out(p, s, i, count + 1)
-        while wanted < p.k_max and worth_of_replica(p, s, i, wanted + 1) > out:
-            wanted += 1
-            out = price_out(p, s, i, wanted) - p.w_rcf
-            if p.one_at_a_time:
-                break
-    if wanted == count and count > 1:
-        into = price_in(p, s, i, count)
-        while wanted > 1 and worth_of_replica(p, s, i, wanted) < -into:
-            wanted -= 1
-            into = price_in(p, s, i, wanted + 1) - p.w_rcf
-            if p.one_at_a_time:
-                break
-    return wanted
+    """Replicas of type i to have, where there are so many: one more or less where that is worth a change."""
+    if count < p.k_max and worth_of_replica(p, s, i, count + 1) > price_out(p, s, i, count + 1):
+        return count + 1
+    if count > 1 and worth_of_replica(p, s, i, count) < -price_in(p, s, i, count):
+        return count - 1
+    return count

@@ -1,0 +1,189 @@
+"""Plan of deployments of any size: from each level of the load, what each costs beyond the best one.
+
+Where changes may be of any size, one reconfiguration leads to any rung of the ladder. So with D(x, m) the cost of being
+at rung m when the load's level is x, beyond that of the best rung,
+
+    D(x, m) = min( late(x, m) + ahead(x, m),  c_out + late(x, m) + min_{m' > m} ahead(x, m'),
+                   c_in + min_{m' < m} late(x, m') + ahead(x, m') ),  less the least of all m,
+    ahead(x, m) = rent(m) + sum_y P(y | x) D(y, m),
+
+late(x, m) the chance that the next rate is above the rung's capacity times what that costs: replicas that are added
+serve one slot later, those that are removed are gone at once. D is at most a change, because one can always change;
+hence no discount is needed. A few levels are swept a slot, that of the present first.
+
+How many slots are late for each that is overloaded, the plant's memory included, is learned.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from scaler.model.hold import late_seconds
+from scaler.model.jit import jit
+from scaler.model.kernel import Floats, Integers, KernelView, Problem
+from scaler.model.queueing import CATCH_UP_SLOTS
+from scaler.policies.planner.ladder import Ladder, effective_replicas
+from scaler.policies.planner.load_chain import PRIOR_VISITS, LoadChain
+
+SWEEPS_PER_SLOT = 2  # of other levels, beside the present one and the one before
+MAX_SKIPPED_LEVELS = 16  # never visited, passed over in a slot at most
+PRIOR_OVERLOADED, PRIOR_LATE = 4.0, 6.0  # slots, before any were seen
+MAX_LATE_PER_OVERLOADED = 3.0
+LATENESS_MEMORY = 0.999
+
+
+class DeploymentPlan(NamedTuple):
+    extra: Floats  # [L, O] D
+    late: Floats  # [O] by rung, of the level last looked ahead from: the present one, after each slot
+    ahead: Floats  # [O]
+    full: Floats  # [O] scratch
+    lateness: Floats  # [3] slots overloaded and late, fading; capacity of the deployment before
+    turn: Integers  # [1] the next level to sweep
+
+
+def make_course(p: Problem, bins: int, deployments: int) -> DeploymentPlan:
+    """Every deployment is as good as any other, one change away."""
+    return DeploymentPlan(
+        extra=np.full((bins, deployments), p.w_rcf),
+        late=np.zeros(deployments),
+        ahead=np.zeros(deployments),
+        full=np.zeros(deployments),
+        lateness=np.array([PRIOR_OVERLOADED, PRIOR_LATE, 0.0]),
+        turn=np.zeros(1, np.int64),
+    )
+
+
+@jit
+def price_late(p: Problem, course: DeploymentPlan) -> float:
+    """Cost of a slot that is overloaded, with the late ones that follow it."""
+    return p.w_perf * min(MAX_LATE_PER_OVERLOADED, course.lateness[1] / course.lateness[0])
+
+
+@jit
+def price_out(p: Problem, rate: float, capacity: float, usual_s: float) -> float:
+    """Cost of a change that adds replicas, from this capacity."""
+    if not p.hold_out_s > 0.0:
+        return p.w_rcf
+    late = p.hold_out_s
+    if rate < capacity:
+        late = min(late_seconds(p.hold_out_s, p.bound - usual_s, rate, 0.0, capacity, capacity), p.hold_out_s)
+    return p.w_rcf + p.w_perf * late / p.slot_s
+
+
+@jit
+def price_in(p: Problem, rate: float, capacity: float, usual_s: float) -> float:
+    """Cost of a change that removes replicas, down to this capacity."""
+    if not p.hold_in_s > 0.0:
+        return p.w_rcf
+    late = late_seconds(p.hold_in_s, p.bound - usual_s, rate, 0.0, capacity, capacity)
+    return p.w_rcf + p.w_perf * min(late / p.slot_s, CATCH_UP_SLOTS)
+
+
+@jit
+def look_ahead(p: Problem, course: DeploymentPlan, c: LoadChain, ladder: Ladder, x: int) -> None:
+    """Fill in late and ahead of every rung from a level."""
+    bins, size = c.visits.shape[0], ladder.size[0]
+    for m in range(size):
+        course.late[m] = 0.0
+        course.ahead[m] = 0.0
+    own = 1.0 / (c.visits[x] + PRIOR_VISITS)
+    pool = PRIOR_VISITS * own / c.shifted[0]
+    total = 0.0
+    moves = 0.0
+    for y in range(bins):
+        chance = own * c.rates[x, y] + pool * c.shifts[0, bins + y - x]
+        if chance > 0.0:
+            total += chance
+            add_late(course, c, ladder, y, chance)
+        chance = own * c.levels[x, y] + pool * c.shifts[1, bins + y - x]
+        if chance > 0.0:
+            moves += chance
+            for m in range(size):
+                course.ahead[m] += chance * course.extra[y, ladder.rungs[m]]
+    price = price_late(p, course) / total
+    full = 0.0  # of what all capacities from here on exceed
+    for step in range(size):
+        m = size - 1 - step
+        full += course.full[m]
+        course.full[m] = 0.0
+        course.late[m] = price * (course.late[m] + full)
+        course.ahead[m] = course.ahead[m] / moves + p.w_res * ladder.price[ladder.rungs[m]]
+
+
+@jit
+def add_late(course: DeploymentPlan, c: LoadChain, ladder: Ladder, y: int, chance: float) -> None:
+    """Add the chance of a bin to the rungs that its rates exceed: in full below it, in part within it."""
+    low, high = c.reach[y, 0], c.reach[y, 1]
+    for step in range(ladder.size[0]):
+        m = ladder.size[0] - 1 - step
+        capacity = ladder.capacity[ladder.rungs[m]]
+        if capacity < low:
+            course.full[m] += chance
+            return
+        if capacity < high:
+            course.late[m] += chance * (high - capacity) / (high - low)
+
+
+@jit
+def sweep_level(p: Problem, course: DeploymentPlan, c: LoadChain, ladder: Ladder, x: int, usual_s: float) -> None:
+    """Bring D of one level up to date."""
+    look_ahead(p, course, c, ladder, x)
+    size, rate = ladder.size[0], c.middle[x]
+    above = math.inf
+    least = math.inf
+    for step in range(size):
+        m = size - 1 - step
+        o = ladder.rungs[m]
+        out = price_out(p, rate, ladder.capacity[o], usual_s)
+        course.extra[x, o] = course.late[m] + min(course.ahead[m], out + above)
+        above = min(above, course.ahead[m])
+    below = math.inf
+    for m in range(size):
+        o = ladder.rungs[m]
+        course.extra[x, o] = min(course.extra[x, o], below)
+        into = price_in(p, rate, ladder.capacity[o], usual_s)
+        below = min(below, into + course.late[m] + course.ahead[m])
+        least = min(least, course.extra[x, o])
+    for m in range(size):
+        course.extra[x, ladder.rungs[m]] -= least
+
+
+@jit
+def plan_course(p: Problem, course: DeploymentPlan, c: LoadChain, ladder: Ladder, before: int, usual_s: float) -> None:
+    """A bounded piece of planning: some levels in turn, that of the slot before, and the present one."""
+    bins = c.visits.shape[0]
+    swept = 0
+    for _ in range(MAX_SKIPPED_LEVELS):
+        x = course.turn[0]
+        course.turn[0] = (x + 1) % bins
+        if c.visits[x] > 0.0:
+            sweep_level(p, course, c, ladder, x, usual_s)
+            swept += 1
+            if swept == SWEEPS_PER_SLOT:
+                break
+    if before != c.place[0]:
+        sweep_level(p, course, c, ladder, before, usual_s)
+    sweep_level(p, course, c, ladder, c.place[0], usual_s)
+
+
+@jit
+def note_lateness(course: DeploymentPlan, seen: KernelView, arrivals: float, capacity: float) -> None:
+    """Count overloaded and late slots; what was added in this slot does not serve yet."""
+    serves = min(capacity, course.lateness[2]) if course.lateness[2] > 0.0 else capacity
+    course.lateness[2] = capacity
+    overloaded = arrivals > serves
+    if not overloaded and not seen.violated:
+        return
+    for place in range(2):
+        course.lateness[place] *= LATENESS_MEMORY
+    course.lateness[0] += overloaded
+    course.lateness[1] += seen.violated
+
+
+@jit
+def deployment_capacity(p: Problem, each: float, count: int) -> float:
+    """Highest rate of a deployment whose slowest replicas are good for so much each."""
+    return effective_replicas(p, count) * each

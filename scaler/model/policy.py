@@ -127,6 +127,8 @@ class Kernel:
     save: Callable[[State], Arrays] = flatten
     load: Callable[[State, Mapping[str, NDArray[Any]]], State] = unflatten
     any_size: bool = False  # whether it learns from changes of more than one replica, too
+    # Rates that the next slot's stays below with these chances: (state, chances) -> rates.
+    forecast: Callable[[State, Sequence[float]], list[float]] | None = None
     compiles: bool = True  # False: the simulator interprets it as well, and the state is an object of its own
 
 
@@ -239,6 +241,10 @@ class Policy:
         return {
             name_action(self.problem, k, a): float(self.hot.worth(self.whole, self.state, k, seen, a)) for a in codes
         }
+
+    def forecast(self, shares: Sequence[float]) -> list[float]:
+        """Rates that the next slot's stays below with these chances; empty if the policy forecasts none."""
+        return [] if self.kernel.forecast is None else self.kernel.forecast(self.state, shares)
 
     def read(self, observation: Observation) -> tuple[Integers, KernelView]:
         """The observation as kernels see it."""

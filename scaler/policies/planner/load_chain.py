@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -160,6 +161,20 @@ def share_above(c: LoadChain, place: int, capacity: float) -> float:
     if capacity < low:
         return 1.0
     return (high - capacity) / (high - low)
+
+
+def forecast_rates(c: LoadChain, shares: Sequence[float]) -> list[float]:
+    """Rates that the next slot's stays below with these chances."""
+    bins = range(len(c.visits))
+    chances = np.cumsum([chance_of(c, c.rates, 0, int(c.place[0]), place) for place in bins])
+    rates = []
+    for share in shares:
+        wanted = share * chances[-1]
+        place = int(np.searchsorted(chances, wanted))
+        below = chances[place - 1] if place > 0 else 0.0
+        low, high = c.reach[place].tolist()
+        rates.append(max(0.0, low + (high - low) * float((wanted - below) / (chances[place] - below))))
+    return rates
 
 
 def inherit_chain(own: LoadChain, before: LoadChain) -> LoadChain:

@@ -40,6 +40,7 @@ from scaler.policies.planner.ladder import make_ladder, refresh_ladder
 from scaler.policies.planner.load_chain import (
     BINS,
     begin_level,
+    forecast_rates,
     highest_level,
     inherit_chain,
     make_chain,
@@ -257,4 +258,5 @@ PLANNER = Kernel(
     load=load,
     experience=("workload", "capacity", "peak", "clock", "chain"),
     any_size=True,
+    forecast=lambda state, shares: forecast_rates(state.chain, shares) if len(state.chain.visits) > 1 else [],
 )

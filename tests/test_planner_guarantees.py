@@ -1,0 +1,80 @@
+"""What the planner promises whatever the load: limits hold, nothing is given away while it is behind."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scaler.model.nodes import Deployment
+from scaler.model.policy import Observation, Transition, build_policy
+from scaler.policies.planner.load_chain import begin_level, forecast_rates, make_chain, observe_level
+from scaler.policies.planner.planner import PLANNER
+from tests.examples import interpreted, make_task
+
+SPEEDS = np.array([node.speedup for node in make_task(types=2).types])
+
+
+def stated_capacity(deployment: Deployment) -> float:
+    """Speed of a deployment, which its slowest replicas pace."""
+    replicas = np.array(deployment.replicas)
+    return float(replicas.sum() * SPEEDS[replicas > 0].min())
+
+
+@pytest.mark.slow
+@settings(max_examples=15)
+@given(
+    loads=st.lists(st.floats(0.0, 8.0), min_size=10, max_size=30),
+    limits=st.tuples(st.integers(1, 3), st.integers(3, 6)),
+    supply=st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=10, max_size=30),
+    start_slots=st.integers(0, 3),
+)
+def test_limits_hold_and_nothing_is_given_away_while_behind(
+    loads: list[float], limits: tuple[int, int], supply: list[tuple[int, int]], start_slots: int
+) -> None:
+    """A fluid queue whose replicas start late, under loads and supply that hypothesis chooses."""
+    k_min, k_max = limits
+    task = make_task(types=2, k_max=k_max, k_min=k_min, one_at_a_time=False)
+    with interpreted():
+        policy = build_policy(PLANNER, task)
+    deployment = Deployment((k_min, 0))
+    serving = [deployment] * (start_slots + 1)
+    queue, before = 0.0, None
+    for slot, load in enumerate(loads):
+        rate = load / task.moments.mean
+        capacity = min(stated_capacity(one) for one in serving[-start_slots - 1 :]) / task.moments.mean
+        queue = max(0.0, queue + (rate - capacity) * task.slot_s)
+        seen = Observation(
+            time=slot * task.slot_s,
+            rate=rate,
+            utilisation=rate / capacity if queue == 0.0 else 1.0 + queue / (capacity * task.slot_s),
+            response=0.02 + queue / capacity,
+            deployment=deployment,
+            backlog=queue,
+        )
+        if before is not None:
+            policy.learn(Transition(before, seen))
+        policy.problem.most[:] = supply[slot % len(supply)]
+        after = deployment.after(policy.decide(seen))
+        assert k_min <= after.parallelism <= k_max
+        grown = [new > old for new, old in zip(after.replicas, deployment.replicas, strict=True)]
+        assert all(not g or n <= m for g, n, m in zip(grown, after.replicas, policy.problem.most, strict=True))
+        if queue > 0.0:
+            assert stated_capacity(after) >= stated_capacity(deployment)
+        deployment, before = after, seen
+        serving.append(deployment)
+
+
+def test_a_forecast_holds_as_often_as_it_says() -> None:
+    rng = np.random.default_rng(4)
+    rates = np.repeat(rng.choice([100.0, 300.0], 60), 25) * rng.uniform(0.9, 1.1, 1500)
+    chain = make_chain(400.0)
+    begin_level(chain, float(rates[0]))
+    within = []
+    for t, rate in enumerate(rates[1:].tolist()):
+        low, middle, high = forecast_rates(chain, (0.05, 0.5, 0.95))
+        assert low <= middle <= high
+        within += [low <= rate <= high] if t > 500 else []
+        observe_level(chain, rate)
+    assert 0.85 <= np.mean(within) <= 0.98

@@ -205,7 +205,7 @@ def choose_change(p: Problem, s: State, k: Integers, seen: KernelView) -> int:
     least = cost_of(p, s, seen, present, deploy_after(p, s, k, 0))
     for m in range(s.ladder.size[0]):
         kind, wanted = s.ladder.rungs[m] // p.k_max, s.ladder.rungs[m] % p.k_max + 1
-        if wanted == k[kind] and wanted == seen.count:
+        if (wanted == k[kind] and wanted == seen.count) or (wanted > k[kind] and wanted > p.most[kind]):
             continue
         cost = cost_of(p, s, seen, present, deploy_alone(p, k, seen, s.ladder.rungs[m], m))
         if cost < least:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scaler.model.kernel import lay_out
 from scaler.model.micro_batches import MicroBatches
 from scaler.model.nodes import NodeType, Supply
-from scaler.model.task import Moments
+from scaler.model.task import Moments, Weights
 from sim.application import Application, Operator
 from sim.batch_course import fresh_batch_plant
 from sim.infrastructure import Infrastructure
@@ -124,7 +124,8 @@ def test_no_policy_is_below_it(
 @pytest.mark.parametrize(("share", "replicas"), [(0.9, 1), (1.0, 2), (1.3, 2)])
 def test_a_load_that_overhead_leaves_no_time_for_takes_another_replica(share: float, replicas: int) -> None:
     """Over hundreds of slots nothing is worked off for nothing: neither by rounding nor in a batch's overhead."""
-    task = make_task(types=1, k_max=3, one_at_a_time=False, batches=BATCHES, bound=30.0)
+    dear_changes = Weights(0.7, 0.29, 0.01)
+    task = make_task(types=1, k_max=3, one_at_a_time=False, batches=BATCHES, bound=20.0, weights=dear_changes)
     p = lay_out(task)
     rates = np.full(400, share * p.speedup[0] / p.mean)
     floor = sized_floor(task, rates, world("batches", (replicas,), np.zeros((0, 1)))).lower

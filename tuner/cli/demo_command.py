@@ -37,7 +37,6 @@ from tuner.views.grid import open_console, print_columns, print_lines
 from tuner.views.surrogate_report import list_surrogate_columns, summarise_surrogate
 
 FOLDER = Path("tuner-demo")
-SECONDS = 60  # at most, on two cores
 NEXT = """\
 Where to go next:
   tuner guide your-stream           the same with your own stream
@@ -74,7 +73,7 @@ def demo(ctx: click.Context, folder: Path, serve: bool, spark: bool, html: Path 
     if save is not None:
         save_example(save)
         return
-    click.echo(f"The whole chain on a recorded stream, in at most {SECONDS} s; it is all written to {folder}/.")
+    click.echo(f"The whole chain on a recorded stream, in about a minute; it is all written to {folder}/.")
     click.echo(f"Each step names its command. For all of them: export TUNER_STORE={folder / 'tuner.db'}")
     began = time.monotonic()
     with demo_folder(folder), closing(open_store(at_path(folder / "tuner.db"))) as store:

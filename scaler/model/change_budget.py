@@ -10,7 +10,7 @@ from typing import Any
 from scaler.model.errors import BadInput
 from scaler.model.task import Task, Weights
 
-DEPTH_SLOTS = 120.0  # of filling that a bucket holds
+DEPTH_SLOTS = 480.0  # of filling that a bucket holds: with fewer, returns from bursts waited within eta_R (bench_calm)
 LEAST_DEPTH = 2.0  # tokens: a change and its way back
 LOWER_PRICE = 0.75  # of a pause in each operator's own plan, over the number of operators (the spec's best of a grid)
 

@@ -18,6 +18,7 @@ from tuner.cli.ingestion import say
 from tuner.cli.interruption import run_interruptibly
 from tuner.cli.options import file_type, output_type
 from tuner.cli.progress import show_steps, start_quietly
+from tuner.cli.signals import raising_on_termination
 from tuner.cli.simulate_command import print_readings, print_table, replay_scenario
 from tuner.cli.surrogate_commands import print_checks
 from tuner.cli.tune_command import carry_out, show_ended, show_search
@@ -76,7 +77,7 @@ def demo(ctx: click.Context, folder: Path, serve: bool, spark: bool, html: Path 
     click.echo(f"The whole chain on a recorded stream, in about a minute; it is all written to {folder}/.")
     click.echo(f"Each step names its command. For all of them: export TUNER_STORE={folder / 'tuner.db'}")
     began = time.monotonic()
-    with demo_folder(folder), closing(open_store(at_path(folder / "tuner.db"))) as store:
+    with raising_on_termination(), demo_folder(folder), closing(open_store(at_path(folder / "tuner.db"))) as store:
         walk(store, folder, spark, html)
     head("8. The page, furnished with all of this", "tuner serve", "then open http://127.0.0.1:8321")
     click.echo(f"That took {time.monotonic() - began:.0f} s.\n\n{NEXT}")

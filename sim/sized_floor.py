@@ -143,8 +143,10 @@ def measure(
         lost = b.overhead_s / each if must_start(b, p.bound, p.quantile, world.slot_s) else 0.0
         return limit, math.inf, 1.0 / each, math.inf, max(0.0, spare / each), lost
     work_rate = count * speed / p.mean
-    wait = math.inf if p.quantile > 0.0 else p.bound - replica_response(p, 0.0, speed)
-    return rate_limit(p, count, speed), work_rate, work_rate, wait, p.bound * highest, 0.0  # as many come in that time
+    if p.quantile > 0.0:  # who leaves a queue has waited for as long as it took all in it to come
+        return rate_limit(p, count, speed), work_rate, work_rate, math.inf, p.bound * highest, 0.0
+    wait = p.bound - replica_response(p, 0.0, speed)
+    return rate_limit(p, count, speed), work_rate, work_rate, wait, max(0.0, wait) * work_rate, 0.0
 
 
 def must_start(b: MicroBatches, bound: float, quantile: float, slot_s: float) -> bool:

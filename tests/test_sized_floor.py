@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from scaler.model.kernel import lay_out
@@ -16,10 +16,11 @@ from scaler.model.task import Moments, Weights
 from sim.application import Application, Operator
 from sim.batch_course import fresh_batch_plant
 from sim.infrastructure import Infrastructure
+from sim.plants import PLANTS
 from sim.replicas import Inertia, fresh_plant
 from sim.setting import Setting
 from sim.simulate import simulate
-from sim.sized_floor import SizedWorld, sized_floor
+from sim.sized_floor import SizedWorld, is_late, list_options, sized_floor
 from sim.trace import Trace
 from tests.examples import make_rates, make_task
 from tests.oracles.exhaustive import least_cost
@@ -154,3 +155,23 @@ def test_batches_that_are_cut_apart_or_scatter_have_none() -> None:
     for batches in (replace(BATCHES, merge=False), replace(BATCHES, most=100.0), replace(BATCHES, noise_s=0.1)):
         application = Application((replace(operator, batches=batches),))
         assert find_floor(replace(setting, application=application)) is None
+
+
+@given(
+    bound=st.floats(5.0, 200.0), count=st.integers(1, 5), highest=st.floats(20.0, 1500.0), share=st.floats(0.0, 1.0),
+    waited=st.floats(0.0, 400.0),
+)  # fmt: skip
+@settings(max_examples=300)
+@example(bound=62.0, count=4, highest=412.0, share=1.0, waited=108.3)  # of all that waits more than comes is served
+def test_what_must_be_late_is_late_in_the_plant(
+    bound: float, count: int, highest: float, share: float, waited: float
+) -> None:
+    """The mean over a slot counts by what is served in it, however long the queue took to grow."""
+    task = make_task(types=1, k_max=5, one_at_a_time=False, bound=bound)
+    p, k, rate = lay_out(task), np.array([count]), share * highest
+    plant = fresh_plant(p, k, AT_ONCE)
+    plant.queue[0] = waited * highest
+    options = list_options(task, p, np.array([highest, rate]), world("backlog", (count,), np.zeros((0, 1))))
+    late = is_late(options, len(options.count) - 1, AT_ONCE.slot_s, rate, rate, waited * highest)
+    response = PLANTS["backlog"].serve(p, plant, k, count, 0, rate)[1]
+    assert response > bound * (1.0 - 1e-9) or not late

@@ -41,7 +41,7 @@ def start(request: pytest.FixtureRequest) -> Start:
     if request.param == "local":
         engine: IngestEngine = LocalEngine(read_lines_here)
     else:
-        from tuner.pipeline.spark_engine import SparkEngine
+        from tuner.pipeline.engines.spark_engine import SparkEngine
 
         engine = SparkEngine(request.getfixturevalue("spark"), read_lines)
     return lambda fresh, rows: engine
@@ -146,7 +146,7 @@ from pathlib import Path
 from tests.pipeline.lines import find, read_lines
 from tuner.pipeline.ingest import IngestTarget, ingest
 from tuner.pipeline.session import start_session
-from tuner.pipeline.spark_engine import SparkEngine
+from tuner.pipeline.engines.spark_engine import SparkEngine
 from tuner.store.connection import open_store
 folder, moment = Path(sys.argv[1]), int(sys.argv[2])
 spark = start_session("local[1]", {"spark.sql.shuffle.partitions": "1"})
@@ -232,7 +232,7 @@ def test_a_lost_part_is_said(start: Start, place: IngestTarget, tmp_path: Path) 
 
 @pytest.mark.slow
 def test_engines_go_on_with_what_the_other_wrote(spark: SparkSession, place: IngestTarget, tmp_path: Path) -> None:
-    from tuner.pipeline.spark_engine import SparkEngine
+    from tuner.pipeline.engines.spark_engine import SparkEngine
 
     engines: list[IngestEngine] = [LocalEngine(read_lines_here), SparkEngine(spark, read_lines)]
     mess = make_mess(11, 120)

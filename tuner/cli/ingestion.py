@@ -14,8 +14,8 @@ from scaler.model.bounded_file import ReadLimits
 from scaler.model.errors import BadInput, Retry
 from scaler.model.units import format_count
 from tuner.cli.progress import refuse_failures, show_steps, start_quietly
-from tuner.pipeline.choose_engine import start_engine
 from tuner.pipeline.engine import IngestEngine
+from tuner.pipeline.engines.choose_engine import start_engine
 from tuner.pipeline.flows import format_time
 from tuner.pipeline.ingest import STEPS, IngestSummary, IngestTarget
 from tuner.pipeline.ingest import forget as forget_all

@@ -14,8 +14,8 @@ from scaler.model.orders import parse_orders
 from sim.setting import Setting
 from sim.trace import window
 from tuner.demo.day import replay_day
-from tuner.pipeline.choose_engine import start_engine
 from tuner.pipeline.engine import IngestEngine
+from tuner.pipeline.engines.choose_engine import start_engine
 from tuner.pipeline.ingest import IngestSummary, IngestTarget, Report, Start, ingest
 from tuner.pipeline.sources.found import InputFile, detect
 from tuner.rollout.issued_orders import write_orders

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tuner.pipeline.choose_engine import start_engine
+from tuner.pipeline.engines.choose_engine import start_engine
 from tuner.pipeline.ingest import IngestTarget, ingest
 from tuner.pipeline.session import start_session
 from tuner.pipeline.sources.found import detect

@@ -35,8 +35,8 @@ def start_engine(
 
         return LocalEngine(lambda files: examine_here(files, application, strict))
     try:
+        from tuner.pipeline.engines.spark_engine import SparkEngine
         from tuner.pipeline.sources import examine
-        from tuner.pipeline.spark_engine import SparkEngine
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("pyspark", "py4j"):
             raise

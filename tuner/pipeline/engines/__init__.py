@@ -1,0 +1,1 @@
+"""The engines of ingestion, and which of them reads what: Spark, or this process."""

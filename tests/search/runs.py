@@ -89,12 +89,11 @@ def all_figures(trials: Sequence[Trial]) -> list[dict[str, Any]]:
 
 
 def recommended(objective: ObjectiveRecord | None) -> dict[str, Any] | None:
-    """An objective, without what names this database's run and when."""
+    """An objective, without what names this database's run and trial: a commit that is repeated uses up a number."""
     if objective is None:
         return None
     evidence = {key: value for key, value in objective.evidence.items() if key != "run"}
-    number = objective.provenance.split()[1]
-    return {"weights": objective.weights, "bounds": dict(objective.bounds), "trial": number, "evidence": evidence}
+    return {"weights": objective.weights, "bounds": dict(objective.bounds), "evidence": evidence}
 
 
 def read_run(store: Store, run_id: int) -> list[Trial]:

@@ -93,8 +93,9 @@ def stream_applications(session: Session) -> Iterator[ApplicationVersion]:
     """The newest version of every application, by name; they may be large, and are read a few at a time."""
     newest = select(func.max(VERSIONS.c.id)).group_by(VERSIONS.c.application_id)
     query = DESCRIBED.where(VERSIONS.c.id.in_(newest)).order_by(APPLICATIONS.c.name)
-    for row in session.execute(query.execution_options(yield_per=2)):
-        yield ApplicationVersion(**row._mapping)
+    with session.execute(query.execution_options(yield_per=2)) as found:
+        for row in found:
+            yield ApplicationVersion(**row._mapping)
 
 
 def find_newest_number(session: Session, name: str) -> int | None:

@@ -223,6 +223,6 @@ def list_chosen(session: Session, *where: ColumnElement[bool], limit: int | None
 
 def stream_chosen(session: Session, *where: ColumnElement[bool], limit: int | None = None) -> Iterator[ObjectiveRecord]:
     query = select(OBJECTIVES.table).where(*where).order_by(OBJECTIVES.c.version.desc()).limit(limit)
-    for found in session.execute(query.execution_options(yield_per=STREAMED)).mappings():
-        row = dict(found)
-        yield ObjectiveRecord(weights=Weights(*map(row.pop, names_of(Weights))), **row)
+    with session.execute(query.execution_options(yield_per=STREAMED)) as found:
+        for row in map(dict, found.mappings()):
+            yield ObjectiveRecord(weights=Weights(*map(row.pop, names_of(Weights))), **row)

@@ -69,8 +69,9 @@ def stream_samples(
     query = select(*READ).where(ROW.application == application, *chosen)
     if window_s is not None:
         query = query.where(func.abs(ROW.end - ROW.start - window_s) < 1e-6)
-    found = session.execute(query.order_by(*order).limit(limit).execution_options(yield_per=BATCH))
-    return (Sample(*row) for row in found)
+    with session.execute(query.order_by(*order).limit(limit).execution_options(yield_per=BATCH)) as found:
+        for row in found:
+            yield Sample(*row)
 
 
 def list_batch_figures(

@@ -106,8 +106,9 @@ class RecordTable(Generic[R]):
 
     def stream(self, session: Session, query: sa.Select[Any]) -> Iterator[R]:
         """The records one by one, a few rows in memory at a time; for as long as the session is open."""
-        for row in session.execute(query.execution_options(yield_per=STREAMED)):
-            yield self.kind(*row)
+        with session.execute(query.execution_options(yield_per=STREAMED)) as found:  # may not be read to its end
+            for row in found:
+                yield self.kind(*row)
 
     def find(self, session: Session, *where: sa.ColumnElement[bool]) -> R | None:
         """The one record for which this holds, None without one."""

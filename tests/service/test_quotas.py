@@ -88,6 +88,18 @@ def test_one_token_leaves_room_for_others(kept: Store) -> None:
     until(lambda: bodies.held == 0 == len(bodies.held_by))
 
 
+def test_light_bodies_of_a_crowd_are_all_judged(kept: Store) -> None:
+    """As seen: five thousand agents acknowledge a push at once, and some were sent away."""
+    bodies = BodiesInFlight(judged_at_once=0)
+    token = add_secret(kept)
+    with serving(kept, bodies) as place:
+        with begin(place, 4_096, 4_096, token) as light:
+            assert read_answer(light)[0] == 415  # read whole, and judged
+        with begin(place, 4_097, 4_097, token) as heavy:
+            assert read_answer(heavy)[0] == 503
+    assert bodies.judged == 0
+
+
 def begin_log_in(place: tuple[str, int], form: bytes, length: int) -> socket.socket:
     sock = socket.create_connection(place, PATIENCE)
     kind = "Content-Type: application/x-www-form-urlencoded\r\nSec-Fetch-Site: same-origin"

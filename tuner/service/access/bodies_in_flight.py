@@ -85,7 +85,8 @@ class BodiesInFlight:
     reserve: float = 0.125  # of that, for small ones: large ones never shut these out
     share: float = 0.5  # of that, for all of one token
     seconds: float = 30.0  # for one to arrive
-    judged_at_once: int = 4_096  # requests with a body whose token is being looked up
+    judged_at_once: int = 4_096  # requests whose token is being looked up, of those with more than a light body
+    light: int = 4_096  # bytes of a body that may wait for that beyond; agents' usual ones, that come by the thousand
     known: Known | None = None  # None: all callers are one
     held: int = 0
     held_by: Counter[int] = field(default_factory=Counter)  # account
@@ -118,15 +119,16 @@ class BodiesInFlight:
         """None also where the database does not say: the application answers for that itself."""
         if self.known is None:
             return 0
-        if self.judged >= self.judged_at_once:
+        counted = int(not 0 < read_length(scope) <= self.light)
+        if counted and self.judged >= self.judged_at_once:
             raise HTTPException(503, FULL, AGAIN)
-        self.judged += 1
+        self.judged += counted
         try:
             return await self.known(scope)
         except (Retry, DatabaseFault, PoolTimeout):
             return None
         finally:
-            self.judged -= 1
+            self.judged -= counted
 
 
 @dataclass(slots=True)

@@ -106,13 +106,13 @@ def test_a_push_hands_over_all_that_was_learned_of_the_workload() -> None:
     after = pilot.instances[2].policy.save()  # type: ignore[union-attr]
     assert int(before["clock"][0]) == 399
     assert int(after["clock"][0]) == 400
-    assert int(after["workload.pool_visits"].sum()) > int(before["workload.pool_visits"].sum())
+    assert float(after["chain.visits"].sum()) > float(before["chain.visits"].sum()) > 0.0
     assert (after["capacity.sights"] >= before["capacity.sights"]).all()
     assert not pilot.instances[2].unlearned
     assert not pilot.instances[2].replays  # 50 in one slot
     restored = Decider("parse", NODES)
     restored.load(pilot.save())
-    np.testing.assert_array_equal(restored.instances[2].policy.save()["workload.counts"], after["workload.counts"])  # type: ignore[union-attr]
+    np.testing.assert_array_equal(restored.instances[2].policy.save()["chain.rates"], after["chain.rates"])  # type: ignore[union-attr]
 
 
 def test_a_version_that_is_used_twice_is_taken_anew() -> None:

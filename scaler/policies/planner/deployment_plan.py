@@ -9,7 +9,8 @@ at rung m when the load's level is x, beyond that of the best rung,
 
 late(x, m) the chance that the next rate is above the rung's capacity times what that costs: replicas that are added
 serve one slot later, those that are removed are gone at once. D is at most a change, because one can always change;
-hence no discount is needed. A few levels are swept a slot, that of the present first.
+hence no discount is needed. A few levels are swept a slot, that of the present first; and more for some slots once a
+capacity was learned to be another, because costs that were found for the old one would hold up what is needed now.
 
 How many slots are late for each that is overloaded, the plant's memory included, is learned.
 """
@@ -29,6 +30,8 @@ from scaler.policies.planner.ladder import Ladder, effective_replicas
 from scaler.policies.planner.load_chain import PRIOR_VISITS, LoadChain
 
 SWEEPS_PER_SLOT = 2  # of other levels, beside the present one and the one before
+HASTY_SWEEPS_PER_SLOT, HASTY_SLOTS = 16, 4  # where a capacity has moved
+CAPACITY_TOLERANCE = 0.03  # by which a capacity may move before that
 MAX_SKIPPED_LEVELS = 16  # never visited, passed over in a slot at most
 PRIOR_OVERLOADED, PRIOR_LATE = 4.0, 6.0  # slots, before any were seen
 MAX_LATE_PER_OVERLOADED = 3.0
@@ -41,7 +44,8 @@ class DeploymentPlan(NamedTuple):
     ahead: Floats  # [O]
     full: Floats  # [O] scratch
     lateness: Floats  # [3] slots overloaded and late, fading; capacity of the deployment before
-    turn: Integers  # [1] the next level to sweep
+    turn: Integers  # [2] the next level to sweep; slots of haste left
+    planned_for: Floats  # [N] capacities of a replica that the costs were found for
 
 
 def make_course(p: Problem, bins: int, deployments: int) -> DeploymentPlan:
@@ -52,7 +56,8 @@ def make_course(p: Problem, bins: int, deployments: int) -> DeploymentPlan:
         ahead=np.zeros(deployments),
         full=np.zeros(deployments),
         lateness=np.array([PRIOR_OVERLOADED, PRIOR_LATE, 0.0]),
-        turn=np.zeros(1, np.int64),
+        turn=np.zeros(2, np.int64),
+        planned_for=np.zeros(len(p.price)),
     )
 
 
@@ -154,19 +159,33 @@ def sweep_level(p: Problem, course: DeploymentPlan, c: LoadChain, ladder: Ladder
 @jit
 def plan_course(p: Problem, course: DeploymentPlan, c: LoadChain, ladder: Ladder, before: int, usual_s: float) -> None:
     """A bounded piece of planning: some levels in turn, that of the slot before, and the present one."""
-    bins = c.visits.shape[0]
+    bins, sweeps, skipped = c.visits.shape[0], SWEEPS_PER_SLOT, MAX_SKIPPED_LEVELS
+    note_capacities(course, ladder)
+    if course.turn[1] > 0:
+        course.turn[1] -= 1
+        sweeps, skipped = HASTY_SWEEPS_PER_SLOT, bins
     swept = 0
-    for _ in range(MAX_SKIPPED_LEVELS):
+    for _ in range(skipped):
         x = course.turn[0]
         course.turn[0] = (x + 1) % bins
         if c.visits[x] > 0.0:
             sweep_level(p, course, c, ladder, x, usual_s)
             swept += 1
-            if swept == SWEEPS_PER_SLOT:
+            if swept == sweeps:
                 break
     if before != c.place[0]:
         sweep_level(p, course, c, ladder, before, usual_s)
     sweep_level(p, course, c, ladder, c.place[0], usual_s)
+
+
+@jit
+def note_capacities(course: DeploymentPlan, ladder: Ladder) -> None:
+    """Begin to plan in haste where a capacity is no longer what costs were found for."""
+    for i in range(ladder.stood.shape[0]):
+        each = ladder.stood[i, 0]
+        if abs(each - course.planned_for[i]) > CAPACITY_TOLERANCE * course.planned_for[i]:
+            course.planned_for[i] = each
+            course.turn[1] = HASTY_SLOTS
 
 
 @jit

@@ -1,0 +1,33 @@
+"""Tuples that come to take longer: agents soon have the replicas that it needs, though they had planned for less."""
+
+from __future__ import annotations
+
+from scaler.model.sample import Sample
+from scaler.model.task import Moments
+from tests.pilot.drive import make_orders
+from tests.service.world import DecisionRecord, World
+
+BOUND, TAKES, SLOWER = 0.06, Moments(0.02, 0.0002), Moments(0.025, 0.00032)
+SLOTS_TO_ANSWER = 5
+
+
+def test_slower_service_is_answered_within_slots() -> None:
+    target = {"bound": BOUND, "mean": TAKES.mean, "variance": TAKES.variance, "k_max": 12, "highest_rate": 205.0}
+    orders = make_orders(
+        {
+            "version": 1, "weights": {"perf": 0.34, "rcf": 0.33, "res": 0.33}, "policy": "planner",
+            "nodes": [{"name": "small", "speedup": 1.0, "price": 1.0}], "operators": {"parse": target},
+        }
+    )  # fmt: skip
+    world, replicas = World("shop", {"parse": TAKES}, start=(6,)), []
+
+    def report(app: str, decisions: list[DecisionRecord], samples: list[Sample]) -> None:
+        replicas.append(world.deployments["parse"].parallelism)
+
+    for _ in range(150):  # two days and a half, to the height of the third
+        world.step(orders, report)
+    before = replicas[-1]
+    world.truth = {"parse": SLOWER}
+    for _ in range(SLOTS_TO_ANSWER):
+        world.step(orders, report)
+    assert replicas[-1] > before

@@ -74,7 +74,7 @@ def demo(ctx: click.Context, folder: Path, serve: bool, spark: bool, html: Path 
     if save is not None:
         save_example(save)
         return
-    click.echo(f"The whole chain on a recorded stream, in about a minute; it is all written to {folder}/.")
+    click.echo(f"The whole chain on a recorded stream, in a minute or two the first time; all of it goes to {folder}/.")
     click.echo(f"Each step names its command. For all of them: export TUNER_STORE={folder / 'tuner.db'}")
     began = time.monotonic()
     with raising_on_termination(), demo_folder(folder), closing(open_store(at_path(folder / "tuner.db"))) as store:

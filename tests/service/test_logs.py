@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import json
 import logging
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import httpx
 import pytest
 import uvicorn
 from fastapi import FastAPI, Request
+from sqlalchemy import text
 
 from scaler.model.errors import Retry
 from tests.service.http_server import PATIENCE, running
+from tests.store.conftest import POSTGRES, make_database, run_sql
 from tuner.service.access.envelope import wrap
 from tuner.service.access.logs import Lines, say, set_up_logs
 from tuner.service.access.page_session import make_csrf
 from tuner.service.access.token import PAGE_PREFIX
+from tuner.store.connection import Store, open_store
+from tuner.store.faults import TransientFault
 
 # The same in every process that collects these tests, for their names hold them.
 TOKEN, COOKIE, PASSWORD = f"ts_{'Ty-pZ_q' * 6}A", f"{PAGE_PREFIX}{'xo-I1_U' * 6}A", "pa ss/w@rd"
@@ -110,6 +116,32 @@ def test_programs_get_a_line_of_json_for_each_event() -> None:
     )
     assert first["time"].endswith("+00:00")
     assert "the database\nis away" in second["trace"]
+
+
+def lose_connection(store: Store, server: str) -> None:
+    """Read rows of which the server ends the connection."""
+    with store.read() as session:
+        own = session.scalar(text("SELECT pg_backend_pid()"))
+        rows = session.execute(text("SELECT generate_series(1, 1000)").execution_options(yield_per=10))
+        rows.fetchone()
+        run_sql(server, f"SELECT pg_terminate_backend({own})")
+        rows.close()
+        session.scalar(text("SELECT 1"))
+
+
+@POSTGRES
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*ServerCursor:ResourceWarning")  # psycopg's own: it cannot be closed any more
+def test_lost_connection_leaves_one_line(postgres: str) -> None:
+    stream = io.StringIO()
+    with closing(open_store(make_database(postgres))) as store:
+        set_up_logs(stream, as_json=True)
+        with pytest.raises(TransientFault):
+            lose_connection(store, postgres)
+        gc.collect()
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert any("terminat" in line.get("cause", "") for line in lines), lines
+    assert not any("trace" in line for line in lines), lines
 
 
 def test_people_get_a_line_that_no_name_can_break() -> None:

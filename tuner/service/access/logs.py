@@ -30,6 +30,9 @@ RULES = (
 )
 CONTROLS = {code: f"\\x{code:02x}" for code in (*range(9), *range(10, 32), *range(127, 160), 0x2028, 0x2029)}
 LOUD = ("tuner", "uvicorn.access")
+POOL = (
+    "sqlalchemy.pool"  # logs what it meets while it gives a lost connection up; whoever lost it raises the same error
+)
 
 
 def say(logger: logging.Logger, level: int, what: str, message: str, **fields: Any) -> None:
@@ -86,7 +89,10 @@ def describe(record: logging.LogRecord) -> dict[str, Any]:
     }
     event |= {key: value for key, value in added.items() if key not in event}
     if record.exc_info and record.exc_info[0] is not None:
-        event["trace"] = "".join(traceback.format_exception(*record.exc_info)).rstrip()
+        if record.name.startswith(POOL):
+            event["cause"] = str(record.exc_info[1]).strip()
+        else:
+            event["trace"] = "".join(traceback.format_exception(*record.exc_info)).rstrip()
     return event
 
 

@@ -13,12 +13,13 @@ from typing import Any
 
 from scaler.model.errors import BadInput
 from scaler.model.hold import HoldTimes, parse_hold_times
-from scaler.model.micro_batches import MicroBatches
+from scaler.model.micro_batches import MicroBatches, parse_batches
 from scaler.model.task import Moments
 from sim.migration import check_state
 from sim.toml_table import (
     FLAG,
     NUMBER,
+    NUMBERS,
     SHARES,
     TABLE,
     TABLES,
@@ -61,6 +62,7 @@ BATCHES: dict[str, Kind] = {
     "partitions": WHOLE,
     "most": NUMBER,
     "merge": FLAG,
+    "overhead_curve_s": NUMBERS,
 }
 EDGE: dict[str, Kind] = {"from": TEXT, "to": TEXT, "selectivity": NUMBER}
 APPLICATION: dict[str, Kind] = {"name": TEXT, "operator": TABLES, "edge": TABLES, "sources": SHARES}
@@ -273,7 +275,7 @@ def parse_operator(table: Table, number: int) -> Operator:
     place = name_item("operator", table, number)
     check_table(table, OPERATOR, lambda key: f"{place}: {key}", required=("name",))
     figures = table.get("k_max", 10), float(table.get("selectivity", 1.0)), table.get("stateful", False)
-    batches = parse_batches(table.get("batches"), place)
+    batches = parse_operator_batches(table.get("batches"), place)
     return Operator(
         table["name"],
         parse_moments(table, place),
@@ -299,12 +301,12 @@ def parse_hold(table: Table | None, place: str) -> HoldTimes | None:
         raise BadInput(f"{place}, hold: {error}") from error
 
 
-def parse_batches(table: Table | None, place: str) -> MicroBatches | None:
+def parse_operator_batches(table: Table | None, place: str) -> MicroBatches | None:
     if table is None:
         return None
     check_table(table, BATCHES, lambda key: f"{place}, batches: {key}")
     try:
-        return MicroBatches(**table)
+        return parse_batches(table)
     except BadInput as error:
         raise BadInput(f"{place}, batches: {error}") from error
 

@@ -134,21 +134,32 @@ def sweep_together(
 ) -> None:
     """One backward pass; `value` [J] becomes the cost from the first slot on."""
     p = problems[0]
-    n = gain.shape[0]
     for back in range(rates.shape[0]):
-        rate = rates[rates.shape[0] - 1 - back]
-        for o in range(n):
-            for s in range(choices.begin[o], choices.begin[o + 1]):
-                share = rate * gain[o] / choices.count[s]
-                responses[s] = replica_response(problems[o], share, choices.speed[s])
+        respond_all(problems, choices, gain, rates[rates.shape[0] - 1 - back], responses)
         least_in_box(choices, value, later, near)
         for j in range(value.shape[0]):
-            price = 0.0
-            for o in range(n):
-                place[o] = state_of(choices, j, o)
-                price += choices.price[place[o]]
+            price = place_all(choices, j, place)
             late = is_late(links, responses, place)
             value[j] = min(value[j], p.w_rcf + near[j]) + w_res * price + (p.w_perf if late else 0.0)
+
+
+@jit
+def respond_all(problems: tuple[Problem, ...], choices: Choices, gain: Floats, rate: float, responses: Floats) -> None:
+    """Response times [sum S] of every operator's states at one rate of the external stream."""
+    for o in range(gain.shape[0]):
+        for s in range(choices.begin[o], choices.begin[o + 1]):
+            share = rate * gain[o] / choices.count[s]
+            responses[s] = replica_response(problems[o], share, choices.speed[s])
+
+
+@jit
+def place_all(choices: Choices, joint: int, place: Integers) -> float:
+    """Write where each operator's part of a joint state stands; the price of the joint state."""
+    price = 0.0
+    for o in range(place.shape[0]):
+        place[o] = state_of(choices, joint, o)
+        price += choices.price[place[o]]
+    return price
 
 
 @jit
@@ -174,11 +185,16 @@ def least_in_box(choices: Choices, value: Floats, later: Floats, near: Floats) -
     for o in range(choices.stride.shape[0]):
         for j in range(states):
             later[j] = near[j]
-        for j in range(states):
-            s = state_of(choices, j, o)
-            for e in range(choices.near_first[s], choices.near_first[s + 1]):
-                other = j + (choices.near[e] - (s - choices.begin[o])) * choices.stride[o]
-                near[j] = min(near[j], later[other])
+        begin = choices.begin[o]
+        own = choices.begin[o + 1] - begin
+        stride = choices.stride[o]
+        for block in range(0, states, own * stride):
+            for s in range(own):
+                for e in range(choices.near_first[begin + s], choices.near_first[begin + s + 1]):
+                    here = block + s * stride
+                    there = block + choices.near[e] * stride
+                    for i in range(stride):
+                        near[here + i] = min(near[here + i], later[there + i])
 
 
 def share_bound(stated: Sequence[Task], setting: Setting) -> Bound:

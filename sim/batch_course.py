@@ -46,6 +46,7 @@ class BatchPlant(NamedTuple):
     partitions: int
     most: float
     merge: bool
+    curve: Floats  # overhead by replicas; none: the same for any number
     seed: int
 
 
@@ -74,6 +75,7 @@ def fresh_batch_plant(
         partitions=batches.partitions,
         most=batches.most,
         merge=batches.merge,
+        curve=np.array(batches.overhead_curve_s, np.float64),
         seed=seed,
     )
 
@@ -105,6 +107,14 @@ def first_trigger_after(plant: BatchPlant, moment: float) -> float:
     if plant.trigger <= 0.0:
         return max(due, moment)
     return due + plant.trigger * max(0.0, math.ceil((moment - due) / plant.trigger))
+
+
+@jit
+def overhead_seconds(plant: BatchPlant) -> float:
+    """The overhead of a batch on the replicas that serve."""
+    if plant.curve.shape[0] == 0:
+        return plant.overhead
+    return plant.curve[min(max(1, plant.change.serving.sum()), plant.curve.shape[0]) - 1]
 
 
 @jit

@@ -34,6 +34,7 @@ from sim.batch_course import (
     next_noise,
     next_start,
     note_work,
+    overhead_seconds,
     seconds_each,
     service_seconds,
     share_work,
@@ -95,7 +96,7 @@ def serve_batches(p: Problem, plant: BatchPlant, k: Integers, count: int, slowes
                 if skipped > 0:
                     many = skipped * rate * plant.trigger
                     add_equal_parts(plant, p.quantile, rate, each, skipped)
-                    lasts = plant.overhead + each * rate * plant.trigger
+                    lasts = overhead_seconds(plant) + each * rate * plant.trigger
                     out += clock[FLYING] + many
                     clock[FLYING] = 0.0
                     busy += service_seconds(plant, each) * many
@@ -132,8 +133,8 @@ def begin_batch(p: Problem, plant: BatchPlant, start: float, tuples: float, each
     owed_s = take_hold(plant.change.hold)
     works = each * tuples
     if plant.change.booting[0] > 0:
-        works = share_work(p, plant, each, tuples, plant.overhead + owed_s)
-    lasts = max(SHORTEST * plant.overhead, plant.overhead + works + next_noise(plant)) + owed_s
+        works = share_work(p, plant, each, tuples, overhead_seconds(plant) + owed_s)
+    lasts = max(SHORTEST * overhead_seconds(plant), overhead_seconds(plant) + works + next_noise(plant)) + owed_s
     plant.clock[END] = start + lasts
     plant.clock[FLYING] = tuples
     return lasts, owed_s
@@ -150,14 +151,14 @@ def skip_equal_batches(plant: BatchPlant, start: float, rate: float, each: float
     tuples = rate * trigger
     if (plant.most > 0.0 and tuples > plant.most) or tuples <= 0.0:
         return 0
-    if plant.overhead + each * tuples + RARE * plant.noise > trigger:
+    if overhead_seconds(plant) + each * tuples + RARE * plant.noise > trigger:
         return 0
     skipped = math.ceil((slot - clock[DUE]) / trigger) - 1
     if skipped <= 0:
         return 0
     clock[DUE] += skipped * trigger
     spans.begins[spans.ring[0]] += skipped * trigger
-    clock[END] = clock[DUE] - trigger + plant.overhead + each * tuples
+    clock[END] = clock[DUE] - trigger + overhead_seconds(plant) + each * tuples
     return skipped
 
 
@@ -167,13 +168,13 @@ def add_equal_parts(plant: BatchPlant, quantile: float, rate: float, each: float
     if quantile <= 0.0:
         return
     parts, tuples = plant.change.parts, rate * plant.trigger
-    each_s = plant.overhead + each * tuples
+    each_s = overhead_seconds(plant) + each * tuples
     if plant.noise <= 0.0 or plant.part <= 0.0:
         soonest = plant.delay + plant.part * each_s
         add_part(parts, soonest, soonest + plant.trigger, batches * tuples)
         return
     for _ in range(batches):
-        lasts = max(SHORTEST * plant.overhead, each_s + next_noise(plant))
+        lasts = max(SHORTEST * overhead_seconds(plant), each_s + next_noise(plant))
         add_part(parts, plant.delay + plant.part * lasts, plant.delay + plant.part * lasts + plant.trigger, tuples)
 
 
@@ -182,9 +183,11 @@ def expect_response(p: Problem, plant: BatchPlant, waiting: float, arrived: floa
     """What those that wait will take at the least; of a slot without tuples, what one would have taken."""
     if waiting <= 0.0:
         phase = phase_of(p.quantile)
-        return steady_response(plant.trigger, plant.overhead, plant.delay, plant.part, 0.0, phase)
+        return steady_response(plant.trigger, overhead_seconds(plant), plant.delay, plant.part, 0.0, phase)
     tuples = min(waiting, plant.most) if plant.most > 0.0 else waiting
-    lasts = plant.overhead + each * tuples
+    if not plant.merge:
+        tuples = waiting / max(1.0, 1.0 + (plant.change.slot_s - plant.clock[CUT]) / plant.trigger)
+    lasts = overhead_seconds(plant) + each * tuples
     ahead = (waiting / tuples - 1.0) / 2.0 * lasts  # batches before that of the middle tuple
     if p.quantile > 0.0:
         return expect_quantile(plant, p.quantile, lasts, lasts / tuples if tuples < waiting else 0.0)

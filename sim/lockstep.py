@@ -26,7 +26,7 @@ from scaler.model.kernel import (
     Problem,
     first_step,
 )
-from scaler.model.policy import Decide, Kernel, Learn
+from scaler.model.policy import Decide, Kernel, Learn, Worth, narrow
 from scaler.policies import COORDINATORS, find_coordinator
 from scaler.policies.coordinator import CoordinatorStart, start_coordinator
 from sim.application import upstream
@@ -66,7 +66,6 @@ from sim.sharing import (
     stops_all,
 )
 
-Worth = Callable[[Problem, Any, Integers, KernelView, int], float]
 # An action, what it is to the slot, its worth in units of the pause's price, and what the first replica of it gains.
 Wish = tuple[int, int, float, float]
 
@@ -171,9 +170,10 @@ def make_lockstep(decide: Decide, learn: Learn, worth: Worth, plant_kind: str) -
     return compile_kernel(together)
 
 
-def loop_together(kernel: Kernel, plant_kind: str) -> Any:
-    """The compiled loop of a policy's kernel on a plant."""
-    return make_lockstep(kernel.decide, kernel.learn, kernel.worth or urgency, plant_kind)
+def loop_together(kernel: Kernel, plant_kind: str, one_at_a_time: bool) -> Any:
+    """The compiled loop of a policy's kernel on a plant, for tasks of one replica at a time or of any number."""
+    hot = narrow(kernel, one_at_a_time)
+    return make_lockstep(hot.decide, hot.learn, hot.worth or urgency, plant_kind)
 
 
 DecideAll = Callable[[Sequence[Integers], Sequence[KernelView]], Sequence[Wish]]
@@ -312,7 +312,9 @@ class LockstepReplay:
             for one in operations:
                 one.policy.state = kernel.grow(one.policy.state, len(rates))
             states = tuple(one.policy.state for one in operations)
-            loop_together(kernel, operations[0].plant_kind)(*problems, states, plants, *world)
+            loop_together(kernel, operations[0].plant_kind, operations[0].told.one_at_a_time)(
+                *problems, states, plants, *world
+            )
         else:
             walk_together(operations, self.decide_all, *world)
         keep(course, operations, records)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +20,7 @@ from scaler.model.kernel import (
     two_slowest,
     view_deployment,
 )
-from scaler.model.policy import Policy, build_policy
+from scaler.model.policy import Policy, build_policy, flatten
 from scaler.model.task import Task
 from scaler.policies import COORDINATORS, find_policy
 from sim.application import Operator
@@ -27,7 +28,8 @@ from sim.batch_course import fresh_batch_plant
 from sim.plants import PLANTS
 from sim.replay import Baton, Record, fresh_baton, loop_for
 from sim.replicas import Plant, fresh_plant
-from sim.setting import Setting, first_deployment, hold_law, perturb_model, plan_alone
+from sim.setting import Setting, first_deployment, hold_law, perturb_model, plan_alone, tasks
+from sim.trace_file import read_trace
 
 LATEST = 1e6  # of a response time over its bound; beyond it utilisation tells operators apart
 
@@ -96,7 +98,7 @@ class OperatorReplay:
         rates.flags.writeable = False  # numba compiles once more for an array it may write to
         policy, kernel = self.policy, self.policy.kernel
         policy.state = kernel.grow(policy.state, len(rates))
-        loop_for(kernel, self.plant_kind)(
+        loop_for(kernel, self.plant_kind, self.told.one_at_a_time)(
             self.told, self.truth, policy.state, self.plant, self.k, self.baton, rates, block, sums, self.held, record
         )
 
@@ -105,11 +107,12 @@ def begin_replay(task: Task, setting: Setting, operator: Operator, seed: int) ->
     """An operator before its first slot; under a coordinator it decides nothing by itself."""
     task = plan_alone(setting, task)
     told, k = lay_out(task), first_deployment(setting, operator)
-    model = perturb_model(task, seed) if setting.perturbed else task
+    model = perturb_model(task, seed, setting.perturbs_rate) if setting.perturbed else task
     if setting.policy in COORDINATORS:
         policy = build_policy(find_policy("static"), task, seed)
     else:
-        policy = build_policy(find_policy(setting.policy), task, seed, setting.options, model)
+        options = read_history(setting, task)
+        policy = build_policy(find_policy(setting.policy), task, seed, options, model)
     law, supplies = hold_law(setting, operator), [node.supply for node in task.types]
     if setting.plant == "batches" and task.batches is not None:
         plant: Any = fresh_batch_plant(told, k, setting.inertia, task.batches, seed, law, supplies)
@@ -117,3 +120,26 @@ def begin_replay(task: Task, setting: Setting, operator: Operator, seed: int) ->
         plant = fresh_plant(told, k, setting.inertia, law, supplies, seed)
     kind = "backlog" if setting.plant == "batches" and task.batches is None else setting.plant
     return OperatorReplay(told, told, policy, kind, plant, k, np.zeros_like(k), fresh_baton())
+
+
+def read_history(setting: Setting, task: Task) -> Mapping[str, Any]:
+    """The policy's options; a `history` that names a trace file is read, as arrival rates at this operator."""
+    named = setting.options.get("history")
+    if not isinstance(named, str):
+        return setting.options
+    top = setting.highest_rate if setting.highest_rate is not None else float(setting.trace.rates.max())
+    return {**setting.options, "history": read_trace(named).rates * (task.highest_rate / top if top > 0.0 else 1.0)}
+
+
+def is_left_to_chance(setting: Setting) -> bool:
+    """Whether seeds may make a difference: not where plant and models draw nothing and policies start alike.
+
+    Kernels draw their random numbers from their state alone (scaler/model/jit.py); one operator stands for all.
+    """
+    if setting.plant != "memoryless" or setting.perturbed or setting.policy in COORDINATORS:
+        return True
+    if not find_policy(setting.policy).compiles:
+        return True
+    task, operator = tasks(setting)[0], setting.application.operators[0]
+    one, other = (flatten(begin_replay(task, setting, operator, seed).policy.state) for seed in (0, 1))
+    return any(not np.array_equal(one[name], other[name]) for name in one)

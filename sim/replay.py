@@ -25,7 +25,7 @@ from scaler.model.kernel import (
     split_action,
     two_slowest,
 )
-from scaler.model.policy import Decide, Kernel, Learn, State
+from scaler.model.policy import Decide, Kernel, Learn, State, narrow
 from sim.compiler import compile_kernel
 from sim.plants import PLANTS
 from sim.replicas import Plant
@@ -174,6 +174,7 @@ def make_loop(decide: Decide, learn: Learn, plant_kind: str) -> Any:
     return compile_kernel(stretch)
 
 
-def loop_for(kernel: Kernel, plant: str) -> Any:
-    """The compiled loop of a policy's kernel on a plant."""
-    return make_loop(kernel.decide, kernel.learn, plant)
+def loop_for(kernel: Kernel, plant: str, one_at_a_time: bool) -> Any:
+    """The compiled loop of a policy's kernel on a plant, for tasks of one replica at a time or of any number."""
+    hot = narrow(kernel, one_at_a_time)
+    return make_loop(hot.decide, hot.learn, plant)

@@ -77,10 +77,15 @@ def check_table(
         if key not in kinds:
             raise BadInput(f"{place(key)}: there is no such key here; {suggest(key, kinds)}")
         if not kinds[key].fits(value):
-            raise BadInput(f"{place(key)} is {value!r}, and must be {kinds[key].says.format(key=key)}")
+            raise BadInput(f"{place(key)} is {spell(value)}, and must be {kinds[key].says.format(key=key)}")
     for key in required:
         if key not in table:
             raise BadInput(f"{place(key)} is missing, and must be {kinds[key].says.format(key=key)}")
+
+
+def spell(value: object) -> str:
+    """A value as a file states it, but texts and lists as Python does."""
+    return str(value).lower() if isinstance(value, bool) else repr(value)
 
 
 def name_item(kind: str, table: Table, number: int) -> str:

@@ -132,7 +132,9 @@ def replay(
         stretch = slice(part[0], part[-1] + 1)
         rows, lines = np.zeros((-(-len(part) // block), 4)), Record(*(line[stretch] for line in record))
         if isinstance(kind, Kernel):
-            loop_for(kind, plant)(p, p, state, world, k, baton, rates[stretch], block, rows, held, lines)
+            loop_for(kind, plant, p.one_at_a_time)(
+                p, p, state, world, k, baton, rates[stretch], block, rows, held, lines
+            )
         else:
             operation = OperatorReplay(p, p, kind, plant, world, k, held, baton)
             replay_plainly(operation, task, rates[stretch], block, rows, lines)

@@ -9,12 +9,14 @@ import pytest
 from click.testing import CliRunner
 
 from tests.commands import refuse, succeed
-from tuner.cli import main
-from tuner.cli.lab_commands import sum_up
-from tuner.lab.published.figures import FIGURES
+from tuner.cli import main, reproduce_command
+from tuner.cli.reproduce_command import sum_up
+from tuner.lab.paper import PAPERS, SEEDS, PaperOutcome
+from tuner.lab.published.figures import FIGURE_SEEDS, FIGURES, find_figure
 from tuner.lab.published.tables import load_workload
 
 TRACES = Path(__file__).parents[2] / "shared" / "traces"
+QUICK = ("fig27a", "fig27b")
 needs_traces = pytest.mark.skipif(not TRACES.exists(), reason=f"the traces folder {TRACES} is not there")
 
 
@@ -41,20 +43,28 @@ def test_what_is_not_run_is_named() -> None:
 
 
 @needs_traces
-@pytest.mark.slow
-@pytest.mark.parametrize("figure", FIGURES)
-def test_every_figure_has_rows_under_its_columns(figure: str) -> None:
-    study = json.loads(run(figure, "--traces", str(TRACES), "--seeds", "1", "--json").stdout)
-    assert study["figure"] == figure
-    assert len(study["rows"]) > 3
-    for row in study["rows"]:
-        assert "published" in row
+@pytest.mark.parametrize("figure", [pytest.param(f, marks=() if f in QUICK else pytest.mark.long) for f in FIGURES])
+def test_every_figure_has_a_verdict_on_each_claim(figure: str) -> None:
+    outcome = json.loads(run(figure, "--traces", str(TRACES), "--seeds", "1", "--json").stdout)
+    assert outcome["paper"] == figure
+    if figure == "fig27a":
+        assert outcome["remarks"] == ["Not run: every cell of this figure (minutes a cell; --deep runs them)."]
+    else:
+        assert len(outcome["claims"]) > 1
+        assert {claim["holds"] for claim in outcome["claims"]} <= {True, False}
+        assert len(outcome["tables"][0]["rows"]) > 2
+
+
+def test_figures_have_functions_of_their_own() -> None:
+    assert len({find_figure(name) for name in FIGURES}) == len(FIGURES)
 
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
         (("table9",), "'table9' is not one of"),
+        ((), "name one table, figure or paper, or give --all"),
+        (("table2", "--all"), "name one table, figure or paper, or give --all"),
         (("table2", "--policy", "XL"), "'XL' is not one of"),
         (("table2", "--seeds", "0"), "0 is not in the range"),
         (("table2", "--traces", "nowhere"), "taxi.txt.gz is not there; --traces names the folder"),
@@ -65,6 +75,20 @@ def test_mistakes_get_one_sentence(arguments: tuple[str, ...], sentence: str) ->
     assert result.exit_code == 2
     assert sentence in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_all_computes_every_table_figure_and_paper(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def note(name: str, traces: Path, seeds: int, *rest: object) -> PaperOutcome:
+        asked.append((name, seeds))
+        return PaperOutcome(name, "noted", (), ())
+
+    monkeypatch.setattr(reproduce_command, "compute", note)
+    printed = json.loads(run("--all", "--json").stdout)
+    assert list(printed) == [*reproduce_command.TABLES, *FIGURES, *PAPERS] == [name for name, _ in asked]
+    assert dict(asked) == dict.fromkeys(printed, reproduce_command.DEFAULT_SEEDS) | SEEDS | FIGURE_SEEDS
+    assert "noted" in run("--all").stdout
 
 
 def test_stand_ins_are_made_where_the_papers_traces_are_missing(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import product
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,9 @@ from scaler.model.nodes import NodeType
 from scaler.model.queueing import mgk_response
 from scaler.model.task import Moments, Task
 from scaler.policies import COORDINATORS, find_coordinator
-from scaler.policies.coordinator import CoordinatorStart, start_coordinator
+from scaler.policies.coordinator import CoordinatorStart, lay_out_dataflow, start_coordinator
 from scaler.policies.rules.drs_graph import share_out
+from scaler.policies.rules.pid_delay import share_total, slowest_path
 from sim.plant import backlog, fluid_queue
 from sim.replicas import Inertia, disturb, fresh_plant
 from tests.examples import make_rates, make_task
@@ -150,6 +151,52 @@ def test_drs_graph_sizes_a_chain_at_once_from_what_comes_in() -> None:
     assert len(set(map(tuple, courses))) == 1
     assert len(set(courses[0])) == 1
     assert courses[0][0] >= 7
+
+
+def test_dhalion_graph_resolves_the_initiator_first() -> None:
+    """Two bottlenecks, the second behind the first: the second grows first, then the other, one at a time."""
+    start = CoordinatorStart(
+        (serving(100.0), serving(40.0), serving(900.0)), CHAIN, (1.0, 0.0, 0.0), 1.0, 0, {"window": 2}
+    )
+    app = Application("dhalion-graph-s", start, [(1,), (1,), (1,)])
+    courses = [app.step(150.0) for _ in range(30)]
+    steps = [after for before, after in pairwise(courses) if before != after]
+    assert steps[0] == [1, 2, 1]
+    assert all(sum(a != b for a, b in zip(before, after, strict=True)) <= 1 for before, after in pairwise(courses))
+    assert courses[-1][0] >= 2
+    assert courses[-1][1] >= 4
+    assert courses[-1][2] == 1
+
+
+def test_dhalion_graph_shrinks_the_operator_that_works_least() -> None:
+    start = CoordinatorStart((serving(100.0), serving(200.0)), CHAIN[:1], (1.0, 0.0), 1.0, 0, {"window": 2})
+    app = Application("dhalion-graph-s", start, [(5,), (5,)])
+    courses = [app.step(20.0) for _ in range(4)]
+    assert next(counts for counts in courses if counts != [5, 5]) == [5, 4]
+
+
+def test_pid_delay_sees_the_slowest_path_alone() -> None:
+    edges = ((0, 1, 1.0), (0, 2, 1.0), (1, 3, 1.0), (2, 3, 1.0))
+    flow = lay_out_dataflow(CoordinatorStart((serving(100.0),) * 4, edges, (1.0, 0, 0, 0), 1.0))
+    assert slowest_path(flow, [1.0, 2.0, 5.0, 0.5]) == 6.5
+    assert slowest_path(flow, [1.0, math.inf, 5.0, 0.5]) == math.inf
+
+
+def test_pid_delay_shares_out_by_useful_time() -> None:
+    problems = [lay_out(serving(100.0, 10)) for _ in range(3)]
+    assert share_total(problems, [4.0, 2.0, 2.0], 8) == [4, 2, 2]
+    assert share_total(problems, [90.0, 1.0, 1.0], 15) == [10, 3, 2]  # no more than an operator may have
+    assert share_total(problems, [0.0, 0.0, 0.0], 2) == [1, 1, 1]
+    assert share_total(problems, [1.0, 1.0, 1.0], 99) == [10, 10, 10]
+
+
+def test_pid_delay_answers_a_step_and_then_holds_still() -> None:
+    start = CoordinatorStart((serving(100.0, 40),) * 3, CHAIN, (1.0, 0.0, 0.0), 0.1)
+    app = Application("pid-delay-s", start, [(2,)] * 3)
+    courses = [app.step(650.0) for _ in range(80)]
+    assert all(count >= 7 for count in courses[-1])
+    assert courses[-1] == courses[-20]
+    assert sum(courses[-1]) <= 45
 
 
 @pytest.mark.parametrize("name", COORDINATORS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -84,3 +85,13 @@ def test_the_recording_travels_with_the_package() -> None:
     for name in (RECORDED, "chain.toml"):
         assert files("tuner.demo").joinpath(name).is_file()
     assert any(fnmatch(RECORDED, pattern) for pattern in patterns)
+
+
+def test_the_recording_is_predicted_at_the_quantile_that_init_drafts(tmp_path: Path) -> None:
+    log = str(files("tuner.demo").joinpath(RECORDED))
+    store = ["--store", tmp_path / "tuner.db"]
+    succeed("ingest", log, "--app", "clicks", "--window", "8", *store)
+    fitted = json.loads(succeed("surrogate", "fit", "clicks", "--quantile", "0.95", "--json", *store))
+    (operator,) = fitted["operators"]
+    assert operator["response"]["model"] == "batches"
+    assert not [check for check in fitted["checks"] if check["verdict"] == "fail"]

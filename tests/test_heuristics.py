@@ -18,7 +18,7 @@ from scaler.model.queueing import mg1_response
 from scaler.model.task import Task
 from scaler.policies.learning.heinze import HEINZE_C, HEINZE_S, IN, NOTHING, OUT, preset
 from scaler.policies.learning.linear import QL_FA, cut_levels, cut_stripes
-from scaler.policies.rules.drs import DRS_C, DRS_O, DRS_S, least_replicas
+from scaler.policies.rules.drs import DRS_C, DRS_O, DRS_P, DRS_S, least_replicas
 from scaler.policies.rules.lohrmann import LOHRMANN_C, LOHRMANN_S
 from tests.examples import make_task
 
@@ -105,9 +105,13 @@ def test_drs_sizes_for_arrivals_and_leaves_the_backlog_to_what_is_to_spare() -> 
 
 
 def test_drs_takes_the_type_that_carries_the_highest_rate_for_the_least_money() -> None:
-    state = DRS_O.prepare(Start(TASK, TASK))
+    state = DRS_P.prepare(Start(TASK, TASK))
     prices = {i: math.ceil(650.0 / P.capacity[i]) * P.price[i] for i in range(3)}
     assert prices[state.node_type] == min(prices.values())
+
+
+def test_o_takes_the_first_type_of_the_table() -> None:
+    assert DRS_O.prepare(Start(TASK, TASK)).node_type == 0 != DRS_P.prepare(Start(TASK, TASK)).node_type
 
 
 # --- Lohrmann ---------------------------------------------------------------------------------------------------------

@@ -92,7 +92,7 @@ HEADED = "and must be a list of tables; head each one with [[node]]"
         ("price = 0.2", "price = inf", "node 'large': price is inf, and must be a finite number"),
         ("price = 0.2", "price = 1" + "0" * 400, "node 'large': price is 1000"),
         ("price = 0.2", 'price = "0.2"', "node 'large': price is '0.2', and must be a finite number"),
-        ("price = 0.2", "price = true", "node 'large': price is True, and must be a finite number"),
+        ("price = 0.2", "price = true", "node 'large': price is true, and must be a finite number"),
         ("price = 0.2", "", "node 'large': price is missing, and must be a finite number"),
         ("speedup = 2.5", "speedup = 0.0", "node type 'large': speedup is 0.0, and must be a positive number"),
         ("speedup = 2.5", "speedup = -1", "node type 'large': speedup is -1.0, and must be a positive number"),

@@ -151,10 +151,12 @@ def test_a_search_in_the_background_ends_with_its_process(
 
 @pytest.fixture
 def interruptible() -> Iterator[None]:
-    """As in a terminal; whoever started pytest may have had Ctrl-C ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    """As in a terminal; whoever started pytest may have had Ctrl-C ignored, or hanging up, as nohup does."""
+    ways = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}
+    before = {number: signal.signal(number, way) for number, way in ways.items()}
     yield
-    signal.signal(signal.SIGINT, before)
+    for number, way in before.items():
+        signal.signal(number, way)
 
 
 @pytest.mark.usefixtures("interruptible")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,14 @@ from hypothesis import strategies as st
 
 from scaler.model.errors import BadInput
 from scaler.model.kernel import action_of, lay_out, two_slowest
-from scaler.model.micro_batches import MicroBatches, load_within, steady_cycle, steady_response, tuple_seconds
+from scaler.model.micro_batches import (
+    MicroBatches,
+    load_within,
+    parse_batches,
+    steady_cycle,
+    steady_response,
+    tuple_seconds,
+)
 from sim.application import read_application
 from sim.batch_course import FLYING, fresh_batch_plant
 from sim.batch_plant import batch_queue, change_batches, serve_batches
@@ -242,3 +250,11 @@ def test_replicas_that_come_during_a_batch_take_part_in_it() -> None:
     change_batches(p, plant, k, action_of(p, k, 0, 2))
     serve_batches(p, plant, np.array([3]), 3, 0, rate)
     assert batch_queue(plant)[2] * 60.0 == pytest.approx(1.0 + 10.0 + 20.0 / 3.0)
+
+
+@pytest.mark.parametrize("batches", [MicroBatches(10.0, 0.5), MicroBatches(10.0, 8.0, overhead_curve_s=(3.0, 2.0))])
+def test_constants_that_crossed_a_wire_are_the_same_and_can_be_looked_up(batches: MicroBatches) -> None:
+    wire = json.dumps(asdict(batches) | {"of_a_newer_release": 1.0})
+    read = parse_batches(json.loads(wire))
+    assert read == batches
+    assert hash(read) == hash(batches)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from contextlib import closing
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -108,6 +109,10 @@ WRONG_FILES = (
     Mistake("try missing", "missing"),
     Mistake("what-if log/nothing", "nothing"),
     Mistake("init empty.csv --app new", "empty.csv"),
+    Mistake("init clicks.zstd --app new --folder data.json/new", "there can be no folder data.json/new"),
+    Mistake("lab traces data.json/new", "there can be no folder data.json/new"),
+    Mistake("dashboards data.json/new", "there can be no folder data.json/new"),
+    Mistake("simulate wrong_flag.toml", "wrong_flag.toml, [qos] r_max is true, and must be"),
     Mistake("lab compare good.toml", "good.toml is a scenario, which `tuner simulate` replays"),
     Mistake("lab reproduce table2 --traces missing", "missing/taxi.txt.gz is not there"),
     Mistake("db restore missing.db --yes", "missing.db"),
@@ -154,11 +159,13 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     texts = {
         "empty.toml": "", "empty.csv": "", "data.json": '{"a": 1}\n', "words.csv": "rate\nmany\n",
         "rates.csv": "rate\n5\n", "rates.xlsx": "x", "wrong_key.toml": "[qos]\nrmax = 1\n",
-        "wrong_type.toml": '[qos]\nr_max = "60ms"\n', "wrong_table.toml": "[qso]\nr_max = 1\n",
+        "wrong_type.toml": '[qos]\nr_max = "60ms"\n', "wrong_flag.toml": "[qos]\nr_max = true\n",
+        "wrong_table.toml": "[qso]\nr_max = 1\n",
         "junk.db": "no database at all, but long enough to be read as one\n" * 9,
     }  # fmt: skip
     for name, text in texts.items():
         (folder / name).write_text(text)
+    (folder / "clicks.zstd").write_bytes(files("tuner.demo").joinpath("recorded", "clicks.zstd").read_bytes())
     with closing(sqlite3.connect(folder / "other.db")) as other:
         other.execute("CREATE TABLE invoices (number INTEGER)")
     succeed("demo", "--save", folder / "good.toml")
@@ -177,8 +184,8 @@ def here(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def hash_files(folder: Path) -> dict[str, str]:
     """What is there, but for SQLite's logs, which reading makes."""
-    files = (path for path in folder.rglob("*") if path.is_file() and not path.name.endswith(("-wal", "-shm")))
-    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+    found = (path for path in folder.rglob("*") if path.is_file() and not path.name.endswith(("-wal", "-shm")))
+    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in found}
 
 
 def split(words: str) -> list[str]:

@@ -278,6 +278,21 @@ def test_it_decides_the_same_uncompiled() -> None:
     assert any(compiled)
 
 
+@pytest.mark.parametrize("one_at_a_time", [False, True])
+def test_its_parts_decide_and_learn_as_the_whole(one_at_a_time: bool) -> None:
+    task, rates = make_task(types=2, k_max=4, one_at_a_time=one_at_a_time), make_rates(150)
+    with interpreted():
+        part, whole = build_policy(PLANNER, task), build_policy(replace(PLANNER, parts=None), task)
+    assert (part.hot.decide, whole.hot.decide) == (PLANNER.parts[one_at_a_time].decide, PLANNER.decide)  # type: ignore[index]
+    assert replay(task, rates, part).actions == replay(task, rates, whole).actions
+    states = flatten(part.state), flatten(whole.state)
+    assert all(np.array_equal(states[0][name], states[1][name]) for name in states[0])
+    k, seen = np.array([2, 0]), view_deployment(lay_out(task), np.array([2, 0]), 300.0, 0.8, 0.03)
+    for action in range(5):
+        worths = [policy.hot.worth(policy.problem, policy.state, k, seen, action) for policy in (part, whole)]  # type: ignore[misc]
+        assert worths[0] == worths[1]
+
+
 def test_its_memory_does_not_grow() -> None:
     task = make_task(types=3, k_max=5)
     short, long = (replay(task, make_rates(n), PLANNER).state for n in (10, 3000))

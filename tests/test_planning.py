@@ -17,6 +17,7 @@ from scaler.model.kernel import Floats, Integers, lay_out, view_deployment
 from scaler.model.nodes import NodeType
 from scaler.model.policy import Kernel, Start
 from scaler.model.task import Task
+from scaler.policies.learning.full_backup import FULL_BACKUP
 from scaler.policies.learning.model_based import MODEL_BASED
 from scaler.policies.learning.pds import PDS, PDS_PLANNED, PDS_PLUS
 from scaler.policies.learning.q_learning import Q_LEARNING
@@ -242,6 +243,7 @@ LEARNERS: dict[str, tuple[Kernel, int, Mapping[str, Any], float]] = {
     "PDS+": (PDS_PLUS, 100_000, {}, 0.05),
     "PDS+ planned": (PDS_PLANNED, 100_000, TRAINING, 0.05),
     "model-based": (MODEL_BASED, 20_000, {}, 0.001),
+    "full backup": (FULL_BACKUP, 20_000, {}, 0.05),
 }
 
 

@@ -408,4 +408,4 @@ def test_wrong_options_are_refused(name: str, options: dict[str, Any], says: str
 
 
 def test_all_rivals_are_in_the_registry() -> None:
-    assert {f"{rival}-{choice}" for rival in RIVALS for choice in "cso"} <= set(POLICIES)
+    assert {f"{rival}-{choice}" for rival in RIVALS for choice in "csop"} <= set(POLICIES)

@@ -23,7 +23,7 @@ from scaler.model.orders import Orders
 from scaler.model.policy import Observation, Start, name_action
 from scaler.model.task import Moments, Task
 from scaler.model.units import format_duration
-from scaler.policies.homogeneous import optimal
+from scaler.policies.homogeneous import cheapest_at_peak
 from scaler.policies.rules import threshold
 
 NO_MOMENTS = Moments(1e-3, 1e-6)  # of the threshold policy, which does not use them
@@ -300,7 +300,7 @@ def fall_back(seen: Observation, nodes: tuple[NodeType, ...], k_max: int, view: 
         view = None
     if view is not None:
         task = replace(view.task, k_max=k_max)
-        choice, counts = optimal(task), tuple(counts[i] for i in view.places)
+        choice, counts = cheapest_at_peak(task), tuple(counts[i] for i in view.places)
     else:
         task = Task(types=nodes, k_max=k_max, moments=NO_MOMENTS, bound=1.0, highest_rate=1.0)
         choice = usual

@@ -29,6 +29,14 @@ def check_place(path: Path) -> None:
         raise BadInput(f"{path} cannot be written, for {path.parent} is not yours to write to; name another folder")
 
 
+def make_folder(path: Path) -> None:
+    """Make a folder that a person named, and those above it; BadInput where there can be none."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInput(f"there can be no folder {path} ({error.strerror}); name another one") from error
+
+
 def write_whole(path: Path, text: str) -> None:
     """Write a text that a person asked for; BadInput where it cannot be written."""
     try:

@@ -15,7 +15,9 @@ response is half a cycle + d + p D, and quantile q is q cycles + d + p D. With n
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
 
 from scaler.model.errors import BadInput
 from scaler.model.jit import jit
@@ -37,6 +39,7 @@ class MicroBatches:
     partitions: int = 0  # equal tasks of a batch; 0: work divides evenly among replicas
     most: float = 0.0  # tuples of a batch; 0: all that waits
     merge: bool = True  # False: each trigger's tuples are a batch of their own, as with DStreams
+    overhead_curve_s: tuple[float, ...] = ()  # overhead by replicas, the last for all beyond; closed forms know none
 
     def __post_init__(self) -> None:
         times = (self.trigger_s, self.overhead_s, self.noise_s, self.delay_s + self.overhead_s, self.most)
@@ -56,8 +59,17 @@ class MicroBatches:
             raise BadInput(f"the work of a batch is {self.work} times its service times, and must be positive")
         if not (0.0 <= self.part <= 1.0 and 0.0 <= self.correlation < 1.0):
             raise BadInput(f"part is {self.part} and correlation {self.correlation}; both are shares from 0 to 1")
+        if not all(0.0 < value < math.inf for value in self.overhead_curve_s):
+            raise BadInput("the overheads by number of replicas must be positive, in seconds")
         if not self.merge and not self.trigger_s > 0.0:
             raise BadInput("batches that are not merged need a trigger_s above 0, which cuts them")
+
+
+def parse_batches(table: Mapping[str, Any]) -> MicroBatches:
+    """Constants as a description or orders state them; names that only a newer release knows are left out."""
+    known = {one.name for one in fields(MicroBatches)}
+    given = {name: value for name, value in table.items() if name in known}
+    return MicroBatches(**given | {"overhead_curve_s": tuple(given.get("overhead_curve_s", ()))})
 
 
 @jit

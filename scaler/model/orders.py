@@ -23,13 +23,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 from scaler.model.change_budget import ChangeBudget, parse_budget, share_pause
 from scaler.model.errors import BadInput
 from scaler.model.hold import HoldTimes, parse_hold_times
-from scaler.model.micro_batches import MicroBatches
+from scaler.model.micro_batches import MicroBatches, parse_batches
 from scaler.model.nodes import NodeType, parse_node_type
 from scaler.model.task import Moments, Task, Weights, check_quantile, parse_weights
 from scaler.model.wire import write_fields
@@ -213,11 +213,6 @@ def parse_operator_model(table: Document) -> OperatorModel:
         slot_s=read_positive({"slot_s": 60.0, **table}, "slot_s"),
         k_min=int(table.get("k_min", 1)),
     )
-
-
-def parse_batches(table: Document) -> MicroBatches:
-    known = {one.name for one in fields(MicroBatches)}
-    return MicroBatches(**{name: value for name, value in table.items() if name in known})
 
 
 def parse_candidate(document: Document) -> Candidate:

@@ -11,7 +11,7 @@ import copy
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,17 +96,33 @@ def flatten(state: State, prefix: str = "") -> Arrays:
 
 
 def unflatten(like: State, arrays: Mapping[str, NDArray[Any]], prefix: str = "") -> State:
-    """The state of this shape that the arrays hold; tables may have grown since."""
-    values = []
+    """The state of this shape that the arrays hold; tables may have grown since.
+
+    Beside arrays, what is none is an option, never learned: where an older version wrote none, it stays as it is.
+    """
+    values, learns = [], any(isinstance(value, np.ndarray) for value in like)
     for name, value in zip(like._fields, like, strict=True):
         if hasattr(value, "_fields"):
             values.append(unflatten(value, arrays, f"{prefix}{name}."))
+        elif prefix + name not in arrays and learns and not isinstance(value, np.ndarray):
+            values.append(value)
         elif prefix + name not in arrays:
             raise BadInput(f"the checkpoint lacks {prefix + name!r}; it belongs to another policy or version")
         else:
             stored = np.array(arrays[prefix + name])
             values.append(stored if isinstance(value, np.ndarray) else type(value)(stored[()]))
     return type(like)(*values)
+
+
+Worth = Callable[[Problem, State, Integers, KernelView, int], float]
+
+
+class HotFunctions(NamedTuple):
+    """What runs in every slot, of a `Kernel`."""
+
+    decide: Decide
+    learn: Learn
+    worth: Worth | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +133,7 @@ class Kernel:
     prepare: Prepare
     decide: Decide
     learn: Learn
-    worth: Callable[[Problem, State, Integers, KernelView, int], float] | None = None
+    worth: Worth | None = None
     grow: Callable[[State, int], State] = grow_nothing
     measure: Callable[[State], int] = measure_nothing  # bytes held
     options: tuple[str, ...] = ()
@@ -129,6 +145,8 @@ class Kernel:
     any_size: bool = False  # whether it learns from changes of more than one replica, too
     # Rates that the next slot's stays below with these chances: (state, chances) -> rates.
     forecast: Callable[[State, Sequence[float]], list[float]] | None = None
+    # The hot functions for changes of any size alone, and of one replica alone, which compile in less time.
+    parts: tuple[HotFunctions, HotFunctions] | None = None
     compiles: bool = True  # False: the simulator interprets it as well, and the state is an object of its own
 
 
@@ -156,6 +174,11 @@ def build_policy(
     return Policy(kernel, Start(task, task if model is None else model, seed, options or {}))
 
 
+def narrow(kernel: Kernel, one_at_a_time: bool) -> Kernel:
+    """The kernel with the hot functions alone that such tasks need."""
+    return kernel if kernel.parts is None else replace(kernel, **kernel.parts[one_at_a_time]._asdict())
+
+
 def hasten(kernel: Kernel) -> Kernel:
     """The kernel with its hot functions compiled, where the simulator runs."""
     worth = None if kernel.worth is None else fastest(kernel.worth)
@@ -177,7 +200,7 @@ class Policy:
     def __init__(self, kernel: Kernel, start: Start) -> None:
         self.kernel, self.task, self.problem = kernel, start.task, lay_out(start.task)
         self.whole, self.free = price_pause(self.problem)  # with the whole price of a pause, and with none
-        self.hot = hasten(kernel) if kernel.compiles else kernel
+        self.hot = hasten(narrow(kernel, start.task.one_at_a_time)) if kernel.compiles else kernel
         self.state = kernel.prepare(start)
         self.chosen = 0  # the last action
 

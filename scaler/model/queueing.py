@@ -22,6 +22,12 @@ def mg1_response(x: float, m: float, v: float, s: float) -> float:
 
 
 @jit
+def response_at(utilisation: float, m: float, v: float, s: float) -> float:
+    """Mean response time of an M/G/1 queue at a utilisation: the latency bound that a utilisation target amounts to."""
+    return mg1_response(utilisation * s / m, m, v, s)
+
+
+@jit
 def gg1_response(x: float, m: float, v: float, s: float, arrival_scv: float) -> float:
     """Kingman's approximation: the M/M/1 wait scaled by the mean of the two squared coefficients of variation."""
     rho = x * m / s

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
 from scaler.model.errors import BadInput
 from scaler.model.policy import Kernel
+from scaler.model.registry import load_named
 from scaler.policies.coordinator import Coordinator
 
-NODE_CHOICES = "cso"  # {} below: on the cheapest, the fastest, the optimal node type
+NODE_CHOICES = "csop"  # {} below: on the cheapest, the fastest, the first node type, the cheapest at the peak
 REGISTRY: dict[str, str] = {
     "static": "rules.static:STATIC",
     "threshold-{}": "rules.threshold:THRESHOLD_{}",
@@ -23,14 +22,17 @@ REGISTRY: dict[str, str] = {
     "planner": "planner.planner:PLANNER",
     "value-iteration": "learning.value_iteration:VALUE_ITERATION",
     "model-based": "learning.model_based:MODEL_BASED",
+    "full-backup": "learning.full_backup:FULL_BACKUP",
     "drs-{}": "rules.drs:DRS_{}",
     "lohrmann-{}": "rules.lohrmann:LOHRMANN_{}",
     "heinze-{}": "learning.heinze:HEINZE_{}",
+    "azimi-{}": "learning.azimi:AZIMI_{}",
     "ds2-{}": "rules.ds2:DS2_{}",
     "dhalion-{}": "rules.dhalion:DHALION_{}",
     "pid-{}": "rules.pid:PID_{}",
     "spark-ratio-{}": "rules.spark_ratio:SPARK_RATIO_{}",
     "flink-{}": "rules.flink:FLINK_{}",
+    "opo-{}": "rules.opo:OPO_{}",
     "threshold-search-{}": "rules.threshold_search:THRESHOLD_SEARCH_{}",
 }
 POLICIES = {
@@ -42,18 +44,25 @@ COORDINATORS = {  # decide for all operators of an application at once
     "ds2-graph-c": "rules.ds2_graph:DS2_GRAPH_C",
     "ds2-graph-s": "rules.ds2_graph:DS2_GRAPH_S",
     "ds2-graph-o": "rules.ds2_graph:DS2_GRAPH_O",
+    "ds2-graph-p": "rules.ds2_graph:DS2_GRAPH_P",
     "drs-graph-c": "rules.drs_graph:DRS_GRAPH_C",
     "drs-graph-s": "rules.drs_graph:DRS_GRAPH_S",
     "drs-graph-o": "rules.drs_graph:DRS_GRAPH_O",
+    "drs-graph-p": "rules.drs_graph:DRS_GRAPH_P",
+    "dhalion-graph-c": "rules.dhalion_graph:DHALION_GRAPH_C",
+    "dhalion-graph-s": "rules.dhalion_graph:DHALION_GRAPH_S",
+    "dhalion-graph-o": "rules.dhalion_graph:DHALION_GRAPH_O",
+    "dhalion-graph-p": "rules.dhalion_graph:DHALION_GRAPH_P",
+    "pid-delay-c": "rules.pid_delay:PID_DELAY_C",
+    "pid-delay-s": "rules.pid_delay:PID_DELAY_S",
+    "pid-delay-o": "rules.pid_delay:PID_DELAY_O",
+    "pid-delay-p": "rules.pid_delay:PID_DELAY_P",
 }
 
 
 def find_coordinator(name: str) -> Coordinator:
     """The coordinator of this name."""
-    if name not in COORDINATORS:
-        raise BadInput(f"there is no coordinator {name!r}; choose one of {', '.join(COORDINATORS)}")
-    module, _, attribute = COORDINATORS[name].partition(":")
-    coordinator: Coordinator = getattr(import_module(f"scaler.policies.{module}"), attribute)
+    coordinator: Coordinator = load_named("coordinator", COORDINATORS, name, __name__)
     return coordinator
 
 
@@ -61,11 +70,8 @@ def find_policy(name: str) -> Kernel:
     """The policy of this name; its module is loaded now, so that torch is imported by those who ask for it."""
     if name in COORDINATORS:
         raise BadInput(f"{name!r} decides for all operators at once, and runs in replays alone; choose another policy")
-    if name not in POLICIES:
-        raise BadInput(f"there is no policy {name!r}; choose one of {', '.join(POLICIES)}")
-    module, _, attribute = POLICIES[name].partition(":")
     try:
-        kernel: Kernel = getattr(import_module(f"scaler.policies.{module}"), attribute)
+        kernel: Kernel = load_named("policy", POLICIES, name, __name__)
         return kernel
     except ModuleNotFoundError as error:
         if error.name != "torch":

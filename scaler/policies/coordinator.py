@@ -18,7 +18,7 @@ from scaler.model.errors import BadInput
 from scaler.model.kernel import Integers, KernelView, Problem
 from scaler.model.policy import Start, check_options
 from scaler.model.task import Task
-from scaler.policies.homogeneous import cheapest, fastest, optimal
+from scaler.policies.homogeneous import NODE_RULES, scale_to
 
 State = Any  # each coordinator has its own
 
@@ -57,8 +57,8 @@ def start_coordinator(coordinator: Coordinator, start: CoordinatorStart) -> Stat
 
 def coordinate_by_node(
     title: str, prepare: Callable[[CoordinatorStart, tuple[int, ...]], State], decide: Decide, options: tuple[str, ...]
-) -> tuple[Coordinator, Coordinator, Coordinator]:
-    """The coordinators of one rule on each operator's cheapest, fastest and optimal node type."""
+) -> tuple[Coordinator, ...]:
+    """The coordinators of one rule for each choice of every operator's node type."""
 
     def on(letter: str, choose: Callable[[Task], int]) -> Coordinator:
         def prepare_on(start: CoordinatorStart) -> State:
@@ -66,7 +66,7 @@ def coordinate_by_node(
 
         return Coordinator(f"{title}-{letter}", prepare_on, decide, options)
 
-    return on("C", cheapest), on("S", fastest), on("O", optimal)
+    return tuple(on(letter, choose) for letter, choose in NODE_RULES.items())
 
 
 def operator_start(start: CoordinatorStart, operator: int) -> Start:
@@ -110,3 +110,17 @@ def sustained_rates(flow: Dataflow, external: float) -> list[float]:
     for i in flow.order:
         rates[i] += math.fsum(selectivity * rates[j] for j, selectivity in flow.feeds[i])
     return rates
+
+
+def scale_all(
+    kinds: Sequence[int],
+    problems: Sequence[Problem],
+    ks: Sequence[Integers],
+    views: Sequence[KernelView],
+    wanted: Sequence[int],
+) -> list[int]:
+    """The actions that bring every operator to its parallelism by replicas of its node type."""
+    return [
+        int(scale_to(p, k, seen.count, kind, count))
+        for p, k, seen, kind, count in zip(problems, ks, views, kinds, wanted, strict=True)
+    ]

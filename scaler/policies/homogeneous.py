@@ -1,8 +1,9 @@
 """Shared by the policies of one node type: its choice, the change to a parallelism, numeric options.
 
-Variants are named by the node type: -C the cheapest, -S the fastest, -O the optimal one. The rules of the literature
-set a parallelism at once, and so do these; in a world of one replica a slot (`one_at_a_time`) the replay takes the
-first step. Only replicas of the chosen type are added and removed: a first replica of another type stays.
+Variants are named by the node type: -C the cheapest, -S the fastest, -O the first of the table (the paper's three), -P
+the one that carries the peak at the least price (ours). The rules of the literature set a parallelism at once, and so
+do these; in a world of one replica a slot (`one_at_a_time`) the replay takes the first step. Only replicas of the
+chosen type are added and removed: a first replica of another type stays.
 """
 
 from __future__ import annotations
@@ -33,8 +34,13 @@ def fastest(task: Task) -> int:
     return max(range(len(task.types)), key=lambda i: task.types[i].speedup)
 
 
-def optimal(task: Task) -> int:
-    """-O: the type whose replicas meet the bound at the highest rate for the least money, alone and within K.
+def first(task: Task) -> int:
+    """-O: the first type of the table."""
+    return 0
+
+
+def cheapest_at_peak(task: Task) -> int:
+    """-P: the type whose replicas meet the bound at the highest rate for the least money, alone and within K.
 
     Where no type can, the one that comes nearest.
     """
@@ -50,8 +56,11 @@ def optimal(task: Task) -> int:
     return min(range(len(task.types)), key=price_to_carry)
 
 
-def by_node(title: str, prepare: NodeRule, decide: Decide, learn: Learn, **rest: Any) -> tuple[Kernel, Kernel, Kernel]:
-    """The kernels of one rule on the cheapest, the fastest and the optimal node type."""
+NODE_RULES: dict[str, Callable[[Task], int]] = {"C": cheapest, "S": fastest, "O": first, "P": cheapest_at_peak}
+
+
+def by_node(title: str, prepare: NodeRule, decide: Decide, learn: Learn, **rest: Any) -> tuple[Kernel, ...]:
+    """The kernels of one rule for each choice of the node type."""
 
     def on(letter: str, choose: Callable[[Task], int]) -> Kernel:
         def prepare_on(start: Start) -> State:
@@ -59,7 +68,7 @@ def by_node(title: str, prepare: NodeRule, decide: Decide, learn: Learn, **rest:
 
         return Kernel(f"{title}-{letter}", prepare_on, decide, learn, **rest)
 
-    return on("C", cheapest), on("S", fastest), on("O", optimal)
+    return tuple(on(letter, choose) for letter, choose in NODE_RULES.items())
 
 
 def read_number(options: Mapping[str, Any], name: str, default: float, low: float, high: float) -> float:

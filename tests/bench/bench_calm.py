@@ -43,7 +43,7 @@ def compare(trace: Trace, seed: int, eta_r: float, options: list[Mapping[str, An
     setting = make_setting("planner", trace)
     free = simulate(setting, seed)
     kept = simulate(replace(setting, change_budget=make_budget(eta_r)), seed)
-    return free, kept, find_calmest(make_setting("flink-o", trace), options, kept.violations, seed)
+    return free, kept, find_calmest(make_setting("flink-p", trace), options, kept.violations, seed)
 
 
 def show(run: Run | None) -> str:

@@ -77,9 +77,9 @@ def list_runs(setup: Setup) -> dict[str, tuple[Setup, str]]:
         "ours": (ours, "planner"),
         "Spark's dynamic allocation": (replace(setup, scaled=SPARKS), "planner"),
         "the same, idle 10 s": (replace(setup, scaled=SPARKS, conf=idle), "planner"),
-        "Spark Streaming's ratio": (ours, "spark-ratio-o"),
-        "Flink's rule": (ours, "flink-o"),
-        "DS2": (ours, "ds2-o"),
+        "Spark Streaming's ratio": (ours, "spark-ratio-p"),
+        "Flink's rule": (ours, "flink-p"),
+        "DS2": (ours, "ds2-p"),
         "static, one": (replace(setup, scaled=STATIC, first={SMALL[0]: 1}), "planner"),
         f"static, {K_MAX}": (replace(setup, scaled=STATIC, first={SMALL[0]: K_MAX}), "planner"),
     }

@@ -14,9 +14,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from scaler.model.micro_batches import MicroBatches
+from scaler.model.nodes import Supply
 from sim.arrivals import generate
 from sim.graphs import find_application
 from sim.infrastructure import find_infrastructure
+from sim.lockstep import shares_anything
 from sim.setting import Setting
 from sim.simulate import simulate
 from sim.trace import Trace, window
@@ -35,6 +37,8 @@ PLANTS = {  # million slots per second wanted of threshold-c
     "batches, noise": ("batches", replace(BATCHES, noise_s=0.2, correlation=0.3), 10.0),
     "batches, waves": ("batches", replace(BATCHES, partitions=8), 10.0),
 }
+
+LOCKSTEP = 3.0  # million slots per second wanted of three operators in lockstep
 
 
 def find_trace() -> Trace:
@@ -94,6 +98,23 @@ def in_plant(trace: Trace, plant: str, batches: MicroBatches | None) -> Setting:
     return replace(setting, application=application, plant=plant, r_max=setting.r_max if batches is None else 20.0)
 
 
+def in_lockstep(trace: Trace, plant: str, batches: MicroBatches | None) -> Setting:
+    """Three operators in a row under thresholds, which share a supply that has an end."""
+    whole = find_application("pipeline", k_max=10)
+    operators = tuple(replace(each, batches=batches) for each in whole.operators)
+    nodes = find_infrastructure("A", 3)
+    limited = tuple(replace(node, supply=Supply(capacity=12)) for node in nodes.types)
+    return Setting(
+        application=replace(whole, operators=operators),
+        infrastructure=replace(nodes, types=limited),
+        trace=trace,
+        policy="threshold-c",
+        r_max=0.05 if batches is None else 60.0,
+        highest_rate=650.0,
+        plant=plant,
+    )
+
+
 def main() -> None:
     trace = find_trace()
     print(f"{'policy':<14}{'M steps/s':>10}{'wanted':>8}{'ratio':>7}{'x Java':>8}")
@@ -106,6 +127,11 @@ def main() -> None:
     for name, (plant, batches, wanted) in PLANTS.items():
         speed = len(trace.rates) / best_seconds(in_plant(trace, plant, batches)) / 1e6
         print(f"{name:<16}{speed:>10.1f}{wanted:>8.0f}{speed / wanted:>7.2f}")
+    for name, (plant, batches, _) in PLANTS.items():
+        setting = in_lockstep(trace, plant, batches)
+        assert shares_anything(setting)
+        speed = len(trace.rates) / best_seconds(setting, 3) / 1e6
+        print(f"{f'{name}, x 3':<16}{speed:>10.1f}{LOCKSTEP:>8.0f}{speed / LOCKSTEP:>7.2f}")
     short = replace(
         operator("ql-pds-plus", window(trace, 0, 50_000)),
         application=find_application("diamond", k_max=10),

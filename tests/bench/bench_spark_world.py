@@ -1,6 +1,6 @@
 """Policies in the world of Spark users: micro-batches, start-ups of a slot, a 95 % quantile, changes of any size.
 
-python -m tests.bench.bench_spark_world [--seeds 10] [--days 6] [--policies planner threshold-o ...]
+python -m tests.bench.bench_spark_world [--seeds 10] [--days 6] [--policies planner threshold-p ...]
 
 Six kinds of load, each drawn anew for each seed. Printed are, by policy, its cost as multiples of this world's floor
 (geometric mean and worst; the floor serves at once and takes whole batches, and is the lower the more suddenly loads
@@ -30,7 +30,7 @@ from tuner.simulation.comparison import find_floor
 SLOT_S, DAY, BOUND, QUANTILE, LATE = 60.0, 1440, 30.0, 0.95, 0.05
 NODES = (NodeType("small", 1.0, 1.0), NodeType("medium", 1.8, 2.0), NodeType("large", 3.4, 4.0))
 COUNT = Operator("count", Moments(0.01, 0.5e-4), 12, batches=MicroBatches(trigger_s=10.0, overhead_s=1.0))
-POLICIES = ("planner", "threshold-o", "ds2-o", "flink-o", "spark-ratio-o", "static")
+POLICIES = ("planner", "threshold-p", "ds2-p", "flink-p", "spark-ratio-p", "static")
 
 
 def list_loads(slots: int, seed: int) -> Iterator[tuple[str, Trace]]:

@@ -13,11 +13,12 @@ from tuner.demo.cluster import Worker
 SMALL = NodeType("small", 1.0, 1.0)
 K_MAX = 4
 COST = 0.1  # seconds of a record, slept
-BOUND = 4.0  # seconds of the mean response time; at 3.5 the steady load stands at the bound, and chance decides
+BOUND = 5.0  # seconds of the mean response time: slots are clearly within it or over it, and chance decides few
 WEIGHTS = Weights(0.6, 0.02, 0.38)
 SLOT_S, TRIGGER_S = 10.0, 2.0
 TASKS = 12  # of a batch: any number of replicas up to K_MAX shares them evenly
-CALM, HIGH, PEAK = 5.0, 15.0, 20.0  # records per second: a replica serves about seven
+CALM, HIGH, PEAK = 5.0, 14.0, 18.0  # records per second: a replica serves about seven
+PULSE, UP, DOWN = 12.0, 4, 3  # records per second of a spike, its slots, and those until the next
 WINDOW_S = 4.0  # of samples
 KEPT, KILLED = (
     Worker(host, SMALL.name, SMALL.speedup, K_MAX, f"{650 * K_MAX}m") for host in ("127.0.0.2", "127.0.0.3")
@@ -48,9 +49,9 @@ def list_loads(seconds: float) -> dict[str, Load]:
 
     steps = round((at(0.8) - at(0.2)) / SLOT_S)
     ramp = tuple((SLOT_S, CALM + (PEAK - CALM) * (i + 1) / steps) for i in range(steps))
-    spike = ((SLOT_S, 1.2 * HIGH), (2.0 * SLOT_S, CALM))
-    spikes = max(1, int((seconds - at(0.2)) // (3.0 * SLOT_S)))
-    rest = seconds - at(0.2) - spikes * 3.0 * SLOT_S
+    spike = ((UP * SLOT_S, PULSE), (DOWN * SLOT_S, CALM))
+    spikes = max(1, int((seconds - at(0.2)) // ((UP + DOWN) * SLOT_S)))
+    rest = seconds - at(0.2) - spikes * (UP + DOWN) * SLOT_S
     return {
         "steady": Load(((seconds, 2.0 * CALM),), 2),
         "ramp": Load(((at(0.2), CALM), *ramp, (seconds - at(0.8), PEAK)), 1, at(0.2)),

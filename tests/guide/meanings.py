@@ -44,6 +44,7 @@ MEANINGS: dict[str, dict[str, str]] = {
         "overhead_s": "Seconds of a batch besides its work",
         "work": "How much longer the work of a batch takes than its service times, as a factor",
         "noise_s": "Standard deviation of a batch's duration",
+        "overhead_curve_s": "Overhead by number of replicas, from one on; the last is that of all beyond",
         "correlation": "Correlation of the noise of one batch and the next, from 0 to below 1",
         "delay_s": "Seconds from a batch's end to the result; below zero where results come before",
         "part": "Share of its batch's duration that a tuple waits",

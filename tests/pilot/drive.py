@@ -22,7 +22,7 @@ SLOT = 60.0
 Act = Callable[[Step], Reconfiguration]
 
 
-def make_objective(version: int = 1, policy: str = "threshold-o", **changes: Any) -> dict[str, Any]:
+def make_objective(version: int = 1, policy: str = "threshold-p", **changes: Any) -> dict[str, Any]:
     target = {"bound": BOUND, "constant": CONSTANT, "mean": MEAN, "variance": VARIANCE, "k_max": K_MAX}
     return {
         "version": version,

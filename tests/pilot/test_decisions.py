@@ -42,7 +42,7 @@ def test_every_policy_decides_within_bounds_and_the_same_again(policy: str) -> N
 
 
 def test_the_quantile_of_the_objective_reaches_the_policy() -> None:
-    document = make_objective(policy="threshold-o", quantile=0.95)
+    document = make_objective(policy="threshold-p", quantile=0.95)
     orders = make_orders(document)
     assert orders.objective is not None
     assert to_task(orders.objective, "parse").quantile == 0.95
@@ -192,7 +192,7 @@ sights = st.builds(
 @settings(max_examples=120)
 @given(
     st.lists(st.tuples(sights, st.none() | deployments, st.sampled_from([None, GUESS])), min_size=1, max_size=12),
-    st.sampled_from(["planner", "ql-pds", "threshold-o", "dhalion-c", "model-based", "ds2-s"]),
+    st.sampled_from(["planner", "ql-pds", "threshold-p", "dhalion-c", "model-based", "ds2-s"]),
     st.booleans(),
 )
 def test_whatever_is_seen_and_awaited_there_is_a_decision(

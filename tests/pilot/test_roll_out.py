@@ -51,7 +51,7 @@ def follow_the_shadow(decisions: list[Decision]) -> None:
 
 
 def test_a_roll_out_from_shadow_to_full() -> None:
-    old, new = make_objective(1, "threshold-o"), make_objective(2, "threshold-s")
+    old, new = make_objective(1, "threshold-p"), make_objective(2, "threshold-s")
 
     def orders(t: int) -> Orders:
         if t < 50:

@@ -34,7 +34,7 @@ def with_budget(policy: str, budget: ChangeBudget) -> Orders:
     return replace(make_orders(make_objective(policy=policy)), change_budget=budget)
 
 
-@pytest.mark.parametrize("policy", ["threshold-o", "planner"])
+@pytest.mark.parametrize("policy", ["threshold-p", "planner"])
 def test_an_empty_budget_blocks_all_but_additions(policy: str) -> None:
     orders = with_budget(policy, BUDGET)
     decisions, _ = drive(Decider("parse", NODES), orders, 400)
@@ -102,7 +102,7 @@ def test_an_agent_that_left_is_not_waited_for() -> None:
 
 
 def test_the_budget_outlives_a_restart() -> None:
-    orders = with_budget("threshold-o", BUDGET)
+    orders = with_budget("threshold-p", BUDGET)
     pilot = Decider("parse", NODES)
     before, deployment = drive(pilot, orders, 100)
     again = Decider("parse", NODES)

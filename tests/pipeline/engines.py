@@ -1,4 +1,4 @@
-"""Monitoring read by Spark and by this process, which must say the same."""
+"""Monitoring read by Spark, by this process, and by both together, which must say the same."""
 
 from __future__ import annotations
 
@@ -25,6 +25,8 @@ def examine_both(
     spark: SparkSession, found: Sequence[InputFile], application: str | None = None
 ) -> tuple[list[Row], tuple[str, ...]]:
     """Samples without what is unknown, and notes; a refusal is the same sentence."""
+    from tuner.pipeline.sources.event_log import collect_events  # loads pyspark
+
     try:
         by_spark = sources.examine(spark, found, application)
     except BadInput as error:
@@ -32,6 +34,9 @@ def examine_both(
             reading.examine(found, application)
         raise
     here = reading.examine(found, application)
+    read_apart = reading.examine(found, application, scan=lambda files: collect_events(spark, files))
+    assert_same_rows(*([drop_unknown(row) for row in one.samples.to_pylist()] for one in (read_apart, here)))
+    assert (read_apart.notes, read_apart.links) == (here.notes, here.links)
     rows = [drop_unknown(row.asDict()) for row in by_spark.samples.collect()]
     assert_same_rows([drop_unknown(row) for row in here.samples.to_pylist()], rows)
     links = {(row["upstream"], row["downstream"]) for row in by_spark.links.collect()}

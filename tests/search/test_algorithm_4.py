@@ -27,26 +27,26 @@ def problem() -> SearchProblem:
     return SearchProblem(make_space(find_application("diamond"), find_infrastructure("A", n_res=3), qos), qos, 100)
 
 
-def make_phase(number: int, name: str, cost: float, count: int = paper.N_BO) -> list[EvaluationOutcome]:
+def make_phase(number: int, name: str, cost: float, count: int | None = None) -> list[EvaluationOutcome]:
     """Outcomes as the engine's own suggestions would have left them, all alike but for the first, the best."""
     shares = (0.1, 0.3, 0.5, 0.2, 0.3)
     point = list(shares) if name == "shares" else [0.5, 0.3, 0.2]
     suggestion = Suggestion(
         Parameters(shares, Weights(0.5, 0.3, 0.2)), {"round": number, "phase": name, "point": point}
     )
-    return [answer(suggestion, cost + (i > 0)) for i in range(count)]
+    size = paper.count_evaluations(number) if count is None else count
+    return [answer(suggestion, cost + (i > 0)) for i in range(size)]
 
 
-def test_the_shares_come_first_with_equal_weights_and_use_up_the_bound(problem: SearchProblem) -> None:
-    history: list[EvaluationOutcome] = []
-    ask = find_engine("skopt")
-    for _ in range(8):
-        (suggestion,) = ask(problem, history, 1)
-        sums = np.array(suggestion.parameters.shares) @ problem.space.incidence.T
-        assert (sums >= 0.99 - 1e-6).all()
-        assert (sums <= 1.0 + 1e-6).all()
-        assert min(suggestion.parameters.shares) >= 0.01 - 1e-9
+def test_the_naive_parameters_come_first_then_shares_with_their_weights(problem: SearchProblem) -> None:
+    (first,) = find_engine("skopt")(problem, [], 1)
+    (naive,) = find_engine("naive")(problem, [], 1)
+    assert first.parameters.shares == pytest.approx(naive.parameters.shares)
+    history = [answer(first, 10.0)]
+    for _ in range(7):
+        (suggestion,) = find_engine("skopt")(problem, history, 1)
         assert suggestion.parameters.weights == Weights(1 / 3, 1 / 3, 1 / 3)
+        assert suggestion.parameters.shares != first.parameters.shares
         history.append(answer(suggestion, 10.0 + suggestion.parameters.shares[0]))
 
 
@@ -59,9 +59,41 @@ def test_the_weights_come_next_with_the_best_shares(problem: SearchProblem) -> N
         (suggestion,) = find_engine("skopt")(problem, history, 1)
         assert suggestion.parameters.shares == best.shares
         assert 0.98 <= sum(suggestion.note["point"]) <= 1.02 + 1e-9
-        assert min(suggestion.note["point"]) >= 0.05 - 1e-9
         history.append(answer(suggestion, 12.0))
     assert history[-1].note["phase"] == "weights"
+
+
+def test_the_domain_is_the_whole_space(problem: SearchProblem) -> None:
+    """Sums along paths reach both ends of 1 +- eps, and weights lie below a twentieth, as every engine's may."""
+    rng = np.random.default_rng(0)
+    points = paper.sample(paper.find_domain(problem.space, "shares"), rng, 300)
+    sums = points @ problem.space.incidence.T
+    assert sums.min() < 0.97
+    assert sums.max() > 1.03
+    assert paper.sample(paper.find_domain(problem.space, "weights"), rng, 300).min() < 0.01
+
+
+@pytest.mark.parametrize(("name", "place"), [("shares", 3), ("weights", 30)])
+def test_a_phase_starts_from_the_current_solution(problem: SearchProblem, name: str, place: int) -> None:
+    history = make_phase(0, "shares", 10.0) + make_phase(0, "weights", 10.0)
+    best = Parameters((0.2, 0.3, 0.4, 0.1, 0.4), Weights(0.6, 0.3, 0.1))
+    history[place] = replace(history[place], parameters=best, price=5.0)
+    earlier = history if name == "shares" else [*history, *make_phase(1, "shares", 11.0)]
+    phase = paper.find_phase(earlier)
+    points, values = paper.list_known(earlier, phase, problem.qos)
+    assert (phase.round, phase.name) == (1, name)
+    assert points == [[0.2, 0.3, 0.4, 0.1, 0.4] if name == "shares" else [0.6, 0.3, 0.1]]
+    assert values == [5.0]
+
+
+def test_phases_get_shorter_with_every_round(problem: SearchProblem) -> None:
+    sizes = [paper.count_evaluations(number) for number in range(8)]
+    assert sizes[0] == paper.N_BO
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[1] < sizes[0]
+    assert sizes[-1] == paper.LEAST_N_BO
+    history = make_phase(0, "shares", 10.0) + make_phase(0, "weights", 9.0) + make_phase(1, "shares", 8.0)
+    assert paper.find_phase(history).name == "weights"
 
 
 def test_a_batch_does_not_reach_into_the_next_phase(problem: SearchProblem) -> None:

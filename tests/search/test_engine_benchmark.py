@@ -17,10 +17,12 @@ from tuner.cli import main
 from tuner.lab.engine_benchmark import (
     FIRST_FINAL_SEED,
     PAPER_SLOTS,
+    Allowance,
     EngineCell,
     EngineResult,
     EngineResults,
     Rules,
+    find_allowance,
     list_cells,
     load_results,
     make_evaluation,
@@ -59,12 +61,35 @@ def test_every_setting_comes_once_a_seed_and_seed_by_seed() -> None:
 
 
 def test_an_engine_recommends_what_the_judge_finds_feasible() -> None:
-    found = run_engine(Rules(("random",), SHORT), CELL, "random", 6)
+    found = run_engine(Rules(("random",), SHORT), CELL, "random", Allowance(6))
     assert found.evaluations == 6
     assert found.met
     assert found.violations <= CELL.eta_v
     # its verifications, and at least a short replay each
-    assert found.slots >= PROVED * VERIFICATION_SEEDS * 4_000 + 6 * 400
+    assert found.verification_slots >= PROVED * VERIFICATION_SEEDS * 4_000
+    assert found.slots >= found.verification_slots + 6 * 400
+
+
+def test_equal_slots_include_looks_and_verifications() -> None:
+    """The others stop so early that their verifications fit too; the baseline is verified as they are."""
+    rules = Rules(("skopt", "random"), SHORT, terms="equal")
+    small = PROVED * VERIFICATION_SEEDS * 4_000 + 50_000
+    found = run_engine(rules, CELL, "random", Allowance(1_000, small))
+    assert 3 <= found.evaluations < 100
+    assert found.verification_slots == PROVED * VERIFICATION_SEEDS * 4_000
+    assert small - 15_000 < found.slots <= small
+    assert run_engine(rules, CELL, "skopt", Allowance(6)).verification_slots > 0
+    published = run_engine(replace(rules, terms="published"), CELL, "skopt", Allowance(6))
+    assert (published.verification_slots, published.slots) == (0, 6 * 4_000)
+
+
+def test_terms_say_what_the_others_may_take() -> None:
+    baseline = replace(find("skopt", 10.0), evaluations=31, slots=7_000)
+    rules = Rules(("skopt", "gp"), SHORT)
+    assert find_allowance(rules, baseline) == Allowance(16)
+    equal = find_allowance(replace(rules, terms="equal"), baseline)
+    assert equal.slots == 7_000
+    assert equal.evaluations > 31
 
 
 def test_matches_are_kept_and_not_held_again(tmp_path: Path) -> None:
@@ -110,13 +135,18 @@ def test_a_ratio_is_of_geometric_means_over_what_kept_the_constraints() -> None:
 
 def test_the_command_prints_a_table_and_the_same_as_json() -> None:
     flags = ["--engine", "random", "--engine", "naive", "--application", "pipeline", "--n-res", "1", "--r-max", "0.05"]
-    flags += ["--eta-v", "0.2", "--eta-r", "0.5", "--budget", "2"]
+    flags += ["--eta-v", "0.2", "--eta-r", "0.5", "--budget", "2", "--slots", "4000"]
     shown = CliRunner().invoke(main, ["lab", "compare-engines", *flags])
     assert shown.exit_code == 0, shown.output
+    assert [title in shown.output for title in ("As published", "Equal slots")] == [True, True]
     assert "random" in shown.output
     document = json.loads(CliRunner().invoke(main, ["lab", "compare-engines", *flags, "--json"]).stdout)
-    assert {line["engine"] for line in document["engines"]} == {"random", "naive"}
-    assert document["matches"][0]["cell"]["eta_v"] == 0.2
+    assert list(document) == ["published", "equal"]
+    for part in document.values():
+        assert {line["engine"] for line in part["engines"]} == {"random", "naive"}
+        assert part["matches"][0]["cell"]["eta_v"] == 0.2
+    alone = CliRunner().invoke(main, ["lab", "compare-engines", *flags, "--terms", "equal", "--json"])
+    assert list(json.loads(alone.stdout)) == ["equal"]
 
 
 @pytest.mark.parametrize(

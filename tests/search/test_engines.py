@@ -14,7 +14,7 @@ import torch
 
 from scaler.model.errors import BadInput
 from sim.application import equal_shares
-from sim.graphs import APPLICATIONS, find_application
+from sim.graphs import APPLICATIONS, connect, find_application
 from tests.search.problems import Problem, ask_for, evaluate, quadratic, search, to_coordinates
 from tuner.scenario.layout import QoS
 from tuner.search.engines import ENGINES, Engine, SearchProblem, Suggestion, find_engine, sobol
@@ -113,8 +113,6 @@ def test_suggestions_lie_in_the_space(engine: str, graph: str) -> None:
     history: list[EvaluationOutcome] = []
     for _ in range(7):
         suggestions = ask(problem, history, 3, 2)
-        if engine == "naive":  # uses up the longest path through each operator alone
-            suggestions = [s for s in suggestions if graph != "multi-sink"]
         check_fit(problem, suggestions)
         history += [make_outcome(s, cost=10.0 + sum(s.parameters.shares[:1])) for s in suggestions]
 
@@ -196,7 +194,9 @@ def test_the_naive_suggestion_is_the_papers(graph: str) -> None:
     problem = ask_for(application)
     (suggestion,) = find_engine("naive")(problem, [], 1, 3)
     bounds = [share * problem.qos.r_max for share in suggestion.parameters.shares]
-    assert bounds == pytest.approx(list(equal_shares(application, problem.qos.r_max).values()))
+    shares = equal_shares(application, problem.qos.r_max)
+    spare = {"op5": problem.qos.r_max * 2 / 3} if graph == "multi-sink" else {}  # op1 -> op5 is the shorter path
+    assert bounds == pytest.approx(list((shares | spare).values()))
     weights = suggestion.parameters.weights
     assert (weights.performance, weights.reconfiguration, weights.resources) == pytest.approx([1 / 3] * 3)
     assert find_engine("naive")(problem, [make_outcome(suggestion)], 1) == []
@@ -206,7 +206,13 @@ def test_the_naive_shares_keep_to_the_bounds_of_paths() -> None:
     application = find_application("multi-sink")
     problem = ask_for(application, qos=QoS(0.05, paths={"op1 -> op5": 0.04}))
     (suggestion,) = find_engine("naive")(problem, [], 1)
-    assert suggestion.parameters.shares == pytest.approx([1 / 3, 1 / 3, 1 / 3, 1 / 3, 0.4])
+    assert suggestion.parameters.shares == pytest.approx([1 / 3, 1 / 3, 1 / 3, 1 / 3, 0.8 - 1 / 3])
+
+
+def test_spare_latency_is_shared_alike_until_no_path_has_any_left() -> None:
+    application = connect("fork", [(700, 0.5)] * 7, 10, (1, 2), (2, 3), (3, 4), (1, 5), (5, 6), (1, 7))
+    (suggestion,) = find_engine("naive")(ask_for(application), [], 1)
+    assert suggestion.parameters.shares == pytest.approx([0.25, 0.25, 0.25, 0.25, 0.375, 0.375, 0.75])
 
 
 def test_the_evolution_strategy_goes_on_where_optunas_own_study_would(problem: Problem) -> None:

@@ -18,6 +18,7 @@ from sim.simulate import simulate
 from tuner.scenario.layout import QoS
 from tuner.search.evaluation import EvaluationSpec, agree, apply_parameters, average, average_last
 from tuner.search.feasibility import check_feasible
+from tuner.search.other_days import DayErrors, bootstrap_days
 from tuner.search.recommendation import (
     MOST_PROVED,
     PROVED,
@@ -122,6 +123,26 @@ def test_confidence_is_students_for_one_more_run() -> None:
     assert measure_confidence(outcome, QUALITY, 6) == pytest.approx(0.94903, abs=1e-4)
     assert measure_confidence(replace(outcome, violations=0.05), QUALITY, 6) == pytest.approx(0.5)
     assert measure_confidence(replace(outcome, violations_error=0.0), QUALITY, 6) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(("days", "known"), [(6, False), (28, True)])
+def test_other_days_count_where_enough_were_replayed(days: int, known: bool) -> None:
+    """Days that differ by a standard deviation of .01: the mean of 28 by .01 / sqrt(28)."""
+    slots = np.full(4 * days, 360.0)
+    by_day = np.repeat(0.03 + 0.01 * np.random.default_rng(3).standard_normal(days), 4)
+    blocks = {"violations": by_day, "reconfigurations": np.zeros(slots.size), "slots": slots}
+    found = bootstrap_days([replace(simulate(make_setting(100), 1), blocks=blocks)] * 3, 60.0)
+    assert (found is not None) is known
+    if found is not None:
+        assert found.violations == pytest.approx(0.01 / math.sqrt(days), rel=0.25)
+        assert found.reconfigurations == 0.0
+
+
+def test_confidence_is_less_where_days_differ() -> None:
+    outcome = EvaluationOutcome(POINT, 5.0, 0.04, 0.0, 0.0, 0.0, 0.0)
+    luck = 0.01 / math.sqrt(2.0) / 2.0  # the limit is two standard deviations of the difference of two such months
+    assert measure_confidence(outcome, QUALITY, 6, DayErrors(luck, 0.0)) == pytest.approx(0.94903, abs=1e-4)
+    assert measure_confidence(outcome, QUALITY, 6) == pytest.approx(1.0)
 
 
 def test_runs_that_the_confidence_lets_pass_are_followed_by_one_that_passes_as_often_as_it_says() -> None:

@@ -26,15 +26,15 @@ def replay(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> tuple[list[Run]
     """The runs, and the seeds that were really replayed."""
     replayed: list[int] = []
 
-    def count(setting: Setting, seed: int) -> Run:
+    def count(setting: Setting, seed: int, cores: int = 1) -> Run:
         replayed.append(seed)
-        return simulate(setting, seed)
+        return simulate(setting, seed, cores=cores)
 
     monkeypatch.setattr(evaluation, "simulate", count)
     return evaluation.replay_seeds(setting, SEEDS), sorted(replayed)
 
 
-@pytest.mark.parametrize(("policy", "wanted"), [("planner", [0, 1]), ("threshold-c", [0, 1]), ("ql", [*SEEDS])])
+@pytest.mark.parametrize(("policy", "wanted"), [("planner", [0]), ("threshold-c", [0]), ("ql", [*SEEDS])])
 def test_runs_are_those_of_each_seed(policy: str, wanted: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     setting = make_setting(policy)
     runs, replayed = replay(setting, monkeypatch)

@@ -33,13 +33,14 @@ from tests.search.runs import (
     stop_after,
 )
 from tests.store.conftest import POSTGRES
+from tuner.cli.tune_command import describe_interrupted
 from tuner.search.search_plan import TuneOptions
 from tuner.search.tuning_run import TuningResult, resume_tuning, start_tuning, tune
 from tuner.store.connection import Store, open_store
 from tuner.store.records import TuningRun
 from tuner.store.runs import LEASE_S, LeaseLost, claim_run, renew_lease
 
-SLOTS, BUDGET = 12_000, 8
+SLOTS, BUDGET = 48_000, 8
 ENDED = (0, 1)  # exit codes: with a recommendation, and without one
 OVER = "was taken over by another process, or has ended; this one stops"
 
@@ -70,7 +71,7 @@ def resume(address: object) -> list[object]:
 
 def wait_until(there: Callable[[], bool], tuners: Tuners, child: int) -> None:
     while not there():
-        assert tuners.runs(child), tuners.said()
+        assert tuners.runs(child) or there(), tuners.said()
         time.sleep(0.002)
 
 
@@ -402,14 +403,24 @@ class TestSignals:
             wait_for(store, max(count, there + 1), tuners, child)  # it listens as soon as it adds to what is there
             time.sleep(chance.uniform(0.0, 0.05))
             before = len(tuners.said())
-            assert tuners.kill(child, number) == code, tuners.said()
+            ended_as = tuners.kill(child, number)
             said = tuners.said()[before:]
-            assert f"What has ended is kept; go on with: tuner tune {APP} --resume" in said
             assert "Traceback" not in said
             there = len(read_run(store, 1))
+            if read_runs(store)[0].state == "done":  # on a busy machine the signal may come too late
+                assert ended_as in ENDED or (ended_as == code and f"see it: tuner report {APP}" in said), said
+                break
+            assert ended_as == code, said
+            assert f"What has ended is kept; go on with: tuner tune {APP} --resume" in said
             child = tuners.start(*resume(address))
-        assert tuners.wait(child) in ENDED, tuners.said()
+        else:
+            assert tuners.wait(child) in ENDED, tuners.said()
         check_same(store, whole)
+
+    def test_interrupted_after_its_end_it_shows_where_the_result_is(self, tmp_path: Path) -> None:
+        ended = run_anew(tmp_path / "whole.db", engine="random", budget=2)
+        with closing(open_store(tmp_path / "whole.db")) as done:
+            assert describe_interrupted(done, APP, ended.run).endswith(f"see it: tuner report {APP}")
 
     def test_ctrl_c_in_a_process_of_its_own(self, tmp_path: Path, whole: TuningResult) -> None:
         path = tmp_path / "tuner.db"

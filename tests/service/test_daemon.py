@@ -200,7 +200,7 @@ def test_broken_qos_makes_it_due(store: Store, world: World) -> None:
     with store.read() as session:
         reason = find_missed_qos(session, APP, START + 40 * SLOT_S, 0.05)
     assert reason is not None
-    assert reason.why.startswith("R_max was broken in 100.0% of 40 slots since it was tuned")
+    assert reason.why.startswith("R_max was broken in 100 % of 40 slots since it was tuned")
 
 
 def test_without_samples_nothing_is_tuned_and_it_tries_again_ever_later(store: Store, world: World) -> None:

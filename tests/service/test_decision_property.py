@@ -143,7 +143,7 @@ def test_everyday_blocks_are_explained(site: Site, given: dict[str, Any], code: 
     for slot, more in enumerate(({}, {"pin": True})):
         decider = Decider("parse", NODES, k_max=2 if low else None)  # a proposal to remove, or to add
         decider.memory.history = replace(decider.memory.history, changes=(START - 1.0,))
-        orders = make_orders(make_objective(policy="threshold-o"), **given.get("guards", {}), **more)
+        orders = make_orders(make_objective(policy="threshold-p"), **given.get("guards", {}), **more)
         others = {key: value for key, value in given.items() if key != "guards"}
         made.append(decider.step(replace(seen, time=START + SLOT * slot), orders, START, **others).decision)
     check_everywhere(site, f"everyday{next(APPS)}", made)
@@ -218,7 +218,7 @@ def give_orders(stage: str, names: tuple[str, ...], policy: str, table: dict[str
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     story=st.lists(slots, min_size=1, max_size=6),
-    policy=st.sampled_from(["planner", "threshold-o", "ql-pds"]),
+    policy=st.sampled_from(["planner", "threshold-p", "ql-pds"]),
     names=st.sampled_from(NAMES),
     fallback_s=st.sampled_from([60.0, 36_000.0]),
 )

@@ -22,9 +22,6 @@ from tuner.store.records import Scaler
 from tuner.store.runs import save_retuning
 
 pytestmark = pytest.mark.slow
-LATE = pytest.mark.xfail(
-    strict=True, reason="the planner of changes of any size is late more often in slots without memory than it was"
-)
 APP = "shop"
 TAKES = Moments(0.02, 0.0002)
 SETTINGS = {
@@ -67,7 +64,6 @@ def states(client: httpx.Client) -> Mapping[int, str]:
     return {one["version"]: one["state"] for one in read(client, "objectives")}
 
 
-@LATE
 @pytest.mark.parametrize("address", [pytest.param("postgresql", marks=POSTGRES)], indirect=True)
 def test_what_drifts_is_tuned_again_and_rolled_out(client: httpx.Client, store: Store, world: World) -> None:
     report = over_http(client)
@@ -89,7 +85,6 @@ def test_what_drifts_is_tuned_again_and_rolled_out(client: httpx.Client, store: 
     assert any("the mean service time became" in e["message"] for e in read(client, "events", what=["drift"]))
 
 
-@LATE
 @pytest.mark.parametrize("address", ["sqlite"], indirect=True)
 def test_what_is_secretly_bad_comes_back_by_itself(client: httpx.Client, store: Store, world: World) -> None:
     """Busy replicas are in each other's way, which nobody can know who has never had any: no sample shows it, so that
@@ -103,7 +98,10 @@ def test_what_is_secretly_bad_comes_back_by_itself(client: httpx.Client, store: 
     world.contention, world.busy = 1.8, 0.6
     report = over_http(client)
     live(world, store, 150, report)
-    live(world, store, 200, report, lambda: run_once(store, lambda: world.now))
+    for _ in range(20):
+        live(world, store, 10, report, lambda: run_once(store, lambda: world.now))
+        if states(client).get(2) == "reverted":  # before what was seen of busy replicas is tuned for
+            break
     assert states(client) == {1: "full", 2: "reverted"}
     assert stages(client)[1:] == [(1, "settled"), (2, "shadow"), (2, "canary"), (2, "rolled back")]
     assert [s["health"] for s in read(client, "surrogates")] != ["fail"]

@@ -22,6 +22,7 @@ from tuner.surrogate.response_models import (
     beat_evenly,
     fit_batches,
     fit_rhythm,
+    measure_noise,
     predict_batches,
     predict_model,
 )
@@ -280,3 +281,13 @@ def test_batches_near_their_trigger_run_into_each_other_by_chance() -> None:
     seen = float(windows.response[near].mean())
     assert float(predict_batches(load, parameters)[near].mean()) == pytest.approx(seen, rel=0.03)
     assert float(predict_batches(load, {**parameters, "noise": 0.0})[near].mean()) < 0.97 * seen
+
+
+def test_drift_over_many_windows_is_no_noise_of_batches() -> None:
+    """A busy neighbour makes all batches of a minute longer; windows of 16 batches would call it four times as much."""
+    rng = np.random.default_rng(0)
+    batches = rng.integers(4, 17, 400).astype(np.float64)
+    noise = 0.1 * rng.standard_normal(400) / np.sqrt(batches)
+    drift = 0.1 * np.sin(np.arange(400) / 12.0)
+    assert measure_noise(noise, batches) == pytest.approx(0.1, rel=0.1)
+    assert measure_noise(noise + drift, batches) == pytest.approx(0.1, rel=0.1)

@@ -138,7 +138,7 @@ COMMANDS: dict[str, Entry | LazyGroup] = {
         "  tuner lab reproduce table2 --traces ../shared/traces\n"
         "  tuner lab compare --published --policy threshold-c --policy planner\n"
         "  tuner lab compare-engines --application pipeline --n-res 1",
-        reproduce=Entry("tuner.cli.lab_commands:reproduce", "Compute a published table or figure again."),
+        reproduce=Entry("tuner.cli.reproduce_command:reproduce", "Compute a published table or figure again."),
         traces=Entry("tuner.cli.trace_stand_ins:traces", "Write stand-ins for the traces of the papers to FOLDER."),
         compare=Entry("tuner.cli.lab_commands:compare", "Compare policies over many settings, against the floor."),
         **{

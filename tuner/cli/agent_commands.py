@@ -11,6 +11,7 @@ import click
 from scaler.link.credential import read_token_file
 from scaler.model.errors import BadInput
 from tuner.cli.lazy_group import BAD_INPUT
+from tuner.cli.next_step import name_next
 from tuner.cli.options import (
     TIME_FORMS,
     app_argument,
@@ -178,8 +179,10 @@ def push(app: str, version: int | None, stage: str, force: bool, why: str, addre
         chosen = find_proposed(session, app) if version is None else version
         before = load_objective(session, app, chosen).state
         made = push_to(session, app, chosen, stage, name_user(), why, time.time(), force=force)
+        following = name_next(session, app)
     told = "was there already" if before == made.state else f"was {before}"
     click.echo(f"{app}: objective {made.version} is in {made.state} now; it {told}.")
+    click.echo(f"Next: {following}", err=True)
 
 
 @click.command(

@@ -16,6 +16,7 @@ from scaler.model.task import name_quantile
 from scaler.model.units import format_count, format_fixed, format_milliseconds, format_moment, format_number
 from sim.application import name_path, paths
 from sim.setting import gains
+from tuner.cli.next_step import name_next
 from tuner.cli.options import (
     app_argument,
     drop_unset,
@@ -70,7 +71,9 @@ def add(app: str, file: Path, address: DatabaseAddress, **demanded: float | None
     with closing(open_store(address)) as store, store.begin() as session:
         earlier = list_versions(session, app)
         kept = register_application(session, app, document, name_user(), time.time())
+        following = name_next(session, app)
     click.echo(f"{app}: {describe_change(earlier[-1] if earlier else None, kept)}")
+    click.echo(f"Next: {following}", err=True)
 
 
 def describe_change(before: ApplicationVersion | None, kept: ApplicationVersion) -> str:

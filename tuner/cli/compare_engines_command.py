@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,19 @@ import click
 from scaler.model.errors import BadInput
 from scaler.policies import find_policy
 from sim.arrivals import generate
-from sim.trace import Trace
+from sim.trace import Trace, window
 from tuner.cli.interruption import run_interruptibly
 from tuner.cli.options import eta_r_help, eta_v_help, file_type, json_option, print_json, r_max_help
 from tuner.cli.progress import show_progress
-from tuner.lab.engine_benchmark import EngineResults, Rules, list_cells, make_setting, run_engine_benchmark
+from tuner.lab.engine_benchmark import (
+    TERMS,
+    EngineCell,
+    EngineResults,
+    Rules,
+    list_cells,
+    make_setting,
+    run_engine_benchmark,
+)
 from tuner.lab.engine_summary import EngineSummary, list_settings, summarise_engines
 from tuner.lab.published.tables import WORKLOADS, load_workload
 from tuner.scenario.layout import QoS
@@ -28,6 +37,8 @@ from tuner.views.words import make_columns, to_finite
 
 APPLICATIONS = ("pipeline", "diamond", "multi-sink")
 MADE_SLOTS = 200_000
+BOTH = "both"
+TITLES = {"published": "As published", "equal": "Equal slots, evaluations and verifications"}
 
 
 @click.command(
@@ -68,9 +79,16 @@ MADE_SLOTS = 200_000
 @click.option(
     "--budget",
     type=click.IntRange(1),
-    help="Number of evaluations of engines other than skopt (default: half of skopt's, else 60).",
+    help="Number of evaluations of engines other than skopt (default: by --terms; 60 without skopt).",
 )
-@click.option("--same-slots", is_flag=True, help="Evaluate skopt's suggestions on the same slots as the others'.")
+@click.option(
+    "--terms",
+    type=click.Choice((*TERMS, BOTH)),
+    default=BOTH,
+    show_default=True,
+    help="Terms of the comparison: as published, with equal slots, or one after the other.",
+)
+@click.option("--slots", type=click.IntRange(2), help="Number of slots of the trace, its first (default: all).")
 @click.option("--policy", metavar="NAME", default="ql-pds-plus", show_default=True, help="Name of the policy.")
 @click.option("--traces", type=file_type, help="Folder with taxi.txt.gz (default: a generated trace).")
 @click.option("--results", type=file_type, help="File to append results to; those that it has are not computed again.")
@@ -78,15 +96,18 @@ MADE_SLOTS = 200_000
 def compare_engines(as_json: bool, results: Path | None, traces: Path | None, **asked: Any) -> None:
     """Compare search engines on the same settings.
 
-    skopt is the baseline: Algorithm 4 of the paper, 25 evaluations of 50,000 slots a phase, until two rounds bring no
-    gain. The others search as `tuner tune` does, with half as many evaluations. The judge replays every recommendation
-    over the whole trace with seeds that no search uses.
+    skopt is the baseline: Algorithm 4 of the paper, until two rounds bring no gain. As published, it evaluates one seed
+    over 50,000 slots, and the others search as `tuner tune` does with half as many evaluations. On equal terms, skopt
+    evaluates and verifies as they do, and they may replay as many slots as it did in all. The judge replays every
+    recommendation over the whole trace with seeds that no search uses.
     """
     engines = asked["engine"] or ("skopt", "gp", "naive")
     for name in engines:
         find_engine(name)
     trace, highest = choose_trace(traces)
-    rules = Rules(engines, trace, asked["policy"], 10, highest, asked["budget"], asked["same_slots"])
+    if asked["slots"] is not None:
+        trace = window(trace, 0, min(asked["slots"], trace.rates.size))
+    rules = Rules(engines, trace, asked["policy"], 10, highest, asked["budget"])
     cells = list_cells(
         asked["application"] or APPLICATIONS,
         asked["n_res"] or (1, 3),
@@ -99,9 +120,20 @@ def compare_engines(as_json: bool, results: Path | None, traces: Path | None, **
     for cell in cells:  # what cannot be searched is refused before anything is
         setting, qos = make_setting(rules, cell), QoS(cell.r_max, cell.eta_v, cell.eta_r)
         make_space(setting.application, setting.infrastructure, qos)
-    with show_progress(len(cells), "Searching") as report_done:
-        matches = run_interruptibly(lambda: run_engine_benchmark(rules, cells, report_done, results))
-    show(matches, as_json)
+    terms = TERMS if asked["terms"] == BOTH else (asked["terms"],)
+    found = {}
+    with show_progress(len(cells) * len(terms), "Searching") as report_done:
+        for i, name in enumerate(terms):
+            job = partial(compare_on, replace(rules, terms=name), cells, results, report_done, i * len(cells))
+            found[name] = run_interruptibly(job)
+    show(found, as_json)
+
+
+def compare_on(
+    rules: Rules, cells: Sequence[EngineCell], results: Path | None, report_done: Callable[[int], None], before: int
+) -> list[EngineResults]:
+    """The benchmark on these terms, its cells counted after those that are done."""
+    return run_engine_benchmark(rules, cells, lambda done: report_done(before + done), results)
 
 
 def choose_trace(folder: Path | None) -> tuple[Trace, float | None]:
@@ -111,19 +143,26 @@ def choose_trace(folder: Path | None) -> tuple[Trace, float | None]:
     return generate("diurnal", low=50.0, high=600.0, slots=MADE_SLOTS, seed=0, noise=50.0), None
 
 
-def show(matches: Sequence[EngineResults], as_json: bool) -> None:
-    lines, rows = summarise_engines(matches), list_settings(matches)
+def show(found: Mapping[str, Sequence[EngineResults]], as_json: bool) -> None:
     if as_json:
-        document = {"engines": [asdict(line) for line in lines], "settings": rows, "matches": [*map(asdict, matches)]}
-        print_json(to_finite(document))
+        print_json(to_finite({terms: describe_results(matches) for terms, matches in found.items()}))
         return
-    if not lines:
-        raise BadInput("no engine kept the constraints in any setting; allow a larger --r-max, --eta-v or --eta-r")
-    print_settings(rows)
-    print_columns(make_columns(lines, COLUMNS))
+    for terms, matches in found.items():
+        lines = summarise_engines(matches)
+        if not lines:
+            raise BadInput("no engine kept the constraints in any setting; allow a larger --r-max, --eta-v or --eta-r")
+        click.echo(f"{TITLES[terms]}\n")
+        print_settings(list_settings(matches))
+        print_columns(make_columns(lines, COLUMNS))
+        click.echo("")
     click.echo(
-        "\nOver the settings in which anybody kept the constraints; prices by geometric mean, where both engines did."
+        "Over the settings in which anybody kept the constraints; prices by geometric mean, where both engines did."
     )
+
+
+def describe_results(matches: Sequence[EngineResults]) -> dict[str, Any]:
+    lines, rows = summarise_engines(matches), list_settings(matches)
+    return {"engines": [*map(asdict, lines)], "settings": rows, "matches": [*map(asdict, matches)]}
 
 
 def print_settings(rows: Sequence[dict[str, Any]]) -> None:
@@ -151,6 +190,7 @@ COLUMNS: tuple[tuple[str, Callable[[EngineSummary], str], str], ...] = (
     ("no higher in", lambda line: f"{line.no_higher:.1%} of {line.compared}" if line.compared else "-", ""),
     ("evaluations", lambda line: f"{line.evaluations:.0f}", ""),
     ("Mslots", lambda line: f"{line.slots / 1e6:.1f}", ""),
+    ("of these verification", lambda line: f"{line.verification_slots / 1e6:.1f}", ""),
     ("ms a suggestion", lambda line: f"{line.asking_ms:.0f}", ""),
     ("s a search", lambda line: f"{line.seconds:.1f}", ""),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Sequence
 from contextlib import closing
@@ -13,6 +14,7 @@ import click
 from scaler.model.bounded_file import ReadLimits
 from scaler.model.errors import BadInput, Retry
 from scaler.model.units import format_count
+from tuner.cli.next_step import say_next
 from tuner.cli.progress import refuse_failures, show_steps, start_quietly
 from tuner.pipeline.engine import IngestEngine
 from tuner.pipeline.engines.choose_engine import start_engine
@@ -47,6 +49,7 @@ def run_ingestion(
             keep_watching(place, paths, limits, again, master, every)
         else:
             say(place, run_once(place, paths, limits, again, master, True))
+            say_next(store, app)
 
 
 def run_once(
@@ -111,4 +114,4 @@ def say(place: IngestTarget, result: IngestSummary) -> None:
         if state.known == "replaced":
             click.echo(f"Note: {state.path} is another file than the one read before under this name.")
     if result.windows:
-        click.echo(f"See them with: tuner samples {place.application}", err=True)
+        click.echo(f"See them with: tuner samples {shlex.quote(place.application)}", err=True)

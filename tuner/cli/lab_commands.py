@@ -1,9 +1,7 @@
-"""`tuner lab compare` and `tuner lab reproduce`: benchmark policies; compute published tables and figures again."""
+"""`tuner lab compare`: benchmark policies over many settings, against the floor."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,20 +9,18 @@ import click
 
 from scaler.model.errors import BadInput
 from scaler.model.files import write_whole
-from sim.simulate import MEASURES
 from tuner.cli.interruption import run_interruptibly
 from tuner.cli.options import file_type, html_option, json_option, option_option, print_result
 from tuner.cli.progress import show_share
+from tuner.cli.reproduce_command import TRACES
 from tuner.lab.benchmark_report import describe_benchmark, explain_errors, list_rows, list_summaries, write_benchmark
 from tuner.lab.plan import read_plan
 from tuner.lab.policy_benchmark import BenchmarkResult, run_benchmark
-from tuner.lab.published.figures import FIGURES, Study
-from tuner.lab.published.tables import DEEP, POLICY_NAMES, CellComparison, plan_published, reproduce_table
+from tuner.lab.published.tables import plan_published
 from tuner.lab.shifts import SHIFTS
-from tuner.views.grid import print_columns, print_grid, print_lines
-from tuner.views.words import Column, make_columns
+from tuner.views.grid import print_columns, print_lines
+from tuner.views.words import Column
 
-TRACES = Path("../shared/traces")
 UNSET: tuple[Any, ...] = (None, (), {})  # of flags, which are keys of a plan
 EXAMPLE = """\
 policies = ["threshold-c", "ql-pds-plus"]
@@ -115,95 +111,3 @@ def print_benchmark(result: BenchmarkResult) -> None:
     click.echo()
     print_columns(list_summaries(result))
     print_lines(explain_errors(result))
-
-
-TABLES = {"table2": 2, "table3": 3, "table4": 4, "table5": 5}
-FIGURES_OF_CELL = ("seeds", "difference", *MEASURES[1:], "agrees", "remark")
-COLUMNS: tuple[tuple[str, Callable[[CellComparison], str], str], ...] = (
-    ("cell", lambda c: c.cell.where, ""),
-    ("policy", lambda c: c.cell.policy, ""),
-    ("published", lambda c: f"{c.cell.cost:.4f}", ""),
-    ("ours", lambda c: f"{c.cost:.4f}", ""),
-    ("± s.e.", lambda c: f"{c.error:.4f}" if c.error > 0.0 else "", ""),
-    ("difference", lambda c: f"{c.difference:+.1%}", ""),
-    ("viol. %", lambda c: f"{c.cell.violations} / {100 * c.violations:.1f}", ""),
-    ("reconf. %", lambda c: f"{c.cell.reconfigurations} / {100 * c.reconfigurations:.1f}", ""),
-    ("resources", lambda c: f"{c.cell.resources:.2f} / {c.resources:.2f}", ""),
-    ("agrees", lambda c: "yes" if c.agrees else "no", ""),
-    ("remark", lambda c: c.remark, ""),
-)
-
-
-@click.command(
-    epilog="\b\nExamples:\n  tuner lab reproduce table2 --traces ../shared/traces\n  tuner lab reproduce fig18 --json"
-)
-@click.argument("what", type=click.Choice([*TABLES, *FIGURES]))
-@click.option(
-    "--traces",
-    type=file_type,
-    default=TRACES,
-    show_default=True,
-    help="Folder with taxi.txt.gz and tweets.txt.gz.",
-)
-@click.option(
-    "--seeds", default=10, show_default=True, type=click.IntRange(1), help="Number of random seeds, 0 to N - 1."
-)
-@click.option(
-    "--policy",
-    "policies",
-    multiple=True,
-    type=click.Choice(list(POLICY_NAMES)),
-    help="Name of a policy, whose rows are computed; repeat it for several (default: all).",
-)
-@click.option("--deep", is_flag=True, help="Run the deep cells too, which take minutes each.")
-@json_option
-def reproduce(what: str, traces: Path, seeds: int, policies: tuple[str, ...], deep: bool, as_json: bool) -> None:
-    """Compute a published table or figure again.
-
-    Printed are the published figure, ours and the difference by cell; of a figure, our rows and what is published.
-    """
-    work = partial(reproduce_table, TABLES[what], traces, seeds, policies, deep) if what in TABLES else None
-    with show_share(what) as on_share:
-        found = run_interruptibly(lambda: work(on_share) if work else FIGURES[what](traces, seeds, on_share))
-    if isinstance(found, Study):
-        print_result(found, as_json, describe_study, print_study)
-    else:
-        print_result(found, as_json, describe_cells, partial(print_cells, what, deep or bool(policies)))
-
-
-def print_cells(what: str, all_asked: bool, cells: list[CellComparison]) -> None:
-    """Published and ours side by side."""
-    print_lines(f"{what}: average cost, published and ours", "")
-    print_columns(make_columns(cells, COLUMNS), left=2, texts=("agrees", "remark"))
-    print_lines(sum_up(cells, all_asked))
-
-
-def describe_study(study: Study) -> dict[str, Any]:
-    rows = [dict(zip(study.columns, row, strict=True)) for row in study.rows]
-    return {"figure": study.figure, "caption": study.caption, "rows": rows}
-
-
-def print_study(study: Study) -> None:
-    cells = [[f"{value:.4g}" if isinstance(value, float) else str(value) for value in row] for row in study.rows]
-    print_lines(f"{study.figure}: {study.caption}", "")
-    print_grid(study.columns, cells)
-
-
-def sum_up(cells: list[CellComparison], all_asked: bool) -> str:
-    """How many cells agree, and which were not run."""
-    agreeing = sum(c.agrees for c in cells)
-    text = f"{agreeing} of {len(cells)} cells within 2 %, two standard errors or the last printed digit."
-    return text if all_asked else f"{text} Not run: {', '.join(DEEP)} (minutes a cell; --deep runs them)."
-
-
-def describe_cells(cells: list[CellComparison]) -> list[dict[str, Any]]:
-    return [
-        {
-            **{key: getattr(c.cell, key) for key in ("table", "trace", "k_max", "infrastructure", "n_res", "policy")},
-            "published": c.cell.cost,
-            "ours": c.cost,
-            "standard_error": c.error,
-            **{key: getattr(c, key) for key in FIGURES_OF_CELL},
-        }
-        for c in cells
-    ]

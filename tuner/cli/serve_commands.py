@@ -23,7 +23,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from scaler.model.errors import BadInput
-from scaler.model.files import check_place, write_whole
+from scaler.model.files import check_place, make_folder, write_whole
 from tuner.cli.interruption import run_interruptibly
 from tuner.cli.options import file_type, name_user, parse_span, print_json, store_option
 from tuner.cli.signals import raising_on_termination
@@ -327,10 +327,7 @@ def dashboards(folder: Path, force: bool) -> None:
     FOLDER is made if it is missing. The first two use what `tuner serve` exports at /metrics. Prometheus needs a token
     of scope read for it (`authorization: credentials_file:` in its scrape_configs).
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise BadInput(f"there can be no folder {folder} ({error.strerror}); name another one") from error
+    make_folder(folder)
     places = {name: folder / name for name in SHIPPED}
     for path in places.values():
         if not force and os.path.lexists(path):

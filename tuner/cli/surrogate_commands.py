@@ -15,6 +15,7 @@ from rich.text import Text
 from scaler.model.files import write_whole
 from sim.infrastructure import find_infrastructure
 from sim.toml_table import format_document
+from tuner.cli.next_step import name_next
 from tuner.cli.options import (
     TIME_FORMS,
     app_argument,
@@ -109,7 +110,10 @@ def fit(
         fitted = replace(fitted, supply=supply)
         with store.begin() as session:
             number = save_surrogate(session, to_record(fitted, time.time())).number
+            following = name_next(session, app)
     show_all(fitted, number, html, as_json)
+    if not as_json:
+        click.echo(f"Next: {following}", err=True)
     ctx.exit(0 if is_fit_for_tuning(fitted.checks) else UNFIT)
 
 

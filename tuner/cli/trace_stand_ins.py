@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from scaler.model.errors import BadInput
+from scaler.model.files import make_folder
 from sim.arrivals import generate
 from sim.trace_file import write_trace
 
@@ -15,6 +16,7 @@ START = datetime(2026, 1, 5, tzinfo=UTC)  # a Monday
 STAND_INS = {  # lowest and highest rate, slots: those that the published tables use
     "taxi.txt.gz": (30.0, 600.0, 400_001),
     "tweets.txt.gz": (1_500.0, 8_500.0, 80_000),
+    "taxi_history.txt.gz": (30.0, 600.0, 44_000),  # the month before, with which dynamic programming plans
 }
 
 
@@ -24,13 +26,14 @@ STAND_INS = {  # lowest and highest rate, slots: those that the published tables
 def traces(folder: Path, seed: int) -> None:
     """Write stand-ins for the traces of the papers to FOLDER.
 
-    The papers' traces, taxi.txt.gz and tweets.txt.gz, are not part of this package. Daily and weekly patterns of the
-    same length and range stand in for them: commands run, and their figures are not those published.
+    The papers' traces, taxi.txt.gz, tweets.txt.gz and taxi_history.txt.gz, are not part of this package. Daily and
+    weekly patterns of the same length and range stand in for them: commands run, and their figures are not those
+    published.
     """
     there = [folder / name for name in STAND_INS if (folder / name).exists()]
     if there:
         raise BadInput(f"{there[0]} is there already; name another folder")
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     for i, (name, (low, high, slots)) in enumerate(STAND_INS.items()):
         made = generate("diurnal", low=low, high=high, slots=slots, seed=seed + i, start=START)
         write_trace(made, folder / name)

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from scaler.model.errors import BadInput
-from scaler.model.files import write_whole
+from scaler.model.files import make_folder, write_whole
 from scaler.model.units import format_count, format_duration, format_number, quote
 from sim.trace_file import write_trace
 from tuner.cli.options import json_option, print_json, seconds_type, share_type
@@ -90,7 +90,7 @@ def init(log: Path, app: str, folder: Path, force: bool) -> None:
         raise BadInput(f"{there[0]} is there already; choose another --app or --folder, or replace it with --force")
     queries, _ = read_longest(log)
     draft = draft_stream(queries, app)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     write_trace(draft.trace, files[1])
     write_whole(files[0], write_scenario(draft, app, str(log)))
     write_whole(files[2], write_driver(draft, app, str(log)))
@@ -101,7 +101,7 @@ def init(log: Path, app: str, folder: Path, force: bool) -> None:
         f"records/s in slots of {format_duration(draft.trace.step_s)}",
         f"{files[2]}  the snippet for your driver",
         "",
-        f"Next: tuner simulate {files[0]}",
-        f"      tuner app add {app} {files[0]} && tuner ingest {shlex.quote(str(log))} --app {app}",
-        f"      tuner tune {app}",
+        f"Next: tuner app add {app} {shlex.quote(str(files[0]))}",
+        f"      tuner ingest {shlex.quote(str(log))} --app {app} --window {draft.trace.step_s:g}",
+        f"      tuner simulate {shlex.quote(str(files[0]))}     replays it without a database",
     )

@@ -50,6 +50,7 @@ from tuner.search.tuning_run import tune as run_tuning
 from tuner.store.address import DatabaseAddress
 from tuner.store.connection import Store, open_store
 from tuner.store.records import SEARCH, VERIFY, Trial, TuningRun
+from tuner.store.runs import load_run
 from tuner.views.tuning_page import write_tuning
 from tuner.views.tuning_summary import describe_tuning
 
@@ -123,7 +124,7 @@ def tune(
             with show_search(run) as on_trial:
                 ended = carry_out(store, app, run, on_trial, seconds, spread)
         except (KeyboardInterrupt, SystemExit):  # the latter: by a SIGTERM, or as the terminal closes
-            click.echo(f"\nWhat has ended is kept; go on with: tuner tune {app} --resume", err=True)
+            click.echo(f"\n{describe_interrupted(store, app, run)}", err=True)
             raise
         show_ended(store, app, ended, html, as_json)
     if ended.objective is not None and not as_json:
@@ -131,6 +132,15 @@ def tune(
         click.echo(f'Push it: tuner push {app} {ended.objective.version} --why "..."')
         click.echo(f"See more: tuner report {app} --html FILE")
     ctx.exit(0 if ended.objective is not None else INFEASIBLE)
+
+
+def describe_interrupted(store: Store, app: str, run: TuningRun) -> str:
+    """What an interrupted run left, and the command that shows it or goes on."""
+    with store.read() as session:
+        state = load_run(session, run.id or 0).state
+    if state == "done":
+        return f"Tuning run {run.id} had ended before the interruption; see it: tuner report {app}"
+    return f"What has ended is kept; go on with: tuner tune {app} --resume"
 
 
 class Stopped(BaseException):
@@ -263,6 +273,6 @@ def show_ended(store: Store, app: str, ended: TuningResult, html: Path | None, a
 def say_relief(relief: Relaxation) -> str:
     seen = relief.outcome
     if seen is None:
-        return f"{relief.what} would do"
+        return relief.what
     shares = f"violations {seen.violations:.2%}, reconfigurations {seen.reconfigurations:.2%}"
     return f"{relief.what}: {shares}, {seen.price:.4g} per hour"

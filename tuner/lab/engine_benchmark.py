@@ -1,8 +1,10 @@
 """Benchmark search engines: search every setting with each, and replay what it recommends with fresh seeds.
 
-The baseline searches as its paper does: 25 evaluations a phase, each of the first 50,000 slots with one seed, and
-recommends the cheapest that was seen to be feasible. The others search as `tuner tune` does, with half as many
-evaluations as the baseline took, and recommend what they have proved.
+On published terms the baseline searches as its paper does: evaluations of the first 50,000 slots with one seed, and the
+recommendation is the cheapest that was seen to be feasible. The others search as `tuner tune` does, with half as many
+evaluations as the baseline took, and recommend what they have verified. On equal terms the baseline evaluates and
+verifies as the others do, and these may replay as many slots as it did in all, looks and verifications included. The
+domain is the same on both.
 """
 
 from __future__ import annotations
@@ -22,16 +24,25 @@ from sim.setting import Setting
 from sim.trace import Trace, window
 from tuner.scenario.layout import QoS
 from tuner.search.engines import SearchProblem, Suggestion, find_engine
-from tuner.search.evaluation import EvaluationSpec, apply_parameters, average, evaluate_locally, replay_seeds
-from tuner.search.recommendation import Verification, choose, list_candidates, needs_more, verify
+from tuner.search.evaluation import (
+    EvaluationSpec,
+    apply_parameters,
+    average,
+    count_replayed,
+    evaluate_locally,
+    replay_seeds,
+)
+from tuner.search.recommendation import PROVED, Verification, choose, list_candidates, needs_more, verify
 from tuner.search.search_plan import FIRST_VERIFICATION_SEED, HELD_OUT, SEEDS, SHORT_PART, VERIFICATION_SEEDS
 from tuner.search.space.space import EvaluationOutcome, History, Parameters, make_space, meets
 from tuner.search.tuning_run import search
 from tuner.simulation.workers import run_all
 
 BASELINE = "skopt"
+TERMS = ("published", "equal")
 PAPER_SLOTS = 50_000
-MAX_EVALUATIONS = 600  # of the baseline, which ends by itself long before
+MAX_EVALUATIONS = 600  # of the baseline, which ends by itself long before, and of the others on equal terms
+NO_BASELINE_EVALUATIONS = 60  # where there is none to go by
 FINAL_SEEDS = 4  # of the replay that compares recommendations
 FIRST_FINAL_SEED = 50_000  # the same for all engines, and no search's
 RENAMED = {"cost": "price"}  # keys of older files
@@ -62,8 +73,8 @@ class Rules:
     policy: str = "ql-pds-plus"
     k_max: int = 10
     highest_rate: float | None = None
-    budget: int | None = None  # evaluations of the others; None: half the baseline's
-    same_slots: bool = False  # whether the baseline's evaluations are those of the others
+    budget: int | None = None  # evaluations of the others; None: half the baseline's, or its slots on equal terms
+    terms: str = "published"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +83,22 @@ class EngineResult:
 
     engine: str
     evaluations: int
-    slots: int
+    slots: int  # replayed in all, looks and verifications included
     asking_s: float
     seconds: float
     price: float  # per hour
     violations: float
     reconfigurations: float
     met: bool
+    verification_slots: int = 0  # of `slots`
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """What a search may take."""
+
+    evaluations: int
+    slots: float = math.inf  # its verifications included
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,24 +165,33 @@ def load_results(path: Path, rules: Rules) -> dict[EngineCell, EngineResults]:
 def run_cell(job: tuple[Rules, EngineCell]) -> EngineResults:
     rules, cell = job
     found: list[EngineResult] = []
-    budget = rules.budget
-    for engine in sorted(rules.engines, key=lambda name: name != BASELINE):  # the others' budget depends on it
-        found.append(run_engine(rules, cell, engine, budget or 60))
-        if engine == BASELINE and budget is None:
-            budget = math.ceil(found[-1].evaluations / 2)
+    allowance = Allowance(rules.budget or NO_BASELINE_EVALUATIONS)
+    for engine in sorted(rules.engines, key=lambda name: name != BASELINE):  # the others' allowance depends on it
+        given = Allowance(MAX_EVALUATIONS) if engine == BASELINE else allowance
+        found.append(run_engine(rules, cell, engine, given))
+        if engine == BASELINE and rules.budget is None:
+            allowance = find_allowance(rules, found[-1])
     return EngineResults(cell, tuple(found))
 
 
-def run_engine(rules: Rules, cell: EngineCell, engine: str, budget: int) -> EngineResult:
+def find_allowance(rules: Rules, baseline: EngineResult) -> Allowance:
+    """What the others may take beside what the baseline took."""
+    if rules.terms == "published":
+        return Allowance(math.ceil(baseline.evaluations / 2))
+    return Allowance(MAX_EVALUATIONS, baseline.slots)
+
+
+def run_engine(rules: Rules, cell: EngineCell, engine: str, allowance: Allowance) -> EngineResult:
     """One search, and the judge's replay of what it recommends."""
     began = time.perf_counter()
     setting, qos = make_setting(rules, cell), QoS(cell.r_max, cell.eta_v, cell.eta_r)
     space = make_space(setting.application, setting.infrastructure, qos)
-    paper = engine == BASELINE
-    make_spec = make_paper_evaluation if paper and not rules.same_slots else make_evaluation
-    problem = SearchProblem(space, qos, MAX_EVALUATIONS if paper else budget)
-    asking, history, slots = 0.0, [], 0
+    as_published = engine == BASELINE and rules.terms == "published"
+    spec = (make_paper_evaluation if as_published else make_evaluation)(setting, qos, cell.seed)
+    problem = SearchProblem(space, qos, allowance.evaluations)
+    asking, history, slots, verified = 0.0, [], 0, 0
     ask = find_engine(engine)
+    most = allowance.slots - PROVED * VERIFICATION_SEEDS * setting.trace.rates.size  # of the search
 
     def timed(problem: SearchProblem, history: History, seed: int, count: int = 1) -> list[Suggestion]:
         nonlocal asking
@@ -171,20 +200,22 @@ def run_engine(rules: Rules, cell: EngineCell, engine: str, budget: int) -> Engi
         asking += time.perf_counter() - start
         return answer
 
-    for tried in search(timed, problem, make_spec(setting, qos, cell.seed), evaluate_locally, cell.seed):
+    def is_affordable() -> bool:
+        return slots + spec.short + spec.slots * len(spec.seeds) <= most
+
+    for tried in search(timed, problem, spec, evaluate_locally, cell.seed, in_time=is_affordable):
         history.append(tried.outcome)
         slots += tried.slots
-    if paper or engine == "naive":
+    if as_published or engine == "naive":
         best = find_lowest(history, qos)
     else:
-        best, proved = recommend(setting, problem, history, cell.seed)
-        slots += proved
+        best, verified = recommend(setting, problem, history, cell.seed, allowance.slots - slots)
     seconds = time.perf_counter() - began
     judged: tuple[float, float, float, bool] = (math.nan, math.nan, math.nan, False)
     if best is not None:
         seen = replay_recommendation(setting, qos, best)
         judged = (seen.price, seen.violations, seen.reconfigurations, meets(seen, qos))
-    return EngineResult(engine, len(history), slots, asking, seconds, *judged)
+    return EngineResult(engine, len(history), slots + verified, asking, seconds, *judged, verified)
 
 
 def make_setting(rules: Rules, cell: EngineCell) -> Setting:
@@ -222,19 +253,19 @@ def find_lowest(history: Sequence[EvaluationOutcome], qos: QoS) -> Parameters | 
 
 
 def recommend(
-    setting: Setting, problem: SearchProblem, history: Sequence[EvaluationOutcome], seed: int
+    setting: Setting, problem: SearchProblem, history: Sequence[EvaluationOutcome], seed: int, most: float = math.inf
 ) -> tuple[Parameters | None, int]:
-    """What `tuner tune` would recommend, and the slots that its proofs took."""
+    """What `tuner tune` would recommend within `most` slots of verification, and the slots that these took."""
     proofs: list[Verification] = []
     seeds = [FIRST_VERIFICATION_SEED + VERIFICATION_SEEDS * seed + i for i in range(VERIFICATION_SEEDS)]
     held_out = setting.trace.rates.size - count_searched(setting)
     spec, taken = EvaluationSpec(setting, problem.qos, tuple(seeds)), 0
     for place in list_candidates(problem.space, problem.qos, history):
-        if not needs_more(proofs, problem.qos):
+        if not needs_more(proofs, problem.qos) or taken + len(seeds) * spec.slots > most:
             break
         proof, runs = verify(spec, history[place].parameters, held_out)
         proofs.append(proof)
-        taken += sum(run.slots for run in runs)
+        taken += count_replayed(runs)
     chosen = choose(proofs, problem.qos)
     return None if chosen is None else proofs[chosen].whole.parameters, taken
 

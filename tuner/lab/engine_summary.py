@@ -24,7 +24,8 @@ class EngineSummary:
     kept: float  # share of the searches whose recommendation keeps the constraints
     settings_kept: float  # share of the settings in which all of its recommendations do
     evaluations: float
-    slots: float
+    slots: float  # replayed in all
+    verification_slots: float  # of these
     asking_ms: float  # a suggestion
     seconds: float  # a search
     ratio: float  # price over the baseline's, geometric mean over settings; where both kept the constraints
@@ -56,6 +57,7 @@ def make_line(engine: str, settings: Sequence[Sequence[EngineResults]]) -> Engin
         settings_kept=float(np.mean([all(pick(match, engine).met for match in part) for part in settings])),
         evaluations=float(np.mean([one.evaluations for one in found])),
         slots=float(np.mean([one.slots for one in found])),
+        verification_slots=float(np.mean([one.verification_slots for one in found])),
         asking_ms=1000.0 * sum(one.asking_s for one in found) / max(1, asked),
         seconds=float(np.mean([one.seconds for one in found])),
         ratio=float(np.exp(np.mean(np.log(ratios)))) if ratios else math.nan,

@@ -16,6 +16,7 @@ from scaler.model.batch_quantiles import batch_response
 from scaler.model.micro_batches import tuple_seconds
 from scaler.model.queue_quantiles import replica_response_time
 from scaler.model.queueing import mg1_response
+from scaler.model.units import format_share
 from tuner.history.qos_history import UNKNOWN, VIOLATED, find_changes, find_violations, load_slots
 from tuner.retuning.state import Cause, RetuningState
 from tuner.rollout.betting import exceeds, share_of
@@ -120,11 +121,11 @@ def find_missed_qos(session: Session, app: str, since: float, alpha: float) -> C
     verdict = find_violations(slots, shape, qos)
     broken, moved = verdict[verdict != UNKNOWN] == VIOLATED, find_changes(slots)
     if exceeds(broken, qos.eta_v, alpha / 2.0):
-        return Cause("qos", f"R_max was broken in {share_of(broken):.1%} of {broken.size} slots since it was tuned, "
-                      f"where {qos.eta_v:.1%} is allowed")  # fmt: skip
+        late = f"R_max was broken in {format_share(share_of(broken))} of {broken.size} slots since it was tuned"
+        return Cause("qos", f"{late}, where {format_share(qos.eta_v)} is allowed")
     if exceeds(moved, qos.eta_r, alpha / 2.0):
-        return Cause("qos", f"replicas came or went in {share_of(moved):.1%} of {moved.size} slots since it was "
-                      f"tuned, where {qos.eta_r:.1%} is allowed")  # fmt: skip
+        moves = f"replicas came or went in {format_share(share_of(moved))} of {moved.size} slots since it was tuned"
+        return Cause("qos", f"{moves}, where {format_share(qos.eta_r)} is allowed")
     return None
 
 

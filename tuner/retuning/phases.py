@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from importlib.util import find_spec
 
 from scaler.model.errors import BadInput, Retry
 from tuner.retuning.causes import explain_error, find_cause
@@ -61,7 +60,6 @@ from tuner.surrogate.surrogate import to_record
 log = logging.getLogger(__name__)
 RETRY_S = 60.0  # before trying again what another process does, or what may work in a moment
 DAY_S = 86_400.0
-INSTALL_SPARK = "pip install 'stream-scaler[spark]'"
 
 
 def advance(context: DaemonContext, record: RetuningRecord, searching: bool = True) -> tuple[RetuningRecord, bool]:
@@ -121,9 +119,7 @@ def run_phase(context: DaemonContext, record: RetuningRecord) -> RetuningRecord:
 def ingest(context: DaemonContext, record: RetuningRecord) -> RetuningRecord:
     settings = settings_of(record)
     if settings.sources:
-        if find_spec("pyspark") is None:
-            raise BadInput("sources are set, and reading them needs Spark; install it: " + INSTALL_SPARK)
-        from tuner.retuning.ingestion import read_sources  # brings pyspark along
+        from tuner.retuning.ingestion import read_sources  # brings pyarrow along
 
         read_sources(context, record.application, settings.sources, settings.window_s)
     return commit_phase(context, record, phase="fit")

@@ -18,6 +18,7 @@ import numpy as np
 
 from scaler.model.kernel import Floats
 from scaler.model.queue_quantiles import replica_rate_within, replica_response_time
+from scaler.model.units import format_share
 from tuner.search.engines.naive import suggest
 from tuner.search.evaluation import MEASURES, average_last
 from tuner.search.recommendation import Verification, verify
@@ -61,8 +62,9 @@ def compare(plan: SearchPlan, found: ObjectiveRecord, standing: ObjectiveRecord 
     ):
         over = its[measure] - limit
         if is_positive(over):
-            why = f"{name} by now {verb} in {over.mean() + limit:.1%} of the slots, where {limit:.1%} is allowed"
-            return replace(figures, why=f"{why}, and the new one does not", by=measure)
+            why = f"{name} by now {verb} in {format_share(over.mean() + limit)} of the slots"
+            why += f", where {format_share(limit)} is allowed, and the new one does not"
+            return replace(figures, why=why, by=measure)
     if known is None:
         if theirs.passes(qos) and is_positive(ours["resources"] - its["resources"]):
             return replace(figures, why="nothing is pursued yet, but equal shares would cost less, beyond the noise")
@@ -71,8 +73,10 @@ def compare(plan: SearchPlan, found: ObjectiveRecord, standing: ObjectiveRecord 
     saves = 1.0 - mine.whole.price / theirs.whole.price if theirs.whole.price > 0.0 else 0.0
     if is_positive((1.0 - gain) * its["resources"] - ours["resources"]):
         prices = f"{mine.whole.price:.4g} against {theirs.whole.price:.4g} per hour"
-        return replace(figures, why=f"it costs {saves:.1%} less than {name} ({prices})", by="cost", saves=saves)
-    why = f"it would save {saves:.1%} of what {name} costs, and {gain:.0%} beyond the noise is wanted"
+        return replace(
+            figures, why=f"it costs {format_share(saves)} less than {name} ({prices})", by="cost", saves=saves
+        )
+    why = f"it would save {format_share(saves)} of what {name} costs, and {gain:.0%} beyond the noise is wanted"
     return replace(figures, why=why, saves=saves)
 
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from scaler.model.decision import HELD
 from scaler.model.kernel import Floats
+from scaler.model.units import format_share
 from sim.application import Application
 from tuner.history.qos_history import (
     UNKNOWN,
@@ -188,17 +189,18 @@ def decide_outcome(
     known, late, moves = int(seen.broken.size), share_of(seen.broken), share_of(seen.moved)
     predicted = "it was predicted that " if stage == "shadow" else ""
     if exceeds(seen.broken, limits.violations, alpha / 2.0):
-        why = f"in {stage} {predicted}{late:.1%} of {known} slots broke R_max, and {limits.violations:.1%} may"
-        why += f"; the chance that this is luck is {figures.violations_doubt:.1%} at most"
+        why = f"in {stage} {predicted}{format_share(late)} of {known} slots broke R_max"
+        why += f", and {format_share(limits.violations)} may"
+        why += f"; the chance that this is luck is {format_share(figures.violations_doubt)} at most"
         return StageVerdict(BROKEN, why, figures)
     if exceeds(seen.moved, limits.reconfigurations, alpha / 2.0):
-        why = f"in {stage} {predicted}replicas came or went in {moves:.1%} of {seen.led} slots"
-        why += f", and may in {limits.reconfigurations:.1%}"
-        why += f"; the chance that this is luck is {figures.reconfigurations_doubt:.1%} at most"
+        why = f"in {stage} {predicted}replicas came or went in {format_share(moves)} of {seen.led} slots"
+        why += f", and may in {format_share(limits.reconfigurations)}"
+        why += f"; the chance that this is luck is {format_share(figures.reconfigurations_doubt)} at most"
         return StageVerdict(BROKEN, why, figures)
     covered = known >= MIN_COVERAGE * (seen.reported if stage == "shadow" else seen.led)
-    shares = f"{predicted}{late:.1%} broke R_max ({limits.violations:.1%} may), {moves:.1%} were changed"
-    shares += f" ({limits.reconfigurations:.1%} may)"
+    shares = f"{predicted}{format_share(late)} broke R_max ({format_share(limits.violations)} may)"
+    shares += f", {format_share(moves)} were changed ({format_share(limits.reconfigurations)} may)"
     if known >= max(wanted, 1) and covered and late <= limits.violations and moves <= limits.reconfigurations:
         return StageVerdict(PASSED, f"of {known} slots in {stage} {shares}", figures)
     if seen.reported >= most * wanted / max(seen.share, 1e-6):

@@ -13,6 +13,7 @@ from datetime import date, datetime
 from typing import Any
 
 from scaler.model.errors import BadInput
+from scaler.model.micro_batches import MicroBatches
 from sim.application import Application, Operator, parse_application
 from sim.graphs import find_application
 from sim.toml_table import MOMENT, Table, format_document
@@ -64,8 +65,14 @@ def format_operator(operator: Operator) -> dict[str, Any]:
         "stateful": operator.stateful,
         **{name: getattr(operator, name) for name in STATE if getattr(operator, name)},
         **({} if operator.hold is None else {"hold": operator.hold.to_json()}),
-        **({} if operator.batches is None else {"batches": asdict(operator.batches)}),
+        **({} if operator.batches is None else {"batches": format_batches(operator.batches)}),
     }
+
+
+def format_batches(batches: MicroBatches) -> dict[str, Any]:
+    curve = list(batches.overhead_curve_s)
+    constants = {name: value for name, value in asdict(batches).items() if name != "overhead_curve_s"}
+    return constants | ({"overhead_curve_s": curve} if curve else {})
 
 
 Stored = Mapping[str, Any]  # of an ApplicationVersion, or under "document" of a tuning run's settings

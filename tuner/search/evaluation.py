@@ -24,6 +24,7 @@ import numpy as np
 from scaler.model.errors import BadInput
 from scaler.model.kernel import Floats
 from scaler.policies import find_policy
+from sim.operator_replay import is_left_to_chance
 from sim.setting import Setting
 from sim.simulate import Run, simulate
 from sim.trace import window
@@ -75,38 +76,49 @@ def apply_parameters(spec: EvaluationSpec, parameters: Parameters) -> Setting:
     return replace(spec.setting, bounds=bounds, weights=parameters.weights, path_bounds=spec.qos.paths)
 
 
-def evaluate(spec: EvaluationSpec, parameters: Parameters, ceiling: float = math.inf) -> Evaluation:
+def evaluate(spec: EvaluationSpec, parameters: Parameters, ceiling: float = math.inf, cores: int = 1) -> Evaluation:
     """Try parameters; `ceiling` is the cost of the best feasible trial so far. A replay that fails is a result too."""
     began = time.perf_counter()
     try:
-        return replay(spec, parameters, ceiling)
+        return replay(spec, parameters, ceiling, cores)
     except (BadInput, ValueError, ArithmeticError) as error:
         nothing = EvaluationOutcome(parameters, math.nan, math.nan, math.nan, math.nan, math.nan, math.nan, whole=False)
         return Evaluation(nothing, (), 0, 0, time.perf_counter() - began, np.zeros((0, 0)), str(error))
 
 
-def replay(spec: EvaluationSpec, parameters: Parameters, ceiling: float) -> Evaluation:
+def replay(spec: EvaluationSpec, parameters: Parameters, ceiling: float, cores: int) -> Evaluation:
     setting, began = apply_parameters(spec, parameters), time.perf_counter()
     looked = 0
     if 0 < spec.short < spec.slots:
-        look = simulate(replace(setting, trace=window(setting.trace, 0, spec.short)), spec.seeds[0])
+        look = simulate(replace(setting, trace=window(setting.trace, 0, spec.short)), spec.seeds[0], cores=cores)
         looked = look.slots
         if is_hopeless(look, spec.qos):
             return summarise(spec, parameters, [look], looked, time.perf_counter() - began)
-    runs = [simulate(setting, spec.seeds[0])]
+    runs = [simulate(setting, spec.seeds[0], cores=cores)]
     if is_promising(runs[0], spec.qos, ceiling) and len(spec.seeds) > 1:
-        runs.append(simulate(setting, spec.seeds[1]))
-        if not agree(runs, spec.qos):
-            runs += replay_seeds(setting, spec.seeds[2:])
-    return summarise(spec, parameters, runs, looked + sum(run.slots for run in runs), time.perf_counter() - began)
+        if is_left_to_chance(setting):
+            runs.append(simulate(setting, spec.seeds[1], cores=cores))
+            if not agree(runs, spec.qos):
+                runs += replay_seeds(setting, spec.seeds[2:])
+        else:
+            runs.append(repeat(runs[0], spec.seeds[1]))
+    return summarise(spec, parameters, runs, looked + count_replayed(runs), time.perf_counter() - began)
 
 
 def replay_seeds(setting: Setting, seeds: Sequence[int]) -> list[Run]:
-    """One run a seed; where nothing is left to chance, one run stands for those after the second."""
+    """One run a seed; where nothing is left to chance one run stands for all."""
+    if len(seeds) > 1 and not is_left_to_chance(setting):
+        first = simulate(setting, seeds[0], cores=count_cores())
+        return [first, *(repeat(first, seed) for seed in seeds[1:])]
     runs = replay_each(setting, seeds[:2])
     if len(seeds) > 2 and setting.plant == "memoryless" and are_equal(*runs):  # chance is the policy's alone there
-        return [*runs, *(replace(runs[0], seed=seed, seconds=0.0) for seed in seeds[2:])]
+        return [*runs, *(repeat(runs[0], seed) for seed in seeds[2:])]
     return [*runs, *replay_each(setting, seeds[2:])]
+
+
+def repeat(run: Run, seed: int) -> Run:
+    """The run of another seed that comes to the same, and took no time."""
+    return replace(run, seed=seed, seconds=0.0)
 
 
 def count_replayed(runs: Sequence[Run]) -> int:
@@ -190,7 +202,7 @@ Job = tuple[EvaluationSpec, Parameters, float]
 def evaluate_locally(spec: EvaluationSpec, parameters: Sequence[Parameters], ceiling: float) -> Iterator[Evaluation]:
     """On all cores: threads where the policy compiles, for its kernels let others run, else processes."""
     if len(parameters) == 1:
-        yield evaluate(spec, parameters[0], ceiling)
+        yield evaluate(spec, parameters[0], ceiling, count_cores())
     elif find_policy(spec.setting.policy).compiles:
         with ThreadPoolExecutor(min(count_cores(), len(parameters))) as threads:
             yield from threads.map(lambda one: evaluate(spec, one, ceiling), parameters)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from scaler.model.errors import BadInput
 from scaler.model.kernel import predict_response
 from scaler.model.nodes import NodeType
+from scaler.model.units import format_duration
 from sim.application import name_path
 from sim.setting import Setting, gains, path_limits, tasks
 from tuner.scenario.layout import QoS
@@ -62,12 +63,12 @@ def try_steps(spec: EvaluationSpec, parameters: Parameters, name: str, change: W
         outcome = evaluate(changed, parameters).outcome
         if outcome.whole and meets(outcome, spec.qos):
             return Relaxation(what, outcome)
-    return Relaxation(f"no {name} up to {STEPS[-1]:g} times", None)
+    return Relaxation(f"{name} would not do, up to {STEPS[-1]:g} times", None)
 
 
 def allow_longer(spec: EvaluationSpec, step: float) -> tuple[EvaluationSpec, str]:
     qos = replace(spec.qos, r_max=spec.qos.r_max * step, paths={k: v * step for k, v in spec.qos.paths.items()})
-    what = f"an R_max of {1000 * qos.r_max:.4g} ms instead of {1000 * spec.qos.r_max:.4g} ms"
+    what = f"an R_max of {format_duration(qos.r_max)} instead of {format_duration(spec.qos.r_max)}"
     return replace(spec, qos=qos, setting=replace(spec.setting, r_max=qos.r_max, path_bounds=qos.paths)), what
 
 
@@ -89,7 +90,7 @@ def add_faster(spec: EvaluationSpec, step: float) -> tuple[EvaluationSpec, str]:
 
 
 DIRECTIONS: dict[str, Widen] = {
-    "larger R_max": allow_longer,
+    "a larger R_max": allow_longer,
     "more replicas": add_replicas,
-    "faster node type": add_faster,
+    "a faster node type": add_faster,
 }

@@ -18,6 +18,7 @@ from sim.setting import Setting, is_joint, tasks
 from sim.simulate import Run
 from tuner.scenario.layout import QoS
 from tuner.search.evaluation import EvaluationSpec, apply_parameters, average, replay_seeds
+from tuner.search.other_days import DayErrors, bootstrap_days
 from tuner.search.space.space import EvaluationOutcome, Parameters, SearchSpace, measure_slack, meets
 
 CONFIDENCE = 0.95
@@ -70,22 +71,25 @@ def verify(spec: EvaluationSpec, parameters: Parameters, held_out: int) -> tuple
     """Replay all slots with the spec's fresh seeds; the proof, and the runs behind it."""
     runs = replay_seeds(apply_parameters(spec, parameters), spec.seeds)
     whole, end = average(parameters, runs, whole=True), average(parameters, runs, True, held_out)
-    return Verification(whole, end, measure_confidence(whole, spec.qos, len(runs))), runs
+    days = bootstrap_days(runs, spec.setting.trace.step_s)
+    return Verification(whole, end, measure_confidence(whole, spec.qos, len(runs), days)), runs
 
 
-def measure_confidence(outcome: EvaluationOutcome, qos: QoS, seeds: int) -> float:
+def measure_confidence(outcome: EvaluationOutcome, qos: QoS, seeds: int, days: DayErrors | None = None) -> float:
     """The lesser of the confidences with which each constraint is met by the next run, which has luck of its own.
 
     A stream runs once: what has to stay within the limit is one more draw, not the mean of many. Its interval is
-    Student's, with the standard deviation of a single seed times the root of 1 + 1 / seeds.
+    Student's, with the standard deviation of a single seed times the root of 1 + 1 / seeds. Where enough `days` were
+    replayed, the next run has as many others: twice the variance of their mean, for those seen and those to come.
     """
     least = 1.0
-    for mean, error, allowed in (
-        (outcome.violations, outcome.violations_error, qos.eta_v),
-        (outcome.reconfigurations, outcome.reconfigurations_error, qos.eta_r),
+    for mean, error, other_days, allowed in (
+        (outcome.violations, outcome.violations_error, days and days.violations, qos.eta_v),
+        (outcome.reconfigurations, outcome.reconfigurations_error, days and days.reconfigurations, qos.eta_r),
     ):
         single = 0.0 if math.isnan(error) else error * math.sqrt(seeds)
-        spread = max(SMALLEST_ERROR * allowed, single * math.sqrt(1.0 + 1.0 / seeds))
+        luck = math.hypot(single * math.sqrt(1.0 + 1.0 / seeds), math.sqrt(2.0) * (other_days or 0.0))
+        spread = max(SMALLEST_ERROR * allowed, luck)
         least = min(least, float(stdtr(max(1, seeds - 1), (allowed - mean) / spread)))
     return least
 

@@ -17,6 +17,8 @@ from tuner.search.engines import Engine, SearchProblem, find_engine
 from tuner.search.engines.naive import suggest as ask_naive
 from tuner.search.evaluation import Evaluation, EvaluationSpec, count_replayed, evaluate, evaluate_locally, summarise
 from tuner.search.feasibility import Relaxation, find_relaxations
+from tuner.search.fixed_parameters import find_fixed, fix_parameters, list_fixed
+from tuner.search.other_days import count_days
 from tuner.search.recommendation import choose, find_least_infeasible, list_candidates, make_model, needs_more, verify
 from tuner.search.search_plan import SearchPlan, TuneOptions, describe_run, load_plan
 from tuner.search.space.space import EvaluationOutcome, Parameters, from_document, meets, to_bounds
@@ -46,6 +48,7 @@ from tuner.store.runs import (
     Clock,
     claim_abandoned,
     end_run,
+    list_runs,
     load_run,
     name_owner,
     release_lease,
@@ -129,8 +132,11 @@ def resume_tuning(store: Store, app: str, clock: Clock = time.time) -> TuningRun
     with store.begin() as session:
         load_application(session, app)
         run = claim_abandoned(session, app, name_owner(), clock())
+        newest = next(iter(list_runs(session, app, limit=1)), None)
     if run is None:
-        raise BadInput(f"no run of {app!r} waits to be resumed; start one with: tuner tune {app}")
+        is_done = newest is not None and newest.state == "done"
+        ended = f"its newest has ended, see it: tuner report {app}; " if is_done else ""
+        raise BadInput(f"no run of {app!r} waits to be resumed; {ended}start one with: tuner tune {app}")
     return run
 
 
@@ -156,6 +162,7 @@ def tune(
 
     try:
         with renew_lease(store, run, clock) as check_alive:
+            plan = leave_out_fixed(plan)
             for trial in list_steps(plan, run, trials, spread, lambda: clock() < until, clock):
                 check_alive()
                 keep(trial)
@@ -163,6 +170,11 @@ def tune(
     except BaseException:
         release_lease(store, run)
         raise
+
+
+def leave_out_fixed(plan: SearchPlan) -> SearchPlan:
+    """The plan without parameters that its policy ignores; the same again where the run is resumed."""
+    return replace(plan, problem=fix_parameters(plan.problem, find_fixed(plan.spec, plan.problem.space)))
 
 
 def list_steps(
@@ -178,7 +190,8 @@ def list_steps(
         began = clock()
         naive = ask_naive(plan.problem, (), plan.seed)[0].parameters
         result = evaluate(replace(plan.spec, short=0), naive)
-        yield write_trial(plan, run, trials, result, began, clock(), TrialDetail(BASELINE, note={"engine": "naive"}))
+        note = {"engine": "naive", "fixed": list_fixed(plan.problem.space)}
+        yield write_trial(plan, run, trials, result, began, clock(), TrialDetail(BASELINE, note=note))
     began = clock()
     done = [to_outcome(plan, trial) for trial in of_purpose(trials, SEARCH)]
     if not of_purpose(trials, VERIFY):
@@ -261,7 +274,11 @@ def propose(plan: SearchPlan, run: TuningRun, trials: Sequence[Trial], proof: Tr
         **{key: getattr(proof, name) for key, name in FIGURES.items()},
         "confidence": proof.about.confidence,
         "held_out": proof.detail["held_out"],
-        "verified_on": {"seeds": list(proof.about.seeds), "slots": plan.verification.slots},
+        "verified_on": {
+            "seeds": list(proof.about.seeds),
+            "slots": plan.verification.slots,
+            "days": count_days(plan.verification.slots, plan.verification.setting.trace.step_s),
+        },
         "baseline": {} if baseline is None else {key: getattr(baseline, FIGURES[key]) for key in MEASURES},
     }
     return ObjectiveRecord(

@@ -197,10 +197,18 @@ def fit_rhythm(
         )
     fits = [fit_duration(explain, duration) for explain in explanations]
     (overhead, each), errors = min(fits, key=lambda fit: float(np.mean(np.abs(fit[1]))))
-    noise = np.abs(errors) * np.sqrt(batches)
+    return {"trigger": trigger, "overhead": overhead, "work": each, "noise": measure_noise(errors, batches)}
+
+
+def measure_noise(errors: Floats, batches: Floats) -> float:
+    """Standard deviation of single batches from the errors [W] of windows' means, in order of time.
+
+    Of neighbouring windows' differences: what they share (a busy neighbour, warm-up) is slower than a batch, and would
+    be taken for noise as many times too large as the root of a window's batches.
+    """
+    noise = np.abs(np.diff(errors)) / np.sqrt(1.0 / batches[1:] + 1.0 / batches[:-1])
     usual = NORMAL * float(np.median(noise))
-    spread = math.sqrt(float(np.mean(np.minimum(noise, ODD * usual) ** 2)))
-    return {"trigger": trigger, "overhead": overhead, "work": each, "noise": spread}
+    return math.sqrt(float(np.mean(np.minimum(noise, ODD * usual) ** 2)))
 
 
 def fit_duration(explain: Explain, duration: Floats) -> tuple[tuple[float, float], Floats]:

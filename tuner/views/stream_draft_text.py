@@ -22,17 +22,18 @@ file = "{app}.csv"           # arrival rates as recorded: {slots} of {step}; wit
                              # table `tuner tune` takes what `tuner ingest` reads
 
 [infrastructure]
-# Executors are taken to be alike. Where they differ, write one [[infrastructure.node]] for each type.
+# A replica is an executor of one core. They are taken to be alike; where they differ, write one
+# [[infrastructure.node]] for each type.
 [[infrastructure.node]]
 name = "{node}"
-speedup = 1.0                # speed against the executors of the log
-price = 1.0                  # of one executor per hour, in your money
+speedup = 1.0                # speed against the cores of the log
+price = 1.0                  # of one replica per hour, in your money
 
 [qos]
 r_max = {r_max}                  # seconds from arrival to result; drafted: about as quick as recorded
 quantile = {quantile}              # of the records that must keep to it
 eta_v = 0.05                 # share of slots that may be slower
-eta_r = 0.1                  # share of slots in which the number of executors may change
+eta_r = 0.1                  # share of slots in which the number of replicas may change
 
 [policy]
 name = "planner"
@@ -43,9 +44,9 @@ plant = "batches"            # replay micro-batches
 OPERATOR = """\
 [[application.operator]]
 name = {name}
-service_time = {service:.4g}    # seconds of one record on one executor, from the tasks of the log
+service_time = {service:.4g}    # seconds of one record on one core, from the tasks of the log
 scv = 0.5                    # variance over squared mean; event logs do not show it, scaler.ServiceTimer does
-k_max = {k_max}                    # executors it may have at most
+k_max = {k_max}                    # replicas it may have at most
 batches = {{ {batches} }}
 """
 DRIVER = '''\

@@ -28,7 +28,7 @@ def list_cells(one: TriedQuery) -> list[str]:
         return [*known, NONE, NONE, NONE, NONE, "see below"]
     recorded = next(each for each in answer.predictions if each.executors == answer.recorded_executors)
     hours = answer.hours_following if answer.hours_following is not None else answer.hours_static
-    saved = None if hours is None else 1.0 - hours / answer.executor_hours
+    saved = None if hours is None else round(1.0 - hours / answer.executor_hours, 4)  # what is less is rounding
     return [
         *known,
         format_duration(answer.recorded_mean_s),

@@ -10,7 +10,6 @@ from typing import Any
 
 from scaler.model.task import name_quantile
 from scaler.model.units import (
-    DAY,
     NONE,
     format_count,
     format_duration,
@@ -21,11 +20,11 @@ from scaler.model.units import (
     format_share,
 )
 from tuner.search.monitored_arrivals import describe_arrivals
+from tuner.search.other_days import DAY_S, ENOUGH_DAYS
 from tuner.views.tuning import MEASURES, Figures, Point, Tuning, is_searched, number, rank, table, to_figures
 from tuner.views.words import Column, make_columns, name_trial, to_finite
 
 MONTH = 730.0  # hours
-ENOUGH_DAYS = 7  # of monitored arrivals: each day of the week once
 NO_ERROR = 1e-6  # of the cost: what is left of rounding where seeds say the same
 STATES = {
     "running": "The run has not ended.",
@@ -87,6 +86,8 @@ def describe_saving(tuning: Tuning) -> list[str]:
     broken = [what for what, _ in list_broken(tuning, before)]
     but = f", which would break the limit of {' and of '.join(broken)}" if broken else ""
     saved = before.cost - after.cost
+    if abs(saved) <= NO_ERROR * before.cost:
+        return [f"That is as much as equal shares and weights cost{but}."]
     part = f", {format_share(abs(saved) / before.cost)}" if before.cost > 0.0 else ""
     much = f"{format_money(abs(saved))} per hour{part} or {format_money(abs(saved) * MONTH, True)} a month"
     word = "less" if saved >= 0.0 else "more"
@@ -129,13 +130,15 @@ def describe_verification(tuning: Tuning) -> list[str]:
 
 
 def limit_claim(tuning: Tuning) -> str:
-    """What the confidence does not cover: seeds vary chance, and other days' arrivals only where days were seen."""
-    samples = table(tuning.run.settings, "samples")
-    since, until = number(samples, "since"), number(samples, "until")
-    if since is None or until is None or until - since >= ENOUGH_DAYS * DAY:
+    """What the confidence covers: chance by the seeds, and other days' arrivals only where enough days were seen."""
+    verified = table({} if tuning.objective is None else tuning.objective.evidence, "verified_on")
+    days = number(verified, "days")
+    if days is None:  # of an earlier version, whose confidence did not cover other days
         return ""
+    if days >= ENOUGH_DAYS:
+        return f", on other days like the {days:.0f} replayed"
     return (
-        f" on these arrivals; they are of {format_duration(until - since)}, too few to say it of other days "
+        f" on these arrivals; they are of {format_duration(days * DAY_S)}, too few to say it of other days "
         f"({ENOUGH_DAYS} are enough)"
     )
 

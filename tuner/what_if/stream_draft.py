@@ -1,7 +1,8 @@
 """Draft the description of a stream from its recorded queries: operators, arrivals, latency bound.
 
-A replica is an executor. What an event log does not show (the variance of service times, prices, how the queries feed
-each other) is left at a plain default, which the written scenario says.
+A replica is a core of an executor, as agents count them: what is tuned are executors of one core. What an event log
+does not show (the variance of service times, prices, how the queries feed each other) is left at a plain default, which
+the written scenario says.
 """
 
 from __future__ import annotations
@@ -24,16 +25,16 @@ LONG_LOG_S = 1800.0
 ROOM = 1.05  # times the recorded quantile: about as quick as recorded
 TRIGGERS_WAITED = 10.0  # of the bound where the recorded stream falls behind
 LEAST_OVERHEAD_S = 0.01
-TWICE, LEAST_MOST = 2, 4  # executors at most: so many times those recorded, or so many
+TWICE, LEAST_MOST = 2, 4  # replicas at most: so many times those recorded, or so many
 QUANTILE = 0.95
 
 
 @dataclass(frozen=True, slots=True)
 class DraftOperator:
-    """One query as an operator on replicas of one executor each."""
+    """One query as an operator on replicas of one core each."""
 
     name: str
-    service_s: float  # of one record on one executor
+    service_s: float  # of one record on one core
     trigger_s: float
     overhead_s: float
     partitions: int
@@ -85,11 +86,11 @@ def draft_operator(query: RecordedQuery, share: float) -> DraftOperator:
     waited = TRIGGERS_WAITED * max(query.trigger_s, overhead)
     return DraftOperator(
         name=query.name,
-        service_s=work / records / query.slots_each,
+        service_s=work / records,
         trigger_s=query.trigger_s if query.trigger_s > overhead else 0.0,
         overhead_s=overhead,
         partitions=int(np.median([max(len(level.tasks) for level in batch.levels) for batch in model.batches])),
-        k_max=max(LEAST_MOST, TWICE * query.executors),
+        k_max=max(LEAST_MOST, TWICE * query.executors * query.slots_each),
         share=share,
         bound_s=round_up(ROOM * usual if math.isfinite(usual) else waited),
     )

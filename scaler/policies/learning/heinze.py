@@ -8,7 +8,7 @@ monotony starts from the state before, by the action chosen in the state after. 
 here `decide` looks once more after the update, which seldom changes it. Values grow to 1 / (1 - gamma) of the distance,
 so that the start, at 0 and 1, is forgotten after some dozens of slots: that too is the published policy.
 
-Replicas of the type picked beforehand (-C the cheapest, -S the fastest, -O the optimal one) come and go; the first
+Replicas of the type picked beforehand (homogeneous.py says how) come and go; the first
 replica, if of another type, stays.
 """
 
@@ -102,4 +102,4 @@ def learn(p: Problem, s: State, k: Integers, before: KernelView, action: int, se
         s.alpha[0] = max(s.alpha[0] * ALPHA_DECAY, ALPHA_LEAST)
 
 
-HEINZE_C, HEINZE_S, HEINZE_O = by_node("Heinze", prepare, decide, learn, options=("target",))
+HEINZE_C, HEINZE_S, HEINZE_O, HEINZE_P = by_node("Heinze", prepare, decide, learn, options=("target",))

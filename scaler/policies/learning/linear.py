@@ -23,7 +23,7 @@ import numpy as np
 from scaler.model.jit import jit
 from scaler.model.kernel import Floats, Integers, KernelView, Problem, allowed, split_action
 from scaler.model.policy import Kernel, Start
-from scaler.policies.learning.q_values import cool_down, exploration, explores, first_rates, slot_cost
+from scaler.policies.learning.q_values import cool_down, exploration, explores, first_rates, has_floors, slot_cost
 
 LEVELS_PER_TILE = 2
 SLOPE = 2
@@ -41,6 +41,7 @@ class State(NamedTuple):
     clock: Integers  # [1]
     seed: Integers  # [1]
     shared_step: bool
+    floors: bool  # of learning rate and exploration
 
 
 def prepare(start: Start) -> State:
@@ -61,6 +62,7 @@ def prepare(start: Start) -> State:
         clock=np.zeros(1, np.int64),
         seed=np.array([start.seed], np.int64),
         shared_step=bool(start.options.get("shared_step", False)),
+        floors=has_floors(start.options),
     )
 
 
@@ -164,7 +166,7 @@ def learn(p: Problem, s: State, k: Integers, before: KernelView, action: int, se
     if s.shared_step:
         step /= 3 if kind == 0 else 4
     move(s, kind, mask, seen.count, before.level, step)
-    cool_down(s.rates, s.clock)
+    cool_down(s.rates, s.clock, s.floors)
 
 
 QL_FA = Kernel(
@@ -174,5 +176,5 @@ QL_FA = Kernel(
     learn=learn,
     worth=worth,
     measure=lambda s: s.grid.nbytes + s.shifted.nbytes + s.stripes.nbytes,
-    options=("shared_step",),
+    options=("shared_step", "schedules_as_written"),
 )

@@ -77,6 +77,11 @@ def affordable_period(task: Task, space: Space) -> int:
     return math.ceil(work / WORK_PER_SLOT)
 
 
+def measure_state(state: State) -> int:
+    """Bytes held: values, their least over the actions, and what each action leads to."""
+    return int(2 * state.values.nbytes + state.space.near.nbytes)
+
+
 @jit
 def count_transition(s: State, before: int, after: int) -> None:
     """Let one more level follow another."""
@@ -154,6 +159,6 @@ MODEL_BASED = Kernel(
     decide=decide,
     learn=learn,
     worth=worth,
-    measure=lambda state: 2 * state.values.nbytes + state.space.near.nbytes,
+    measure=measure_state,
     options=("history", "backup_every"),
 )

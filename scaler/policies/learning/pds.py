@@ -35,6 +35,7 @@ from scaler.policies.learning.q_values import (
     cool_down,
     first_rates,
     grow_table,
+    has_floors,
     make_table,
     measure_table,
     read,
@@ -49,6 +50,7 @@ class State(NamedTuple):
     rates: Floats  # [2]
     clock: Integers  # [1]
     as_published: bool
+    floors: bool  # of the learning rate
 
 
 def prepare(start: Start, estimates: bool) -> State:
@@ -60,6 +62,7 @@ def prepare(start: Start, estimates: bool) -> State:
         rates=first_rates(),
         clock=np.zeros(1, np.int64),
         as_published=bool(start.options.get("as_published", False)),
+        floors=has_floors(start.options),
     )
 
 
@@ -139,7 +142,7 @@ def learn(p: Problem, s: State, k: Integers, before: KernelView, action: int, se
     row = claim(s.table, state)
     if row >= 0:
         s.table.values[row, 0] = (1.0 - s.rates[0]) * old + s.rates[0] * target
-    cool_down(s.rates, s.clock)
+    cool_down(s.rates, s.clock, s.floors)
 
 
 def kernel(title: str, prepare: Prepare, *options: str) -> Kernel:
@@ -151,7 +154,7 @@ def kernel(title: str, prepare: Prepare, *options: str) -> Kernel:
         worth=worth,
         grow=grow_table,
         measure=measure_table,
-        options=("as_published", *options),
+        options=("as_published", "schedules_as_written", *options),
     )
 
 

@@ -18,6 +18,7 @@ from scaler.policies.learning.q_values import (
     find,
     first_rates,
     grow_table,
+    has_floors,
     make_table,
     measure_table,
     slot_cost,
@@ -29,6 +30,7 @@ class State(NamedTuple):
     rates: Floats  # [2] alpha, epsilon
     clock: Integers  # [1]
     seed: Integers  # [1]
+    floors: bool  # of learning rate and exploration
 
 
 def prepare(start: Start) -> State:
@@ -39,6 +41,7 @@ def prepare(start: Start) -> State:
         rates=first_rates(),
         clock=np.zeros(1, np.int64),
         seed=np.array([start.seed], np.int64),
+        floors=has_floors(start.options),
     )
 
 
@@ -77,7 +80,7 @@ def learn(p: Problem, s: State, k: Integers, before: KernelView, action: int, se
     row = claim(s.table, before.key * p.levels + before.level)
     if row >= 0:
         s.table.values[row, action] += s.rates[0] * (target - s.table.values[row, action])
-    cool_down(s.rates, s.clock)
+    cool_down(s.rates, s.clock, s.floors)
 
 
 Q_LEARNING = Kernel(
@@ -88,4 +91,5 @@ Q_LEARNING = Kernel(
     worth=worth,
     grow=grow_table,
     measure=measure_table,
+    options=("schedules_as_written",),
 )

@@ -10,7 +10,8 @@ Notation: S rows, W values a row.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -135,6 +136,11 @@ def first_rates() -> Floats:
     return np.array([ALPHA, EPSILON])
 
 
+def has_floors(options: Mapping[str, Any]) -> bool:
+    """Whether learning rate and exploration stop falling (as in the tables), or never do (as in the paper's text)."""
+    return not options.get("schedules_as_written", False)
+
+
 @jit
 def slot_cost(p: Problem, action: int, seen: KernelView) -> float:
     """What the slot cost: the change that led into it, the violation in it, the resources held through it."""
@@ -147,12 +153,12 @@ def slot_cost(p: Problem, action: int, seen: KernelView) -> float:
 
 
 @jit
-def cool_down(rates: Floats, clock: Integers) -> None:
+def cool_down(rates: Floats, clock: Integers, floors: bool) -> None:
     """Advance the step count and the schedules of learning rate and exploration."""
     clock[0] += 1
     if clock[0] % ALPHA_EVERY == 0:
-        rates[0] = max(rates[0] * ALPHA_DECAY, ALPHA_LEAST)
-    rates[1] = max(rates[1] * EPSILON_DECAY, EPSILON_LEAST)
+        rates[0] = max(rates[0] * ALPHA_DECAY, ALPHA_LEAST if floors else 0.0)
+    rates[1] = max(rates[1] * EPSILON_DECAY, EPSILON_LEAST if floors else 0.0)
 
 
 @jit

@@ -17,7 +17,7 @@ most A neighbours of every deployment and one product with P.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -109,21 +109,29 @@ def plan(task: Task, transitions: Floats, violation: Floats, theta: float = THET
     """
     space = lay_out_space(task)
     violated = violation[space.parallelism, space.slowest]
-    values = np.zeros_like(violated)
+    values = iterate(
+        lambda values: back_up(task, space, transitions, violated, values), np.zeros_like(violated), task.gamma, theta
+    )
+    return MdpPlan(space, values)
+
+
+def iterate(sweep: Callable[[Floats], Floats], start: Floats, gamma: float, theta: float = THETA) -> Floats:
+    """Sweep until no value is further than `theta` from the fixed point of a sweep that contracts by `gamma`."""
+    values = start
     past: list[Sweep] = []
     last = math.inf
-    for sweep in count():
-        swept = back_up(task, space, transitions, violated, values)
+    for done in count():
+        swept = sweep(values)
         change = swept - values
         worst = float(np.abs(change).max())
-        if worst * task.gamma <= theta * (1.0 - task.gamma):
+        if worst * gamma <= theta * (1.0 - gamma):
             break
-        if worst > 2.0 * last or sweep >= MOST_MIXED:
+        if worst > 2.0 * last or done >= MOST_MIXED:
             past = []
         past = [*past[-MEMORY:], (change, swept)]
         values = mix(past)
         last = worst
-    return MdpPlan(space, swept)
+    return swept
 
 
 def mix(past: list[Sweep]) -> Floats:

@@ -27,6 +27,8 @@ from scaler.model.task import Task
 
 SERVICE_GAIN = 0.05  # weight of a new sight once there are many
 SHIFT_TOLERANCE, SHIFT_GAIN = 0.1, 0.3  # a sight this far off is followed this fast: the service may have changed
+SIGHTS_AFTER_SHIFT = 3  # that an estimate is worth then, so that those that follow soon outweigh it
+STEADY = 0.25  # by which rates of batches may differ from slot to slot, for utilisation to be of the later one
 LULL, LEFT_OVER = 0.01, 4.0  # share of the highest rate, multiple of the service time
 UNSEEN_TYPE_TRUST = 0.8  # of its expected capacity, relied on for a type that was never observed
 UNSEEN_TYPE_OPTIMISM = 1.15  # of its expected capacity, assumed when a type that was never observed is tried
@@ -77,6 +79,8 @@ def observe_capacity(p: Problem, c: Capacity, seen: KernelView) -> int:
     c.sights[i] += 1
     usual = abs(h - c.service[i]) <= SHIFT_TOLERANCE * c.service[i]
     weight = max(1.0 / c.sights[i], SERVICE_GAIN if usual else SHIFT_GAIN)
+    if not usual:
+        c.sights[i] = min(c.sights[i], SIGHTS_AFTER_SHIFT)
     if seen.utilisation > 1.0 and h > c.service[i]:
         weight = 1.0  # what is there does not keep up, whatever the model says
     c.service[i] += weight * (h - c.service[i])
@@ -93,6 +97,22 @@ def observe_capacity(p: Problem, c: Capacity, seen: KernelView) -> int:
     else:
         refresh_capacity(p, c, i)
     return i if c.sights[i] == 1 else -1
+
+
+@jit
+def shows_service(before: KernelView, seen: KernelView) -> bool:
+    """Whether utilisation is of the slot's own arrivals and of replicas that all serve.
+
+    Replicas that were just added may be starting; what had waited, batches that outlast the trigger, and in the first
+    batch of a slot those tuples that came before it, keep replicas busy whatever comes. Only where more comes than they
+    serve does that show what they are good for.
+    """
+    if seen.key != before.key:
+        return False
+    if seen.utilisation > 1.0:
+        return True
+    steady = seen.batch_ratio == 0.0 or abs(seen.rate - before.rate) <= STEADY * min(seen.rate, before.rate)
+    return steady and not (before.backlog > 0.0 or max(before.batch_ratio, seen.batch_ratio) > 1.0)
 
 
 @jit

@@ -27,14 +27,16 @@ from scaler.model.jit import jit
 from scaler.model.kernel import Floats, Integers, KernelView, Problem
 from scaler.model.queueing import CATCH_UP_SLOTS
 from scaler.policies.planner.ladder import Ladder, effective_replicas
-from scaler.policies.planner.load_chain import PRIOR_VISITS, LoadChain
+from scaler.policies.planner.load_chain import PRIOR_VISITS, LoadChain, lateness_of, share_late
 
 SWEEPS_PER_SLOT = 2  # of other levels, beside the present one and the one before
-HASTY_SWEEPS_PER_SLOT, HASTY_SLOTS = 16, 4  # where a capacity has moved
+REPLANNING_SWEEPS_PER_SLOT, REPLANNING_SLOTS = 16, 4  # where a capacity has moved
 CAPACITY_TOLERANCE = 0.03  # by which a capacity may move before that
+FEW_VISITS, LEVELS_AHEAD, SWEEPS_OF_NEW_LEVELS = 4.0, 3, 2  # at levels that the load seldom came to
 MAX_SKIPPED_LEVELS = 16  # never visited, passed over in a slot at most
 PRIOR_OVERLOADED, PRIOR_LATE = 4.0, 6.0  # slots, before any were seen
 MAX_LATE_PER_OVERLOADED = 3.0
+MAX_TOLERANCE = 1.0  # of an excess, however wide the bound
 LATENESS_MEMORY = 0.999
 
 
@@ -44,7 +46,7 @@ class DeploymentPlan(NamedTuple):
     ahead: Floats  # [O]
     full: Floats  # [O] scratch
     lateness: Floats  # [3] slots overloaded and late, fading; capacity of the deployment before
-    turn: Integers  # [2] the next level to sweep; slots of haste left
+    turn: Integers  # [2] the next level to sweep; slots of replanning left
     planned_for: Floats  # [N] capacities of a replica that the costs were found for
 
 
@@ -88,9 +90,18 @@ def price_in(p: Problem, rate: float, capacity: float, usual_s: float) -> float:
 
 
 @jit
-def look_ahead(p: Problem, course: DeploymentPlan, c: LoadChain, ladder: Ladder, x: int) -> None:
+def overload_tolerance(p: Problem, usual_s: float) -> float:
+    """Excess over capacity, as a share of it, that makes one whole slot late.
+
+    Where batches take what has waited, a slot's excess is late by as many seconds as it takes to work off.
+    """
+    return min(MAX_TOLERANCE, max(0.0, p.bound - usual_s) / p.slot_s) if p.batched else 0.0
+
+
+@jit
+def look_ahead(p: Problem, course: DeploymentPlan, c: LoadChain, ladder: Ladder, x: int, usual_s: float) -> None:
     """Fill in late and ahead of every rung from a level."""
-    bins, size = c.visits.shape[0], ladder.size[0]
+    bins, size, tolerance = c.visits.shape[0], ladder.size[0], overload_tolerance(p, usual_s)
     for m in range(size):
         course.late[m] = 0.0
         course.ahead[m] = 0.0
@@ -102,7 +113,7 @@ def look_ahead(p: Problem, course: DeploymentPlan, c: LoadChain, ladder: Ladder,
         chance = own * c.rates[x, y] + pool * c.shifts[0, bins + y - x]
         if chance > 0.0:
             total += chance
-            add_late(course, c, ladder, y, chance)
+            add_late(course, c, ladder, y, chance, tolerance)
         chance = own * c.levels[x, y] + pool * c.shifts[1, bins + y - x]
         if chance > 0.0:
             moves += chance
@@ -119,23 +130,23 @@ def look_ahead(p: Problem, course: DeploymentPlan, c: LoadChain, ladder: Ladder,
 
 
 @jit
-def add_late(course: DeploymentPlan, c: LoadChain, ladder: Ladder, y: int, chance: float) -> None:
-    """Add the chance of a bin to the rungs that its rates exceed: in full below it, in part within it."""
+def add_late(course: DeploymentPlan, c: LoadChain, ladder: Ladder, y: int, chance: float, tolerance: float) -> None:
+    """Add the chance of a bin to the rungs that its rates exceed: in full where all are late, else in part."""
     low, high = c.reach[y, 0], c.reach[y, 1]
     for step in range(ladder.size[0]):
         m = ladder.size[0] - 1 - step
         capacity = ladder.capacity[ladder.rungs[m]]
-        if capacity < low:
+        if (1.0 + tolerance) * capacity < low:
             course.full[m] += chance
             return
         if capacity < high:
-            course.late[m] += chance * (high - capacity) / (high - low)
+            course.late[m] += chance * share_late(low, high, capacity, tolerance)
 
 
 @jit
 def sweep_level(p: Problem, course: DeploymentPlan, c: LoadChain, ladder: Ladder, x: int, usual_s: float) -> None:
     """Bring D of one level up to date."""
-    look_ahead(p, course, c, ladder, x)
+    look_ahead(p, course, c, ladder, x, usual_s)
     size, rate = ladder.size[0], c.middle[x]
     above = math.inf
     least = math.inf
@@ -163,7 +174,7 @@ def plan_course(p: Problem, course: DeploymentPlan, c: LoadChain, ladder: Ladder
     note_capacities(course, ladder)
     if course.turn[1] > 0:
         course.turn[1] -= 1
-        sweeps, skipped = HASTY_SWEEPS_PER_SLOT, bins
+        sweeps, skipped = REPLANNING_SWEEPS_PER_SLOT, bins
     swept = 0
     for _ in range(skipped):
         x = course.turn[0]
@@ -175,30 +186,42 @@ def plan_course(p: Problem, course: DeploymentPlan, c: LoadChain, ladder: Ladder
                 break
     if before != c.place[0]:
         sweep_level(p, course, c, ladder, before, usual_s)
+    if c.visits[c.place[0]] < FEW_VISITS:
+        explore_levels(p, course, c, ladder, usual_s)
     sweep_level(p, course, c, ladder, c.place[0], usual_s)
 
 
 @jit
+def explore_levels(p: Problem, course: DeploymentPlan, c: LoadChain, ladder: Ladder, usual_s: float) -> None:
+    """Plan for a level that is new, and for those above it, which the load may come to next."""
+    highest = min(c.visits.shape[0] - 1, c.place[0] + LEVELS_AHEAD)
+    for _ in range(SWEEPS_OF_NEW_LEVELS):
+        for below in range(highest - c.place[0] + 1):
+            sweep_level(p, course, c, ladder, highest - below, usual_s)
+
+
+@jit
 def note_capacities(course: DeploymentPlan, ladder: Ladder) -> None:
-    """Begin to plan in haste where a capacity is no longer what costs were found for."""
+    """Plan all levels anew over a few slots where a capacity is no longer what costs were found for."""
     for i in range(ladder.stood.shape[0]):
         each = ladder.stood[i, 0]
         if abs(each - course.planned_for[i]) > CAPACITY_TOLERANCE * course.planned_for[i]:
             course.planned_for[i] = each
-            course.turn[1] = HASTY_SLOTS
+            course.turn[1] = REPLANNING_SLOTS
 
 
 @jit
-def note_lateness(course: DeploymentPlan, seen: KernelView, arrivals: float, capacity: float) -> None:
-    """Count overloaded and late slots; what was added in this slot does not serve yet."""
+def note_lateness(course: DeploymentPlan, seen: KernelView, arrivals: float, capacity: float, tolerance: float) -> None:
+    """Count overloaded and late slots; what was added in this slot serves already where it is not late."""
     serves = min(capacity, course.lateness[2]) if course.lateness[2] > 0.0 else capacity
     course.lateness[2] = capacity
-    overloaded = arrivals > serves
+    overloaded = arrivals > capacity or (arrivals > serves and seen.violated)
     if not overloaded and not seen.violated:
         return
     for place in range(2):
         course.lateness[place] *= LATENESS_MEMORY
-    course.lateness[0] += overloaded
+    if overloaded:
+        course.lateness[0] += lateness_of(arrivals, serves, tolerance)
     course.lateness[1] += seen.violated
 
 

@@ -1,7 +1,8 @@
 """Markov chain of the load's level: where rates stand in the next slot, and where the level moves.
 
-The level follows the rates smoothly while they scatter as usual, and goes at once to one that is far off: so noise is
-told from changes. Levels and rates are counted in logarithmic bins. What a level has shown rarely is filled in by how
+The level follows the rates smoothly while they scatter about it, the faster the longer they stay on one side of it
+(Trigg and Leach, 1967: it does not lag behind a ramp), and goes at once to one that is far off: so noise is told from
+changes. Levels and rates are counted in logarithmic bins. What a level has shown rarely is filled in by how
 far rates and levels were from where they had been at all levels together (the pool).
 
 Actions do not change arrivals, so every slot teaches, whatever is deployed.
@@ -24,7 +25,7 @@ from scaler.model.kernel import Floats, Integers
 BINS = 64
 BIN_WIDTH = 0.05  # of the rate's logarithm
 TOP_MARGIN = 1.1  # over the highest rate that was stated, where bins end
-SMOOTHING = 0.25
+LEAST_SMOOTHING, SIDE_GAIN = 0.15, 0.2  # of the level; weight of a slot in the mean distance from it
 JUMP_FACTOR = 3.5  # times the usual distance from the level, beyond which the level has moved
 SPREAD_GAIN, FIRST_SPREAD, LEAST_SPREAD = 0.05, 0.1, 1e-3  # of that distance; shares of the level
 DEVIATION_PER_DISTANCE = 1.25  # standard deviation over mean distance, of normal noise
@@ -36,6 +37,7 @@ BIN_GAIN = 0.02  # weight of a rate in its bin's mean once there are many
 
 class LoadChain(NamedTuple):
     level: Floats  # [2] level, and the usual distance of rates from it
+    side: Floats  # [2] mean distance of the last rates from the level, with its sign and without
     place: Integers  # [2] bin of the level; slots seen
     rates: Floats  # [L, L] by the level's bin, how often the next rate was in each bin
     levels: Floats  # [L, L] and the next level
@@ -57,6 +59,7 @@ def make_chain(highest_rate: float, bins: int = BINS) -> LoadChain:
     middle = lowest * np.exp(BIN_WIDTH * (np.arange(bins) - 0.5))
     return LoadChain(
         level=np.zeros(2),
+        side=np.zeros(2),
         place=np.zeros(2, np.int64),
         rates=np.zeros((bins, bins)),
         levels=np.zeros((bins, bins)),
@@ -90,6 +93,7 @@ def begin_level(c: LoadChain, rate: float) -> None:
     """The first rate is where the load is taken to stand."""
     c.level[0] = rate
     c.level[1] = FIRST_SPREAD * rate
+    c.side[1] = c.level[1]
     c.place[0] = bin_of(c, rate)
 
 
@@ -127,8 +131,11 @@ def follow_level(c: LoadChain, rate: float) -> None:
     if abs(off) > JUMP_FACTOR * usual:
         c.level[0] = rate
         c.level[1] += SPREAD_GAIN * (JUMP_FACTOR - 1.0) * usual
+        c.side[0], c.side[1] = 0.0, usual
     else:
-        c.level[0] += SMOOTHING * off
+        c.side[0] += SIDE_GAIN * (off - c.side[0])
+        c.side[1] += SIDE_GAIN * (abs(off) - c.side[1])
+        c.level[0] += max(LEAST_SMOOTHING, abs(c.side[0]) / c.side[1] if c.side[1] > 0.0 else 0.0) * off
         c.level[1] += SPREAD_GAIN * (DEVIATION_PER_DISTANCE * abs(off) - usual)
     c.level[1] = max(c.level[1], LEAST_SPREAD * c.level[0])
 
@@ -153,14 +160,31 @@ def chance_of(c: LoadChain, counts: Floats, kind: int, level: int, place: int) -
 
 
 @jit
-def share_above(c: LoadChain, place: int, capacity: float) -> float:
-    """Share of a bin's rates above a capacity."""
-    low, high = c.reach[place, 0], c.reach[place, 1]
-    if capacity >= high:
+def lateness_of(rate: float, capacity: float, tolerance: float) -> float:
+    """Share of a late slot that a rate costs: the whole where it exceeds the capacity by more than is tolerated."""
+    if rate <= capacity:
         return 0.0
-    if capacity < low:
-        return 1.0
-    return (high - capacity) / (high - low)
+    excess = rate - capacity
+    return 1.0 if excess >= tolerance * capacity else excess / (tolerance * capacity)
+
+
+@jit
+def share_late(low: float, high: float, capacity: float, tolerance: float) -> float:
+    """Mean of that over rates that are spread evenly."""
+    if not high > low:
+        return lateness_of(low, capacity, tolerance)
+    return (sum_late(high, capacity, tolerance) - sum_late(low, capacity, tolerance)) / (high - low)
+
+
+@jit
+def sum_late(rate: float, capacity: float, tolerance: float) -> float:
+    """Integral of the same up to a rate."""
+    if rate <= capacity:
+        return 0.0
+    ramp = tolerance * capacity
+    if rate - capacity < ramp:
+        return (rate - capacity) * (rate - capacity) / (2.0 * ramp)
+    return rate - capacity - ramp / 2.0
 
 
 def forecast_rates(c: LoadChain, shares: Sequence[float]) -> list[float]:
@@ -188,7 +212,7 @@ def inherit_chain(own: LoadChain, before: LoadChain) -> LoadChain:
         if before.sights[old] > chain.sights[new]:
             for name in ("middle", "spread", "reach", "sights"):
                 getattr(chain, name)[new] = getattr(before, name)[old]
-    for name in ("level", "shifts", "shifted"):
+    for name in ("level", "side", "shifts", "shifted"):
         getattr(chain, name)[...] = getattr(before, name)
     chain.place[:] = bin_of(own, float(before.level[0])), before.place[1]
     return chain

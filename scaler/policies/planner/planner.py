@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from scaler.model.jit import jit
 from scaler.model.kernel import Integers, KernelView, Problem, delta_of, lay_out
-from scaler.model.policy import Kernel, Start, flatten, unflatten
+from scaler.model.policy import HotFunctions, Kernel, Start, flatten, unflatten
 from scaler.model.task import Task
 from scaler.policies.homogeneous import scale_to
 from scaler.policies.planner.capacity import (
@@ -33,9 +33,16 @@ from scaler.policies.planner.capacity import (
     inherit_capacity,
     observe_capacity,
     optimistic_capacity,
+    shows_service,
 )
 from scaler.policies.planner.change import arrivals_of, capacity_of, choose_change, place_of, worth_of
-from scaler.policies.planner.deployment_plan import make_course, note_lateness, plan_course, sweep_level
+from scaler.policies.planner.deployment_plan import (
+    make_course,
+    note_lateness,
+    overload_tolerance,
+    plan_course,
+    sweep_level,
+)
 from scaler.policies.planner.ladder import make_ladder, refresh_ladder
 from scaler.policies.planner.load_chain import (
     BINS,
@@ -61,6 +68,7 @@ from scaler.policies.planner.workload import (
     advance,
     begin,
     inherit_workload,
+    list_outcomes,
     make_workload,
     observe,
 )
@@ -97,8 +105,12 @@ def prepare(start: Start) -> State:
 
 @jit
 def decide(p: Problem, s: State, k: Integers, seen: KernelView) -> int:
-    if not p.one_at_a_time:
-        return choose_change(p, s, k, seen)
+    return decide_one(p, s, k, seen) if p.one_at_a_time else choose_change(p, s, k, seen)
+
+
+@jit
+def decide_one(p: Problem, s: State, k: Integers, seen: KernelView) -> int:
+    """The change of one replica at most."""
     kind = s.kind[0]
     if s.clock[0] == 0:
         return 0
@@ -109,14 +121,18 @@ def decide(p: Problem, s: State, k: Integers, seen: KernelView) -> int:
 
 @jit
 def worth(p: Problem, s: State, k: Integers, seen: KernelView, action: int) -> float:
-    """What a change costs beyond what it brings. Moves between types are not valued: the one decided on is least."""
-    if not p.one_at_a_time:
-        return worth_of(p, s, k, seen, action)
+    """What a change costs beyond what it brings."""
+    return worth_of_one(p, s, k, seen, action) if p.one_at_a_time else worth_of(p, s, k, seen, action)
+
+
+@jit
+def worth_of_one(p: Problem, s: State, k: Integers, seen: KernelView, action: int) -> float:
+    """The same of one replica. Moves between types are not valued: the one decided on is least."""
     kind = s.kind[0]
     if action == 0:
         return 0.0
     if s.clock[0] == 0 or k[kind] != seen.count:
-        return -p.w_rcf if action == decide(p, s, k, seen) else p.w_rcf
+        return -p.w_rcf if action == decide_one(p, s, k, seen) else p.w_rcf
     for i in range(k.shape[0]):
         if i != kind and delta_of(p, k, action, i) != 0:
             return p.w_rcf
@@ -127,16 +143,35 @@ def worth(p: Problem, s: State, k: Integers, seen: KernelView, action: int) -> f
 
 @jit
 def learn(p: Problem, s: State, k: Integers, before: KernelView, action: int, seen: KernelView) -> None:
-    w = s.workload
+    if p.one_at_a_time:
+        learn_thresholds(p, s, k, before, action, seen)
+    else:
+        learn_course(p, s, k, before, action, seen)
+
+
+@jit
+def learn_service(p: Problem, s: State, before: KernelView, seen: KernelView) -> int:
+    """Learn from a slot what answers take; the type whose service time was seen for the first time, else -1."""
     if s.clock[0] == 0:
         observe_capacity(p, s.capacity, before)
-    first = observe_capacity(p, s.capacity, seen)
+    first = observe_capacity(p, s.capacity, seen) if p.one_at_a_time or shows_service(before, seen) else -1
     if not seen.violated and math.isfinite(seen.response):
         s.usual[0] += (USUAL_GAIN if s.usual[0] > 0.0 else 1.0) * (seen.response - s.usual[0])
-    if not p.one_at_a_time:
-        follow_course(p, s, k, before, seen)
-        s.clock[0] += 1
-        return
+    return first
+
+
+@jit
+def learn_course(p: Problem, s: State, k: Integers, before: KernelView, action: int, seen: KernelView) -> None:
+    """Learn from a slot where changes are of any size."""
+    learn_service(p, s, before, seen)
+    follow_course(p, s, k, before, seen)
+    s.clock[0] += 1
+
+
+@jit
+def learn_thresholds(p: Problem, s: State, k: Integers, before: KernelView, action: int, seen: KernelView) -> None:
+    """Learn from a slot where changes are of one replica."""
+    w, first = s.workload, learn_service(p, s, before, seen)
     if s.clock[0] == 0:
         begin(w, before.rate)
     advance(w, seen.rate)
@@ -167,7 +202,8 @@ def follow_course(p: Problem, s: State, k: Integers, before: KernelView, seen: K
     was = c.place[0]
     observe_level(c, arrivals)
     refresh_ladder(p, s.ladder, s.capacity, place_of(p, k, seen.count), highest_level(c))
-    note_lateness(s.course, seen, arrivals, capacity_of(p, s, int(p.order[seen.slowest]), seen.count))
+    capacity = capacity_of(p, s, int(p.order[seen.slowest]), seen.count)
+    note_lateness(s.course, seen, arrivals, capacity, overload_tolerance(p, s.usual[0]))
     plan_course(p, s.course, c, s.ladder, was, s.usual[0])
 
 
@@ -233,17 +269,19 @@ def inherit_course(p: Problem, state: State, before: State) -> State:
 
 
 RELEARNT = ("usual", "worth.late_out", "worth.late_in")  # within slots; checkpoints of older versions lack them
+LISTED = ("workload.known", "workload.many")  # likewise, and told by the counts
 OF_ANY_SIZE = ("chain.", "ladder.", "course.")  # likewise
 OF_ONE_AT_A_TIME = ("workload.", "worth.")
 
 
 def load(state: State, arrays: Mapping[str, NDArray[Any]]) -> State:
     own = flatten(state)
-    later = {name: own[name] for name in own if name in RELEARNT or name.startswith(OF_ANY_SIZE)}
+    later = {name: own[name] for name in own if name in (*RELEARNT, *LISTED) or name.startswith(OF_ANY_SIZE)}
     unused = OF_ONE_AT_A_TIME if len(state.chain.visits) > 1 else OF_ANY_SIZE
     loaded: State = unflatten(
         state, {**later, **arrays, **{name: own[name] for name in own if name.startswith(unused)}}
     )
+    list_outcomes(loaded.workload)
     return loaded
 
 
@@ -257,6 +295,10 @@ PLANNER = Kernel(
     inherit=inherit,
     load=load,
     experience=("workload", "capacity", "peak", "clock", "chain"),
+    parts=(
+        HotFunctions(choose_change, learn_course, worth_of),
+        HotFunctions(decide_one, learn_thresholds, worth_of_one),
+    ),
     any_size=True,
     forecast=lambda state, shares: forecast_rates(state.chain, shares) if len(state.chain.visits) > 1 else [],
 )

@@ -26,7 +26,7 @@ from scaler.model.hold import late_seconds
 from scaler.model.jit import jit
 from scaler.model.kernel import Floats, Integers, Problem
 from scaler.model.queueing import CATCH_UP_SLOTS
-from scaler.policies.planner.workload import SMOOTHED, V, Workload
+from scaler.policies.planner.workload import SMOOTHED, V, Workload, X
 
 BY_AGE = V  # the model after those by age and height
 MODELS = V + 2
@@ -150,22 +150,21 @@ def appraise(p: Problem, v: Worth, w: Workload, view: int, b: int, price: float)
             above = scale * pool_prior * w.hazard[f]
             loop = scale * pool_prior - above
             rest = above * clip(v.by_situation[view, b, x], p.w_rcf + v.late_in[b, x], p.w_rcf + v.late_out[b, x])
-            for outcome in range(3):
+            for n in range(w.many[view, f]):
+                to = int(w.known[view, f, n])
+                weight = w.counts[view, b, f, to] + scale * w.pool[view, f, to]
+                outcome = to // X
+                x2 = to - outcome * X
                 base = 0
-                if outcome > 0:
+                if outcome == 0:
+                    above += weight
+                else:
                     base = min(y + outcome - 1, ages - 1) * heights
-                for x2 in range(heights):
-                    to = outcome * heights + x2
-                    weight = w.counts[view, b, f, to] + scale * w.pool[view, f, to]
-                    if weight == 0.0:
-                        continue
-                    if outcome == 0:
-                        above += weight
-                    if base + x2 == f:
-                        loop += weight
-                    else:
-                        into, out = p.w_rcf + v.late_in[b, x2], p.w_rcf + v.late_out[b, x2]
-                        rest += weight * clip(v.by_situation[view, b, base + x2], into, out)
+                if base + x2 == f:
+                    loop += weight
+                else:
+                    into, out = p.w_rcf + v.late_in[b, x2], p.w_rcf + v.late_out[b, x2]
+                    rest += weight * clip(v.by_situation[view, b, base + x2], into, out)
             total = w.visits[view, b, f] + PRIOR_VISITS
             v.by_situation[view, b, f] = (p.w_perf * above - rent * total + rest) / (total - loop)
 

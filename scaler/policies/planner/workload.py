@@ -48,6 +48,8 @@ class Workload(NamedTuple):
     age_pool: Integers  # [Y, OUTCOMES]
     pool: Integers  # [V, F, OUTCOMES X] over all thresholds
     pool_visits: Integers  # [V, F]
+    known: NDArray[np.int8]  # [V, F, OUTCOMES X] the first so many: outcomes that were ever seen there, rising
+    many: Integers  # [V, F] how many
     hazard: Floats  # [F] chance to be above in the next slot, before any evidence
     age_edges: Integers  # [Y]
     width: Integers  # [Y] slots that an age class lasts
@@ -68,6 +70,8 @@ def make_workload(thresholds: int) -> Workload:
         age_pool=np.zeros((Y, OUTCOMES), np.int64),
         pool=np.zeros((V, Y * X, OUTCOMES * X), np.int64),
         pool_visits=np.zeros((V, Y * X), np.int64),
+        known=np.zeros((V, Y * X, OUTCOMES * X), np.int8),
+        many=np.zeros((V, Y * X), np.int64),
         hazard=first_hazard(),
         age_edges=np.array(AGES, np.int64),
         width=np.diff((*AGES, 2 * AGES[-1])),
@@ -132,6 +136,8 @@ def count(w: Workload, v: int, b: int, outcome: int, height: int) -> None:
     came_from = w.situation[v, b]
     to = outcome * heights + height
     w.situation[v, b] = w.age_class[b] * heights + height
+    if w.pool[v, came_from, to] == 0:
+        note_outcome(w, v, came_from, to)
     w.counts[v, b, came_from, to] += 1
     w.visits[v, b, came_from] += 1
     w.pool[v, came_from, to] += 1
@@ -140,6 +146,27 @@ def count(w: Workload, v: int, b: int, outcome: int, height: int) -> None:
         w.visits[v, b, came_from] = fade(w.counts[v, b, came_from])
     if w.pool_visits[v, came_from] >= POOL_VISITS_TO_HALVE:
         w.pool_visits[v, came_from] = fade(w.pool[v, came_from])
+
+
+@jit
+def note_outcome(w: Workload, v: int, f: int, to: int) -> None:
+    """List an outcome of a situation, unless it is listed: few are ever seen, and none but these is planned with."""
+    place = w.many[v, f]
+    while place > 0 and w.known[v, f, place - 1] >= to:
+        place -= 1
+    if place < w.many[v, f] and w.known[v, f, place] == to:
+        return
+    for later in range(w.many[v, f], place, -1):
+        w.known[v, f, later] = w.known[v, f, later - 1]
+    w.known[v, f, place] = to
+    w.many[v, f] += 1
+
+
+def list_outcomes(w: Workload) -> None:
+    """List the outcomes that the counts show."""
+    for v, f in np.argwhere(w.pool_visits > 0).tolist():
+        seen = np.flatnonzero((w.pool[v, f] > 0) | (w.counts[v, :, f] > 0).any(axis=0))
+        w.known[v, f, : seen.size], w.many[v, f] = seen, seen.size
 
 
 @jit
@@ -172,4 +199,5 @@ def inherit_workload(own: Workload, before: Workload, rates: Floats, rates_befor
             getattr(workload, name)[b] = getattr(before, name)[nearest]
         for name in ("situation", "counts", "visits"):
             getattr(workload, name)[:, b] = getattr(before, name)[:, nearest]
+    list_outcomes(workload)
     return workload

@@ -66,22 +66,28 @@ def decide(p: Problem, s: State, k: Integers, seen: KernelView) -> int:
 
 @jit
 def learn(p: Problem, s: State, k: Integers, before: KernelView, action: int, seen: KernelView) -> None:
+    if watch(s, action, action != 0, seen):
+        judge(s)
+        resolve(p, s, seen)
+
+
+@jit
+def watch(s: State, action: int, restless: bool, seen: KernelView) -> bool:
+    """Take a slot's symptoms in; whether there is a window of them since anything last changed."""
     for direction in range(2):  # every entry of the black list has a slot less to stay
         for count in range(s.barred.shape[1]):
             s.barred[direction, count] = max(s.barred[direction, count] - 1, 0)
-    if action != 0:
+    if restless:
         clear(s.held_back)
         clear(s.pending)
     course = s.course[0]
     if is_underway(s.course, action, seen.count):
-        return
+        return False
     if course != 0 and course != seen.count:
         s.trial[1] = 0  # what was not carried out is not judged
     push(s.held_back, held_back(seen))
     push(s.pending, pending(seen))
-    if is_full(s.held_back):
-        judge(s)
-        resolve(p, s, seen)
+    return is_full(s.held_back)
 
 
 @jit
@@ -135,6 +141,6 @@ def resolve(p: Problem, s: State, seen: KernelView) -> None:
     s.complaint[0] = back
 
 
-DHALION_C, DHALION_S, DHALION_O = by_node(
+DHALION_C, DHALION_S, DHALION_O, DHALION_P = by_node(
     "Dhalion", prepare, decide, learn, options=("window", "pending", "blacklist"), any_size=True
 )

@@ -5,7 +5,7 @@ service times are not exponential. DRS wants the fewest replicas whose mean resp
 meets one bound for the whole application, greedily giving the next replica to the operator that gains most by it
 (drs_graph.py); here every operator has a bound of its own, from the Objective, so that each finds its number alone.
 
-Replicas of one type (-C the cheapest, -S the fastest, -O the optimal one) come and go. The first replica, if of another
+Replicas of one type (homogeneous.py says of which) come and go. The first replica, if of another
 type, counts and stays; the paper measures how fast replicas are, and so the model takes all to be as slow as the
 slowest there. One queue for all of them is more than a plant has that gives each replica its share of the arrivals:
 there the model promises too much. A queue in equilibrium has no backlog to be worked off: the rate is that of arrivals.
@@ -54,4 +54,4 @@ def decide(p: Problem, s: State, k: Integers, seen: KernelView) -> int:
     return scale_to(p, k, seen.count, s.node_type, wanted)
 
 
-DRS_C, DRS_S, DRS_O = by_node("DRS", prepare, decide, learn_nothing, any_size=True)
+DRS_C, DRS_S, DRS_O, DRS_P = by_node("DRS", prepare, decide, learn_nothing, any_size=True)

@@ -23,9 +23,10 @@ from scaler.policies.coordinator import (
     coordinate_by_node,
     external_rate,
     lay_out_dataflow,
+    scale_all,
     sustained_rates,
 )
-from scaler.policies.homogeneous import scale_to, whole
+from scaler.policies.homogeneous import whole
 from scaler.policies.rules.drs import ARRIVAL_SCV, pace
 
 
@@ -44,11 +45,7 @@ def decide(s: State, problems: Sequence[Problem], ks: Sequence[Integers], views:
     external = external_rate(s.flow, [seen.arrivals for seen in views])
     rates = sustained_rates(s.flow, external)
     speeds = [pace(p, seen, kind) for p, seen, kind in zip(problems, views, s.kinds, strict=True)]
-    wanted = share_out(problems, rates, speeds, s.r_max * external)
-    return [
-        int(scale_to(p, k, seen.count, kind, count))
-        for p, k, seen, kind, count in zip(problems, ks, views, s.kinds, wanted, strict=True)
-    ]
+    return scale_all(s.kinds, problems, ks, views, share_out(problems, rates, speeds, s.r_max * external))
 
 
 def share_out(
@@ -72,4 +69,4 @@ def share_out(
     return counts
 
 
-DRS_GRAPH_C, DRS_GRAPH_S, DRS_GRAPH_O = coordinate_by_node("DRS graph", prepare, decide, ())
+DRS_GRAPH_C, DRS_GRAPH_S, DRS_GRAPH_O, DRS_GRAPH_P = coordinate_by_node("DRS graph", prepare, decide, ())

@@ -133,4 +133,4 @@ def choose(s: Sizing) -> int:
     return int(highest(s.evaluations) if s.choice == 1 else median(s.evaluations))
 
 
-DS2_C, DS2_S, DS2_O = by_node("DS2", prepare, decide, learn, options=OPTIONS, any_size=True)
+DS2_C, DS2_S, DS2_O, DS2_P = by_node("DS2", prepare, decide, learn, options=OPTIONS, any_size=True)

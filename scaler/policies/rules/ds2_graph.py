@@ -28,9 +28,10 @@ from scaler.policies.coordinator import (
     coordinate_by_node,
     external_rate,
     lay_out_dataflow,
+    scale_all,
     sustained_rates,
 )
-from scaler.policies.homogeneous import read_count, scale_to, whole
+from scaler.policies.homogeneous import read_count, whole
 from scaler.policies.rules.ds2 import OPTIONS, WINDOW, Sizing, choose, hidden, is_change, missed, prepare_sizing
 from scaler.policies.rules.true_rate import (
     RateWindow,
@@ -83,10 +84,7 @@ def decide(s: State, problems: Sequence[Problem], ks: Sequence[Integers], views:
     worth_it = any(is_change(seen.count, count) for seen, count in zip(views, chosen, strict=True))
     if not is_full(s.sizings[0].evaluations) or not worth_it:
         return [0] * len(ks)
-    return [
-        int(scale_to(p, k, seen.count, kind, count))
-        for p, k, seen, kind, count in zip(problems, ks, views, s.kinds, chosen, strict=True)
-    ]
+    return scale_all(s.kinds, problems, ks, views, chosen)
 
 
 def evaluate(s: State, problems: Sequence[Problem], ks: Sequence[Integers], views: Sequence[KernelView]) -> list[int]:
@@ -100,4 +98,4 @@ def evaluate(s: State, problems: Sequence[Problem], ks: Sequence[Integers], view
     return [int(whole(p, e * s.overhead[0])) for p, e in zip(problems, exact, strict=True)]
 
 
-DS2_GRAPH_C, DS2_GRAPH_S, DS2_GRAPH_O = coordinate_by_node("DS2 graph", prepare, decide, OPTIONS)
+DS2_GRAPH_C, DS2_GRAPH_S, DS2_GRAPH_O, DS2_GRAPH_P = coordinate_by_node("DS2 graph", prepare, decide, OPTIONS)

@@ -134,7 +134,7 @@ def replicas_at(p: Problem, s: State, k: Integers, seen: KernelView, rate: float
     return parallelism_for(p, s.true_rate, k, rate / utilisation + lag / s.catch_up)
 
 
-FLINK_C, FLINK_S, FLINK_O = by_node(
+FLINK_C, FLINK_S, FLINK_O, FLINK_P = by_node(
     "Flink",
     prepare,
     decide,

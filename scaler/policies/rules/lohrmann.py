@@ -7,7 +7,7 @@ first: its parallelism is doubled, or more if it is offered more than it can ser
 is violated, and the slot after a change, whose wait is the change's own, does not count for e. The paper shares the
 waiting time of a whole sequence out among its operators; here each has a bound of its own, from the Objective.
 
-Replicas of one type (-C the cheapest, -S the fastest, -O the optimal one) come and go. The first replica, if of another
+Replicas of one type (homogeneous.py says of which) come and go. The first replica, if of another
 type, counts and stays; all are taken to be as slow as the slowest there, whose wait it is that is observed.
 """
 
@@ -84,4 +84,4 @@ def learn(p: Problem, s: State, k: Integers, before: KernelView, action: int, se
         s.fit[0] = max(0.0, seen.response - p.mean / speedup) / predicted
 
 
-LOHRMANN_C, LOHRMANN_S, LOHRMANN_O = by_node("Lohrmann", prepare, decide, learn, any_size=True)
+LOHRMANN_C, LOHRMANN_S, LOHRMANN_O, LOHRMANN_P = by_node("Lohrmann", prepare, decide, learn, any_size=True)

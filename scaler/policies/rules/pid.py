@@ -69,4 +69,6 @@ def learn(p: Problem, s: State, k: Integers, before: KernelView, action: int, se
     s.errors[0] = error
 
 
-PID_C, PID_S, PID_O = by_node("PID", prepare, decide, learn, options=("setpoint", "kp", "ki", "kd"), any_size=True)
+PID_C, PID_S, PID_O, PID_P = by_node(
+    "PID", prepare, decide, learn, options=("setpoint", "kp", "ki", "kd"), any_size=True
+)

@@ -62,6 +62,6 @@ def request(p: Problem, s: State, ratio: float) -> int:
     return -1 if ratio <= s.down else 0
 
 
-SPARK_RATIO_C, SPARK_RATIO_S, SPARK_RATIO_O = by_node(
+SPARK_RATIO_C, SPARK_RATIO_S, SPARK_RATIO_O, SPARK_RATIO_P = by_node(
     "Spark ratio", prepare, decide, learn, options=("interval", "up", "down"), any_size=True
 )

@@ -1,7 +1,6 @@
 """Threshold policy (TB): scale out above a utilisation, in when one replica fewer would stay well below it.
 
-The node choice is fixed beforehand: -C the cheapest type, -S the fastest, -O the one that meets the bound at the least
-price when the operator runs on that type alone at the highest rate. The published rows use .75 (the text says .7).
+The node choice is fixed beforehand: homogeneous.py lists the four. The published rows use .75 (the text says .7).
 """
 
 from __future__ import annotations
@@ -37,6 +36,6 @@ def decide(p: Problem, s: State, k: Integers, seen: KernelView) -> int:
     return scale_to(p, k, seen.count, s.node_type, wanted)
 
 
-THRESHOLD_C, THRESHOLD_S, THRESHOLD_O = by_node(
+THRESHOLD_C, THRESHOLD_S, THRESHOLD_O, THRESHOLD_P = by_node(
     "TB", prepare, decide, learn_nothing, options=("threshold",), any_size=True
 )

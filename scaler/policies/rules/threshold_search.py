@@ -258,7 +258,7 @@ def cost_of(p: Problem, s: State, point: Floats) -> float:
     return p.w_perf * violations + p.w_rcf * changes + rent * replicas
 
 
-THRESHOLD_SEARCH_C, THRESHOLD_SEARCH_S, THRESHOLD_SEARCH_O = by_node(
+THRESHOLD_SEARCH_C, THRESHOLD_SEARCH_S, THRESHOLD_SEARCH_O, THRESHOLD_SEARCH_P = by_node(
     "Threshold search",
     prepare,
     decide,

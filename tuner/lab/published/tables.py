@@ -51,7 +51,7 @@ EXACT = ("TB-C", "TB-S", "QL+PDS")  # nothing random in them: one run is all the
 OPTIONS: dict[str, Mapping[str, Any]] = {
     name: {"as_published": True} for name in ("QL+PDS", "QL+PDS+", *DEEP)
 }  # what the published figures came from, where it is not what the paper writes
-PICKS = {"TB-C": cheapest, "TB-S": fastest}
+PICKS = {"threshold-c": cheapest, "threshold-s": fastest}
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,15 +101,20 @@ def read_cells(table: int) -> list[PublishedCell]:
 @cache
 def load_workload(name: str, folder: Path) -> Trace:
     """The slots of a trace that the published averages run over; read once a worker."""
+    trace = read_workload(name, folder)
+    slots = WORKLOADS[name].slots
+    return trace if slots is None else window(trace, 0, slots)
+
+
+def read_workload(name: str, folder: Path) -> Trace:
+    """A whole trace of the papers."""
     path = folder / f"{name}.txt.gz"
     if not path.exists():
         raise BadInput(
             f"{path} is not there; --traces names the folder that holds taxi.txt.gz and tweets.txt.gz; "
             "stand-ins for the papers' traces: tuner lab traces FOLDER"
         )
-    trace = read_trace(path)
-    slots = WORKLOADS[name].slots
-    return trace if slots is None else window(trace, 0, slots)
+    return read_trace(path)
 
 
 def make_published_setting(
@@ -132,10 +137,15 @@ def make_published_setting(
 def make_cell_setting(cell: PublishedCell, trace: Trace) -> Setting:
     """The setting that reproduces a cell."""
     setting = make_published_setting(cell.trace, cell.infrastructure, cell.n_res, cell.k_max, trace, cell.policy)
-    if cell.infrastructure == "B" and cell.n_res < 10 and cell.policy in PICKS:
-        pick = PICKS[cell.policy](tasks(setting)[0])
-        return replace(setting, first={setting.infrastructure.types[pick].name: 1})
-    return setting
+    return start_as_published(setting, cell.infrastructure, cell.n_res)
+
+
+def start_as_published(setting: Setting, infrastructure: str, n_res: int) -> Setting:
+    """Start thresholds on the type that they pick where the published rows did."""
+    if infrastructure != "B" or n_res >= 10 or setting.policy not in PICKS:
+        return setting
+    pick = PICKS[setting.policy](tasks(setting)[0])
+    return replace(setting, first={setting.infrastructure.types[pick].name: 1})
 
 
 STEADY = 0.02  # a cell whose seeds scatter by less pins its figure down

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import gc
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
 
@@ -18,13 +20,14 @@ from tuner.pipeline.local.record_lines import read_records
 from tuner.pipeline.read_marks import Edge
 from tuner.pipeline.sources.damage import note_damage
 from tuner.pipeline.sources.found import InputFile, find_gaps
-from tuner.pipeline.sources.log_file import FilePiece, arrow_schema, pack, read_piece
+from tuner.pipeline.sources.log_file import FilePiece, arrow_schema, pack, read_pieces
 from tuner.pipeline.sources.pieces import STREAMING, cut_pieces, refuse, weigh
 from tuner.pipeline.sources.progress_documents import fetch, is_address, parse_text, read_file
 from tuner.simulation.workers import count_cores, run_all
 
-SPREAD_BYTES = 128 << 20  # of text, from which on other processes are worth their start
+SPREAD_BYTES = 512 << 20  # of text, from which on other processes are worth their start
 EVENTS = arrow_schema()
+ReadEvents = Callable[[Sequence[InputFile]], pa.Table]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +39,20 @@ class TableResult:
     notes: tuple[str, ...] = ()
 
 
-def examine(found: Sequence[InputFile], application: str | None, strict: bool = True) -> TableResult:
-    """Read files into samples; those that say nothing of a stream are refused if `strict`, and else noted."""
-    readers = {"event-log": read_event_log, "progress": read_progress, "records": read_lines}
+def examine(
+    found: Sequence[InputFile], application: str | None, strict: bool = True, scan: ReadEvents | None = None
+) -> TableResult:
+    """Read files into samples; those that say nothing of a stream are refused if `strict`, and else noted.
+
+    `scan` reads the events of event logs, where not this process does.
+    """
     results = []
-    for kind, read in readers.items():
-        files = [file for file in found if file.kind == kind]
-        if files:
-            results.append(read(files, application, strict))
+    with paused_collection():
+        if logs := [file for file in found if file.kind == "event-log"]:
+            results.append(read_event_log(logs, (scan or read_events)(logs), application, strict))
+        for kind, read in {"progress": read_progress, "records": read_lines}.items():
+            if files := [file for file in found if file.kind == kind]:
+                results.append(read(files, application, strict))
     return TableResult(
         pa.concat_tables([SCHEMA.empty_table(), *(result.samples for result in results)]),
         frozenset(chain.from_iterable(result.links for result in results)),
@@ -51,9 +60,22 @@ def examine(found: Sequence[InputFile], application: str | None, strict: bool = 
     )
 
 
-def read_event_log(found: Sequence[InputFile], application: str | None, strict: bool = True) -> TableResult:
-    """Read event logs; of a rolling log all files are needed, for one explains the next."""
-    events = read_events(found)
+@contextmanager
+def paused_collection() -> Iterator[None]:
+    """Look for no cycles meanwhile: a million rows have none, and looking takes a sixth of the time."""
+    before = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if before:
+            gc.enable()
+
+
+def read_event_log(
+    found: Sequence[InputFile], events: pa.Table, application: str | None, strict: bool = True
+) -> TableResult:
+    """Make samples of the events of logs; of a rolling log all files are needed, for one explains the next."""
     tasks = events.filter(pc.equal(events["kind"], "task"))
     rare = events.filter(pc.not_equal(events["kind"], "task")).to_pylist()
     counts = count_kinds(tasks, rare)
@@ -98,17 +120,8 @@ def read_events(found: Sequence[InputFile]) -> pa.Table:
     """The events of all files, on other cores too where there is much text."""
     cores = count_cores()
     if sum(map(weigh, found)) < SPREAD_BYTES or cores < 2:
-        pieces = [piece for bundle in cut_pieces(found, 1, split=False) for piece in bundle]
-        return to_table(chain.from_iterable(map(read_piece, pieces)))
-    return pa.concat_tables([EVENTS.empty_table(), *run_all(read_bundle, cut_pieces(found, cores))])
-
-
-def read_bundle(pieces: Sequence[FilePiece]) -> pa.Table:
-    return to_table(chain.from_iterable(map(read_piece, pieces)))
-
-
-def to_table(batches: Iterable[pa.RecordBatch]) -> pa.Table:
-    return pa.Table.from_batches(batches, EVENTS)
+        return read_pieces([piece for bundle in cut_pieces(found, 1, split=False) for piece in bundle])
+    return pa.concat_tables([EVENTS.empty_table(), *run_all(read_pieces, cut_pieces(found, cores))])
 
 
 def read_progress(found: Sequence[InputFile], application: str | None, strict: bool = True) -> TableResult:
@@ -119,7 +132,7 @@ def read_progress(found: Sequence[InputFile], application: str | None, strict: b
     for file in found:
         if is_address(file):
             batches += pack(parse_text(fetch(file.path), file.log), EVENTS)
-    rows = to_table(batches).to_pylist()
+    rows = pa.Table.from_batches(batches, EVENTS).to_pylist()
     counts = count_kinds(EVENTS.empty_table(), rows)
     if strict and not any("progress" in kinds for kinds in counts.values()):
         raise BadInput(f"{found[0].path}: no progress of a streaming query is in it; write progress.json, one a line")

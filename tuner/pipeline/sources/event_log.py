@@ -15,7 +15,7 @@ from pyspark.sql import functions as f
 from scaler.model.errors import BadInput
 from tuner.pipeline.sources.damage import Counts, note_damage
 from tuner.pipeline.sources.found import InputFile, find_gaps
-from tuner.pipeline.sources.log_file import FilePiece, LogEvent, read_piece
+from tuner.pipeline.sources.log_file import FilePiece, LogEvent, arrow_schema, read_piece
 from tuner.pipeline.sources.log_samples import (
     find_context,
     make_batch_samples,
@@ -45,6 +45,12 @@ def map_pieces(spark: SparkSession, bundles: list[list[FilePiece]], read: Reader
 
     tasks = spark.range(0, len(bundles), 1, len(bundles))
     return tasks.mapInArrow(run, ddl(LogEvent))
+
+
+def collect_events(spark: SparkSession, found: Sequence[InputFile]) -> pa.Table:
+    """Read the events of all files by Spark's tasks into this process."""
+    bundles = cut_pieces(found, spark.sparkContext.defaultParallelism)
+    return map_pieces(spark, bundles, read_piece).toArrow().cast(arrow_schema())
 
 
 def count_kinds(events: DataFrame) -> Counts:

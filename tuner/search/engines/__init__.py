@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import Any, Protocol
 
-from scaler.model.errors import BadInput
+from scaler.model.registry import load_named
 from tuner.scenario.layout import QoS
 from tuner.search.space.space import History, Parameters, SearchSpace
 
@@ -47,8 +46,5 @@ ENGINES = {  # where each lives below this folder, so that none is imported that
 
 
 def find_engine(name: str) -> Engine:
-    if name not in ENGINES:
-        raise BadInput(f"there is no engine {name!r}; choose one of {', '.join(ENGINES)}")
-    module, _, attribute = ENGINES[name].partition(":")
-    ask: Engine = getattr(import_module(f"{__name__}.{module}"), attribute)
+    ask: Engine = load_named("engine", ENGINES, name, __name__)
     return ask

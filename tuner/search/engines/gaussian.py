@@ -19,11 +19,17 @@ from torch import Tensor
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from scaler.model.kernel import Floats
+from tuner.search.engines.marginal_likelihood import Data, Gamma, Raw, ascend, square_differences
 
 FIRST_STEPS = 60
 LATER_STEPS, FEWEST_STEPS = 15, 4  # from where the last fit ended; fewer as points grow many and a step dear
 MANY = 100  # points
 LEAST_NOISE = 1e-5
+LENGTH_PRIOR, SCALE_PRIOR = Gamma(3.0, 6.0), Gamma(2.0, 0.15)
+
+
+def as_prior(gamma: Gamma) -> gpytorch.priors.GammaPrior:
+    return gpytorch.priors.GammaPrior(gamma.shape, gamma.rate)
 
 
 class Processes(gpytorch.models.ExactGP):  # type: ignore[misc]
@@ -37,10 +43,10 @@ class Processes(gpytorch.models.ExactGP):  # type: ignore[misc]
         super().__init__(x, y, likelihood)
         self.mean_module = gpytorch.means.ConstantMean(batch_shape=batch)
         kernel = gpytorch.kernels.MaternKernel(
-            nu=2.5, ard_num_dims=x.shape[-1], batch_shape=batch, lengthscale_prior=gpytorch.priors.GammaPrior(3.0, 6.0)
+            nu=2.5, ard_num_dims=x.shape[-1], batch_shape=batch, lengthscale_prior=as_prior(LENGTH_PRIOR)
         )
         self.covar_module = gpytorch.kernels.ScaleKernel(
-            kernel, batch_shape=batch, outputscale_prior=gpytorch.priors.GammaPrior(2.0, 0.15)
+            kernel, batch_shape=batch, outputscale_prior=as_prior(SCALE_PRIOR)
         )
 
     def forward(self, x: Tensor) -> gpytorch.distributions.MultivariateNormal:
@@ -87,15 +93,23 @@ def fit(x: Floats, y: Floats, noise: Floats, before: Sequence[float] | None = No
 
 def climb(model: Processes, steps: int) -> None:
     """Raise the marginal likelihood, times the priors."""
-    model.train()
-    likelihood = gpytorch.mlls.ExactMarginalLogLikelihood(model.likelihood, model)
-    optimiser = torch.optim.Adam(model.parameters(), lr=0.1, betas=(0.8, 0.95))
-    (x,) = model.train_inputs
-    for _ in range(steps):
-        optimiser.zero_grad()
-        loss = -likelihood(model(x), model.train_targets).sum()
-        loss.backward()
-        optimiser.step()
+    kernel, learned = model.covar_module.base_kernel, model.likelihood.second_noise_covar
+    with torch.no_grad():
+        data = Data(
+            squares=square_differences(model.train_inputs[0]),
+            y=model.train_targets,
+            noise=model.likelihood.noise_covar.noise,
+            least_noise=float(learned.raw_noise_constraint.lower_bound),
+            scale_prior=SCALE_PRIOR,
+            length_prior=LENGTH_PRIOR,
+        )
+        raw = Raw(
+            noise=learned.raw_noise.data.view(-1),
+            mean=model.mean_module.raw_constant.data,
+            scale=model.covar_module.raw_outputscale.data,
+            length=kernel.raw_lengthscale.data.squeeze(-2),
+        )
+        ascend(data, raw, steps)
 
 
 def save(model: Processes) -> list[float]:

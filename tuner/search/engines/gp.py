@@ -32,6 +32,7 @@ from tuner.search.space.space import (
     History,
     Parameters,
     SearchSpace,
+    fix,
     gather,
     meets,
     project_to_limits,
@@ -60,9 +61,19 @@ def to_points(known: Sequence[EvaluationOutcome]) -> Floats:
     return np.hstack([[p.shares for p in tried], np.log(odds[:, :2] / odds[:, 2:])])
 
 
-def to_parameters(points: Floats) -> list[Parameters]:
+def fix_points(space: SearchSpace, points: Floats) -> Floats:
+    """Points whose coordinates are the fixed ones where these are not searched."""
+    if space.fixed_shares is not None:
+        points[:, :-2] = space.fixed_shares
+    if space.fixed_weights is not None:
+        w = space.fixed_weights
+        points[:, -2:] = np.log(np.maximum([w.performance, w.reconfiguration], 1e-9) / max(w.resources, 1e-9))
+    return points
+
+
+def to_parameters(space: SearchSpace, points: Floats) -> list[Parameters]:
     odds = np.exp(np.hstack([points[:, -2:], np.zeros((len(points), 1))]))
-    return gather(points[:, :-2], odds / odds.sum(axis=1, keepdims=True))
+    return [fix(space, one) for one in gather(points[:, :-2], odds / odds.sum(axis=1, keepdims=True))]
 
 
 def spread(space: SearchSpace, count: int, rng: np.random.Generator) -> Floats:
@@ -71,7 +82,7 @@ def spread(space: SearchSpace, count: int, rng: np.random.Generator) -> Floats:
     anywhere = rng.gamma(rng.choice([0.5, 1.0, 4.0], (count, 1)), size=(count, n)) + 1e-6
     near = space.idle * np.exp(rng.normal(0.0, 0.5, (count, n)))
     scores = np.where(np.arange(count)[:, None] % 2 == 0, anywhere, near)
-    return np.hstack([project_to_limits(space, scores), rng.uniform(-WIDEST, WIDEST, (count, 2))])
+    return fix_points(space, np.hstack([project_to_limits(space, scores), rng.uniform(-WIDEST, WIDEST, (count, 2))]))
 
 
 def perturb(space: SearchSpace, points: Floats, count: int, rng: np.random.Generator) -> Floats:
@@ -81,7 +92,7 @@ def perturb(space: SearchSpace, points: Floats, count: int, rng: np.random.Gener
     moved = rng.random(many.shape) < np.maximum(0.35, 2.0 / many.shape[1])
     shift = rng.normal(size=many.shape) * step * moved
     shares = project_to_limits(space, many[:, :-2] * np.exp(shift[:, :-2]))
-    return np.hstack([shares, np.clip(many[:, -2:] + 2.0 * shift[:, -2:], -WIDEST, WIDEST)])
+    return fix_points(space, np.hstack([shares, np.clip(many[:, -2:] + 2.0 * shift[:, -2:], -WIDEST, WIDEST)]))
 
 
 def design(space: SearchSpace, count: int, seed: int) -> list[Parameters]:
@@ -90,7 +101,8 @@ def design(space: SearchSpace, count: int, seed: int) -> list[Parameters]:
     noise = 0.8 * (points[:count, 2:] - 0.5)
     noise[0] = 0.0
     shares = project_to_limits(space, space.idle * np.exp(noise))
-    return to_parameters(np.hstack([shares, FIRST_RATIOS[0] + points[:count, :2] * np.ptp(FIRST_RATIOS, axis=0)]))
+    ratios = FIRST_RATIOS[0] + points[:count, :2] * np.ptp(FIRST_RATIOS, axis=0)
+    return to_parameters(space, np.hstack([shares, ratios]))
 
 
 LEAST_START, MOST_START = 6, 12
@@ -140,7 +152,7 @@ def choose(
     suggestions: list[Suggestion] = []
     for _ in range(count):
         point = search_pool(space, fitted, limits, gain / scale, points, rng)[None]
-        suggestions.append(Suggestion(to_parameters(point)[0], note))
+        suggestions.append(Suggestion(to_parameters(space, point)[0], note))
         if len(suggestions) < count:
             fitted = imagine(fitted, to_coordinates(space, point))
     return suggestions

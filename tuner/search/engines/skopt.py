@@ -1,8 +1,10 @@
 """The paper's Algorithm 4 on scikit-optimize: suggest the next points of its current phase.
 
 A round is two phases of Bayesian optimisation: of the shares, with the best weights so far, and of the weights, with
-the best shares so far. Matern 5/2, learnt noise, expected improvement; a broken constraint costs a penalty. As in the
-paper, a phase knows its own evaluations alone, and nothing is known of earlier runs.
+the best shares so far. Matern 5/2, learnt noise, expected improvement; a broken constraint costs a penalty. The search
+starts at the naive parameters and each phase at the current solution, which it knows besides its own evaluations; of
+earlier runs nothing is known. The domain is the whole space. Deviations: the paper reduces N_BO "if needed", here by a
+fifth each round, and it ends after one round without gain, here after two.
 """
 
 from __future__ import annotations
@@ -21,24 +23,23 @@ from threadpoolctl import ThreadpoolController
 from scaler.model.kernel import Floats
 from tuner.scenario.layout import QoS
 from tuner.search.engines import SearchProblem, Suggestion
-from tuner.search.engines.naive import EQUAL_WEIGHTS, bounds_of_paths, equal_shares
+from tuner.search.engines.naive import EQUAL_WEIGHTS, fitting_shares
 from tuner.search.space.space import (
+    LEAST_WEIGHT,
     EvaluationOutcome,
     History,
     Parameters,
     SearchSpace,
-    find_centre,
+    fix,
     gather,
     project_to_limits,
 )
 
-N_BO = 25  # evaluations in a phase, the random ones at its start included
-START = {"shares": 5, "weights": 3}  # of these random
+N_BO = 25  # evaluations in a phase of the first round, the random ones at its start included
+REDUCED, LEAST_N_BO = 0.8, 10  # of a phase in each further round, and never fewer
+START = {"shares": 5, "weights": 3}  # points that a phase has before its model is asked, the current solution included
 PENALTY = 100.0  # of each broken constraint
-LEAST_SHARE = 0.01
-SHARES_SUM = (0.99, 1.00)  # of a path's bound
-LEAST_WEIGHT = 0.05
-WEIGHTS_SUM = (0.98, 1.02)
+WEIGHTS_SUM = (0.98, 1.02)  # of a point, which is normalised
 PATIENCE = 2  # rounds in a row without gain that end the search
 POOL = 1000  # random points of the domain among which the expected improvement is compared
 REFINED = 5  # the best of them that are then moved about
@@ -57,21 +58,27 @@ class Phase:
     name: str  # "shares" or "weights"
     tried: tuple[EvaluationOutcome, ...]
 
+    @property
+    def left(self) -> int:
+        """Evaluations that the phase has yet to make."""
+        return count_evaluations(self.round) - len(self.tried)
+
 
 def suggest(problem: SearchProblem, history: History, seed: int, count: int = 1) -> list[Suggestion]:
     """The next points of the phase, no more of them than it has left; none after two rounds without gain."""
     own = [outcome for outcome in history if outcome.age == 0.0]
-    phase = find_phase(own)
+    phase = find_phase(own, list_phases(problem.space))
     if is_over(own, phase, problem.qos):
         return []
     domain = find_domain(problem.space, phase.name)
-    points = [outcome.note["point"] for outcome in phase.tried]
-    values = [penalise(outcome, problem.qos) for outcome in phase.tried]
+    points, values = list_known(own, phase, problem.qos)
     suggestions: list[Suggestion] = []
-    for i in range(min(count, N_BO - len(phase.tried))):
+    for i in range(min(count, phase.left)):
         rng = np.random.default_rng([seed, len(own) + i])
         finite = np.isfinite(values)
-        if len(points) < START[phase.name] or not finite.any():
+        if not own and i == 0:
+            point, believed = begin(problem, phase.name), math.nan
+        elif len(points) < START[phase.name] or not finite.any():
             point, believed = sample(domain, rng, 1)[0], math.nan
         else:
             with THREADS.limit(limits=1, user_api="blas"):  # with matrices this small, more of them wait for each other
@@ -82,16 +89,48 @@ def suggest(problem: SearchProblem, history: History, seed: int, count: int = 1)
     return suggestions
 
 
-def find_phase(own: Sequence[EvaluationOutcome]) -> Phase:
+def begin(problem: SearchProblem, name: str) -> Floats:
+    """The naive parameters as a point of the phase."""
+    naive = find_best(problem, ())
+    w = naive.weights
+    return np.array(naive.shares if name == "shares" else (w.performance, w.reconfiguration, w.resources))
+
+
+def count_evaluations(number: int) -> int:
+    """N_BO of a phase in this round."""
+    return max(LEAST_N_BO, round(N_BO * REDUCED**number))
+
+
+def list_known(own: Sequence[EvaluationOutcome], phase: Phase, qos: QoS) -> tuple[list[list[float]], list[float]]:
+    """Points of the phase and their values: the solution that it starts from, if any, then what it tried."""
+    points = [list(outcome.note["point"]) for outcome in phase.tried]
+    values = [penalise(outcome, qos) for outcome in phase.tried]
+    before = [outcome for outcome in own[: len(own) - len(phase.tried)] if not math.isnan(outcome.price)]
+    if not before:
+        return points, values
+    start = min(before, key=lambda outcome: penalise(outcome, qos))
+    w = start.parameters.weights
+    weights = [w.performance, w.reconfiguration, w.resources]
+    point = list(start.parameters.shares) if phase.name == "shares" else weights
+    return [point, *points], [penalise(start, qos), *values]
+
+
+def list_phases(space: SearchSpace) -> tuple[str, ...]:
+    """The phases of a round: both, but for what is fixed."""
+    fixed = {"shares": space.fixed_shares is not None, "weights": space.fixed_weights is not None}
+    return tuple(name for name in fixed if not fixed[name]) or ("shares",)
+
+
+def find_phase(own: Sequence[EvaluationOutcome], names: Sequence[str] = tuple(START)) -> Phase:
     """The phase that the last suggestion was for, or the one after it where that is complete."""
     tried = [outcome for outcome in own if "phase" in outcome.note]
     if not tried:
-        return Phase(0, "shares", ())
+        return Phase(0, names[0], ())
     number, name = tried[-1].note["round"], tried[-1].note["phase"]
     of_phase = tuple(o for o in tried if (o.note["round"], o.note["phase"]) == (number, name))
-    if len(of_phase) < N_BO:
+    if len(of_phase) < count_evaluations(number):
         return Phase(number, name, of_phase)
-    return Phase(number, "weights", ()) if name == "shares" else Phase(number + 1, "shares", ())
+    return Phase(number + 1, names[0], ()) if name == names[-1] else Phase(number, names[-1], ())
 
 
 def is_over(own: Sequence[EvaluationOutcome], phase: Phase, qos: QoS) -> bool:
@@ -115,43 +154,33 @@ def complete_point(problem: SearchProblem, own: Sequence[EvaluationOutcome], pha
     best = find_best(problem, own)
     note = {"round": phase.round, "phase": phase.name, "point": point.tolist()}
     if phase.name == "shares":
-        return Suggestion(Parameters(tuple(point.tolist()), best.weights), note)
-    return Suggestion(gather(np.array([best.shares]), point[None])[0], note)
+        return Suggestion(fix(problem.space, Parameters(tuple(point.tolist()), best.weights)), note)
+    return Suggestion(fix(problem.space, gather(np.array([best.shares]), point[None])[0]), note)
 
 
 def find_best(problem: SearchProblem, own: Sequence[EvaluationOutcome]) -> Parameters:
     known = [outcome for outcome in own if not math.isnan(outcome.price)]
     if known:
         return min(known, key=lambda outcome: penalise(outcome, problem.qos)).parameters
-    shares = project_to_limits(problem.space, equal_shares(problem.space)[None])
-    return gather(shares, np.array([EQUAL_WEIGHTS]))[0]
+    return gather(fitting_shares(problem.space)[None], np.array([EQUAL_WEIGHTS]))[0]
 
 
 def find_domain(space: SearchSpace, name: str) -> SearchSpace:
     """What a phase chooses among, written as a space: the weights are one path of three operators."""
-    if name == "weights":
-        low, high = (np.array([end]) for end in WEIGHTS_SUM)
-        names = ("performance", "reconfiguration", "resources")
-        return replace(
-            space,
-            operators=names,
-            paths=(" + ".join(names),),
-            incidence=np.ones((1, 3)),
-            low=low,
-            high=high,
-            least=np.full(3, LEAST_WEIGHT),
-            centre=np.full(3, 1.0 / 3.0),
-        )
-    bounds = bounds_of_paths(space)
-    tight = replace(
+    if name == "shares":
+        return space
+    low, high = (np.array([end]) for end in WEIGHTS_SUM)
+    names = ("performance", "reconfiguration", "resources")
+    return replace(
         space,
-        low=np.where(space.low > 0.0, np.maximum(space.low, SHARES_SUM[0] * bounds), 0.0),
-        high=np.minimum(space.high, SHARES_SUM[1] * bounds),
-        least=np.maximum(space.least, LEAST_SHARE),
+        operators=names,
+        paths=(" + ".join(names),),
+        incidence=np.ones((1, 3)),
+        low=low,
+        high=high,
+        least=np.full(3, LEAST_WEIGHT),
+        centre=np.full(3, 1.0 / 3.0),
     )
-    # bounds by path may leave no such shares: then the wider limits of the space are all there is
-    centre = find_centre(tight)
-    return space if centre is None else replace(tight, centre=centre)
 
 
 def sample(domain: SearchSpace, rng: Draw, count: int) -> Floats:

@@ -107,6 +107,8 @@ class SearchSpace:
     centre: Floats  # [n] shares inside all limits, as far from the nearest as can be
     scatter: Floats  # [n] second moment of the service time over its squared mean
     r_max: float
+    fixed_shares: tuple[float, ...] | None = None  # where bounds make no difference to the policy
+    fixed_weights: Weights | None = None  # likewise
 
     @property
     def size(self) -> int:
@@ -236,7 +238,7 @@ def from_cube(space: SearchSpace, points: Floats) -> list[Parameters]:
     shares = project_to_limits(space, -np.log1p(-inner[:, :n]))
     first = 1.0 - np.sqrt(1.0 - inner[:, n])
     rest = (1.0 - first) * inner[:, n + 1]
-    return gather(shares, np.stack([first, rest, 1.0 - first - rest], axis=1))
+    return [fix(space, one) for one in gather(shares, np.stack([first, rest, 1.0 - first - rest], axis=1))]
 
 
 def to_cube(space: SearchSpace, parameters: Parameters) -> Floats:
@@ -253,3 +255,9 @@ def gather(shares: Floats, weights: Floats) -> list[Parameters]:
     floored = np.maximum(weights, LEAST_WEIGHT)
     floored /= floored.sum(axis=1, keepdims=True)
     return [Parameters(tuple(map(float, x)), Weights(*map(float, w))) for x, w in zip(shares, floored, strict=True)]
+
+
+def fix(space: SearchSpace, parameters: Parameters) -> Parameters:
+    """The parameters with what is not searched as it is fixed."""
+    shares = parameters.shares if space.fixed_shares is None else space.fixed_shares
+    return Parameters(shares, parameters.weights if space.fixed_weights is None else space.fixed_weights)

@@ -24,7 +24,7 @@ from scaler.model.errors import BadInput
 from scaler.model.kernel import Floats, Integers, KernelView, Problem, lay_out
 from scaler.model.policy import Arrays, Kernel, Start
 from scaler.policies.learning.deep.encoding import Encoding, Prospect, find_encoding, own_state, post_states, replicas
-from scaler.policies.learning.deep.network import copy_network, draw_network, evaluate, fit
+from scaler.policies.learning.deep.network import HIDDEN, copy_network, draw_network, evaluate, fit
 from scaler.policies.learning.deep.replay_memory import (
     Lesson,
     draw,
@@ -41,7 +41,8 @@ from scaler.policies.learning.value_iteration import violating_levels
 BATCH = 32
 EVERY = 5  # slots from one training step to the next
 PROSPECTS = 8192  # states whose prospects are kept at hand
-OPTIONS = ("encoding", "learning_rate", "target_sync", "as_published")
+OPTIONS = ("encoding", "hidden_layers", "learning_rate", "target_sync", "as_published", "schedules_as_written")
+MOST_HIDDEN = 8
 
 Foresee = Callable[[Problem, Encoding, Integers, Integers, Integers], Prospect]
 Teach = Callable[[Problem, Integers, KernelView, int, KernelView], Lesson]
@@ -62,21 +63,26 @@ class Variant:
 class DeepOptions:
     """The options of a deep policy."""
 
-    encoding: str = "reduced1"
+    encoding: str = "reduced2"
+    hidden_layers: int = HIDDEN
     learning_rate: float = 0.1
     target_sync: int = 0  # training steps between copies of the network to the one that targets are read from; 0: none
+    schedules_as_written: bool = False  # as in the paper's text: learning rate and exploration fall without a floor
     as_published: bool = False  # bits and targets of the published code (encoding.py), and no guards
 
     def __post_init__(self) -> None:
         if not 0.0 < self.learning_rate < float("inf"):
             raise BadInput(f"the option learning_rate is {self.learning_rate}, and must be a positive number")
+        if not 1 <= self.hidden_layers <= MOST_HIDDEN:
+            raise BadInput(f"the option hidden_layers is {self.hidden_layers}, and must be from 1 to {MOST_HIDDEN}")
         if self.target_sync < 0:
             raise BadInput(f"the option target_sync is {self.target_sync}, and must be 0 or a number of training steps")
 
 
 def tune(options: Mapping[str, Any]) -> DeepOptions:
     """The options as a person gave them, the others as in the paper."""
-    kinds = {"encoding": str, "learning_rate": float, "target_sync": int, "as_published": bool}
+    kinds = {"encoding": str, "hidden_layers": int, "learning_rate": float, "target_sync": int, "as_published": bool}
+    kinds["schedules_as_written"] = bool
     return DeepOptions(**{name: kinds[name](value) for name, value in options.items()})
 
 
@@ -95,7 +101,8 @@ class DeepState:
         self.prospects: dict[int, Prospect] = {}  # by state; a function of the problem alone
         codes, known = self.foresee(1, 0)
         outputs = known.shape[0] // codes.shape[0]
-        self.network = draw_network(self.encoding.length, outputs, np.random.default_rng([seed, 0xDEE9]))
+        rng = np.random.default_rng([seed, 0xDEE9])
+        self.network = draw_network(self.encoding.length, outputs, rng, tuning.hidden_layers)
         self.target = copy_network(self.network) if tuning.target_sync else self.network
         self.memory = empty_memory(Prospect(codes, known))
         self.rng = sampler(seed)
@@ -198,7 +205,7 @@ def learn(p: Problem, s: DeepState, k: Integers, before: KernelView, action: int
     lesson = s.variant.teach(s.problem, s.first_bad, before, action, seen)
     code = s.foresee(lesson.key, lesson.level).codes[0]  # of the state itself: the first action is to do nothing
     remember(s.memory, lesson, code, s.foresee(lesson.next_key, lesson.next_level))
-    cool_down(s.rates, s.clock)
+    cool_down(s.rates, s.clock, not s.tuning.schedules_as_written)
     if s.clock[0] % EVERY == 0 and kept(s.memory) >= BATCH:
         s.train()
 

@@ -4,7 +4,8 @@ Where inputs are bits, a code holds the places of the ones and not the vector, s
 of a few rows of weights. A bit that is not there is the place just past the last, whose weights stay zero.
 
 In the published code, a node type out of use writes the bit just before its own: that of K replicas of the type before
-it, or for the first type the very last bit, of the highest level. `as_published` does so in `reduced1` and `reduced2`.
+it, or for the first type the very last bit, of the highest level. `as_published` does so in `reduced2`,
+from which the tables come.
 
 The value of an action is `known + V(codes)`: what is known of its cost beforehand plus what the network says.
 
@@ -16,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from math import comb
 from typing import Any, NamedTuple
 
@@ -68,18 +68,29 @@ def large(p: Problem, as_published: bool = False) -> Encoding:
     return Encoding(deployments + p.levels, encode)
 
 
-def reduced(name: str, with_sets: bool, p: Problem, as_published: bool = False) -> Encoding:
-    """One bit per node type and count of 1 to K, one per set of node types in use (`with_sets`), one per level."""
-    types = len(p.price)
-    first = p.k_max * types
-    sets = 2**types - 1 if with_sets else 0
-    length = first + sets + p.levels
-    check_length(name, length)
+def reduced1(p: Problem, as_published: bool = False) -> Encoding:
+    """One bit per node type and count of 1 to K; the level as a share of the highest, one number: K N + 1 inputs."""
+    bits = p.k_max * len(p.price)
+    check_length("reduced1", bits + 1)
 
     def encode(counts: Integers, levels: Integers) -> Codes:
-        places = [count_places(p, counts, length, as_published), first + sets + levels[..., None]]
-        if with_sets:
-            places.append(first - 1 + ((counts > 0) @ 2 ** np.arange(types))[..., None])
+        places = count_places(p, counts, bits, False)
+        vectors = np.zeros((*places.shape[:-1], bits + 2), np.float32)  # the last for types that are not in use
+        np.put_along_axis(vectors, np.where(places < bits, places, bits + 1), 1.0, axis=-1)
+        vectors[..., bits] = levels / max(1, p.levels - 1)
+        return np.ascontiguousarray(vectors[..., :-1])
+
+    return Encoding(bits + 1, encode)
+
+
+def reduced2(p: Problem, as_published: bool = False) -> Encoding:
+    """One bit per node type and count of 1 to K, one per level: K N + L inputs."""
+    bits = p.k_max * len(p.price)
+    length = bits + p.levels
+    check_length("reduced2", length)
+
+    def encode(counts: Integers, levels: Integers) -> Codes:
+        places = [count_places(p, counts, length, as_published), bits + levels[..., None]]
         return once(np.concatenate(places, axis=-1), length)
 
     return Encoding(length, encode)
@@ -108,8 +119,8 @@ def check_length(name: str, length: int) -> None:
 ENCODINGS: dict[str, Callable[[Problem, bool], Encoding]] = {
     "minimal": minimal,
     "large": large,
-    "reduced1": partial(reduced, "reduced1", False),  # K N + L inputs
-    "reduced2": partial(reduced, "reduced2", True),  # K N + 2^N - 1 + L
+    "reduced1": reduced1,
+    "reduced2": reduced2,
 }
 
 

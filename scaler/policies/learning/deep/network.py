@@ -1,14 +1,15 @@
 """Network of the deep policies: values of encoded states, and one gradient step towards a batch of targets.
 
-Three hidden layers, each three quarters as wide as what it reads, with ReLU; a linear output; mean squared error; plain
-stochastic gradient descent (paper). The squared error is averaged over the batch and over all outputs, of which only
-one has a target: so did the published code, and it scales the learning rate of a network with many outputs.
+Hidden layers (three unless told otherwise) are each three quarters as wide as what they read, with ReLU; a linear
+output; mean squared error; plain stochastic gradient descent (paper). The squared error is averaged over the batch and
+over all outputs, of which only one has a target: so did the published code, and it scales the learning rate of a
+network with many outputs.
 
 A slope longer than `STEEPEST` (at the first layer, of its sums) is shortened to it. Sound steps are not that long, one
 in a thousand comes to 8; without the guard, some of the first steps can throw a network so far that all its units rest
 at zero, or up without end.
 
-Notation: n inputs, h1 h2 h3 hidden widths, w entries of a code, B codes.
+Notation: n inputs, h1 h2 h3 hidden widths (of three layers), w entries of a code, B codes.
 """
 
 from __future__ import annotations
@@ -52,17 +53,17 @@ class Network(NamedTuple):
     biases: list[torch.Tensor]
 
 
-def widths(inputs: int, outputs: int) -> list[int]:
+def widths(inputs: int, outputs: int, hidden: int = HIDDEN) -> list[int]:
     """Of every layer; halves are rounded up, as by the published code."""
     layers = [inputs]
-    for _ in range(HIDDEN):
+    for _ in range(hidden):
         layers.append(max(1, int(NARROWING * layers[-1] + 0.5)))
     return [*layers, outputs]
 
 
-def draw_network(inputs: int, outputs: int, rng: np.random.Generator) -> Network:
+def draw_network(inputs: int, outputs: int, rng: np.random.Generator, hidden: int = HIDDEN) -> Network:
     """Xavier's normal weights, no biases."""
-    layers = widths(inputs, outputs)
+    layers = widths(inputs, outputs, hidden)
     weights = []
     for fan_in, fan_out in pairwise(layers):
         spread = np.sqrt(2.0 / (fan_in + fan_out))

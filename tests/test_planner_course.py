@@ -1,0 +1,89 @@
+"""Changes of any size: the level follows ramps, capacities follow shifts, lateness is learned of what overloads."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from scaler.model.kernel import lay_out, view_deployment
+from scaler.policies.planner.capacity import expect_capacity, observe_capacity, shows_service
+from scaler.policies.planner.deployment_plan import make_course, note_lateness
+from scaler.policies.planner.load_chain import begin_level, lateness_of, make_chain, observe_level, share_late
+from tests.examples import make_task
+
+RAMP_PER_SLOT = 1.06
+NOISE = 0.03
+
+
+def test_level_keeps_up_with_a_ramp() -> None:
+    rng = np.random.default_rng(0)
+    chain, rate = make_chain(2000.0), 60.0
+    begin_level(chain, rate)
+    for _ in range(40):
+        rate *= RAMP_PER_SLOT
+        observe_level(chain, rate * (1.0 + NOISE * rng.standard_normal()))
+    assert chain.level[0] == pytest.approx(rate, rel=RAMP_PER_SLOT - 1.0)
+
+
+def test_level_is_calmer_than_noise() -> None:
+    rng = np.random.default_rng(0)
+    chain, levels = make_chain(200.0), []
+    begin_level(chain, 100.0)
+    for _ in range(1000):
+        observe_level(chain, 100.0 * (1.0 + NOISE * rng.standard_normal()))
+        levels.append(chain.level[0])
+    assert np.std(levels[100:]) < 0.6 * 100.0 * NOISE
+
+
+def test_slower_service_is_known_within_slots() -> None:
+    """A shift once seen outweighs what was learned before, so that the last tenth does not take a day."""
+    task = make_task(types=1, k_max=4)
+    p, k, h = lay_out(task), np.array([2]), task.moments.mean
+    capacity = expect_capacity(p, task)
+    for mean, slots in ((h, 100), (1.25 * h, 12)):
+        for _ in range(slots):
+            observe_capacity(p, capacity, view_deployment(p, k, 0.5 * 2 / mean, 0.5, mean))
+    assert capacity.service[0] == pytest.approx(1.25 * h, rel=0.02)
+
+
+@pytest.mark.parametrize(("response", "overloaded"), [(0.04, 0), (0.06, 1)])
+def test_added_replicas_that_serve_at_once_leave_no_overload(response: float, overloaded: int) -> None:
+    p = lay_out(make_task(types=1, k_max=4))
+    course, k = make_course(p, 1, 1), np.array([2])
+    course.lateness[2] = 10.0  # the capacity before one replica was added
+    before = course.lateness[0]
+    note_lateness(course, view_deployment(p, k, 15.0, 0.75, response), 15.0, 20.0, 0.0)
+    assert (course.lateness[0] > before) == overloaded
+
+
+@pytest.mark.parametrize("tolerance", [0.0, 0.2, 1.0])
+@pytest.mark.parametrize("capacity", [80.0, 95.0, 105.0, 130.0])
+def test_share_of_late_slots_is_the_mean_over_rates(capacity: float, tolerance: float) -> None:
+    rates = np.linspace(90.0, 120.0, 20_001)
+    mean = float(np.mean([lateness_of(rate, capacity, tolerance) for rate in rates]))
+    assert share_late(90.0, 120.0, capacity, tolerance) == pytest.approx(mean, abs=1e-3)
+
+
+SLOT = {"rate": 100.0, "utilisation": 0.5, "replicas": 2, "batch_ratio": 0.6, "backlog": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("before", "seen", "shows"),
+    [
+        ({}, {}, True),
+        ({"replicas": 1}, {}, False),  # the second may be starting
+        ({"batch_ratio": 1.5}, {}, False),  # what had waited was worked off
+        ({"backlog": 50.0}, {}, False),
+        ({"rate": 300.0}, {}, False),  # the first batch has tuples of the slot before
+        ({"rate": 300.0, "batch_ratio": 0.0}, {"batch_ratio": 0.0}, True),  # no batches
+        ({"backlog": 50.0}, {"utilisation": 1.2, "batch_ratio": 1.5}, True),  # more came than was served
+    ],
+)
+def test_service_shows_in_slots_of_their_own(before: dict[str, float], seen: dict[str, float], shows: bool) -> None:
+    p = lay_out(make_task(types=1, k_max=4))
+    slots = []
+    for changed in (before, seen):
+        slot: dict[str, float] = SLOT | changed
+        figures = {name: slot[name] for name in ("rate", "utilisation", "batch_ratio", "backlog")}
+        slots.append(view_deployment(p, np.array([int(slot["replicas"])]), response=0.01, **figures))
+    assert shows_service(*slots) == shows

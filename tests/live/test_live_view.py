@@ -24,9 +24,12 @@ from tuner.demo.demo_plan import (
     BOUNDS,
     COUNT,
     LARGE,
+    NIGHT,
+    NOON,
     OPERATORS,
     PARSE,
     SLOT_S,
+    SPIKE,
     WEIGHTS,
     Plan,
     count_static,
@@ -83,6 +86,7 @@ def test_slots_of_the_replay_are_a_scene_and_no_others(scene: Scene) -> None:
     assert found == [(slot, operator) for slot in range(3) for operator in sorted(OPERATORS)]
     assert scene.node_types == ("large", "small")
     assert scene.changes == 1
+    assert scene.changed_share == pytest.approx(1 / 3)
     assert scene.seconds == 3 * SLOT_S
     assert scene.late_share(PARSE) == pytest.approx(1 / 3)
     assert scene.late_share(COUNT) == 0.5  # nobody knows of the first slot; in the second more came than was served
@@ -94,7 +98,7 @@ def test_slots_of_the_replay_are_a_scene_and_no_others(scene: Scene) -> None:
 def test_a_scene_without_decisions_costs_nothing() -> None:
     empty = read_scene(Progress("streaming", BEGAN))
     assert empty is not None
-    assert (empty.cost, empty.changes, empty.late_share(PARSE)) == (0.0, 0, None)
+    assert (empty.cost, empty.changes, empty.changed_share, empty.late_share(PARSE)) == (0.0, 0, 0.0, None)
     assert "It decided nothing" in write_page(empty, {}, count_static(), LARGE.price)
 
 
@@ -163,14 +167,14 @@ def test_where_there_is_no_terminal_each_slot_is_a_plain_line_once(progress: Pro
     assert PlainLines(Console(file=sink)).told == set()
 
 
-def test_the_plan_is_a_description_that_the_manager_takes_and_a_wave() -> None:
+def test_plan_is_a_description_of_a_day() -> None:
     from tuner.scenario.description import scenario_of
 
     plan = Plan(3.0)
     scenario = scenario_of(describe(plan), name=APP)
     assert [o.name for o in scenario.settings[0].application.operators] == list(OPERATORS)
-    assert [plan.rate(s) for s in (0.0, 80.0, 179.0)] == [5.0, 15.0, 5.0]
-    assert sum(plan.pieces()) == pytest.approx(sum(plan.rate(s + 0.5) for s in range(180)), rel=0.1)
+    assert [plan.rate(s) for s in (0.0, 90.0, 115.0, 179.0)] == [NIGHT, NOON, SPIKE, NIGHT]
+    assert sum(plan.pieces()) == pytest.approx(sum(plan.rate(s + 0.5) for s in range(-30, 180)), rel=0.1)
     assert plan.pieces() == Plan(3.0).pieces()
     assert [len(write_line(n).split()) for n in range(3)] == [1, 2, 2]
     assert all(count >= 1 for count in count_static().values())

@@ -17,7 +17,7 @@ from scaler.model.errors import BadInput
 from scaler.model.files import write_whole
 from tuner.cli.options import file_type, json_option, output_type, print_json
 from tuner.cli.signals import raising_on_termination
-from tuner.demo.demo_plan import LARGE, NODES, OPERATORS, SLOT_S, Plan, count_static
+from tuner.demo.demo_plan import ETA_R, ETA_V, LARGE, NODES, OPERATORS, SLOT_S, Plan, count_static
 from tuner.demo.demo_run import Scene, read_scene, run_demo
 from tuner.demo.demo_view import showing, write_page
 from tuner.views.grid import open_console
@@ -47,17 +47,17 @@ def read_minutes(context: click.Context, option: click.Parameter, minutes: float
 
 @click.command(
     "demo",
-    epilog="\b\nExamples:\n  tuner live demo\n  tuner live demo --minutes 5 --html live.html\n"
+    epilog="\b\nExamples:\n  tuner live demo\n  tuner live demo --minutes 10 --html live.html\n"
     "  tuner live demo --on parse=small --on count=large\n"
     "  tuner live demo --keep run && tuner ingest run/progress run/timings --app demo",
 )
 @click.option(
     "--minutes",
     type=click.FloatRange(0.5, 60.0),
-    default=3.0,
+    default=Plan().minutes,
     show_default=True,
     callback=read_minutes,
-    help="Length of the stream, in minutes.",
+    help="Length of the stream and of its day, in minutes.",
 )
 @click.option(
     "--on",
@@ -78,8 +78,8 @@ def live_demo(minutes: float, on: Mapping[str, str], html: Path | None, as_json:
     """Start a Spark cluster here and an auto-scaled stream.
 
     The demo has a master, a worker of each of two node types, a manager, and a stream of two operators whose arrival
-    rate triples and falls back. It listens on loopback alone, and ends with this command. It takes a minute more than
-    --minutes, two cores and 5 GB of memory.
+    rate is that of a day with a spike in its afternoon, compressed into minutes. It listens on loopback alone, and ends
+    with this command. It takes a minute more than --minutes, two cores and 5 GB of memory.
     """
     import_module("pyspark")  # refused before anything is started
     view = Console(quiet=True, force_terminal=False) if as_json else open_console()
@@ -123,6 +123,8 @@ def sum_up(scene: Scene, totals: Mapping[str, Any]) -> dict[str, Any]:
         **totals,
         "slots": round(scene.seconds / scene.slot_s),
         "changes": scene.changes,
+        "changed": scene.changed_share,
+        "limits": {"eta_v": ETA_V, "eta_r": ETA_R},
         "late": {operator: scene.late_share(operator) for operator in scene.operators},
         "cost": scene.cost,
         "static_large": {"cost": static, "replicas": count_static()},
@@ -137,7 +139,12 @@ def print_end(figures: Mapping[str, Any], html: Path | None) -> None:
     late = ", ".join(
         f"{name} {'not known' if share is None else f'{share:.0%}'}" for name, share in figures["late"].items()
     )
-    click.echo(f"{figures['changes']} changes of replicas in {figures['slots']} slots; late slots: {late}.")
+    limits = figures["limits"]
+    click.echo(f"Late slots, of which {limits['eta_v']:.0%} are allowed: {late}.")
+    click.echo(
+        f"Slots with a reconfiguration, of which {limits['eta_r']:.0%} are allowed: {figures['changed']:.0%} "
+        f"({figures['changes']} changes of replicas in {figures['slots']} slots)."
+    )
     share = f", {figures['cost'] / static['cost']:.0%} of it" if static["cost"] else ""
     many = ", ".join(f"{count} for {name}" for name, count in static["replicas"].items())
     click.echo(f"Cost {figures['cost']:.4f}; static large ({many}) {static['cost']:.4f}{share}.")

@@ -5,7 +5,7 @@
     count     words           keeps how often each came (with state)    75 ms
 
 Service times are slept, so that they are known and two cores suffice; a worker's environment sets its speed.
-The rate of lines triples a quarter of the way in, and falls back a good third before the end.
+The rate of lines is that of a day, as long as the run: a quiet night, a busy day, and in the afternoon a spike.
 """
 
 from __future__ import annotations
@@ -17,23 +17,29 @@ from typing import Any
 import numpy as np
 
 from scaler.model.kernel import Floats
+from scaler.model.micro_batches import load_within
 from scaler.model.nodes import NodeType
-from scaler.model.queueing import mg1_rate_within
 
 APP = "demo"
 PARSE, COUNT = OPERATORS = ("parse", "count")
 SMALL, LARGE = NODES = (NodeType("small", 1.0, 1.0), NodeType("large", 1.8, 2.1))
 MEANS = {PARSE: 0.125, COUNT: 0.075}  # seconds
 SCV = 0.5  # squared coefficient of variation of the service time
-BOUNDS = {PARSE: 4.0, COUNT: 4.0}  # seconds, on the whole response time of each
-WEIGHTS = {"perf": 0.6, "rcf": 0.03, "res": 0.37}
+BOUNDS = {PARSE: 5.0, COUNT: 5.0}  # seconds, on the whole response time of each
+ETA_V, ETA_R = 0.1, 0.3
+WEIGHTS = {"perf": 0.5, "rcf": 0.03, "res": 0.47}
 K_MAX = 4
 SLOT_S = 10.0
-CALM, TIMES = 5.0, 3.0  # lines per second, and by how much that rises
-RISE, HIGH, FALL = 0.25, 0.28, 0.60  # shares of the run: the rate begins to rise, is high, begins to fall
-LOW = 0.64  # is low again
+NIGHT, NOON, SPIKE = 4.0, 9.0, 15.0  # lines per second
+DAY = (  # share of the run, and lines per second there
+    (0.0, NIGHT), (0.25, NIGHT), (0.38, NOON), (0.58, NOON), (0.60, SPIKE), (0.68, SPIKE), (0.70, NOON), (0.75, NOON),
+    (0.95, NIGHT), (1.0, NIGHT),
+)  # fmt: skip
+HIGHEST = 20.0  # lines per second that a slot may have: the spike's, and what chance adds
+WARM_UP_S = 30.0  # of night before the day begins, in which queries and their executors start
 PIECE_S = 0.6  # of lines in a file
-TRIGGER_S = 1.5
+TRIGGER_S, OVERHEAD_S, NOISE_S = 2.0, 0.8, 0.3  # of a batch, seconds; the last two as seen on two cores
+HOLD_S = {"out": {"base_s": 3.0}, "in": {"base_s": 2.0}}  # of a change: a new executor starts its Python in a batch
 TABLE = 1000  # costs repeat after so many records, so that their mean is known and not estimated
 TEXT = (
     "a stream that is never the same carries what it was given on and on until somebody counts the words it brought "
@@ -48,7 +54,7 @@ WORDS_A_LINE = sum(LENGTHS) / len(LENGTHS)
 class Plan:
     """A run of the demo."""
 
-    minutes: float = 3.0
+    minutes: float = 8.0
     seed: int = 1
     on: Mapping[str, str] = field(default_factory=dict)  # operators that are kept on one node type, and on which
 
@@ -61,14 +67,13 @@ class Plan:
         return 60.0 * self.minutes
 
     def rate(self, second: float) -> float:
-        """Lines per second, so many seconds after the start."""
-        high = CALM * TIMES
-        marks = [self.seconds * share for share in (RISE, HIGH, FALL, LOW)]
-        return float(np.interp(second, marks, [CALM, high, high, CALM]))
+        """Lines per second, so many seconds after the day began."""
+        shares, rates = zip(*DAY, strict=True)
+        return float(np.interp(second / self.seconds, shares, rates))
 
     def pieces(self) -> list[int]:
-        """Number of lines of each file."""
-        starts = np.arange(0.0, self.seconds, PIECE_S)
+        """Number of lines of each file, from the warm-up on."""
+        starts = np.arange(-WARM_UP_S, self.seconds, PIECE_S)
         generator = np.random.default_rng(self.seed)
         return [int(generator.poisson(PIECE_S * self.rate(start + 0.5 * PIECE_S))) for start in starts]
 
@@ -87,28 +92,29 @@ def list_costs(operator: str) -> Floats:
 
 def describe(plan: Plan) -> dict[str, Any]:
     """The description of the application for the manager: a scenario's tables."""
+    batches = {"trigger_s": TRIGGER_S, "overhead_s": OVERHEAD_S, "noise_s": NOISE_S}
+    shared = {"scv": SCV, "k_max": K_MAX, "batches": batches, "hold": HOLD_S}
     operators = [
-        {"name": PARSE, "service_time": MEANS[PARSE], "scv": SCV, "k_max": K_MAX, "selectivity": WORDS_A_LINE},
-        {"name": COUNT, "service_time": MEANS[COUNT], "scv": SCV, "k_max": K_MAX, "stateful": True},
+        {"name": PARSE, "service_time": MEANS[PARSE], "selectivity": WORDS_A_LINE, **shared},
+        {"name": COUNT, "service_time": MEANS[COUNT], "stateful": True, **shared},
     ]
     slots = max(4, round(plan.seconds / SLOT_S))
-    step = {"before": CALM, "after": CALM * TIMES, "slots": slots, "at": max(1, round(RISE * slots)), "step_s": SLOT_S}
+    spike = {"base": NOON, "peak": SPIKE, "slots": slots, "every": slots, "width": max(1, slots // 10)}
     return {
         "application": {"name": APP, "operator": operators, "edge": [{"from": PARSE, "to": COUNT}]},
-        "trace": {"generator": "step", **step},
+        "trace": {"generator": "spike", **spike, "seed": plan.seed, "step_s": SLOT_S, "highest_rate": HIGHEST},
         "infrastructure": {"node": [{"name": n.name, "speedup": n.speedup, "price": n.price} for n in NODES]},
-        "qos": {"r_max": sum(BOUNDS.values()), "eta_v": 0.1, "eta_r": 0.5},
+        "qos": {"r_max": sum(BOUNDS.values()), "eta_v": ETA_V, "eta_r": ETA_R},
         "weights": WEIGHTS,
         "policy": {"name": "planner"},
-        "run": {"slot_s": SLOT_S},
+        "run": {"slot_s": SLOT_S, "plant": "batches"},
     }
 
 
 def count_static() -> dict[str, int]:
-    """Large replicas of each operator that serve the highest rate within its bound, were they there all the time."""
-    needed = {}
-    for operator, gain in ((PARSE, 1.0), (COUNT, WORDS_A_LINE)):
-        mean = MEANS[operator] / LARGE.speedup
-        each = mg1_rate_within(BOUNDS[operator], mean, SCV * mean * mean, 1.0)
-        needed[operator] = int(np.ceil(CALM * TIMES * gain / each))
-    return needed
+    """Large replicas of each operator that serve the spike within its bound, were they there all the time."""
+    load = load_within(BOUNDS[PARSE], TRIGGER_S, OVERHEAD_S, 0.0, 1.0)
+    return {
+        operator: int(np.ceil(SPIKE * gain * MEANS[operator] / (LARGE.speedup * load)))
+        for operator, gain in ((PARSE, 1.0), (COUNT, WORDS_A_LINE))
+    }

@@ -196,6 +196,12 @@ class Scene:
         return sum(moment.decision.kind == SCALED for moment in self.moments)
 
     @property
+    def changed_share(self) -> float:
+        """Share of slots in which any operator was reconfigured."""
+        changed = {moment.decision.time for moment in self.moments if moment.decision.kind == SCALED}
+        return len(changed) * self.slot_s / self.seconds if self.moments else 0.0
+
+    @property
     def seconds(self) -> float:
         times = {moment.decision.time for moment in self.moments}
         return len(times) * self.slot_s

@@ -38,6 +38,7 @@ from tuner.demo.demo_plan import (
     PIECE_S,
     SLOT_S,
     TRIGGER_S,
+    WARM_UP_S,
     Plan,
     list_costs,
     write_line,
@@ -232,7 +233,8 @@ def run(spark: SparkSession, plan: Plan, page: str, manager: str, token: Path, f
     )  # fmt: skip
     with live:
         source.start()
-        tell(folder, "streaming", began=source.began, until=source.began + plan.seconds)
+        day = source.began + WARM_UP_S
+        tell(folder, "warming up, then streaming", began=day, until=day + plan.seconds)
         source.thread.join()
         tell(folder, "draining")
         ended = drain(queries, source, totals)

@@ -43,6 +43,7 @@ from scaler.policies.planner.deployment_plan import (
     plan_course,
     sweep_level,
 )
+from scaler.policies.planner.experience import SHARED
 from scaler.policies.planner.ladder import make_ladder, refresh_ladder
 from scaler.policies.planner.load_chain import (
     BINS,
@@ -197,7 +198,7 @@ def learn_thresholds(p: Problem, s: State, k: Integers, before: KernelView, acti
 def follow_course(p: Problem, s: State, k: Integers, before: KernelView, seen: KernelView) -> None:
     """Take one slot in where changes are of any size, and plan a bounded piece."""
     c, arrivals = s.chain, arrivals_of(seen)
-    if s.clock[0] == 0:
+    if c.place[1] == 0:
         begin_level(c, arrivals_of(before))
     was = c.place[0]
     observe_level(c, arrivals)
@@ -293,6 +294,8 @@ PLANNER = Kernel(
     worth=worth,
     measure=lambda state: sum(array.nbytes for array in flatten(state).values()),
     inherit=inherit,
+    shared=SHARED,
+    options=("history",),  # for the simulator, which replays it before (sim/known_history.py)
     load=load,
     experience=("workload", "capacity", "peak", "clock", "chain"),
     parts=(

@@ -5,7 +5,6 @@ So a replay with a history is worth what a driver has that the tuner sent the sa
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np

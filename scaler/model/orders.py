@@ -16,9 +16,9 @@ An operator that runs in micro-batches has their constants under `batches`, as `
 on the whole response time. What its reconfigurations hold is under `hold` by direction, where it was measured, with the
 `slot_s` that late seconds are weighed against. Without an objective (null) an agent has nothing to pursue and keeps its
 deployment. `change_budget` keeps eta_R, and with the objective's `together` operators make changes that do not pay
-alone (joint_changes.py). `experience` is what policies begin with that have learned less themselves (experience.py); it
-is read where one begins, so that a damaged one stops no orders. Unknown keys are passed over, for the tuner may be newer than the agent. This is the only
-place that writes or reads the document.
+alone (joint_changes.py). `experience` is what policies begin with that have learned less themselves (experience.py);
+it is read where one begins, so that a damaged one stops no orders. Unknown keys are passed over, for the tuner may be
+newer than the agent. This is the only place that writes or reads the document.
 """
 
 from __future__ import annotations

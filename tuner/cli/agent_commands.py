@@ -25,7 +25,7 @@ from tuner.cli.options import (
 from tuner.history.explanation import explain as explain_slot
 from tuner.history.live_status import AgentStatus, ApplicationStatus, Manager, ask_status, read_status
 from tuner.rollout.issued_orders import CANDIDATES, write_orders
-from tuner.rollout.known_history import describe_history, keep_history
+from tuner.rollout.known_history import keep_history
 from tuner.rollout.push import push as push_to
 from tuner.rollout.push import roll_back as take_back
 from tuner.service.access.token import describe_expiry, expires_soon
@@ -37,7 +37,7 @@ from tuner.store.objectives import STAGES, find_full_objective, list_objectives,
 from tuner.store.orders import load_orders
 from tuner.views.explanation_lines import to_lines
 from tuner.views.grid import open_console, print_lines
-from tuner.views.words import to_json
+from tuner.views.words import describe_history, to_json
 
 
 @click.command(

@@ -12,7 +12,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from scaler.model.errors import BadInput
-from scaler.model.experience import MAX_BYTES, describe_span, share_experience
+from scaler.model.experience import MAX_BYTES, share_experience
 from scaler.model.orders import Objective, to_task
 from scaler.model.policy import Policy, build_policy
 from scaler.model.units import format_count, format_duration
@@ -148,11 +148,3 @@ def begin_as_agent(objective: Objective, operator: str, learned: Policy, seen: C
         learned.state = kernel.shared.forget(learned.task, learned.state, seen)
     policy.inherit(learned)
     return policy
-
-
-def describe_history(history: KnownHistory | None) -> str:
-    """One line: "agents begin with 14 days of history", or why they do not."""
-    if history is None or not history.document:
-        why = "" if history is None or not history.why else f": {history.why}"
-        return f"agents begin without history{why}"
-    return f"agents begin with {describe_span(history.seconds)} of history"

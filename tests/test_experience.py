@@ -30,7 +30,12 @@ from scaler.model.policy import Observation, Policy, Transition, build_policy
 from scaler.model.queueing import mg1_response
 from scaler.model.task import Task, Weights
 from scaler.policies import find_policy
-from tests.examples import make_rates, make_task
+from sim.application import Application, Operator
+from sim.infrastructure import find_infrastructure
+from sim.setting import Setting
+from sim.simulate import simulate
+from sim.trace import Trace
+from tests.examples import make_rates, make_task, replay
 
 TASK = make_task(k_max=6, one_at_a_time=False)
 SLOT_S = 60.0
@@ -255,3 +260,38 @@ def test_policies_that_learn_no_load_share_nothing(name: str) -> None:
 )
 def test_spans_are_said_as_people_say_them(seconds: float, said: str) -> None:
     assert describe_span(seconds) == said
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("one_at_a_time", [False, True])
+def test_fourteen_days_fit_at_three_types_and_twenty_replicas(one_at_a_time: bool) -> None:
+    """As learned from a load that goes everywhere; and a planner holds no more than it may."""
+    rates = make_rates(14 * 1440, seed=3) + np.repeat(np.random.default_rng(3).uniform(0.0, 300.0, 14 * 24), 60)
+    task = make_task(k_max=20, highest_rate=float(rates.max()), one_at_a_time=one_at_a_time)
+    policy = make_planner(task)
+    policy.state = replay(task, rates, policy.kernel).state
+    document = share_experience(policy, "planner", SLOT_S)
+    assert document is not None
+    assert len(json.dumps(document)) <= MAX_BYTES + 1000
+    assert policy.held_bytes() <= 64 << 20
+    found = parse_experience(document)
+    name = "workload.visits" if one_at_a_time else "chain.visits"
+    assert found.arrays[name].sum() >= 0.99 * policy.save()[name].sum()
+    new = make_planner(task)
+    adopt_experience(new, found)
+    assert new.count_slots() == len(rates) - 1
+
+
+@pytest.mark.slow
+def test_a_replay_begins_with_its_history() -> None:
+    """What a day's load does is known on the first day, which is then cheaper than for a stranger."""
+    times = np.arange(3 * 480)
+    rates = 300.0 - 200.0 * np.cos(2.0 * np.pi * times / 480.0) + np.random.default_rng(1).normal(0.0, 20.0, times.size)
+    setting = Setting(
+        Application((Operator("count", TASK.moments, 6),)), find_infrastructure("A", 3), Trace(rates[960:]), "planner",
+        0.05, highest_rate=float(rates.max()), one_at_a_time=True,
+    )  # fmt: skip
+    known = replace(setting, options={"history": rates[:960]})
+    stranger, veteran = simulate(setting), simulate(known)
+    assert veteran.cost < 0.97 * stranger.cost
+    assert simulate(known).cost == veteran.cost

@@ -29,6 +29,8 @@ from tuner.store.samples import count_samples
 
 def find_model(session: Session, record: ObjectiveRecord) -> ObjectiveModel:
     """The model of the plan of its run, or of the newest description and surrogate."""
+    if ObjectiveEvidence.from_json(record.evidence).run_id is None:
+        return model_by_hand(session, record.application)
     return make_model(*find_setting(session, record))
 
 
@@ -40,6 +42,11 @@ def find_setting(session: Session, record: ObjectiveRecord) -> tuple[Setting, Ma
     run = load_run(session, run_id)
     plan = make_plan(session, record.application, run.settings, run.engine, run.seed, run.budget)
     return plan.verification.setting, plan.constants
+
+
+def model_by_hand(session: Session, app: str) -> ObjectiveModel:
+    """The model of the newest description and the newest surrogate that passed its checks."""
+    return make_model(*describe_setting(session, app))
 
 
 def describe_setting(session: Session, app: str) -> tuple[Setting, Mapping[str, float]]:

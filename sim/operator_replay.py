@@ -25,6 +25,7 @@ from scaler.model.task import Task
 from scaler.policies import COORDINATORS, find_policy
 from sim.application import Operator
 from sim.batch_course import fresh_batch_plant
+from sim.known_history import hand_on, learn_history
 from sim.plants import PLANTS
 from sim.replay import Baton, Record, fresh_baton, loop_for
 from sim.replicas import Plant, fresh_plant
@@ -104,7 +105,19 @@ class OperatorReplay:
 
 
 def begin_replay(task: Task, setting: Setting, operator: Operator, seed: int) -> OperatorReplay:
-    """An operator before its first slot; under a coordinator it decides nothing by itself."""
+    """An operator before its first slot; under a coordinator it decides nothing by itself.
+
+    A policy that shares what it learns has replayed its `history` before, and begins with that as a driver would.
+    """
+    operation = begin_without_history(task, setting, operator, seed)
+    history = read_history(setting, task).get("history")
+    if history is not None and operation.policy.kernel.shared is not None:
+        before = begin_without_history(task, setting, operator, seed)
+        hand_on(learn_history(before, np.asarray(history)), operation.policy, setting.policy, task.slot_s)
+    return operation
+
+
+def begin_without_history(task: Task, setting: Setting, operator: Operator, seed: int) -> OperatorReplay:
     task = plan_alone(setting, task)
     told, k = lay_out(task), first_deployment(setting, operator)
     model = perturb_model(task, seed, setting.perturbs_rate) if setting.perturbed else task

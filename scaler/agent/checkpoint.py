@@ -72,6 +72,7 @@ def pack(
                 "fault": instance.fault,
                 "sits": number < len(current),
                 "last": instance is last,
+                "history_s": instance.history_s,
                 "virtual": None if instance.shadow is None else write_shadow(instance.shadow),
             }
             for number, instance in enumerate([*current, *gone])
@@ -100,6 +101,7 @@ def unpack(
         instance = build_policy_instance(objective, operator, nodes, k_max, seed, unlearned, own)
         if f"replays.{number}.before" in arrays:
             instance.replays.extend(unpack_transitions(f"replays.{number}.", arrays))
+        instance.history_s = float(table.get("history_s", 0.0))
         if table["fault"]:
             instance.fault = table["fault"]
         elif instance.fault:  # it could decide when it was saved

@@ -30,6 +30,7 @@ from scaler.agent.decide import (
     list_guard_tables,
 )
 from scaler.agent.joint_slots import JointSlots
+from scaler.agent.known_history import HistoryOffer
 from scaler.agent.pending import describe_pending, expect_arrivals
 from scaler.agent.policy_instance import PolicyInstance, build_policy_instance
 from scaler.agent.record import decide_in_shadow, write_decision
@@ -80,6 +81,7 @@ class Decider:
         self.instances: dict[int, PolicyInstance] = {}  # by version of the objective
         self.last: PolicyInstance | None = None  # that led last, for its limits
         self.memory = DeciderMemory(deque(maxlen=kept))
+        self.offer = HistoryOffer()
 
     def step(
         self,
@@ -116,7 +118,9 @@ class Decider:
         draft = settle_change(self.board, context, draft, lead, observation, self.slot_s)
         if lead is not None and lead.fault:
             lead = None
-        decision = write_decision(observation, draft, lead, shadow, self.nodes, target, figures or SlotFigures())
+        figures = figures or SlotFigures()
+        figures = replace(figures, notes=(*figures.notes, *self.offer.take_notes()))
+        decision = write_decision(observation, draft, lead, shadow, self.nodes, target, figures)
         self.memory.pending = step = Step(decision, draft.change, draft.proposed)
         return step
 
@@ -144,18 +148,25 @@ class Decider:
         if orders is None:
             return
         self.slot_s = orders.slot_s
+        self.offer.read(orders.experience.get(self.operator), orders.slot_s)
         wanted = [] if orders.candidate is None else [orders.candidate.objective]
         wanted += [] if orders.objective is None else [orders.objective]
         instances = {}
         for objective in {one.version: one for one in wanted}.values():
             instance = self.instances.get(objective.version)
             if instance is None or instance.objective != objective:  # a restored manager may use a version twice
-                instance = build_policy_instance(
-                    objective, self.operator, self.nodes, self.k_max, self.seed, self.memory.transitions,
-                    source=self.find_source(objective),
-                )  # fmt: skip
+                instance = self.build_instance(objective, self.find_source(objective))
+            elif not instance.fault and self.offer.exceeds(instance.policy, objective.policy):
+                renewed = self.build_instance(objective, instance)
+                instance = instance if self.offer.experience is None else renewed
             instances[objective.version] = instance
         self.instances = instances
+
+    def build_instance(self, objective: Objective, source: PolicyInstance | None) -> PolicyInstance:
+        return build_policy_instance(
+            objective, self.operator, self.nodes, self.k_max, self.seed, self.memory.transitions, source=source,
+            offer=self.offer,
+        )  # fmt: skip
 
     def find_source(self, objective: Objective) -> PolicyInstance | None:
         """The instance of the same policy that has learned the operator best: the one that led last, if it can be."""

@@ -14,6 +14,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from scaler.agent.known_history import HistoryOffer, list_later
 from scaler.guards.guard import ChangeHistory
 from scaler.model.decision import name_alternative
 from scaler.model.errors import BadInput
@@ -110,6 +111,7 @@ class PolicyInstance:
     shadow: ShadowState | None = None  # while it is a candidate that does not lead
     unlearned: deque[Transition] = field(default_factory=deque)  # the oldest first
     replays: deque[Transition] = field(default_factory=deque)  # known to it but for what depends on the objective
+    history_s: float = 0.0  # seconds of the application's history that it, or what it inherits from, began with
 
     def propose(self, seen: Observation) -> Reconfiguration | None:
         """The policy's proposal in the driver's node types; None where it failed."""
@@ -197,11 +199,13 @@ def build_policy_instance(
     kept: Iterable[Transition] = (),
     arrays: Mapping[str, NDArray[Any]] | None = None,
     source: PolicyInstance | None = None,
+    offer: HistoryOffer | None = None,
 ) -> PolicyInstance:
     """Build the policy of an objective for one operator, with the driver's node types and limit of replicas.
 
     It goes on from `arrays`, its state in a checkpoint; learns slot by slot what was `kept` from before it came, the
-    oldest first; and takes over the experience of `source` with the workload and the node types, if it can.
+    oldest first; and takes over the experience of `source` with the workload and the node types, if it can; or begins
+    with the history that is offered, where that is longer than what the source has learned.
     """
     instance = PolicyInstance(objective)
     transitions = list(kept)
@@ -211,7 +215,13 @@ def build_policy_instance(
         instance.policy = build_policy(kind, instance.view.task, seed, objective.model.options)
         if arrays is not None:
             instance.policy.load(arrays)
-        if source is not None and source.policy is not None and instance.policy.inherit(source.policy):
+        learned = None if source is None else source.policy
+        if offer is not None and offer.exceeds(learned, objective.policy) and offer.give(instance.policy, learned):
+            assert offer.experience is not None
+            instance.history_s = offer.experience.seconds
+            transitions = list_later(transitions, offer.experience.until)
+        elif source is not None and learned is not None and instance.policy.inherit(learned):
+            instance.history_s = source.history_s
             known = max(0, len(transitions) - len(source.unlearned))
             instance.replays.extend(transitions[:known])
             transitions = transitions[known:]

@@ -46,6 +46,7 @@ def write_decision(
         completeness=known_or_none(seen.completeness) if figures.completeness is None else figures.completeness,
         deployment=count_by_name(seen.deployment, names) if known else {},
         tokens=draft.tokens,
+        history_s=None if lead is None or lead.history_s <= 0.0 else lead.history_s,
         target={} if target is None or len(target.replicas) != len(names) else count_by_name(target, names),
     )
     return Decision(

@@ -99,6 +99,7 @@ class SlotFigures:
     backlog: float | None = None  # tuples
     notes: tuple[RecordedNote, ...] = ()
     tokens: float | None = None  # left of the application's budget of changes, after the slot
+    history_s: float | None = None  # seconds of the application's history that its policy began with
     supply: tuple[SupplyRecord, ...] = ()  # what became of replicas since the slot before; empty: not known
 
     def to_json(self) -> dict[str, Any]:

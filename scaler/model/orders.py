@@ -9,14 +9,16 @@
                                            "normaliser": 20.0}}},
      "candidate": {"objective": {...}, "stage": "canary", "operators": ["parse"], "share": 0.5, "period_s": 3600.0},
      "change_budget": {"per_slot": 0.05, "depth": 6.0},
-     "guards": {"": {"pin": {}}, "parse": {"direction_lock": {"only": "out"}}}}
+     "guards": {"": {"pin": {}}, "parse": {"direction_lock": {"only": "out"}}},
+     "experience": {"parse": {"format": 1, "policy": "planner", "slots": 20160, ...}}}
 
 An operator that runs in micro-batches has their constants under `batches`, as `MicroBatches` names them; its bound is
 on the whole response time. What its reconfigurations hold is under `hold` by direction, where it was measured, with the
 `slot_s` that late seconds are weighed against. Without an objective (null) an agent has nothing to pursue and keeps its
 deployment. `change_budget` keeps eta_R, and with the objective's `together` operators make changes that do not pay
-alone (joint_changes.py). Unknown keys are passed over, for the tuner may be newer than the agent. This is the only
-place that writes or reads the document.
+alone (joint_changes.py). `experience` is what policies begin with that have learned less themselves (experience.py);
+it is read where one begins, so that a damaged one stops no orders. Unknown keys are passed over, for the tuner may be
+newer than the agent. This is the only place that writes or reads the document.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ from scaler.model.hold import HoldTimes, parse_hold_times
 from scaler.model.micro_batches import MicroBatches, parse_batches
 from scaler.model.nodes import NodeType, parse_node_type
 from scaler.model.task import Moments, Task, Weights, check_quantile, parse_weights
-from scaler.model.wire import write_fields
+from scaler.model.wire import read_table, write_fields
 
 SHADOW, CANARY = "shadow", "canary"
 LEVELS, GAMMA = 30, 0.99
@@ -139,6 +141,7 @@ class Orders:
     candidate: Candidate | None = None
     guards: Mapping[str, Document] = field(default_factory=dict)  # by operator, "" for all; for `parse_guards`
     change_budget: ChangeBudget | None = None  # of the whole application
+    experience: Mapping[str, Document] = field(default_factory=dict)  # by operator; for `parse_experience`
 
     @property
     def quantile(self) -> float | None:
@@ -151,7 +154,8 @@ class Orders:
         return self.candidate.objective if leads and self.candidate is not None else self.objective
 
     def to_json(self) -> dict[str, Any]:
-        return write_fields(self, () if self.change_budget else ("change_budget",))
+        unstated = {"change_budget": self.change_budget, "experience": self.experience}
+        return write_fields(self, [name for name, value in unstated.items() if not value])
 
 
 def parse_orders(document: Any) -> Orders:
@@ -166,6 +170,7 @@ def parse_orders(document: Any) -> Orders:
             candidate=None if candidate is None else parse_candidate(candidate),
             guards={str(name): dict(table) for name, table in document.get("guards", {}).items()},
             change_budget=None if budget is None else parse_budget(budget),
+            experience=read_table(document.get("experience")),
         )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise BadInput(f"the orders cannot be read ({error!r}); is the manager older than the scaler?") from error

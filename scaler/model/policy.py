@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -125,6 +125,17 @@ class HotFunctions(NamedTuple):
     worth: Worth | None
 
 
+class Shared(NamedTuple):
+    """How a policy's state is handed to one that begins elsewhere (experience.py)."""
+
+    share: Callable[[State, int], Arrays]  # without what was seen less than 2 ** n times
+    restore: Callable[[State, Task, Arrays], State]  # into a fresh state of that task; ValueError where it cannot be
+    prefer: Callable[[Task, State, Task, State], State]  # the service times that an own state saw
+    forget: Callable[[Task, State, Collection[str]], State]  # what was seen of other node types than these
+    count: Callable[[State], int]  # slots learned
+    check_size: Callable[[Task], None]  # ValueError where a state of this task would be too large
+
+
 @dataclass(frozen=True, slots=True)
 class Kernel:
     """A policy as its file publishes it."""
@@ -139,6 +150,7 @@ class Kernel:
     options: tuple[str, ...] = ()
     # The state of a new task with the experience of an earlier one: (task, state, earlier task, its state) -> state.
     inherit: Callable[[Task, State, Task, State], State] | None = None
+    shared: Shared | None = None  # None: what it learned stays where it is
     experience: tuple[str, ...] = ()  # fields of the state that do not depend on the objective
     save: Callable[[State], Arrays] = flatten
     load: Callable[[State, Mapping[str, NDArray[Any]]], State] = unflatten
@@ -292,6 +304,10 @@ class Policy:
 
     def load(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         self.state = self.kernel.load(self.state, arrays)
+
+    def count_slots(self) -> int:
+        """Slots that it has learned; 0 of a kind that does not say."""
+        return 0 if self.kernel.shared is None else self.kernel.shared.count(self.state)
 
     def held_bytes(self) -> int:
         return self.kernel.measure(self.state)

@@ -23,6 +23,7 @@ from tuner.store.connection import Store, connect_unprepared, upgrade
 from tuner.store.corrections import correct_decision
 from tuner.store.decisions import save_decisions
 from tuner.store.epochs import READINESS, check_write
+from tuner.store.known_histories import save_history
 from tuner.store.objectives import add_objective, move_objective
 from tuner.store.orders import save_orders, save_scalers, set_control
 from tuner.store.records import (
@@ -30,6 +31,7 @@ from tuner.store.records import (
     DecisionRecord,
     Epoch,
     EventRecord,
+    KnownHistory,
     ObjectiveRecord,
     QuotaUse,
     Scaler,
@@ -72,6 +74,8 @@ def fill(store: Store, revision: str) -> None:
             fill_corrected(session)
         if revision >= "0011":
             fill_numbered(session)
+        if revision >= "0012":
+            fill_known(session)
 
 
 def fill_measured(session: Session) -> None:
@@ -147,6 +151,10 @@ def fill_numbered(session: Session) -> None:
     numbered = DecisionRecord("clicks", "parse", 300.0, "HELD", "no metrics", instance="driver-1", sequence=2**40)
     save_decisions(session, [numbered])
     QUOTA_USES.save(session, [QuotaUse("manager 1", "token", "1", 2e6, 23.0)])
+
+
+def fill_known(session: Session) -> None:
+    save_history(session, KnownHistory("clicks", 1, 24.0, 20_160, 60.0, 1.5, {"parse": {"format": 1, "slots": 20_160}}))
 
 
 def dump(revision: str) -> Path:

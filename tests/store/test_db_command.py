@@ -50,6 +50,7 @@ FILLED = {
     "watches": 1,
     "events": 1,
     "epochs": 1,
+    "experiences": 1,
     "quota_uses": 1,
     "write_checks": 1,
 }
@@ -93,7 +94,7 @@ def test_check_says_what_there_is(filled: Store, address: str) -> None:
     assert told.output.endswith(
         "It holds 1 application, 2 application versions, 6 samples, 1 source mark, 1 surrogate, 1 tuning run, "
         "2 trials, 1 objective, 5 decisions, 1 superseded decision, 3 tokens, 1 control, 1 order, "
-        "1 scaler, 1 watch, 1 event, 1 epoch, 1 quota use and 1 write check.\n"
+        "1 experience, 1 scaler, 1 watch, 1 event, 1 epoch, 1 quota use and 1 write check.\n"
     )
 
 

@@ -11,6 +11,7 @@ from scaler.model.errors import BadInput
 from tuner.store.audit_log import add_event, list_events
 from tuner.store.connection import Store
 from tuner.store.decisions import list_decisions, save_decisions
+from tuner.store.known_histories import KEPT_VERSIONS, find_history, list_histories, save_history
 from tuner.store.orders import (
     lift_control,
     list_controls,
@@ -21,7 +22,8 @@ from tuner.store.orders import (
     save_scalers,
     set_control,
 )
-from tuner.store.records import Control, DecisionRecord, EventRecord, Scaler, Token
+from tuner.store.records import Control, DecisionRecord, EventRecord, KnownHistory, Scaler, Token
+from tuner.store.removal import remove_application, rename_application
 from tuner.store.runs import (
     RETUNING_LEASE_S,
     LeaseLost,
@@ -162,3 +164,30 @@ def test_decisions_keep_their_figures_and_what_a_candidate_would_have_done(store
     with store.begin() as session:
         save_decisions(session, [decision, replace(decision, time=120.0, shadow=None, price=None)])
         assert list_decisions(session, "shop") == [replace(decision, time=120.0, shadow=None, price=None), decision]
+
+
+def test_a_history_is_kept_with_its_objective(store: Store) -> None:
+    first = KnownHistory("shop", 1, 10.0, 1440, 60.0, 1.7e9, {"parse": {"format": 1, "arrays": "eNo"}})
+    with store.begin() as session:
+        assert find_history(session, "shop", [1, None]) is None
+        save_history(session, first)
+        save_history(session, KnownHistory("shop", 2, 11.0, 0, 1.0, None, {}, "nothing was monitored"))
+        save_history(session, replace(first, application="other", slots=5))
+    with store.begin() as session:
+        assert find_history(session, "shop", [2, None, 1]) == first
+        assert list_histories(session, "shop") == {1: 86_400.0, 2: 0.0}
+        save_history(session, replace(first, slots=2880))
+        assert list_histories(session, "shop")[1] == 172_800.0
+        save_history(session, replace(first, version=1 + KEPT_VERSIONS))
+        assert sorted(list_histories(session, "shop")) == [2, 1 + KEPT_VERSIONS]
+        assert list_histories(session, "other") == {1: 300.0}
+
+
+def test_a_history_is_renamed_and_removed_with_its_application(store: Store) -> None:
+    with store.begin() as session:
+        save_history(session, KnownHistory("shop", 1, 10.0, 1440, 60.0, None, {"parse": {}}))
+        rename_application(session, "shop", "store")
+        assert list_histories(session, "shop") == {}
+        assert list_histories(session, "store") == {1: 86_400.0}
+        assert remove_application(session, "store")["experiences"] == 1
+        assert list_histories(session, "store") == {}

@@ -25,17 +25,19 @@ from tuner.cli.options import (
 from tuner.history.explanation import explain as explain_slot
 from tuner.history.live_status import AgentStatus, ApplicationStatus, Manager, ask_status, read_status
 from tuner.rollout.issued_orders import CANDIDATES, write_orders
+from tuner.rollout.known_history import keep_history
 from tuner.rollout.push import push as push_to
 from tuner.rollout.push import roll_back as take_back
 from tuner.service.access.token import describe_expiry, expires_soon
 from tuner.store.address import DatabaseAddress
 from tuner.store.applications import load_application
 from tuner.store.connection import Session, open_store
+from tuner.store.known_histories import list_histories
 from tuner.store.objectives import STAGES, find_full_objective, list_objectives, load_objective
 from tuner.store.orders import load_orders
 from tuner.views.explanation_lines import to_lines
 from tuner.views.grid import open_console, print_lines
-from tuner.views.words import to_json
+from tuner.views.words import describe_history, to_json
 
 
 @click.command(
@@ -173,15 +175,23 @@ why_option = click.option(
 def push(app: str, version: int | None, stage: str, force: bool, why: str, address: DatabaseAddress) -> None:
     """Push objective VERSION of APP to a stage of its roll-out.
 
-    VERSION is the newest proposed objective unless it is stated.
+    VERSION is the newest proposed objective unless it is stated. What the policy learns from the application's history
+    goes with it: agents that have learned less begin with that.
     """
-    with closing(open_store(address)) as store, store.begin() as session:
-        chosen = find_proposed(session, app) if version is None else version
-        before = load_objective(session, app, chosen).state
-        made = push_to(session, app, chosen, stage, name_user(), why, time.time(), force=force)
-        following = name_next(session, app)
+    with closing(open_store(address)) as store:
+        with store.read() as session:
+            chosen = find_proposed(session, app) if version is None else version
+            load_objective(session, app, chosen)
+            is_known = chosen in list_histories(session, app)
+        history = None if is_known else keep_history(store, app, chosen, time.time())
+        with store.begin() as session:
+            before = load_objective(session, app, chosen).state
+            made = push_to(session, app, chosen, stage, name_user(), why, time.time(), force=force)
+            following = name_next(session, app)
     told = "was there already" if before == made.state else f"was {before}"
     click.echo(f"{app}: objective {made.version} is in {made.state} now; it {told}.")
+    if history is not None:
+        click.echo(f"{describe_history(history).capitalize()}.", err=True)
     click.echo(f"Next: {following}", err=True)
 
 

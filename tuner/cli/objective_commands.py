@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from scaler.model.experience import describe_span
 from scaler.model.units import format_fixed, format_milliseconds, format_moment, format_number
 from scaler.model.wire import read_number, read_table
 from tuner.cli.agent_commands import why_option
@@ -27,6 +28,7 @@ from tuner.store.address import DatabaseAddress
 from tuner.store.applications import load_application
 from tuner.store.audit_log import list_events
 from tuner.store.connection import open_store
+from tuner.store.known_histories import list_histories
 from tuner.store.objectives import list_objectives, load_objective
 from tuner.store.records import ObjectiveRecord, TuningRun
 from tuner.store.runs import list_runs
@@ -52,22 +54,27 @@ def objectives(app: str, limit: int, as_json: bool, address: DatabaseAddress) ->
     with closing(open_store(address)) as store, store.read() as session:
         load_application(session, app)
         found = list_objectives(session, app, limit=limit or None)
+        known = list_histories(session, app)
     if as_json:
         print_json([to_finite(asdict(one)) for one in found])
     elif found:
-        heads = ("objective", "state", "since", "trial", "price/h", "found for", "bounds ms", "weights")
-        print_grid(heads, [describe_objective(one) for one in found], len(heads), heads)
+        heads = ("objective", "state", "since", "trial", "price/h", "found for", "history", "bounds ms", "weights")
+        rows = [describe_objective(one, known.get(one.version or 0)) for one in found]
+        print_grid(heads, rows, len(heads), heads)
     else:
         click.echo(f"There is no objective of {app!r} yet; find one with: tuner tune {app}", err=True)
 
 
-def describe_objective(one: ObjectiveRecord) -> list[str]:
+def describe_objective(one: ObjectiveRecord, history_s: float | None) -> list[str]:
+    """The cells of one; its history is what the tuner sent to agents with it, - where nothing was replayed."""
     bounds = ", ".join(f"{name} {format_milliseconds(bound)}" for name, bound in one.bounds.items())
     weights = ", ".join(f"{name} {weight:.3g}" for name, weight in one.weights.to_json().items())
     price = format_fixed(read_number(one.evidence.get("cost")))
     trial = "-" if one.trial_id is None else f"{one.trial_id}"
     state = format_state(one.state)
-    return [f"{one.version}", state, format_moment(one.changed), trial, price, describe_qos(one), bounds, weights]
+    history = "-" if history_s is None else describe_span(history_s) if history_s > 0.0 else "none"
+    since = format_moment(one.changed)
+    return [f"{one.version}", state, since, trial, price, describe_qos(one), history, bounds, weights]
 
 
 def describe_qos(one: ObjectiveRecord) -> str:

@@ -34,6 +34,7 @@ from tuner.retuning.state import (
     state_of,
 )
 from tuner.rollout.improvement import compare, find_similar
+from tuner.rollout.known_history import find_unlearned, keep_history
 from tuner.rollout.push import push
 from tuner.rollout.steering import TuningRequest
 from tuner.search.search_plan import TuneOptions, describe_run, load_plan
@@ -56,6 +57,7 @@ from tuner.store.records import ApplicationVersion, EventRecord, ObjectiveRecord
 from tuner.store.runs import LeaseLost, claim_run, find_retuning, load_run, start_run, update_retuning
 from tuner.store.samples import load_samples
 from tuner.surrogate.surrogate import to_record
+from tuner.views.words import describe_history
 
 log = logging.getLogger(__name__)
 RETRY_S = 60.0  # before trying again what another process does, or what may work in a moment
@@ -65,6 +67,7 @@ DAY_S = 86_400.0
 def advance(context: DaemonContext, record: RetuningRecord, searching: bool = True) -> tuple[RetuningRecord, bool]:
     """Advance as far as possible; and whether a search is left to do, which takes long, where it may not run here."""
     record = apply_requests(context, record)
+    replay_known_history(context, record.application)
     moved = advance_stage(context, record)
     if moved is not None:
         return moved, False
@@ -80,6 +83,15 @@ def advance(context: DaemonContext, record: RetuningRecord, searching: bool = Tr
         if record.due > context.clock():
             break
     return record, False
+
+
+def replay_known_history(context: DaemonContext, app: str) -> None:
+    """Replay the history under an objective that agents pursue without: the service pushes and waits for none."""
+    with context.store.read() as session:
+        version = find_unlearned(session, app)
+    if version is not None:
+        history = keep_history(context.store, app, version, context.clock())
+        log.info("%s, objective %s: %s", app, version, describe_history(history))
 
 
 def check_due(context: DaemonContext, record: RetuningRecord) -> RetuningRecord:

@@ -17,6 +17,7 @@ from scaler.model.orders import Candidate, Objective, ObjectiveModel, Orders
 from tuner.scenario.layout import DEFAULTS, SLOT_S
 from tuner.store.applications import load_application
 from tuner.store.connection import Session
+from tuner.store.known_histories import find_history
 from tuner.store.objectives import ObjectiveEvidence, find_full_objective, list_objectives
 from tuner.store.orders import list_controls, save_orders
 from tuner.store.records import ObjectiveRecord, OrdersRecord
@@ -41,6 +42,7 @@ def issue_orders(session: Session, app: str, now: float) -> OrdersRecord:
     document = load_application(session, app).document
     standing = find_full_objective(session, app)
     candidate = next(iter(list_objectives(session, app, CANDIDATES, limit=1)), None)
+    known = find_history(session, app, [one and one.version for one in (candidate, standing)])
     orders = Orders(
         application=app,
         revision=0,  # the store gives it
@@ -49,6 +51,7 @@ def issue_orders(session: Session, app: str, now: float) -> OrdersRecord:
         candidate=None if candidate is None else make_candidate(session, candidate),
         guards=list_guards(session, app, now),
         change_budget=make_budget(find_eta_r(document)),
+        experience={} if known is None else known.document,
     )
     document = orders.to_json()
     del document["revision"]

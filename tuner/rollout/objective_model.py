@@ -29,16 +29,28 @@ from tuner.store.samples import count_samples
 
 def find_model(session: Session, record: ObjectiveRecord) -> ObjectiveModel:
     """The model of the plan of its run, or of the newest description and surrogate."""
+    if ObjectiveEvidence.from_json(record.evidence).run_id is None:
+        return model_by_hand(session, record.application)
+    return make_model(*find_setting(session, record))
+
+
+def find_setting(session: Session, record: ObjectiveRecord) -> tuple[Setting, Mapping[str, float]]:
+    """The setting that it was found in, and the operators' constants."""
     run_id = ObjectiveEvidence.from_json(record.evidence).run_id
     if run_id is None:
-        return model_by_hand(session, record.application)
+        return describe_setting(session, record.application)
     run = load_run(session, run_id)
     plan = make_plan(session, record.application, run.settings, run.engine, run.seed, run.budget)
-    return make_model(plan.verification.setting, plan.constants)
+    return plan.verification.setting, plan.constants
 
 
 def model_by_hand(session: Session, app: str) -> ObjectiveModel:
     """The model of the newest description and the newest surrogate that passed its checks."""
+    return make_model(*describe_setting(session, app))
+
+
+def describe_setting(session: Session, app: str) -> tuple[Setting, Mapping[str, float]]:
+    """The setting of the newest description and the newest surrogate that passed its checks."""
     document = add_seen_nodes(session, app, load_application(session, app).document)
     scenario = scenario_of({**document, "policy": choose_policy(document, {})}, name=app)
     setting, qos = scenario.settings[0], make_qos(scenario.document["qos"])
@@ -47,7 +59,7 @@ def model_by_hand(session: Session, app: str) -> ObjectiveModel:
     if sound is not None:
         setting, _, constants = apply_surrogate(session, app, sound, setting, qos)
     highest = find_highest_rate(session, app, setting, document)
-    return make_model(replace(setting, highest_rate=highest), constants)
+    return replace(setting, highest_rate=highest), constants
 
 
 def find_highest_rate(session: Session, app: str, setting: Setting, document: Mapping[str, Any]) -> float:

@@ -281,6 +281,24 @@ class OrdersRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class KnownHistory:
+    """What the policy of an objective learned from its application's history; of 0 slots where there is none."""
+
+    application: str
+    version: int  # of the objective
+    created: float
+    slots: int
+    slot_s: float
+    since: float | None  # seconds since 1970; None: the history has no date
+    document: Document = field(default_factory=dict)  # by operator, as `scaler.model.experience` writes it
+    why: str = ""  # there is none
+
+    @property
+    def seconds(self) -> float:
+        return self.slots * self.slot_s
+
+
+@dataclass(frozen=True, slots=True)
 class Scaler:
     """One operator's scaler in one driver, as it last reported."""
 

@@ -14,6 +14,7 @@ from tuner.store.tables import (
     APPLICATIONS,
     CONTROLS,
     DECISIONS,
+    KNOWN_HISTORIES,
     MARKS,
     OBJECTIVES,
     ORDERS,
@@ -27,7 +28,8 @@ from tuner.store.tables import (
     VERSIONS,
 )
 
-BY_NAME = (SAMPLES, MARKS, DECISIONS, SUPERSEDED, CONTROLS, ORDERS, SCALERS, RETUNINGS)  # that nothing refers to
+# that nothing refers to
+BY_NAME = (SAMPLES, MARKS, DECISIONS, SUPERSEDED, CONTROLS, ORDERS, KNOWN_HISTORIES, SCALERS, RETUNINGS)
 FEW = (MARKS, SCALERS, SURROGATES, OBJECTIVES)  # rows; whatever sent samples left one of these
 
 

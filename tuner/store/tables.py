@@ -254,6 +254,7 @@ TOKENS = RecordTable(  # who may do what; a page session is a token too, made fr
 )
 CONTROLS = RecordTable(records.Control, "controls", sa.Index(None, "application"))
 ORDERS = RecordTable(records.OrdersRecord, "orders", keys=("application",))
+KNOWN_HISTORIES = RecordTable(records.KnownHistory, "experiences", keys=("application", "version"))
 SCALERS = RecordTable(records.Scaler, "scalers", keys=("application", "operator", "instance"), sqlite_with_rowid=False)
 RETUNINGS = RecordTable(records.RetuningRecord, "watches", keys=("application",))
 EVENTS = RecordTable(

@@ -17,6 +17,7 @@ from scaler.model.decision import (
     Decision,
     ShadowDecision,
 )
+from scaler.model.experience import describe_span
 from scaler.model.units import (
     clean,
     format_count,
@@ -136,6 +137,7 @@ def describe_observation(decision: Decision) -> str:
     parts.append(format_if("{} of the metrics", format_share, seen.completeness))
     parts.append(format_if("backlog {} tuples", format_number, seen.backlog or None))
     parts.append(format_if("{} tokens left for changes", format_number, seen.tokens))
+    parts.append(format_if("began with {} of history", describe_span, seen.history_s))
     if seen.target and seen.target != seen.deployment:
         parts.append(f"target {format_deployment(seen.target)}")
     return ", ".join(filter(None, parts))

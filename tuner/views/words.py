@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
+from scaler.model.experience import describe_span
 from scaler.model.units import NONE, clean, format_flag, format_moment, format_number, format_share
 from scaler.model.wire import read_number, spell, to_plain
 
@@ -127,3 +128,11 @@ class Column(NamedTuple):
 def make_columns(rows: Sequence[Row], shown: Iterable[tuple[str, Callable[[Row], str], str]]) -> list[Column]:
     """A column for each head, with the cell that it has of a row, and how to read it."""
     return [Column(head, tuple(map(show, rows)), reading) for head, show, reading in shown]
+
+
+def describe_history(history: Any) -> str:
+    """One line of a stored history, or of none: "agents begin with 14 days of history", or why they do not."""
+    if history is None or not history.document:
+        why = "" if history is None or not history.why else f": {history.why}"
+        return f"agents begin without history{why}"
+    return f"agents begin with {describe_span(history.seconds)} of history"

@@ -43,6 +43,7 @@ from scaler.policies.planner.deployment_plan import (
     plan_course,
     sweep_level,
 )
+from scaler.policies.planner.experience import SHARED
 from scaler.policies.planner.ladder import make_ladder, refresh_ladder
 from scaler.policies.planner.load_chain import (
     BINS,
@@ -79,7 +80,7 @@ SLOTS_PER_PLANNING_STEP = 4096  # after each so many slots, planning skips one s
 MAX_PLANNING_PERIOD = 6  # slots from one piece of planning to the next
 ACCOUNT_HORIZON = 50_000.0  # slots over which what was paid fades; early on, as long as there were slots
 INITIAL_HORIZON = 300.0
-SWEEPS_TO_INHERIT = 5  # of every level
+SWEEPS_TO_INHERIT, MAX_SWEEPS_TO_INHERIT = 5, 150  # of every level, of all: a driver takes .2 ms each
 PEAK_DECAY = 0.995
 USUAL_GAIN = 0.05  # weight of a slot's response time in what is usual
 
@@ -197,7 +198,7 @@ def learn_thresholds(p: Problem, s: State, k: Integers, before: KernelView, acti
 def follow_course(p: Problem, s: State, k: Integers, before: KernelView, seen: KernelView) -> None:
     """Take one slot in where changes are of any size, and plan a bounded piece."""
     c, arrivals = s.chain, arrivals_of(seen)
-    if s.clock[0] == 0:
+    if c.place[1] == 0:
         begin_level(c, arrivals_of(before))
     was = c.place[0]
     observe_level(c, arrivals)
@@ -258,12 +259,13 @@ def inherit(task: Task, state: State, earlier: Task, before: State) -> State:
 
 
 def inherit_course(p: Problem, state: State, before: State) -> State:
-    """Plan anew on the load as it is known, by a few sweeps of every level that it has been at."""
+    """Plan anew on the load as it is known, by a few sweeps of every level that it has been at; slots add more."""
     state.course.lateness[:2] = before.course.lateness[:2]
     state.usual[:] = before.usual
     refresh_ladder(p, state.ladder, state.capacity, -1, float(highest_level(state.chain)))
-    for _ in range(SWEEPS_TO_INHERIT):
-        for level in np.flatnonzero(state.chain.visits).tolist():
+    levels = np.flatnonzero(state.chain.visits).tolist()
+    for _ in range(min(SWEEPS_TO_INHERIT, max(1, MAX_SWEEPS_TO_INHERIT // max(1, len(levels))))):
+        for level in levels:
             sweep_level(p, state.course, state.chain, state.ladder, level, float(state.usual[0]))
     return state
 
@@ -293,6 +295,8 @@ PLANNER = Kernel(
     worth=worth,
     measure=lambda state: sum(array.nbytes for array in flatten(state).values()),
     inherit=inherit,
+    shared=SHARED,
+    options=("history",),  # for the simulator, which replays it before (sim/known_history.py)
     load=load,
     experience=("workload", "capacity", "peak", "clock", "chain"),
     parts=(

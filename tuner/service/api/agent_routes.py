@@ -39,6 +39,7 @@ ORDERS: dict[str, Any] = {
         "objective": {"anyOf": [{"type": "object"}, {"type": "null"}]},
         "candidate": {"anyOf": [{"type": "object"}, {"type": "null"}]},
         "guards": {"type": "object"},
+        "experience": {"type": "object"},
     },
 }
 ETAG = {"ETag": {"description": 'The revision: `"7"`.', "schema": {"type": "string"}}}

@@ -10,9 +10,11 @@ from scaler.model.wire import read_table
 from tuner.rollout.push import find_reversible
 from tuner.store.audit_log import list_events
 from tuner.store.connection import Session
+from tuner.store.known_histories import find_history
 from tuner.store.objectives import STAGES, list_objectives, load_objective
 from tuner.store.records import ObjectiveRecord
 from tuner.store.trials import load_trial
+from tuner.views.words import describe_history
 
 OBJECTIVES = 10
 SEARCHED_EVENTS = 500  # of the application, searched for those of the objective
@@ -60,6 +62,7 @@ def gather_objective(session: Session, app: str, version: int) -> dict[str, Any]
         "objective": found,
         "before": before,
         "bounds": [(name, bound, bounds.get(name)) for name, bound in found.bounds.items()],
+        "history": describe_history(find_history(session, app, [version])).capitalize(),
         "rollout": make_rollout(found),
         "events": [e for e in list_events(session, app, limit=SEARCHED_EVENTS) if e.detail.get("version") == version],
         "run_id": None if found.trial_id is None else load_trial(session, found.trial_id).run_id,

@@ -18,9 +18,17 @@ from sim.trace import Trace
 from tests.commands import succeed
 from tuner.lab.engine_benchmark import EngineCell
 from tuner.lab.paper import ClaimCheck
-from tuner.lab.published.application_figures import Searched, SearchJob, check_cheaper, compare_limits, run_search
+from tuner.lab.published.application_figures import (
+    Searched,
+    SearchJob,
+    check_cheaper,
+    compare_limits,
+    run_search,
+    run_searches,
+)
 from tuner.lab.published.course_figures import check_acceptable
 from tuner.lab.published.figure_runs import make_taxi_setting
+from tuner.lab.published.figures import FigureRequest
 from tuner.lab.published.memory_figures import check_encodings, check_memory, encoding_lengths
 from tuner.lab.published.operator_figures import WEIGHTS, check_baselines, spread_weights
 from tuner.lab.published.tables import Known, run_missing
@@ -55,6 +63,17 @@ def test_a_longer_search_goes_on_where_a_shorter_one_ended() -> None:
     continued = run_search(SearchJob(CELL, TRACE, "both", 9, shorter.outcomes))
     assert continued.outcomes[:8] == shorter.outcomes
     assert [outcome.parameters for outcome in continued.outcomes] == [outcome.parameters for outcome in whole.outcomes]
+
+
+@pytest.mark.slow
+def test_figures_share_their_searches(tmp_path: Path) -> None:
+    succeed("lab", "traces", tmp_path / "made")
+    request = FigureRequest(tmp_path / "made", 1, False, lambda share: None)
+    cell = ("pipeline", 1, 0.05, 0.05, 0.10)
+    (first,) = run_searches(request, [cell], "both", 3)
+    (longer,) = run_searches(request, [cell], "both", 5)
+    assert len(longer.outcomes) == 6
+    assert all(one is other for one, other in zip(first.outcomes, longer.outcomes, strict=False))
 
 
 def test_what_another_part_has_computed_is_not_computed_again() -> None:

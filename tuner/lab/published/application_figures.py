@@ -125,7 +125,7 @@ def run_searches(
     keys = [(searched, EngineCell(*cell, seed)) for cell in cells for seed in range(request.seeds)]
     jobs = [SearchJob(key[1], trace, searched, budget, request.known.get(key, ())[: budget + 1]) for key in keys]
     found = run_jobs(run_search, jobs, request.on_share)
-    request.known |= {key: one.outcomes for key, one in zip(keys, found, strict=True) if searched == "both"}
+    request.known.update((key, one.outcomes) for key, one in zip(keys, found, strict=True))
     return found
 
 

@@ -18,11 +18,20 @@ from sim.trace import Trace
 from tests.commands import succeed
 from tuner.lab.engine_benchmark import EngineCell
 from tuner.lab.paper import ClaimCheck
-from tuner.lab.published.application_figures import Searched, SearchJob, check_cheaper, compare_limits, run_search
+from tuner.lab.published.application_figures import (
+    Searched,
+    SearchJob,
+    check_cheaper,
+    compare_limits,
+    run_search,
+    run_searches,
+)
 from tuner.lab.published.course_figures import check_acceptable
 from tuner.lab.published.figure_runs import make_taxi_setting
+from tuner.lab.published.figures import FigureRequest
 from tuner.lab.published.memory_figures import check_encodings, check_memory, encoding_lengths
 from tuner.lab.published.operator_figures import WEIGHTS, check_baselines, spread_weights
+from tuner.lab.published.tables import Known, run_missing
 from tuner.lab.shifts import raise_prices_but_last
 from tuner.search.space.space import EvaluationOutcome, Parameters
 
@@ -45,6 +54,36 @@ def test_one_half_is_searched_and_the_other_stays_naive(searched: str, fixed: st
     values = np.array([_numbers(getattr(outcome.parameters, fixed)) for outcome in found.outcomes])
     np.testing.assert_allclose(values, np.broadcast_to(values[0], values.shape), atol=1e-9)
     assert found.best.price <= found.baseline.price or not found.keeps(found.baseline)
+
+
+@pytest.mark.slow
+def test_a_longer_search_goes_on_where_a_shorter_one_ended() -> None:
+    whole = run_search(SearchJob(CELL, TRACE, "both", 9))
+    shorter = run_search(SearchJob(CELL, TRACE, "both", 7))
+    continued = run_search(SearchJob(CELL, TRACE, "both", 9, shorter.outcomes))
+    assert continued.outcomes[:8] == shorter.outcomes
+    assert [outcome.parameters for outcome in continued.outcomes] == [outcome.parameters for outcome in whole.outcomes]
+
+
+@pytest.mark.slow
+def test_figures_share_their_searches(tmp_path: Path) -> None:
+    succeed("lab", "traces", tmp_path / "made")
+    request = FigureRequest(tmp_path / "made", 1, False, lambda share: None)
+    cell = ("pipeline", 1, 0.05, 0.05, 0.10)
+    (first,) = run_searches(request, [cell], "both", 3)
+    (longer,) = run_searches(request, [cell], "both", 5)
+    assert len(longer.outcomes) == 6
+    assert all(one is other for one, other in zip(first.outcomes, longer.outcomes, strict=False))
+
+
+def test_what_another_part_has_computed_is_not_computed_again() -> None:
+    known: Known = {2: "kept"}
+    assert run_missing(str, [1, 2], lambda share: None, known) == ["1", "kept"]
+    assert run_missing(fail, [2, 1], lambda share: None, known) == ["kept", "1"]
+
+
+def fail(job: int) -> str:
+    raise AssertionError(f"{job} is known")
 
 
 def _numbers(value: tuple[float, ...] | Weights) -> tuple[float, ...]:

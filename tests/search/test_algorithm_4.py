@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from scaler.model.task import Weights
 from sim.graphs import find_application
@@ -61,6 +63,23 @@ def test_the_weights_come_next_with_the_best_shares(problem: SearchProblem) -> N
         assert 0.98 <= sum(suggestion.note["point"]) <= 1.02 + 1e-9
         history.append(answer(suggestion, 12.0))
     assert history[-1].note["phase"] == "weights"
+
+
+def test_a_model_is_fitted_on_one_blas_thread(problem: SearchProblem, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On matrices this small more threads wait for each other, and took eight times the CPU time."""
+    threads: list[int] = []
+    fit = paper.fit
+
+    def note(*known: Any) -> Any:
+        threads.extend(one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas")
+        return fit(*known)
+
+    monkeypatch.setattr(paper, "fit", note)
+    domain = paper.find_domain(problem.space, "weights")
+    points = paper.sample(domain, np.random.default_rng(0), 4)
+    with threadpool_limits(2, user_api="blas"):
+        paper.improve(domain, points, points[:, 0], np.random.default_rng(0))
+    assert set(threads) == {1}
 
 
 def test_the_domain_is_the_whole_space(problem: SearchProblem) -> None:

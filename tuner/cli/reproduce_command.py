@@ -16,8 +16,9 @@ from tuner.cli.options import file_type, json_option, print_json
 from tuner.cli.progress import show_share
 from tuner.lab.paper import PAPERS, SEEDS, ClaimCheck, FigurePair, PaperOutcome, find_paper
 from tuner.lab.published.figures import FIGURE_SEEDS, FIGURES, FigureRequest, find_figure
-from tuner.lab.published.tables import DEEP, POLICY_NAMES, CellComparison, reproduce_table
+from tuner.lab.published.tables import DEEP, POLICY_NAMES, CellComparison, Known, reproduce_table
 from tuner.lab.study import Study
+from tuner.simulation.runner import OnShare
 from tuner.views.grid import print_columns, print_grid, print_lines
 from tuner.views.words import make_columns
 
@@ -95,10 +96,13 @@ def reproduce(
         raise BadInput("name one table, figure or paper, or give --all, and not both")
     wanted = [what] if what is not None else [*TABLES, *FIGURES, *PAPERS]
     outcomes: dict[str, Outcome] = {}
+    known: Known = {}
     for name in wanted:
         with show_share(name) as on_share:
             outcomes[name] = run_interruptibly(
-                partial(compute, name, traces, seeds or OWN_SEEDS.get(name, DEFAULT_SEEDS), policies, deep, on_share)
+                partial(
+                    compute, name, traces, seeds or OWN_SEEDS.get(name, DEFAULT_SEEDS), policies, deep, on_share, known
+                )
             )
         if not as_json:
             print_outcome(name, outcomes[name], deep or bool(policies))
@@ -108,13 +112,13 @@ def reproduce(
 
 
 def compute(
-    name: str, traces: Path, seeds: int, policies: tuple[str, ...], deep: bool, on_share: Callable[[float], None]
+    name: str, traces: Path, seeds: int, policies: tuple[str, ...], deep: bool, on_share: OnShare, known: Known
 ) -> Outcome:
-    """Reproduce one table, figure or paper."""
+    """Reproduce one table, figure or paper; results of runs that a part shares with another are kept in `known`."""
     if name in TABLES:
-        return reproduce_table(TABLES[name], traces, seeds, policies, deep, on_share)
+        return reproduce_table(TABLES[name], traces, seeds, policies, deep, on_share, known)
     if name in FIGURES:
-        return find_figure(name)(FigureRequest(traces, seeds, deep, on_share))
+        return find_figure(name)(FigureRequest(traces, seeds, deep, on_share, known))
     return find_paper(name)(traces, seeds, on_share)
 
 

@@ -107,15 +107,11 @@ def make_operator_space(service_rate: float, target: float, chain: LevelChain) -
 
 def list_near(choices: Choices, states: int) -> Integers:
     """Where each joint action leads: every operator to a neighbour of its own or nowhere."""
-    steps = sorted(product((0, -1, 1), repeat=len(choices.stride)), key=any)
-    near = np.full((states, len(steps)), FORBIDDEN)
+    steps = np.array(sorted(product((0, -1, 1), repeat=len(choices.stride)), key=any))  # [A, n]
     sizes = np.diff(choices.begin)
-    for j in range(states):
-        place = j // choices.stride % sizes
-        for a, step in enumerate(steps):
-            to = place + np.array(step)
-            if (to >= 0).all() and (to < sizes).all():
-                near[j, a] = to @ choices.stride
+    places = np.arange(states)[:, None] // choices.stride % sizes  # [J, n]
+    to = places[:, None] + steps
+    near: Integers = np.where(((to >= 0) & (to < sizes)).all(axis=2), to @ choices.stride, FORBIDDEN)
     return near
 
 

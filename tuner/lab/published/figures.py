@@ -6,9 +6,10 @@ each; where a claim is of a degree ("far", "alike", "acceptable"), the number th
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from scaler.model.registry import load_named
 from tuner.lab.paper import PaperOutcome
@@ -40,6 +41,7 @@ class FigureRequest:
     seeds: int
     deep: bool  # whether rows of neural networks are run
     on_share: OnShare
+    known: dict[Hashable, Any] = field(default_factory=dict)  # results of parts that were computed before, by job
 
 
 ReproduceFigure = Callable[[FigureRequest], PaperOutcome]

@@ -136,7 +136,7 @@ def figure_17(request: FigureRequest) -> PaperOutcome:
     cells: list[CellComparison] = []
     for half, table in enumerate((3, 5)):
         on_share = partial(share_half, request.on_share, half)
-        cells += reproduce_table(table, request.folder, request.seeds, policies, True, on_share)
+        cells += reproduce_table(table, request.folder, request.seeds, policies, True, on_share, request.known)
     rows: list[tuple[object, ...]] = [
         (c.cell.policy, c.cell.where, c.cost, 100.0 * c.violations, 100.0 * c.reconfigurations, c.resources)
         for c in cells

@@ -7,7 +7,7 @@ that they pick (the others start on type 1), and the whole N_res 10 column of B 
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
@@ -64,6 +64,7 @@ class PublishedWorkload:
 
 
 WORKLOADS = {"taxi": PublishedWorkload(400_001, 180.0, 650.0), "tweets": PublishedWorkload(None, 1620.0, 9000.0)}
+Known = dict[Hashable, Any]  # results by job, so that no part of `--all` computes what another has
 R_MAX = 0.050
 KINDS: dict[str, Callable[[str], Any]] = dict.fromkeys(("table", "k_max", "n_res"), int)
 KINDS |= dict.fromkeys(("cost", "resources"), float)
@@ -221,12 +222,13 @@ def reproduce_table(
     policies: Sequence[str],
     deep: bool,
     on_share: OnShare,
+    known: Known | None = None,
 ) -> list[CellComparison]:
     """Published and ours, cell by cell, in the order of the table; deep ones, minutes each, only on demand."""
     chosen = policies or [name for name in POLICY_NAMES if deep or name not in DEEP]
     cells = [cell for cell in read_cells(table) if cell.policy in chosen]
     jobs = [(cell, folder, 1 if cell.policy in EXACT else seeds) for cell in cells]
-    runs = run_jobs(run_cell, jobs, on_share)
+    runs = run_missing(run_cell, jobs, on_share, {} if known is None else known)
     return [compare_cell(cell, its) for cell, its in zip(cells, runs, strict=True)]
 
 
@@ -234,6 +236,13 @@ def run_jobs(work: Callable[[Job], Result], jobs: Sequence[Job], on_share: OnSha
     """All jobs on all cores."""
     done = count(1)
     return run_all(work, jobs, lambda *_: on_share(next(done) / len(jobs)))
+
+
+def run_missing(work: Callable[[Job], Result], jobs: Sequence[Job], on_share: OnShare, known: Known) -> list[Result]:
+    """Run the jobs, which are hashable, that are not known yet, and add their results to what is known."""
+    missing = [job for job in jobs if job not in known]
+    known.update(zip(missing, run_jobs(work, missing, on_share), strict=True))
+    return [known[job] for job in jobs]
 
 
 def plan_published(folder: Path, flags: Table | None = None, shift: str | None = None) -> BenchmarkPlan:

@@ -81,8 +81,7 @@ def suggest(problem: SearchProblem, history: History, seed: int, count: int = 1)
         elif len(points) < START[phase.name] or not finite.any():
             point, believed = sample(domain, rng, 1)[0], math.nan
         else:
-            with THREADS.limit(limits=1, user_api="blas"):  # with matrices this small, more of them wait for each other
-                point, believed = improve(domain, np.array(points)[finite], np.array(values)[finite], rng)
+            point, believed = improve(domain, np.array(points)[finite], np.array(values)[finite], rng)
         suggestions.append(complete_point(problem, own, phase, point))
         points.append(point.tolist())
         values.append(believed)  # within a batch, what is predicted is taken for what will be seen
@@ -192,6 +191,7 @@ def sample(domain: SearchSpace, rng: Draw, count: int) -> Floats:
     return np.asarray(points * rng.uniform(np.minimum(down, 1.0), np.maximum(up, 1.0))[:, None])
 
 
+@THREADS.wrap(limits=1, user_api="blas")  # with matrices this small, more of them wait for each other
 def improve(domain: SearchSpace, points: Floats, values: Floats, rng: Draw) -> tuple[Floats, float]:
     """The point of the greatest expected improvement on the values [m] at the points [m, n], and the value there."""
     model = fit(points, values, rng)

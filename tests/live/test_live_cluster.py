@@ -154,7 +154,8 @@ def broken(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         token = read_token_file(name_token_file(folder, SCALERS))
         manager = Manager(url, read_token_file(name_token_file(folder, PEOPLE)), APP)
         stack.callback(manager.close)
-        pursue(manager, describe(), WEIGHTS, {OPERATOR: BOUND}, "to be broken")
+        manager.ask("PUT", "", {"document": describe()})
+        pursue(manager, WEIGHTS, {OPERATOR: BOUND}, "to be broken")
         page = find_page(folder / "cluster")
         setup = Setup(
             master,

@@ -66,7 +66,7 @@ def await_true(ask: Callable[[], bool], what: str) -> None:
 
 def test_a_stream_scales_itself_and_counts_each_word_once(tmp_path: Path) -> None:
     mark, page = uuid.uuid4().hex, tmp_path / "live.html"
-    demo = start(mark, tmp_path / "run", "--minutes", "1.5", "--json", "--html", str(page))
+    demo = start(mark, tmp_path / "run", "--minutes", "2", "--json", "--html", str(page))
     told, said = finish(demo, 240.0)
     assert demo.returncode == 0, (said, (tmp_path / "run" / "driver.log").read_text()[-3000:])
     figures = json.loads(told)
@@ -85,7 +85,7 @@ def test_two_operators_on_different_node_types_are_scaled_at_the_same_time(tmp_p
     """Each by its own scaler: replicas of both come while the rate is high, and neither gets the other's type."""
     own = {"parse": "small", "count": "large"}
     places = [word for operator, node_type in own.items() for word in ("--on", f"{operator}={node_type}")]
-    demo = start(uuid.uuid4().hex, tmp_path / "run", "--minutes", "1.5", "--json", *places)
+    demo = start(uuid.uuid4().hex, tmp_path / "run", "--minutes", "2", "--json", *places)
     told, said = finish(demo, 240.0)
     assert demo.returncode == 0, (said, (tmp_path / "run" / "driver.log").read_text()[-3000:])
     assert json.loads(told)["exact"] is True

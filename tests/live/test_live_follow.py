@@ -13,7 +13,7 @@ import pytest
 
 from tests.commands import refuse
 from tests.service.serve_process import add_secret, service
-from tuner.demo.demo_plan import APP, PARSE, Plan, describe
+from tuner.demo.demo_plan import APP, PARSE, Plan, describe, record_days
 from tuner.demo.demo_run import Progress, follow
 from tuner.history.live_status import Manager
 from tuner.store.applications import add_application
@@ -42,7 +42,7 @@ def test_a_manager_that_is_gone_at_the_end_leaves_what_it_told_before(
     store = tmp_path / "tuner.db"
     with closing(open_store(store)) as opened:
         with opened.begin() as session:
-            add_application(session, APP, describe(Plan()), BEGAN)
+            add_application(session, APP, describe(Plan(), record_days(Plan(), tmp_path / "days.txt")), BEGAN)
             save_decisions(session, [DecisionRecord(APP, PARSE, BEGAN, "SCALED", "late", "+1 small")])
         secret = add_secret(opened)
     tell(tmp_path, "streaming")

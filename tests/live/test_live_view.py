@@ -23,6 +23,7 @@ from tuner.demo.demo_plan import (
     APP,
     BOUNDS,
     COUNT,
+    HIGHEST,
     LARGE,
     NIGHT,
     NOON,
@@ -34,6 +35,7 @@ from tuner.demo.demo_plan import (
     Plan,
     count_static,
     describe,
+    record_days,
     write_line,
 )
 from tuner.demo.demo_run import Progress, Scene, pursue, read_scene
@@ -167,11 +169,13 @@ def test_where_there_is_no_terminal_each_slot_is_a_plain_line_once(progress: Pro
     assert PlainLines(Console(file=sink)).told == set()
 
 
-def test_plan_is_a_description_of_a_day() -> None:
+def test_plan_is_a_description_of_a_day(tmp_path: Path) -> None:
     from tuner.scenario.description import scenario_of
 
     plan = Plan(3.0)
-    scenario = scenario_of(describe(plan), name=APP)
+    scenario = scenario_of(describe(plan, record_days(plan, tmp_path / "days.txt")), name=APP)
+    assert scenario.settings[0].trace.rates.size == 7 * 18  # days, each of three minutes
+    assert scenario.settings[0].trace.rates.max() < HIGHEST
     assert [o.name for o in scenario.settings[0].application.operators] == list(OPERATORS)
     assert [plan.rate(s) for s in (0.0, 90.0, 115.0, 179.0)] == [NIGHT, NOON, SPIKE, NIGHT]
     assert sum(plan.pieces()) == pytest.approx(sum(plan.rate(s + 0.5) for s in range(-30, 180)), rel=0.1)
@@ -193,7 +197,7 @@ def store(tmp_path: Path) -> Path:
 
     path = tmp_path / "tuner.db"
     with closing(open_store(path)) as opened, opened.begin() as session:
-        add_application(session, APP, describe(Plan()), FIRST)
+        add_application(session, APP, describe(Plan(), record_days(Plan(), tmp_path / "days.txt")), FIRST)
         save_scalers(session, [make_scaler(PARSE, time.time()), make_scaler(COUNT, FIRST)])
         rows = [{**row, "response": None} for row in DECISIONS]
         save_decisions(session, [DecisionRecord(application=APP, **row) for row in rows])
@@ -228,9 +232,8 @@ def test_a_manager_tells_the_same_as_its_database(store: Path, tmp_path: Path) -
         assert before == local
         with closing(Manager(served.url, (tmp_path / "all").read_text(), APP)) as caller:
             with pytest.raises(BadInput, match="tune"):
-                pursue(caller, describe(Plan()), WEIGHTS, BOUNDS, "a test")
-            made = caller.ask("POST", "/objectives", {"weights": WEIGHTS, "bounds": BOUNDS, "why": "a test"})
-            caller.ask("POST", f"/objectives/{made['version']}/push", {"stage": "full", "why": "a test"})
+                caller.ask("PUT", "", {"document": {}})
+            assert pursue(caller, WEIGHTS, BOUNDS, "a test") == 1
         revisions = [
             json.loads(succeed("live", "status", APP, "--json", *manager, tmp_path / name))["revision"]
             for name in ("all", "reader")

@@ -5,13 +5,15 @@
     count     words           keeps how often each came (with state)    75 ms
 
 Service times are slept, so that they are known and two cores suffice; a worker's environment sets its speed.
-The rate of lines is that of a day, as long as the run: a quiet night, a busy day, and in the afternoon a spike.
+The rate of lines is that of a day, as long as the run: a quiet night, a busy day, and in the afternoon a spike. Days
+like it were recorded before, and agents begin with what the planner learns from them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -35,6 +37,7 @@ DAY = (  # share of the run, and lines per second there
     (0.0, NIGHT), (0.25, NIGHT), (0.38, NOON), (0.58, NOON), (0.60, SPIKE), (0.68, SPIKE), (0.70, NOON), (0.75, NOON),
     (0.95, NIGHT), (1.0, NIGHT),
 )  # fmt: skip
+LEAST_DAYS, LEAST_SLOTS = 3, 120  # that were recorded before, from which agents begin with what a day is like
 HIGHEST = 20.0  # lines per second that a slot may have: the spike's, and what chance adds
 WARM_UP_S = 30.0  # of night before the day begins, in which queries and their executors start
 PIECE_S = 0.6  # of lines in a file
@@ -90,19 +93,31 @@ def list_costs(operator: str) -> Floats:
     return costs
 
 
-def describe(plan: Plan) -> dict[str, Any]:
-    """The description of the application for the manager: a scenario's tables."""
+def record_days(plan: Plan, file: Path) -> Path:
+    """Write the rates of the days before, slot by slot: of the same shape, and drawn apart from the run's own."""
+    slots = count_slots(plan)
+    days = max(LEAST_DAYS, -(-LEAST_SLOTS // slots))
+    means = np.array([plan.rate((slot + 0.5) * SLOT_S) for slot in range(slots)] * days)
+    rates = np.random.default_rng([plan.seed, days]).poisson(SLOT_S * means) / SLOT_S
+    file.write_text("".join(f"{rate:g}\n" for rate in rates))
+    return file
+
+
+def count_slots(plan: Plan) -> int:
+    return max(4, round(plan.seconds / SLOT_S))
+
+
+def describe(plan: Plan, days: Path) -> dict[str, Any]:
+    """The description of the application: a scenario's tables. `days` is the file of its recorded rates."""
     batches = {"trigger_s": TRIGGER_S, "overhead_s": OVERHEAD_S, "noise_s": NOISE_S}
     shared = {"scv": SCV, "k_max": K_MAX, "batches": batches, "hold": HOLD_S}
     operators = [
         {"name": PARSE, "service_time": MEANS[PARSE], "selectivity": WORDS_A_LINE, **shared},
         {"name": COUNT, "service_time": MEANS[COUNT], "stateful": True, **shared},
     ]
-    slots = max(4, round(plan.seconds / SLOT_S))
-    spike = {"base": NOON, "peak": SPIKE, "slots": slots, "every": slots, "width": max(1, slots // 10)}
     return {
         "application": {"name": APP, "operator": operators, "edge": [{"from": PARSE, "to": COUNT}]},
-        "trace": {"generator": "spike", **spike, "seed": plan.seed, "step_s": SLOT_S, "highest_rate": HIGHEST},
+        "trace": {"file": str(days), "step_s": SLOT_S, "highest_rate": HIGHEST},
         "infrastructure": {"node": [{"name": n.name, "speedup": n.speedup, "price": n.price} for n in NODES]},
         "qos": {"r_max": sum(BOUNDS.values()), "eta_v": ETA_V, "eta_r": ETA_R},
         "weights": WEIGHTS,

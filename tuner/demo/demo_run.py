@@ -21,27 +21,53 @@ from scaler.link.credential import read_token_file
 from scaler.model.decision import SCALED, Decision, parse_decision
 from scaler.model.errors import BadInput, Retry
 from tuner.demo.cluster import ROOT, Worker, find_page, make_environment, start_cluster, wait_for
-from tuner.demo.demo_plan import APP, BOUNDS, K_MAX, LARGE, OPERATORS, SLOT_S, SMALL, WEIGHTS, Plan, describe
+from tuner.demo.demo_plan import (
+    APP,
+    BOUNDS,
+    K_MAX,
+    LARGE,
+    OPERATORS,
+    SLOT_S,
+    SMALL,
+    WEIGHTS,
+    Plan,
+    describe,
+    record_days,
+)
 from tuner.demo.process_guard import guarded
 from tuner.history.live_status import Manager
+from tuner.rollout.known_history import keep_history
 from tuner.service.access.token import LIFE_S, SCOPES, make_token
+from tuner.store.applications import add_application
 from tuner.store.connection import open_store
 
+STORE = "manager.db"
 SCALERS, PEOPLE = "scalers", "people"  # tokens of the demo's own manager
 
 
-def pursue(manager: Manager, document: Mapping[str, Any], weights: Mapping[str, float], bounds: Mapping[str, float],
-           why: str) -> None:  # fmt: skip
-    """Describe the application, and push an objective made by hand to its agents."""
-    manager.ask("PUT", "", {"document": document})
+def describe_locally(address: Path, plan: Plan, days: Path) -> None:
+    """Add the application to the database itself, as `tuner app add` does: a service reads no file for anybody."""
+    with closing(open_store(address)) as store, store.begin() as session:
+        add_application(session, APP, describe(plan, days), time.time())
+
+
+def pursue(manager: Manager, weights: Mapping[str, float], bounds: Mapping[str, float], why: str) -> int:
+    """Push an objective made by hand to the application's agents; its version."""
     made = manager.ask("POST", "/objectives", {"weights": weights, "bounds": bounds, "why": why})
     manager.ask("POST", f"/objectives/{made['version']}/push", {"stage": "full", "why": why})
+    return int(made["version"])
+
+
+def send_history(address: Path, version: int) -> None:
+    """Let agents begin with what the planner learns from the days before, as `tuner push` does."""
+    with closing(open_store(address)) as store:
+        keep_history(store, APP, version, time.time())
 
 
 @contextmanager
 def serve(folder: Path, environment: Mapping[str, str]) -> Iterator[str]:
     """Run a `tuner serve` on a new database until the block ends; its URL. Its tokens are in files of mode 0600."""
-    store = folder / "manager.db"
+    store = folder / STORE
     make_tokens(store, folder, APP)
     command = [sys.executable, "-m", "tuner", "serve", "--port", "0", "--no-daemon"]
     log = folder / "manager.log"
@@ -99,7 +125,10 @@ def run_demo(folder: Path, plan: Plan, show: Callable[[Progress], None]) -> Prog
         url = stack.enter_context(serve(folder, environment))
         took["manager"] = time.monotonic() - began - sum(took.values())
         manager = stack.enter_context(closing(Manager(url, read_token_file(name_token_file(folder, PEOPLE)), APP)))
-        pursue(manager, describe(plan), WEIGHTS, BOUNDS, "for the demo")
+        describe_locally(folder / STORE, plan, record_days(plan, folder / "days.txt"))
+        version = pursue(manager, WEIGHTS, BOUNDS, "for the demo")
+        show(Progress("replaying the days before, for the agents to begin with"))
+        send_history(folder / STORE, version)
         page, token = find_page(folder / "cluster"), name_token_file(folder, SCALERS)
         arguments = [master, page, url, str(token), str(folder), json.dumps(asdict(plan))]
         command = [sys.executable, "-m", "tuner.demo.stream", *arguments]

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from alembic.config import Config
 
 VERSION_TABLE = "tuner_schema"  # Alembic's own name may be another program's in a shared database
-HEAD = "0011"  # spelled out, for reading the history takes longer than opening a database; a test compares them
-OLDEST = "0010"  # whose programs may use the tables of HEAD: HEAD itself, or the one before where HEAD only adds
+HEAD = "0012"  # spelled out, for reading the history takes longer than opening a database; a test compares them
+OLDEST = "0011"  # whose programs may use the tables of HEAD: HEAD itself, or the one before where HEAD only adds
 MAX_AHEAD = 1  # schemas
 
 
